@@ -1,0 +1,180 @@
+//! The admin service: what the command line asks a running server.
+//!
+//! - The socket is open to root and to the server's own user; each call checks who is at the other end.
+//! - Each noun has its file; this one only hands calls on.
+
+mod account;
+mod bucket;
+mod grant;
+mod key;
+mod mount;
+mod peer;
+mod snapshot;
+mod status;
+mod volume;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use objstore::Store;
+use proto::amphora::admin::v1 as api;
+use proto::amphora::admin::v1::admin_server::{Admin, AdminServer};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+
+use crate::mounts::Table;
+
+/// What the admin service answers from.
+pub struct Service {
+    /// The store.
+    pub store: Store,
+    /// The mounts of this process.
+    pub mounts: Arc<Table>,
+    /// Name of the account of the root key.
+    pub root_account: String,
+    /// The folder of the store.
+    pub data_dir: String,
+    /// Where S3 is served.
+    pub s3_address: String,
+    /// When the server started.
+    pub started: Instant,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// The routes of the service.
+pub fn routes(service: Service) -> Routes {
+    Routes::new(AdminServer::with_interceptor(service, peer::check))
+}
+
+impl Service {
+    /// Runs a blocking operation of the store.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&Store) -> objstore::Result<T> + Send + 'static,
+    ) -> Result<T, Status> {
+        let store = self.store.clone();
+        finished(tokio::task::spawn_blocking(move || operation(&store)).await)?.map_err(|error| refused(&error))
+    }
+}
+
+/// The value of a task that was not cancelled: a panic in it is this request's failure, not the server's.
+fn finished<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, Status> {
+    joined.map_err(|error| Status::internal(format!("the server failed at this request: {error}")))
+}
+
+/// Maps the store's refusals to gRPC codes (`admin.proto`).
+fn refused(error: &objstore::Error) -> Status {
+    use objstore::Error as E;
+    let text = crate::failure::with_causes(error);
+    match error {
+        E::NotFound { .. } => Status::not_found(text),
+        E::Exists { .. } => Status::already_exists(text),
+        E::Invalid { .. } => Status::invalid_argument(text),
+        E::NotEmpty { .. } | E::Precondition { .. } | E::Posix(_) | E::Unusable { .. } => {
+            Status::failed_precondition(text)
+        }
+        E::QuotaExceeded { .. } => Status::resource_exhausted(text),
+        E::Denied { .. } => Status::permission_denied(text),
+        E::Busy { .. } => Status::aborted(text),
+        E::Corrupt { .. } => Status::data_loss(text),
+        E::Poisoned { .. } => Status::unavailable(text),
+        E::Io { .. } | E::Engine { .. } => Status::internal(text),
+        E::Indeterminate { .. } => Status::unknown(text),
+    }
+}
+
+#[tonic::async_trait]
+impl Admin for Service {
+    async fn create_bucket(&self, r: Request<api::CreateBucketRequest>) -> Answer<api::Bucket> {
+        bucket::create(self, r.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_buckets(&self, _: Request<api::ListBucketsRequest>) -> Answer<api::ListBucketsResponse> {
+        bucket::list(self).await.map(Response::new)
+    }
+
+    async fn get_bucket(&self, r: Request<api::GetBucketRequest>) -> Answer<api::Bucket> {
+        bucket::get(self, &r.into_inner().name).await.map(Response::new)
+    }
+
+    async fn set_bucket(&self, r: Request<api::SetBucketRequest>) -> Answer<api::Bucket> {
+        bucket::set(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn delete_bucket(&self, r: Request<api::DeleteBucketRequest>) -> Answer<api::DeleteBucketResponse> {
+        bucket::delete(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn create_account(&self, r: Request<api::CreateAccountRequest>) -> Answer<api::Account> {
+        account::create(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_accounts(&self, _: Request<api::ListAccountsRequest>) -> Answer<api::ListAccountsResponse> {
+        account::list(self).await.map(Response::new)
+    }
+
+    async fn delete_account(&self, r: Request<api::DeleteAccountRequest>) -> Answer<api::DeleteAccountResponse> {
+        account::delete(self, &r.into_inner().name).await.map(Response::new)
+    }
+
+    async fn create_key(&self, r: Request<api::CreateKeyRequest>) -> Answer<api::Key> {
+        key::create(self, &r.into_inner().account).await.map(Response::new)
+    }
+
+    async fn list_keys(&self, r: Request<api::ListKeysRequest>) -> Answer<api::ListKeysResponse> {
+        key::list(self, r.into_inner().account).await.map(Response::new)
+    }
+
+    async fn delete_key(&self, r: Request<api::DeleteKeyRequest>) -> Answer<api::DeleteKeyResponse> {
+        key::delete(self, &r.into_inner().access_key_id).await.map(Response::new)
+    }
+
+    async fn rotate_keys(&self, r: Request<api::RotateKeysRequest>) -> Answer<api::Key> {
+        key::rotate(self, &r.into_inner().account).await.map(Response::new)
+    }
+
+    async fn add_grant(&self, r: Request<api::AddGrantRequest>) -> Answer<api::Grant> {
+        grant::add(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_grants(&self, r: Request<api::ListGrantsRequest>) -> Answer<api::ListGrantsResponse> {
+        grant::list(self, r.into_inner()).await.map(Response::new)
+    }
+
+    async fn remove_grant(&self, r: Request<api::RemoveGrantRequest>) -> Answer<api::RemoveGrantResponse> {
+        grant::remove(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn create_snapshot(&self, r: Request<api::CreateSnapshotRequest>) -> Answer<api::Snapshot> {
+        snapshot::create(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_snapshots(&self, r: Request<api::ListSnapshotsRequest>) -> Answer<api::ListSnapshotsResponse> {
+        snapshot::list(self, r.into_inner().bucket).await.map(Response::new)
+    }
+
+    async fn delete_snapshot(&self, r: Request<api::DeleteSnapshotRequest>) -> Answer<api::DeleteSnapshotResponse> {
+        snapshot::delete(self, &r.into_inner().name).await.map(Response::new)
+    }
+
+    async fn list_volumes(&self, _: Request<api::ListVolumesRequest>) -> Answer<api::ListVolumesResponse> {
+        volume::list(self).await.map(Response::new)
+    }
+
+    async fn get_volume(&self, r: Request<api::GetVolumeRequest>) -> Answer<api::Volume> {
+        volume::get(self, &r.into_inner().id).await.map(Response::new)
+    }
+
+    async fn mount(&self, r: Request<api::MountRequest>) -> Answer<api::MountResponse> {
+        mount::mount(self, r.into_inner()).await.map(Response::new)
+    }
+
+    async fn unmount(&self, r: Request<api::UnmountRequest>) -> Answer<api::UnmountResponse> {
+        mount::unmount(self, r.into_inner()).await.map(Response::new)
+    }
+
+    async fn status(&self, _: Request<api::StatusRequest>) -> Answer<api::StatusResponse> {
+        status::get(self).await.map(Response::new)
+    }
+}

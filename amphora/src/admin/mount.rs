@@ -1,0 +1,115 @@
+//! Mounts, over the admin socket.
+
+use std::path::{Path, PathBuf};
+
+use objstore::name::BucketName;
+use objstore::{Noun, Store};
+use proto::amphora::admin::v1 as api;
+use tonic::Status;
+
+use super::bucket::name;
+use super::{Service, finished, refused};
+use crate::credentials::Credentials;
+use crate::mounts::{Access, Error, MountPoint, Origin, Request};
+
+pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Result<api::MountResponse, Status> {
+    let dir = directory(&request.dir)?;
+    let key = key(&request)?;
+    let bucket = name(&request.bucket)?;
+    let snapshot = request.snapshot.as_deref().map(name).transpose()?;
+    let (store, mounts) = (service.store.clone(), service.mounts.clone());
+    let mounted = tokio::task::spawn_blocking(move || {
+        let shown = shown_bucket(&store, bucket, snapshot)?;
+        let access = key.map_or(Ok(Access::ReadWrite), |key| Access::of(&store, &key, &shown))?;
+        let request = Request {
+            bucket: shown,
+            read_only: request.read_only || access == Access::Read,
+            prefix: request.prefix,
+            uid: request.uid,
+            gid: request.gid,
+            origin: Origin::Admin,
+        };
+        mounts.mount(request, &dir)
+    });
+    finished(mounted.await)?.map_err(|error| status_of(&error))?;
+    Ok(api::MountResponse {})
+}
+
+pub(super) async fn unmount(service: &Service, request: api::UnmountRequest) -> Result<api::UnmountResponse, Status> {
+    let dir = directory(&request.dir)?;
+    if service.mounts.at(&dir).is_some_and(|point| point.origin == Origin::Csi) {
+        let shown = dir.display();
+        let text =
+            format!("{shown} is a volume that Kubernetes staged: delete the pods that use it, or drain the node");
+        return Err(Status::failed_precondition(text));
+    }
+    let mounts = service.mounts.clone();
+    let unmounted = tokio::task::spawn_blocking(move || mounts.unmount(&dir)).await;
+    finished(unmounted)?.map_err(|error| status_of(&error))?;
+    Ok(api::UnmountResponse {})
+}
+
+/// A mount as the protocol writes it.
+pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
+    api::MountPoint {
+        bucket: point.bucket.to_string(),
+        dir: point.dir.display().to_string(),
+        read_only: point.read_only,
+    }
+}
+
+fn directory(text: &str) -> Result<PathBuf, Status> {
+    let path = Path::new(text);
+    if path.is_absolute() {
+        return Ok(path.components().collect());
+    }
+    Err(Status::invalid_argument(format!("dir \"{text}\" is not valid: use an absolute path")))
+}
+
+fn key(request: &api::MountRequest) -> Result<Option<Credentials>, Status> {
+    if request.access_key_id.is_empty() && request.secret_access_key.is_empty() {
+        return Ok(None);
+    }
+    let key = Credentials::new(request.access_key_id.clone(), request.secret_access_key.clone());
+    key.map(Some).map_err(Status::invalid_argument)
+}
+
+/// The bucket, or the snapshot of it that was asked for.
+fn shown_bucket(store: &Store, bucket: BucketName, snapshot: Option<BucketName>) -> objstore::Result<BucketName> {
+    let Some(snapshot) = snapshot else { return Ok(bucket) };
+    if store.snapshot(snapshot.as_str())?.bucket == bucket {
+        return Ok(snapshot);
+    }
+    Err(objstore::Error::not_found(Noun::Snapshot, format!("{snapshot}\" of bucket \"{bucket}")))
+}
+
+fn status_of(error: &Error) -> Status {
+    let text = crate::failure::with_causes(error);
+    match error {
+        Error::Busy { .. } => Status::aborted(text),
+        Error::Taken { .. } => Status::already_exists(text),
+        Error::NotMounted { .. } | Error::NoDirectory { .. } => Status::not_found(text),
+        Error::Store(error) => refused(error),
+        Error::Fuse(fuse::Error::Target { .. } | fuse::Error::Unable { .. }) => Status::failed_precondition(text),
+        Error::Fuse(fuse::Error::Option { .. }) => Status::invalid_argument(text),
+        Error::Fuse(fuse::Error::Io { .. }) => Status::internal(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_absolute_and_have_one_name() {
+        assert_eq!(directory("/mnt/./a/").expect("absolute"), Path::new("/mnt/a"));
+        assert_eq!(directory("mnt").expect_err("relative").code(), tonic::Code::InvalidArgument);
+    }
+
+    #[test]
+    fn half_a_key_is_refused() {
+        let request = api::MountRequest { access_key_id: "AKEXAMPLE".into(), ..Default::default() };
+        assert_eq!(key(&request).expect_err("half").code(), tonic::Code::InvalidArgument);
+        assert!(key(&api::MountRequest::default()).expect("none").is_none());
+    }
+}

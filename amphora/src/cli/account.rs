@@ -1,0 +1,78 @@
+//! `amphora account`
+
+use clap::Subcommand;
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row, time_text};
+use crate::failure::Failure;
+
+/// What to do with accounts.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make an account, without keys and grants
+    Create {
+        /// Its name
+        name: String,
+        /// Let it make buckets through S3
+        #[arg(long)]
+        may_create_buckets: bool,
+    },
+    /// All accounts
+    List,
+    /// Remove an account with its keys and grants
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+/// An account as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    name: String,
+    id: String,
+    may_create_buckets: bool,
+    created_at: String,
+}
+
+impl From<admin::Account> for Shown {
+    fn from(account: admin::Account) -> Self {
+        Self {
+            name: account.name,
+            id: account.id,
+            may_create_buckets: account.may_create_buckets,
+            created_at: time_text(account.created_unix_ms),
+        }
+    }
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] = &["NAME", "ID", "MAY CREATE BUCKETS", "CREATED"];
+
+    fn cells(&self) -> Vec<String> {
+        let may = if self.may_create_buckets { "yes" } else { "no" };
+        vec![self.name.clone(), self.id.clone(), may.to_owned(), self.created_at.clone()]
+    }
+}
+
+impl Command {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        match self {
+            Self::Create { name, may_create_buckets } => {
+                let request = admin::CreateAccountRequest { name, may_create_buckets };
+                printer.one(&Shown::from(answer(client.create_account(request).await)?))
+            }
+            Self::List => {
+                let all = answer(client.list_accounts(admin::ListAccountsRequest {}).await)?;
+                printer.list(&all.accounts.into_iter().map(Shown::from).collect::<Vec<_>>())
+            }
+            Self::Delete { name } => {
+                answer(client.delete_account(admin::DeleteAccountRequest { name: name.clone() }).await)?;
+                printer.done(&format!("deleted account {name}"))
+            }
+        }
+    }
+}

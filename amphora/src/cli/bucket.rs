@@ -1,0 +1,200 @@
+//! `amphora bucket`
+
+use clap::{Args, Subcommand, ValueEnum};
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row, limit_text, size_text, some, time_text};
+use crate::config::Size;
+use crate::failure::Failure;
+
+/// What to do with buckets.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a bucket
+    Create(Create),
+    /// All buckets
+    List,
+    /// One bucket
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Change quota or versioning
+    Set(Set),
+    /// Remove a bucket
+    Delete {
+        /// Its name
+        name: String,
+        /// Also if it holds objects, which are lost
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// The bucket to make.
+#[derive(Debug, Args)]
+pub struct Create {
+    /// Its name: 3 to 63 lower-case letters, digits, dots and hyphens
+    name: String,
+    /// The most it may hold
+    #[arg(long, value_name = "SIZE")]
+    quota: Option<Size>,
+    /// Keep the versions of objects
+    #[arg(long)]
+    versioning: bool,
+    /// Begin as a clone of this snapshot
+    #[arg(long, value_name = "SNAPSHOT")]
+    from_snapshot: Option<String>,
+    /// The account that owns it [default: the administrator]
+    #[arg(long, value_name = "ACCOUNT")]
+    owner: Option<String>,
+}
+
+/// What to change.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// The bucket
+    name: String,
+    /// The most it may hold
+    #[arg(
+        long,
+        value_name = "SIZE",
+        conflicts_with = "no_quota",
+        required_unless_present_any = ["no_quota", "versioning"]
+    )]
+    quota: Option<Size>,
+    /// Take the limit away
+    #[arg(long)]
+    no_quota: bool,
+    /// Whether the versions of objects are kept
+    #[arg(long, value_name = "STATE")]
+    versioning: Option<Versioning>,
+}
+
+/// What versioning can be set to.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Versioning {
+    Enabled,
+    Suspended,
+}
+
+/// A bucket as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    name: String,
+    quota_bytes: Option<u64>,
+    used_bytes: u64,
+    inode_count: u64,
+    versioning: String,
+    owner: Option<String>,
+    created_at: String,
+    from_snapshot: Option<String>,
+}
+
+impl From<admin::Bucket> for Shown {
+    fn from(bucket: admin::Bucket) -> Self {
+        Self {
+            name: bucket.name,
+            quota_bytes: bucket.quota_bytes,
+            used_bytes: bucket.used_bytes,
+            inode_count: bucket.object_count,
+            versioning: bucket.versioning,
+            owner: some(bucket.owner),
+            created_at: time_text(bucket.created_unix_ms),
+            from_snapshot: some(bucket.from_snapshot),
+        }
+    }
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] =
+        &["NAME", "QUOTA", "USED", "INODES", "VERSIONING", "OWNER", "CREATED", "CLONE OF"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.name.clone(),
+            limit_text(self.quota_bytes),
+            size_text(self.used_bytes),
+            self.inode_count.to_string(),
+            self.versioning.clone(),
+            self.owner.clone().unwrap_or_default(),
+            self.created_at.clone(),
+            self.from_snapshot.clone().unwrap_or_default(),
+        ]
+    }
+}
+
+impl Command {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        match self {
+            Self::Create(create) => {
+                let made = answer(client.create_bucket(create.request()).await)?;
+                printer.one(&Shown::from(made))
+            }
+            Self::List => {
+                let all = answer(client.list_buckets(admin::ListBucketsRequest {}).await)?;
+                printer.list(&all.buckets.into_iter().map(Shown::from).collect::<Vec<_>>())
+            }
+            Self::Show { name } => {
+                let bucket = answer(client.get_bucket(admin::GetBucketRequest { name }).await)?;
+                printer.one(&Shown::from(bucket))
+            }
+            Self::Set(set) => {
+                let bucket = answer(client.set_bucket(set.request()).await)?;
+                printer.one(&Shown::from(bucket))
+            }
+            Self::Delete { name, force } => {
+                answer(client.delete_bucket(admin::DeleteBucketRequest { name: name.clone(), force }).await)?;
+                printer.done(&format!("deleted bucket {name}"))
+            }
+        }
+    }
+}
+
+impl Create {
+    fn request(self) -> admin::CreateBucketRequest {
+        admin::CreateBucketRequest {
+            name: self.name,
+            quota_bytes: self.quota.map(|size| size.bytes),
+            versioning: if self.versioning { "enabled".into() } else { String::new() },
+            from_snapshot: self.from_snapshot.unwrap_or_default(),
+            owner_account: self.owner.unwrap_or_default(),
+        }
+    }
+}
+
+impl Set {
+    fn request(self) -> admin::SetBucketRequest {
+        let versioning = match self.versioning {
+            Some(Versioning::Enabled) => "enabled",
+            Some(Versioning::Suspended) => "suspended",
+            None => "",
+        };
+        admin::SetBucketRequest {
+            name: self.name,
+            quota_bytes: self.quota.map(|size| size.bytes),
+            clear_quota: self.no_quota,
+            versioning: versioning.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::output::tests::json_fields;
+
+    #[test]
+    fn json_field_names_are_stable() {
+        let expected =
+            ["name", "quotaBytes", "usedBytes", "inodeCount", "versioning", "owner", "createdAt", "fromSnapshot"];
+        let mut fields = json_fields(&Shown::from(admin::Bucket::default()));
+        let mut expected = expected.map(str::to_owned).to_vec();
+        fields.sort();
+        expected.sort();
+        assert_eq!(fields, expected);
+    }
+}

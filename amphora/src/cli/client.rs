@@ -1,0 +1,81 @@
+//! The admin service of a running server, over its Unix socket.
+
+use proto::amphora::admin::v1::admin_client::AdminClient;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+
+use crate::config::SocketPath;
+use crate::failure::{Failure, with_causes};
+
+/// A connection to a server. Dereferences to the generated client.
+pub(super) struct Client(AdminClient<Channel>);
+
+impl Client {
+    /// Connects to the server of a socket.
+    pub(super) async fn connect(socket: &SocketPath) -> Result<Self, Failure> {
+        // A connection of our own first: what the system says about a socket gets lost in a channel's error.
+        if let Err(error) = tokio::net::UnixStream::connect(socket.path()).await {
+            return Err(Failure::failed(no_server(socket, &error)));
+        }
+        let endpoint = Endpoint::from_shared(socket.to_string());
+        let channel = match endpoint {
+            Ok(endpoint) => endpoint.connect().await,
+            Err(error) => Err(error),
+        };
+        let channel = channel.map_err(|error| Failure::failed(format!("{socket}: {}", with_causes(&error))))?;
+        Ok(Self(AdminClient::new(channel)))
+    }
+}
+
+fn no_server(socket: &SocketPath, error: &std::io::Error) -> String {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
+    let advice = match error.kind() {
+        NotFound | ConnectionRefused => {
+            "start one with `amphora serve`, or name its socket with --admin-endpoint or AMPHORA_ADMIN_ENDPOINT"
+        }
+        PermissionDenied => "only root and the server's own user may use it",
+        _ => "name the socket of a server with --admin-endpoint or AMPHORA_ADMIN_ENDPOINT",
+    };
+    format!("no server answers at {socket} ({error}): {advice}")
+}
+
+impl std::ops::Deref for Client {
+    type Target = AdminClient<Channel>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Client {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+/// The message of an answer, or why the server refused.
+pub(super) fn answer<T>(result: Result<Response<T>, Status>) -> Result<T, Failure> {
+    result.map(Response::into_inner).map_err(|status| {
+        let text = status.message().replace('\n', " ");
+        Failure::failed(if text.is_empty() { format!("the server answered {}", status.code()) } else { text })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_absent_server_is_named_with_what_to_do() {
+        let socket: SocketPath = "unix:///nowhere/admin.sock".parse().expect("a path");
+        let text = Client::connect(&socket).await.err().expect("refused").to_string();
+        assert!(text.contains("unix:///nowhere/admin.sock") && text.contains("--admin-endpoint"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_is_one_line() {
+        let text =
+            answer::<()>(Err(Status::not_found("bucket \"b\"\ndoes not exist"))).expect_err("refused").to_string();
+        assert_eq!(text, "bucket \"b\" does not exist");
+    }
+}

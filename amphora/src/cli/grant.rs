@@ -1,0 +1,83 @@
+//! `amphora grant`
+
+use clap::Subcommand;
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row};
+use crate::failure::Failure;
+
+/// What to do with grants.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Let an account into a bucket, or change how
+    Add {
+        /// The bucket
+        bucket: String,
+        /// The account
+        #[arg(long, value_name = "NAME")]
+        account: String,
+        /// What it may do: read, both, write, or also change the bucket itself
+        #[arg(long, value_name = "MODE", value_parser = ["ro", "rw", "wo", "owner"])]
+        mode: String,
+    },
+    /// All grants
+    List {
+        /// Only those of this bucket
+        bucket: Option<String>,
+        /// Only those of this account
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
+    },
+    /// Take a grant back
+    Remove {
+        /// The bucket
+        bucket: String,
+        /// The account
+        #[arg(long, value_name = "NAME")]
+        account: String,
+    },
+}
+
+/// A grant as it is printed.
+#[derive(Serialize)]
+struct Shown {
+    bucket: String,
+    account: String,
+    mode: String,
+}
+
+impl From<admin::Grant> for Shown {
+    fn from(grant: admin::Grant) -> Self {
+        Self { bucket: grant.bucket, account: grant.account, mode: grant.mode }
+    }
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] = &["BUCKET", "ACCOUNT", "MODE"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.bucket.clone(), self.account.clone(), self.mode.clone()]
+    }
+}
+
+impl Command {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        match self {
+            Self::Add { bucket, account, mode } => {
+                let grant = answer(client.add_grant(admin::AddGrantRequest { bucket, account, mode }).await)?;
+                printer.one(&Shown::from(grant))
+            }
+            Self::List { bucket, account } => {
+                let all = answer(client.list_grants(admin::ListGrantsRequest { bucket, account }).await)?;
+                printer.list(&all.grants.into_iter().map(Shown::from).collect::<Vec<_>>())
+            }
+            Self::Remove { bucket, account } => {
+                let done = format!("account {account} has no grant for bucket {bucket} any more");
+                answer(client.remove_grant(admin::RemoveGrantRequest { bucket, account }).await)?;
+                printer.done(&done)
+            }
+        }
+    }
+}

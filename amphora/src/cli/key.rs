@@ -1,0 +1,129 @@
+//! `amphora key`
+
+use clap::Subcommand;
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row, some, time_text};
+use crate::failure::Failure;
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a key and show its secret, this once
+    Create {
+        /// Whose key
+        #[arg(long, value_name = "NAME")]
+        account: String,
+    },
+    /// All keys, without secrets
+    List {
+        /// Only this account's
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
+    },
+    /// Remove a key; the next request with it is refused
+    Delete {
+        /// The access key id
+        id: String,
+    },
+    /// Make a new key beside the newest one and remove the older
+    Rotate {
+        /// Whose keys
+        #[arg(long, value_name = "NAME")]
+        account: String,
+    },
+}
+
+/// A key as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    access_key_id: String,
+    account: String,
+    created_at: String,
+}
+
+/// A new key as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct New {
+    access_key_id: String,
+    secret_access_key: Option<String>,
+    account: String,
+    created_at: String,
+}
+
+impl From<admin::Key> for Shown {
+    fn from(key: admin::Key) -> Self {
+        Self { access_key_id: key.access_key_id, account: key.account, created_at: time_text(key.created_unix_ms) }
+    }
+}
+
+impl From<admin::Key> for New {
+    fn from(key: admin::Key) -> Self {
+        Self {
+            access_key_id: key.access_key_id,
+            secret_access_key: some(key.secret_access_key),
+            account: key.account,
+            created_at: time_text(key.created_unix_ms),
+        }
+    }
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] = &["ACCESS KEY ID", "ACCOUNT", "CREATED"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.access_key_id.clone(), self.account.clone(), self.created_at.clone()]
+    }
+}
+
+impl Row for New {
+    const HEADERS: &'static [&'static str] = &["ACCESS KEY ID", "SECRET ACCESS KEY", "ACCOUNT", "CREATED"];
+
+    fn cells(&self) -> Vec<String> {
+        let secret = self.secret_access_key.clone().unwrap_or_default();
+        vec![self.access_key_id.clone(), secret, self.account.clone(), self.created_at.clone()]
+    }
+}
+
+impl Command {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        match self {
+            Self::Create { account } => {
+                let key = answer(client.create_key(admin::CreateKeyRequest { account }).await)?;
+                printer.one(&New::from(key))
+            }
+            Self::List { account } => {
+                let all = answer(client.list_keys(admin::ListKeysRequest { account }).await)?;
+                printer.list(&all.keys.into_iter().map(Shown::from).collect::<Vec<_>>())
+            }
+            Self::Delete { id } => {
+                answer(client.delete_key(admin::DeleteKeyRequest { access_key_id: id.clone() }).await)?;
+                printer.done(&format!("deleted key {id}"))
+            }
+            Self::Rotate { account } => {
+                let key = answer(client.rotate_keys(admin::RotateKeysRequest { account }).await)?;
+                printer.one(&New::from(key))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::output::tests::json_fields;
+
+    #[test]
+    fn json_field_names_are_stable_and_lists_have_no_secrets() {
+        let key = admin::Key { secret_access_key: "secret".into(), ..Default::default() };
+        let fields = json_fields(&New::from(key.clone()));
+        assert!(
+            ["accessKeyId", "secretAccessKey", "account", "createdAt"].iter().all(|f| fields.contains(&(*f).into()))
+        );
+        assert!(!json_fields(&Shown::from(key)).contains(&"secretAccessKey".to_owned()));
+    }
+}

@@ -1,0 +1,190 @@
+//! The command line: one file per noun, each with its arguments and what it asks the server.
+//!
+//! - Flags, exit statuses and JSON field names are stable: people and tests script them.
+//! - Every command but `serve`, `check` and `completions` talks to a running server over its admin socket.
+
+mod account;
+mod bucket;
+mod check;
+mod client;
+mod grant;
+mod key;
+mod mount;
+mod output;
+mod snapshot;
+mod status;
+mod volume;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::config::{Env, Flags, SocketPath};
+use crate::failure::Failure;
+use client::Client;
+use output::Printer;
+
+/// One store as S3 buckets and as mounted volumes.
+#[derive(Debug, Parser)]
+#[command(name = "amphora", version, arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Cli {
+    /// Admin socket of the server [default: DATA_DIR/run/admin.sock]
+    #[arg(long, global = true, value_name = "unix://PATH")]
+    pub admin_endpoint: Option<SocketPath>,
+    /// How results are printed
+    #[arg(long, global = true, value_enum, default_value_t = output::Format::Text)]
+    output: output::Format,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one value in a process")]
+pub enum Command {
+    /// Run the server
+    Serve(Flags),
+    /// Buckets
+    #[command(subcommand)]
+    Bucket(bucket::Command),
+    /// Accounts, which keys and grants belong to
+    #[command(subcommand)]
+    Account(account::Command),
+    /// Access keys
+    #[command(subcommand)]
+    Key(key::Command),
+    /// What accounts may do with buckets
+    #[command(subcommand)]
+    Grant(grant::Command),
+    /// Snapshots of buckets
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
+    /// Volumes, as CSI sees them
+    #[command(subcommand)]
+    Volume(volume::Command),
+    /// Mount a bucket or a snapshot at a directory
+    Mount(mount::Mount),
+    /// Unmount a directory
+    Umount(mount::Umount),
+    /// Verify a store that no server has open
+    Check(check::Check),
+    /// How the server is
+    Status,
+    /// Print a shell's completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs one command line to its end.
+///
+/// # Errors
+/// Why it was refused or failed, with its exit status.
+pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(), Failure> {
+    let cli = crate::config::parse(args, env)?;
+    let mut printer = Printer::new(cli.output, std::io::stdout());
+    match cli.command {
+        Command::Serve(flags) => crate::serve::run(flags, cli.admin_endpoint, env),
+        Command::Check(check) => check.run(&mut printer),
+        Command::Completions { shell } => completions(shell, &mut printer),
+        command => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| Failure::failed(format!("no async runtime: {error}")))?;
+            let socket = cli.admin_endpoint.map_or_else(|| default_endpoint(env), Ok)?;
+            runtime.block_on(ask(command, &socket, &mut printer))
+        }
+    }
+}
+
+async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
+    let mut client = Client::connect(socket).await?;
+    match command {
+        Command::Bucket(command) => command.run(&mut client, printer).await,
+        Command::Account(command) => command.run(&mut client, printer).await,
+        Command::Key(command) => command.run(&mut client, printer).await,
+        Command::Grant(command) => command.run(&mut client, printer).await,
+        Command::Snapshot(command) => command.run(&mut client, printer).await,
+        Command::Volume(command) => command.run(&mut client, printer).await,
+        Command::Mount(mount) => mount.run(&mut client).await,
+        Command::Umount(umount) => umount.run(&mut client).await,
+        Command::Status => status::run(&mut client, printer).await,
+        Command::Serve(_) | Command::Check(_) | Command::Completions { .. } => unreachable!("needs no server"),
+    }
+}
+
+/// The socket of a server that was started with the same environment and no `--admin-endpoint`.
+fn default_endpoint(env: Env<'_>) -> Result<SocketPath, Failure> {
+    let data_dir = env("AMPHORA_DATA_DIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "./amphora-data".into());
+    let data_dir =
+        std::path::absolute(data_dir).map_err(|error| Failure::usage(format!("AMPHORA_DATA_DIR: {error}")))?;
+    crate::config::default_socket(&data_dir, "admin")
+}
+
+fn completions(shell: clap_complete::Shell, printer: &mut Printer) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "amphora", &mut script);
+    printer.raw(&script)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_line_of_the_manual_parses() {
+        for line in [
+            "serve --data-dir d --s3-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --csi-endpoint unix:///a \
+             --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
+             --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --config f",
+            "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
+            "bucket list --output json",
+            "--output json --admin-endpoint unix:///d bucket show b",
+            "bucket set b --quota 1Gi --versioning suspended",
+            "bucket set b --no-quota",
+            "bucket delete b --force",
+            "account create a --may-create-buckets",
+            "account list",
+            "account delete a",
+            "key create --account a",
+            "key list --account a",
+            "key delete AK",
+            "key rotate --account a",
+            "grant add b --account a --mode ro",
+            "grant list",
+            "grant remove b --account a",
+            "snapshot create b s",
+            "snapshot list b",
+            "snapshot delete s",
+            "volume list",
+            "volume show b",
+            "mount b /mnt -o ro,uid=1,gid=2,prefix=x/y --credentials f",
+            "umount /mnt",
+            "check d --repair",
+            "status --output=json",
+            "completions bash",
+        ] {
+            let words = std::iter::once("amphora").chain(line.split_whitespace());
+            if let Err(error) = Cli::try_parse_from(words) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_usage_is_exit_status_2() {
+        for line in ["bucket", "bucket create", "grant add b --account a --mode x", "bucket set b", "frobnicate"] {
+            let words = std::iter::once("amphora").chain(line.split_whitespace());
+            let error = Cli::try_parse_from(words).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What commands print: tables for people, or JSON with stable field names.
+
+use std::io::{ErrorKind, Write};
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::config::Size;
+use crate::failure::Failure;
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    Text,
+    /// For programs: camelCase fields, sizes in bytes, times in RFC 3339.
+    Json,
+}
+
+/// A thing that is printed: as a row of a table, as lines, or as a JSON object.
+pub(super) trait Row: Serialize {
+    /// What the columns are.
+    const HEADERS: &'static [&'static str];
+
+    /// Their values here.
+    fn cells(&self) -> Vec<String>;
+}
+
+/// Prints in the format asked for.
+pub(super) struct Printer {
+    format: Format,
+    out: Box<dyn Write>,
+}
+
+impl Printer {
+    pub(super) fn new(format: Format, out: impl Write + 'static) -> Self {
+        Self { format, out: Box::new(out) }
+    }
+
+    /// Many of a kind: a table, or a JSON array.
+    pub(super) fn list<R: Row>(&mut self, rows: &[R]) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => self.json(&rows),
+            Format::Text => self.raw(table(R::HEADERS, &rows.iter().map(Row::cells).collect::<Vec<_>>()).as_bytes()),
+        }
+    }
+
+    /// One: a line per field, or a JSON object.
+    pub(super) fn one<R: Row>(&mut self, row: &R) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => self.json(row),
+            Format::Text => {
+                let fields = R::HEADERS.iter().zip(row.cells());
+                let lines: Vec<_> =
+                    fields.map(|(name, value)| vec![format!("{}:", name.to_lowercase()), value]).collect();
+                self.raw(aligned(&lines).as_bytes())
+            }
+        }
+    }
+
+    /// That something was done: a line for people, nothing for programs, which have the exit status.
+    pub(super) fn done(&mut self, text: &str) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => Ok(()),
+            Format::Text => self.raw(format!("{text}\n").as_bytes()),
+        }
+    }
+
+    /// These bytes, whatever the format.
+    pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match self.out.write_all(bytes).and_then(|()| self.out.flush()) {
+            // The reader had enough, as `head` has; that is no failure.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(Failure::failed(format!("the result cannot be written: {error}"))),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text = serde_json::to_vec_pretty(value).map_err(|error| Failure::failed(error.to_string()))?;
+        text.push(b'\n');
+        self.raw(&text)
+    }
+}
+
+fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
+    let mut all = vec![headers.iter().map(|header| (*header).to_owned()).collect::<Vec<_>>()];
+    all.extend(rows.iter().cloned());
+    aligned(&all)
+}
+
+/// Columns as wide as their widest cell; an empty cell shows as `-`.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let shown = |cell: &str| if cell.is_empty() { "-".to_owned() } else { cell.to_owned() };
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count().max(1)).max();
+    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{:width$}", shown(cell)));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A time, for people and programs alike; empty when it is out of range.
+pub(super) fn time_text(unix_ms: i64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+/// A size for people.
+pub(super) fn size_text(bytes: u64) -> String {
+    Size { bytes }.to_string()
+}
+
+/// A limit for people.
+pub(super) fn limit_text(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "none".to_owned(), size_text)
+}
+
+/// `None` for what the wire writes as an empty text.
+pub(super) fn some(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// What a printer printed.
+    #[derive(Clone, Default)]
+    pub(in crate::cli) struct Capture(Arc<Mutex<Vec<u8>>>);
+
+    impl Capture {
+        pub(in crate::cli) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().expect("not poisoned").clone()).expect("UTF-8")
+        }
+    }
+
+    impl Write for Capture {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The names of the fields of a row's JSON object, in order.
+    pub(in crate::cli) fn json_fields<R: Row>(row: &R) -> Vec<String> {
+        let capture = Capture::default();
+        Printer::new(Format::Json, capture.clone()).one(row).expect("printed");
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&capture.text()).expect("an object");
+        object.keys().cloned().collect()
+    }
+
+    #[derive(Serialize)]
+    struct Jar {
+        name: &'static str,
+        #[serde(rename = "sizeBytes")]
+        size_bytes: u64,
+    }
+
+    impl Row for Jar {
+        const HEADERS: &'static [&'static str] = &["NAME", "SIZE"];
+
+        fn cells(&self) -> Vec<String> {
+            vec![self.name.to_owned(), size_text(self.size_bytes)]
+        }
+    }
+
+    const JARS: [Jar; 2] = [Jar { name: "dolium", size_bytes: 2048 }, Jar { name: "", size_bytes: 1 }];
+
+    #[test]
+    fn text_is_an_aligned_table() {
+        let capture = Capture::default();
+        Printer::new(Format::Text, capture.clone()).list(&JARS).expect("printed");
+        assert_eq!(capture.text(), "NAME    SIZE\ndolium  2Ki\n-       1\n");
+    }
+
+    #[test]
+    fn json_keeps_the_field_names() {
+        let capture = Capture::default();
+        Printer::new(Format::Json, capture.clone()).list(&JARS).expect("printed");
+        let value: serde_json::Value = serde_json::from_str(&capture.text()).expect("JSON");
+        assert_eq!(value, serde_json::json!([{"name": "dolium", "sizeBytes": 2048}, {"name": "", "sizeBytes": 1}]));
+    }
+
+    #[test]
+    fn times_are_rfc_3339() {
+        assert_eq!(time_text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(time_text(1_000_000_000_123), "2001-09-09T01:46:40.123Z");
+    }
+}

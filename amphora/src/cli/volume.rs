@@ -1,0 +1,113 @@
+//! `amphora volume`
+
+use clap::Subcommand;
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row, limit_text, size_text};
+use crate::failure::Failure;
+
+/// What to look at.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// All volumes
+    List,
+    /// One volume
+    Show {
+        /// The CSI volume id
+        id: String,
+    },
+}
+
+/// A volume as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    id: String,
+    bucket: String,
+    capacity_bytes: Option<u64>,
+    used_bytes: u64,
+    publications: Vec<Publication>,
+    mounts: Vec<MountPoint>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Publication {
+    node: String,
+    target: Option<String>,
+    read_only: bool,
+}
+
+/// A mount as it is printed, also by `status`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MountPoint {
+    bucket: String,
+    dir: String,
+    read_only: bool,
+}
+
+impl MountPoint {
+    pub(super) fn text(&self) -> String {
+        format!("{} at {}{}", self.bucket, self.dir, if self.read_only { " (read-only)" } else { "" })
+    }
+}
+
+impl From<admin::MountPoint> for MountPoint {
+    fn from(mount: admin::MountPoint) -> Self {
+        Self { bucket: mount.bucket, dir: mount.dir, read_only: mount.read_only }
+    }
+}
+
+impl From<admin::Publication> for Publication {
+    fn from(publication: admin::Publication) -> Self {
+        Self { node: publication.node, target: publication.target, read_only: publication.readonly }
+    }
+}
+
+impl From<admin::Volume> for Shown {
+    fn from(volume: admin::Volume) -> Self {
+        Self {
+            id: volume.id,
+            bucket: volume.bucket,
+            capacity_bytes: volume.capacity_bytes,
+            used_bytes: volume.used_bytes,
+            publications: volume.publications.into_iter().map(Publication::from).collect(),
+            mounts: volume.mounts.into_iter().map(MountPoint::from).collect(),
+        }
+    }
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] = &["ID", "BUCKET", "CAPACITY", "USED", "NODES", "MOUNTS"];
+
+    fn cells(&self) -> Vec<String> {
+        let nodes: Vec<_> = self.publications.iter().map(|publication| publication.node.clone()).collect();
+        let mounts: Vec<_> = self.mounts.iter().map(MountPoint::text).collect();
+        vec![
+            self.id.clone(),
+            self.bucket.clone(),
+            limit_text(self.capacity_bytes),
+            size_text(self.used_bytes),
+            nodes.join(", "),
+            mounts.join(", "),
+        ]
+    }
+}
+
+impl Command {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        match self {
+            Self::List => {
+                let all = answer(client.list_volumes(admin::ListVolumesRequest {}).await)?;
+                printer.list(&all.volumes.into_iter().map(Shown::from).collect::<Vec<_>>())
+            }
+            Self::Show { id } => {
+                let volume = answer(client.get_volume(admin::GetVolumeRequest { id }).await)?;
+                printer.one(&Shown::from(volume))
+            }
+        }
+    }
+}

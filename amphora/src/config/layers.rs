@@ -1,0 +1,230 @@
+//! Where a flag's value comes from: the command line, else the environment, else the config file, else its default.
+//!
+//! - The environment and the file become defaults of the command line's own parser, so a value means the same
+//!   wherever it is written.
+//! - Each value is checked where it stands, also one that a stronger layer overrides.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+
+/// Looks up a variable of the environment.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// Variables of the container interfaces that stand for one of ours, after it.
+const ALIASES: [(&str, &str); 2] = [("csi-endpoint", "CSI_ENDPOINT"), ("cosi-endpoint", "COSI_ENDPOINT")];
+
+const SERVE: &str = "serve";
+
+/// Parses a command line with the environment and the config file it names beneath.
+///
+/// # Errors
+/// [`Failure::Clap`] for the command line itself, [`Failure::Usage`] for the layers below.
+pub fn parse(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<Cli, Failure> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let command = with_environment(Cli::command(), env)?;
+    let mut matches = command.clone().try_get_matches_from(&args)?;
+    if let Some(file) = config_file(&matches) {
+        matches = with_file(command, &file, env)?.try_get_matches_from(&args)?;
+    }
+    Ok(Cli::from_arg_matches(&matches)?)
+}
+
+fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
+    let (name, serve) = matches.subcommand()?;
+    (name == SERVE).then(|| serve.get_one::<PathBuf>("config").cloned()).flatten()
+}
+
+fn with_environment(mut command: Command, env: Env<'_>) -> Result<Command, Failure> {
+    for (arg, level) in settings(&command) {
+        if let Some((variable, value)) = from_environment(&arg, env) {
+            check(&arg, &value).map_err(|why| {
+                let shown = value.to_string_lossy();
+                Failure::usage(format!("the environment variable {variable} holds \"{shown}\": {why}"))
+            })?;
+            command = set_default(command, level, &arg, value);
+        }
+    }
+    Ok(command)
+}
+
+/// The variable that sets an argument, and its value; an empty one counts as unset, as deployments leave them.
+fn from_environment(arg: &Arg, env: Env<'_>) -> Option<(String, OsString)> {
+    let long = arg.get_long()?;
+    let own = format!("AMPHORA_{}", long.replace('-', "_").to_uppercase());
+    let aliases = ALIASES.iter().filter(|(flag, _)| *flag == long).map(|(_, variable)| (*variable).to_owned());
+    let mut names = std::iter::once(own).chain(aliases);
+    names.find_map(|name| env(&name).filter(|value| !value.is_empty()).map(|value| (name, value)))
+}
+
+fn with_file(mut command: Command, file: &Path, env: Env<'_>) -> Result<Command, Failure> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("the config file {shown} cannot be read: {error}")))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        Failure::usage(format!("the config file {shown}, line {line}, is not TOML: {}", error.message()))
+    })?;
+    let settings = settings(&command);
+    for (key, value) in table {
+        let known = settings.iter().find(|(arg, _)| arg.get_long() == Some(&key) && key != "config");
+        let Some((arg, level)) = known else {
+            return Err(Failure::usage(unknown_key(file, &key, &settings)));
+        };
+        let value = plain(&value)
+            .and_then(|value| check(arg, &value).map(|()| value))
+            .map_err(|why| Failure::usage(format!("the config file {shown} sets {key} = {value}: {why}")))?;
+        if from_environment(arg, env).is_none() {
+            command = set_default(command, *level, arg, value);
+        }
+    }
+    Ok(command)
+}
+
+fn unknown_key(file: &Path, key: &str, settings: &[(Arg, Level)]) -> String {
+    let mut known: Vec<_> = settings.iter().filter_map(|(arg, _)| arg.get_long()).filter(|k| *k != "config").collect();
+    known.sort_unstable();
+    format!("the config file {} has the unknown key {key}: known are {}", file.display(), known.join(", "))
+}
+
+/// Where an argument is declared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Every,
+    Serve,
+}
+
+/// All arguments that the environment and the file may set.
+fn settings(command: &Command) -> Vec<(Arg, Level)> {
+    let every = command.get_arguments().map(|arg| (arg.clone(), Level::Every));
+    let serve = command.find_subcommand(SERVE).into_iter().flat_map(Command::get_arguments);
+    every.chain(serve.map(|arg| (arg.clone(), Level::Serve))).collect()
+}
+
+fn set_default(command: Command, level: Level, arg: &Arg, value: OsString) -> Command {
+    let id = arg.get_id().clone();
+    match level {
+        Level::Every => command.mut_arg(id, |arg| arg.default_value(value)),
+        Level::Serve => command.mut_subcommand(SERVE, |serve| serve.mut_arg(id, |arg| arg.default_value(value))),
+    }
+}
+
+/// Passes a value through the parser of its argument.
+fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
+    let mut given = OsString::from(format!("--{}=", arg.get_long().unwrap_or_default()));
+    given.push(value);
+    let parser = Command::new("value").no_binary_name(true).disable_help_flag(true).arg(arg.clone());
+    parser.try_get_matches_from([given]).map(drop).map_err(|error| {
+        // A parser of our own says what is wrong; clap's own text begins with the flag, and hints follow its first line.
+        let text = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        let possible = text.lines().find(|line| line.contains("possible values")).or_else(|| text.lines().next());
+        possible.unwrap_or_default().trim().trim_start_matches("error: ").to_owned()
+    })
+}
+
+fn plain(value: &toml::Value) -> Result<OsString, String> {
+    match value {
+        toml::Value::String(text) => Ok(text.into()),
+        toml::Value::Integer(number) => Ok(number.to_string().into()),
+        toml::Value::Boolean(truth) => Ok(truth.to_string().into()),
+        _ => Err("it has to be a text or a number".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+    use crate::config::{Flags, LogFormat};
+
+    fn parse_all(args: &[&str], env: &[(&str, &str)]) -> Result<Cli, Failure> {
+        let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
+        parse(["amphora", "serve"].iter().chain(args).map(OsString::from), &env)
+    }
+
+    fn serve(args: &[&str], env: &[(&str, &str)]) -> Flags {
+        match parse_all(args, env).unwrap_or_else(|error| panic!("{error}")).command {
+            cli::Command::Serve(flags) => flags,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(args: &[&str], env: &[(&str, &str)]) -> String {
+        let failure = parse_all(args, env).expect_err("refused");
+        assert_eq!(format!("{:?}", failure.exit_code()), format!("{:?}", std::process::ExitCode::from(2)));
+        failure.to_string()
+    }
+
+    fn file(text: &str) -> (tempfile::TempDir, String) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("amphora.toml");
+        std::fs::write(&path, text).expect("written");
+        let flag = format!("--config={}", path.display());
+        (dir, flag)
+    }
+
+    #[test]
+    fn flag_goes_before_environment_before_file_before_default() {
+        let (_dir, config) = file("region = \"from-file\"\ns3-listen = \"127.0.0.1:1\"\nnode-id = \"n1\"\n");
+        let env = [("AMPHORA_REGION", "from-env"), ("AMPHORA_S3_LISTEN", "127.0.0.1:2")];
+        let flags = serve(&[&config, "--region=from-flag"], &env);
+        assert_eq!(flags.region, "from-flag");
+        assert_eq!(flags.s3_listen.port(), 2);
+        assert_eq!(flags.node_id.as_deref(), Some("n1"));
+        assert_eq!(flags.http_listen.port(), 9001);
+        assert_eq!(flags.log_format, LogFormat::Text);
+    }
+
+    #[test]
+    fn the_environment_may_name_the_file() {
+        let (_dir, config) = file("log-format = \"json\"\nadmin-endpoint = \"unix:///run/x.sock\"\n");
+        let path = config.strip_prefix("--config=").expect("a flag");
+        let cli = parse_all(&[], &[("AMPHORA_CONFIG", path)]).expect("parsed");
+        assert_eq!(cli.admin_endpoint.expect("set").to_string(), "unix:///run/x.sock");
+        assert!(matches!(cli.command, cli::Command::Serve(flags) if flags.log_format == LogFormat::Json));
+    }
+
+    #[test]
+    fn the_endpoints_of_the_container_interfaces_are_honoured_after_ours() {
+        let shown = |env: &[(&str, &str)]| serve(&[], env).csi_endpoint.map(|socket| socket.to_string());
+        assert_eq!(shown(&[("CSI_ENDPOINT", "unix:/csi/csi.sock")]).as_deref(), Some("unix:///csi/csi.sock"));
+        let both = [("CSI_ENDPOINT", "unix:/csi/csi.sock"), ("AMPHORA_CSI_ENDPOINT", "unix:///our.sock")];
+        assert_eq!(shown(&both).as_deref(), Some("unix:///our.sock"));
+        assert_eq!(shown(&[("CSI_ENDPOINT", "")]), None);
+    }
+
+    #[test]
+    fn bad_values_are_named_with_their_key() {
+        let text = refused(&[], &[("AMPHORA_S3_LISTEN", "nine")]);
+        assert!(
+            text.contains("AMPHORA_S3_LISTEN") && text.contains("\"nine\"") && text.contains("IP address"),
+            "{text}"
+        );
+        let text = refused(&[], &[("CSI_ENDPOINT", "tcp://1.2.3.4:5")]);
+        assert!(text.contains("CSI_ENDPOINT") && text.contains("unix://"), "{text}");
+        for (line, words) in [
+            ("s3-listen = \"nine\"", vec!["s3-listen", "nine", "IP address"]),
+            ("log-format = \"xml\"", vec!["log-format", "xml", "json"]),
+            ("region = [1]", vec!["region", "text or a number"]),
+            ("s3_listen = \"127.0.0.1:1\"", vec!["unknown key s3_listen", "s3-listen"]),
+            ("config = \"other.toml\"", vec!["unknown key config"]),
+            ("region = ", vec!["line 1", "not TOML"]),
+        ] {
+            let (_dir, config) = file(line);
+            let text = refused(&[&config], &[]);
+            assert!(words.iter().all(|word| text.contains(word)), "{line}: {text}");
+            assert_eq!(text.lines().count(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bad_file_is_refused_also_where_a_flag_overrides_it() {
+        let (_dir, config) = file("s3-listen = \"nine\"");
+        assert!(refused(&[&config, "--s3-listen=127.0.0.1:1"], &[]).contains("s3-listen"));
+        assert!(refused(&["--config=/nowhere/x.toml"], &[]).contains("/nowhere/x.toml"));
+    }
+}

@@ -1,0 +1,58 @@
+//! Why a command ended without doing what it was asked, and the exit status that says so.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why a command failed. The text is one line for people: what, value, what to do.
+#[derive(Debug)]
+pub enum Failure {
+    /// Wrong usage, found before anything was touched: exit status 2.
+    Usage(String),
+    /// The same, in clap's own words; `--help` and `--version` arrive here too.
+    Clap(clap::Error),
+    /// Refused or failed: exit status 1.
+    Failed(String),
+}
+
+impl Failure {
+    /// Wrong usage.
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
+    }
+
+    /// Refused or failed.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::Failed(text.into())
+    }
+
+    /// The exit status.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Clap(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+            Self::Failed(_) => ExitCode::from(1),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::Failed(text) => f.write_str(text),
+            Self::Clap(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Self {
+        Self::Clap(error)
+    }
+}
+
+/// An error and its causes on one line.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

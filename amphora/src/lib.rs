@@ -1,0 +1,15 @@
+//! The `amphora` program: the server with all its doors, and the command line that administers it.
+//!
+//! - `cli` parses and prints, `config` says what a server runs with, `serve` opens the doors and closes them.
+//! - `admin` is the door of the command line; S3, COSI and CSI live in crates of their own.
+//! - `mounts` is where CSI, the admin service and FUSE meet; they do not know each other.
+
+mod admin;
+pub mod cli;
+pub mod config;
+pub mod credentials;
+pub mod failure;
+mod logs;
+mod metrics;
+mod mounts;
+mod serve;

@@ -1,0 +1,70 @@
+//! Logs on stderr, as lines for people or as JSON.
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::LogFormat;
+
+/// Modules held back unless the filter names them: `s3s` logs each refused request as an error, which the access log
+/// of `s3` already tells; the others chat.
+const QUIET: [(&str, &str); 7] = [
+    ("s3s", "off"),
+    ("fjall", "warn"),
+    ("lsm_tree", "warn"),
+    ("fuser", "warn"),
+    ("h2", "warn"),
+    ("hyper", "warn"),
+    ("hyper_util", "warn"),
+];
+
+/// Starts logging. Once in a process; a second call changes nothing.
+pub fn start(filter: &str, format: LogFormat) {
+    let builder = tracing_subscriber::fmt().with_env_filter(filter_of(filter)).with_writer(std::io::stderr);
+    // A logger that is there already, as in a test that starts two servers, serves both.
+    let _ = match format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+}
+
+/// Parses the value of `--log-level`.
+pub(crate) fn check_filter(text: &str) -> Result<String, String> {
+    let known = "use off, error, warn, info, debug or trace, also by module, as in info,s3=debug";
+    let plain = !text.trim().is_empty() && text.split(',').all(|part| level(part).is_some());
+    match EnvFilter::builder().parse(text) {
+        Ok(_) if plain => Ok(text.to_owned()),
+        _ => Err(known.into()),
+    }
+}
+
+/// The level in `info` or `module=info`. `EnvFilter` takes a misspelt level for the name of a module.
+fn level(part: &str) -> Option<tracing_subscriber::filter::LevelFilter> {
+    part.rsplit('=').next()?.trim().parse().ok()
+}
+
+fn filter_of(text: &str) -> EnvFilter {
+    let quiet = QUIET.iter().filter(|(module, _)| !text.contains(&format!("{module}=")));
+    let all = quiet.fold(text.to_owned(), |all, (module, level)| format!("{all},{module}={level}"));
+    EnvFilter::builder().parse_lossy(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_levels_with_or_without_a_module() {
+        for good in ["info", "off", "warn,s3=debug", "TRACE"] {
+            assert!(check_filter(good).is_ok(), "{good}");
+        }
+        for bad in ["", "loud", "info,s3=loud", "s3"] {
+            assert!(check_filter(bad).expect_err(bad).contains("debug"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_named_module_is_not_held_back() {
+        assert!(filter_of("info").to_string().contains("s3s=off"));
+        let named = filter_of("info,s3s=debug").to_string();
+        assert!(named.contains("s3s=debug") && !named.contains("s3s=off"), "{named}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The figures of `/metrics`: what the store and the mounts say at the moment of a scrape, and what S3 counts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use objstore::Store;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::mounts::{OperationTotal, Table, Totals};
+
+/// All figures of a server, each named `amphora_…`, and those S3 counts for itself.
+pub fn registry(store: &Store, mounts: &Arc<Table>) -> (Registry, s3::Metrics) {
+    let mut registry = Registry::with_prefix("amphora");
+    registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+    registry.register_collector(Box::new(StoreFigures(store.clone())));
+    registry.register_collector(Box::new(MountFigures(mounts.clone())));
+    let s3 = s3::Metrics::new(&mut registry);
+    (registry, s3)
+}
+
+/// What the store says of itself.
+struct StoreFigures(Store);
+
+impl fmt::Debug for StoreFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreFigures")
+    }
+}
+
+impl Collector for StoreFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = self.0.stats();
+        counter(&mut encoder, "store_commits", "Batches committed", stats.commits)?;
+        counter(&mut encoder, "store_operations", "Operations committed", stats.operations)?;
+        let poisoned = u64::from(stats.poisoned.is_some());
+        gauge(&mut encoder, "store_poisoned", "1 while the store refuses writes after a failed sync", poisoned)?;
+        gauge(&mut encoder, "store_disk_free_bytes", "Free on the disk of the data folder", stats.free_bytes)?;
+        gauge(&mut encoder, "store_disk_size_bytes", "Size of the disk of the data folder", stats.total_bytes)
+    }
+}
+
+/// What the mounts of this process do, all together.
+struct MountFigures(Arc<Table>);
+
+impl fmt::Debug for MountFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MountFigures")
+    }
+}
+
+impl Collector for MountFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        gauge(&mut encoder, "mounts", "Directories that show a bucket", self.0.list().len() as u64)?;
+        let totals = self.0.totals();
+        counter(
+            &mut encoder,
+            "fuse_read_bytes",
+            "Bytes read through mounts, past the kernel's cache",
+            totals.read_bytes,
+        )?;
+        counter(&mut encoder, "fuse_written_bytes", "Bytes written through mounts", totals.written_bytes)?;
+        let help = "Calls of the kernel, by operation";
+        family(&mut encoder, "fuse_operations", help, &totals, |operation| operation.count)?;
+        let help = "Calls of the kernel answered with an error, by operation";
+        family(&mut encoder, "fuse_errors", help, &totals, |operation| operation.errors)?;
+        let help = "Time spent in calls of the kernel, by operation";
+        family(&mut encoder, "fuse_seconds", help, &totals, |operation| operation.took.as_secs_f64())
+    }
+}
+
+/// A counter with a value for each operation of the mounts.
+fn family<N>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    totals: &Totals,
+    value: impl Fn(&OperationTotal) -> N,
+) -> fmt::Result
+where
+    ConstCounter<N>: EncodeMetric,
+{
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (operation, total) in &totals.operations {
+        ConstCounter::new(value(total)).encode(metric.encode_family(&[("operation", *operation)])?)?;
+    }
+    Ok(())
+}
+
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let metric = ConstCounter::new(value);
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let metric = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}

@@ -1,0 +1,57 @@
+//! What a key may mount: as much as its grant says.
+
+use objstore::name::BucketName;
+use objstore::store::Mode;
+use objstore::{Error, Result, Store};
+
+use crate::credentials::Credentials;
+
+/// How wide a mount may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+impl Access {
+    /// What `key` may do with `bucket` through a mount. Blocking.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] for a key that is unknown or revoked, whose secret is another, or without a grant to read.
+    pub fn of(store: &Store, key: &Credentials, bucket: &BucketName) -> Result<Self> {
+        let denied = |why: String| Error::Denied { why };
+        let identity = store.identify(&key.access_key_id)?;
+        let identity = identity.filter(|identity| same(identity.secret.reveal(), key.secret.reveal()));
+        // One answer for all three, so that nobody learns which keys exist.
+        let identity = identity.ok_or_else(|| {
+            denied(format!("the key {key} is unknown or revoked, or its secret is another: check the credentials"))
+        })?;
+        match store.access(&identity.account, bucket)? {
+            Some(Mode::Read) => Ok(Self::Read),
+            Some(Mode::ReadWrite | Mode::Owner) => Ok(Self::ReadWrite),
+            Some(Mode::Write) => Err(denied(format!(
+                "the key {key} may only write to bucket \"{bucket}\", and a mount reads: grant ro, rw or owner"
+            ))),
+            None => Err(denied(format!("the key {key} has no grant for bucket \"{bucket}\""))),
+        }
+    }
+}
+
+/// Compares in a time that tells only the length.
+fn same(a: &str, b: &str) -> bool {
+    let differing = a.bytes().zip(b.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
+    a.len() == b.len() && differing == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_compared_whole() {
+        assert!(same("", "") && same("secret", "secret"));
+        assert!(!same("secret", "secres") && !same("secret", "secre") && !same("", "s"));
+    }
+}

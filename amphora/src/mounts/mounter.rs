@@ -1,0 +1,61 @@
+//! CSI mounts through the same table: what `csi` calls its mounter.
+
+use std::path::Path;
+
+use csi::{MountOptions, MountState};
+use fuse::MountpointState;
+use objstore::name::BucketName;
+use objstore::{Noun, Result};
+
+use super::{Error, Origin, Request, Table};
+
+impl csi::Mounter for Table {
+    fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()> {
+        let request = Request {
+            bucket: bucket.clone(),
+            read_only: options.read_only,
+            prefix: options.prefix.clone(),
+            uid: options.uid,
+            gid: options.gid,
+            origin: Origin::Csi,
+        };
+        Table::mount(self, request, at).map_err(into_store)
+    }
+
+    fn unmount(&self, at: &Path) -> Result<()> {
+        match Table::unmount(self, at) {
+            Err(Error::NotMounted { .. } | Error::NoDirectory { .. }) => Ok(()),
+            done => done.map_err(into_store),
+        }
+    }
+
+    fn state(&self, at: &Path) -> Result<MountState> {
+        Ok(match (fuse::mountpoint_state(at), self.at(at)) {
+            (MountpointState::Amphora, Some(point)) => MountState::Ours(point.bucket),
+            (MountpointState::NotMounted, _) => MountState::NotMounted,
+            (MountpointState::Stale, _) => MountState::Stale,
+            (MountpointState::Amphora | MountpointState::Other, _) => MountState::Other,
+        })
+    }
+}
+
+/// A mount's failure as one of the store's, which have their codes in `csi`.
+fn into_store(error: Error) -> objstore::Error {
+    let text = crate::failure::with_causes(&error);
+    match error {
+        Error::Store(error) => error,
+        Error::Busy { .. } => objstore::Error::Busy { what: "the mount".into() },
+        Error::Taken { dir, bucket } => objstore::Error::Exists {
+            noun: Noun::Publication,
+            name: dir.display().to_string(),
+            why: format!("it shows \"{bucket}\""),
+        },
+        Error::Fuse(fuse::Error::Option { option, why }) => objstore::Error::invalid("mount option", option, why),
+        Error::Fuse(fuse::Error::Io { what, path, source }) => {
+            objstore::Error::io(format!("{what} {}", path.display()), source)
+        }
+        Error::Fuse(fuse::Error::Unable { .. } | fuse::Error::Target { .. })
+        | Error::NoDirectory { .. }
+        | Error::NotMounted { .. } => objstore::Error::Unusable { why: text },
+    }
+}

@@ -1,0 +1,42 @@
+//! What all mounts of this process did, also those that ended: a counter never falls.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fuse::StatsSnapshot;
+
+/// Sums over mounts.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// By the operation's name.
+    pub operations: BTreeMap<&'static str, OperationTotal>,
+    /// Bytes read, past the kernel's cache.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Sums of one operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OperationTotal {
+    /// Calls.
+    pub count: u64,
+    /// Calls answered with an error.
+    pub errors: u64,
+    /// The time they took.
+    pub took: Duration,
+}
+
+impl Totals {
+    /// Adds the figures of a mount.
+    pub(super) fn add(&mut self, stats: &StatsSnapshot) {
+        self.read_bytes += stats.read_bytes;
+        self.written_bytes += stats.written_bytes;
+        for operation in &stats.operations {
+            let total = self.operations.entry(operation.name).or_default();
+            total.count += operation.count;
+            total.errors += operation.errors;
+            total.took += operation.total;
+        }
+    }
+}

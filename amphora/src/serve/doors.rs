@@ -1,0 +1,153 @@
+//! The doors of a server: each a task that serves until it is told to stop.
+
+use std::fmt::Display;
+use std::future::IntoFuture as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::service::Routes;
+
+use super::http;
+use crate::failure::Failure;
+
+/// The TCP ports, bound and not yet served.
+pub(super) struct Ports {
+    pub(super) s3: TcpListener,
+    pub(super) s3_address: SocketAddr,
+    pub(super) http: TcpListener,
+    pub(super) http_address: SocketAddr,
+}
+
+impl Ports {
+    pub(super) async fn bind(s3: SocketAddr, http: SocketAddr) -> Result<Self, Failure> {
+        let (s3, s3_address) = bind("--s3-listen", s3).await?;
+        let (http, http_address) = bind("--http-listen", http).await?;
+        Ok(Self { s3, s3_address, http, http_address })
+    }
+}
+
+/// Binds an address; the one bound differs when port 0 was asked for.
+async fn bind(flag: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let bound = match TcpListener::bind(address).await {
+        Ok(listener) => listener.local_addr().map(|bound| (listener, bound)),
+        Err(error) => Err(error),
+    };
+    bound.map_err(|error| {
+        let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
+        Failure::failed(format!(
+            "{address} cannot be served ({error}): end what uses it, or name another with {flag} or AMPHORA_{variable}"
+        ))
+    })
+}
+
+/// The doors that are open.
+pub(super) struct Doors {
+    tasks: JoinSet<(&'static str, Result<(), String>)>,
+    stop: watch::Sender<bool>,
+}
+
+impl Doors {
+    pub(super) fn new() -> Self {
+        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false) }
+    }
+
+    /// Turns true when the doors are to close.
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    /// Ends when the doors are to close.
+    pub(super) fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stop = self.stop.subscribe();
+        async move {
+            // A sender that is gone means the same.
+            let _ = stop.wait_for(|stop| *stop).await;
+        }
+    }
+
+    /// Opens a door: `served` ends once the doors are to close and its requests are answered.
+    pub(super) fn open<E: Display>(
+        &mut self,
+        name: &'static str,
+        served: impl Future<Output = Result<(), E>> + Send + 'static,
+    ) {
+        self.tasks.spawn(async move { (name, served.await.map_err(|error| error.to_string())) });
+    }
+
+    /// Opens the door for metrics and health.
+    pub(super) fn open_http(&mut self, listener: TcpListener, source: http::Source) {
+        let served = axum::serve(listener, http::routes(source)).with_graceful_shutdown(self.stopped());
+        self.open("HTTP", served.into_future());
+    }
+
+    /// Opens a door for gRPC.
+    pub(super) fn open_grpc(&mut self, name: &'static str, listener: UnixListener, routes: Routes) {
+        let server = tonic::transport::Server::builder().add_routes(routes);
+        let stopped = self.stopped();
+        self.open(name, server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped));
+    }
+
+    /// Waits for a door that ends by itself, which none should.
+    pub(super) async fn broken(&mut self) -> Failure {
+        match self.tasks.join_next().await {
+            Some(Ok((name, Ok(())))) => Failure::failed(format!("the {name} endpoint ended by itself")),
+            Some(Ok((name, Err(why)))) => Failure::failed(format!("the {name} endpoint ended: {why}")),
+            Some(Err(error)) => Failure::failed(format!("an endpoint ended: {error}")),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes nothing new and gives the requests under way until `limit`.
+    pub(super) async fn close(mut self, limit: Duration) {
+        self.stop.send_replace(true);
+        let drained = tokio::time::timeout(limit, async {
+            while let Some(ended) = self.tasks.join_next().await {
+                if let Ok((name, Err(why))) = ended {
+                    tracing::warn!(door = name, why, "an endpoint did not close well");
+                }
+            }
+        });
+        if drained.await.is_err() {
+            tracing::warn!(limit_s = limit.as_secs(), "requests were still under way and are cut off");
+            self.tasks.shutdown().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named_with_its_flag() {
+        let (_held, address) = bind("--s3-listen", "127.0.0.1:0".parse().expect("an address")).await.expect("bound");
+        let text = bind("--s3-listen", address).await.expect_err("in use").to_string();
+        assert!(text.contains(&address.to_string()) && text.contains("--s3-listen"), "{text}");
+        assert!(text.contains("AMPHORA_S3_LISTEN"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn doors_drain_and_then_are_cut_off() {
+        let mut doors = Doors::new();
+        let stopped = doors.stopped();
+        doors.open("good", async move {
+            stopped.await;
+            Ok::<(), String>(())
+        });
+        doors.open("stuck", std::future::pending::<Result<(), String>>());
+        let closed = tokio::time::timeout(Duration::from_secs(5), doors.close(Duration::from_millis(50))).await;
+        assert!(closed.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_broken_door_is_named() {
+        let mut doors = Doors::new();
+        doors.open("s3", async { Err("no memory") });
+        let text = doors.broken().await.to_string();
+        assert!(text.contains("s3") && text.contains("no memory"), "{text}");
+    }
+}

@@ -1,0 +1,167 @@
+//! The server: opens the store, binds every door, announces itself, and closes in the reverse order.
+//!
+//! - TCP ports are bound before the store is opened, so that a second server with the same settings changes nothing;
+//!   sockets after it, because the store's lock is what tells whose they are.
+//! - Nothing is announced before every door is bound; a door that cannot be bound ends the start with its flag named.
+//! - On SIGTERM or SIGINT: no new work, requests under way get [`DRAIN_LIMIT`], then mounts are synced and detached,
+//!   then the store is closed. A second signal ends the process at once.
+//! - A crash leaves the store to its own recovery, stale sockets to the next start, and dead mounts to it as well:
+//!   those of CSI are rebuilt from their stage records, those of `amphora mount` are detached when mounted again.
+
+mod doors;
+mod http;
+mod notify;
+mod root;
+mod signals;
+mod sockets;
+mod wiring;
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use objstore::Store;
+
+use crate::config::{Env, Flags, Settings, SocketPath};
+use crate::failure::{Failure, with_causes};
+use crate::mounts::Table;
+use doors::{Doors, Ports};
+use notify::Notify;
+use signals::Signals;
+use sockets::Sockets;
+
+/// How long requests under way may take once the server was told to stop.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+
+/// Threads for blocking work: enough to keep the disk busy, few enough for a small machine.
+const BLOCKING_THREADS: usize = 128;
+
+/// Runs a server until it is told to stop.
+///
+/// # Errors
+/// [`Failure::Usage`] for settings, [`Failure::Failed`] for a start that did not work or a door that broke.
+pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
+    crate::logs::start(&flags.log_level, flags.log_format);
+    let settings = Settings::new(flags, admin, env)?;
+    let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("no async runtime: {error}")))?;
+    let result = runtime.block_on(serve(settings, &Notify::new(env)));
+    // A blocking call that hangs, on a dead disk say, must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+async fn serve(settings: Settings, notify: &Notify) -> Result<(), Failure> {
+    let signals = Signals::new()?;
+    let csi_config = wiring::csi(&settings)?;
+    let ports = Ports::bind(settings.s3_listen, settings.http_listen).await?;
+    let store = open(&settings).await?;
+    let served = match Server::start(&settings, csi_config, ports, &store).await {
+        Ok(server) => server.until_stopped(signals, notify).await,
+        Err(failure) => Err(failure),
+    };
+    let closed = blocking("closing the store", move || store.close()).await;
+    served.and(closed)
+}
+
+/// Runs what blocks beside the async workers.
+async fn blocking<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Failure::failed(format!("{what}: {error}")))
+}
+
+async fn open(settings: &Settings) -> Result<Store, Failure> {
+    let mut options = objstore::store::Options::new(&settings.data_dir);
+    options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
+    let opened = blocking("opening the store", move || Store::open(options)).await?;
+    opened.map_err(|error| Failure::failed(with_causes(&error)))
+}
+
+/// A server with every door open.
+struct Server {
+    doors: Doors,
+    sockets: Sockets,
+    mounts: Arc<Table>,
+    ready: String,
+}
+
+impl Server {
+    async fn start(settings: &Settings, csi_config: csi::Config, ports: Ports, store: &Store) -> Result<Self, Failure> {
+        let root = root::key(settings, store).await?;
+        let mounts = Arc::new(Table::new(store.clone()));
+        let (mut doors, mut sockets) = (Doors::new(), Sockets::default());
+        let admin = sockets.bind("admin", &settings.sockets.admin)?;
+        let csi = sockets.bind("csi", &settings.sockets.csi)?;
+        let csi_node = settings.sockets.csi_node.as_ref().map(|path| sockets.bind("csi-node", path)).transpose()?;
+        let cosi = sockets.bind("cosi", &settings.sockets.cosi)?;
+        let node = wiring::csi_node(csi_config.clone(), store, &mounts).await?;
+
+        let (s3_url, http_url) = (format!("http://{}", ports.s3_address), format!("http://{}", ports.http_address));
+        let (registry, s3_metrics) = crate::metrics::registry(store, &mounts);
+        let admin_service = crate::admin::Service {
+            store: store.clone(),
+            mounts: mounts.clone(),
+            root_account: root.account,
+            data_dir: settings.data_dir.display().to_string(),
+            s3_address: ports.s3_address.to_string(),
+            started: Instant::now(),
+        };
+        doors.open("S3", wiring::s3(settings, store, s3_metrics)?.serve(ports.s3, doors.stopped()));
+        doors.open_http(ports.http, http::Source::new(store, registry, doors.stopping()));
+        doors.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)));
+        match csi_node {
+            None => doors.open_grpc("CSI", csi, csi::routes(store.clone(), node)),
+            Some(listener) => {
+                doors.open_grpc("CSI", csi, csi::controller_routes(store.clone(), &csi_config));
+                doors.open_grpc("CSI node", listener, csi::node_routes(node));
+            }
+        }
+        doors.open_grpc("admin", admin, crate::admin::routes(admin_service));
+        let credentials = root.credentials.display();
+        let ready = format!("ready s3={s3_url} http={http_url} {sockets} credentials={credentials}");
+        Ok(Self { doors, sockets, mounts, ready })
+    }
+
+    /// Announces the server, waits for a signal or a broken door, and closes everything but the store.
+    async fn until_stopped(mut self, mut signals: Signals, notify: &Notify) -> Result<(), Failure> {
+        announce(&self.ready)?;
+        notify.ready();
+        let ended = tokio::select! {
+            signal = signals.next() => {
+                tracing::info!(signal, "stopping; a second signal ends the process at once");
+                Ok(())
+            }
+            failure = self.doors.broken() => Err(failure),
+        };
+        notify.stopping();
+        signals.exit_at_next();
+        self.close().await;
+        ended
+    }
+
+    async fn close(self) {
+        drop(self.sockets);
+        self.doors.close(DRAIN_LIMIT).await;
+        let mounts = self.mounts.clone();
+        if let Err(failure) = blocking("ending the mounts", move || mounts.unmount_all()).await {
+            tracing::error!(%failure, "mounts are left behind");
+        }
+    }
+}
+
+/// The one line on stdout, for programs that wait for it. Who closed stdout did not want it.
+fn announce(ready: &str) -> Result<(), Failure> {
+    match writeln!(std::io::stdout(), "{ready}").and_then(|()| std::io::stdout().flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("the ready line cannot be written: {error}")))
+        }
+        _ => {
+            tracing::info!("{ready}");
+            Ok(())
+        }
+    }
+}

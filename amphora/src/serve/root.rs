@@ -1,0 +1,37 @@
+//! The root key: in the store, and in a file for whoever may read the data folder.
+
+use std::path::PathBuf;
+
+use objstore::Store;
+
+use super::blocking;
+use crate::config::Settings;
+use crate::credentials::Credentials;
+use crate::failure::{Failure, with_causes};
+
+/// Where the root key is.
+pub(super) struct Root {
+    /// Name of its account.
+    pub(super) account: String,
+    /// The file that holds it.
+    pub(super) credentials: PathBuf,
+}
+
+/// Writes the root key of the store to `DATA_DIR/root-credentials`, unless the file holds it already.
+pub(super) async fn key(settings: &Settings, store: &Store) -> Result<Root, Failure> {
+    let reader = store.clone();
+    let key = blocking("reading the root key", move || reader.root_key()).await?;
+    let key = key.map_err(|error| Failure::failed(format!("reading the root key: {}", with_causes(&error))))?;
+    let account = key.account;
+    let stored = Credentials { access_key_id: key.id, secret: key.secret };
+    if settings.root_key.as_ref().is_some_and(|asked| *asked != stored) {
+        tracing::warn!(
+            key = %stored,
+            "AMPHORA_ROOT_ACCESS_KEY_ID and AMPHORA_ROOT_SECRET_ACCESS_KEY count at the first start only; \
+             the store has another root key and keeps it"
+        );
+    }
+    let credentials = settings.data_dir.join("root-credentials");
+    stored.write(&credentials).map_err(Failure::failed)?;
+    Ok(Root { account, credentials })
+}

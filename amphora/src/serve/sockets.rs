@@ -1,0 +1,139 @@
+//! Unix sockets that only root and the server's own user may open.
+//!
+//! - The mode is set before the socket listens, so nobody slips in.
+//! - A socket somebody answers at is left alone; one that nobody answers at is the rest of a crash, and replaced.
+//! - Its file is removed while it still listens, so that nobody can have put another there.
+
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::net::UnixListener;
+
+use crate::config::SocketPath;
+use crate::failure::Failure;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// The sockets of a server. Dropping it removes their files: while the listeners live.
+#[derive(Default)]
+pub(super) struct Sockets(Vec<(&'static str, SocketFile)>);
+
+impl Sockets {
+    /// Binds the socket of the flag `--NAME-endpoint`.
+    pub(super) fn bind(&mut self, name: &'static str, path: &SocketPath) -> Result<UnixListener, Failure> {
+        let (listener, file) = bind(&format!("--{name}-endpoint"), path)?;
+        self.0.push((name, file));
+        Ok(listener)
+    }
+}
+
+impl std::fmt::Display for Sockets {
+    /// The words of the ready line: `admin=unix://… csi=unix://…`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words: Vec<_> = self.0.iter().map(|(name, file)| format!("{name}={}", file.0)).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+/// The file of a bound socket.
+struct SocketFile(SocketPath);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // What cannot be removed is a stale socket for the next start.
+        let _ = std::fs::remove_file(self.0.path());
+    }
+}
+
+/// Binds a socket and listens on it. `flag` names it in errors.
+fn bind(flag: &str, path: &SocketPath) -> Result<(UnixListener, SocketFile), Failure> {
+    make_folder(path).and_then(|()| clear_way(path)).and_then(|()| listen(path)).map_err(|why| {
+        let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
+        Failure::failed(format!("{path} cannot be served: {why}; name another with {flag} or AMPHORA_{variable}"))
+    })
+}
+
+fn make_folder(path: &SocketPath) -> Result<(), String> {
+    let Some(folder) = path.path().parent() else { return Ok(()) };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| format!("its folder {} cannot be made ({error})", folder.display()))
+}
+
+fn clear_way(path: &SocketPath) -> Result<(), String> {
+    let found = match std::fs::symlink_metadata(path.path()) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    if !found.file_type().is_socket() {
+        return Err("there is a file that is no socket".into());
+    }
+    match UnixStream::connect(path.path()) {
+        Ok(_) => Err("a running process answers there, perhaps another server".into()),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path.path()).map_err(|error| format!("the stale socket cannot be removed ({error})"))
+        }
+        Err(error) => Err(format!("the socket there cannot be tried ({error})")),
+    }
+}
+
+fn listen(path: &SocketPath) -> Result<(UnixListener, SocketFile), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket: OwnedFd =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(|error| text(&error))?;
+    let address = SocketAddrUnix::new(path.path()).map_err(|error| text(&error))?;
+    rustix::net::bind(&socket, &address).map_err(|error| text(&error))?;
+    let file = SocketFile(path.clone());
+    std::fs::set_permissions(path.path(), std::fs::Permissions::from_mode(0o600)).map_err(|error| text(&error))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| text(&error))?;
+    let listener = UnixListener::from_std(socket.into()).map_err(|error| text(&error))?;
+    Ok((listener, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(dir: &tempfile::TempDir, name: &str) -> SocketPath {
+        SocketPath::new(&dir.path().join(name)).expect("short")
+    }
+
+    #[tokio::test]
+    async fn a_socket_is_private_and_goes_with_its_owner() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = path(&dir, "run/a.sock");
+        let (listener, file) = bind("--a-endpoint", &path).expect("bound");
+        let mode = std::fs::metadata(path.path()).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop((listener, file));
+        assert!(!path.path().exists());
+    }
+
+    #[tokio::test]
+    async fn a_live_socket_is_left_alone_and_a_stale_one_replaced() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = path(&dir, "a.sock");
+        let stale = std::os::unix::net::UnixListener::bind(path.path()).expect("bound");
+        let text = bind("--a-endpoint", &path).err().expect("refused").to_string();
+        assert!(text.contains("--a-endpoint") && text.contains("AMPHORA_A_ENDPOINT"), "{text}");
+        assert!(text.contains("running process"), "{text}");
+        drop(stale);
+        assert!(path.path().exists(), "std leaves the file");
+        bind("--a-endpoint", &path).expect("replaced");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = path(&dir, "a.sock");
+        std::fs::write(path.path(), "mine").expect("written");
+        let text = bind("--a-endpoint", &path).err().expect("refused").to_string();
+        assert!(text.contains("no socket"), "{text}");
+        assert_eq!(std::fs::read_to_string(path.path()).expect("kept"), "mine");
+    }
+}

@@ -1,0 +1,48 @@
+//! What each door is told, from the settings.
+
+use std::sync::Arc;
+
+use objstore::Store;
+
+use super::blocking;
+use crate::config::Settings;
+use crate::failure::{Failure, with_causes};
+use crate::mounts::Table;
+
+/// COSI, with the URL of S3 that its Secrets carry.
+pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
+    cosi::Config {
+        driver_name: settings.cosi_driver_name.clone(),
+        s3_endpoint_url: settings.s3_endpoint_url.clone().unwrap_or_else(|| s3_url.to_owned()),
+        region: settings.region.clone(),
+    }
+}
+
+/// S3.
+pub(super) fn s3(settings: &Settings, store: &Store, metrics: s3::Metrics) -> Result<s3::Server, Failure> {
+    let config = s3::Config { drain: super::DRAIN_LIMIT, ..s3::Config::new(&settings.region, metrics) };
+    s3::Server::new(store.clone(), config).map_err(|error| Failure::usage(format!("--region: {error}")))
+}
+
+/// CSI, as its specification allows.
+pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
+    let config = csi::Config {
+        driver_name: settings.csi_driver_name.clone(),
+        vendor_version: env!("CARGO_PKG_VERSION").into(),
+        node_id: settings.node_id.clone(),
+        max_volumes: 0,
+        state_dir: settings.data_dir.join("csi-node"),
+    };
+    config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;
+    Ok(config)
+}
+
+/// The CSI node of this machine, with the mounts of a former process rebuilt.
+pub(super) async fn csi_node(config: csi::Config, store: &Store, mounts: &Arc<Table>) -> Result<csi::Node, Failure> {
+    let (store, mounts) = (store.clone(), mounts.clone());
+    let node = blocking("opening the CSI node", move || csi::Node::new(store, config, mounts)).await?;
+    let node = node.map_err(|error| Failure::failed(format!("the CSI node: {}", with_causes(&error))))?;
+    // A volume that cannot be rebuilt is told in the log and fails its own calls; the others are served.
+    node.recover().await;
+    Ok(node)
+}

@@ -1,0 +1,113 @@
+//! Granting and revoking access: one account and one key for each access.
+//!
+//! - The account is named for the access, so a repeated grant finds it and answers the same key: the sidecar never
+//!   overwrites the Secret it wrote first.
+//! - The mode of the last grant counts: a repeated grant with another mode changes it.
+//! - An account holds a grant of one bucket: a second bucket under the same access name is refused, or the key handed
+//!   out for the first would open the second.
+
+use objstore::name::BucketName;
+use objstore::store::{Mode, NewKey, Outcome};
+use objstore::{Error, Noun};
+use tonic::Status;
+
+use crate::rpc::read;
+use crate::{ACCESS_PREFIX, Driver, status};
+
+impl Driver {
+    /// Makes the access `name` to a bucket, or finds it made before; the key of its account.
+    pub(crate) async fn grant(&self, bucket_id: &str, name: &str, mode: Mode) -> Result<NewKey, Status> {
+        let bucket: BucketName = bucket_id.parse().map_err(|_| no_such_bucket(bucket_id))?;
+        let account = account_name(name)?;
+        if self.find_bucket(&bucket).await?.is_none_or(|found| found.snapshot) {
+            return Err(no_such_bucket(bucket_id));
+        }
+        let other = self.granted_buckets(&account).await?.into_iter().find(|granted| *granted != bucket);
+        if let Some(other) = other {
+            return Err(Status::failed_precondition(format!(
+                "the access \"{name}\" was granted for bucket \"{other}\"; use another name for bucket \"{bucket}\""
+            )));
+        }
+        self.make_access(&bucket, &account, mode).await.map_err(|error| grant_status(&error))
+    }
+
+    async fn make_access(&self, bucket: &BucketName, account: &str, mode: Mode) -> objstore::Result<NewKey> {
+        let (_, outcome) = self.store.create_account(account, false).await?;
+        let granted = self.store.add_grant(bucket, account, mode).await;
+        let made = match granted {
+            Ok(_) => self.store.ensure_key(account).await,
+            Err(error) => Err(error),
+        };
+        if let (Err(_), Outcome::Made) = (&made, outcome) {
+            // The failure above is the one to tell; an account left over without a grant opens nothing.
+            let _ = self.store.delete_account(account).await;
+        }
+        made
+    }
+
+    /// Takes the access of `account` to a bucket back, with the account and its key. What is unknown is revoked.
+    pub(crate) async fn revoke(&self, bucket_id: &str, account: &str) -> Result<(), Status> {
+        if !account.starts_with(ACCESS_PREFIX) {
+            return Err(Status::invalid_argument(format!(
+                "account \"{account}\" was not made by this driver; give the account id that the grant answered"
+            )));
+        }
+        let granted = self.granted_buckets(account).await?;
+        // Deleting a bucket may leave the account without a grant; with grants of others only it is not meant.
+        if !granted.is_empty() && !granted.iter().any(|bucket| bucket.as_str() == bucket_id) {
+            return Ok(());
+        }
+        match self.store.delete_account(account).await {
+            Err(Error::NotFound { .. }) => Ok(()),
+            deleted => deleted.map_err(|error| status::of(&error)),
+        }
+    }
+
+    async fn granted_buckets(&self, account: &str) -> Result<Vec<BucketName>, Status> {
+        let of_account = account.to_owned();
+        match read(&self.store, move |store| store.grants(None, Some(&of_account))).await {
+            Err(Error::NotFound { noun: Noun::Account, .. }) => Ok(Vec::new()),
+            grants => Ok(grants.map_err(|error| status::of(&error))?.into_iter().map(|grant| grant.bucket).collect()),
+        }
+    }
+}
+
+/// The account of the access `name`.
+fn account_name(name: &str) -> Result<String, Status> {
+    if name.is_empty() {
+        return Err(Status::invalid_argument("name is missing: give the name of the access"));
+    }
+    Ok(format!("{ACCESS_PREFIX}{name}"))
+}
+
+fn no_such_bucket(id: &str) -> Status {
+    status::of(&Error::not_found(Noun::Bucket, id))
+}
+
+/// Never ALREADY_EXISTS, which the sidecar takes for an answer that is not there.
+fn grant_status(error: &Error) -> Status {
+    match error {
+        Error::Exists { .. } => Status::failed_precondition(error.to_string()),
+        _ => status::of(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    #[test]
+    fn a_grant_never_answers_already_exists() {
+        let exists = Error::Exists { noun: Noun::Account, name: "cosi-ba".into(), why: "it differs".into() };
+        assert_eq!(grant_status(&exists).code(), Code::FailedPrecondition);
+    }
+
+    #[test]
+    fn accounts_of_accesses_are_told_by_their_prefix() {
+        assert_eq!(account_name("ba-1").unwrap(), "cosi-ba-1");
+        assert!(account_name("").is_err());
+        // The account that owns the buckets is none of them.
+        assert!(!crate::OWNER.starts_with(ACCESS_PREFIX));
+    }
+}

@@ -1,0 +1,128 @@
+//! The parameters of BucketClass and BucketAccessClass.
+//!
+//! - A key that is not known is refused: a misspelt quota must not become no quota.
+
+use std::collections::{BTreeMap, HashMap};
+
+use objstore::store::{Mode, Versioning};
+use objstore::{Error, Result};
+
+use crate::size;
+
+/// The attribute that names the driver a bucket was made by.
+const DRIVER: &str = "provisioner";
+/// The attribute that holds the quota a bucket was made with, in bytes.
+const QUOTA: &str = "cosi.quota";
+/// The attribute that holds the versioning a bucket was made with.
+const VERSIONING: &str = "cosi.versioning";
+
+/// What a BucketClass says of its buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BucketParameters {
+    /// `quota`: the most bytes a bucket may hold.
+    pub(crate) quota_bytes: Option<u64>,
+    /// `versioning`: whether buckets keep versions.
+    pub(crate) versioning: Versioning,
+}
+
+impl BucketParameters {
+    /// Reads the parameters of a BucketClass.
+    pub(crate) fn parse(given: &HashMap<String, String>) -> Result<Self> {
+        let mut parameters = Self::default();
+        for (key, value) in given {
+            match key.as_str() {
+                "quota" => parameters.quota_bytes = Some(size::parse("quota", value)?),
+                "versioning" => parameters.versioning = versioning(value)?,
+                _ => return Err(unknown(key, "a BucketClass has the parameters \"quota\" and \"versioning\"")),
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// The attributes to keep with a bucket, by which a repeated request is known though its quota changed since.
+    pub(crate) fn attributes(self, driver_name: &str) -> BTreeMap<String, String> {
+        let quota = self.quota_bytes.map(|bytes| (QUOTA.to_owned(), bytes.to_string()));
+        let versioning = match self.versioning {
+            Versioning::Enabled => "enabled",
+            Versioning::Disabled | Versioning::Suspended => "disabled",
+        };
+        let fixed = [(DRIVER.to_owned(), driver_name.to_owned()), (VERSIONING.to_owned(), versioning.to_owned())];
+        fixed.into_iter().chain(quota).collect()
+    }
+}
+
+/// Whether a bucket with the attributes `kept` was asked for with the attributes `asked`.
+pub(crate) fn same_request(kept: &BTreeMap<String, String>, asked: &BTreeMap<String, String>) -> bool {
+    [DRIVER, QUOTA, VERSIONING].iter().all(|key| kept.get(*key) == asked.get(*key))
+}
+
+/// Reads the parameters of a BucketAccessClass: the mode of the access, `rw` unless said otherwise.
+pub(crate) fn access_mode(given: &HashMap<String, String>) -> Result<Mode> {
+    let mut mode = Mode::ReadWrite;
+    for (key, value) in given {
+        mode = match (key.as_str(), value.as_str()) {
+            ("mode", "ro") => Mode::Read,
+            ("mode", "wo") => Mode::Write,
+            ("mode", "rw") => Mode::ReadWrite,
+            ("mode", _) => return Err(Error::invalid("mode", value, "use ro, rw or wo")),
+            _ => return Err(unknown(key, "a BucketAccessClass has the parameter \"mode\"")),
+        };
+    }
+    Ok(mode)
+}
+
+fn versioning(value: &str) -> Result<Versioning> {
+    match value {
+        "enabled" => Ok(Versioning::Enabled),
+        "disabled" => Ok(Versioning::Disabled),
+        _ => Err(Error::invalid("versioning", value, "use enabled or disabled")),
+    }
+}
+
+fn unknown(key: &str, known: &str) -> Error {
+    Error::invalid("parameter", key, known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn bucket_parameters_are_read() {
+        let none = BucketParameters::parse(&map(&[])).unwrap();
+        assert_eq!(none, BucketParameters { quota_bytes: None, versioning: Versioning::Disabled });
+        let both = BucketParameters::parse(&map(&[("quota", "1Gi"), ("versioning", "enabled")])).unwrap();
+        assert_eq!(both, BucketParameters { quota_bytes: Some(1 << 30), versioning: Versioning::Enabled });
+    }
+
+    #[test]
+    fn unknown_parameters_are_named_with_the_known_ones() {
+        let error = BucketParameters::parse(&map(&[("qouta", "1Gi")])).unwrap_err().to_string();
+        assert!(error.contains("\"qouta\"") && error.contains("\"quota\" and \"versioning\""), "{error}");
+        let error = access_mode(&map(&[("Mode", "ro")])).unwrap_err().to_string();
+        assert!(error.contains("\"Mode\"") && error.contains("\"mode\""), "{error}");
+    }
+
+    #[test]
+    fn modes_never_make_an_owner() {
+        assert_eq!(access_mode(&map(&[])).unwrap(), Mode::ReadWrite);
+        assert_eq!(access_mode(&map(&[("mode", "ro")])).unwrap(), Mode::Read);
+        assert_eq!(access_mode(&map(&[("mode", "wo")])).unwrap(), Mode::Write);
+        assert!(access_mode(&map(&[("mode", "owner")])).is_err());
+    }
+
+    #[test]
+    fn requests_are_the_same_by_meaning() {
+        let attributes = |pairs: &[(&str, &str)]| BucketParameters::parse(&map(pairs)).unwrap().attributes("driver");
+        assert!(same_request(&attributes(&[("quota", "1Gi")]), &attributes(&[("quota", "1073741824")])));
+        assert!(!same_request(&attributes(&[("quota", "1Gi")]), &attributes(&[])));
+        assert!(!same_request(&attributes(&[("versioning", "enabled")]), &attributes(&[])));
+        let with_more: BTreeMap<_, _> =
+            attributes(&[]).into_iter().chain([("note".to_owned(), "mine".to_owned())]).collect();
+        assert!(same_request(&with_more, &attributes(&[])));
+    }
+}

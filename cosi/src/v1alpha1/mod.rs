@@ -1,0 +1,19 @@
+//! COSI v1alpha1: what the released sidecar speaks.
+
+mod identity;
+mod provisioner;
+
+use proto::cosi::v1alpha1::identity_server::IdentityServer;
+use proto::cosi::v1alpha1::provisioner_server::ProvisionerServer;
+use tonic::service::Routes;
+
+use crate::Driver;
+
+/// Identity and Provisioner.
+pub(crate) fn routes(driver: &Driver) -> Routes {
+    let identity = IdentityServer::new(identity::Service { name: driver.config.driver_name.clone() });
+    Routes::new(identity).add_service(ProvisionerServer::new(provisioner::Service { driver: driver.clone() }))
+}
+
+#[cfg(test)]
+mod tests;

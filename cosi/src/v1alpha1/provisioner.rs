@@ -1,0 +1,120 @@
+//! Buckets and access. COSI v1alpha1, Provisioner Service RPC.
+
+use std::collections::HashMap;
+
+use objstore::store::NewKey;
+use proto::cosi::v1alpha1::provisioner_server::Provisioner;
+use proto::cosi::v1alpha1::{
+    AuthenticationType, CredentialDetails, DriverCreateBucketRequest, DriverCreateBucketResponse,
+    DriverDeleteBucketRequest, DriverDeleteBucketResponse, DriverGrantBucketAccessRequest,
+    DriverGrantBucketAccessResponse, DriverRevokeBucketAccessRequest, DriverRevokeBucketAccessResponse, Protocol, S3,
+    S3SignatureVersion, protocol,
+};
+use tonic::{Request, Response, Status};
+
+use crate::parameters::{BucketParameters, access_mode};
+use crate::rpc::answer;
+use crate::{Config, Driver, status};
+
+/// Unpacks each request, calls the driver and packs its answer.
+pub(super) struct Service {
+    pub(super) driver: Driver,
+}
+
+#[tonic::async_trait]
+impl Provisioner for Service {
+    async fn driver_create_bucket(
+        &self,
+        request: Request<DriverCreateBucketRequest>,
+    ) -> Result<Response<DriverCreateBucketResponse>, Status> {
+        let driver = self.driver.clone();
+        answer("DriverCreateBucket", request, |request| create(driver, request)).await
+    }
+
+    async fn driver_delete_bucket(
+        &self,
+        request: Request<DriverDeleteBucketRequest>,
+    ) -> Result<Response<DriverDeleteBucketResponse>, Status> {
+        let driver = self.driver.clone();
+        answer("DriverDeleteBucket", request, |request| async move {
+            required("bucket_id", &request.bucket_id)?;
+            driver.delete_bucket(&request.bucket_id).await?;
+            Ok(DriverDeleteBucketResponse {})
+        })
+        .await
+    }
+
+    async fn driver_grant_bucket_access(
+        &self,
+        request: Request<DriverGrantBucketAccessRequest>,
+    ) -> Result<Response<DriverGrantBucketAccessResponse>, Status> {
+        let driver = self.driver.clone();
+        answer("DriverGrantBucketAccess", request, |request| grant(driver, request)).await
+    }
+
+    async fn driver_revoke_bucket_access(
+        &self,
+        request: Request<DriverRevokeBucketAccessRequest>,
+    ) -> Result<Response<DriverRevokeBucketAccessResponse>, Status> {
+        let driver = self.driver.clone();
+        answer("DriverRevokeBucketAccess", request, |request| async move {
+            required("bucket_id", &request.bucket_id)?;
+            required("account_id", &request.account_id)?;
+            driver.revoke(&request.bucket_id, &request.account_id).await?;
+            Ok(DriverRevokeBucketAccessResponse {})
+        })
+        .await
+    }
+}
+
+async fn create(driver: Driver, request: DriverCreateBucketRequest) -> Result<DriverCreateBucketResponse, Status> {
+    required("name", &request.name)?;
+    let parameters = BucketParameters::parse(&request.parameters).map_err(|error| status::of(&error))?;
+    driver.create_bucket(&request.name, parameters).await?;
+    let s3 = S3 { region: driver.config.region.clone(), signature_version: S3SignatureVersion::S3v4.into() };
+    let bucket_info = Protocol { r#type: Some(protocol::Type::S3(s3)) };
+    Ok(DriverCreateBucketResponse { bucket_id: request.name, bucket_info: Some(bucket_info) })
+}
+
+async fn grant(
+    driver: Driver,
+    request: DriverGrantBucketAccessRequest,
+) -> Result<DriverGrantBucketAccessResponse, Status> {
+    required("bucket_id", &request.bucket_id)?;
+    required("name", &request.name)?;
+    require_key(request.authentication_type)?;
+    let mode = access_mode(&request.parameters).map_err(|error| status::of(&error))?;
+    let key = driver.grant(&request.bucket_id, &request.name, mode).await?;
+    let credentials = HashMap::from([("s3".to_owned(), credentials(&key, &driver.config))]);
+    Ok(DriverGrantBucketAccessResponse { account_id: key.account, credentials })
+}
+
+fn required(field: &str, value: &str) -> Result<(), Status> {
+    match value.is_empty() {
+        true => Err(Status::invalid_argument(format!("{field} is missing"))),
+        false => Ok(()),
+    }
+}
+
+fn require_key(authentication_type: i32) -> Result<(), Status> {
+    match AuthenticationType::try_from(authentication_type) {
+        Ok(AuthenticationType::Key) => Ok(()),
+        Ok(AuthenticationType::Iam) => {
+            Err(Status::invalid_argument("authentication_type IAM is not supported; use KEY in the BucketAccessClass"))
+        }
+        _ => {
+            Err(Status::invalid_argument("authentication_type is missing or unknown; use KEY in the BucketAccessClass"))
+        }
+    }
+}
+
+/// The credentials under the names by which the sidecar reads them. COSI v1alpha1, DriverGrantBucketAccess.
+fn credentials(key: &NewKey, config: &Config) -> CredentialDetails {
+    let secrets = [
+        ("accessKeyID", key.id.as_str()),
+        ("accessSecretKey", key.secret.reveal()),
+        ("endpoint", &config.s3_endpoint_url),
+        ("region", &config.region),
+    ];
+    CredentialDetails { secrets: secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into() }
+}

@@ -1,0 +1,263 @@
+//! The services against a real store: what the sidecar relies on.
+
+use std::collections::HashMap;
+
+use objstore::clock::{Scripted, SystemClock};
+use objstore::name::BucketName;
+use objstore::store::{Mode, Options, Publication};
+use proto::cosi::v1alpha1::identity_server::Identity;
+use proto::cosi::v1alpha1::provisioner_server::Provisioner;
+use proto::cosi::v1alpha1::{
+    AuthenticationType, DriverCreateBucketRequest, DriverDeleteBucketRequest, DriverGetInfoRequest,
+    DriverGrantBucketAccessRequest, DriverGrantBucketAccessResponse, DriverRevokeBucketAccessRequest, protocol,
+};
+use tonic::{Code, Request, Status};
+
+use super::{identity, provisioner};
+use crate::{Config, Driver, OWNER};
+
+struct Fixture {
+    _dir: tempfile::TempDir,
+    store: objstore::Store,
+    service: provisioner::Service,
+}
+
+async fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::new(dir.path().join("data"));
+    options.clock = std::sync::Arc::new(SystemClock);
+    options.random = std::sync::Arc::new(Scripted::new(7));
+    // Opening waits for the disk, which async workers must not.
+    let store = tokio::task::spawn_blocking(|| objstore::Store::open(options).unwrap()).await.unwrap();
+    let config = Config {
+        driver_name: "cosi.amphora.dev".into(),
+        s3_endpoint_url: "http://s3.example:9000".into(),
+        region: "us-east-1".into(),
+    };
+    let driver = Driver { store: store.clone(), config: config.into() };
+    Fixture { _dir: dir, store, service: provisioner::Service { driver } }
+}
+
+fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn name(name: &str) -> BucketName {
+    name.parse().unwrap()
+}
+
+impl Fixture {
+    async fn create(&self, name: &str, parameters: &[(&str, &str)]) -> Result<String, Status> {
+        let request = DriverCreateBucketRequest { name: name.into(), parameters: map(parameters) };
+        let answer = self.service.driver_create_bucket(Request::new(request)).await?.into_inner();
+        let Some(protocol::Type::S3(s3)) = answer.bucket_info.and_then(|info| info.r#type) else {
+            panic!("the answer names no S3 protocol");
+        };
+        assert_eq!(s3.region, "us-east-1");
+        Ok(answer.bucket_id)
+    }
+
+    async fn delete(&self, bucket_id: &str) -> Result<(), Status> {
+        let request = DriverDeleteBucketRequest { bucket_id: bucket_id.into(), ..Default::default() };
+        self.service.driver_delete_bucket(Request::new(request)).await.map(|_| ())
+    }
+
+    async fn grant(
+        &self,
+        bucket_id: &str,
+        name: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<DriverGrantBucketAccessResponse, Status> {
+        let request = DriverGrantBucketAccessRequest {
+            bucket_id: bucket_id.into(),
+            name: name.into(),
+            authentication_type: AuthenticationType::Key.into(),
+            parameters: map(parameters),
+        };
+        Ok(self.service.driver_grant_bucket_access(Request::new(request)).await?.into_inner())
+    }
+
+    async fn revoke(&self, bucket_id: &str, account_id: &str) -> Result<(), Status> {
+        let request = DriverRevokeBucketAccessRequest {
+            bucket_id: bucket_id.into(),
+            account_id: account_id.into(),
+            ..Default::default()
+        };
+        self.service.driver_revoke_bucket_access(Request::new(request)).await.map(|_| ())
+    }
+
+    /// What a key of a grant's answer opens the bucket for.
+    fn opens(&self, grant: &DriverGrantBucketAccessResponse, bucket: &str) -> Option<Mode> {
+        let identity = self.store.identify(&grant.credentials["s3"].secrets["accessKeyID"]).unwrap()?;
+        assert_eq!(identity.secret.reveal(), grant.credentials["s3"].secrets["accessSecretKey"]);
+        self.store.access(&identity.account, &name(bucket)).unwrap()
+    }
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, Status>) -> Code {
+    result.unwrap_err().code()
+}
+
+#[tokio::test]
+async fn the_driver_says_its_name() {
+    let service = identity::Service { name: "cosi.amphora.dev".into() };
+    let answer = service.driver_get_info(Request::new(DriverGetInfoRequest {})).await.unwrap();
+    assert_eq!(answer.into_inner().name, "cosi.amphora.dev");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_bucket_has_the_requested_name_and_parameters() {
+    let f = fixture().await;
+    assert_eq!(f.create("bc-1", &[("quota", "1Gi")]).await.unwrap(), "bc-1");
+    let bucket = f.store.bucket(&name("bc-1")).unwrap();
+    assert_eq!((bucket.owner.as_str(), bucket.quota_bytes), (OWNER, Some(1 << 30)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bucket_asked_for_three_times_at_once_is_made_once() {
+    let f = fixture().await;
+    let parameters = [("quota", "1Gi")];
+    let (a, b, c) =
+        tokio::join!(f.create("bc-1", &parameters), f.create("bc-1", &parameters), f.create("bc-1", &parameters));
+    assert_eq!([a.unwrap(), b.unwrap(), c.unwrap()], ["bc-1", "bc-1", "bc-1"]);
+    assert_eq!(f.store.buckets(None, 10).unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_asked_for_differently_already_exists() {
+    let f = fixture().await;
+    f.create("bc-1", &[("quota", "1Gi")]).await.unwrap();
+    assert_eq!(code(f.create("bc-1", &[("quota", "2Gi")]).await), Code::AlreadyExists);
+    assert_eq!(code(f.create("bc-1", &[]).await), Code::AlreadyExists);
+    f.create("bc-1", &[("quota", "1024Mi")]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_whose_quota_was_changed_is_still_the_one_asked_for() {
+    let f = fixture().await;
+    f.create("bc-1", &[("quota", "1Gi")]).await.unwrap();
+    let set = objstore::store::SetBucket { quota_bytes: Some(Some(5 << 30)), ..Default::default() };
+    f.store.set_bucket(&name("bc-1"), set).await.unwrap();
+    f.create("bc-1", &[("quota", "1Gi")]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_requests_for_buckets_are_refused_by_name() {
+    let f = fixture().await;
+    for (bucket, parameters, named) in [
+        ("", &[][..], "name"),
+        ("UPPER", &[], "UPPER"),
+        ("bc-1", &[("qouta", "1")], "qouta"),
+        ("bc-1", &[("quota", "many")], "many"),
+        ("bc-1", &[("versioning", "on")], "on"),
+    ] {
+        let status = f.create(bucket, parameters).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains(named), "{status}");
+    }
+    assert!(f.store.buckets(None, 10).unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_grant_answers_the_same_key() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let first = f.grant("bc-1", "ba-1", &[]).await.unwrap();
+    assert_eq!(f.grant("bc-1", "ba-1", &[]).await.unwrap(), first);
+    let secrets = &first.credentials["s3"].secrets;
+    assert_eq!(secrets["endpoint"], "http://s3.example:9000");
+    assert_eq!(secrets["region"], "us-east-1");
+    assert_eq!(first.credentials.len(), 1, "the sidecar takes exactly one protocol");
+    assert_eq!(f.opens(&first, "bc-1"), Some(Mode::ReadWrite));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mode_of_the_last_grant_counts() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let first = f.grant("bc-1", "ba-1", &[("mode", "ro")]).await.unwrap();
+    assert_eq!(f.opens(&first, "bc-1"), Some(Mode::Read));
+    let second = f.grant("bc-1", "ba-1", &[("mode", "wo")]).await.unwrap();
+    assert_eq!(second, first);
+    assert_eq!(f.opens(&second, "bc-1"), Some(Mode::Write));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_requests_for_access_are_refused() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    f.create("bc-2", &[]).await.unwrap();
+    assert_eq!(code(f.grant("", "ba-1", &[]).await), Code::InvalidArgument);
+    assert_eq!(code(f.grant("bc-1", "", &[]).await), Code::InvalidArgument);
+    assert_eq!(code(f.grant("absent", "ba-1", &[]).await), Code::NotFound);
+    assert_eq!(code(f.grant("bc-1", "ba-1", &[("mode", "owner")]).await), Code::InvalidArgument);
+    assert_eq!(code(f.grant("bc-1", "ba-1", &[("user", "me")]).await), Code::InvalidArgument);
+    let iam = DriverGrantBucketAccessRequest {
+        bucket_id: "bc-1".into(),
+        name: "ba-1".into(),
+        authentication_type: AuthenticationType::Iam.into(),
+        ..Default::default()
+    };
+    assert_eq!(code(f.service.driver_grant_bucket_access(Request::new(iam)).await), Code::InvalidArgument);
+    assert!(f.store.grants(Some(&name("bc-1")), None).unwrap().is_empty());
+    f.grant("bc-1", "ba-1", &[]).await.unwrap();
+    assert_eq!(code(f.grant("bc-2", "ba-1", &[]).await), Code::FailedPrecondition);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_key_opens_nothing() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let grant = f.grant("bc-1", "ba-1", &[]).await.unwrap();
+    f.revoke("bc-1", &grant.account_id).await.unwrap();
+    assert_eq!(f.opens(&grant, "bc-1"), None);
+    f.revoke("bc-1", &grant.account_id).await.unwrap();
+    f.revoke("absent", &grant.account_id).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoking_for_another_bucket_changes_nothing() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    f.create("bc-2", &[]).await.unwrap();
+    let grant = f.grant("bc-1", "ba-1", &[]).await.unwrap();
+    f.revoke("bc-2", &grant.account_id).await.unwrap();
+    assert_eq!(f.opens(&grant, "bc-1"), Some(Mode::ReadWrite));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_of_others_are_never_revoked() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    f.store.create_account("alice", false).await.unwrap();
+    for account in ["alice", "root", OWNER] {
+        assert_eq!(code(f.revoke("bc-1", account).await), Code::InvalidArgument);
+    }
+    assert!(f.store.account("alice").is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_bucket_kills_its_keys_and_is_repeatable() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let grant = f.grant("bc-1", "ba-1", &[]).await.unwrap();
+    f.delete("bc-1").await.unwrap();
+    assert!(f.store.identify(&grant.credentials["s3"].secrets["accessKeyID"]).unwrap().is_none());
+    f.delete("bc-1").await.unwrap();
+    f.delete("Not a name").await.unwrap();
+    f.revoke("bc-1", &grant.account_id).await.unwrap();
+    assert_eq!(code(f.delete("").await), Code::InvalidArgument);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_bucket_is_not_deleted() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let publication =
+        Publication { bucket: name("bc-1"), node: "n1".into(), read_only: false, capability: "mount".into() };
+    f.store.publish(publication).await.unwrap();
+    let status = f.delete("bc-1").await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().contains("n1"), "{status}");
+    assert!(f.store.bucket(&name("bc-1")).is_ok());
+}

@@ -1,0 +1,157 @@
+//! How a volume is to be used (CSI v1.12, VolumeCapability).
+//!
+//! - Volumes are mounted; raw block devices are refused.
+
+use proto::csi::v1::VolumeCapability;
+use proto::csi::v1::volume_capability::{AccessType, MountVolume, access_mode::Mode};
+use serde::{Deserialize, Serialize};
+use tonic::Status;
+
+use crate::mount_flags::MountFlags;
+
+/// How many may use a volume, and whether they may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum AccessMode {
+    SingleNodeWriter,
+    SingleNodeReaderOnly,
+    SingleNodeSingleWriter,
+    SingleNodeMultiWriter,
+    MultiNodeReaderOnly,
+    MultiNodeSingleWriter,
+    MultiNodeMultiWriter,
+}
+
+/// Every mode and its name in the specification, by which publications keep it.
+const MODES: [(AccessMode, Mode); 7] = [
+    (AccessMode::SingleNodeWriter, Mode::SingleNodeWriter),
+    (AccessMode::SingleNodeReaderOnly, Mode::SingleNodeReaderOnly),
+    (AccessMode::SingleNodeSingleWriter, Mode::SingleNodeSingleWriter),
+    (AccessMode::SingleNodeMultiWriter, Mode::SingleNodeMultiWriter),
+    (AccessMode::MultiNodeReaderOnly, Mode::MultiNodeReaderOnly),
+    (AccessMode::MultiNodeSingleWriter, Mode::MultiNodeSingleWriter),
+    (AccessMode::MultiNodeMultiWriter, Mode::MultiNodeMultiWriter),
+];
+
+impl AccessMode {
+    fn parse(mode: i32) -> Option<Self> {
+        MODES.iter().find(|(_, theirs)| *theirs as i32 == mode).map(|(ours, _)| *ours)
+    }
+
+    /// The mode with this name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        MODES.iter().find(|(_, theirs)| theirs.as_str_name() == name).map(|(ours, _)| *ours)
+    }
+
+    /// Its name in the specification.
+    pub(crate) fn name(self) -> &'static str {
+        MODES.iter().find(|(ours, _)| *ours == self).map_or("", |(_, theirs)| theirs.as_str_name())
+    }
+
+    /// Only one node may use the volume.
+    pub(crate) fn is_single_node(self) -> bool {
+        matches!(
+            self,
+            Self::SingleNodeWriter
+                | Self::SingleNodeReaderOnly
+                | Self::SingleNodeSingleWriter
+                | Self::SingleNodeMultiWriter
+        )
+    }
+
+    /// Nobody may write.
+    pub(crate) fn is_read_only(self) -> bool {
+        matches!(self, Self::SingleNodeReaderOnly | Self::MultiNodeReaderOnly)
+    }
+}
+
+/// A capability that volumes here have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Capability {
+    pub(crate) mode: AccessMode,
+    pub(crate) flags: MountFlags,
+}
+
+impl Capability {
+    /// Reads one capability.
+    pub(crate) fn parse(given: Option<&VolumeCapability>) -> Result<Self, Status> {
+        let given = given.ok_or_else(|| Status::invalid_argument("volume_capability is missing"))?;
+        let mode = given.access_mode.as_ref().map_or(0, |access| access.mode);
+        let mode = AccessMode::parse(mode)
+            .ok_or_else(|| Status::invalid_argument("volume_capability.access_mode is missing or not known"))?;
+        match &given.access_type {
+            Some(AccessType::Mount(mount)) => Ok(Self { mode, flags: mount_flags(mount)? }),
+            Some(AccessType::Block(_)) => {
+                Err(Status::invalid_argument("block volumes are not supported; use volumeMode Filesystem"))
+            }
+            None => Err(Status::invalid_argument("volume_capability.access_type is missing")),
+        }
+    }
+
+    /// Reads a list of at least one.
+    pub(crate) fn parse_all(given: &[VolumeCapability]) -> Result<Vec<Self>, Status> {
+        if given.is_empty() {
+            return Err(Status::invalid_argument("volume_capabilities is missing"));
+        }
+        given.iter().map(|capability| Self::parse(Some(capability))).collect()
+    }
+}
+
+fn mount_flags(mount: &MountVolume) -> Result<MountFlags, Status> {
+    if !matches!(mount.fs_type.as_str(), "" | "amphora") {
+        return Err(Status::invalid_argument(format!(
+            "fs_type \"{}\" is not supported; leave it out or use amphora",
+            mount.fs_type
+        )));
+    }
+    if !mount.volume_mount_group.is_empty() {
+        return Err(Status::invalid_argument("volume_mount_group is not supported; use the mount option gid=NUMBER"));
+    }
+    MountFlags::parse(&mount.mount_flags)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proto::csi::v1::volume_capability::{AccessMode as Wire, BlockVolume};
+
+    /// A capability to mount with `mode`.
+    pub(crate) fn mount(mode: Mode) -> VolumeCapability {
+        VolumeCapability {
+            access_mode: Some(Wire { mode: mode.into() }),
+            access_type: Some(AccessType::Mount(MountVolume::default())),
+        }
+    }
+
+    #[test]
+    fn every_mode_of_the_specification_is_known_by_its_name() {
+        for (ours, theirs) in MODES {
+            assert_eq!(Capability::parse(Some(&mount(theirs))).unwrap().mode, ours);
+            assert_eq!(AccessMode::from_name(ours.name()), Some(ours));
+        }
+        assert_eq!(AccessMode::from_name("UNKNOWN"), None);
+        assert_eq!(MODES.iter().filter(|(mode, _)| mode.is_single_node()).count(), 4);
+        assert_eq!(MODES.iter().filter(|(mode, _)| mode.is_read_only()).count(), 2);
+    }
+
+    #[test]
+    fn what_volumes_cannot_be_is_refused() {
+        let good = mount(Mode::SingleNodeWriter);
+        let with_mount =
+            |mount: MountVolume| VolumeCapability { access_type: Some(AccessType::Mount(mount)), ..good.clone() };
+        let bad = [
+            VolumeCapability::default(),
+            mount(Mode::Unknown),
+            VolumeCapability { access_mode: None, ..good.clone() },
+            VolumeCapability { access_type: None, ..good.clone() },
+            VolumeCapability { access_type: Some(AccessType::Block(BlockVolume {})), ..good.clone() },
+            with_mount(MountVolume { fs_type: "ext4".into(), ..Default::default() }),
+            with_mount(MountVolume { volume_mount_group: "100".into(), ..Default::default() }),
+            with_mount(MountVolume { mount_flags: vec!["sync".into()], ..Default::default() }),
+        ];
+        for capability in bad {
+            let status = Capability::parse_all(&[good.clone(), capability]).unwrap_err();
+            assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
+        }
+        assert!(Capability::parse_all(&[]).is_err() && Capability::parse(None).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Making a volume. CSI v1.12, CreateVolume.
+//!
+//! - The name decides the bucket; a volume is the same if it was asked for with the same name, parameters and source
+//!   and its size is within the bounds asked for now, though it grew since.
+//! - The bucket and all that is kept with it are made in one transaction, so that there is nothing to take back.
+
+use std::collections::BTreeMap;
+
+use objstore::name::BucketName;
+use objstore::store::{Bucket, CreateBucket, Source};
+use objstore::{Error, Noun};
+use proto::csi::v1::volume_content_source::Type;
+use proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse};
+use tonic::Status;
+
+use super::Controller;
+use super::parameters::Parameters;
+use super::volume::{SOURCE, describe, source_attribute};
+use crate::capability::Capability;
+use crate::capacity::Range;
+use crate::{OWNER, PROVISIONER, is_provisioned, status, volume_id};
+
+/// The attribute that holds the name a volume was asked for by.
+const NAME: &str = "csi.name";
+
+/// A volume as it is asked for.
+struct Wanted {
+    bucket: BucketName,
+    range: Range,
+    parameters: Parameters,
+    source: Option<Source>,
+    attributes: BTreeMap<String, String>,
+}
+
+impl Wanted {
+    fn parse(request: &CreateVolumeRequest, driver_name: &str) -> Result<Self, Status> {
+        let bucket = volume_id::for_volume(&request.name)?;
+        Capability::parse_all(&request.volume_capabilities)?;
+        let range = Range::parse(request.capacity_range.as_ref())?;
+        let parameters = Parameters::parse(&request.parameters).map_err(status::of)?;
+        if !request.mutable_parameters.is_empty() {
+            return Err(Status::invalid_argument("mutable_parameters are not supported; use the StorageClass"));
+        }
+        let source = match &request.volume_content_source {
+            None => None,
+            Some(source) => Some(source.r#type.as_ref().ok_or_else(|| {
+                Status::invalid_argument("volume_content_source names neither a snapshot nor a volume")
+            })?),
+        };
+        let mut attributes = parameters.attributes();
+        attributes.insert(PROVISIONER.to_owned(), driver_name.to_owned());
+        attributes.insert(NAME.to_owned(), request.name.clone());
+        attributes.extend(source.map(|source| (SOURCE.to_owned(), source_attribute(source))));
+        let source = source.map(store_source).transpose()?;
+        Ok(Self { bucket, range, parameters, source, attributes })
+    }
+
+    /// Answers with a bucket that is there already, if it is the one asked for.
+    fn settle(&self, found: &Bucket, driver_name: &str) -> Result<CreateVolumeResponse, Status> {
+        let taken = |why: &str| {
+            let name = self.bucket.to_string();
+            Err(status::of(Error::Exists { noun: Noun::Bucket, name, why: why.into() }))
+        };
+        // What others keep with the bucket does not make it another volume.
+        let kept = |key: &String| found.attributes.get(key);
+        if !is_provisioned(found, driver_name) {
+            return taken("this driver did not make it");
+        }
+        let same = self.attributes.iter().all(|(key, value)| kept(key) == Some(value));
+        if !same || found.attributes.contains_key(SOURCE) != self.attributes.contains_key(SOURCE) {
+            return taken("it was made for another name, with other parameters or from another source");
+        }
+        if !self.range.admits(found.quota_bytes) {
+            return taken("its size is not within the capacity_range");
+        }
+        Ok(CreateVolumeResponse { volume: Some(describe(found)) })
+    }
+
+    fn request(self) -> CreateBucket {
+        CreateBucket {
+            name: self.bucket,
+            owner: OWNER.to_owned(),
+            quota_bytes: self.range.quota(),
+            versioning: self.parameters.versioning,
+            source: self.source,
+            attributes: self.attributes,
+            root: self.parameters.root,
+        }
+    }
+}
+
+impl Controller {
+    pub(super) async fn create(self, request: CreateVolumeRequest) -> Result<CreateVolumeResponse, Status> {
+        let wanted = Wanted::parse(&request, &self.config.driver_name)?;
+        let _guard = self.locks.hold(wanted.bucket.as_str())?;
+        if let Some(found) = self.find(&wanted.bucket).await? {
+            return wanted.settle(&found, &self.config.driver_name);
+        }
+        self.ensure_owner().await?;
+        match self.store.create_bucket(wanted.request()).await {
+            Ok((bucket, _)) => Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) }),
+            // Only a clone begins with anything in it.
+            Err(Error::QuotaExceeded { limit_bytes, asked_bytes, .. }) => Err(Status::out_of_range(format!(
+                "a volume of {limit_bytes} bytes does not hold the {asked_bytes} bytes of its source; ask for more"
+            ))),
+            Err(error) => Err(status::of(error)),
+        }
+    }
+
+    async fn ensure_owner(&self) -> Result<(), Status> {
+        let known = self.read(|store| match store.account(OWNER) {
+            Err(Error::NotFound { .. }) => Ok(false),
+            found => found.map(|_| true),
+        });
+        if !known.await? {
+            self.store.create_account(OWNER, false).await.map_err(status::of)?;
+        }
+        Ok(())
+    }
+}
+
+fn store_source(source: &Type) -> Result<Source, Status> {
+    match source {
+        Type::Snapshot(snapshot) => {
+            status::required("volume_content_source.snapshot.snapshot_id", &snapshot.snapshot_id)?;
+            Ok(Source::Snapshot(snapshot.snapshot_id.clone()))
+        }
+        Type::Volume(volume) => {
+            let id = status::required("volume_content_source.volume.volume_id", &volume.volume_id)?;
+            Ok(Source::Bucket(id.parse().map_err(|_| status::no_such_volume(id))?))
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Growing a volume. CSI v1.12, ControllerExpandVolume.
+//!
+//! - The quota is the size, and every mount sees it at once: no node has to follow.
+//! - A volume that is large enough stays as it is; nothing ever shrinks.
+
+use objstore::store::SetBucket;
+use proto::csi::v1::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
+use tonic::Status;
+
+use super::Controller;
+use crate::capability::Capability;
+use crate::capacity::{Range, signed};
+use crate::{is_provisioned, status};
+
+impl Controller {
+    pub(super) async fn expand(
+        self,
+        request: ControllerExpandVolumeRequest,
+    ) -> Result<ControllerExpandVolumeResponse, Status> {
+        let id = status::required("volume_id", &request.volume_id)?;
+        let range = Range::parse(request.capacity_range.as_ref())?;
+        let asked = range.quota().ok_or_else(|| Status::invalid_argument("capacity_range is missing"))?;
+        if let Some(capability) = &request.volume_capability {
+            Capability::parse(Some(capability))?;
+        }
+        let _guard = self.locks.hold(id)?;
+        let bucket = self.existing(id).await?;
+        let size = match bucket.quota_bytes {
+            // Without a quota there is room for any size already.
+            None => asked,
+            Some(quota) if quota >= asked => quota,
+            Some(_) if !is_provisioned(&bucket, &self.config.driver_name) => {
+                return Err(Status::failed_precondition(format!(
+                    "\"{id}\" was not made by this driver; change its quota with `amphora bucket set`"
+                )));
+            }
+            Some(_) => {
+                let set = SetBucket { quota_bytes: Some(Some(asked)), ..Default::default() };
+                self.store.set_bucket(&bucket.name, set).await.map_err(status::of)?;
+                asked
+            }
+        };
+        if range.is_exceeded_by(Some(size)) {
+            return Err(Status::out_of_range(format!("volume \"{id}\" has {size} bytes already, above the limit")));
+        }
+        Ok(ControllerExpandVolumeResponse { capacity_bytes: signed(size), node_expansion_required: false })
+    }
+}

@@ -1,0 +1,92 @@
+//! Making, finding, growing and removing volumes and snapshots. CSI v1.12, Controller Service RPC.
+//!
+//! - This file only unpacks: each call's meaning is in the file of its name.
+
+mod capabilities;
+mod create;
+mod delete;
+mod expand;
+mod list;
+mod parameters;
+mod publish;
+mod snapshot;
+mod validate;
+mod volume;
+
+use std::sync::Arc;
+
+use objstore::Store;
+use proto::csi::v1::controller_server::Controller as Rpc;
+use proto::csi::v1::*;
+use tonic::{Request, Response, Status};
+
+use crate::Config;
+use crate::locks::Locks;
+use crate::rpc::answer;
+use crate::status;
+
+/// The operations: a cheap handle, so that each call can run on a task of its own.
+#[derive(Clone)]
+struct Controller {
+    store: Store,
+    config: Arc<Config>,
+    locks: Locks,
+}
+
+impl Controller {
+    /// Reads from the store on a thread that may block.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Store) -> objstore::Result<T> + Send + 'static,
+    ) -> Result<T, Status> {
+        let store = self.store.clone();
+        let answer = tokio::task::spawn_blocking(move || read(&store)).await;
+        answer.map_err(|_| Status::internal("a read of the store broke off; see the log"))?.map_err(status::of)
+    }
+}
+
+/// The service on the socket.
+pub(crate) struct Service(Controller);
+
+impl Service {
+    pub(crate) fn new(store: Store, config: Arc<Config>) -> Self {
+        Self(Controller { store, config, locks: Locks::default() })
+    }
+}
+
+/// Each call: its name in the specification, and the method of [`Controller`] that answers it.
+macro_rules! delegate {
+    ($($rpc:ident, $name:literal, $request:ty, $response:ty, $method:ident;)*) => {
+        #[tonic::async_trait]
+        impl Rpc for Service {
+            $(async fn $rpc(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+                let controller = self.0.clone();
+                answer($name, request, |request| async move { controller.$method(request).await }).await
+            })*
+        }
+    };
+}
+
+delegate! {
+    create_volume, "CreateVolume", CreateVolumeRequest, CreateVolumeResponse, create;
+    delete_volume, "DeleteVolume", DeleteVolumeRequest, DeleteVolumeResponse, delete;
+    controller_publish_volume, "ControllerPublishVolume", ControllerPublishVolumeRequest,
+        ControllerPublishVolumeResponse, publish;
+    controller_unpublish_volume, "ControllerUnpublishVolume", ControllerUnpublishVolumeRequest,
+        ControllerUnpublishVolumeResponse, unpublish;
+    validate_volume_capabilities, "ValidateVolumeCapabilities", ValidateVolumeCapabilitiesRequest,
+        ValidateVolumeCapabilitiesResponse, validate;
+    list_volumes, "ListVolumes", ListVolumesRequest, ListVolumesResponse, list_volumes;
+    get_capacity, "GetCapacity", GetCapacityRequest, GetCapacityResponse, capacity;
+    controller_get_capabilities, "ControllerGetCapabilities", ControllerGetCapabilitiesRequest,
+        ControllerGetCapabilitiesResponse, capabilities;
+    create_snapshot, "CreateSnapshot", CreateSnapshotRequest, CreateSnapshotResponse, create_snapshot;
+    delete_snapshot, "DeleteSnapshot", DeleteSnapshotRequest, DeleteSnapshotResponse, delete_snapshot;
+    list_snapshots, "ListSnapshots", ListSnapshotsRequest, ListSnapshotsResponse, list_snapshots;
+    get_snapshot, "GetSnapshot", GetSnapshotRequest, GetSnapshotResponse, get_snapshot;
+    controller_expand_volume, "ControllerExpandVolume", ControllerExpandVolumeRequest,
+        ControllerExpandVolumeResponse, expand;
+    controller_get_volume, "ControllerGetVolume", ControllerGetVolumeRequest, ControllerGetVolumeResponse, get_volume;
+    controller_modify_volume, "ControllerModifyVolume", ControllerModifyVolumeRequest,
+        ControllerModifyVolumeResponse, modify;
+}

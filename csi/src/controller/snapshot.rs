@@ -1,0 +1,109 @@
+//! Snapshots. CSI v1.12, CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
+//!
+//! - A snapshot's id is its name in the store; it is ready as soon as it is made.
+
+use objstore::store::SnapshotInfo;
+use objstore::{Error, Noun};
+use proto::csi::v1::list_snapshots_response::Entry;
+use proto::csi::v1::{
+    CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse, GetSnapshotRequest,
+    GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse, Snapshot,
+};
+use tonic::Status;
+
+use super::Controller;
+use super::list::Page;
+use crate::capacity::signed;
+use crate::{status, volume_id};
+
+/// What the sidecars put before the keys they add.
+const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
+
+impl Controller {
+    pub(super) async fn create_snapshot(
+        self,
+        request: CreateSnapshotRequest,
+    ) -> Result<CreateSnapshotResponse, Status> {
+        let name = volume_id::for_snapshot(&request.name)?;
+        status::required("source_volume_id", &request.source_volume_id)?;
+        if let Some(key) = request.parameters.keys().find(|key| !key.starts_with(SIDECAR_PREFIX)) {
+            let why = "a VolumeSnapshotClass has no parameters here";
+            return Err(status::of(Error::invalid("parameter", key, why)));
+        }
+        let _guard = self.locks.hold(name.as_str())?;
+        let bucket = self.existing(&request.source_volume_id).await?;
+        let (snapshot, _) = self.store.create_snapshot(&bucket.name, &name).await.map_err(status::of)?;
+        Ok(CreateSnapshotResponse { snapshot: Some(describe(&snapshot)) })
+    }
+
+    pub(super) async fn delete_snapshot(
+        self,
+        request: DeleteSnapshotRequest,
+    ) -> Result<DeleteSnapshotResponse, Status> {
+        let id = status::required("snapshot_id", &request.snapshot_id)?;
+        let _guard = self.locks.hold(id)?;
+        match self.store.delete_snapshot(id).await {
+            Ok(()) | Err(Error::NotFound { .. } | Error::Invalid { .. }) => Ok(DeleteSnapshotResponse {}),
+            Err(error) => Err(status::of(error)),
+        }
+    }
+
+    pub(super) async fn list_snapshots(self, request: ListSnapshotsRequest) -> Result<ListSnapshotsResponse, Status> {
+        let page = Page::parse(request.max_entries, &request.starting_token)?;
+        let mut snapshots = match request.snapshot_id.as_str() {
+            "" => self.snapshots_of(&request.source_volume_id, &page).await?,
+            id => self.find_snapshot(id).await?.into_iter().collect(),
+        };
+        let source = request.source_volume_id;
+        snapshots.retain(|snapshot| source.is_empty() || snapshot.bucket.as_str() == source);
+        let next_token = page.cut(&mut snapshots, |snapshot| &snapshot.name);
+        let entries = snapshots.iter().map(|snapshot| Entry { snapshot: Some(describe(snapshot)) }).collect();
+        Ok(ListSnapshotsResponse { entries, next_token })
+    }
+
+    pub(super) async fn get_snapshot(self, request: GetSnapshotRequest) -> Result<GetSnapshotResponse, Status> {
+        let id = status::required("snapshot_id", &request.snapshot_id)?;
+        match self.find_snapshot(id).await? {
+            Some(snapshot) => Ok(GetSnapshotResponse { snapshot: Some(describe(&snapshot)) }),
+            None => Err(status::of(Error::not_found(Noun::Snapshot, id))),
+        }
+    }
+
+    async fn find_snapshot(&self, id: &str) -> Result<Option<SnapshotInfo>, Status> {
+        let id = id.to_owned();
+        self.read(move |store| match store.snapshot(&id) {
+            Err(Error::NotFound { .. } | Error::Invalid { .. }) => Ok(None),
+            found => found.map(Some),
+        })
+        .await
+    }
+
+    /// The snapshots of a volume, or of all; one more than the page holds.
+    async fn snapshots_of(&self, volume_id: &str, page: &Page) -> Result<Vec<SnapshotInfo>, Status> {
+        let bucket = match volume_id {
+            "" => None,
+            id => match id.parse() {
+                Ok(name) => Some(name),
+                Err(_) => return Ok(Vec::new()),
+            },
+        };
+        let (after, limit) = (page.after.clone(), page.limit + 1);
+        self.read(move |store| match store.snapshots(bucket.as_ref(), after.as_deref(), limit) {
+            Err(Error::NotFound { .. }) => Ok(Vec::new()),
+            found => found,
+        })
+        .await
+    }
+}
+
+fn describe(snapshot: &SnapshotInfo) -> Snapshot {
+    let (seconds, nanos) = snapshot.created.parts();
+    Snapshot {
+        size_bytes: signed(snapshot.size_bytes),
+        snapshot_id: snapshot.name.clone(),
+        source_volume_id: snapshot.bucket.to_string(),
+        creation_time: Some(prost_types::Timestamp { seconds, nanos: i32::try_from(nanos).unwrap_or(0) }),
+        ready_to_use: true,
+        ..Default::default()
+    }
+}

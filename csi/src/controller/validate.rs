@@ -1,0 +1,49 @@
+//! Whether a volume can be used in given ways. CSI v1.12, ValidateVolumeCapabilities.
+
+use proto::csi::v1::validate_volume_capabilities_response::Confirmed;
+use proto::csi::v1::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};
+use tonic::Status;
+
+use super::Controller;
+use super::parameters::Parameters;
+use crate::capability::Capability;
+use crate::status;
+
+impl Controller {
+    pub(super) async fn validate(
+        self,
+        request: ValidateVolumeCapabilitiesRequest,
+    ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
+        status::required("volume_id", &request.volume_id)?;
+        if request.volume_capabilities.is_empty() {
+            return Err(Status::invalid_argument("volume_capabilities is missing"));
+        }
+        let bucket = self.existing(&request.volume_id).await?;
+        Ok(match refusal(&request, bucket.snapshot) {
+            Some(message) => ValidateVolumeCapabilitiesResponse { confirmed: None, message },
+            None => ValidateVolumeCapabilitiesResponse { confirmed: Some(confirm(request)), message: String::new() },
+        })
+    }
+}
+
+fn refusal(request: &ValidateVolumeCapabilitiesRequest, is_snapshot: bool) -> Option<String> {
+    if let Err(status) = Capability::parse_all(&request.volume_capabilities) {
+        return Some(status.message().to_owned());
+    }
+    if let Err(error) = Parameters::parse(&request.parameters) {
+        return Some(error.to_string());
+    }
+    if !request.mutable_parameters.is_empty() {
+        return Some("mutable_parameters are not supported".into());
+    }
+    is_snapshot.then(|| "the volume is a snapshot; use a volume made from it".into())
+}
+
+fn confirm(request: ValidateVolumeCapabilitiesRequest) -> Confirmed {
+    Confirmed {
+        volume_context: request.volume_context,
+        volume_capabilities: request.volume_capabilities,
+        parameters: request.parameters,
+        mutable_parameters: request.mutable_parameters,
+    }
+}

@@ -1,0 +1,59 @@
+//! Who the driver is and what it offers. CSI v1.12, Identity Service RPC.
+//!
+//! - Nothing here asks the store: an ill store must not make Kubernetes restart the process that serves the mounts.
+
+use proto::csi::v1::identity_server::Identity;
+use proto::csi::v1::plugin_capability::{
+    Service as ServiceCapability, Type, VolumeExpansion, service, volume_expansion,
+};
+use proto::csi::v1::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    PluginCapability, ProbeRequest, ProbeResponse,
+};
+use tonic::{Request, Response, Status};
+
+use crate::Config;
+use crate::rpc::answer;
+
+/// Answers from its configuration alone.
+pub(crate) struct Service {
+    name: String,
+    vendor_version: String,
+}
+
+impl Service {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { name: config.driver_name.clone(), vendor_version: config.vendor_version.clone() }
+    }
+}
+
+#[tonic::async_trait]
+impl Identity for Service {
+    async fn get_plugin_info(
+        &self,
+        request: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        let info = GetPluginInfoResponse {
+            name: self.name.clone(),
+            vendor_version: self.vendor_version.clone(),
+            ..Default::default()
+        };
+        answer("GetPluginInfo", request, |_| async { Ok(info) }).await
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        request: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let controller = ServiceCapability { r#type: service::Type::ControllerService.into() };
+        let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
+        let capabilities = [Type::Service(controller), Type::VolumeExpansion(online)]
+            .map(|capability| PluginCapability { r#type: Some(capability) });
+        let response = GetPluginCapabilitiesResponse { capabilities: capabilities.into() };
+        answer("GetPluginCapabilities", request, |_| async { Ok(response) }).await
+    }
+
+    async fn probe(&self, request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        answer("Probe", request, |_| async { Ok(ProbeResponse { ready: Some(true) }) }).await
+    }
+}

@@ -1,0 +1,101 @@
+//! Mount options of a StorageClass or PersistentVolume (CSI v1.12, MountVolume.mount_flags).
+//!
+//! - Options may hold secrets, so an unknown one is named by its place in the list, never by its text.
+
+use tonic::Status;
+
+use crate::bind::BindFlags;
+
+/// Mount options, read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MountFlags {
+    /// `uid=`: the owner every file shows.
+    pub(crate) uid: Option<u32>,
+    /// `gid=`: the group every file shows.
+    pub(crate) gid: Option<u32>,
+    /// `prefix=`: the folder of the bucket to mount.
+    pub(crate) prefix: String,
+    /// `ro`, `noexec`, `nosuid`, `nodev`, `noatime`.
+    pub(crate) bind: BindFlags,
+}
+
+impl MountFlags {
+    /// Reads options, each of which may be several with commas between.
+    pub(crate) fn parse(given: &[String]) -> Result<Self, Status> {
+        let mut flags = Self::default();
+        for (place, option) in given.iter().flat_map(|list| list.split(',')).enumerate() {
+            if !flags.take(option) {
+                return Err(Status::invalid_argument(format!(
+                    "mount option number {} is not known or has no valid value: use ro, rw, uid=NUMBER, gid=NUMBER, \
+                     prefix=FOLDER, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
+                    place + 1
+                )));
+            }
+        }
+        Ok(flags)
+    }
+
+    fn take(&mut self, option: &str) -> bool {
+        match option.split_once('=').unwrap_or((option, "")) {
+            ("uid", id) => id.parse().is_ok_and(|id| self.uid.replace(id).is_none()),
+            ("gid", id) => id.parse().is_ok_and(|id| self.gid.replace(id).is_none()),
+            ("prefix", folder) => self.take_prefix(folder),
+            (switch, "") => self.take_switch(switch),
+            _ => false,
+        }
+    }
+
+    fn take_prefix(&mut self, folder: &str) -> bool {
+        let folder = folder.trim_matches('/');
+        let good = folder.split('/').all(objstore::name::mountable);
+        if good {
+            folder.clone_into(&mut self.prefix);
+        }
+        good
+    }
+
+    fn take_switch(&mut self, switch: &str) -> bool {
+        let (flag, on) = match switch {
+            "ro" => (&mut self.bind.read_only, true),
+            "rw" => (&mut self.bind.read_only, false),
+            "noexec" => (&mut self.bind.no_exec, true),
+            "exec" => (&mut self.bind.no_exec, false),
+            "nosuid" => (&mut self.bind.no_suid, true),
+            "suid" => (&mut self.bind.no_suid, false),
+            "nodev" => (&mut self.bind.no_dev, true),
+            "dev" => (&mut self.bind.no_dev, false),
+            "noatime" => (&mut self.bind.no_atime, true),
+            "atime" | "relatime" => (&mut self.bind.no_atime, false),
+            _ => return false,
+        };
+        *flag = on;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &[&str]) -> Result<MountFlags, Status> {
+        MountFlags::parse(&options.iter().map(|option| (*option).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read_one_by_one_or_in_a_list() {
+        assert_eq!(parse(&[]).unwrap(), MountFlags::default());
+        let flags = parse(&["ro,noexec", "uid=1000", "gid=0", "prefix=/a/b/"]).unwrap();
+        assert_eq!((flags.uid, flags.gid, flags.prefix.as_str()), (Some(1000), Some(0), "a/b"));
+        assert_eq!(flags.bind, BindFlags { read_only: true, no_exec: true, ..Default::default() });
+        assert!(!parse(&["ro", "rw"]).unwrap().bind.read_only, "the last of two counts");
+    }
+
+    #[test]
+    fn unknown_options_are_refused_without_their_text() {
+        for option in ["password=hunter2", "ro=hunter2", "uid=hunter2", "uid=", "prefix=", "prefix=a/../hunter2", ""] {
+            let status = parse(&["ro", option]).unwrap_err();
+            assert_eq!(status.code(), tonic::Code::InvalidArgument, "{option}");
+            assert!(status.message().contains("number 2") && !status.message().contains("hunter2"), "{status}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What mounts buckets, as the node service sees it.
+//!
+//! - All calls may block and are made on threads that may.
+//! - Errors are the store's, so that each gets its code in one place.
+
+use std::path::Path;
+
+use objstore::Result;
+use objstore::name::BucketName;
+use serde::{Deserialize, Serialize};
+
+/// How to mount a bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountOptions {
+    /// Refuse all changes.
+    pub read_only: bool,
+    /// Show every file as owned by this user.
+    pub uid: Option<u32>,
+    /// Show every file as owned by this group.
+    pub gid: Option<u32>,
+    /// Make this folder of the bucket the root of the mount; empty is the whole bucket.
+    pub prefix: String,
+    /// The account whose key opened the bucket, by name; `None` if the driver opened a volume of its own.
+    pub account: Option<String>,
+}
+
+/// What is mounted at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountState {
+    /// Nothing.
+    NotMounted,
+    /// This bucket, by a session of this process (or of a holder it is joined to) that answers.
+    Ours(BucketName),
+    /// A mount of the type [`crate::FS_TYPE`] whose session is gone: to be detached.
+    Stale,
+    /// Something else: to be left alone.
+    Other,
+}
+
+/// Mounts buckets.
+pub trait Mounter: Send + Sync {
+    /// Mounts `bucket` at the folder `at` and returns once the mount answers. The kernel lists it with the type
+    /// [`crate::FS_TYPE`]. On an error nothing is mounted.
+    fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()>;
+
+    /// Ends the session at `at`, with what it wrote on disk, and detaches the mount, dead or alive. Where nothing is
+    /// mounted there is nothing to do.
+    fn unmount(&self, at: &Path) -> Result<()>;
+
+    /// What is mounted at `at`, told without asking the file system there: its server may be dead or slow.
+    /// [`crate::mountinfo::mounted`] tells what the kernel knows.
+    fn state(&self, at: &Path) -> Result<MountState>;
+}

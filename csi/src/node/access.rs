@@ -1,0 +1,96 @@
+//! What a secret opens a volume for.
+//!
+//! - A key opens a bucket no wider than its account's grant, as it does through S3.
+//! - Without a secret only volumes that this driver made are opened: who may use those, Kubernetes decides by the
+//!   claim. Any other bucket needs a key.
+//! - A key of which only writing is granted opens nothing: a mount cannot be without reading.
+
+use std::collections::HashMap;
+
+use objstore::Store;
+use objstore::store::{Account, Bucket};
+use tonic::Status;
+
+use crate::secret::{self, AccessKey};
+use crate::{is_provisioned, status};
+
+/// How far a volume is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// The account whose key it was, by name.
+    pub(super) account: Option<String>,
+    /// Only for reading.
+    pub(super) read_only: bool,
+}
+
+/// Opens a volume to stage it.
+pub(super) fn for_stage(
+    store: &Store,
+    driver_name: &str,
+    bucket: &Bucket,
+    secrets: &HashMap<String, String>,
+) -> Result<Opened, Status> {
+    match for_publish(store, bucket, secrets)? {
+        Some(opened) => Ok(opened),
+        None if is_provisioned(bucket, driver_name) => Ok(Opened { account: None, read_only: false }),
+        None => Err(Status::permission_denied(format!(
+            "bucket \"{}\" was not made by this driver: give a nodeStageSecretRef with an S3 key of the bucket",
+            bucket.name
+        ))),
+    }
+}
+
+/// Opens a staged volume to publish it; `None` without secrets, which then narrow nothing.
+pub(super) fn for_publish(
+    store: &Store,
+    bucket: &Bucket,
+    secrets: &HashMap<String, String>,
+) -> Result<Option<Opened>, Status> {
+    let key = secret::parse(secrets).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let Some(key) = key else { return Ok(None) };
+    let account = authenticate(store, &key)?;
+    let read_only = read_only(store, &account, bucket)?;
+    Ok(Some(Opened { account: Some(account.name), read_only }))
+}
+
+/// Whether `account` may only read `bucket`; PERMISSION_DENIED if it may not even read.
+pub(super) fn read_only(store: &Store, account: &Account, bucket: &Bucket) -> Result<bool, Status> {
+    match store.access(account, &bucket.name).map_err(status::of)? {
+        Some(mode) if mode.reads() => Ok(!mode.writes()),
+        Some(_) => Err(Status::permission_denied(format!(
+            "account \"{}\" may only write bucket \"{}\"; a mount needs a grant that reads (ro or rw)",
+            account.name, bucket.name
+        ))),
+        None => Err(Status::permission_denied(format!(
+            "account \"{}\" has no grant of bucket \"{}\"",
+            account.name, bucket.name
+        ))),
+    }
+}
+
+/// One answer for an unknown key and a wrong secret, so that neither can be guessed by the other.
+fn authenticate(store: &Store, key: &AccessKey) -> Result<Account, Status> {
+    let identity = store.identify(&key.id).map_err(status::of)?;
+    let identity = identity.filter(|identity| equal(identity.secret.reveal(), key.secret.reveal()));
+    match identity {
+        Some(identity) => Ok(identity.account),
+        None => Err(Status::unauthenticated("the S3 key in the secret is not valid here, or no longer")),
+    }
+}
+
+/// Compares all bytes, so that the time taken does not tell how many are right.
+fn equal(one: &str, other: &str) -> bool {
+    let differing = one.bytes().zip(other.bytes()).fold(0, |bits, (a, b)| bits | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::equal;
+
+    #[test]
+    fn secrets_are_equal_only_as_a_whole() {
+        assert!(equal("", "") && equal("abc", "abc"));
+        assert!(!equal("abc", "abd") && !equal("abc", "ab") && !equal("", "a"));
+    }
+}

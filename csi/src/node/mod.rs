@@ -1,0 +1,193 @@
+//! Mounting volumes on this machine. CSI v1.12, Node Service RPC.
+//!
+//! - A volume is mounted once, at its staging path, and shown at each target path by a bind mount.
+//! - What is mounted where is written down before it is mounted and struck out after it is unmounted, so that a
+//!   process that starts anew knows what to rebuild; see `record.rs` and `recover.rs`.
+//! - Taking down never asks the store: it works though the volume is gone.
+//! - This file only unpacks: each call's meaning is in the file of its name.
+
+mod access;
+mod publish;
+mod record;
+mod recover;
+mod stage;
+mod stats;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use objstore::disk::{Disk, RealDisk};
+use objstore::store::Bucket;
+use objstore::{Error, Result, Store};
+use proto::csi::v1::node_server::Node as Rpc;
+use proto::csi::v1::node_service_capability::{Rpc as RpcCapability, Type, rpc};
+use proto::csi::v1::*;
+use tonic::{Request, Response, Status};
+
+use crate::Config;
+use crate::bind::{Binder, Kernel};
+use crate::locks::Locks;
+use crate::mounter::Mounter;
+use crate::rpc::{answer, answer_blocking};
+use crate::status;
+use record::Records;
+
+pub use recover::Recovered;
+
+/// The key of a publish context that says that the volume may only be read.
+pub(crate) const READ_ONLY_CONTEXT: &str = "amphora/readonly";
+
+/// All that works, and nothing else.
+const CAPABILITIES: [rpc::Type; 5] = [
+    rpc::Type::StageUnstageVolume,
+    rpc::Type::GetVolumeStats,
+    rpc::Type::ExpandVolume,
+    rpc::Type::VolumeCondition,
+    rpc::Type::SingleNodeMultiWriter,
+];
+
+/// The node's part of the driver: a cheap handle.
+#[derive(Clone)]
+pub struct Node(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    config: Config,
+    mounter: Arc<dyn Mounter>,
+    binder: Arc<dyn Binder>,
+    records: Records,
+    volumes: Locks,
+    targets: Locks,
+}
+
+impl Node {
+    /// A node that mounts by `mounter`, with what the records in `config.state_dir` say was mounted before.
+    ///
+    /// Call [`Node::recover`] before the first request.
+    pub fn new(store: Store, config: Config, mounter: Arc<dyn Mounter>) -> Result<Self> {
+        Self::with(store, config, mounter, Arc::new(Kernel), Arc::new(RealDisk::new()))
+    }
+
+    pub(crate) fn with(
+        store: Store,
+        config: Config,
+        mounter: Arc<dyn Mounter>,
+        binder: Arc<dyn Binder>,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Self> {
+        config.check()?;
+        let records = Records::open(&config.state_dir, disk, boot_id()?)?;
+        let (volumes, targets) = (Locks::default(), Locks::default());
+        Ok(Self(Arc::new(Inner { store, config, mounter, binder, records, volumes, targets })))
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.config
+    }
+}
+
+impl Inner {
+    /// The volume with this id. An id that no bucket can have is one that does not exist.
+    fn bucket(&self, id: &str) -> Result<Bucket, Status> {
+        let name = status::required("volume_id", id)?.parse().map_err(|_| status::no_such_volume(id))?;
+        self.store.bucket(&name).map_err(|error| match error {
+            Error::NotFound { .. } => status::no_such_volume(id),
+            error => status::of(error),
+        })
+    }
+
+    fn mounted(&self, path: &Path) -> Result<Option<crate::mountinfo::Mounted>, Status> {
+        self.binder.mounted(path).map_err(|error| status::of(Error::io("reading the list of mounts", error)))
+    }
+}
+
+/// What tells this run of the machine from others: a mount does not outlive it.
+fn boot_id() -> Result<String> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    let id = std::fs::read_to_string(path).map_err(|error| Error::io(format!("reading {path}"), error))?;
+    Ok(id.trim().to_owned())
+}
+
+/// The service on the socket.
+pub(crate) struct Service(Node);
+
+impl Service {
+    pub(crate) fn new(node: Node) -> Self {
+        Self(node)
+    }
+}
+
+#[tonic::async_trait]
+impl Rpc for Service {
+    async fn node_stage_volume(
+        &self,
+        request: Request<NodeStageVolumeRequest>,
+    ) -> Result<Response<NodeStageVolumeResponse>, Status> {
+        let node = self.0.0.clone();
+        answer_blocking("NodeStageVolume", request, move |request| node.stage(&request)).await
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
+        let node = self.0.0.clone();
+        answer_blocking("NodeUnstageVolume", request, move |request| node.unstage(&request)).await
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Result<Response<NodePublishVolumeResponse>, Status> {
+        let node = self.0.0.clone();
+        answer_blocking("NodePublishVolume", request, move |request| node.publish(&request)).await
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
+        let node = self.0.0.clone();
+        answer_blocking("NodeUnpublishVolume", request, move |request| node.unpublish(&request)).await
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
+        let node = self.0.0.clone();
+        answer_blocking("NodeGetVolumeStats", request, move |request| node.stats(&request)).await
+    }
+
+    async fn node_expand_volume(
+        &self,
+        request: Request<NodeExpandVolumeRequest>,
+    ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
+        let node = self.0.0.clone();
+        answer_blocking("NodeExpandVolume", request, move |request| node.expand(&request)).await
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        request: Request<NodeGetCapabilitiesRequest>,
+    ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
+        let capability = |capability: rpc::Type| NodeServiceCapability {
+            r#type: Some(Type::Rpc(RpcCapability { r#type: capability.into() })),
+        };
+        let response = NodeGetCapabilitiesResponse { capabilities: CAPABILITIES.map(capability).into() };
+        answer("NodeGetCapabilities", request, |_| async { Ok(response) }).await
+    }
+
+    async fn node_get_info(
+        &self,
+        request: Request<NodeGetInfoRequest>,
+    ) -> Result<Response<NodeGetInfoResponse>, Status> {
+        let config = self.0.config();
+        let info = NodeGetInfoResponse {
+            node_id: config.node_id.clone(),
+            max_volumes_per_node: config.max_volumes.into(),
+            accessible_topology: None,
+        };
+        answer("NodeGetInfo", request, |_| async { Ok(info) }).await
+    }
+}

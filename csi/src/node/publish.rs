@@ -1,0 +1,183 @@
+//! Showing a staged volume at a workload's path. CSI v1.12, NodePublishVolume and NodeUnpublishVolume.
+//!
+//! - A publish narrows what the stage opened, never widens it.
+//! - A publish that fails leaves no mount, no record, and no folder it made.
+//! - Nothing under a target path is ever deleted.
+
+use proto::csi::v1::{
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+};
+use std::path::Path;
+use tonic::Status;
+use tracing::warn;
+
+use super::record::{Conflict, Stage, Target};
+use super::{Inner, access};
+use crate::bind::BindFlags;
+use crate::capability::Capability;
+use crate::mounter::MountState;
+use crate::{FS_TYPE, path, status};
+
+/// How many mounts may lie over each other at a target before something must be wrong.
+const STACKED_MOUNTS_MAX: usize = 16;
+
+impl Inner {
+    pub(super) fn publish(&self, request: &NodePublishVolumeRequest) -> Result<NodePublishVolumeResponse, Status> {
+        let volume = status::required("volume_id", &request.volume_id)?;
+        let path = path::parse("target_path", &request.target_path)?;
+        let capability = Capability::parse(request.volume_capability.as_ref())?;
+        refuse_inline(request)?;
+        let _guard = self.targets.hold(&path.to_string_lossy())?;
+        let stage = self.staged(volume, &request.staging_target_path)?;
+        let flags = self.bind_flags(request, &stage, &capability)?;
+        let target = Target { volume: volume.to_owned(), path, mode: capability.mode, flags };
+        let was_known = self.records.target(&target.path).is_some();
+        self.claim(&target)?;
+        let shown = self.show(&stage, &target);
+        if shown.is_err() && !was_known {
+            self.take_back(&target);
+        }
+        shown.map(|()| NodePublishVolumeResponse {})
+    }
+
+    fn staged(&self, volume: &str, staging_path: &str) -> Result<Stage, Status> {
+        if staging_path.is_empty() {
+            return Err(Status::failed_precondition("staging_target_path is missing; the volume has to be staged"));
+        }
+        let path = path::parse("staging_target_path", staging_path)?;
+        let stage = self.records.stage(volume).filter(|stage| stage.path == path);
+        stage.ok_or_else(|| not_staged(volume))
+    }
+
+    fn bind_flags(
+        &self,
+        request: &NodePublishVolumeRequest,
+        stage: &Stage,
+        capability: &Capability,
+    ) -> Result<BindFlags, Status> {
+        let bucket = self.bucket(&stage.volume)?;
+        let opened = access::for_publish(&self.store, &bucket, &request.secrets)?;
+        let flags = &capability.flags;
+        let staged = &stage.options;
+        if (flags.uid, flags.gid, &flags.prefix) != (staged.uid, staged.gid, &staged.prefix) {
+            return Err(Status::failed_precondition(format!(
+                "volume \"{}\" is staged with another uid, gid or prefix; stage it with these mount options",
+                stage.volume
+            )));
+        }
+        let read_only = request.readonly
+            || staged.read_only
+            || opened.is_some_and(|opened| opened.read_only)
+            || capability.mode.is_read_only();
+        Ok(BindFlags { read_only: read_only || flags.bind.read_only, ..flags.bind })
+    }
+
+    fn claim(&self, target: &Target) -> Result<(), Status> {
+        let path = target.path.display();
+        self.records.claim_target(target).map_err(status::of)?.map_err(|conflict| match conflict {
+            Conflict::NotStaged => not_staged(&target.volume),
+            Conflict::SingleWriter(other) => Status::failed_precondition(format!(
+                "volume \"{}\" has a single writer and is published at \"{}\"; unpublish it there first",
+                target.volume,
+                other.display()
+            )),
+            Conflict::Taken(known) if known.volume == target.volume => Status::already_exists(format!(
+                "the volume is published at \"{path}\" with another capability or readonly"
+            )),
+            Conflict::Taken(known) => {
+                Status::failed_precondition(format!("volume \"{}\" is published at \"{path}\"", known.volume))
+            }
+        })
+    }
+
+    /// Makes sure that the volume is shown at the target.
+    fn show(&self, stage: &Stage, target: &Target) -> Result<(), Status> {
+        self.revive_stage(stage)?;
+        if self.is_shown(stage, &target.path)? {
+            return Ok(());
+        }
+        self.hide(&target.path, false)?;
+        let made = path::make_target_dir(&target.path)?;
+        self.binder.bind(&stage.path, &target.path, target.flags).map_err(|error| {
+            if made {
+                // What cannot be removed now is removed by the unpublish.
+                let _ = path::remove_target_dir(&target.path);
+            }
+            Status::internal(format!("binding \"{}\" failed: {error}", target.path.display()))
+        })
+    }
+
+    /// Mounts the volume again if its server died. A stage or unstage under way has the volume's lock.
+    fn revive_stage(&self, stage: &Stage) -> Result<(), Status> {
+        match self.mounter.state(&stage.path).map_err(status::of)? {
+            MountState::Ours(bucket) if bucket.as_str() == stage.volume => Ok(()),
+            _ => {
+                let _guard = self.volumes.hold(&stage.volume)?;
+                self.revive(stage)
+            }
+        }
+    }
+
+    /// Whether the live mount of the stage is what the target shows.
+    pub(super) fn is_shown(&self, stage: &Stage, target: &Path) -> Result<bool, Status> {
+        let staged = self.mounted(&stage.path)?;
+        let shown = self.mounted(target)?;
+        Ok(staged.zip(shown).is_some_and(|(staged, shown)| staged.device == shown.device))
+    }
+
+    /// Detaches all mounts of ours at a target. What is not of our type is ours only if a record says so.
+    pub(super) fn hide(&self, target: &Path, recorded: bool) -> Result<(), Status> {
+        for _ in 0..STACKED_MOUNTS_MAX {
+            let Some(mounted) = self.mounted(target)? else { return Ok(()) };
+            if !recorded && mounted.fs_type != FS_TYPE {
+                return Err(Status::failed_precondition(format!(
+                    "a mount of type {} is at \"{}\", which is not ours; unmount it first",
+                    mounted.fs_type,
+                    target.display()
+                )));
+            }
+            self.binder
+                .detach(target)
+                .map_err(|error| Status::internal(format!("unmounting \"{}\" failed: {error}", target.display())))?;
+        }
+        Err(Status::internal(format!("\"{}\" stays mounted; unmount it by hand", target.display())))
+    }
+
+    /// The failure that led here is the one to tell; what fails now is logged.
+    fn take_back(&self, target: &Target) {
+        if let Err(error) = self.records.forget_target(&target.path) {
+            warn!(path = %target.path.display(), %error, "the record of a failed publish was not removed");
+        }
+    }
+
+    pub(super) fn unpublish(
+        &self,
+        request: &NodeUnpublishVolumeRequest,
+    ) -> Result<NodeUnpublishVolumeResponse, Status> {
+        let volume = status::required("volume_id", &request.volume_id)?;
+        let path = path::parse("target_path", &request.target_path)?;
+        let _guard = self.targets.hold(&path.to_string_lossy())?;
+        let known = self.records.target(&path);
+        if known.as_ref().is_some_and(|known| known.volume != volume) {
+            // This volume is not published here, and the other one is not what the caller means.
+            return Ok(NodeUnpublishVolumeResponse {});
+        }
+        self.hide(&path, known.is_some())?;
+        path::remove_target_dir(&path)?;
+        self.records.forget_target(&path).map_err(status::of)?;
+        Ok(NodeUnpublishVolumeResponse {})
+    }
+}
+
+fn not_staged(volume: &str) -> Status {
+    Status::failed_precondition(format!("volume \"{volume}\" is not staged at the staging_target_path; stage it first"))
+}
+
+fn refuse_inline(request: &NodePublishVolumeRequest) -> Result<(), Status> {
+    match request.volume_context.get("csi.storage.k8s.io/ephemeral").map(String::as_str) {
+        Some("true") => Err(Status::invalid_argument(
+            "inline volumes are not supported; use a PersistentVolumeClaim or a generic ephemeral volume",
+        )),
+        _ => Ok(()),
+    }
+}

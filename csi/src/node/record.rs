@@ -1,0 +1,298 @@
+//! What is staged and published on this node, kept so that a new process can rebuild it.
+//!
+//! - One JSON file for each stage and each target; no secrets, only the name of the account that a key belonged to.
+//! - A record is written before its mount and removed after it.
+//! - Records of an earlier run of the machine mean nothing, since its mounts are gone: they are removed at open.
+//! - A file that cannot be read is left alone with a warning: the next stage or publish writes it anew.
+//!
+//! A crash leaves a record whose mount may be missing, dead, or half bound; never a mount without its record.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use objstore::disk::Disk;
+use objstore::{Error, Result};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tracing::warn;
+
+use crate::bind::BindFlags;
+use crate::capability::AccessMode;
+use crate::mounter::MountOptions;
+use crate::volume_id::hex;
+
+/// A volume mounted at its staging path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stage {
+    /// The bucket, by name.
+    pub(super) volume: String,
+    /// The bucket's id: another bucket under the same name is another volume.
+    pub(super) bucket_id: u64,
+    pub(super) path: PathBuf,
+    pub(super) mode: AccessMode,
+    pub(super) options: MountOptions,
+}
+
+/// A staged volume shown at a target path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Target {
+    /// The bucket, by name.
+    pub(super) volume: String,
+    pub(super) path: PathBuf,
+    pub(super) mode: AccessMode,
+    pub(super) flags: BindFlags,
+}
+
+/// A record with the run of the machine it belongs to.
+#[derive(Serialize, Deserialize)]
+struct Kept<T> {
+    boot_id: String,
+    #[serde(flatten)]
+    record: T,
+}
+
+/// Why a target cannot be claimed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Conflict {
+    /// The volume is not staged (any more).
+    NotStaged,
+    /// One of the two allows only one target, and this is the other.
+    SingleWriter(PathBuf),
+    /// The path shows something else.
+    Taken(Box<Target>),
+}
+
+/// The records of this node.
+pub(super) struct Records {
+    dir: PathBuf,
+    disk: Arc<dyn Disk>,
+    boot_id: String,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    stages: BTreeMap<String, Stage>,
+    targets: BTreeMap<PathBuf, Target>,
+}
+
+impl Records {
+    /// Reads the records in `dir`, which is made if absent.
+    pub(super) fn open(dir: &Path, disk: Arc<dyn Disk>, boot_id: String) -> Result<Self> {
+        disk.make_dir_all(dir)?;
+        let records = Self { dir: dir.to_owned(), disk, boot_id, known: Mutex::default() };
+        for name in records.disk.list(dir)? {
+            records.load(&name)?;
+        }
+        Ok(records)
+    }
+
+    fn load(&self, name: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        let Some((kind, _)) = name.split_once('-').filter(|_| name.ends_with(".json")) else { return Ok(()) };
+        let content = self.disk.read_all(&path)?;
+        match kind {
+            "stage" => {
+                let stage: Option<Stage> = self.current(&path, &content)?;
+                self.known.lock().stages.extend(stage.map(|stage| (stage.volume.clone(), stage)));
+            }
+            "target" => {
+                let target: Option<Target> = self.current(&path, &content)?;
+                self.known.lock().targets.extend(target.map(|target| (target.path.clone(), target)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn current<T: DeserializeOwned>(&self, path: &Path, content: &[u8]) -> Result<Option<T>> {
+        match serde_json::from_slice::<Kept<T>>(content) {
+            Ok(kept) if kept.boot_id == self.boot_id => Ok(Some(kept.record)),
+            Ok(_) => self.disk.remove(path).map(|()| None),
+            Err(error) => {
+                warn!(path = %path.display(), %error, "a record of a mount cannot be read; it is passed over");
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) fn stage(&self, volume: &str) -> Option<Stage> {
+        self.known.lock().stages.get(volume).cloned()
+    }
+
+    pub(super) fn stages(&self) -> Vec<Stage> {
+        self.known.lock().stages.values().cloned().collect()
+    }
+
+    /// The volume staged at `path`.
+    pub(super) fn staged_at(&self, path: &Path) -> Option<Stage> {
+        self.known.lock().stages.values().find(|stage| stage.path == path).cloned()
+    }
+
+    pub(super) fn target(&self, path: &Path) -> Option<Target> {
+        self.known.lock().targets.get(path).cloned()
+    }
+
+    pub(super) fn targets(&self, volume: &str) -> Vec<Target> {
+        self.known.lock().targets.values().filter(|target| target.volume == volume).cloned().collect()
+    }
+
+    /// Writes a stage down. Under the volume's lock.
+    pub(super) fn put_stage(&self, stage: &Stage) -> Result<()> {
+        self.write(&self.stage_file(&stage.volume), stage)?;
+        self.known.lock().stages.insert(stage.volume.clone(), stage.clone());
+        Ok(())
+    }
+
+    /// Takes a stage away from publishers; refused with its first target while it has one. Its file stays until
+    /// [`Records::forget_stage`]. Under the volume's lock.
+    pub(super) fn close_stage(&self, volume: &str) -> Result<Option<Stage>, Target> {
+        let mut known = self.known.lock();
+        match known.targets.values().find(|target| target.volume == volume) {
+            Some(target) => Err(target.clone()),
+            None => Ok(known.stages.remove(volume)),
+        }
+    }
+
+    /// Strikes a stage out. Under the volume's lock.
+    pub(super) fn forget_stage(&self, volume: &str) -> Result<()> {
+        self.disk.remove(&self.stage_file(volume))?;
+        self.known.lock().stages.remove(volume);
+        Ok(())
+    }
+
+    /// Writes a target down, if it may stand beside the others. Under the target's lock.
+    pub(super) fn claim_target(&self, target: &Target) -> Result<Result<(), Conflict>> {
+        {
+            let mut known = self.known.lock();
+            if let Some(conflict) = known.conflict(target) {
+                return Ok(Err(conflict));
+            }
+            // Known before it is written, so that a second claim for a single writer sees it.
+            known.targets.insert(target.path.clone(), target.clone());
+        }
+        let written = self.write(&self.target_file(&target.path), target);
+        if written.is_err() {
+            self.known.lock().targets.remove(&target.path);
+        }
+        written.map(Ok)
+    }
+
+    /// Strikes a target out. Under the target's lock.
+    pub(super) fn forget_target(&self, path: &Path) -> Result<()> {
+        self.disk.remove(&self.target_file(path))?;
+        self.known.lock().targets.remove(path);
+        Ok(())
+    }
+
+    fn write<T: Serialize + Clone>(&self, path: &Path, record: &T) -> Result<()> {
+        let kept = Kept { boot_id: self.boot_id.clone(), record: record.clone() };
+        let content = serde_json::to_vec(&kept).map_err(|error| Error::io("encoding a record", error.into()))?;
+        self.disk.write_atomic(path, &content, 0o600)
+    }
+
+    fn stage_file(&self, volume: &str) -> PathBuf {
+        self.dir.join(format!("stage-{volume}.json"))
+    }
+
+    /// A path may be longer than a file name.
+    fn target_file(&self, path: &Path) -> PathBuf {
+        let hash = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
+        self.dir.join(format!("target-{hash}.json"))
+    }
+}
+
+impl Known {
+    fn conflict(&self, new: &Target) -> Option<Conflict> {
+        if !self.stages.contains_key(&new.volume) {
+            return Some(Conflict::NotStaged);
+        }
+        if let Some(found) = self.targets.get(&new.path) {
+            return (found != new).then(|| Conflict::Taken(Box::new(found.clone())));
+        }
+        let single = |target: &Target| target.mode == AccessMode::SingleNodeSingleWriter;
+        let mut others = self.targets.values().filter(|target| target.volume == new.volume);
+        let other = others.find(|other| single(other) || single(new))?;
+        Some(Conflict::SingleWriter(other.path.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use objstore::disk::RealDisk;
+
+    fn open(dir: &Path, boot_id: &str) -> Records {
+        Records::open(dir, Arc::new(RealDisk::new()), boot_id.into()).unwrap()
+    }
+
+    fn stage(volume: &str) -> Stage {
+        let options = MountOptions { account: Some("alice".into()), ..Default::default() };
+        let path = PathBuf::from("/staging").join(volume);
+        Stage { volume: volume.into(), bucket_id: 1, path, mode: AccessMode::SingleNodeWriter, options }
+    }
+
+    fn target(volume: &str, path: &str, mode: AccessMode) -> Target {
+        Target { volume: volume.into(), path: path.into(), mode, flags: BindFlags::default() }
+    }
+
+    #[test]
+    fn records_survive_the_process_but_not_the_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = open(dir.path(), "boot-1");
+        records.put_stage(&stage("vol")).unwrap();
+        let at = target("vol", "/pods/a", AccessMode::SingleNodeWriter);
+        records.claim_target(&at).unwrap().unwrap();
+
+        let again = open(dir.path(), "boot-1");
+        assert_eq!((again.stage("vol"), again.target(Path::new("/pods/a"))), (Some(stage("vol")), Some(at)));
+        let rebooted = open(dir.path(), "boot-2");
+        assert_eq!((rebooted.stages().len(), rebooted.targets("vol").len()), (0, 0));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_struck_out_stays_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = open(dir.path(), "boot");
+        records.put_stage(&stage("vol")).unwrap();
+        records.claim_target(&target("vol", "/a", AccessMode::SingleNodeWriter)).unwrap().unwrap();
+        assert_eq!(records.close_stage("vol").unwrap_err().path, Path::new("/a"));
+        records.forget_target(Path::new("/a")).unwrap();
+        assert_eq!(records.close_stage("vol"), Ok(Some(stage("vol"))));
+        let claim = records.claim_target(&target("vol", "/b", AccessMode::SingleNodeWriter)).unwrap();
+        assert_eq!(claim, Err(Conflict::NotStaged));
+        assert!(open(dir.path(), "boot").stage("vol").is_some(), "the file stays until the mount is gone");
+        records.forget_stage("vol").unwrap();
+        assert_eq!(open(dir.path(), "boot").stage("vol"), None);
+    }
+
+    #[test]
+    fn a_single_writer_has_one_target() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = open(dir.path(), "boot");
+        records.put_stage(&stage("vol")).unwrap();
+        records.put_stage(&stage("other")).unwrap();
+        let single = |path| target("vol", path, AccessMode::SingleNodeSingleWriter);
+        records.claim_target(&single("/a")).unwrap().unwrap();
+        records.claim_target(&single("/a")).unwrap().unwrap();
+        let refused = records.claim_target(&single("/b")).unwrap();
+        assert_eq!(refused, Err(Conflict::SingleWriter("/a".into())));
+        let refused = records.claim_target(&target("vol", "/b", AccessMode::SingleNodeMultiWriter)).unwrap();
+        assert_eq!(refused, Err(Conflict::SingleWriter("/a".into())));
+        let refused = records.claim_target(&target("other", "/a", AccessMode::SingleNodeWriter)).unwrap();
+        assert_eq!(refused, Err(Conflict::Taken(Box::new(single("/a")))));
+    }
+
+    #[test]
+    fn a_damaged_record_does_not_stop_the_node() {
+        let dir = tempfile::tempdir().unwrap();
+        open(dir.path(), "boot").put_stage(&stage("vol")).unwrap();
+        std::fs::write(dir.path().join("stage-bad.json"), "{").unwrap();
+        std::fs::write(dir.path().join("stage-half.json.tmp"), "{").unwrap();
+        assert_eq!(open(dir.path(), "boot").stages(), [stage("vol")]);
+    }
+}

@@ -1,0 +1,176 @@
+//! Mounting a volume once for this node. CSI v1.12, NodeStageVolume and NodeUnstageVolume.
+//!
+//! - The mount is no wider than the narrowest of: the grant of the key, the access mode, the publication and the
+//!   option `ro`.
+//! - A stage that fails leaves no mount and no record.
+
+use std::path::Path;
+
+use objstore::name::BucketName;
+use objstore::store::Bucket;
+use proto::csi::v1::{
+    NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
+};
+use tonic::Status;
+use tracing::warn;
+
+use super::record::Stage;
+use super::{Inner, READ_ONLY_CONTEXT, access};
+use crate::capability::Capability;
+use crate::mounter::{MountOptions, MountState};
+use crate::{path, status};
+
+impl Inner {
+    pub(super) fn stage(&self, request: &NodeStageVolumeRequest) -> Result<NodeStageVolumeResponse, Status> {
+        let volume = status::required("volume_id", &request.volume_id)?;
+        let path = path::parse("staging_target_path", &request.staging_target_path)?;
+        let capability = Capability::parse(request.volume_capability.as_ref())?;
+        let _guard = self.volumes.hold(volume)?;
+        let bucket = self.bucket(volume)?;
+        let options = self.mount_options(request, &bucket, &capability)?;
+        let stage = Stage { volume: volume.to_owned(), bucket_id: bucket.id, path, mode: capability.mode, options };
+        match self.records.stage(volume) {
+            Some(known) if known == stage => self.revive(&stage)?,
+            Some(known) => return Err(staged_otherwise(&known, &stage)),
+            None => self.stage_anew(&stage)?,
+        }
+        Ok(NodeStageVolumeResponse {})
+    }
+
+    fn mount_options(
+        &self,
+        request: &NodeStageVolumeRequest,
+        bucket: &Bucket,
+        capability: &Capability,
+    ) -> Result<MountOptions, Status> {
+        let opened = access::for_stage(&self.store, &self.config.driver_name, bucket, &request.secrets)?;
+        let published_read_only = request.publish_context.get(READ_ONLY_CONTEXT).is_some_and(|value| value == "true");
+        let flags = &capability.flags;
+        Ok(MountOptions {
+            read_only: opened.read_only
+                || published_read_only
+                || bucket.snapshot
+                || capability.mode.is_read_only()
+                || flags.bind.read_only,
+            uid: flags.uid,
+            gid: flags.gid,
+            prefix: flags.prefix.clone(),
+            account: opened.account,
+        })
+    }
+
+    fn stage_anew(&self, stage: &Stage) -> Result<(), Status> {
+        if let Some(other) = self.records.staged_at(&stage.path) {
+            return Err(Status::failed_precondition(format!(
+                "volume \"{}\" is staged at \"{}\"; unstage it first",
+                other.volume,
+                stage.path.display()
+            )));
+        }
+        // A mount of ours without a record is left over from before the records were lost.
+        self.detach_dead(&stage.path, |_| false)?;
+        path::check_staging_dir(&stage.path)?;
+        self.records.put_stage(stage).map_err(status::of)?;
+        let mounted = self.mount(stage);
+        if mounted.is_err() {
+            self.roll_back(stage);
+        }
+        mounted
+    }
+
+    /// Makes sure that the mount of a stage is there and answers.
+    pub(super) fn revive(&self, stage: &Stage) -> Result<(), Status> {
+        let alive = self.detach_dead(&stage.path, |bucket| bucket.as_str() == stage.volume)?;
+        if alive {
+            return Ok(());
+        }
+        path::check_staging_dir(&stage.path)?;
+        self.mount(stage)
+    }
+
+    fn mount(&self, stage: &Stage) -> Result<(), Status> {
+        let bucket: BucketName = stage.volume.parse().map_err(status::of)?;
+        self.mounter.mount(&bucket, &stage.path, &stage.options).map_err(status::of)
+    }
+
+    /// Detaches a mount of ours at `path` unless it is alive and `wanted`; whether it is.
+    fn detach_dead(&self, path: &Path, wanted: impl Fn(&BucketName) -> bool) -> Result<bool, Status> {
+        match self.mounter.state(path).map_err(status::of)? {
+            MountState::NotMounted => Ok(false),
+            MountState::Ours(bucket) if wanted(&bucket) => Ok(true),
+            MountState::Ours(_) | MountState::Stale => {
+                self.mounter.unmount(path).map_err(status::of)?;
+                Ok(false)
+            }
+            MountState::Other => Err(Status::failed_precondition(format!(
+                "something else is mounted at \"{}\"; unmount it first",
+                path.display()
+            ))),
+        }
+    }
+
+    /// The failure that led here is the one to tell; what fails now is logged.
+    fn roll_back(&self, stage: &Stage) {
+        let undone = self.mounter.unmount(&stage.path).and_then(|()| self.records.forget_stage(&stage.volume));
+        if let Err(error) = undone {
+            warn!(volume = stage.volume, path = %stage.path.display(), %error, "a failed stage was not taken back");
+        }
+    }
+
+    pub(super) fn unstage(&self, request: &NodeUnstageVolumeRequest) -> Result<NodeUnstageVolumeResponse, Status> {
+        let volume = status::required("volume_id", &request.volume_id)?;
+        let path = path::parse("staging_target_path", &request.staging_target_path)?;
+        let _guard = self.volumes.hold(volume)?;
+        match self.records.stage(volume) {
+            Some(stage) if stage.path == path => self.take_down(&stage)?,
+            // Another volume's mount, or this one's at another path, is not what the caller means.
+            Some(_) => {}
+            None if self.records.staged_at(&path).is_some() => {}
+            None => self.unmount_unrecorded(&path)?,
+        }
+        Ok(NodeUnstageVolumeResponse {})
+    }
+
+    fn take_down(&self, stage: &Stage) -> Result<(), Status> {
+        self.forget_missing_targets(&stage.volume)?;
+        self.records.close_stage(&stage.volume).map_err(|target| {
+            Status::failed_precondition(format!(
+                "volume \"{}\" is published at \"{}\"; unpublish it first",
+                stage.volume,
+                target.path.display()
+            ))
+        })?;
+        let unmounted = self.mounter.unmount(&stage.path).and_then(|()| self.records.forget_stage(&stage.volume));
+        if unmounted.is_err() {
+            // It is still there, and the caller asks again.
+            self.records.put_stage(stage).map_err(status::of)?;
+        }
+        unmounted.map_err(status::of)
+    }
+
+    /// Strikes out targets at which nothing is mounted any more: somebody cleaned up by hand.
+    fn forget_missing_targets(&self, volume: &str) -> Result<(), Status> {
+        for target in self.records.targets(volume) {
+            let _guard = self.targets.hold(&target.path.to_string_lossy())?;
+            if self.mounted(&target.path)?.is_none() {
+                self.records.forget_target(&target.path).map_err(status::of)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unmount_unrecorded(&self, path: &Path) -> Result<(), Status> {
+        match self.mounter.state(path).map_err(status::of)? {
+            MountState::Ours(_) | MountState::Stale => self.mounter.unmount(path).map_err(status::of),
+            MountState::NotMounted | MountState::Other => Ok(()),
+        }
+    }
+}
+
+fn staged_otherwise(known: &Stage, asked: &Stage) -> Status {
+    let how = match known.path == asked.path {
+        true => "with another capability, secret or bucket of that name".to_owned(),
+        false => format!("at \"{}\"", known.path.display()),
+    };
+    Status::already_exists(format!("volume \"{}\" is staged already {how}; unstage it first", asked.volume))
+}

@@ -1,0 +1,121 @@
+//! How full a volume is and whether it is well. CSI v1.12, NodeGetVolumeStats and NodeExpandVolume.
+//!
+//! - The figures are the store's and the kernel's list of mounts; the mount itself is never asked, so that a dead one
+//!   cannot block kubelet.
+
+use std::path::Path;
+
+use objstore::store::{Bucket, Stats, Usage};
+use proto::csi::v1::{
+    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    VolumeCondition, VolumeUsage, volume_usage::Unit,
+};
+use tonic::Status;
+
+use super::Inner;
+use super::record::Stage;
+use crate::capability::Capability;
+use crate::capacity::{Range, signed};
+use crate::mounter::MountState;
+use crate::{path, status};
+
+/// What a small file takes on the disk: there is no limit of inodes, so that as many fit as there is room for.
+const INODE_BYTES: u64 = 1024;
+
+impl Inner {
+    pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
+        let (bucket, stage) = self.volume_at(&request.volume_id, &request.volume_path)?;
+        let usage = self.store.usage(&bucket.name).map_err(status::of)?;
+        let stats = self.store.stats();
+        let condition = match self.fault(&stage, &request.volume_path, &stats)? {
+            Some(message) => VolumeCondition { abnormal: true, message },
+            None => VolumeCondition { abnormal: false, message: "mounted and answering".into() },
+        };
+        Ok(NodeGetVolumeStatsResponse { usage: volume_usage(&usage, &stats).into(), volume_condition: Some(condition) })
+    }
+
+    /// The volume, if it is staged or published at `given`.
+    fn volume_at(&self, volume: &str, given: &str) -> Result<(Bucket, Stage), Status> {
+        status::required("volume_id", volume)?;
+        status::required("volume_path", given)?;
+        let bucket = self.bucket(volume)?;
+        let path = path::resolve(Path::new(given));
+        let stage = self.records.stage(volume).filter(|stage| {
+            stage.path == path || self.records.target(&path).is_some_and(|target| target.volume == volume)
+        });
+        let nowhere =
+            || Status::not_found(format!("volume \"{volume}\" is neither staged nor published at \"{given}\""));
+        Ok((bucket, stage.ok_or_else(nowhere)?))
+    }
+
+    /// What is wrong with the volume at `path`, for people.
+    fn fault(&self, stage: &Stage, path: &str, stats: &Stats) -> Result<Option<String>, Status> {
+        if let Some(why) = &stats.poisoned {
+            return Ok(Some(format!("the store refuses writes: {why}")));
+        }
+        match self.mounter.state(&stage.path).map_err(status::of)? {
+            MountState::Ours(_) => {}
+            MountState::Stale => return Ok(Some("the mount is dead; stage the volume again".into())),
+            MountState::NotMounted | MountState::Other => return Ok(Some("the volume is not mounted".into())),
+        }
+        let shown = self.is_shown(stage, &path::resolve(Path::new(path)))?;
+        Ok((!shown).then(|| format!("\"{path}\" does not show the volume; publish it again")))
+    }
+
+    pub(super) fn expand(&self, request: &NodeExpandVolumeRequest) -> Result<NodeExpandVolumeResponse, Status> {
+        if let Some(capability) = &request.volume_capability {
+            Capability::parse(Some(capability))?;
+        }
+        let range = Range::parse(request.capacity_range.as_ref())?;
+        let (bucket, _) = self.volume_at(&request.volume_id, &request.volume_path)?;
+        match (bucket.quota_bytes, range.required()) {
+            (Some(quota), Some(required)) if quota < required => Err(Status::failed_precondition(format!(
+                "volume \"{}\" has {quota} bytes; call ControllerExpandVolume for {required} first",
+                bucket.name
+            ))),
+            // The mount shows the quota, which the controller has raised.
+            (quota, required) => {
+                let size = quota.or(required).unwrap_or(0);
+                Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) })
+            }
+        }
+    }
+}
+
+fn volume_usage(usage: &Usage, stats: &Stats) -> [VolumeUsage; 2] {
+    let used = usage.bytes.saturating_add(usage.upload_bytes);
+    let left = usage.limit_bytes.map_or(stats.free_bytes, |limit| limit.saturating_sub(used));
+    let available = left.min(stats.free_bytes);
+    let total = usage.limit_bytes.unwrap_or(used.saturating_add(available));
+    let inodes_left = stats.free_bytes / INODE_BYTES;
+    let of = |unit: Unit, total, used, available| VolumeUsage {
+        unit: unit.into(),
+        total: signed(total),
+        used: signed(used),
+        available: signed(available),
+    };
+    [
+        of(Unit::Bytes, total, used, available),
+        of(Unit::Inodes, usage.inodes.saturating_add(inodes_left), usage.inodes, inodes_left),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(limit_bytes: Option<u64>, used: u64, free_bytes: u64) -> (i64, i64, i64) {
+        let usage = Usage { bytes: used, upload_bytes: 5, inodes: 3, limit_bytes };
+        let [bytes, inodes] = volume_usage(&usage, &Stats { free_bytes, ..Default::default() });
+        assert_eq!(inodes.total, inodes.used + inodes.available);
+        (bytes.total, bytes.used, bytes.available)
+    }
+
+    #[test]
+    fn usage_follows_the_quota_or_else_the_disk() {
+        assert_eq!(bytes(Some(100), 10, 1000), (100, 15, 85));
+        assert_eq!(bytes(Some(100), 10, 50), (100, 15, 50), "the disk may have less than the quota allows");
+        assert_eq!(bytes(Some(100), 200, 1000), (100, 205, 0), "a quota may be lowered below what is used");
+        assert_eq!(bytes(None, 10, 1000), (1015, 15, 1000));
+    }
+}

@@ -1,0 +1,131 @@
+//! The paths callers give to stage and publish at.
+//!
+//! - A path is absolute, has no `..`, and is not the root.
+//! - Only the folder above a path is ever looked up: the path itself may be a mount whose server is dead or slow.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+
+use tonic::Status;
+
+/// Reads the path in `field`, with the folder above it resolved as the kernel names it in its list of mounts.
+pub(crate) fn parse(field: &str, given: &str) -> Result<PathBuf, Status> {
+    crate::status::required(field, given)?;
+    let path = Path::new(given);
+    let refuse = |why: &str| Err(Status::invalid_argument(format!("{field} \"{given}\" is not valid: {why}")));
+    if !path.is_absolute() {
+        return refuse("it has to be an absolute path");
+    }
+    if given.contains('\0') || path.components().any(|part| part == Component::ParentDir) {
+        return refuse("it must hold neither \"..\" nor a NUL byte");
+    }
+    if path.file_name().is_none() {
+        return refuse("it must not be the root of the file system");
+    }
+    Ok(resolve(path))
+}
+
+/// `path` with the folder above it resolved, if that folder exists.
+pub(crate) fn resolve(path: &Path) -> PathBuf {
+    let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.components().collect(),
+    }
+}
+
+/// Refuses a staging path that is not a folder of its own. Only for a path at which nothing is mounted.
+pub(crate) fn check_staging_dir(path: &Path) -> Result<(), Status> {
+    let refuse =
+        |why: String| Err(Status::failed_precondition(format!("staging_target_path \"{}\" {why}", path.display())));
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => refuse("is a symbolic link; give the folder itself".into()),
+        Ok(found) if !found.is_dir() => refuse("is not a folder; the caller has to make one".into()),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => refuse("does not exist; the caller has to make it".into()),
+        Err(error) => refuse(format!("cannot be looked at: {error}")),
+    }
+}
+
+/// Makes the folder to publish at, in a parent that the caller made; whether it was made now. Only for a path at
+/// which nothing is mounted.
+pub(crate) fn make_target_dir(path: &Path) -> Result<bool, Status> {
+    let refuse = |why: String| Err(Status::failed_precondition(format!("target_path \"{}\" {why}", path.display())));
+    match fs::DirBuilder::new().mode(0o750).create(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => Ok(false),
+            Ok(_) => refuse("exists and is not a folder; remove it".into()),
+            Err(error) => refuse(format!("cannot be looked at: {error}")),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => refuse("has no parent; the caller has to make it".into()),
+        Err(error) => refuse(format!("cannot be made: {error}")),
+    }
+}
+
+/// Removes the folder published at, if it is there. Never what lies in it: it might be what a mount should hide.
+pub(crate) fn remove_target_dir(path: &Path) -> Result<(), Status> {
+    match fs::remove_dir(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Err(Status::failed_precondition(format!(
+            "target_path \"{}\" holds files beside the volume, which are not deleted; move them away",
+            path.display()
+        ))),
+        Err(error) => {
+            Err(Status::failed_precondition(format!("target_path \"{}\" cannot be removed: {error}", path.display())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_could_mean_another_place_are_refused() {
+        for given in ["", "relative/path", "/", "//", "/a/../b", "/a/..", "/a\0b"] {
+            assert_eq!(parse("target_path", given).unwrap_err().code(), tonic::Code::InvalidArgument, "{given:?}");
+        }
+        assert_eq!(parse("target_path", "/no/such//folder/").unwrap(), Path::new("/no/such/folder"));
+    }
+
+    #[test]
+    fn the_folder_above_is_resolved_and_the_path_itself_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(dir.path()).unwrap();
+        std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        assert_eq!(resolve(&real.join("link/leaf")), real.join("leaf"));
+        assert_eq!(resolve(&real.join("link")), real.join("link"));
+    }
+
+    #[test]
+    fn a_staging_path_is_a_real_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("dir")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        std::os::unix::fs::symlink(at("dir"), at("link")).unwrap();
+        assert!(check_staging_dir(&at("dir")).is_ok());
+        for name in ["file", "link", "absent"] {
+            assert_eq!(check_staging_dir(&at(name)).unwrap_err().code(), tonic::Code::FailedPrecondition, "{name}");
+        }
+    }
+
+    #[test]
+    fn target_folders_are_made_once_and_removed_only_when_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        assert!(make_target_dir(&target).unwrap());
+        assert!(!make_target_dir(&target).unwrap());
+        fs::write(target.join("file"), "kept").unwrap();
+        assert_eq!(remove_target_dir(&target).unwrap_err().code(), tonic::Code::FailedPrecondition);
+        assert!(target.join("file").exists());
+        fs::remove_file(target.join("file")).unwrap();
+        remove_target_dir(&target).unwrap();
+        remove_target_dir(&target).unwrap();
+        assert!(make_target_dir(&dir.path().join("absent/target")).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! The gRPC code of each refusal, chosen by what the sidecar does next.
+//!
+//! - For the provisioner only CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE and ABORTED mean that a volume may exist; with
+//!   any other code it forgets the volume. So those two are kept for outcomes that are not known.
+
+use objstore::{Error, Noun};
+use tonic::{Code, Status};
+
+/// The status that says to a sidecar what the store said.
+pub(crate) fn of(error: Error) -> Status {
+    let code = code(&error);
+    match error {
+        Error::Io { what, source } => Status::new(code, format!("{what} failed: {source}")),
+        error => Status::new(code, error.to_string()),
+    }
+}
+
+fn code(error: &Error) -> Code {
+    match error {
+        Error::NotFound { .. } => Code::NotFound,
+        Error::Exists { .. } => Code::AlreadyExists,
+        Error::Invalid { .. } => Code::InvalidArgument,
+        Error::NotEmpty { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
+        Error::QuotaExceeded { .. } => Code::ResourceExhausted,
+        Error::Denied { .. } => Code::PermissionDenied,
+        Error::Busy { .. } | Error::Indeterminate { .. } => Code::Aborted,
+        Error::Poisoned { .. } | Error::Unusable { .. } => Code::Unavailable,
+        Error::Corrupt { .. } => Code::DataLoss,
+        Error::Posix(_) | Error::Io { .. } | Error::Engine { .. } => Code::Internal,
+    }
+}
+
+/// The volume `id` does not exist.
+pub(crate) fn no_such_volume(id: &str) -> Status {
+    of(Error::not_found(Noun::Bucket, id))
+}
+
+/// A required field, if it is there.
+pub(crate) fn required<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
+    match value.is_empty() {
+        true => Err(Status::invalid_argument(format!("{field} is missing"))),
+        false => Ok(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unknown_outcomes_say_that_a_volume_may_exist() {
+        let exists = Error::Exists { noun: Noun::Bucket, name: "b".into(), why: "w".into() };
+        let denied = Error::Denied { why: "w".into() };
+        let corrupt = Error::corrupt("a", "b", "c");
+        let cases = [
+            (no_such_volume("b"), Code::NotFound),
+            (of(exists), Code::AlreadyExists),
+            (of(Error::invalid("a", "b", "c")), Code::InvalidArgument),
+            (of(denied), Code::PermissionDenied),
+            (of(corrupt), Code::DataLoss),
+            (of(Error::Indeterminate { why: "w".into() }), Code::Aborted),
+            (of(Error::Busy { what: "w".into() }), Code::Aborted),
+            (of(Error::Poisoned { why: "w".into() }), Code::Unavailable),
+            (of(Error::io("w", std::io::Error::from_raw_os_error(5))), Code::Internal),
+        ];
+        for (status, code) in cases {
+            assert_eq!(status.code(), code, "{status}");
+        }
+    }
+
+    #[test]
+    fn the_systems_reason_is_told() {
+        assert!(of(Error::io("mounting", std::io::Error::from_raw_os_error(1))).message().contains("not permitted"));
+    }
+}

@@ -1,0 +1,223 @@
+//! The services against a real store and a machine that only pretends to mount.
+
+mod controller;
+mod node;
+mod recovery;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use objstore::clock::{Scripted, SystemClock};
+use objstore::disk::RealDisk;
+use objstore::name::BucketName;
+use objstore::store::{Mode, Options};
+use objstore::{Error, Store};
+use parking_lot::Mutex;
+use proto::csi::v1::controller_server::Controller as _;
+use proto::csi::v1::volume_capability::access_mode;
+use proto::csi::v1::*;
+use tonic::{Code, Request, Status};
+
+use crate::bind::{BindFlags, Binder};
+use crate::mountinfo::Mounted;
+use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node};
+
+const DRIVER: &str = "csi.amphora.dev";
+const NODE: &str = "node-1";
+
+/// A machine whose mounts are a table.
+#[derive(Default)]
+struct Machine {
+    mounts: Mutex<BTreeMap<PathBuf, Vec<Mounted>>>,
+    sessions: Mutex<BTreeSet<String>>,
+    options: Mutex<BTreeMap<PathBuf, MountOptions>>,
+    devices: AtomicU64,
+    mounts_fail: AtomicBool,
+    binds_fail: AtomicBool,
+}
+
+impl Machine {
+    /// The process that serves the mounts dies.
+    fn die(&self) {
+        self.sessions.lock().clear();
+    }
+
+    fn count(&self) -> usize {
+        self.mounts.lock().values().map(Vec::len).sum()
+    }
+
+    fn push(&self, at: &Path, mounted: Mounted) {
+        self.mounts.lock().entry(at.to_owned()).or_default().push(mounted);
+    }
+
+    fn top(&self, at: &Path) -> Option<Mounted> {
+        self.mounts.lock().get(at).and_then(|stack| stack.last().cloned())
+    }
+
+    /// Whether the mount at `at` is there, answers, and refuses writes or not.
+    fn serves(&self, at: &Path) -> Option<&'static str> {
+        let mounted = self.top(at).filter(|mounted| self.sessions.lock().contains(&mounted.device))?;
+        Some(if mounted.options.contains(&"ro".to_owned()) { "ro" } else { "rw" })
+    }
+}
+
+fn switch(read_only: bool) -> Vec<String> {
+    vec![if read_only { "ro" } else { "rw" }.to_owned()]
+}
+
+impl Mounter for Machine {
+    fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> objstore::Result<()> {
+        if self.mounts_fail.load(Ordering::Relaxed) {
+            return Err(Error::io("mounting", io::Error::from_raw_os_error(19)));
+        }
+        let device = format!("0:{}", self.devices.fetch_add(1, Ordering::Relaxed));
+        self.sessions.lock().insert(device.clone());
+        self.options.lock().insert(at.to_owned(), options.clone());
+        let options = switch(options.read_only);
+        self.push(at, Mounted { device, fs_type: FS_TYPE.into(), source: bucket.to_string(), options });
+        Ok(())
+    }
+
+    fn unmount(&self, at: &Path) -> objstore::Result<()> {
+        self.mounts.lock().remove(at);
+        Ok(())
+    }
+
+    fn state(&self, at: &Path) -> objstore::Result<MountState> {
+        Ok(match self.top(at) {
+            None => MountState::NotMounted,
+            Some(mounted) if mounted.fs_type != FS_TYPE => MountState::Other,
+            Some(mounted) if self.sessions.lock().contains(&mounted.device) => {
+                MountState::Ours(mounted.source.parse().unwrap())
+            }
+            Some(_) => MountState::Stale,
+        })
+    }
+}
+
+impl Binder for Machine {
+    fn bind(&self, source: &Path, target: &Path, flags: BindFlags) -> io::Result<()> {
+        if self.binds_fail.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(1));
+        }
+        let below = self.top(source).ok_or_else(|| io::Error::from_raw_os_error(22))?;
+        let read_only = flags.read_only || below.options.contains(&"ro".to_owned());
+        self.push(target, Mounted { options: switch(read_only), ..below });
+        Ok(())
+    }
+
+    fn detach(&self, target: &Path) -> io::Result<()> {
+        let mut mounts = self.mounts.lock();
+        let stack = mounts.get_mut(target).ok_or_else(|| io::Error::from_raw_os_error(22))?;
+        stack.pop();
+        if stack.is_empty() {
+            mounts.remove(target);
+        }
+        Ok(())
+    }
+
+    fn mounted(&self, path: &Path) -> io::Result<Option<Mounted>> {
+        Ok(self.top(path))
+    }
+}
+
+struct Fixture {
+    dir: tempfile::TempDir,
+    store: Store,
+    machine: Arc<Machine>,
+    controller: crate::controller::Service,
+    node: crate::node::Service,
+}
+
+async fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::new(dir.path().join("data"));
+    options.clock = Arc::new(SystemClock);
+    options.random = Arc::new(Scripted::new(7));
+    // Opening waits for the disk, which async workers must not.
+    let store = tokio::task::spawn_blocking(|| Store::open(options).unwrap()).await.unwrap();
+    std::fs::create_dir(dir.path().join("staging")).unwrap();
+    let machine = Arc::new(Machine::default());
+    let config = config(dir.path());
+    let node = node(&store, &machine, &config);
+    let controller = crate::controller::Service::new(store.clone(), Arc::new(config));
+    Fixture { dir, store, machine, controller, node: crate::node::Service::new(node) }
+}
+
+fn config(dir: &Path) -> Config {
+    Config {
+        driver_name: DRIVER.into(),
+        vendor_version: "1".into(),
+        node_id: NODE.into(),
+        max_volumes: 0,
+        state_dir: dir.join("node"),
+    }
+}
+
+fn node(store: &Store, machine: &Arc<Machine>, config: &Config) -> Node {
+    Node::with(store.clone(), config.clone(), machine.clone(), machine.clone(), Arc::new(RealDisk::new())).unwrap()
+}
+
+impl Fixture {
+    fn path(&self, name: &str) -> PathBuf {
+        std::fs::canonicalize(self.dir.path()).unwrap().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    async fn create(&self, name: &str) -> String {
+        let request =
+            CreateVolumeRequest { name: name.into(), volume_capabilities: vec![writer()], ..Default::default() };
+        self.controller.create_volume(Request::new(request)).await.unwrap().into_inner().volume.unwrap().volume_id
+    }
+
+    /// A bucket of somebody else, and the secret of an account with this grant.
+    async fn foreign_bucket(&self, bucket: &str, mode: Option<Mode>) -> HashMap<String, String> {
+        self.store.create_account("alice", false).await.unwrap();
+        self.store.create_account("bob", false).await.unwrap();
+        let request = objstore::store::CreateBucket {
+            name: name(bucket),
+            owner: "alice".into(),
+            quota_bytes: None,
+            versioning: objstore::store::Versioning::Disabled,
+            source: None,
+            attributes: BTreeMap::new(),
+            root: objstore::store::RootAttributes::default(),
+        };
+        self.store.create_bucket(request).await.unwrap();
+        self.secret_of_bob(bucket, mode).await
+    }
+
+    async fn secret_of_bob(&self, bucket: &str, mode: Option<Mode>) -> HashMap<String, String> {
+        self.store.create_account("bob", false).await.unwrap();
+        if let Some(mode) = mode {
+            self.store.add_grant(&name(bucket), "bob", mode).await.unwrap();
+        }
+        let key = self.store.ensure_key("bob").await.unwrap();
+        HashMap::from([
+            ("accessKeyId".to_owned(), key.id),
+            ("secretAccessKey".to_owned(), key.secret.reveal().to_owned()),
+        ])
+    }
+}
+
+fn name(name: &str) -> BucketName {
+    name.parse().unwrap()
+}
+
+fn capability(mode: access_mode::Mode) -> VolumeCapability {
+    crate::capability::tests::mount(mode)
+}
+
+fn writer() -> VolumeCapability {
+    capability(access_mode::Mode::SingleNodeWriter)
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, Status>) -> Code {
+    result.unwrap_err().code()
+}

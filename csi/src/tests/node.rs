@@ -1,0 +1,332 @@
+//! The node's guarantees.
+
+use super::*;
+use proto::csi::v1::node_server::Node as _;
+
+pub(super) fn stage(f: &Fixture, volume_id: &str) -> NodeStageVolumeRequest {
+    NodeStageVolumeRequest {
+        volume_id: volume_id.into(),
+        staging_target_path: f.text("staging"),
+        volume_capability: Some(writer()),
+        ..Default::default()
+    }
+}
+
+pub(super) fn publish(f: &Fixture, volume_id: &str, target: &str) -> NodePublishVolumeRequest {
+    NodePublishVolumeRequest {
+        volume_id: volume_id.into(),
+        staging_target_path: f.text("staging"),
+        target_path: f.text(target),
+        volume_capability: Some(writer()),
+        ..Default::default()
+    }
+}
+
+impl Fixture {
+    pub(super) async fn stage(&self, request: NodeStageVolumeRequest) -> Result<(), Status> {
+        self.node.node_stage_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(super) async fn unstage(&self, volume_id: &str) -> Result<(), Status> {
+        let staging_target_path = self.text("staging");
+        let request = NodeUnstageVolumeRequest { volume_id: volume_id.into(), staging_target_path };
+        self.node.node_unstage_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(super) async fn publish(&self, request: NodePublishVolumeRequest) -> Result<(), Status> {
+        self.node.node_publish_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    pub(super) async fn unpublish(&self, volume_id: &str, target: &str) -> Result<(), Status> {
+        let request = NodeUnpublishVolumeRequest { volume_id: volume_id.into(), target_path: self.text(target) };
+        self.node.node_unpublish_volume(Request::new(request)).await.map(|_| ())
+    }
+
+    async fn stats(&self, volume_id: &str, volume_path: &str) -> Result<NodeGetVolumeStatsResponse, Status> {
+        let request = NodeGetVolumeStatsRequest {
+            volume_id: volume_id.into(),
+            volume_path: volume_path.into(),
+            ..Default::default()
+        };
+        Ok(self.node.node_get_volume_stats(Request::new(request)).await?.into_inner())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_goes_up_and_down_and_every_step_may_be_repeated() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    for _ in 0..3 {
+        f.stage(stage(&f, "pvc-1")).await.unwrap();
+    }
+    for _ in 0..3 {
+        f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
+    }
+    f.publish(publish(&f, "pvc-1", "other")).await.unwrap();
+    assert_eq!(f.machine.count(), 3);
+    assert_eq!(f.machine.serves(&f.path("target")), Some("rw"));
+    assert_eq!(code(f.unstage("pvc-1").await), Code::FailedPrecondition);
+    for _ in 0..3 {
+        f.unpublish("pvc-1", "target").await.unwrap();
+        f.unpublish("pvc-1", "other").await.unwrap();
+    }
+    for _ in 0..3 {
+        f.unstage("pvc-1").await.unwrap();
+    }
+    assert_eq!(f.machine.count(), 0);
+    assert!(!f.path("target").exists() && f.path("staging").exists());
+    assert_eq!(std::fs::read_dir(f.path("node")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_requests_change_nothing() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    let good = || stage(&f, "pvc-1");
+    let bad = [
+        NodeStageVolumeRequest { volume_id: String::new(), ..good() },
+        NodeStageVolumeRequest { staging_target_path: String::new(), ..good() },
+        NodeStageVolumeRequest { staging_target_path: "relative".into(), ..good() },
+        NodeStageVolumeRequest { staging_target_path: "/".into(), ..good() },
+        NodeStageVolumeRequest { volume_capability: None, ..good() },
+        NodeStageVolumeRequest { secrets: HashMap::from([("password".into(), "x".into())]), ..good() },
+    ];
+    for request in bad {
+        assert_eq!(code(f.stage(request).await), Code::InvalidArgument);
+    }
+    assert_eq!(code(f.stage(stage(&f, "absent")).await), Code::NotFound);
+    std::os::unix::fs::symlink(f.path("staging"), f.path("link")).unwrap();
+    for path in ["link", "nowhere"] {
+        let request = NodeStageVolumeRequest { staging_target_path: f.text(path), ..good() };
+        assert_eq!(code(f.stage(request).await), Code::FailedPrecondition, "{path}");
+    }
+    assert_eq!(code(f.publish(publish(&f, "pvc-1", "target")).await), Code::FailedPrecondition, "not staged");
+    f.stage(good()).await.unwrap();
+    let inline = HashMap::from([("csi.storage.k8s.io/ephemeral".to_owned(), "true".to_owned())]);
+    let good = || publish(&f, "pvc-1", "target");
+    let bad = [
+        NodePublishVolumeRequest { volume_id: String::new(), ..good() },
+        NodePublishVolumeRequest { target_path: "/a/../b".into(), ..good() },
+        NodePublishVolumeRequest { volume_capability: None, ..good() },
+        NodePublishVolumeRequest { volume_context: inline, ..good() },
+    ];
+    for request in bad {
+        assert_eq!(code(f.publish(request).await), Code::InvalidArgument);
+    }
+    assert_eq!(code(f.publish(publish(&f, "pvc-1", "no/parent")).await), Code::FailedPrecondition);
+    let elsewhere = NodePublishVolumeRequest { staging_target_path: f.text("elsewhere"), ..good() };
+    assert_eq!(code(f.publish(elsewhere).await), Code::FailedPrecondition);
+    assert_eq!(f.machine.count(), 1);
+    assert!(!f.path("target").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_that_fails_leaves_nothing() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.machine.mounts_fail.store(true, Ordering::Relaxed);
+    let status = f.stage(stage(&f, "pvc-1")).await.unwrap_err();
+    assert!(status.code() == Code::Internal && status.message().contains("No such device"), "{status}");
+    assert_eq!(std::fs::read_dir(f.path("node")).unwrap().count(), 0);
+    f.machine.mounts_fail.store(false, Ordering::Relaxed);
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publish_that_fails_leaves_nothing() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    f.machine.binds_fail.store(true, Ordering::Relaxed);
+    assert_eq!(code(f.publish(publish(&f, "pvc-1", "target")).await), Code::Internal);
+    assert!(!f.path("target").exists());
+    f.unstage("pvc-1").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_is_no_wider_than_the_grant() {
+    let f = fixture().await;
+    let secrets = f.foreign_bucket("alices", Some(Mode::ReadWrite)).await;
+    let with =
+        |secrets: &HashMap<String, String>| NodeStageVolumeRequest { secrets: secrets.clone(), ..stage(&f, "alices") };
+    f.stage(with(&secrets)).await.unwrap();
+    assert_eq!(f.machine.serves(&f.path("staging")), Some("rw"));
+    assert_eq!(f.machine.options.lock()[&f.path("staging")].account.as_deref(), Some("bob"));
+    f.unstage("alices").await.unwrap();
+
+    f.secret_of_bob("alices", Some(Mode::Read)).await;
+    f.stage(with(&secrets)).await.unwrap();
+    f.publish(publish(&f, "alices", "target")).await.unwrap();
+    assert_eq!(f.machine.serves(&f.path("target")), Some("ro"));
+    f.unpublish("alices", "target").await.unwrap();
+    f.unstage("alices").await.unwrap();
+
+    f.secret_of_bob("alices", Some(Mode::Write)).await;
+    assert_eq!(code(f.stage(with(&secrets)).await), Code::PermissionDenied);
+    f.store.remove_grant(&name("alices"), "bob").await.unwrap();
+    assert_eq!(code(f.stage(with(&secrets)).await), Code::PermissionDenied);
+    assert_eq!(code(f.stage(with(&HashMap::new())).await), Code::PermissionDenied, "not made by this driver");
+    let mut wrong = secrets.clone();
+    wrong.insert("secretAccessKey".into(), "guess".into());
+    assert_eq!(code(f.stage(with(&wrong)).await), Code::Unauthenticated);
+    wrong.insert("accessKeyId".into(), "guess".into());
+    assert_eq!(code(f.stage(with(&wrong)).await), Code::Unauthenticated);
+    assert_eq!(f.machine.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publish_secret_narrows_and_never_widens() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    let secrets = f.secret_of_bob("pvc-1", None).await;
+    let with = |target: &str| NodePublishVolumeRequest { secrets: secrets.clone(), ..publish(&f, "pvc-1", target) };
+    assert_eq!(code(f.publish(with("a")).await), Code::PermissionDenied);
+    f.secret_of_bob("pvc-1", Some(Mode::Read)).await;
+    f.publish(with("a")).await.unwrap();
+    assert_eq!(f.machine.serves(&f.path("a")), Some("ro"));
+    f.publish(publish(&f, "pvc-1", "b")).await.unwrap();
+    assert_eq!(f.machine.serves(&f.path("b")), Some("rw"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_way_to_say_read_only_is_heard() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    let reader = capability(access_mode::Mode::MultiNodeReaderOnly);
+    let attached = HashMap::from([(crate::node::READ_ONLY_CONTEXT.to_owned(), "true".to_owned())]);
+    for request in [
+        NodeStageVolumeRequest { volume_capability: Some(reader.clone()), ..stage(&f, "pvc-1") },
+        NodeStageVolumeRequest { publish_context: attached, ..stage(&f, "pvc-1") },
+    ] {
+        f.stage(request).await.unwrap();
+        assert_eq!(f.machine.serves(&f.path("staging")), Some("ro"));
+        f.unstage("pvc-1").await.unwrap();
+    }
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    f.publish(NodePublishVolumeRequest { readonly: true, ..publish(&f, "pvc-1", "a") }).await.unwrap();
+    f.publish(NodePublishVolumeRequest { volume_capability: Some(reader), ..publish(&f, "pvc-1", "b") }).await.unwrap();
+    assert_eq!((f.machine.serves(&f.path("a")), f.machine.serves(&f.path("b"))), (Some("ro"), Some("ro")));
+    assert_eq!(code(f.publish(publish(&f, "pvc-1", "a")).await), Code::AlreadyExists);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_writer_is_published_once() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    let single = || Some(capability(access_mode::Mode::SingleNodeSingleWriter));
+    f.stage(NodeStageVolumeRequest { volume_capability: single(), ..stage(&f, "pvc-1") }).await.unwrap();
+    let at = |target: &str| NodePublishVolumeRequest { volume_capability: single(), ..publish(&f, "pvc-1", target) };
+    f.publish(at("a")).await.unwrap();
+    f.publish(at("a")).await.unwrap();
+    assert_eq!(code(f.publish(at("b")).await), Code::FailedPrecondition);
+    assert!(!f.path("b").exists());
+    f.unpublish("pvc-1", "a").await.unwrap();
+    f.publish(at("b")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_ours_is_left_alone() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.create("pvc-2").await;
+    let foreign = || Mounted { device: "8:1".into(), fs_type: "ext4".into(), source: "sda".into(), options: vec![] };
+    f.machine.push(&f.path("staging"), foreign());
+    assert_eq!(code(f.stage(stage(&f, "pvc-1")).await), Code::FailedPrecondition);
+    f.unstage("pvc-1").await.unwrap();
+    assert_eq!(f.machine.count(), 1);
+    Mounter::unmount(&*f.machine, &f.path("staging")).unwrap();
+
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    assert_eq!(code(f.stage(stage(&f, "pvc-2")).await), Code::FailedPrecondition);
+    f.unstage("pvc-2").await.unwrap();
+    std::fs::create_dir(f.path("target")).unwrap();
+    f.machine.push(&f.path("target"), foreign());
+    assert_eq!(code(f.publish(publish(&f, "pvc-1", "target")).await), Code::FailedPrecondition);
+    assert_eq!(code(f.unpublish("pvc-1", "target").await), Code::FailedPrecondition);
+    f.machine.detach(&f.path("target")).unwrap();
+    f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
+    f.unpublish("pvc-2", "target").await.unwrap();
+    assert_eq!(f.machine.serves(&f.path("target")), Some("rw"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_beside_a_volume_are_never_deleted() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
+    std::fs::write(f.path("target/file"), "kept").unwrap();
+    assert_eq!(code(f.unpublish("pvc-1", "target").await), Code::FailedPrecondition);
+    assert!(f.path("target/file").exists());
+    std::fs::remove_file(f.path("target/file")).unwrap();
+    f.unpublish("pvc-1", "target").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_is_gone_can_be_taken_down() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
+    f.store.delete_bucket(&name("pvc-1"), objstore::store::Deletion::Force).await.unwrap();
+    f.unpublish("pvc-1", "target").await.unwrap();
+    f.unstage("pvc-1").await.unwrap();
+    assert_eq!(f.machine.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stats_come_without_asking_the_mount() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
+    for path in ["target", "staging"] {
+        let stats = f.stats("pvc-1", &f.text(path)).await.unwrap();
+        assert_eq!(stats.usage.len(), 2);
+        assert!(!stats.volume_condition.unwrap().abnormal);
+    }
+    f.machine.die();
+    let stats = f.stats("pvc-1", &f.text("target")).await.unwrap();
+    assert!(stats.usage.len() == 2 && stats.volume_condition.unwrap().abnormal);
+    assert_eq!(code(f.stats("", "some/path").await), Code::InvalidArgument);
+    assert_eq!(code(f.stats("pvc-1", "").await), Code::InvalidArgument);
+    assert_eq!(code(f.stats("pvc-1", "some/path").await), Code::NotFound);
+    assert_eq!(code(f.stats("absent", &f.text("target")).await), Code::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grown_volume_is_grown_on_the_node() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    let expand = async |volume_id: &str, volume_path: String, required_bytes| {
+        let request = NodeExpandVolumeRequest {
+            volume_id: volume_id.into(),
+            volume_path,
+            capacity_range: Some(CapacityRange { required_bytes, limit_bytes: 0 }),
+            ..Default::default()
+        };
+        Ok::<_, Status>(f.node.node_expand_volume(Request::new(request)).await?.into_inner().capacity_bytes)
+    };
+    let set = |bytes| objstore::store::SetBucket { quota_bytes: Some(Some(bytes)), ..Default::default() };
+    f.store.set_bucket(&name("pvc-1"), set(1 << 20)).await.unwrap();
+    assert_eq!(expand("pvc-1", f.text("staging"), 1 << 20).await.unwrap(), 1 << 20);
+    assert_eq!(code(expand("pvc-1", f.text("staging"), 1 << 21).await), Code::FailedPrecondition);
+    assert_eq!(code(expand("pvc-1", String::new(), 1).await), Code::InvalidArgument);
+    assert_eq!(code(expand("", f.text("staging"), 1).await), Code::InvalidArgument);
+    assert_eq!(code(expand("absent", "some/path".into(), 1).await), Code::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_works_is_advertised() {
+    let f = fixture().await;
+    let answer = f.node.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
+    assert_eq!((answer.node_id.as_str(), answer.accessible_topology), (NODE, None));
+    let modify = ControllerModifyVolumeRequest::default();
+    assert_eq!(code(f.controller.controller_modify_volume(Request::new(modify)).await), Code::Unimplemented);
+    for bad in ["", "1csi", "csi.amphora.dev.", "csi/amphora", &"c".repeat(64)] {
+        assert!(Config { driver_name: bad.into(), ..config(f.dir.path()) }.check().is_err(), "{bad}");
+    }
+    assert!(Config { node_id: "a/b".into(), ..config(f.dir.path()) }.check().is_err());
+}

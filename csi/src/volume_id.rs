@@ -1,0 +1,99 @@
+//! From the names callers choose to the names buckets and snapshots may have.
+//!
+//! - A name that is a bucket name stays as it is, so that people find the bucket of a PersistentVolume by its name.
+//! - Any other becomes `vol-…` or `snap-…`: what is readable of it, and a hash of all of it. The same name always
+//!   gives the same bucket.
+
+use objstore::name::BucketName;
+use sha2::{Digest, Sha256};
+use tonic::Status;
+
+/// The longest name a caller may give, in bytes (CSI v1.12, Size Limits).
+const NAME_BYTES_MAX: usize = 128;
+/// How much of the given name stays readable: with prefix, hyphens and hash, 63 characters at most.
+const READABLE_CHARS_MAX: usize = 36;
+/// How much of the hash is kept, in bytes.
+const HASH_BYTES: usize = 10;
+
+/// The bucket of the volume that is asked for as `name`.
+pub(crate) fn for_volume(name: &str) -> Result<BucketName, Status> {
+    bucket_name("vol", name)
+}
+
+/// The snapshot that is asked for as `name`.
+pub(crate) fn for_snapshot(name: &str) -> Result<BucketName, Status> {
+    bucket_name("snap", name)
+}
+
+fn bucket_name(prefix: &str, name: &str) -> Result<BucketName, Status> {
+    if name.is_empty() {
+        return Err(Status::invalid_argument("name is missing"));
+    }
+    if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(Status::invalid_argument(format!(
+            "name {name:?} is not valid: use at most {NAME_BYTES_MAX} bytes without control characters"
+        )));
+    }
+    match name.parse() {
+        Ok(name) => Ok(name),
+        Err(_) => mapped(prefix, name).parse().map_err(crate::status::of),
+    }
+}
+
+fn mapped(prefix: &str, name: &str) -> String {
+    let hash = hex(&Sha256::digest(name.as_bytes())[..HASH_BYTES]);
+    match readable(name) {
+        readable if readable.is_empty() => format!("{prefix}-{hash}"),
+        readable => format!("{prefix}-{readable}-{hash}"),
+    }
+}
+
+/// Letters and digits in lower case; one hyphen for anything between them.
+fn readable(name: &str) -> String {
+    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let joined = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    let cut: String = joined.chars().take(READABLE_CHARS_MAX).collect();
+    cut.trim_end_matches('-').to_owned()
+}
+
+/// Bytes in lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bucket_names_stay_as_they_are() {
+        for name in ["pvc-0a1b2c3d-1111-2222-3333-444455556666", "abc", "my.volume"] {
+            assert_eq!(for_volume(name).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn other_names_are_mapped_readably() {
+        let id = for_volume("Sanity_Volume/ONE").unwrap();
+        assert!(id.as_str().starts_with("vol-sanity-volume-one-"), "{id}");
+        let id = for_snapshot("Sanity_Volume/ONE").unwrap();
+        assert!(id.as_str().starts_with("snap-sanity-volume-one-"), "{id}");
+    }
+
+    #[test]
+    fn every_name_gets_a_bucket_name_of_its_own() {
+        let long = "A".repeat(128);
+        let longer = format!("{}B", "A".repeat(127));
+        let names = [long.as_str(), longer.as_str(), "ab", "AB", "a_b", "a b", "é", "日本", "192.168.0.1", "..", "-"];
+        let ids: std::collections::HashSet<_> = names.iter().map(|name| for_snapshot(name).unwrap()).collect();
+        assert_eq!(ids.len(), names.len());
+        assert_eq!(for_volume(&long).unwrap(), for_volume(&long).unwrap());
+    }
+
+    #[test]
+    fn names_out_of_bounds_are_refused() {
+        for name in ["", "a\nb", "A".repeat(129).as_str()] {
+            assert_eq!(for_volume(name).unwrap_err().code(), tonic::Code::InvalidArgument, "{name:?}");
+        }
+    }
+}

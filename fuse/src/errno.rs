@@ -1,0 +1,106 @@
+//! From the store's errors to error numbers: the one table.
+
+use objstore::{Error, Noun, Posix};
+use rustix::io::Errno;
+
+/// The result of an operation of the filesystem.
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
+
+/// The POSIX outcomes, by number.
+fn posix(outcome: Posix) -> Errno {
+    match outcome {
+        Posix::NotFound => Errno::NOENT,
+        Posix::Exists => Errno::EXIST,
+        Posix::NotDirectory => Errno::NOTDIR,
+        Posix::IsDirectory => Errno::ISDIR,
+        Posix::NotEmpty => Errno::NOTEMPTY,
+        Posix::Invalid => Errno::INVAL,
+        Posix::NameTooLong => Errno::NAMETOOLONG,
+        Posix::NotUtf8 => Errno::ILSEQ,
+        Posix::TooManyLinks => Errno::MLINK,
+        Posix::TooLarge => Errno::FBIG,
+        Posix::Stale => Errno::STALE,
+        Posix::ReadOnly => Errno::ROFS,
+        Posix::NotPermitted => Errno::PERM,
+        Posix::NoData => Errno::NODATA,
+        Posix::NoSpace => Errno::NOSPC,
+    }
+}
+
+/// What a program on the mount is told of a store's error.
+///
+/// A poisoned store answers EROFS, as a disk filesystem does after its journal failed: reading still works and
+/// writing will not until an operator acts. (Where acknowledged data may be lost it is EIO: see [`of_sync`].)
+fn number(error: &Error) -> Errno {
+    match error {
+        Error::Posix(outcome) => posix(*outcome),
+        Error::NotFound { noun: Noun::Bucket | Noun::Snapshot, .. } => Errno::STALE,
+        Error::NotFound { noun: Noun::Xattr, .. } => Errno::NODATA,
+        Error::NotFound { .. } | Error::DeleteMarker { .. } => Errno::NOENT,
+        Error::Exists { .. } => Errno::EXIST,
+        Error::NotEmpty { .. } => Errno::NOTEMPTY,
+        Error::Invalid { .. } => Errno::INVAL,
+        Error::QuotaExceeded { .. } => Errno::DQUOT,
+        Error::Denied { .. } => Errno::ACCESS,
+        Error::Busy { .. } => Errno::BUSY,
+        Error::Poisoned { .. } => Errno::ROFS,
+        Error::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => Errno::NOSPC,
+        Error::Io { source, .. } if source.raw_os_error() == Some(libc::EDQUOT) => Errno::NOSPC,
+        Error::Io { .. }
+        | Error::Corrupt { .. }
+        | Error::Engine { .. }
+        | Error::Indeterminate { .. }
+        | Error::Unusable { .. }
+        | Error::Precondition { .. } => Errno::IO,
+    }
+}
+
+/// The number for `error`; what an operator should know of is logged here, once.
+pub(crate) fn of(error: &Error) -> Errno {
+    let number = number(error);
+    if number == Errno::IO {
+        let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        tracing::error!(%error, cause, "a mount's request failed");
+    }
+    number
+}
+
+/// The number for an `error` of a sync: whatever became of earlier writes, the caller must not think them kept.
+pub(crate) fn of_sync(error: &Error) -> Errno {
+    match of(error) {
+        Errno::ROFS => Errno::IO,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_get_the_number_linux_would_give() {
+        let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let broken = std::io::Error::from_raw_os_error(libc::EIO);
+        let quota = Error::QuotaExceeded { bucket: "b".into(), limit_bytes: 1, used_bytes: 1, asked_bytes: 1 };
+        let cases = [
+            (Error::Posix(Posix::NotUtf8), Errno::ILSEQ),
+            (Error::Posix(Posix::NoData), Errno::NODATA),
+            (quota, Errno::DQUOT),
+            (Error::not_found(Noun::Bucket, "b"), Errno::STALE),
+            (Error::io("write", full), Errno::NOSPC),
+            (Error::io("write", broken), Errno::IO),
+            (Error::corrupt("blob", "a", "b"), Errno::IO),
+            (Error::Poisoned { why: "sync".into() }, Errno::ROFS),
+            (Error::Denied { why: "revoked".into() }, Errno::ACCESS),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(of(&error), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_sync_of_a_poisoned_store_is_an_io_error() {
+        assert_eq!(of_sync(&Error::Poisoned { why: "sync".into() }), Errno::IO);
+        assert_eq!(of_sync(&Error::Posix(Posix::Stale)), Errno::STALE);
+    }
+}

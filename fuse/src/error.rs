@@ -1,0 +1,60 @@
+//! Why a mount could not be made or taken away.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of mounting and unmounting.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a mount could not be made or taken away. `Display` never prints its source.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This machine or process cannot mount FUSE at all.
+    #[error("this process cannot mount: {why}")]
+    Unable {
+        /// What is missing and how to get it.
+        why: &'static str,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The path cannot be a mountpoint as it is.
+    #[error("cannot mount at {}: {why}", path.display())]
+    Target {
+        /// The path as given.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        why: &'static str,
+    },
+    /// An option's value is not acceptable.
+    #[error("mount option {option} is not valid: {why}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What would be accepted.
+        why: &'static str,
+    },
+    /// A system call failed.
+    #[error("{what} {} failed", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// The path it was done to.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// A failure of `what` at `path`.
+    pub(crate) fn io(what: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Io { what, path: path.to_owned(), source: source.into() }
+    }
+
+    /// `path` is no fit mountpoint.
+    pub(crate) fn target(path: &Path, why: &'static str) -> Self {
+        Self::Target { path: path.to_owned(), why }
+    }
+}

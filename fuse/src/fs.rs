@@ -1,0 +1,63 @@
+//! The filesystem: what each request means, in plain values.
+//!
+//! - One `impl` block per family of requests, in `ops`. Nodes come in and attributes go out as the mount shows them;
+//!   everything between is the store's.
+//! - Every method may wait for the disk, and none waits for the kernel.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use objstore::clock::Clock;
+use objstore::name::NAME_BYTES_MAX;
+use objstore::volume::Volume;
+use rustix::io::Errno;
+
+use crate::errno::Result;
+use crate::handles::OpenDirectories;
+use crate::invalidate::{Echo, Echoes};
+use crate::stats::Stats;
+use crate::view::View;
+
+/// A mounted volume's filesystem.
+pub(crate) struct Fs {
+    pub volume: Volume,
+    pub view: View,
+    pub directories: OpenDirectories,
+    pub clock: Arc<dyn Clock>,
+    pub stats: Arc<Stats>,
+    pub echoes: Echoes,
+}
+
+impl Fs {
+    /// Has the kernel told of a change it does not know of. A mount that ends hears nothing more.
+    pub fn echo(&self, echo: Echo) {
+        let _ = self.echoes.send(echo);
+    }
+}
+
+/// A name that could be part of an object key: EILSEQ if it is not UTF-8, ENAMETOOLONG past 255 bytes.
+pub(crate) fn name(name: &OsStr) -> Result<&str> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Errno::NAMETOOLONG);
+    }
+    text(name)
+}
+
+/// A string the store can keep.
+pub(crate) fn text(text: &OsStr) -> Result<&str> {
+    text.to_str().ok_or(Errno::ILSEQ)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn names_are_utf8_of_at_most_255_bytes() {
+        let long = "é".repeat(127);
+        assert_eq!(name(OsStr::new(&long)), Ok(long.as_str()));
+        assert_eq!(name(OsStr::new(&"é".repeat(128))), Err(Errno::NAMETOOLONG));
+        assert_eq!(name(OsStr::from_bytes(b"a\xff")), Err(Errno::ILSEQ));
+    }
+}

@@ -1,0 +1,152 @@
+//! Tells the kernel what to forget.
+//!
+//! - The kernel keeps names, attributes, pages and the absence of names for a day. Two things make that exact: the
+//!   kernel itself drops what a change made through this mount touches, and the store's feed reports each change by
+//!   others, which a thread here passes on before it acknowledges it. An S3 write is answered only after that.
+//! - Dropping a name takes the directory's lock in the kernel, and dropping pages waits for pages being read. Both
+//!   may be held by a program whose request this mount is answering at that very moment. So these threads wait for
+//!   nothing but the kernel, and no request ever waits for them.
+//! - The kernel orders them right: an answer to a lookup or read that was under way when the change came is taken in
+//!   under the same lock, so it is either dropped by the notice or was asked for after it.
+//! - `Echo` is for the two changes through this mount that the kernel does not see: an append that landed elsewhere
+//!   than the kernel thought, and privileges taken from a file by a write.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use objstore::volume::{Change, Feed};
+
+use crate::stats::{Op, Stats};
+use crate::view::View;
+
+/// The notices a kernel takes. That it does not know the node or name is no error.
+pub(crate) trait Kernel: Clone + Send + 'static {
+    /// Forget a name, or its absence.
+    fn drop_entry(&self, parent: u64, name: &str) -> io::Result<()>;
+    /// Forget a node's attributes and pages.
+    fn drop_content(&self, node: u64) -> io::Result<()>;
+    /// Forget a node's attributes.
+    fn drop_attributes(&self, node: u64) -> io::Result<()>;
+}
+
+/// A change through this mount that the kernel does not know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Echo {
+    /// The content at places the kernel did not write to.
+    Content(u64),
+    /// The attributes.
+    Attributes(u64),
+}
+
+/// Sends echoes from requests, which must not wait for the kernel.
+pub(crate) type Echoes = Sender<Echo>;
+
+/// Passes notices on.
+#[derive(Clone)]
+pub(crate) struct Invalidator<K> {
+    pub kernel: K,
+    pub view: View,
+    pub stats: Arc<Stats>,
+}
+
+impl<K: Kernel> Invalidator<K> {
+    /// Follows `feed` until it is closed.
+    pub fn follow(self, mut feed: Feed) -> io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("fuse-feed".into()).spawn(move || {
+            while let Some(changes) = feed.next() {
+                self.pass(&changes);
+                feed.acknowledge();
+            }
+        })
+    }
+
+    /// Passes echoes on until the filesystem is gone.
+    pub fn echo(self, echoes: Receiver<Echo>) -> io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("fuse-echo".into()).spawn(move || {
+            for echo in echoes {
+                self.tell(|kernel| match echo {
+                    Echo::Content(node) => kernel.drop_content(node),
+                    Echo::Attributes(node) => kernel.drop_attributes(node),
+                });
+            }
+        })
+    }
+
+    /// A batch. Each directory's attributes are dropped once more after its names: the kernel does so by itself
+    /// only for names it knows.
+    fn pass(&self, changes: &[Change]) {
+        let mut directories = BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::Entry { parent, name } => {
+                    if let Some(parent) = self.view.shown(*parent) {
+                        self.tell(|kernel| kernel.drop_entry(parent, name));
+                        directories.insert(parent);
+                    }
+                }
+                Change::Content { ino } => {
+                    let node = self.view.shown(*ino);
+                    node.into_iter().for_each(|node| self.tell(|kernel| kernel.drop_content(node)));
+                }
+                Change::Attributes { ino } => directories.extend(self.view.shown(*ino)),
+            }
+        }
+        for node in directories {
+            self.tell(|kernel| kernel.drop_attributes(node));
+        }
+    }
+
+    /// A failure means that the session is over: then there is no cache left either.
+    fn tell(&self, notice: impl FnOnce(&K) -> io::Result<()>) {
+        let started = Instant::now();
+        let told = notice(&self.kernel);
+        self.stats.record(Op::Invalidate, started.elapsed(), told.is_err());
+        if let Err(error) = told {
+            tracing::debug!(%error, "the kernel takes no notices any more");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use parking_lot::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<Vec<String>>>);
+
+    impl Kernel for Heard {
+        fn drop_entry(&self, parent: u64, name: &str) -> io::Result<()> {
+            self.0.lock().push(format!("entry {parent} {name}"));
+            Ok(())
+        }
+        fn drop_content(&self, node: u64) -> io::Result<()> {
+            self.0.lock().push(format!("content {node}"));
+            Ok(())
+        }
+        fn drop_attributes(&self, node: u64) -> io::Result<()> {
+            self.0.lock().push(format!("attributes {node}"));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_changed_name_drops_its_directorys_attributes_too() {
+        let heard = Heard::default();
+        let view = View::new(7, &Options::default());
+        let invalidator = Invalidator { kernel: heard.clone(), view, stats: Arc::default() };
+        invalidator.pass(&[
+            Change::Entry { parent: 7, name: "a".into() },
+            Change::Entry { parent: 7, name: "b".into() },
+            Change::Entry { parent: 1, name: "above".into() },
+            Change::Content { ino: 9 },
+            Change::Attributes { ino: 9 },
+        ]);
+        assert_eq!(*heard.0.lock(), ["entry 1 a", "entry 1 b", "content 9", "attributes 1", "attributes 9"]);
+    }
+}

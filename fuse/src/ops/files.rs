@@ -1,0 +1,132 @@
+//! Open files: reading, writing and syncing.
+//!
+//! - A write is in the store when it is answered, so it survives this process. For a file open with O_DSYNC or O_SYNC
+//!   the kernel itself sends FSYNC after each write.
+//! - Opening never drops the kernel's pages of a file (KEEP_CACHE): what this mount writes is in them already, and
+//!   what others write is reported by the feed, page by page, before an S3 write is answered. A check on open could
+//!   only repeat that, later. (Two mounts of one bucket see each other's writes as fast as the feed runs: the
+//!   writer does not wait for the other mount, or two mounts writing could wait for each other.)
+//! - What a file is opened for is checked by the kernel (default_permissions), against attributes as exact as its
+//!   pages; so opening touches the store only to truncate.
+
+use bytes::Bytes;
+use objstore::volume::{Allocate, SetAttr};
+use rustix::io::Errno;
+
+use crate::errno::{self, Result};
+use crate::fs::Fs;
+use crate::handles::OpenFile;
+use crate::invalidate::Echo;
+use crate::view::Caller;
+
+/// A write request, apart from its data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    pub node: u64,
+    pub offset: u64,
+    /// The flags the file has now, which fcntl(2) may have changed since it was opened.
+    pub flags: i32,
+    /// Whether it writes back pages of a shared mapping: then the file it names is any file open for writing.
+    pub writeback: bool,
+    /// Whether the writer lacks CAP_FSETID.
+    pub kill_privileges: bool,
+}
+
+impl Fs {
+    /// Opens a file, truncating it if `flags` says so (ATOMIC_O_TRUNC).
+    pub fn open(&self, node: u64, flags: i32, caller: Caller) -> Result<OpenFile> {
+        if flags & libc::O_TRUNC != 0 {
+            let ino = self.view.ino(node);
+            let kill_privileges = !caller.keeps_privileges();
+            let privileged = kill_privileges && self.is_privileged(ino);
+            let set = SetAttr { size: Some(0), kill_privileges, ..SetAttr::default() };
+            self.volume.set_attr(ino, set).map_err(|error| errno::of(&error))?;
+            if privileged {
+                self.echo(Echo::Attributes(node));
+            }
+        }
+        Ok(OpenFile::from_flags(flags))
+    }
+
+    /// Reads up to `len` bytes; fewer only at the end of the file.
+    pub fn read(&self, node: u64, offset: u64, len: usize) -> Result<Bytes> {
+        let bytes = self.volume.read(self.view.ino(node), offset, len).map_err(|error| errno::of(&error))?;
+        self.stats.read(bytes.len());
+        Ok(bytes)
+    }
+
+    /// Writes all of `data`.
+    pub fn write(&self, write: Write, data: &[u8]) -> Result<u32> {
+        let ino = self.view.ino(write.node);
+        let privileged = write.kill_privileges && self.is_privileged(ino);
+        if write.flags & libc::O_APPEND != 0 && !write.writeback {
+            self.append(ino, write, data)?;
+        } else {
+            let written = self.volume.write(ino, write.offset, data, write.kill_privileges);
+            written.map_err(|error| errno::of(&error))?;
+        }
+        if privileged {
+            self.kill_privileges(ino)?;
+        }
+        self.stats.written(data.len());
+        u32::try_from(data.len()).map_err(|_| Errno::INVAL)
+    }
+
+    /// Appends where the file really ends. The kernel took its own idea of the end, which another writer may have
+    /// moved: then it has put the data at the wrong place of its pages, and has to drop them. It holds them locked
+    /// until this write is answered, so the notice can only follow the answer.
+    fn append(&self, ino: u64, write: Write, data: &[u8]) -> Result<()> {
+        self.volume.append(ino, data).map_err(|error| errno::of(&error))?;
+        let end = self.volume.attr(ino).map_err(|error| errno::of(&error))?.size;
+        if end != write.offset + data.len() as u64 {
+            self.echo(Echo::Content(write.node));
+        }
+        Ok(())
+    }
+
+    /// Hands in what closing a file has to (close(2)).
+    pub fn flush(&self, node: u64, file: OpenFile) -> Result<()> {
+        if !file.writable {
+            return Ok(());
+        }
+        self.volume.flush(self.view.ino(node)).map_err(|error| errno::of_sync(&error))
+    }
+
+    /// A file or directory on disk (fsync(2)).
+    pub fn sync(&self, node: u64) -> Result<()> {
+        self.volume.sync(self.view.ino(node)).map_err(|error| errno::of_sync(&error))
+    }
+
+    /// Reserves, punches or zeroes a range (fallocate(2)).
+    pub fn allocate(&self, node: u64, mode: i32, offset: u64, len: u64, caller: Caller) -> Result<()> {
+        let how = match mode {
+            0 => Allocate::Extend,
+            libc::FALLOC_FL_KEEP_SIZE => Allocate::KeepSize,
+            PUNCH_HOLE => Allocate::PunchHole,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::ZeroRange,
+            ZERO_KEEP_SIZE => Allocate::ZeroRangeKeepSize,
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        let ino = self.view.ino(node);
+        self.volume.allocate(ino, how, offset, len).map_err(|error| errno::of(&error))?;
+        if !caller.keeps_privileges() && self.is_privileged(ino) {
+            self.kill_privileges(ino)?;
+        }
+        Ok(())
+    }
+
+    /// The next data or hole (lseek(2) with SEEK_DATA and SEEK_HOLE, all that the kernel asks for).
+    pub fn seek(&self, node: u64, offset: i64, whence: i32) -> Result<i64> {
+        let data = match whence {
+            libc::SEEK_DATA => true,
+            libc::SEEK_HOLE => false,
+            _ => return Err(Errno::INVAL),
+        };
+        let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
+        let found = self.volume.seek(self.view.ino(node), offset, data).map_err(|error| errno::of(&error))?;
+        i64::try_from(found.ok_or(Errno::NXIO)?).map_err(|_| Errno::OVERFLOW)
+    }
+}
+
+const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+const ZERO_KEEP_SIZE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;

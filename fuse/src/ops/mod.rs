@@ -1,0 +1,7 @@
+//! What each family of requests means.
+
+pub(crate) mod attributes;
+pub(crate) mod directories;
+pub(crate) mod files;
+pub(crate) mod names;
+pub(crate) mod xattrs;

@@ -1,0 +1,157 @@
+//! Names: finding, making, linking, renaming and removing them.
+//!
+//! - Each answer that carries attributes was pinned once in the store; the kernel gives it back with a forget. So an
+//!   inode that loses its last name stays readable for who has looked it up (a lookup may precede the open).
+
+use std::ffi::OsStr;
+
+use objstore::volume::{Attr, Kind, Make, Rename, RenameMode};
+use objstore::{Error, Posix};
+use rustix::io::Errno;
+
+use crate::errno::{self, Result};
+use crate::fs::{Fs, name, text};
+use crate::handles::OpenFile;
+use crate::view::Caller;
+
+/// A file just created and opened.
+pub(crate) struct Created {
+    pub attr: Attr,
+    pub file: OpenFile,
+}
+
+/// What mknod(2) asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Special {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// The device number.
+    pub rdev: u32,
+}
+
+impl Fs {
+    /// Finds a name; `None` is cached as its absence. "." and ".." come from file handles (EXPORT_SUPPORT).
+    pub fn lookup(&self, parent: u64, wanted: &OsStr) -> Result<Option<Attr>> {
+        let parent = self.view.ino(parent);
+        if wanted == "." {
+            return self.again(parent).map(Some);
+        }
+        if wanted == ".." {
+            let above = self.above(parent)?;
+            return self.again(above).map(Some);
+        }
+        match self.volume.lookup(parent, name(wanted)?) {
+            Ok(attr) => Ok(Some(self.view.show(attr))),
+            Err(Error::Posix(Posix::NotFound)) => Ok(None),
+            Err(error) => Err(errno::of(&error)),
+        }
+    }
+
+    /// Pins an inode known by number. The root is the session's own and never forgotten.
+    fn again(&self, ino: u64) -> Result<Attr> {
+        let found = if self.view.is_root(ino) { self.volume.attr(ino) } else { self.volume.pin(ino) };
+        found.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
+    }
+
+    /// The directory above one: the root is above itself.
+    pub(super) fn above(&self, ino: u64) -> Result<u64> {
+        if self.view.is_root(ino) {
+            return Ok(ino);
+        }
+        self.volume.parent(ino).map_err(|error| errno::of(&error))
+    }
+
+    /// Takes back what lookups pinned.
+    pub fn forget(&self, node: u64, lookups: u64) {
+        let ino = self.view.ino(node);
+        if !self.view.is_root(ino) {
+            self.volume.forget(ino, lookups);
+        }
+    }
+
+    /// Makes a directory.
+    pub fn make_dir(&self, parent: u64, new: &OsStr, mode: u32, caller: Caller) -> Result<Option<Attr>> {
+        self.make(parent, new, Make::Directory, mode, caller).map(Some)
+    }
+
+    /// Makes a symbolic link.
+    pub fn make_symlink(&self, parent: u64, new: &OsStr, target: &OsStr, caller: Caller) -> Result<Option<Attr>> {
+        let target = text(target)?.to_owned();
+        self.make(parent, new, Make::Symlink(target), 0o777, caller).map(Some)
+    }
+
+    /// Makes a file, pipe, socket or device, without opening it.
+    pub fn make_node(&self, parent: u64, new: &OsStr, special: Special, caller: Caller) -> Result<Option<Attr>> {
+        let what = match special.mode & libc::S_IFMT {
+            libc::S_IFREG | 0 => Make::File,
+            libc::S_IFIFO => Make::Special(Kind::Fifo, 0),
+            libc::S_IFSOCK => Make::Special(Kind::Socket, 0),
+            libc::S_IFCHR => Make::Special(Kind::CharDevice, special.rdev),
+            libc::S_IFBLK => Make::Special(Kind::BlockDevice, special.rdev),
+            _ => return Err(Errno::INVAL),
+        };
+        self.make(parent, new, what, special.mode, caller).map(Some)
+    }
+
+    /// Makes a file and opens it. The kernel asks only after it saw the name absent. Where another writer made it in
+    /// between, ESTALE has the kernel look again and open what is there with its permissions checked; answering
+    /// with the file would skip that check.
+    pub fn create(&self, parent: u64, new: &OsStr, mode: u32, flags: i32, caller: Caller) -> Result<Created> {
+        match self.make(parent, new, Make::File, mode, caller) {
+            Ok(attr) => Ok(Created { attr, file: OpenFile::from_flags(flags) }),
+            Err(Errno::EXIST) if flags & libc::O_EXCL == 0 => Err(Errno::STALE),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn make(&self, parent: u64, new: &OsStr, what: Make, mode: u32, caller: Caller) -> Result<Attr> {
+        let parent = self.view.ino(parent);
+        let new = name(new)?;
+        let above = match what {
+            Make::Directory => Some(self.volume.attr(parent).map_err(|error| errno::of(&error))?),
+            _ => None,
+        };
+        let ownership = self.view.ownership(caller, mode, &what, above.as_ref());
+        let made = self.volume.make(parent, new, what, ownership);
+        made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
+    }
+
+    /// Gives a file a further name.
+    pub fn link(&self, node: u64, parent: u64, new: &OsStr) -> Result<Option<Attr>> {
+        let linked = self.volume.link(self.view.ino(node), self.view.ino(parent), name(new)?);
+        linked.map(|attr| Some(self.view.show(attr))).map_err(|error| errno::of(&error))
+    }
+
+    /// Removes the name of anything but a directory.
+    pub fn unlink(&self, parent: u64, old: &OsStr) -> Result<()> {
+        self.volume.unlink(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_dir(&self, parent: u64, old: &OsStr) -> Result<()> {
+        self.volume.remove_dir(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
+    }
+
+    /// Renames, as renameat2(2) with `flags`. RENAME_WHITEOUT leaves a device that no object key can be: EINVAL.
+    pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
+        let mode = match flags {
+            0 => RenameMode::Replace,
+            libc::RENAME_NOREPLACE => RenameMode::NoReplace,
+            libc::RENAME_EXCHANGE => RenameMode::Exchange,
+            _ => return Err(Errno::INVAL),
+        };
+        let rename = Rename {
+            from_parent: self.view.ino(from.0),
+            from_name: name(from.1)?.to_owned(),
+            to_parent: self.view.ino(to.0),
+            to_name: name(to.1)?.to_owned(),
+            mode,
+        };
+        self.volume.rename(rename).map_err(|error| errno::of(&error))
+    }
+
+    /// The target of a symbolic link.
+    pub fn read_link(&self, node: u64) -> Result<String> {
+        self.volume.read_link(self.view.ino(node)).map_err(|error| errno::of(&error))
+    }
+}

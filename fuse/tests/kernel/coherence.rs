@@ -1,0 +1,119 @@
+//! What S3 and other mounts change is seen at once, whatever the kernel had cached.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::rig::{pattern, run};
+
+#[test]
+fn a_put_is_seen_at_once() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        let path = mount.path().join("dir/key");
+        for round in 0..1_000_usize {
+            let old = File::open(&path).ok();
+            let content = pattern(1 + round * 37 % 9_000, round as u8);
+            rig.put("dir/key", &content);
+            assert_eq!(path.metadata().unwrap().len(), content.len() as u64, "round {round}");
+            assert!(std::fs::read(&path).unwrap() == content, "round {round}");
+            if let Some(old) = old {
+                assert_eq!(old.metadata().unwrap().nlink(), 0, "an open file keeps its inode, round {round}");
+            }
+            if round % 3 == 0 {
+                rig.delete("dir/key");
+                assert!(!path.exists(), "round {round}");
+                assert!(!path.exists(), "the absence is cached, round {round}");
+            }
+        }
+    });
+}
+
+#[test]
+fn new_names_are_seen_though_their_absence_was_cached() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        for round in 0..200 {
+            let key = format!("d{}/sub{}/f{round}", round % 7, round % 13);
+            let path = mount.path().join(&key);
+            assert!(!path.exists());
+            let parent_before = mount.path().metadata().unwrap().mtime_nsec();
+            rig.put(&key, b"here");
+            assert_eq!(std::fs::read(&path).unwrap(), b"here");
+            if round < 7 {
+                assert_ne!(mount.path().metadata().unwrap().mtime_nsec(), parent_before, "round {round}");
+            }
+            assert!(std::fs::read_dir(path.parent().unwrap()).unwrap().any(|entry| entry.unwrap().path() == path));
+        }
+    });
+}
+
+#[test]
+fn a_write_is_an_object_at_once() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        for round in 0..300 {
+            let content = pattern(1 + round * 53 % 12_000, round as u8);
+            std::fs::write(mount.path().join("f"), &content).unwrap();
+            assert!(rig.get("f") == Some(content), "round {round}");
+        }
+    });
+}
+
+/// Waits for `seen`: a mount's writer does not wait for other mounts.
+fn soon(seen: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        if seen() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+#[test]
+fn two_mounts_see_each_other() {
+    run(|rig| {
+        let (one, two) = (rig.mount("one"), rig.mount("two"));
+        let read = |path: &Path| std::fs::read(path).unwrap_or_default();
+        for round in 0..100_usize {
+            let (from, to) = if round % 2 == 0 { (&one, &two) } else { (&two, &one) };
+            let name = format!("f{}", round % 5);
+            let content = pattern(100 + round * 91, round as u8);
+            std::fs::write(from.path().join(&name), &content).unwrap();
+            assert!(soon(|| read(&to.path().join(&name)) == content), "round {round}");
+            if round % 10 == 9 {
+                std::fs::remove_file(to.path().join(&name)).unwrap();
+                assert!(soon(|| !from.path().join(&name).exists()), "round {round}");
+            }
+        }
+    });
+}
+
+#[test]
+fn busy_mounts_and_puts_do_not_wait_for_each_other() {
+    run(|rig| {
+        let (one, two) = (rig.mount("one"), rig.mount("two"));
+        std::thread::scope(|scope| {
+            for (who, mount) in [&one, &two].into_iter().enumerate() {
+                scope.spawn(move || {
+                    for round in 0..300 {
+                        let path = mount.path().join(format!("w{who}-{}", round % 20));
+                        std::fs::write(&path, pattern(5_000, round as u8)).unwrap();
+                        let _ = std::fs::read_dir(mount.path()).unwrap().count();
+                        if round % 4 == 0 {
+                            std::fs::remove_file(&path).unwrap();
+                        }
+                    }
+                });
+            }
+            for round in 0..300 {
+                let start = Instant::now();
+                rig.put(&format!("s{}", round % 20), b"put");
+                assert!(start.elapsed() < Duration::from_secs(2), "a put waited for a mount, round {round}");
+            }
+        });
+    });
+}

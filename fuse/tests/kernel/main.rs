@@ -1,0 +1,12 @@
+//! The filesystem through the kernel: real mounts of a real store.
+//!
+//! - Without root or `/dev/fuse` every test prints why it is skipped and passes.
+//! - Every test has a time limit, past which its mounts are detached; so a fault cannot hang the machine.
+
+mod attributes;
+mod coherence;
+mod directories;
+mod files;
+mod lifecycle;
+mod names;
+mod rig;

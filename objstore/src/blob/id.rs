@@ -1,0 +1,167 @@
+//! The names of blobs.
+//!
+//! - An id is used once in the life of a store, whatever was removed since: it is an epoch, which grows at each open,
+//!   and a sequence within it.
+//! - An epoch that runs out of sequences (after 2^32 blobs) is followed by the next one at once. The file `epoch`
+//!   then holds the highest epoch in use, and from then on the store counts by it rather than by its caller.
+//!
+//! A crash leaves the file `epoch` at a value no id is above.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::poison::Poison;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+
+/// A blob's name, never used twice: an epoch in the upper 32 bits, a sequence in the lower.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct BlobId(pub u64);
+
+impl BlobId {
+    fn epoch(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Where a blob's content is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// In a file of its own.
+    File,
+    /// In a segment, among others.
+    Packed {
+        /// The segment.
+        segment: u64,
+        /// Where the record's header begins in the segment, in bytes.
+        offset: u64,
+    },
+}
+
+/// The 16 hex digits of a file name, or `None` for a name this store did not write.
+pub(super) fn parse_hex(digits: &str) -> Option<u64> {
+    let plain = digits.len() == 16 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    plain.then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// Hands out ids.
+pub(super) struct Ids {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    poison: Poison,
+    next: AtomicU64,
+    noted: AtomicU32,
+    noting: Mutex<()>,
+}
+
+impl Ids {
+    /// Ids of `epoch`, or of a later one when the last opening went past it.
+    pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison) -> Result<Self> {
+        let path = dir.join("epoch");
+        let mut epoch = epoch;
+        if disk.exists(&path)? {
+            let used = parse_epoch(&path, &disk.read_all(&path)?)?;
+            epoch = epoch.max(used.checked_add(1).ok_or_else(|| exhausted(&path))?);
+            write_epoch(&*disk, &path, epoch)?;
+        }
+        let next = AtomicU64::new(u64::from(epoch) << 32 | 1);
+        Ok(Self { disk, path, poison, next, noted: AtomicU32::new(epoch), noting: Mutex::new(()) })
+    }
+
+    /// An id never given before.
+    pub(super) fn next(&self) -> BlobId {
+        let id = BlobId(self.next.fetch_add(1, Ordering::Relaxed));
+        if id.epoch() > self.noted.load(Ordering::Acquire) {
+            self.note(id.epoch());
+        }
+        id
+    }
+
+    /// The epoch of the ids given now.
+    pub(super) fn epoch(&self) -> u32 {
+        self.noted.load(Ordering::Acquire)
+    }
+
+    // No id of a new epoch leaves before the epoch is on disk; if that fails, nothing can be written under the id.
+    fn note(&self, epoch: u32) {
+        let _one = self.noting.lock();
+        if epoch > self.noted.load(Ordering::Acquire)
+            && self.poison.judge(write_epoch(&*self.disk, &self.path, epoch)).is_ok()
+        {
+            self.noted.store(epoch, Ordering::Release);
+        }
+    }
+}
+
+fn write_epoch(disk: &dyn Disk, path: &Path, epoch: u32) -> Result<()> {
+    disk.write_atomic(path, format!("{epoch}\n").as_bytes(), 0o600)
+}
+
+fn parse_epoch(path: &Path, content: &[u8]) -> Result<u32> {
+    let parsed = std::str::from_utf8(content).ok().and_then(|text| text.trim_end().parse().ok());
+    parsed.ok_or_else(|| {
+        let found = String::from_utf8_lossy(content).into_owned();
+        Error::corrupt(path.display().to_string(), "a decimal number", found)
+    })
+}
+
+fn exhausted(path: &Path) -> Error {
+    Error::Unusable { why: format!("{} holds the last epoch: copy the data to a new store", path.display()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+
+    fn ids(dir: &Path, epoch: u32) -> Ids {
+        Ids::open(Arc::new(RealDisk::new()), dir, epoch, Poison::default()).unwrap()
+    }
+
+    #[test]
+    fn ids_carry_the_epoch_and_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        let ids = ids(dir.path(), 7);
+        assert_eq!(ids.next(), BlobId(7 << 32 | 1));
+        assert_eq!(ids.next(), BlobId(7 << 32 | 2));
+        assert!(!dir.path().join("epoch").exists());
+    }
+
+    #[test]
+    fn an_exhausted_epoch_never_gives_an_id_twice_over_reopens() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = ids(dir.path(), 7);
+        first.next.store(8 << 32, Ordering::Relaxed);
+        assert_eq!(first.next().epoch(), 8);
+        // The caller counts its openings only.
+        assert_eq!(ids(dir.path(), 8).next().epoch(), 9);
+        assert_eq!(ids(dir.path(), 9).next().epoch(), 10);
+        assert_eq!(ids(dir.path(), 50).next().epoch(), 50);
+    }
+
+    #[test]
+    fn a_damaged_epoch_file_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("epoch"), "x").unwrap();
+        let opened = Ids::open(Arc::new(RealDisk::new()), dir.path(), 1, Poison::default());
+        assert!(matches!(opened, Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn only_names_this_store_writes_are_parsed() {
+        assert_eq!(parse_hex(&BlobId(0x1_0000_00ff).to_string()), Some(0x1_0000_00ff));
+        for foreign in ["", "1", "+000000000000001", "00000000000000FF", "00000000000000001", "é00000000000000"] {
+            assert_eq!(parse_hex(foreign), None, "{foreign}");
+        }
+    }
+}

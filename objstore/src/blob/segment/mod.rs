@@ -1,0 +1,254 @@
+//! Blobs packed together in segments: `segments/<16 hex>.seg`.
+//!
+//! - Segments only grow at their end, and only in the process that began them: an old one is never written again, so
+//!   a torn end needs no repair.
+//! - A segment id, like a blob id, is never used twice.
+//! - A record is durable before its append is answered.
+//!
+//! A crash leaves, in the newest segment, perhaps part of a group that nobody was told of.
+
+mod active;
+mod appender;
+mod header;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use super::id::{BlobId, parse_hex};
+use super::open_files::{Name, OpenFiles};
+use super::poison::Poison;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::ticket::Ticket;
+
+use appender::{Append, Appender, LONGEST, Queue};
+use header::{RECORD_HEADER, RecordHeader};
+use scan::Scan;
+
+/// Where a packed blob went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packed {
+    /// The segment.
+    pub segment: u64,
+    /// Where the record's header begins, in bytes.
+    pub offset: u64,
+    /// Of the data, in bytes.
+    pub length: u64,
+    /// The CRC-32C of the data.
+    pub crc: u32,
+}
+
+/// A record found in a segment. Its header is whole; its data is verified only when it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The blob.
+    pub id: BlobId,
+    /// Where the record's header begins, in bytes.
+    pub offset: u64,
+    /// Of the data, in bytes.
+    pub length: u64,
+}
+
+/// A segment there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentInfo {
+    /// The segment.
+    pub id: u64,
+    /// Its size; after a crash this may count up to 1 MiB of zeros at its end.
+    pub bytes: u64,
+    /// Whether it still grows; it cannot be removed then.
+    pub active: bool,
+}
+
+/// The segment that grows, as others see it.
+#[derive(Clone, Copy)]
+struct Growing {
+    segment: u64,
+    end: u64,
+}
+
+/// What the appending thread shares with the others.
+struct Shared {
+    poison: Poison,
+    growing: Mutex<Option<Growing>>,
+    batch: Mutex<Arc<AtomicU64>>,
+}
+
+/// All segments.
+pub(super) struct Segments {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    open: Arc<OpenFiles>,
+    shared: Arc<Shared>,
+    queue: Option<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Segments {
+    /// The segments in `dir`; new ones are numbered from `first`.
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        open: Arc<OpenFiles>,
+        poison: Poison,
+        first: u64,
+        segment_bytes: u64,
+    ) -> Result<Self> {
+        disk.make_dir_all(&dir)?;
+        let shared = Arc::new(Shared { poison, growing: Mutex::default(), batch: Mutex::default() });
+        let appender = Appender {
+            disk: disk.clone(),
+            dir: dir.clone(),
+            shared: shared.clone(),
+            segment_bytes,
+            next_segment: first,
+            active: None,
+            buffer: Vec::new(),
+        };
+        let (queue, appends) = channel();
+        let thread = std::thread::Builder::new().name("blob-append".into()).spawn(move || appender.run(&appends));
+        let thread = thread.map_err(|error| Error::io("starting the thread that appends blobs", error))?;
+        Ok(Self { disk, dir, open, shared, queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Queues `data`; the ticket is answered when it is durable.
+    pub(super) fn append(&self, id: BlobId, data: Bytes) -> Ticket<Packed> {
+        if let Err(error) = self.shared.poison.check() {
+            return Ticket::ready(Err(error));
+        }
+        if data.len() > LONGEST {
+            let why = format!("a packed blob holds at most {LONGEST} bytes; write a file of its own");
+            return Ticket::ready(Err(Error::invalid("length", data.len().to_string(), why)));
+        }
+        // Here, so that the callers' threads share the work.
+        let crc = crc32c::crc32c(&data);
+        let (answer, ticket) = Ticket::pair();
+        if let Some(queue) = &self.queue {
+            // If the thread is gone, the answer is dropped with the append and the ticket says so.
+            let _ = queue.send(Append { id, data, crc, answer });
+        }
+        ticket
+    }
+
+    /// The data of the record at `offset`, compared with what the caller and the record say of it.
+    pub(super) fn read(&self, id: BlobId, segment: u64, offset: u64, length: u64) -> Result<Bytes> {
+        let what = || format!("blob {id} at {offset} of {}", segment_name(segment));
+        if length > LONGEST as u64 {
+            return Err(Error::corrupt(what(), format!("at most {LONGEST} bytes"), length.to_string()));
+        }
+        let file = self.open.get(Name::Segment(segment), &segment_path(&self.dir, segment))?;
+        let mut buf = BytesMut::zeroed(RECORD_HEADER + length as usize);
+        let count = file.read_at(&mut buf, offset)?;
+        let header = RecordHeader::decode(&buf[..count]).ok_or_else(|| Error::corrupt(what(), "a record", "none"))?;
+        if (header.id, header.segment, u64::from(header.length)) != (id, segment, length) {
+            let found = format!("{} bytes of blob {}", header.length, header.id);
+            return Err(Error::corrupt(what(), format!("{length} bytes"), found));
+        }
+        if count < buf.len() {
+            let expected = format!("{length} bytes");
+            return Err(Error::corrupt(what(), expected, format!("{}", count - RECORD_HEADER)));
+        }
+        let data = buf.freeze().slice(RECORD_HEADER..);
+        let found = crc32c::crc32c(&data);
+        if found != header.data_crc {
+            let expected = format!("checksum {:08x}", header.data_crc);
+            return Err(Error::corrupt(what(), expected, format!("{found:08x}")));
+        }
+        Ok(data)
+    }
+
+    /// All segments, oldest first.
+    pub(super) fn list(&self) -> Result<Vec<SegmentInfo>> {
+        let names = self.disk.list(&self.dir)?;
+        // After the names: whichever of them does not grow now never will.
+        let growing = *self.shared.growing.lock();
+        let mut ids: Vec<u64> = names.iter().filter_map(|name| parse_hex(name.strip_suffix(".seg")?)).collect();
+        ids.sort_unstable();
+        let info = |id| match growing.filter(|growing| growing.segment == id) {
+            Some(growing) => Ok(SegmentInfo { id, bytes: growing.end, active: true }),
+            None => {
+                let bytes = self.disk.open(&segment_path(&self.dir, id))?.len()?;
+                Ok(SegmentInfo { id, bytes, active: false })
+            }
+        };
+        ids.into_iter().map(info).collect()
+    }
+
+    /// The records of `segment` in order, up to its end or a torn group.
+    pub(super) fn scan(&self, segment: u64) -> Result<Vec<Record>> {
+        let mut scan = self.walk(segment)?;
+        let mut records = Vec::new();
+        while let Some((offset, header)) = scan.next()? {
+            records.push(Record { id: header.id, offset, length: u64::from(header.length) });
+        }
+        Ok(records)
+    }
+
+    /// Removes a segment that does not grow any more; an absent one is no error.
+    pub(super) fn remove(&self, segment: u64) -> Result<()> {
+        self.shared.poison.check()?;
+        if self.shared.growing.lock().is_some_and(|growing| growing.segment == segment) {
+            return Err(Error::Busy { what: format!("{}, which still grows,", segment_name(segment)) });
+        }
+        self.disk.remove(&segment_path(&self.dir, segment))?;
+        self.open.forget(Name::Segment(segment));
+        Ok(())
+    }
+
+    /// The largest batch in the newest segment that holds a record; 0 without any.
+    pub(super) fn highest_batch(&self) -> Result<u64> {
+        // Batches never fall from one append to the next, so older segments hold no larger one.
+        for info in self.list()?.into_iter().rev() {
+            let mut scan = self.walk(info.id)?;
+            let mut highest = None;
+            while let Some((_, header)) = scan.next()? {
+                highest = highest.max(Some(header.batch));
+            }
+            if let Some(highest) = highest {
+                return Ok(highest);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Takes the batch to stamp into records from `batch`.
+    pub(super) fn set_batch(&self, batch: Arc<AtomicU64>) {
+        *self.shared.batch.lock() = batch;
+    }
+
+    fn walk(&self, segment: u64) -> Result<Scan> {
+        let growing = *self.shared.growing.lock();
+        let file = self.open.get(Name::Segment(segment), &segment_path(&self.dir, segment))?;
+        let end = match growing.filter(|growing| growing.segment == segment) {
+            Some(growing) => growing.end,
+            None => file.len()?,
+        };
+        Scan::open(file, segment, end)
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn segment_path(dir: &Path, segment: u64) -> PathBuf {
+    dir.join(format!("{segment:016x}.seg"))
+}
+
+fn segment_name(segment: u64) -> String {
+    format!("segment {segment:016x}")
+}

@@ -1,0 +1,259 @@
+//! Blobs in files of their own, and what holds for all blobs.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::disk::faulty::{Faults, FaultyDisk};
+use crate::disk::is_full;
+use crate::error::Error;
+
+/// An open store of blobs on a disk that fails on demand.
+pub(super) struct Bench {
+    pub(super) blobs: Blobs,
+    pub(super) faults: Arc<Faults>,
+    pub(super) dir: TempDir,
+}
+
+pub(super) fn bench(options: Options) -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let (blobs, faults) = open(&dir, 1, options);
+    Bench { blobs, faults, dir }
+}
+
+pub(super) fn open(dir: &TempDir, epoch: u32, options: Options) -> (Blobs, Arc<Faults>) {
+    let disk = FaultyDisk::default();
+    let faults = disk.faults.clone();
+    (Blobs::open(Arc::new(disk), dir.path(), epoch, options).unwrap(), faults)
+}
+
+/// Bytes that differ from place to place.
+pub(super) fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+fn write(blobs: &Blobs, data: &[u8]) -> Finished {
+    let mut writer = blobs.writer().unwrap();
+    data.chunks(100_000).for_each(|piece| writer.write(piece).unwrap());
+    writer.finish().unwrap()
+}
+
+fn path(bench: &Bench, id: BlobId) -> std::path::PathBuf {
+    bench.dir.path().join(format!("blobs/{:02x}/{id}", id.0 & 0xff))
+}
+
+#[test]
+fn a_writer_keeps_pieces_of_any_size_and_sums_them() {
+    let bench = bench(Options::default());
+    let data = content(9 * 1024 * 1024 + 17);
+    for sizes in [&[1usize, 70_000, 2_500_000][..], &[1 << 20], &[usize::MAX], &[999_999, 5]] {
+        let mut writer = bench.blobs.writer().unwrap();
+        let (mut rest, mut sizes) = (&data[..], sizes.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
+            writer.write(piece).unwrap();
+            rest = behind;
+        }
+        let id = writer.id();
+        let finished = writer.finish().unwrap();
+        assert_eq!(finished, Finished { id, length: data.len() as u64, sums: sums(&data) });
+        assert_eq!(bench.blobs.read_file(id, 0, data.len()).unwrap(), data);
+    }
+}
+
+#[test]
+fn a_finished_blob_is_synced_with_its_name() {
+    let bench = bench(Options::default());
+    let before = bench.faults.dir_syncs.load(Ordering::Relaxed);
+    write(&bench.blobs, b"small");
+    assert_eq!(bench.faults.file_syncs.load(Ordering::Relaxed), 1);
+    assert_eq!(bench.faults.dir_syncs.load(Ordering::Relaxed), before + 1);
+    bench.blobs.sync_dirty().unwrap();
+    assert_eq!(bench.faults.all_syncs.load(Ordering::Relaxed), 1, "only the one of the opening");
+}
+
+#[test]
+fn parallel_writers_all_finish() {
+    let bench = bench(Options::default());
+    let data = content(2_000_000);
+    let ids: BTreeSet<BlobId> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..16).map(|_| scope.spawn(|| write(&bench.blobs, &data).id)).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    assert_eq!(ids.len(), 16);
+    assert_eq!(bench.blobs.file_ids().unwrap().into_iter().collect::<BTreeSet<_>>(), ids);
+    for id in ids {
+        assert_eq!(bench.blobs.read_file(id, 0, data.len()).unwrap(), data);
+    }
+}
+
+#[test]
+fn an_unfinished_blob_leaves_no_file() {
+    let bench = bench(Options::default());
+    let mut writer = bench.blobs.writer().unwrap();
+    writer.write(&content(2_000_000)).unwrap();
+    assert_eq!(bench.blobs.file_ids().unwrap(), [writer.id()]);
+    drop(writer);
+    assert!(bench.blobs.file_ids().unwrap().is_empty());
+}
+
+#[test]
+fn a_full_disk_is_reported_as_such_and_leaves_no_file() {
+    let bench = bench(Options::default());
+    let mut writer = bench.blobs.writer().unwrap();
+    bench.faults.fail_writes.store(true, Ordering::Relaxed);
+    let error = writer.write(&content(2_000_000)).unwrap_err();
+    assert!(is_full(&error), "{error}");
+    bench.faults.fail_writes.store(false, Ordering::Relaxed);
+    assert!(writer.write(b"more").is_err(), "the blob has a gap");
+    assert!(writer.finish().is_err());
+    assert!(bench.blobs.file_ids().unwrap().is_empty());
+    assert_eq!(bench.blobs.poisoned(), None);
+    write(&bench.blobs, b"room again");
+}
+
+#[test]
+fn a_failed_sync_refuses_every_later_write_and_no_read() {
+    let bench = bench(Options::default());
+    let kept = write(&bench.blobs, b"kept").id;
+    let id = bench.blobs.next_id();
+    bench.blobs.create_file(id).unwrap();
+    bench.faults.fail_syncs.store(true, Ordering::Relaxed);
+    assert!(matches!(bench.blobs.sync_file(id), Err(Error::Io { .. })));
+    bench.faults.fail_syncs.store(false, Ordering::Relaxed);
+
+    assert!(bench.blobs.poisoned().unwrap().contains("os error 5"));
+    let poisoned = |result: Result<()>| assert!(matches!(result, Err(Error::Poisoned { .. })), "{result:?}");
+    poisoned(bench.blobs.sync_file(id));
+    poisoned(bench.blobs.sync_dirty());
+    poisoned(bench.blobs.remove_file(kept));
+    poisoned(bench.blobs.create_file(bench.blobs.next_id()).map(drop));
+    poisoned(bench.blobs.writer().map(drop));
+    poisoned(bench.blobs.append(id, Bytes::from_static(b"x")).wait().map(drop));
+    assert_eq!(bench.blobs.read_file(kept, 0, 4).unwrap(), "kept");
+}
+
+#[test]
+fn a_writer_whose_sync_fails_is_not_finished() {
+    let bench = bench(Options::default());
+    let mut writer = bench.blobs.writer().unwrap();
+    writer.write(b"lost").unwrap();
+    bench.faults.fail_syncs.store(true, Ordering::Relaxed);
+    assert!(writer.finish().is_err());
+    assert!(bench.blobs.poisoned().is_some());
+}
+
+#[test]
+fn a_name_is_synced_once() {
+    let bench = bench(Options::default());
+    let id = bench.blobs.next_id();
+    bench.blobs.create_file(id).unwrap().write_at(b"a", 0).unwrap();
+    let before = bench.faults.dir_syncs.load(Ordering::Relaxed);
+    bench.blobs.sync_file(id).unwrap();
+    bench.blobs.sync_file(id).unwrap();
+    assert_eq!(bench.faults.dir_syncs.load(Ordering::Relaxed), before + 1);
+    assert_eq!(bench.faults.file_syncs.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn sync_dirty_syncs_everything_once_and_nothing_when_all_is_clean() {
+    let bench = bench(Options::default());
+    let syncs = || bench.faults.all_syncs.load(Ordering::Relaxed);
+    let before = syncs();
+    let ids: Vec<BlobId> = (0..5).map(|_| bench.blobs.next_id()).collect();
+    ids.iter().for_each(|id| drop(bench.blobs.create_file(*id).unwrap()));
+    bench.blobs.sync_dirty().unwrap();
+    bench.blobs.sync_dirty().unwrap();
+    assert_eq!(syncs(), before + 1);
+    bench.blobs.mark_dirty(ids[0]);
+    bench.blobs.sync_file(ids[0]).unwrap();
+    bench.blobs.sync_dirty().unwrap();
+    assert_eq!(syncs(), before + 1, "synced already");
+    bench.blobs.mark_dirty(ids[1]);
+    bench.blobs.sync_dirty().unwrap();
+    assert_eq!(syncs(), before + 2);
+}
+
+#[test]
+fn open_files_stay_within_their_bound() {
+    let bench = bench(Options { open_files: 4, ..Options::default() });
+    let ids: Vec<BlobId> = (0..20).map(|_| write(&bench.blobs, b"x").id).collect();
+    for id in ids.iter().chain(&ids) {
+        bench.blobs.file(*id).unwrap();
+        assert!(bench.faults.open_files.load(Ordering::Relaxed) <= 4);
+    }
+    bench.blobs.remove_file(ids[19]).unwrap();
+    assert_eq!(bench.faults.open_files.load(Ordering::Relaxed), 3, "a removed file is let go");
+}
+
+#[test]
+fn a_removed_file_is_gone_and_may_be_removed_again() {
+    let bench = bench(Options::default());
+    let id = write(&bench.blobs, b"x").id;
+    bench.blobs.file(id).unwrap();
+    bench.blobs.remove_file(id).unwrap();
+    bench.blobs.remove_file(id).unwrap();
+    assert!(bench.blobs.file_ids().unwrap().is_empty());
+    assert!(matches!(bench.blobs.file(id), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn foreign_files_are_not_taken_for_blobs() {
+    let bench = bench(Options::default());
+    let id = write(&bench.blobs, b"x").id;
+    std::fs::write(bench.dir.path().join("blobs/00/README"), "").unwrap();
+    std::fs::write(bench.dir.path().join("blobs/00/00000000000000ff"), "").unwrap();
+    assert_eq!(bench.blobs.file_ids().unwrap(), [id]);
+}
+
+#[test]
+fn ids_are_not_used_again_after_a_reopen() {
+    let Bench { blobs, dir, .. } = bench(Options::default());
+    let before = write(&blobs, b"x").id;
+    drop(blobs);
+    let (blobs, _) = open(&dir, 2, Options::default());
+    assert!(blobs.next_id() > before);
+    assert_eq!(blobs.file_ids().unwrap(), [before]);
+}
+
+#[test]
+fn reads_past_the_end_of_a_sparse_file_are_zeros() {
+    let bench = bench(Options::default());
+    let id = write(&bench.blobs, b"abc").id;
+    assert_eq!(bench.blobs.read_file(id, 1, 5).unwrap(), &b"bc\0\0\0"[..]);
+    assert_eq!(bench.blobs.read_file(id, 100, 2).unwrap(), &b"\0\0"[..]);
+}
+
+#[test]
+fn damaged_or_short_content_is_an_error_and_never_data() {
+    let bench = bench(Options::default());
+    let mut data = content(3 * SUM_BLOCK + 100);
+    let Finished { id, length, sums } = write(&bench.blobs, &data);
+    let read = |offset, len| bench.blobs.read_verified(id, offset, len, length, &|range| Ok(sums[range].to_vec()));
+    data[2 * SUM_BLOCK + 5] ^= 1;
+    std::fs::write(path(&bench, id), &data).unwrap();
+    assert!(matches!(read(2 * SUM_BLOCK as u64 + 900, 1), Err(Error::Corrupt { .. })));
+    assert_eq!(read(100, SUM_BLOCK).unwrap(), &data[100..100 + SUM_BLOCK], "other blocks are whole");
+    std::fs::write(path(&bench, id), &data[..SUM_BLOCK]).unwrap();
+    assert!(matches!(read(SUM_BLOCK as u64 - 1, 2), Err(Error::Corrupt { .. })));
+    assert!(matches!(read(length, 1), Err(Error::Invalid { .. })));
+    assert!(matches!(read(u64::MAX, 1), Err(Error::Invalid { .. })));
+}
+
+#[test]
+fn verified_reads_give_exactly_the_range_asked() {
+    let bench = bench(Options::default());
+    let cases = ProptestConfig::with_cases(64);
+    proptest!(cases, |(len in 0..3 * SUM_BLOCK, from in 0.0..=1.0f64, part in 0.0..=1.0f64)| {
+        let data = content(len);
+        let Finished { id, length, sums } = write(&bench.blobs, &data);
+        let from = (from * len as f64) as usize;
+        let part = (part * (len - from) as f64) as usize;
+        let sums = |range: std::ops::Range<usize>| Ok(sums[range].to_vec());
+        let read = bench.blobs.read_verified(id, from as u64, part, length, &sums).unwrap();
+        prop_assert_eq!(&read[..], &data[from..from + part]);
+    });
+}

@@ -1,0 +1,13 @@
+//! Branch-tagged records: what each branch sees, and how branches come and go.
+//!
+//! - Versions of a record lie side by side, keyed by the branch that wrote them. Branch ids fall, so from a branch's
+//!   own version upward the first one written by an ancestor is the one it sees.
+//! - A branch writes only its own version: what an ancestor holds never changes.
+//! - A deletion leaves a tombstone only where an ancestor's version would show through.
+//! - Snapshot and clone write a handful of records, whatever the bucket holds.
+
+mod life;
+mod line;
+
+pub use life::{clone_branch, collectable, first_branch, fork_branch, kill_branch, living_lines, snapshot_branch};
+pub use line::{Line, Lines, Seen};

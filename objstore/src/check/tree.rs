@@ -1,0 +1,207 @@
+//! One tree: whether every name leads to an inode, every inode has its names, and every count is right.
+
+use std::collections::HashMap;
+
+use super::{Checked, Report, Root};
+use crate::branch::Line;
+use crate::error::Result;
+use crate::record::bucket::Usage;
+use crate::record::decode;
+use crate::record::inode::{Dirent, Inode, InodeKind};
+use crate::record::key::{self, tag};
+use crate::record::version::Version;
+use crate::tree::{Tree, counts_bytes};
+use crate::volume::ROOT_INO;
+
+/// Records read at a time.
+const CHUNK: usize = 1024;
+
+/// What the names say of an inode.
+#[derive(Default)]
+struct Named {
+    names: u32,
+    kind: Option<InodeKind>,
+}
+
+/// What a directory holds.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Held {
+    entries: u64,
+    keys: u64,
+    directories: u32,
+}
+
+/// Checks a tree.
+pub(super) fn check(store: &Checked, root: &Root, report: &mut Report) -> Result<()> {
+    let line = match store.lines.line(store.read(), root.family, root.branch) {
+        Ok(line) => line,
+        Err(error) => {
+            report.problem(format!("{}: {error}", root.what));
+            return Ok(());
+        }
+    };
+    let tree = Tree { read: store.read(), line: &line };
+    let (named, held) = names(tree, root, report)?;
+    let used = inodes(store, tree, root, &named, &held, report)?;
+    check_usage(store, &line, root, used, report)
+}
+
+/// Walks all names.
+fn names(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<(HashMap<u64, Named>, HashMap<u64, Held>)> {
+    let mut named: HashMap<u64, Named> = HashMap::new();
+    let mut held: HashMap<u64, Held> = HashMap::new();
+    let prefix = key::by_id(tag::DIRENT, root.family);
+    let end = key::after_prefix(&prefix);
+    let mut from = prefix;
+    loop {
+        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
+        for entry in &seen {
+            let parent = key::u64_at(&entry.base, 9);
+            let Some(dirent) = report.take(decode::<Dirent>("a directory entry", &entry.value)) else { continue };
+            let Some(parent) = parent else { continue };
+            let target = named.entry(dirent.ino).or_default();
+            target.names += 1;
+            if *target.kind.get_or_insert(dirent.kind()) != dirent.kind() {
+                report.problem(format!("{}: the names of inode {} disagree on what it is", root.what, dirent.ino));
+            }
+            let dir = held.entry(parent).or_default();
+            dir.entries += 1;
+            dir.keys += u64::from(dirent.is_key());
+            dir.directories += u32::from(dirent.kind() == InodeKind::Directory);
+        }
+        match seen.last() {
+            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+            _ => break,
+        }
+    }
+    versions(tree, root, &mut named, report)?;
+    Ok((named, held))
+}
+
+/// Counts the versions that are not current: each holds one of its inode's links.
+fn versions(tree: Tree<'_>, root: &Root, named: &mut HashMap<u64, Named>, report: &mut Report) -> Result<()> {
+    let prefix = key::by_id(tag::VERSION, root.family);
+    let end = key::after_prefix(&prefix);
+    let mut from = prefix;
+    loop {
+        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
+        for record in &seen {
+            let version = report.take(decode::<Version>("a version", &record.value));
+            if let Some(version) = version.filter(|version| version.ino != 0) {
+                let target = named.entry(version.ino).or_default();
+                target.names += 1;
+                target.kind.get_or_insert(InodeKind::File);
+            }
+        }
+        match seen.last() {
+            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Walks all inodes, each against its names; gives what they use.
+fn inodes(
+    store: &Checked,
+    tree: Tree<'_>,
+    root: &Root,
+    named: &HashMap<u64, Named>,
+    held: &HashMap<u64, Held>,
+    report: &mut Report,
+) -> Result<Usage> {
+    let prefix = key::by_id(tag::INODE, root.family);
+    let end = key::after_prefix(&prefix);
+    let mut from = prefix;
+    let mut used = Usage::default();
+    let mut met = 0;
+    loop {
+        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
+        for record in &seen {
+            let Some(ino) = key::u64_at(&record.base, 9) else { continue };
+            let what = format!("{}: inode {ino}", root.what);
+            let Some(inode) = report.take(decode::<Inode>(&what, &record.value)) else { continue };
+            report.inodes += 1;
+            if ino != ROOT_INO {
+                used.inodes += 1;
+            }
+            if counts_bytes(inode.kind()) {
+                used.bytes += inode.size;
+            }
+            met += u64::from(named.contains_key(&ino));
+            check_inode(store, root, &what, ino, &inode, named.get(&ino), report)?;
+            check_directory(&what, &inode, held.get(&ino), report);
+        }
+        match seen.last() {
+            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+            _ => break,
+        }
+    }
+    if met != named.len() as u64 {
+        report.problem(format!("{}: {} names lead to no inode", root.what, named.len() as u64 - met));
+    }
+    Ok(used)
+}
+
+fn check_inode(
+    store: &Checked,
+    root: &Root,
+    what: &str,
+    ino: u64,
+    inode: &Inode,
+    named: Option<&Named>,
+    report: &mut Report,
+) -> Result<()> {
+    let names = named.map_or(0, |named| named.names);
+    if ino == ROOT_INO {
+        return Ok(());
+    }
+    if inode.nlink == 0 {
+        // A snapshot may hold an inode that was unlinked and in use when it was taken.
+        let marked = !store
+            .read()
+            .scan(&key::orphan_marks(root.family, ino), &key::orphan_marks(root.family, ino + 1), 1)?
+            .is_empty();
+        if names > 0 || (!marked && root.what.starts_with("bucket")) {
+            report.problem(format!("{what}: it has no links, but {names} names and no user"));
+        }
+        return Ok(());
+    }
+    if named.and_then(|named| named.kind).is_some_and(|kind| kind != inode.kind()) {
+        report.problem(format!("{what}: it is not what its name says"));
+    }
+    let expected = if inode.is_dir() { 1 } else { inode.nlink };
+    if names != expected {
+        report.problem(format!("{what}: {expected} names expected, {names} found"));
+    }
+    Ok(())
+}
+
+fn check_directory(what: &str, inode: &Inode, held: Option<&Held>, report: &mut Report) {
+    if !inode.is_dir() || inode.nlink == 0 {
+        if held.is_some() {
+            report.problem(format!("{what}: names lie in it, but it is no directory"));
+        }
+        return;
+    }
+    let nothing = Held::default();
+    let held = held.unwrap_or(&nothing);
+    let counted = Held { entries: inode.entries, keys: inode.keys, directories: inode.nlink.saturating_sub(2) };
+    if *held != counted {
+        report.problem(format!("{what}: it counts {counted:?}, but holds {held:?}"));
+    }
+    if inode.implicit && held.keys == 0 {
+        report.problem(format!("{what}: it is implicit, but no key lies in it"));
+    }
+}
+
+fn check_usage(store: &Checked, line: &Line, root: &Root, used: Usage, report: &mut Report) -> Result<()> {
+    let value = store.read().get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
+    let kept: Usage = value.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
+    if (kept.bytes, kept.inodes) != (used.bytes, used.inodes) {
+        report.problem(format!(
+            "{}: usage says {} bytes in {} inodes, but there are {} in {}",
+            root.what, kept.bytes, kept.inodes, used.bytes, used.inodes
+        ));
+    }
+    Ok(())
+}

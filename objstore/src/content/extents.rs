@@ -1,0 +1,140 @@
+//! Extents: which bytes of an inode lie in which blob, as one branch sees it.
+//!
+//! - Visible extents never overlap. A change first cuts its range free, then adds what it wrote.
+//! - Each extent version holds one reference to its blob.
+
+use prost::Message;
+
+use super::refs::{release, retain};
+use crate::branch::Seen;
+use crate::error::{Error, Result};
+use crate::record::decode;
+use crate::record::inode::Extent;
+use crate::record::key::{self, Branch};
+use crate::tree::{Tree, Tx};
+
+/// Extents read at a time.
+const CHUNK: usize = 128;
+
+/// An extent at its place in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The branch that wrote it.
+    pub branch: Branch,
+    /// Where its bytes lie.
+    pub extent: Extent,
+}
+
+impl Placed {
+    /// The first byte of the file after it.
+    pub fn end(&self) -> u64 {
+        self.offset + self.extent.length
+    }
+
+    /// The part of it from `start` to `end`.
+    fn part(&self, start: u64, end: u64) -> Extent {
+        Extent {
+            blob: self.extent.blob,
+            blob_offset: self.extent.blob_offset + (start - self.offset),
+            length: end - start,
+        }
+    }
+}
+
+fn placed(seen: &Seen) -> Result<Placed> {
+    let offset = key::u64_at(&seen.base, key::EXTENT_OFFSET_AT);
+    let offset = offset.ok_or_else(|| Error::corrupt("an extent", "an offset in its key", "none"))?;
+    Ok(Placed { offset, branch: seen.branch, extent: decode("an extent", &seen.value)? })
+}
+
+impl Tree<'_> {
+    /// The extents of an inode that hold bytes from `start` to `end`, in order.
+    pub fn extents(&self, ino: u64, start: u64, end: u64) -> Result<Vec<Placed>> {
+        let mut found: Vec<Placed> =
+            self.extent_before(ino, start)?.into_iter().filter(|before| before.end() > start).collect();
+        let to = key::extent(self.line.family, ino, end);
+        let mut from = key::extent(self.line.family, ino, start);
+        loop {
+            let seen = self.line.scan(self.read, &from, &to, CHUNK)?;
+            for extent in &seen {
+                found.push(placed(extent)?);
+            }
+            match found.last() {
+                Some(last) if seen.len() == CHUNK => from = key::extent(self.line.family, ino, last.offset + 1),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// The last extent that begins before `offset`.
+    fn extent_before(&self, ino: u64, offset: u64) -> Result<Option<Placed>> {
+        let from = key::extents(self.line.family, ino);
+        let to = key::extent(self.line.family, ino, offset);
+        self.line.last(self.read, &from, &to)?.map(|seen| placed(&seen)).transpose()
+    }
+}
+
+impl Tx<'_> {
+    /// Makes the range read as zeros.
+    pub fn cut_extents(&mut self, ino: u64, start: u64, end: u64) -> Result<()> {
+        for placed in self.tree().extents(ino, start, end)? {
+            if placed.offset < start {
+                self.put_extent(ino, placed.offset, placed.part(placed.offset, start))?;
+            }
+            if placed.end() > end {
+                self.put_extent(ino, end, placed.part(end, placed.end()))?;
+            }
+            if placed.offset >= start {
+                self.remove_extent(ino, &placed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a range that was cut free lie in `extent`, together with the extent before it if they join.
+    pub fn add_extent(&mut self, ino: u64, offset: u64, extent: Extent) -> Result<()> {
+        if extent.length == 0 {
+            return Ok(());
+        }
+        let joins = |before: &Placed| {
+            before.end() == offset
+                && before.extent.blob == extent.blob
+                && before.extent.blob_offset + before.extent.length == extent.blob_offset
+        };
+        match self.tree().extent_before(ino, offset)?.filter(joins) {
+            Some(before) => {
+                let joined = Extent { length: before.extent.length + extent.length, ..before.extent };
+                self.put_extent(ino, before.offset, joined)
+            }
+            None => self.put_extent(ino, offset, extent),
+        }
+    }
+
+    /// Gives all extents of one inode to another that has none.
+    pub fn move_extents(&mut self, from: u64, to: u64) -> Result<()> {
+        for placed in self.tree().extents(from, 0, u64::MAX)? {
+            self.add_extent(to, placed.offset, placed.extent)?;
+        }
+        self.cut_extents(from, 0, u64::MAX)
+    }
+
+    /// Writes this branch's version of the extent at `offset`, with its reference.
+    fn put_extent(&mut self, ino: u64, offset: u64, extent: Extent) -> Result<()> {
+        let base = key::extent(self.line.family, ino, offset);
+        let before = self.txn.get(&key::branched(&base, self.branch()))?;
+        retain(self.txn, extent.blob)?;
+        if let Some(value) = before.filter(|value| !value.is_empty()) {
+            release(self.txn, decode::<Extent>("an extent", &value)?.blob)?;
+        }
+        self.line.put(self.txn, &base, extent.encode_to_vec());
+        Ok(())
+    }
+
+    fn remove_extent(&mut self, ino: u64, placed: &Placed) -> Result<()> {
+        let base = key::extent(self.line.family, ino, placed.offset);
+        self.line.remove(self.txn, &base)?;
+        if placed.branch == self.branch() { release(self.txn, placed.extent.blob) } else { Ok(()) }
+    }
+}

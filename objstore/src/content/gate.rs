@@ -1,0 +1,67 @@
+//! Who may write content in place, and when.
+//!
+//! - A write in place holds its bucket's gate shared, from deciding that it may to the end of the write. Who is about
+//!   to share content (a snapshot, a copy by reference) holds it alone until the sharing is committed: so no write
+//!   that was decided before lands in shared content.
+//! - Changes of one inode's size and layout hold its lock alone; writes within its size hold it shared.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock};
+
+/// How many locks all inodes share.
+const STRIPES: usize = 256;
+
+/// Gates of buckets and locks of inodes.
+pub(crate) struct Gates {
+    buckets: Mutex<HashMap<u64, Arc<RwLock<()>>>>,
+    inodes: Vec<Arc<RwLock<()>>>,
+}
+
+/// A lock held shared.
+pub(crate) type Shared = ArcRwLockReadGuard<RawRwLock, ()>;
+/// A lock held alone.
+pub(crate) type Alone = ArcRwLockWriteGuard<RawRwLock, ()>;
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self { buckets: Mutex::default(), inodes: (0..STRIPES).map(|_| Arc::default()).collect() }
+    }
+}
+
+impl Gates {
+    fn bucket(&self, bucket: u64) -> Arc<RwLock<()>> {
+        self.buckets.lock().entry(bucket).or_default().clone()
+    }
+
+    fn inode(&self, bucket: u64, ino: u64) -> &Arc<RwLock<()>> {
+        let mixed = (bucket ^ ino.rotate_left(17)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.inodes[(mixed >> 56) as usize % STRIPES]
+    }
+
+    /// Holds a bucket's gate to write in place.
+    pub fn write_in_place(&self, bucket: u64) -> Shared {
+        self.bucket(bucket).read_arc()
+    }
+
+    /// Holds a bucket's gate to share content.
+    pub fn share(&self, bucket: u64) -> Alone {
+        self.bucket(bucket).write_arc()
+    }
+
+    /// Holds an inode to write within its size.
+    pub fn within(&self, bucket: u64, ino: u64) -> Shared {
+        self.inode(bucket, ino).read_arc()
+    }
+
+    /// Holds an inode to change its size or layout.
+    pub fn reshape(&self, bucket: u64, ino: u64) -> Alone {
+        self.inode(bucket, ino).write_arc()
+    }
+
+    /// Forgets the gate of a bucket that is gone.
+    pub fn forget(&self, bucket: u64) {
+        self.buckets.lock().remove(&bucket);
+    }
+}

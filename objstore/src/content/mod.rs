@@ -1,0 +1,35 @@
+//! Content: where the bytes of a file lie, and reading and changing them.
+//!
+//! - Up to [`INLINE_MAX`] bytes lie in the inode's record. S3 packs up to [`PACKED_MAX`] in segments; more, and what
+//!   outgrows the record through a mount, has a file of its own.
+//! - A blob written by S3 has checksums and never changes. A blob is changed in place only if it is the *home* of an
+//!   inode that the writing branch wrote, and nothing else refers to it; otherwise new bytes go to a new home, and
+//!   extents say which bytes lie where.
+//! - A blob counts once its record is committed: its bytes are on disk before that.
+//! - Removing goes the other way round: the record goes first, into the trash, the bytes after.
+
+mod etag;
+mod extents;
+mod gate;
+mod hot;
+mod plan;
+mod reader;
+mod readers;
+mod refs;
+mod share;
+mod staged;
+
+pub(crate) use etag::{md5_of, multipart_etag};
+pub(crate) use gate::{Alone, Gates};
+pub(crate) use hot::{Hot, HotFiles};
+pub(crate) use plan::{Piece, Plan, verified_blob};
+pub use reader::Reader;
+pub(crate) use readers::Readers;
+pub(crate) use refs::{add_home, blob as blob_record, drop_sums, forget_sums, move_packed, release, take_staged};
+pub(crate) use share::Shared;
+pub use staged::{StageWriter, Staged};
+
+/// The most bytes kept in an inode's record.
+pub const INLINE_MAX: usize = 4 << 10;
+/// The most bytes S3 packs in a segment.
+pub const PACKED_MAX: usize = 128 << 10;

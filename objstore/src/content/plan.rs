@@ -1,0 +1,185 @@
+//! Where the bytes of a range lie: read from the metadata at one moment, carried out on blobs after.
+
+use bytes::{Bytes, BytesMut};
+
+use super::refs::blob;
+use crate::blob::{BlobId, Blobs, Place, SUM_BLOCK};
+use crate::error::{Error, Result};
+use crate::meta::{Meta, Read};
+use crate::record::blob::{Blob, SUMS_PER_RECORD, Sums};
+use crate::record::decode;
+use crate::record::inode::{Content, Inode};
+use crate::record::key;
+use crate::tree::Tree;
+
+/// A run of bytes.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    /// So many zeros.
+    Zeros(u64),
+    /// Bytes that lay in the record.
+    Bytes(Bytes),
+    /// `length` bytes at `offset` of a blob.
+    Blob {
+        /// The blob's id.
+        id: u64,
+        /// Its record.
+        record: Blob,
+        /// Where in it.
+        offset: u64,
+        /// How many.
+        length: u64,
+    },
+}
+
+/// The runs that make a range.
+pub(crate) struct Plan(pub Vec<Piece>);
+
+impl Plan {
+    /// Plans `len` bytes of an inode at `offset`, cut at its end.
+    pub fn of(tree: Tree<'_>, ino: u64, inode: &Inode, offset: u64, len: u64) -> Result<Self> {
+        let end = offset.saturating_add(len).min(inode.size);
+        if offset >= end {
+            return Ok(Self(Vec::new()));
+        }
+        let pieces = match &inode.content {
+            None => vec![Piece::Zeros(end - offset)],
+            Some(Content::Inline(data)) => inline(data, offset, end),
+            Some(Content::Blob(content)) => {
+                let record = blob(tree.read, content.id)?;
+                vec![Piece::Blob { id: content.id, record, offset, length: end - offset }]
+            }
+            Some(Content::Extents(_)) => in_extents(tree, ino, offset, end)?,
+        };
+        Ok(Self(pieces))
+    }
+
+    /// Reads the bytes. `read` holds the records the plan was made from.
+    pub fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read) -> Result<Bytes> {
+        if let [piece] = self.0.as_slice() {
+            return piece.read(blobs, meta, read);
+        }
+        let mut all = BytesMut::new();
+        for piece in &self.0 {
+            all.extend_from_slice(&piece.read(blobs, meta, read)?);
+        }
+        Ok(all.freeze())
+    }
+}
+
+fn inline(data: &[u8], offset: u64, end: u64) -> Vec<Piece> {
+    let at = |position: u64| usize::try_from(position).map_or(data.len(), |position| position.min(data.len()));
+    let held = &data[at(offset)..at(end)];
+    let rest = end - offset - held.len() as u64;
+    let mut pieces = vec![Piece::Bytes(Bytes::copy_from_slice(held))];
+    if rest > 0 {
+        pieces.push(Piece::Zeros(rest));
+    }
+    pieces
+}
+
+fn in_extents(tree: Tree<'_>, ino: u64, offset: u64, end: u64) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut at = offset;
+    for placed in tree.extents(ino, offset, end)? {
+        let (from, to) = (placed.offset.max(offset), placed.end().min(end));
+        if from > at {
+            pieces.push(Piece::Zeros(from - at));
+        }
+        let record = blob(tree.read, placed.extent.blob)?;
+        let blob_offset = placed.extent.blob_offset + (from - placed.offset);
+        pieces.push(Piece::Blob { id: placed.extent.blob, record, offset: blob_offset, length: to - from });
+        at = to;
+    }
+    if at < end {
+        pieces.push(Piece::Zeros(end - at));
+    }
+    Ok(pieces)
+}
+
+impl Piece {
+    fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read) -> Result<Bytes> {
+        match self {
+            Self::Zeros(length) => Ok(BytesMut::zeroed(to_usize(*length)?).freeze()),
+            Self::Bytes(bytes) => Ok(bytes.clone()),
+            Self::Blob { id, record, offset, length } => read_blob(blobs, meta, read, *id, record, *offset, *length),
+        }
+    }
+}
+
+/// Reads a range of a blob: verified, unless it changes in place. Past its end are zeros.
+pub(crate) fn verified_blob(
+    blobs: &Blobs,
+    read: &dyn Read,
+    id: u64,
+    record: &Blob,
+    offset: u64,
+    length: u64,
+) -> Result<Bytes> {
+    let len = to_usize(length)?;
+    match record.place() {
+        Place::Packed { segment, offset: at } => {
+            let data = blobs.read_packed(BlobId(id), segment, at, record.length)?;
+            let from = to_usize(offset)?;
+            let held = data.slice(from.min(data.len())..(from + len).min(data.len()));
+            Ok(padded(held, len))
+        }
+        Place::File if record.sums => {
+            let held = to_usize(record.length.saturating_sub(offset).min(length))?;
+            let sums = |blocks: std::ops::Range<usize>| sums_of(read, id, blocks);
+            Ok(padded(blobs.read_verified(BlobId(id), offset, held, record.length, &sums)?, len))
+        }
+        Place::File => blobs.read_file(BlobId(id), offset, len),
+    }
+}
+
+fn read_blob(
+    blobs: &Blobs,
+    meta: &Meta,
+    read: &dyn Read,
+    id: u64,
+    record: &Blob,
+    offset: u64,
+    length: u64,
+) -> Result<Bytes> {
+    match verified_blob(blobs, read, id, record, offset, length) {
+        // A mount may have made the blob its own and changed it since the plan was made.
+        Err(damage @ Error::Corrupt { .. }) if record.sums => match blob(&*meta.snapshot(), id) {
+            Ok(now) if !now.sums => blobs.read_file(BlobId(id), offset, to_usize(length)?),
+            _ => Err(damage),
+        },
+        answer => answer,
+    }
+}
+
+fn sums_of(read: &dyn Read, id: u64, blocks: std::ops::Range<usize>) -> Result<Vec<u32>> {
+    let mut sums = Vec::with_capacity(blocks.len());
+    for index in blocks.start / SUMS_PER_RECORD..blocks.end.div_ceil(SUMS_PER_RECORD) {
+        let what = format!("checksums {index} of blob {id:016x}");
+        let number =
+            u32::try_from(index).map_err(|_| Error::corrupt(what.clone(), "an index of 32 bits", "a larger one"))?;
+        let value =
+            read.get(&key::sums(id, number))?.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
+        let record: Sums = decode(&what, &value)?;
+        let first = index * SUMS_PER_RECORD;
+        let (from, to) = (blocks.start.saturating_sub(first), (blocks.end - first).min(record.crc.len()));
+        sums.extend_from_slice(record.crc.get(from..to).unwrap_or_default());
+    }
+    Ok(sums)
+}
+
+fn padded(data: Bytes, len: usize) -> Bytes {
+    if data.len() == len {
+        return data;
+    }
+    let mut whole = BytesMut::with_capacity(len);
+    whole.extend_from_slice(&data);
+    whole.resize(len, 0);
+    whole.freeze()
+}
+
+fn to_usize(number: u64) -> Result<usize> {
+    usize::try_from(number).map_err(|_| Error::invalid("length", number.to_string(), "it does not fit in memory"))
+}
+
+const _: () = assert!(SUM_BLOCK.is_power_of_two());

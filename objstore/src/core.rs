@@ -1,0 +1,97 @@
+//! What all operations of an open store share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::blob::Blobs;
+use crate::branch::{Line, Lines};
+use crate::clock::{Clock, Random};
+use crate::content::{Gates, HotFiles, Readers};
+use crate::disk::Disk;
+use crate::error::{Error, Noun, Result};
+use crate::feed::Feeds;
+use crate::grant::Sealer;
+use crate::meta::{Meta, Read};
+use crate::name::BucketName;
+use crate::pins::Pins;
+use crate::record::bucket::{Bucket, Snapshot};
+use crate::record::decode;
+use crate::record::key::{self, tag};
+
+/// The shared parts of an open store.
+pub(crate) struct Core {
+    /// The metadata.
+    pub meta: Meta,
+    /// The content outside it.
+    pub blobs: Blobs,
+    /// The last metadata batch on disk, stamped into packed content.
+    pub stamp: Arc<AtomicU64>,
+    /// The disk under both.
+    pub disk: Arc<dyn Disk>,
+    /// The data folder.
+    pub dir: std::path::PathBuf,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Random bytes.
+    pub random: Arc<dyn Random>,
+    /// The ancestors of each branch.
+    pub lines: Lines,
+    /// Inodes that mounts hold.
+    pub pins: Pins,
+    /// What mounts have to forget.
+    pub feeds: Feeds,
+    /// Readers that need content which may be in the trash.
+    pub readers: Arc<Readers>,
+    /// Files being written in place.
+    pub hot: HotFiles,
+    /// Who may write in place, and when.
+    pub gates: Gates,
+    /// Seals secrets.
+    pub sealer: Sealer,
+    /// Keeps others off the data folder.
+    pub _lock: crate::disk::Lock,
+}
+
+/// What a bucket name stands for.
+pub(crate) enum Named {
+    /// A bucket.
+    Bucket(Bucket),
+    /// A snapshot, read as a bucket under its own name.
+    Snapshot(Snapshot),
+}
+
+impl Core {
+    /// The bucket called `name`.
+    #[expect(clippy::unused_self, reason = "a cache of bucket records belongs here")]
+    pub fn bucket_record(&self, read: &dyn Read, name: &BucketName) -> Result<Option<Bucket>> {
+        let value = read.get(&key::by_name(tag::BUCKET, name.as_str()))?;
+        value.map(|value| decode("a bucket", &value)).transpose()
+    }
+
+    /// Refuses once a write to disk failed: bytes written past that might be lost silently.
+    pub fn writable(&self) -> Result<()> {
+        match self.meta.poisoned().or_else(|| self.blobs.poisoned()) {
+            Some(why) => Err(Error::Poisoned { why }),
+            None => Ok(()),
+        }
+    }
+
+    /// What can be read under `name`.
+    pub fn named(&self, read: &dyn Read, name: &BucketName) -> Result<Named> {
+        if let Some(bucket) = self.bucket_record(read, name)? {
+            return Ok(Named::Bucket(bucket));
+        }
+        match read.get(&key::by_name(tag::SNAPSHOT, name.as_str()))? {
+            Some(value) => Ok(Named::Snapshot(decode("a snapshot", &value)?)),
+            None => Err(Error::not_found(Noun::Bucket, name.as_str())),
+        }
+    }
+
+    /// The line to read under `name`.
+    pub fn readable(&self, read: &dyn Read, name: &BucketName) -> Result<Line> {
+        match self.named(read, name)? {
+            Named::Bucket(bucket) => self.lines.line(read, bucket.family, bucket.branch),
+            Named::Snapshot(snapshot) => self.lines.line(read, snapshot.family, snapshot.branch),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A disk for tests: the real one, which fails on demand and counts what is asked of it.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use super::{Allocate, Disk, File, Lock, RealDisk, Space};
+use crate::error::{Error, Result};
+
+/// What to fail, and what was done.
+#[derive(Default)]
+pub(crate) struct Faults {
+    pub(crate) fail_syncs: AtomicBool,
+    pub(crate) fail_writes: AtomicBool,
+    pub(crate) file_syncs: AtomicUsize,
+    pub(crate) dir_syncs: AtomicUsize,
+    pub(crate) all_syncs: AtomicUsize,
+    pub(crate) open_files: AtomicUsize,
+}
+
+impl Faults {
+    fn sync(&self, counter: &AtomicUsize) -> Result<()> {
+        counter.fetch_add(1, Ordering::Relaxed);
+        match self.fail_syncs.load(Ordering::Relaxed) {
+            true => Err(Error::io("syncing", std::io::Error::from_raw_os_error(5))),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self) -> Result<()> {
+        match self.fail_writes.load(Ordering::Relaxed) {
+            true => Err(Error::io("writing", std::io::Error::from_raw_os_error(28))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The real disk behind [`Faults`].
+#[derive(Default)]
+pub(crate) struct FaultyDisk {
+    real: RealDisk,
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl FaultyDisk {
+    fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        self.faults.open_files.fetch_add(1, Ordering::Relaxed);
+        Arc::new(FaultyFile { real: file, faults: self.faults.clone() })
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        Ok(self.wrap(self.real.create(path)?))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
+        Ok(self.wrap(self.real.open(path)?))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.real.exists(path)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.real.remove(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.real.list(dir)
+    }
+
+    fn make_dir(&self, dir: &Path) -> Result<()> {
+        self.real.make_dir(dir)
+    }
+
+    fn make_dir_all(&self, dir: &Path) -> Result<()> {
+        self.real.make_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.faults.sync(&self.faults.dir_syncs)?;
+        self.real.sync_dir(dir)
+    }
+
+    fn sync_everything(&self, _dir: &Path) -> Result<()> {
+        // Only counted: syncing the whole machine would slow every test.
+        self.faults.sync(&self.faults.all_syncs)
+    }
+
+    fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
+        self.real.read_all(path)
+    }
+
+    fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+        self.faults.sync(&self.faults.file_syncs)?;
+        self.real.write_atomic(path, content, mode)
+    }
+
+    fn space(&self, dir: &Path) -> Result<Space> {
+        self.real.space(dir)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Lock> {
+        self.real.lock(path)
+    }
+}
+
+struct FaultyFile {
+    real: Arc<dyn File>,
+    faults: Arc<Faults>,
+}
+
+impl Drop for FaultyFile {
+    fn drop(&mut self) {
+        self.faults.open_files.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl File for FaultyFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.real.read_at(buf, offset)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        if let Err(full) = self.faults.write() {
+            // A full disk keeps the part that still fitted.
+            self.real.write_at(&data[..data.len() / 2], offset)?;
+            return Err(full);
+        }
+        self.real.write_at(data, offset)
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.real.len()
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.real.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        self.real.punch(offset, len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64, size: Allocate) -> Result<()> {
+        self.real.allocate(offset, len, size)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.faults.sync(&self.faults.file_syncs)?;
+        self.real.sync()
+    }
+
+    fn begin_sync(&self, offset: u64, len: u64) {
+        self.real.begin_sync(offset, len);
+    }
+
+    fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
+        self.real.seek_data(offset)
+    }
+
+    fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
+        self.real.seek_hole(offset)
+    }
+
+    fn reflink_from(&self, source: &dyn File) -> Result<bool> {
+        self.real.reflink_from(source)
+    }
+
+    fn raw(&self) -> Option<BorrowedFd<'_>> {
+        self.real.raw()
+    }
+
+    fn modified(&self) -> Result<SystemTime> {
+        self.real.modified()
+    }
+}

@@ -1,0 +1,154 @@
+//! A file of the operating system.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, ioctl_ficlone, seek};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::{Allocate, File};
+use crate::error::{Error, Result};
+
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// An open file and the path it was opened by, which errors name.
+pub(super) struct RealFile {
+    file: std::fs::File,
+    path: PathBuf,
+}
+
+impl RealFile {
+    pub(super) fn new(file: std::fs::File, path: &Path) -> Self {
+        Self { file, path: path.to_owned() }
+    }
+
+    fn failed(&self, doing: &str, source: impl Into<std::io::Error>) -> Error {
+        Error::io(format!("{doing} {}", self.path.display()), source.into())
+    }
+
+    fn failed_at(&self, doing: &str, len: u64, offset: u64, source: impl Into<std::io::Error>) -> Error {
+        self.failed(&format!("{doing} {len} bytes at {offset} of"), source)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<()> {
+        let end = offset.saturating_add(len).min(self.len()?);
+        let mut at = offset;
+        while at < end {
+            let step = (end - at).min(ZEROS.len() as u64);
+            self.write_at(&ZEROS[..step as usize], at)?;
+            at += step;
+        }
+        Ok(())
+    }
+
+    fn find(&self, from: SeekFrom) -> Result<Option<u64>> {
+        match seek(&self.file, from) {
+            Ok(at) => Ok(Some(at)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(errno) => Err(self.failed("seeking in", errno)),
+        }
+    }
+}
+
+impl File for RealFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            match self.file.read_at(&mut buf[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed_at("reading", buf.len() as u64, offset, error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        let written = self.file.write_all_at(data, offset);
+        written.map_err(|error| self.failed_at("writing", data.len() as u64, offset, error))
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|error| self.failed("asking the size of", error))?.len())
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.file.set_len(len).map_err(|error| self.failed(&format!("setting the size {len} of"), error))
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fallocate(&self.file, hole, offset, len)) {
+            Ok(()) => Ok(()),
+            Err(errno) if is_unsupported(errno) => self.zero(offset, len),
+            Err(errno) => Err(self.failed_at("freeing", len, offset, errno)),
+        }
+    }
+
+    fn allocate(&self, offset: u64, len: u64, size: Allocate) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = match size {
+            Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
+            Allocate::Extend => FallocateFlags::empty(),
+        };
+        match retry_on_intr(|| fallocate(&self.file, flags, offset, len)) {
+            Ok(()) => Ok(()),
+            Err(errno) if is_unsupported(errno) => match size {
+                Allocate::Extend if self.len()? < offset + len => self.set_len(offset + len),
+                _ => Ok(()),
+            },
+            Err(errno) => Err(self.failed_at("reserving", len, offset, errno)),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        // No retry on an error: the kernel reports a lost write once, and a second call would hide it.
+        fdatasync(&self.file).map_err(|errno| self.failed("syncing", errno))
+    }
+
+    fn begin_sync(&self, offset: u64, len: u64) {
+        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
+        // SAFETY: the call takes a descriptor, which is open as long as the file, and numbers; no memory.
+        unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
+    fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
+        self.find(SeekFrom::Data(offset))
+    }
+
+    fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
+        self.find(SeekFrom::Hole(offset))
+    }
+
+    fn reflink_from(&self, source: &dyn File) -> Result<bool> {
+        let Some(source) = source.raw() else { return Ok(false) };
+        match ioctl_ficlone(&self.file, source) {
+            Ok(()) => Ok(true),
+            // EINVAL and EXDEV: file systems that know the call, but not for these two files.
+            Err(errno) if is_unsupported(errno) || matches!(errno, Errno::INVAL | Errno::XDEV) => Ok(false),
+            Err(errno) => Err(self.failed("cloning into", errno)),
+        }
+    }
+
+    fn raw(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+
+    fn modified(&self) -> Result<SystemTime> {
+        let time = self.file.metadata().and_then(|metadata| metadata.modified());
+        time.map_err(|error| self.failed("asking the time of", error))
+    }
+}
+
+fn is_unsupported(errno: Errno) -> bool {
+    // EOPNOTSUPP is ENOTSUP on Linux.
+    matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY)
+}

@@ -1,0 +1,167 @@
+//! The one place that syncs and renames: files and folders as the store sees them.
+//!
+//! - A change is durable only after the sync that covers it: [`File::sync`] for content and size, [`Disk::sync_dir`]
+//!   for the names in one folder, [`Disk::sync_everything`] for all of a file system.
+//! - [`Disk::write_atomic`] and [`Disk::make_dir_all`] are durable when they return; every other change is not.
+//! - Both are traits, so that a test can put a disk that lies under the store.
+//! - The system's error stays the source of [`Error::Io`](crate::error::Error::Io): a full disk and a broken one can
+//!   be told apart.
+//!
+//! A crash leaves every synced change, and any part of the changes that were not synced.
+
+#[cfg(test)]
+pub(crate) mod faulty;
+mod file;
+mod real;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::error::{Error, Result};
+
+pub use real::RealDisk;
+
+/// Folders and names.
+pub trait Disk: Send + Sync {
+    /// Creates `path` for reading and writing; it must not exist. Its name is durable after [`Disk::sync_dir`].
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>>;
+
+    /// Opens `path` for reading and writing.
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>>;
+
+    /// Whether something is called `path`.
+    fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// Removes the file `path`; an absent one is no error.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// The names in `dir`, in no order; names that are not UTF-8 are left out, since the store writes none.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+
+    /// Makes the folder `dir` in a parent that exists; an existing one is no error. Durable after a
+    /// [`Disk::sync_dir`] of the parent, which one call can do for many.
+    fn make_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Makes `dir` and what is missing above it, durably.
+    fn make_dir_all(&self, dir: &Path) -> Result<()>;
+
+    /// Makes the names in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Makes everything written so far to the file system that holds `dir` durable, whoever wrote it.
+    ///
+    /// The first call for a folder also starts the watch for lost writes that later calls report.
+    fn sync_everything(&self, dir: &Path) -> Result<()>;
+
+    /// The whole content of `path`.
+    fn read_all(&self, path: &Path) -> Result<Vec<u8>>;
+
+    /// Replaces `path` by `content` with the permission bits `mode`, durably: readers and crashes see the old file or
+    /// the new one. One writer per path at a time.
+    fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()>;
+
+    /// The room on the file system that holds `dir`.
+    fn space(&self, dir: &Path) -> Result<Space>;
+
+    /// Takes the lock file `path` for this process until the [`Lock`] is dropped; [`Error::Unusable`] when another
+    /// holds it.
+    fn lock(&self, path: &Path) -> Result<Lock>;
+}
+
+/// One open file; reads and writes carry their offset, so any number of threads may share it.
+pub trait File: Send + Sync {
+    /// Reads until `buf` is full or the file ends; the count read.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Writes all of `data`.
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()>;
+
+    /// The size, in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the file holds no byte.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts or extends to `len` bytes; an extension reads as zeros.
+    fn set_len(&self, len: u64) -> Result<()>;
+
+    /// Makes a range read as zeros and frees its space where the file system can; the size stays.
+    fn punch(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Reserves space for a range, extending the file unless `size` keeps it. Where the file system cannot reserve,
+    /// only the extension happens.
+    fn allocate(&self, offset: u64, len: u64, size: Allocate) -> Result<()>;
+
+    /// Makes content and size durable (fdatasync). Not the name: see [`Disk::sync_dir`].
+    fn sync(&self) -> Result<()>;
+
+    /// Asks the system to begin writing a range to disk, so that a later [`File::sync`] finds less to do. A hint: it
+    /// neither waits nor fails, and nothing is durable by it.
+    fn begin_sync(&self, _offset: u64, _len: u64) {}
+
+    /// The first byte of data at or after `offset`; `None` when only a hole or the end follows.
+    fn seek_data(&self, offset: u64) -> Result<Option<u64>>;
+
+    /// The first byte of a hole at or after `offset`, the end counting as one; `None` past the end.
+    fn seek_hole(&self, offset: u64) -> Result<Option<u64>>;
+
+    /// Becomes a copy of `source` that shares its space; `false` where the file system cannot, nothing changed.
+    fn reflink_from(&self, source: &dyn File) -> Result<bool>;
+
+    /// The descriptor, for the kernel to read and write directly; a disk that is not the system's has none.
+    fn raw(&self) -> Option<BorrowedFd<'_>>;
+
+    /// When the content last changed.
+    fn modified(&self) -> Result<SystemTime>;
+}
+
+/// Whether [`File::allocate`] may grow the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocate {
+    /// The size stays; the space behind the end waits for it.
+    KeepSize,
+    /// The size becomes at least the end of the range.
+    Extend,
+}
+
+/// The room on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Of the whole file system.
+    pub total_bytes: u64,
+    /// Free to a process without privileges.
+    pub free_bytes: u64,
+}
+
+/// An exclusive lock on a folder, held until dropped.
+pub struct Lock {
+    _guard: Box<dyn Any + Send + Sync>,
+}
+
+impl Lock {
+    /// A lock that dropping `guard` releases.
+    pub fn new(guard: impl Any + Send + Sync) -> Self {
+        Self { _guard: Box::new(guard) }
+    }
+}
+
+/// Whether `error` says that the file asked for is absent.
+pub fn is_missing(error: &Error) -> bool {
+    is_kind(error, std::io::ErrorKind::NotFound)
+}
+
+/// Whether `error` says that the disk, or the user's share of it, is full.
+pub fn is_full(error: &Error) -> bool {
+    is_kind(error, std::io::ErrorKind::StorageFull) || is_kind(error, std::io::ErrorKind::QuotaExceeded)
+}
+
+fn is_kind(error: &Error, kind: std::io::ErrorKind) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == kind)
+}

@@ -1,0 +1,183 @@
+//! The operating system's disk.
+//!
+//! - Files and folders are made for their owner alone (0600, 0700).
+
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock, fsync, rename, statvfs, syncfs};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::file::RealFile;
+use super::{Disk, File, Lock, Space};
+use crate::error::{Error, Result};
+
+/// The operating system's disk.
+#[derive(Default)]
+pub struct RealDisk {
+    // A failed write-back is told to the descriptors open at that time: one opened later might not hear of it.
+    watches: Mutex<HashMap<PathBuf, Arc<fs::File>>>,
+}
+
+impl RealDisk {
+    /// The disk.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn watch(&self, dir: &Path) -> Result<Arc<fs::File>> {
+        let mut watches = self.watches.lock();
+        if let Some(watch) = watches.get(dir) {
+            return Ok(watch.clone());
+        }
+        let watch = Arc::new(fs::File::open(dir).map_err(|error| failed("opening", dir, error))?);
+        watches.insert(dir.to_owned(), watch.clone());
+        Ok(watch)
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("creating", path, error))?, path)))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("opening", path, error))?, path)))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(|error| failed("looking for", path, error))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("removing", path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let list = || -> std::io::Result<Vec<String>> {
+            let names: Vec<_> =
+                fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?;
+            Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+        };
+        list().map_err(|error| failed("listing", dir, error))
+    }
+
+    fn make_dir(&self, dir: &Path) -> Result<()> {
+        match fs::DirBuilder::new().mode(0o700).create(dir) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+            Err(error) => Err(failed("making the folder", dir, error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn make_dir_all(&self, dir: &Path) -> Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = parent(dir);
+        self.make_dir_all(parent)?;
+        self.make_dir(dir)?;
+        self.sync_dir(parent)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let opened = fs::File::open(dir).map_err(|error| failed("opening", dir, error))?;
+        fsync(&opened).map_err(|errno| failed("syncing the folder", dir, errno))
+    }
+
+    fn sync_everything(&self, dir: &Path) -> Result<()> {
+        let watch = self.watch(dir)?;
+        syncfs(&*watch).map_err(|errno| failed("syncing the file system of", dir, errno))
+    }
+
+    fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
+        fs::read(path).map_err(|error| failed("reading", path, error))
+    }
+
+    fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".tmp");
+        let draft = PathBuf::from(draft);
+        // A draft left by a crash may have other permissions, or be open elsewhere.
+        self.remove(&draft)?;
+        write_synced(&draft, content, mode)?;
+        // The content is synced before the rename, or a crash could leave the new name on an empty file.
+        rename(&draft, path).map_err(|errno| failed("renaming to", path, errno))?;
+        self.sync_dir(parent(path))
+    }
+
+    fn space(&self, dir: &Path) -> Result<Space> {
+        let room = statvfs(dir).map_err(|errno| failed("asking the space of", dir, errno))?;
+        Ok(Space {
+            total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
+            free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
+        })
+    }
+
+    fn lock(&self, path: &Path) -> Result<Lock> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+        let mut file = file.map_err(|error| failed("opening the lock", path, error))?;
+        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(taken(path, &mut file)),
+            Err(errno) => return Err(failed("locking", path, errno)),
+        }
+        // For people only: the lock is the flock, not the content.
+        let mut note = || -> std::io::Result<()> {
+            file.set_len(0)?;
+            file.write_all(format!("{}\n", std::process::id()).as_bytes())
+        };
+        note().map_err(|error| failed("writing the lock", path, error))?;
+        Ok(Lock::new(file))
+    }
+}
+
+fn write_synced(path: &Path, content: &[u8], mode: u32) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        // Past the umask, and before the content is in it.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.write_all(content)?;
+        // Size and permissions too, so not only fdatasync.
+        Ok(fsync(&file)?)
+    };
+    write().map_err(|error| failed("writing", path, error))
+}
+
+fn taken(path: &Path, file: &mut fs::File) -> Error {
+    let mut holder = String::new();
+    let read = file.read_to_string(&mut holder);
+    let process = match (read, holder.trim().parse::<u32>()) {
+        (Ok(_), Ok(pid)) => format!(" (process {pid})"),
+        _ => String::new(),
+    };
+    let folder = parent(path).display();
+    Error::Unusable {
+        why: format!(
+            "another Amphora server runs on the folder {folder}{process}: stop it first, or use another folder"
+        ),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        // A bare name lives in the working folder; the root is its own parent.
+        Some(_) => Path::new("."),
+        None => path,
+    }
+}
+
+fn failed(doing: &str, path: &Path, source: impl Into<std::io::Error>) -> Error {
+    Error::io(format!("{doing} {}", path.display()), source.into())
+}

@@ -1,0 +1,118 @@
+//! Collecting what nobody refers to, in bounded steps behind the store.
+//!
+//! - Nothing is removed that a reader under way might need: the trash is emptied past its time only.
+//! - Each step is one transaction or one removal, so a crash loses nothing: opening the store goes on.
+
+mod branches;
+pub(crate) mod orphans;
+mod segments;
+mod trash;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+
+/// How long the collector sleeps if nobody wakes it.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What opening a store collects before anybody uses it.
+pub(crate) fn recover(core: &Arc<Core>) -> Result<()> {
+    orphans::collect_all(core)?;
+    trash::remove_unnamed_files(core)?;
+    trash::empty(core).map(|_| ())
+}
+
+/// The collector's thread.
+pub(crate) struct Background {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    woken: Condvar,
+    collected: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    stop: bool,
+    woken: bool,
+}
+
+impl Background {
+    /// Starts the collector.
+    pub fn start(core: &Arc<Core>) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (mine, core) = (shared.clone(), core.clone());
+        let thread = std::thread::Builder::new().name("amphora-gc".into()).spawn(move || mine.run(&core));
+        let thread = thread.map_err(|source| Error::io("starting the collector's thread", source))?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// There is something to collect.
+    pub fn wake(&self) {
+        self.shared.state.lock().woken = true;
+        self.shared.woken.notify_one();
+    }
+
+    /// How many blobs, segments and records were removed.
+    pub fn collected(&self) -> u64 {
+        self.shared.collected.load(Ordering::Relaxed)
+    }
+
+    /// Stops the collector.
+    pub fn stop(&self) {
+        self.shared.state.lock().stop = true;
+        self.shared.woken.notify_one();
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the collector's thread panicked");
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn run(&self, core: &Arc<Core>) {
+        while self.sleep() {
+            if let Err(error) = self.step(core) {
+                tracing::warn!(%error, "collecting stopped; it is tried again");
+            }
+        }
+    }
+
+    /// Waits for work; whether to go on.
+    fn sleep(&self) -> bool {
+        let mut state = self.state.lock();
+        if !state.woken && !state.stop {
+            self.woken.wait_for(&mut state, PAUSE);
+        }
+        state.woken = false;
+        !state.stop
+    }
+
+    fn stopping(&self) -> bool {
+        self.state.lock().stop
+    }
+
+    fn step(&self, core: &Arc<Core>) -> Result<()> {
+        // What mounts wrote in the last seconds reaches the disk here too.
+        core.blobs.sync_dirty()?;
+        let removed = branches::collect(core, &|| self.stopping())? + segments::collect(core)? + trash::empty(core)?;
+        self.collected.fetch_add(removed, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+//! The store under both handles: records, tree, content, branches, buckets, volumes and grants. It knows nothing of
+//! HTTP, gRPC or FUSE.
+//!
+//! From the ground up: [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch` → `tree` and [`content`] →
+//! [`store`] and [`volume`], with `gc` and [`check`] behind them.
+
+pub mod blob;
+mod branch;
+pub mod check;
+pub mod clock;
+pub mod content;
+mod core;
+pub mod disk;
+pub mod error;
+mod feed;
+mod gc;
+mod grant;
+pub mod meta;
+pub mod name;
+mod pins;
+pub mod record;
+pub mod store;
+pub mod ticket;
+mod tree;
+pub mod volume;
+
+pub use error::{Error, Noun, Posix, Result};
+pub use store::{Options, Store};
+pub use ticket::Ticket;

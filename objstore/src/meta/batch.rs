@@ -1,0 +1,170 @@
+//! One batch: the operations that commit together.
+//!
+//! - Each operation sees the writes of those before it, and is undone alone if it fails or panics.
+//! - No operation is answered before the whole batch is committed: what it saw may be another's writes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+
+use super::backend::{Changes, check_key};
+use super::engine::{Done, Durability, Operation};
+use super::overlay::{Direction, Overlay};
+use super::txn::{Action, Pair, Read, Txn, Value};
+use crate::error::{Error, Result};
+
+/// A batch takes no further operation once it has this many …
+const MAX_OPERATIONS: usize = 1024;
+
+/// … or has written this much.
+const MAX_BYTES: usize = 4 << 20;
+
+#[derive(Default)]
+pub(super) struct Batch {
+    overlay: Overlay,
+    actions: Vec<Action>,
+    ended: Vec<(Done, Result<()>)>,
+    failures: u64,
+    synced: bool,
+}
+
+impl Batch {
+    /// Whether it takes no further operation.
+    pub fn is_full(&self) -> bool {
+        self.ended.len() >= MAX_OPERATIONS || self.overlay.bytes() >= MAX_BYTES
+    }
+
+    /// Whether an operation that succeeded waits for the disk.
+    pub fn synced(&self) -> bool {
+        self.synced
+    }
+
+    /// Operations run so far.
+    pub fn operations(&self) -> u64 {
+        self.ended.len() as u64
+    }
+
+    /// Those of them that failed.
+    pub fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.overlay.bytes() as u64
+    }
+
+    /// Runs `operation` over `base` and the writes of this batch.
+    pub fn run(&mut self, base: &dyn Read, durability: Durability, operation: Operation, done: Done) {
+        let mut txn = BatchTxn { base, overlay: &mut self.overlay, actions: Vec::new(), refused: None };
+        let returned = guarded("an operation", || operation(&mut txn));
+        let outcome = returned.and_then(|()| txn.refused.take().map_or(Ok(()), Err));
+        let actions = txn.actions;
+        if outcome.is_ok() {
+            self.overlay.keep();
+            self.actions.extend(actions);
+            self.synced |= durability == Durability::Synced;
+        } else {
+            self.overlay.undo();
+            self.failures += 1;
+        }
+        self.ended.push((done, outcome));
+    }
+
+    /// Takes the writes out; `None` if there are none.
+    pub fn take_changes(&mut self) -> Option<Changes> {
+        let overlay = std::mem::take(&mut self.overlay);
+        (!overlay.is_empty()).then(|| overlay.into_changes())
+    }
+
+    /// Runs the actions and answers every operation; if the commit failed, all with its error.
+    pub fn finish(self, committed: &Result<()>) {
+        if committed.is_ok() {
+            for action in self.actions {
+                shielded("an action after a commit", action);
+            }
+        }
+        for (done, outcome) in self.ended {
+            answer(done, committed.clone().and(outcome));
+        }
+    }
+}
+
+/// The writing view of one operation.
+struct BatchTxn<'a> {
+    base: &'a dyn Read,
+    overlay: &'a mut Overlay,
+    actions: Vec<Action>,
+    refused: Option<Error>,
+}
+
+impl BatchTxn<'_> {
+    fn set(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        match check_key(&key) {
+            Ok(()) => self.overlay.set(tight(key), value.map(tight)),
+            Err(error) => {
+                self.refused.get_or_insert(error);
+            }
+        }
+    }
+}
+
+impl Read for BatchTxn<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.overlay.get(self.base, key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>> {
+        self.overlay.scan(self.base, from, to, limit, Direction::Ascending)
+    }
+
+    fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>> {
+        self.overlay.scan(self.base, from, to, limit, Direction::Descending)
+    }
+}
+
+impl Txn for BatchTxn<'_> {
+    fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.set(key, Some(value));
+    }
+
+    fn delete(&mut self, key: Vec<u8>) {
+        self.set(key, None);
+    }
+
+    fn after_commit(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+}
+
+/// Shares `bytes` without a copy, unless much room beside them would be kept in memory for as long.
+fn tight(mut bytes: Vec<u8>) -> Bytes {
+    if bytes.capacity() - bytes.len() > 64 + bytes.len() / 4 {
+        bytes.shrink_to_fit();
+    }
+    bytes.into()
+}
+
+/// Runs `work`; a panic is its error.
+pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::Engine { why: format!("{what} panicked: {words}") })
+    })
+}
+
+/// Tells a caller how its operation ended.
+pub(super) fn answer(done: Done, outcome: Result<()>) {
+    shielded("the answer to a write", || done(outcome));
+}
+
+/// Runs a caller's closure for its effect; a panic in it is logged, and ends nothing else.
+fn shielded(what: &str, closure: impl FnOnce()) {
+    if let Err(error) = guarded(what, || {
+        closure();
+        Ok(())
+    }) {
+        tracing::error!(%error, "the metadata writer goes on");
+    }
+}

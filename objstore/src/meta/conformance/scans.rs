@@ -1,0 +1,128 @@
+//! Scans, both ways, over what is committed and what an operation wrote on top.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Fixture, Gate};
+use crate::error::{Error, Result};
+use crate::meta::engine::Durability::Buffered;
+use crate::meta::txn::{Pair, Read, Txn};
+
+/// A small generator of our own, so that a seed replays the run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        (0..=self.below(3)).map(|_| b'a' + u8::try_from(self.below(6)).unwrap()).collect()
+    }
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Set `AMPHORA_SEED` to the printed seed to replay a failure.
+pub(in crate::meta) fn scans_match_a_model(fixture: &Fixture) {
+    let given = std::env::var("AMPHORA_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| getrandom::u64().unwrap());
+    print_seed(seed);
+    let state = Arc::new(Mutex::new((Random(seed), Model::new())));
+    for _ in 0..60 {
+        let gate = Gate::close(&fixture.meta);
+        let mut tickets = Vec::new();
+        for _ in 0..8 {
+            let state = Arc::clone(&state);
+            tickets.push(fixture.meta.write(Buffered, move |txn| {
+                let (random, model) = &mut *state.lock();
+                change_and_compare(txn, random, model)
+            }));
+        }
+        gate.open();
+        for ticket in tickets {
+            let outcome = ticket.wait();
+            assert!(matches!(outcome, Ok(()) | Err(Error::Busy { .. })), "seed {seed}: {outcome:?}");
+        }
+        let (random, model) = &mut *state.lock();
+        compare(&*fixture.meta.snapshot(), random, model);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the seed replays a failed run")]
+fn print_seed(seed: u64) {
+    eprintln!("AMPHORA_SEED={seed}");
+}
+
+/// One random operation; one in four fails, and must leave no trace.
+fn change_and_compare(txn: &mut dyn Txn, random: &mut Random, model: &mut Model) -> Result<()> {
+    let mut changed = model.clone();
+    for _ in 0..random.below(12) {
+        let key = random.key();
+        if random.below(5) < 2 {
+            txn.delete(key.clone());
+            changed.remove(&key);
+        } else {
+            let value = random.below(1000).to_string().into_bytes();
+            txn.put(key.clone(), value.clone());
+            changed.insert(key, value);
+        }
+    }
+    compare(txn, random, &changed);
+    if random.below(4) == 0 {
+        return Err(Error::Busy { what: "the test".into() });
+    }
+    *model = changed;
+    Ok(())
+}
+
+fn compare(view: &dyn Read, random: &mut Random, model: &Model) {
+    for _ in 0..6 {
+        let (from, to) = (random.key(), random.key());
+        let (from, to) = if random.below(4) == 0 { (Vec::new(), vec![0xff]) } else { (from, to) };
+        let limit = usize::try_from(random.below(20)).unwrap();
+        let within = || model.iter().filter(|(key, _)| **key >= from && **key < to);
+        let expected: Vec<_> = within().take(limit).collect();
+        let found = view.scan(&from, &to, limit).unwrap();
+        assert!(same(&found, &expected), "{from:?}..{to:?} limit {limit}: {found:?}, not {expected:?}");
+        let expected: Vec<_> = within().rev().take(limit).collect();
+        let found = view.scan_back(&from, &to, limit).unwrap();
+        assert!(same(&found, &expected), "{from:?}..{to:?} back, limit {limit}: {found:?}, not {expected:?}");
+        assert_eq!(view.get(&from).unwrap_or_default().as_deref(), model.get(&from).map(Vec::as_slice));
+    }
+}
+
+fn same(found: &[Pair], expected: &[(&Vec<u8>, &Vec<u8>)]) -> bool {
+    found.len() == expected.len()
+        && found.iter().zip(expected).all(|(pair, (key, value))| pair.key == **key && pair.value == **value)
+}
+
+pub(in crate::meta) fn long_scans_cross_chunks(fixture: &Fixture) {
+    let key = |number: u16| [&b"k"[..], &number.to_be_bytes()].concat();
+    fixture
+        .meta
+        .write(Buffered, move |txn| {
+            (0..5000).for_each(|number| txn.put(key(number), b"beneath".into()));
+            Ok(())
+        })
+        .wait()
+        .unwrap();
+    let scanned = fixture.meta.write(Buffered, move |txn| {
+        (0..4000).for_each(|number| txn.delete(key(number)));
+        txn.put(key(2000), b"above".into());
+        txn.put(key(6000), b"above".into());
+        let up = txn.scan(b"k", b"l", usize::MAX)?;
+        let down = txn.scan_back(b"k", b"l", usize::MAX)?;
+        Ok((up, down, txn.scan(b"k", b"l", 2)?, txn.scan_back(b"k", &key(4000), 2)?))
+    });
+    let (up, mut down, first, last) = scanned.wait().unwrap();
+    let expected: Vec<_> = [2000].into_iter().chain(4000..5000).chain([6000]).map(key).collect();
+    assert_eq!(up.iter().map(|pair| pair.key.to_vec()).collect::<Vec<_>>(), expected);
+    down.reverse();
+    assert_eq!(down, up);
+    assert_eq!(first, up[..2]);
+    assert_eq!(last, up[..1]);
+}

@@ -1,0 +1,55 @@
+//! What every engine promises.
+
+use super::stats::Stats;
+use super::txn::{Snapshot, Txn};
+use crate::error::Result;
+use crate::ticket::Ticket;
+
+/// One write transaction's code. What it returns decides: `Ok` commits its writes, `Err` drops them.
+pub type Operation = Box<dyn FnOnce(&mut dyn Txn) -> Result<()> + Send>;
+
+/// Hears how an operation ended; runs on the engine's thread and must not block it.
+pub type Done = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Once the write, and everything committed before it, is on disk: it survives a power cut.
+    Synced,
+    /// Once the log is handed to the operating system: it survives the death of this process, and reaches the disk
+    /// within 3 s, or with the next synced write.
+    Buffered,
+}
+
+/// An ordered key-value store with serial write transactions and snapshots.
+pub trait Engine: Send + Sync {
+    /// The store after the last commit.
+    fn snapshot(&self) -> Box<dyn Snapshot>;
+
+    /// Queues one operation; its end is told once through `done`.
+    ///
+    /// - The operation's own error: nothing was changed.
+    /// - [`Error::Engine`](crate::error::Error::Engine): it panicked, or the engine is closed; nothing was changed.
+    /// - [`Error::Poisoned`](crate::error::Error::Poisoned): an earlier write to disk failed; nothing was changed.
+    /// - [`Error::Indeterminate`](crate::error::Error::Indeterminate): this write to disk failed. It is not visible
+    ///   now, yet may be after the store is opened again.
+    ///
+    /// An operation that writes nothing makes no commit; if synced, it still waits for the writes it may have read.
+    fn submit(&self, durability: Durability, operation: Operation, done: Done);
+
+    /// Answers once everything submitted before is on disk.
+    fn sync(&self) -> Ticket<()>;
+
+    /// The first failed write to disk, if there was one.
+    fn poisoned(&self) -> Option<String>;
+
+    /// The number of the last batch known to be on disk. It only grows, also across openings, since each commit
+    /// stores its own.
+    fn synced_batch(&self) -> u64;
+
+    /// Refuses new operations, answers those queued, syncs and stops the writer. Snapshots stay readable.
+    fn close(&self);
+
+    /// What the engine did since it was opened.
+    fn stats(&self) -> Stats;
+}

@@ -1,0 +1,76 @@
+//! The embedded engine: fjall 3, one keyspace, its journal as the log (docs/decisions/0001 says why fjall).
+//!
+//! - The folder belongs to one process: opening it twice is refused.
+//! - Memory: the block cache, and memtables of 8 MiB: one or two in quiet times, a few of up to 16 MiB while writes
+//!   come faster than the disk takes them. fjall keeps a keyspace's memtable size from its creation.
+//! - Disk: the journal is preallocated in files of 64 MiB, and is cut off as memtables become tables.
+//!
+//! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed. A
+//! batch that is whole but for bytes in its midst is damage, never cut off: opening fails with
+//! [`Error::Corrupt`](crate::error::Error::Corrupt).
+
+mod error;
+mod store;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fjall::{CompressionType, Database, KeyspaceCreateOptions};
+
+use self::store::Store;
+use super::batch::guarded;
+use super::engine::Engine;
+use super::writer::Writer;
+use crate::error::Result;
+
+/// The one keyspace.
+const KEYSPACE: &str = "meta";
+
+/// A memtable becomes a table when it has this size. Recorded in the folder when it is created.
+const MEMTABLE_BYTES: u64 = 8 << 20;
+
+/// Journals together stay about below this: it bounds the time to open after a crash.
+const JOURNAL_BYTES: u64 = 256 << 20;
+
+/// What may differ between installations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for cached blocks of tables, in bytes.
+    pub cache_bytes: u64,
+    /// Table files kept open, at least 10.
+    pub open_files: usize,
+}
+
+impl Default for Options {
+    /// 64 MiB and 256 files: under 128 MiB of memory in all.
+    fn default() -> Self {
+        Self { cache_bytes: 64 << 20, open_files: 256 }
+    }
+}
+
+/// Opens the store in the folder `path`, or makes one there; everything in it is on disk then, but for the
+/// folder's own name, which is the caller's to sync.
+///
+/// - [`Error::Unusable`](crate::error::Error::Unusable): another process has it open, or it is of another version.
+/// - [`Error::Corrupt`](crate::error::Error::Corrupt): the journal or a table is damaged.
+pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
+    let store =
+        guarded("opening the metadata", || start(path, options).map_err(|failure| error::on_open(path, failure)))?;
+    Ok(Arc::new(Writer::start(store)?))
+}
+
+fn start(path: &Path, options: Options) -> fjall::Result<Store> {
+    let database = Database::builder(path)
+        .cache_size(options.cache_bytes)
+        .max_cached_files(Some(options.open_files.max(10)))
+        .max_journaling_size(JOURNAL_BYTES)
+        // Compressing every value once more for a log that lives for seconds costs more than the bytes it saves.
+        .journal_compression(CompressionType::None)
+        .open()?;
+    let keyspace =
+        database.keyspace(KEYSPACE, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
+    Ok(Store::new(database, keyspace))
+}
+
+#[cfg(test)]
+mod tests;

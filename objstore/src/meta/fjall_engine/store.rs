@@ -1,0 +1,103 @@
+//! fjall under the writer thread.
+
+use std::time::{Duration, Instant};
+
+use fjall::{AbstractTree, Database, Guard, Keyspace, OwnedWriteBatch, PersistMode, Readable};
+
+use super::{MEMTABLE_BYTES, error};
+use crate::error::Result;
+use crate::meta::backend::{Backend, Changes, span};
+use crate::meta::engine::Durability;
+use crate::meta::txn::{Pair, Read, Snapshot, Value};
+
+/// How fjall is told to make the journal durable.
+///
+/// `Buffer` flushes fjall's own buffer into the file: the kernel has it. `SyncData` is fdatasync, and enough: it
+/// writes the file's size too when that grew past the preallocated one, and fjall fsyncs file and folder when it
+/// makes a journal.
+fn persist_mode(durability: Durability) -> PersistMode {
+    match durability {
+        Durability::Synced => PersistMode::SyncData,
+        Durability::Buffered => PersistMode::Buffer,
+    }
+}
+
+pub(super) struct Store {
+    database: Database,
+    keyspace: Keyspace,
+}
+
+impl Store {
+    pub fn new(database: Database, keyspace: Keyspace) -> Self {
+        Self { database, keyspace }
+    }
+
+    /// Holds the writer back while the memtable waits for a busy background thread to take it.
+    ///
+    /// fjall limits the memtables that were taken, not how far the open one grows until then: without this, a
+    /// burst of large values takes hundreds of MiB. The wait is bounded, as that thread may have died: then the
+    /// commit says so.
+    fn wait_for_room(&self) {
+        const LONGEST: Duration = Duration::from_millis(200);
+        const STEP: Duration = Duration::from_millis(1);
+        let started = Instant::now();
+        while self.keyspace.tree.active_memtable().size() > 2 * MEMTABLE_BYTES && started.elapsed() < LONGEST {
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+impl Backend for Store {
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        Box::new(View { snapshot: self.database.snapshot(), keyspace: self.keyspace.clone() })
+    }
+
+    fn commit(&self, changes: Changes, durability: Durability) -> Result<()> {
+        self.wait_for_room();
+        let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len())
+            .durability(Some(persist_mode(durability)));
+        for (key, value) in changes {
+            match value {
+                Some(value) => batch.insert(&self.keyspace, key, value),
+                None => batch.remove(&self.keyspace, key),
+            }
+        }
+        batch.commit().map_err(error::on_write)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.database.persist(persist_mode(Durability::Synced)).map_err(error::on_write)
+    }
+}
+
+struct View {
+    snapshot: fjall::Snapshot,
+    keyspace: Keyspace,
+}
+
+impl View {
+    fn range(&self, from: &[u8], to: &[u8]) -> impl DoubleEndedIterator<Item = Guard> + use<> {
+        span(from, to).map(|(from, to)| self.snapshot.range(&self.keyspace, from..to)).into_iter().flatten()
+    }
+}
+
+impl Read for View {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        Ok(self.snapshot.get(&self.keyspace, key).map_err(error::on_read)?.map(Value::from))
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>> {
+        self.range(from, to).take(limit).map(pair).collect()
+    }
+
+    fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>> {
+        self.range(from, to).rev().take(limit).map(pair).collect()
+    }
+}
+
+impl Snapshot for View {}
+
+fn pair(found: Guard) -> Result<Pair> {
+    let (key, value) = found.into_inner().map_err(error::on_read)?;
+    Ok(Pair { key: key.into(), value: value.into() })
+}

@@ -1,0 +1,77 @@
+//! The cheap handle all callers use.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::engine::{Durability, Engine};
+use super::stats::Stats;
+use super::txn::{Snapshot, Txn};
+use crate::error::{Error, Result};
+use crate::ticket::Ticket;
+
+/// A shared engine. Clones are the same store; when the last is dropped, the engine closes.
+#[derive(Clone)]
+pub struct Meta(Arc<dyn Engine>);
+
+impl Meta {
+    /// A handle on `engine`.
+    pub fn new(engine: Arc<dyn Engine>) -> Self {
+        Self(engine)
+    }
+
+    /// The store after the last commit.
+    pub fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.0.snapshot()
+    }
+
+    /// Queues `f` as one write transaction. Its value is answered once the write is as durable as asked.
+    /// The errors are those of [`Engine::submit`].
+    pub fn write<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static,
+    ) -> Ticket<T> {
+        let (answer, ticket) = Ticket::pair();
+        let value = Arc::new(Mutex::new(None));
+        let result = Arc::clone(&value);
+        self.0.submit(
+            durability,
+            Box::new(move |txn| {
+                let returned = f(txn)?;
+                *value.lock() = Some(returned);
+                Ok(())
+            }),
+            Box::new(move |outcome| {
+                let unanswered = || Error::Engine { why: "it reported an operation done that never ran".into() };
+                answer.send(outcome.and_then(|()| result.lock().take().ok_or_else(unanswered)));
+            }),
+        );
+        ticket
+    }
+
+    /// Answers once everything written before is on disk.
+    pub fn sync(&self) -> Ticket<()> {
+        self.0.sync()
+    }
+
+    /// The first failed write to disk, if there was one: since then all writes are refused.
+    pub fn poisoned(&self) -> Option<String> {
+        self.0.poisoned()
+    }
+
+    /// The number of the last batch known to be on disk; see [`Engine::synced_batch`].
+    pub fn synced_batch(&self) -> u64 {
+        self.0.synced_batch()
+    }
+
+    /// Answers what is queued, syncs and stops the writer. Reads go on.
+    pub fn close(&self) {
+        self.0.close();
+    }
+
+    /// What the engine did since it was opened.
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+}

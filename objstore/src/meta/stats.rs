@@ -1,0 +1,61 @@
+//! What the engine did, for metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Counters since the engine was opened; the queue depth is of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Operations run, also those that failed.
+    pub operations: u64,
+    /// Operations that returned an error or panicked.
+    pub failures: u64,
+    /// Batches committed.
+    pub commits: u64,
+    /// Bytes of keys and values committed.
+    pub committed_bytes: u64,
+    /// Commits and syncs that waited for the disk.
+    pub syncs: u64,
+    /// The time those took, all together, in microseconds.
+    pub sync_time_us: u64,
+    /// The slowest of them, in microseconds.
+    pub slowest_sync_us: u64,
+    /// Operations queued and not run yet.
+    pub queue_depth: u64,
+}
+
+/// The same, while they grow: written by the writer thread, read by any.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub operations: AtomicU64,
+    pub failures: AtomicU64,
+    pub commits: AtomicU64,
+    pub committed_bytes: AtomicU64,
+    syncs: AtomicU64,
+    sync_time_us: AtomicU64,
+    slowest_sync_us: AtomicU64,
+}
+
+impl Counters {
+    /// Counts one wait for the disk.
+    pub fn synced(&self, took: Duration) {
+        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.syncs.fetch_add(1, Relaxed);
+        self.sync_time_us.fetch_add(took_us, Relaxed);
+        self.slowest_sync_us.fetch_max(took_us, Relaxed);
+    }
+
+    /// The counters now, beside the given queue depth.
+    pub fn read(&self, queue_depth: u64) -> Stats {
+        Stats {
+            operations: self.operations.load(Relaxed),
+            failures: self.failures.load(Relaxed),
+            commits: self.commits.load(Relaxed),
+            committed_bytes: self.committed_bytes.load(Relaxed),
+            syncs: self.syncs.load(Relaxed),
+            sync_time_us: self.sync_time_us.load(Relaxed),
+            slowest_sync_us: self.slowest_sync_us.load(Relaxed),
+            queue_depth,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a transaction and a reader see of the store.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+
+/// A stored value; cloning shares the bytes.
+///
+/// It may share a whole block of the engine's cache, so keep what was decoded from it rather than the value.
+pub type Value = Bytes;
+
+/// What [`Txn::after_commit`] runs.
+pub type Action = Box<dyn FnOnce() + Send>;
+
+/// One key and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The whole key.
+    pub key: Bytes,
+    /// Its value.
+    pub value: Value,
+}
+
+/// A consistent view.
+///
+/// Give every scan the nearest `to` that holds what is looked for: an engine walks over all the deleted keys
+/// between `from` and the first live one, and stops only at `to`.
+pub trait Read {
+    /// The value of `key`.
+    fn get(&self, key: &[u8]) -> Result<Option<Value>>;
+
+    /// Up to `limit` pairs with `from` <= key < `to`, ascending. Nothing if `from` >= `to`.
+    /// The engine's own keys are left out.
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>>;
+
+    /// The same, descending: largest first.
+    fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>>;
+}
+
+/// One write transaction: sees its own writes and every earlier transaction's.
+pub trait Txn: Read {
+    /// Sets `key` to `value`.
+    ///
+    /// A key the engine cannot hold (empty, over 65,535 bytes, or one of its own) fails the whole transaction with
+    /// [`Error::Invalid`](crate::error::Error::Invalid) when it ends; the same goes for [`Txn::delete`].
+    fn put(&mut self, key: Vec<u8>, value: Vec<u8>);
+
+    /// Removes `key`; an absent key is no error.
+    fn delete(&mut self, key: Vec<u8>);
+
+    /// Runs `action` after the commit, on the writer thread, in commit order, before the ticket is answered.
+    /// Not run if the transaction or the commit fails. It must be short and must not wait for a ticket: the
+    /// writer waits for it.
+    fn after_commit(&mut self, action: Action);
+}
+
+/// A view of one moment, that later writes do not change. Drop it soon: it keeps superseded values on disk.
+pub trait Snapshot: Read + Send + Sync {}

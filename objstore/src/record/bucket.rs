@@ -1,0 +1,144 @@
+//! Buckets, their branches and snapshots, and how full they are.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+
+/// A bucket.
+#[derive(Clone, PartialEq, Message)]
+pub struct Bucket {
+    /// Never used twice.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// Its family.
+    #[prost(uint64, tag = "2")]
+    pub family: u64,
+    /// The live branch it shows.
+    #[prost(uint32, tag = "3")]
+    pub branch: u32,
+    /// The owning account's id.
+    #[prost(uint64, tag = "4")]
+    pub owner: u64,
+    /// The most bytes it may hold.
+    #[prost(uint64, optional, tag = "5")]
+    pub quota_bytes: Option<u64>,
+    /// Whether it keeps versions.
+    #[prost(enumeration = "VersioningState", tag = "6")]
+    pub versioning: i32,
+    /// Made, nanoseconds since 1970.
+    #[prost(sfixed64, tag = "7")]
+    pub created: i64,
+    /// The kind and name of what it was cloned from.
+    #[prost(message, optional, tag = "8")]
+    pub source: Option<SourceName>,
+    /// What a provisioner keeps with it.
+    #[prost(btree_map = "string, string", tag = "9")]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// What a bucket was cloned from.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct SourceName {
+    /// Whether it is a snapshot rather than a bucket.
+    #[prost(bool, tag = "1")]
+    pub snapshot: bool,
+    /// Its name then.
+    #[prost(string, tag = "2")]
+    pub name: String,
+}
+
+/// Whether a bucket keeps versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum VersioningState {
+    /// Never did.
+    Disabled = 0,
+    /// Does.
+    Enabled = 1,
+    /// Did.
+    Suspended = 2,
+}
+
+/// What the branches of a family share.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Family {
+    /// The next inode number.
+    #[prost(uint64, tag = "1")]
+    pub next_ino: u64,
+    /// The next branch id; they fall.
+    #[prost(uint32, tag = "2")]
+    pub next_branch: u32,
+    /// The next version order; it falls.
+    #[prost(uint64, tag = "3")]
+    pub next_version: u64,
+}
+
+/// A branch.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Branch {
+    /// The branch it came from; zero for the first.
+    #[prost(uint32, tag = "1")]
+    pub parent: u32,
+    /// What it is.
+    #[prost(enumeration = "BranchKind", tag = "2")]
+    pub kind: i32,
+    /// Made, nanoseconds since 1970.
+    #[prost(sfixed64, tag = "3")]
+    pub created: i64,
+}
+
+/// What a branch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum BranchKind {
+    /// Not set: the record is damaged.
+    None = 0,
+    /// A bucket writes it.
+    Live = 1,
+    /// A snapshot reads it.
+    Snapshot = 2,
+    /// Only its descendants read it.
+    Interior = 3,
+    /// Deleted: to be collected.
+    Dead = 4,
+}
+
+/// A snapshot.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Snapshot {
+    /// Its family.
+    #[prost(uint64, tag = "1")]
+    pub family: u64,
+    /// Its branch.
+    #[prost(uint32, tag = "2")]
+    pub branch: u32,
+    /// The id of the bucket it was taken of.
+    #[prost(uint64, tag = "3")]
+    pub bucket: u64,
+    /// The name of that bucket then.
+    #[prost(string, tag = "4")]
+    pub bucket_name: String,
+    /// Taken, nanoseconds since 1970.
+    #[prost(sfixed64, tag = "5")]
+    pub created: i64,
+    /// Never used twice.
+    #[prost(uint64, tag = "6")]
+    pub id: u64,
+    /// The account that owned the bucket.
+    #[prost(uint64, tag = "7")]
+    pub owner: u64,
+}
+
+/// What a branch holds.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Usage {
+    /// Sum of file sizes.
+    #[prost(uint64, tag = "1")]
+    pub bytes: u64,
+    /// Inodes.
+    #[prost(uint64, tag = "2")]
+    pub inodes: u64,
+    /// Bytes of parts of uploads under way.
+    #[prost(uint64, tag = "3")]
+    pub upload_bytes: u64,
+}

@@ -1,0 +1,288 @@
+//! The layout of every key, written once.
+//!
+//! ```text
+//! header     01
+//! bucket     10 name                                  -> Bucket
+//! bucket id  11 id:8                                  -> name
+//! family     12 family:8                              -> Family
+//! branch     13 family:8 branch:4                     -> Branch
+//! usage      14 family:8 branch:4                     -> Usage
+//! snapshot   15 name                                  -> Snapshot
+//! inode      20 family:8 ino:8 branch:4               -> Inode
+//! dirent     21 family:8 parent:8 sort-name 00 branch:4 -> Dirent
+//! extent     22 family:8 ino:8 offset:8 branch:4      -> Extent
+//! version    23 family:8 key 00 order:8 branch:4      -> Version
+//! orphan     24 family:8 ino:8 branch:4               -> (one byte)
+//! dead       25 family:8 branch:4                     -> (one byte)
+//! blob       30 blob:8                                -> Blob
+//! sums       31 blob:8 index:4                        -> Sums
+//! segment    32 segment:8                             -> Segment
+//! trash      33 order:8                               -> Trash
+//! account    40 name                                  -> Account
+//! account id 41 id:8                                  -> name
+//! key        42 access-key-id                         -> Key
+//! grant      43 bucket-id:8 account-id:8              -> Grant
+//! publication 44 bucket-id:8 node                     -> Publication
+//! upload     50 bucket-id:8 key 00 upload-id          -> Upload
+//! part       51 upload-id 00 number:4                 -> Part
+//! ```
+//! Numbers are big-endian. Names hold no NUL, so `name 00` keeps their order. `00 …` belongs to the engine.
+
+/// A family: a bucket and its clones and snapshots, which share inode numbers.
+pub type Family = u64;
+/// A branch of a family. Ids fall, so an ancestor's is larger than its descendants'.
+pub type Branch = u32;
+
+/// First bytes of the kinds of keys.
+pub mod tag {
+    #![expect(missing_docs, reason = "the table above says what each is")]
+    pub const HEADER: u8 = 0x01;
+    pub const BUCKET: u8 = 0x10;
+    pub const BUCKET_ID: u8 = 0x11;
+    pub const FAMILY: u8 = 0x12;
+    pub const BRANCH: u8 = 0x13;
+    pub const USAGE: u8 = 0x14;
+    pub const SNAPSHOT: u8 = 0x15;
+    pub const INODE: u8 = 0x20;
+    pub const DIRENT: u8 = 0x21;
+    pub const EXTENT: u8 = 0x22;
+    pub const VERSION: u8 = 0x23;
+    pub const ORPHAN: u8 = 0x24;
+    pub const DEAD: u8 = 0x25;
+    pub const BLOB: u8 = 0x30;
+    pub const SUMS: u8 = 0x31;
+    pub const SEGMENT: u8 = 0x32;
+    pub const TRASH: u8 = 0x33;
+    pub const ACCOUNT: u8 = 0x40;
+    pub const ACCOUNT_ID: u8 = 0x41;
+    pub const KEY: u8 = 0x42;
+    pub const GRANT: u8 = 0x43;
+    pub const PUBLICATION: u8 = 0x44;
+    pub const UPLOAD: u8 = 0x50;
+    pub const PART: u8 = 0x51;
+}
+
+/// Bytes of a branch at the end of a tree record's key.
+pub const BRANCH_BYTES: usize = 4;
+
+/// Builds a key piece by piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyBuf(Vec<u8>);
+
+impl KeyBuf {
+    /// Begins a key of the given kind.
+    pub fn new(tag: u8) -> Self {
+        let mut bytes = Vec::with_capacity(48);
+        bytes.push(tag);
+        Self(bytes)
+    }
+
+    /// Adds a number of eight bytes.
+    pub fn u64(mut self, number: u64) -> Self {
+        self.0.extend_from_slice(&number.to_be_bytes());
+        self
+    }
+
+    /// Adds a number of four bytes.
+    pub fn u32(mut self, number: u32) -> Self {
+        self.0.extend_from_slice(&number.to_be_bytes());
+        self
+    }
+
+    /// Adds a string that is the end of the key, or of a prefix of it.
+    pub fn tail(mut self, text: &str) -> Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Adds a string that something follows.
+    pub fn text(self, text: &str) -> Self {
+        let mut key = self.tail(text);
+        key.0.push(0);
+        key
+    }
+
+    /// The key.
+    pub fn done(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// The smallest key above all that begin with `prefix`.
+pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![u8::MAX; 64]
+}
+
+/// The store's own record.
+pub fn header() -> Vec<u8> {
+    vec![tag::HEADER]
+}
+
+/// A record keyed by one number.
+pub fn by_id(tag: u8, id: u64) -> Vec<u8> {
+    KeyBuf::new(tag).u64(id).done()
+}
+
+/// A record keyed by one name.
+pub fn by_name(tag: u8, name: &str) -> Vec<u8> {
+    KeyBuf::new(tag).tail(name).done()
+}
+
+/// A record of a branch of a family.
+pub fn of_branch(tag: u8, family: Family, branch: Branch) -> Vec<u8> {
+    KeyBuf::new(tag).u64(family).u32(branch).done()
+}
+
+/// An inode, without its branch.
+pub fn inode(family: Family, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::INODE).u64(family).u64(ino).done()
+}
+
+/// All dirents of a directory begin with this.
+pub fn dirents(family: Family, parent: u64) -> Vec<u8> {
+    KeyBuf::new(tag::DIRENT).u64(family).u64(parent).done()
+}
+
+/// A dirent, without its branch.
+pub fn dirent(family: Family, parent: u64, sort_name: &str) -> Vec<u8> {
+    KeyBuf::new(tag::DIRENT).u64(family).u64(parent).text(sort_name).done()
+}
+
+/// Bytes before the sort name in a dirent's key.
+pub const DIRENT_NAME_AT: usize = 17;
+
+/// An extent, without its branch.
+pub fn extent(family: Family, ino: u64, offset: u64) -> Vec<u8> {
+    KeyBuf::new(tag::EXTENT).u64(family).u64(ino).u64(offset).done()
+}
+
+/// All extents of an inode begin with this.
+pub fn extents(family: Family, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::EXTENT).u64(family).u64(ino).done()
+}
+
+/// Bytes before the offset in an extent's key.
+pub const EXTENT_OFFSET_AT: usize = 17;
+
+/// All versions of a key begin with this.
+pub fn versions(family: Family, key: &str) -> Vec<u8> {
+    KeyBuf::new(tag::VERSION).u64(family).text(key).done()
+}
+
+/// A version, without its branch; `order` falls, so the newest comes first.
+pub fn version(family: Family, key: &str, order: u64) -> Vec<u8> {
+    KeyBuf::new(tag::VERSION).u64(family).text(key).u64(order).done()
+}
+
+/// Bytes before the key in a version's key.
+pub const VERSION_KEY_AT: usize = 9;
+
+/// An unlinked inode that is still in use.
+pub fn orphan(family: Family, ino: u64, branch: Branch) -> Vec<u8> {
+    KeyBuf::new(tag::ORPHAN).u64(family).u64(ino).u32(branch).done()
+}
+
+/// All marks of an unlinked inode begin with this.
+pub fn orphan_marks(family: Family, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::ORPHAN).u64(family).u64(ino).done()
+}
+
+/// A block of checksums of a blob.
+pub fn sums(blob: u64, index: u32) -> Vec<u8> {
+    KeyBuf::new(tag::SUMS).u64(blob).u32(index).done()
+}
+
+/// A grant.
+pub fn grant(bucket: u64, account: u64) -> Vec<u8> {
+    KeyBuf::new(tag::GRANT).u64(bucket).u64(account).done()
+}
+
+/// A publication.
+pub fn publication(bucket: u64, node: &str) -> Vec<u8> {
+    KeyBuf::new(tag::PUBLICATION).u64(bucket).tail(node).done()
+}
+
+/// An upload.
+pub fn upload(bucket: u64, key: &str, id: &str) -> Vec<u8> {
+    KeyBuf::new(tag::UPLOAD).u64(bucket).text(key).tail(id).done()
+}
+
+/// All parts of an upload begin with this.
+pub fn parts(upload: &str) -> Vec<u8> {
+    KeyBuf::new(tag::PART).text(upload).done()
+}
+
+/// A part.
+pub fn part(upload: &str, number: u32) -> Vec<u8> {
+    KeyBuf::new(tag::PART).text(upload).u32(number).done()
+}
+
+/// The key of `base` as `branch` wrote it.
+pub fn branched(base: &[u8], branch: Branch) -> Vec<u8> {
+    let mut key = Vec::with_capacity(base.len() + BRANCH_BYTES);
+    key.extend_from_slice(base);
+    key.extend_from_slice(&branch.to_be_bytes());
+    key
+}
+
+/// Splits a tree record's key into what it is and the branch that wrote it; `None` if it is too short.
+pub fn unbranched(key: &[u8]) -> Option<(&[u8], Branch)> {
+    let (base, branch) = key.split_last_chunk::<BRANCH_BYTES>()?;
+    Some((base, Branch::from_be_bytes(*branch)))
+}
+
+/// The number at `at`; `None` if the key is too short.
+pub fn u64_at(key: &[u8], at: usize) -> Option<u64> {
+    key.get(at..)?.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+/// The text from `at` to the NUL that ends it; `None` if there is none or it is no UTF-8.
+pub fn text_at(key: &[u8], at: usize) -> Option<&str> {
+    let rest = key.get(at..)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    std::str::from_utf8(&rest[..end]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn dirent_keys_sort_as_their_names_do(a in "[a-c/.-]{0,6}", b in "[a-c/.-]{0,6}", x: u32, y: u32) {
+            let key = |name: &str, branch| branched(&dirent(7, 9, name), branch);
+            let order = a.as_bytes().cmp(b.as_bytes()).then(x.cmp(&y));
+            prop_assert_eq!(key(&a, x).cmp(&key(&b, y)), order);
+        }
+
+        #[test]
+        fn dirent_keys_read_back(name in "[^\0]{0,300}", branch: u32) {
+            let key = branched(&dirent(7, 9, &name), branch);
+            let (base, read) = unbranched(&key).unwrap();
+            prop_assert_eq!(read, branch);
+            prop_assert_eq!(text_at(base, DIRENT_NAME_AT), Some(name.as_str()));
+        }
+
+        #[test]
+        fn after_prefix_is_above_all_and_below_the_next(prefix in proptest::collection::vec(any::<u8>(), 1..6), rest in proptest::collection::vec(any::<u8>(), 0..6)) {
+            let mut key = prefix.clone();
+            key.extend(rest);
+            prop_assert!(key < after_prefix(&prefix));
+        }
+    }
+
+    #[test]
+    fn extent_keys_hold_their_offset() {
+        let key = extent(1, 2, 77);
+        assert_eq!(u64_at(&key, EXTENT_OFFSET_AT), Some(77));
+    }
+}

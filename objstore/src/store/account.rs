@@ -1,0 +1,118 @@
+//! Accounts.
+
+use prost::Message;
+
+use super::types::{Account, Outcome};
+use super::{Store, header};
+use crate::clock::Timestamp;
+use crate::error::{Error, Noun, Result};
+use crate::meta::{Read, Txn};
+use crate::name;
+use crate::record::key::{self, tag};
+use crate::record::{account, decode};
+
+/// The name of the account that may do everything.
+pub const ROOT_ACCOUNT: &str = "root";
+
+/// The record of an account.
+pub(super) fn by_name(read: &dyn Read, name: &str) -> Result<account::Account> {
+    find(read, name)?.ok_or_else(|| Error::not_found(Noun::Account, name))
+}
+
+fn find(read: &dyn Read, name: &str) -> Result<Option<account::Account>> {
+    read.get(&key::by_name(tag::ACCOUNT, name))?.map(|value| decode("an account", &value)).transpose()
+}
+
+/// The name of an account that was deleted is its number.
+pub(super) fn name_of(read: &dyn Read, id: u64) -> Result<String> {
+    match read.get(&key::by_id(tag::ACCOUNT_ID, id))? {
+        Some(name) => {
+            String::from_utf8(name.to_vec()).map_err(|_| Error::corrupt("an account's name", "UTF-8", "other bytes"))
+        }
+        None => Ok(format!("deleted-{id}")),
+    }
+}
+
+pub(super) fn shown(name: &str, record: &account::Account) -> Account {
+    Account {
+        name: name.to_owned(),
+        id: record.id,
+        may_create_buckets: record.may_create_buckets,
+        root: record.root,
+        created: Timestamp(record.created),
+    }
+}
+
+/// Adds an account.
+pub(super) fn add(txn: &mut dyn Txn, name: &str, record: account::Account) -> Result<account::Account> {
+    let record = account::Account { id: header::next_id(txn)?, ..record };
+    txn.put(key::by_name(tag::ACCOUNT, name), record.encode_to_vec());
+    txn.put(key::by_id(tag::ACCOUNT_ID, record.id), name.as_bytes().to_vec());
+    Ok(record)
+}
+
+impl Store {
+    /// Makes an account; the same again is found.
+    pub async fn create_account(&self, name: &str, may_create_buckets: bool) -> Result<(Account, Outcome)> {
+        let name = name::plain("account name", name)?;
+        self.change(move |txn, core| {
+            if let Some(record) = find(&*txn, &name)? {
+                if record.may_create_buckets != may_create_buckets {
+                    let why = "it differs in whether it may create buckets".into();
+                    return Err(Error::Exists { noun: Noun::Account, name, why });
+                }
+                return Ok((shown(&name, &record), Outcome::Found));
+            }
+            let record = account::Account { id: 0, may_create_buckets, root: false, created: core.clock.now().0 };
+            Ok((shown(&name, &add(txn, &name, record)?), Outcome::Made))
+        })
+        .await
+    }
+
+    /// One account.
+    pub fn account(&self, name: &str) -> Result<Account> {
+        let record = by_name(&*self.core.meta.snapshot(), name)?;
+        Ok(shown(name, &record))
+    }
+
+    /// All accounts, by name.
+    pub fn accounts(&self) -> Result<Vec<Account>> {
+        let snapshot = self.core.meta.snapshot();
+        super::open::all(&*snapshot, &[tag::ACCOUNT])?
+            .iter()
+            .map(|pair| {
+                let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();
+                Ok(shown(&name, &decode("an account", &pair.value)?))
+            })
+            .collect()
+    }
+
+    /// Deletes an account with its keys and grants. The root account stays; so does one that owns buckets.
+    pub async fn delete_account(&self, name: &str) -> Result<()> {
+        let name = name.to_owned();
+        self.change(move |txn, _| {
+            let record = by_name(&*txn, &name)?;
+            if record.root {
+                return Err(Error::invalid("account name", name, "the root account cannot be deleted"));
+            }
+            refuse_owner(&*txn, record.id, &name)?;
+            super::key::delete_all(txn, record.id)?;
+            super::grant::delete_of_account(txn, record.id)?;
+            txn.delete(key::by_name(tag::ACCOUNT, &name));
+            txn.delete(key::by_id(tag::ACCOUNT_ID, record.id));
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn refuse_owner(read: &dyn Read, id: u64, name: &str) -> Result<()> {
+    for pair in super::open::all(read, &[tag::BUCKET])? {
+        let bucket: crate::record::bucket::Bucket = decode("a bucket", &pair.value)?;
+        if bucket.owner == id {
+            let owned = String::from_utf8_lossy(&pair.key[1..]).into_owned();
+            return Err(Error::invalid("account name", name, format!("it owns bucket \"{owned}\": delete that first")));
+        }
+    }
+    Ok(())
+}

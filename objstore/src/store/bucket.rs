@@ -1,0 +1,310 @@
+//! Buckets: made, changed, deleted, shown.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+
+use super::types::{Bucket, CreateBucket, Deletion, Outcome, SetBucket, Source, Usage, Versioning};
+use super::{Store, account, header, snapshot};
+use crate::branch::{self, Line};
+use crate::clock::Timestamp;
+use crate::core::{Core, Named};
+use crate::error::{Error, Noun, Result};
+use crate::meta::{Durability, Read, Txn};
+use crate::name::BucketName;
+use crate::record::bucket::{self, SourceName, VersioningState};
+use crate::record::decode;
+use crate::record::inode::{Inode, InodeKind};
+use crate::record::key::{self, tag};
+use crate::volume::ROOT_INO;
+
+impl From<VersioningState> for Versioning {
+    fn from(state: VersioningState) -> Self {
+        match state {
+            VersioningState::Disabled => Self::Disabled,
+            VersioningState::Enabled => Self::Enabled,
+            VersioningState::Suspended => Self::Suspended,
+        }
+    }
+}
+
+/// The name of the bucket with an id, if it is there.
+pub(super) fn name_of(read: &dyn Read, id: u64) -> Result<Option<BucketName>> {
+    match read.get(&key::by_id(tag::BUCKET_ID, id))? {
+        Some(name) => String::from_utf8_lossy(&name).parse().map(Some),
+        None => Ok(None),
+    }
+}
+
+fn shown(read: &dyn Read, name: BucketName, record: bucket::Bucket) -> Result<Bucket> {
+    Ok(Bucket {
+        name,
+        id: record.id,
+        owner: account::name_of(read, record.owner)?,
+        quota_bytes: record.quota_bytes,
+        versioning: record.versioning().into(),
+        created: Timestamp(record.created),
+        source: record.source.map(|source| source.name),
+        attributes: record.attributes,
+        snapshot: false,
+    })
+}
+
+fn shown_snapshot(read: &dyn Read, name: BucketName, record: &bucket::Snapshot) -> Result<Bucket> {
+    Ok(Bucket {
+        name,
+        id: record.id,
+        owner: account::name_of(read, record.owner)?,
+        quota_bytes: None,
+        versioning: Versioning::Disabled,
+        created: Timestamp(record.created),
+        source: Some(record.bucket_name.clone()),
+        attributes: BTreeMap::new(),
+        snapshot: true,
+    })
+}
+
+fn put(txn: &mut dyn Txn, name: &BucketName, record: &bucket::Bucket) {
+    txn.put(key::by_name(tag::BUCKET, name.as_str()), record.encode_to_vec());
+}
+
+/// Writes a bucket's record after a snapshot moved it to another branch.
+pub(super) fn move_to_branch(txn: &mut dyn Txn, name: &BucketName, record: &bucket::Bucket) {
+    put(txn, name, record);
+}
+
+fn source_name(source: &Source) -> SourceName {
+    SourceName { snapshot: matches!(source, Source::Snapshot(_)), name: source.name().to_owned() }
+}
+
+impl From<Versioning> for VersioningState {
+    fn from(versioning: Versioning) -> Self {
+        match versioning {
+            Versioning::Disabled => Self::Disabled,
+            Versioning::Enabled => Self::Enabled,
+            Versioning::Suspended => Self::Suspended,
+        }
+    }
+}
+
+/// A bucket that ever kept versions can only suspend that (S3 API, PutBucketVersioning).
+fn check_versioning(before: VersioningState, wanted: Versioning) -> Result<()> {
+    if before != VersioningState::Disabled && wanted == Versioning::Disabled {
+        return Err(Error::invalid("versioning", "disabled", "a bucket that kept versions can only suspend that"));
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Makes a bucket. The same name with the same owner, quota, versioning, source and attributes is found; otherwise
+    /// [`Error::Exists`].
+    pub async fn create_bucket(&self, request: CreateBucket) -> Result<(Bucket, Outcome)> {
+        self.blocking(move |store| store.create_bucket_blocking(request)).await
+    }
+
+    fn create_bucket_blocking(&self, request: CreateBucket) -> Result<(Bucket, Outcome)> {
+        // A clone shares content with its source: no write in place may be under way there.
+        let gate = match &request.source {
+            Some(Source::Bucket(name)) => Some(self.freeze(name)?),
+            _ => None,
+        };
+        let core = self.core.clone();
+        let written = self.core.meta.write(Durability::Synced, move |txn| {
+            if let Some(found) = find_same(&*txn, &core, &request)? {
+                return Ok((found, Outcome::Found));
+            }
+            let record = make(txn, &core, &request)?;
+            Ok((shown(&*txn, request.name, record)?, Outcome::Made))
+        });
+        let made = written.wait();
+        drop(gate);
+        made
+    }
+
+    /// One bucket, or a snapshot under its own name.
+    pub fn bucket(&self, name: &BucketName) -> Result<Bucket> {
+        let snapshot = self.core.meta.snapshot();
+        match self.core.named(&*snapshot, name)? {
+            Named::Bucket(record) => shown(&*snapshot, name.clone(), record),
+            Named::Snapshot(record) => shown_snapshot(&*snapshot, name.clone(), &record),
+        }
+    }
+
+    /// Up to `limit` buckets by name, after `after`.
+    pub fn buckets(&self, after: Option<&str>, limit: usize) -> Result<Vec<Bucket>> {
+        let snapshot = self.core.meta.snapshot();
+        let from = after.map_or_else(|| vec![tag::BUCKET], |after| key::by_name(tag::BUCKET, &format!("{after}\u{1}")));
+        let pairs = snapshot.scan(&from, &key::after_prefix(&[tag::BUCKET]), limit)?;
+        let buckets = pairs.iter().map(|pair| {
+            let name = String::from_utf8_lossy(&pair.key[1..]).parse()?;
+            shown(&*snapshot, name, decode("a bucket", &pair.value)?)
+        });
+        buckets.collect()
+    }
+
+    /// Changes a bucket.
+    pub async fn set_bucket(&self, name: &BucketName, set: SetBucket) -> Result<Bucket> {
+        let name = name.clone();
+        self.change(move |txn, core| {
+            let record = core.bucket_record(&*txn, &name)?;
+            let mut record = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
+            record.quota_bytes = set.quota_bytes.unwrap_or(record.quota_bytes);
+            if let Some(versioning) = set.versioning {
+                check_versioning(record.versioning(), versioning)?;
+                record.versioning = VersioningState::from(versioning) as i32;
+            }
+            record.attributes.extend(set.attributes);
+            put(txn, &name, &record);
+            shown(&*txn, name, record)
+        })
+        .await
+    }
+
+    /// Deletes a bucket with its grants and publications; snapshots of it stay. What it holds is collected in the
+    /// background, so the answer takes the same time whatever that is.
+    pub async fn delete_bucket(&self, name: &BucketName, how: Deletion) -> Result<()> {
+        let bucket = name.clone();
+        let id = self.change(move |txn, core| delete(txn, core, &bucket, how)).await?;
+        self.core.hot.drain(id);
+        self.core.gates.forget(id);
+        self.background.wake();
+        Ok(())
+    }
+
+    /// What a bucket holds.
+    pub fn usage(&self, name: &BucketName) -> Result<Usage> {
+        let snapshot = self.core.meta.snapshot();
+        let line = self.core.readable(&*snapshot, name)?;
+        let limit_bytes = self.core.bucket_record(&*snapshot, name)?.and_then(|bucket| bucket.quota_bytes);
+        let used = usage(&*snapshot, &line)?;
+        Ok(Usage { bytes: used.bytes, inodes: used.inodes, upload_bytes: used.upload_bytes, limit_bytes })
+    }
+}
+
+/// What a branch holds.
+pub(super) fn usage(read: &dyn Read, line: &Line) -> Result<bucket::Usage> {
+    let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
+    value.map_or(Ok(bucket::Usage::default()), |value| decode("usage", &value))
+}
+
+/// The bucket a request asks for, if it was made by the same request before.
+fn find_same(read: &dyn Read, core: &Core, request: &CreateBucket) -> Result<Option<Bucket>> {
+    let name = &request.name;
+    let exists = |why: &str| Error::Exists { noun: Noun::Bucket, name: name.to_string(), why: why.into() };
+    let record = match core.named(read, name) {
+        Ok(Named::Bucket(record)) => record,
+        Ok(Named::Snapshot(_)) => return Err(exists("a snapshot has this name")),
+        Err(Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let owner = account::by_name(read, &request.owner)?;
+    let differs = [
+        (record.owner != owner.id, "it belongs to another account"),
+        (record.quota_bytes != request.quota_bytes, "its quota differs"),
+        (record.versioning() != request.versioning.into(), "its versioning differs"),
+        (record.source != request.source.as_ref().map(source_name), "its source differs"),
+        (record.attributes != request.attributes, "its parameters differ"),
+    ];
+    match differs.into_iter().find(|(differs, _)| *differs) {
+        Some((_, why)) => Err(exists(why)),
+        None => Ok(Some(shown(read, name.clone(), record)?)),
+    }
+}
+
+fn make(txn: &mut dyn Txn, core: &Core, request: &CreateBucket) -> Result<bucket::Bucket> {
+    let now = core.clock.now();
+    let owner = account::by_name(&*txn, &request.owner)?.id;
+    let id = header::next_id(txn)?;
+    let (family, branch) = match &request.source {
+        None => {
+            let family = header::next_id(txn)?;
+            let branch = branch::first_branch(txn, family, now);
+            make_root(txn, &Line::new(family, [branch]), request, now);
+            (family, branch)
+        }
+        Some(Source::Snapshot(name)) => {
+            let snapshot = snapshot::record(&*txn, name)?;
+            (snapshot.family, branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?)
+        }
+        Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now)?,
+    };
+    let record = bucket::Bucket {
+        id,
+        family,
+        branch,
+        owner,
+        quota_bytes: request.quota_bytes,
+        versioning: VersioningState::from(request.versioning) as i32,
+        created: now.0,
+        source: request.source.as_ref().map(source_name),
+        attributes: request.attributes.clone(),
+    };
+    check_fits(&*txn, core, &request.name, &record)?;
+    put(txn, &request.name, &record);
+    txn.put(key::by_id(tag::BUCKET_ID, id), request.name.as_str().as_bytes().to_vec());
+    Ok(record)
+}
+
+/// Refuses a quota smaller than what a clone begins with.
+fn check_fits(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
+    let Some(limit_bytes) = record.quota_bytes else { return Ok(()) };
+    let line = core.lines.line(read, record.family, record.branch)?;
+    let used = usage(read, &line)?.bytes;
+    if used <= limit_bytes {
+        return Ok(());
+    }
+    Err(Error::QuotaExceeded { bucket: name.to_string(), limit_bytes, used_bytes: 0, asked_bytes: used })
+}
+
+fn make_root(txn: &mut dyn Txn, line: &Line, request: &CreateBucket, now: Timestamp) {
+    let mut root = Inode::new(InodeKind::Directory, now);
+    (root.uid, root.gid, root.mode) = (request.root.uid, request.root.gid, request.root.mode & 0o7777);
+    root.parent = ROOT_INO;
+    line.put(txn, &key::inode(line.family, ROOT_INO), root.encode_to_vec());
+}
+
+/// Clones a bucket as it is now: both go on from a common interior branch.
+fn clone_of_bucket(txn: &mut dyn Txn, core: &Core, name: &BucketName, now: Timestamp) -> Result<(u64, u32)> {
+    let source = core.bucket_record(&*txn, name)?;
+    let mut source = source.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
+    let (clone, live) = branch::fork_branch(txn, source.family, source.branch, now)?;
+    source.branch = live;
+    put(txn, name, &source);
+    Ok((source.family, clone))
+}
+
+fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> Result<u64> {
+    let record = match core.named(&*txn, name)? {
+        Named::Bucket(record) => record,
+        Named::Snapshot(_) => {
+            return Err(Error::Denied { why: format!("\"{name}\" is a snapshot: delete it as one") });
+        }
+    };
+    if how == Deletion::IfEmpty {
+        refuse_full(&*txn, core, name, &record)?;
+    }
+    super::upload::delete_of_bucket(txn, record.id)?;
+    super::grant::delete_of_bucket(txn, record.id)?;
+    super::publication::delete_of_bucket(txn, record.id)?;
+    txn.delete(key::by_name(tag::BUCKET, name.as_str()));
+    txn.delete(key::by_id(tag::BUCKET_ID, record.id));
+    branch::kill_branch(txn, record.family, record.branch)?;
+    Ok(record.id)
+}
+
+fn refuse_full(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
+    let line = core.lines.line(read, record.family, record.branch)?;
+    let root = crate::tree::Tree { read, line: &line }.directory(ROOT_INO)?;
+    let versions = key::by_id(tag::VERSION, record.family);
+    let versions = line.scan(read, &versions, &key::after_prefix(&versions), 1)?;
+    let uploads = read.scan(&key::by_id(tag::UPLOAD, record.id), &key::by_id(tag::UPLOAD, record.id + 1), 1)?;
+    if !versions.is_empty() {
+        return Err(Error::NotEmpty { name: name.to_string(), what: "versions of objects, or delete markers".into() });
+    }
+    let what = match (root.entries, uploads.is_empty()) {
+        (0, true) => return Ok(()),
+        (0, false) => "multipart uploads under way".to_owned(),
+        (entries, _) => format!("{entries} names at its top"),
+    };
+    Err(Error::NotEmpty { name: name.to_string(), what })
+}

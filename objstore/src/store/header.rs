@@ -1,0 +1,60 @@
+//! The store's own record: its format, how often it was opened, and the numbers it hands out.
+
+use prost::Message;
+
+use crate::error::{Error, Result};
+use crate::meta::{Read, Txn};
+use crate::record::{FORMAT, Header, decode, key};
+
+/// The header; `None` in a new store.
+pub(crate) fn read(read: &dyn Read) -> Result<Option<Header>> {
+    read.get(&key::header())?.map(|value| decode("the store", &value)).transpose()
+}
+
+/// Begins an opening: checks the format and raises the epoch, which is given.
+///
+/// # Errors
+/// [`Error::Unusable`] if another format lies there.
+pub(crate) fn open(txn: &mut dyn Txn) -> Result<u32> {
+    let mut header = read(&*txn)?.unwrap_or(Header { format: FORMAT, epoch: 0, next_id: 1, next_trash: 1 });
+    check_format(header.format)?;
+    header.epoch += 1;
+    put(txn, &header);
+    Ok(header.epoch)
+}
+
+/// Refuses a store of another format.
+pub(crate) fn check_format(format: u32) -> Result<()> {
+    if format == FORMAT {
+        return Ok(());
+    }
+    let why = format!(
+        "the data folder holds a store of format {format}, this build reads format {FORMAT}; use the build that made it"
+    );
+    Err(Error::Unusable { why })
+}
+
+/// A number never given before.
+pub(crate) fn next_id(txn: &mut dyn Txn) -> Result<u64> {
+    next(txn, |header| &mut header.next_id)
+}
+
+/// A place in the trash, after all before it.
+pub(crate) fn next_trash(txn: &mut dyn Txn) -> Result<u64> {
+    next(txn, |header| &mut header.next_trash)
+}
+
+fn next(txn: &mut dyn Txn, counter: impl FnOnce(&mut Header) -> &mut u64) -> Result<u64> {
+    let mut header = read(&*txn)?.ok_or_else(|| Error::corrupt("the store", "a header", "none"))?;
+    let number = {
+        let counter = counter(&mut header);
+        *counter += 1;
+        *counter - 1
+    };
+    put(txn, &header);
+    Ok(number)
+}
+
+fn put(txn: &mut dyn Txn, header: &Header) {
+    txn.put(key::header(), header.encode_to_vec());
+}

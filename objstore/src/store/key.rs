@@ -1,0 +1,179 @@
+//! Access keys: at most two an account, so that they can rotate.
+
+use prost::Message;
+
+use super::types::{Identity, KeyInfo, NewKey, Secret};
+use super::{Store, account};
+use crate::clock::{Random, Timestamp};
+use crate::core::Core;
+use crate::error::{Error, Noun, Result};
+use crate::grant::Bound;
+use crate::meta::{Read, Txn};
+use crate::record::account::Key;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+
+/// Keys an account can have.
+const KEYS_MAX: usize = 2;
+const ID_LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const SECRET_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
+
+/// A key with its id.
+struct Held {
+    id: String,
+    record: Key,
+}
+
+fn letters<const N: usize>(random: &dyn Random, alphabet: &[u8; N], count: usize) -> String {
+    let mut bytes = vec![0; count];
+    random.fill(&mut bytes);
+    bytes.iter().map(|byte| char::from(alphabet[usize::from(*byte) % N])).collect()
+}
+
+/// The keys of an account, oldest first.
+fn of_account(read: &dyn Read, id: u64) -> Result<Vec<Held>> {
+    let mut held: Vec<Held> = all(read)?.into_iter().filter(|held| held.record.account == id).collect();
+    held.sort_by_key(|held| held.record.created);
+    Ok(held)
+}
+
+fn all(read: &dyn Read) -> Result<Vec<Held>> {
+    let pairs = super::open::all(read, &[tag::KEY])?;
+    let held = pairs.iter().map(|pair| {
+        let id = String::from_utf8_lossy(&pair.key[1..]).into_owned();
+        Ok(Held { id, record: decode("an access key", &pair.value)? })
+    });
+    held.collect()
+}
+
+/// Adds a key to an account; with the given id and secret, or new ones.
+pub(super) fn add(
+    txn: &mut dyn Txn,
+    core: &Core,
+    account: u64,
+    given: Option<(String, Secret)>,
+) -> Result<(String, Secret)> {
+    let random = &*core.random;
+    let (id, secret) = given.unwrap_or_else(|| {
+        (format!("AMPH{}", letters(random, ID_LETTERS, 16)), Secret::new(letters(random, SECRET_LETTERS, 40)))
+    });
+    let key = key::by_name(tag::KEY, &id);
+    if txn.get(&key)?.is_some() {
+        return Err(Error::Exists { noun: Noun::AccessKey, name: id, why: "choose another id".into() });
+    }
+    let bound = Bound { account, key_id: &id, version: 1 };
+    let sealed = core.sealer.seal(random, &secret, bound)?;
+    let record = Key { account, sealed, version: 1, created: core.clock.now().0 };
+    txn.put(key, record.encode_to_vec());
+    Ok((id, secret))
+}
+
+/// Deletes the keys of an account.
+pub(super) fn delete_all(txn: &mut dyn Txn, account: u64) -> Result<()> {
+    for held in of_account(&*txn, account)? {
+        txn.delete(key::by_name(tag::KEY, &held.id));
+    }
+    Ok(())
+}
+
+fn reveal(core: &Core, held: &Held) -> Result<Secret> {
+    let bound = Bound { account: held.record.account, key_id: &held.id, version: held.record.version };
+    core.sealer.open_secret(&held.record.sealed, bound)
+}
+
+impl Store {
+    /// Makes a key; at most two an account.
+    pub async fn create_key(&self, account: &str) -> Result<NewKey> {
+        self.with_keys(account, |txn, core, id, name, held| {
+            if held.len() >= KEYS_MAX {
+                let why = format!("it has {KEYS_MAX} keys already: delete one, or rotate");
+                return Err(Error::invalid("account name", name, why));
+            }
+            add(txn, core, id, None)
+        })
+        .await
+    }
+
+    /// The account's oldest key with its secret, made if it has none: the same on each retry.
+    pub async fn ensure_key(&self, account: &str) -> Result<NewKey> {
+        self.with_keys(account, |txn, core, id, _, held| match held.first() {
+            Some(held) => Ok((held.id.clone(), reveal(core, held)?)),
+            None => add(txn, core, id, None),
+        })
+        .await
+    }
+
+    /// Makes a new key; the account's oldest goes if it had two.
+    pub async fn rotate_key(&self, account: &str) -> Result<NewKey> {
+        self.with_keys(account, |txn, core, id, _, held| {
+            if let Some(oldest) = held.first().filter(|_| held.len() >= KEYS_MAX) {
+                txn.delete(key::by_name(tag::KEY, &oldest.id));
+            }
+            add(txn, core, id, None)
+        })
+        .await
+    }
+
+    async fn with_keys(
+        &self,
+        account: &str,
+        change: impl FnOnce(&mut dyn Txn, &Core, u64, &str, &[Held]) -> Result<(String, Secret)> + Send + 'static,
+    ) -> Result<NewKey> {
+        let name = account.to_owned();
+        self.change(move |txn, core| {
+            let record = account::by_name(&*txn, &name)?;
+            let held = of_account(&*txn, record.id)?;
+            let (id, secret) = change(txn, core, record.id, &name, &held)?;
+            Ok(NewKey { id, account: name, secret })
+        })
+        .await
+    }
+
+    /// All keys, or one account's.
+    pub fn keys(&self, account: Option<&str>) -> Result<Vec<KeyInfo>> {
+        let snapshot = self.core.meta.snapshot();
+        let held = match account {
+            Some(name) => of_account(&*snapshot, account::by_name(&*snapshot, name)?.id)?,
+            None => all(&*snapshot)?,
+        };
+        let shown = held.into_iter().map(|held| {
+            let account = account::name_of(&*snapshot, held.record.account)?;
+            Ok(KeyInfo { id: held.id, account, created: Timestamp(held.record.created) })
+        });
+        shown.collect()
+    }
+
+    /// Deletes a key: the next request with it is refused.
+    pub async fn delete_key(&self, id: &str) -> Result<()> {
+        let id = id.to_owned();
+        self.change(move |txn, _| {
+            let key = key::by_name(tag::KEY, &id);
+            if txn.get(&key)?.is_none() {
+                return Err(Error::not_found(Noun::AccessKey, id));
+            }
+            txn.delete(key);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Whose key it is; `None` if unknown or revoked.
+    pub fn identify(&self, access_key_id: &str) -> Result<Option<Identity>> {
+        let snapshot = self.core.meta.snapshot();
+        let Some(value) = snapshot.get(&key::by_name(tag::KEY, access_key_id))? else { return Ok(None) };
+        let held = Held { id: access_key_id.to_owned(), record: decode("an access key", &value)? };
+        let name = account::name_of(&*snapshot, held.record.account)?;
+        let account = account::shown(&name, &account::by_name(&*snapshot, &name)?);
+        Ok(Some(Identity { account, secret: reveal(&self.core, &held)? }))
+    }
+
+    /// The root account's oldest key.
+    pub fn root_key(&self) -> Result<NewKey> {
+        let snapshot = self.core.meta.snapshot();
+        let root = account::by_name(&*snapshot, account::ROOT_ACCOUNT)?;
+        let held = of_account(&*snapshot, root.id)?.into_iter().next();
+        let held = held.ok_or_else(|| Error::not_found(Noun::AccessKey, "of the root account"))?;
+        let secret = reveal(&self.core, &held)?;
+        Ok(NewKey { id: held.id, account: account::ROOT_ACCOUNT.into(), secret })
+    }
+}

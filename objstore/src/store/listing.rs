@@ -1,0 +1,45 @@
+//! Listings: keys in byte order, and versions.
+
+use super::types::{List, ListVersions, Listing, ObjectInfo, VersionInfo, VersionListing};
+use super::{Store, object};
+use crate::error::Result;
+use crate::name::BucketName;
+use crate::tree::{Tree, list_keys, list_versions};
+
+impl Store {
+    /// A page of keys.
+    pub fn list_objects(&self, bucket: &BucketName, list: &List) -> Result<Listing> {
+        self.observe_all(bucket)?;
+        let snapshot = self.core.meta.snapshot();
+        let line = self.core.readable(&*snapshot, bucket)?;
+        let page = list_keys(Tree { read: &*snapshot, line: &line }, list)?;
+        let objects = page.keys.iter().map(|(key, ino, inode)| object::shown(key, *ino, inode)).collect();
+        Ok(Listing { objects, prefixes: page.prefixes, next: page.next })
+    }
+
+    /// Before a listing shows sizes and times: what mounts wrote in place.
+    fn observe_all(&self, bucket: &BucketName) -> Result<()> {
+        let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(()) };
+        for ino in self.core.hot.of_bucket(record.id) {
+            self.observe(bucket, ino)?;
+        }
+        Ok(())
+    }
+
+    /// A page of versions: by key, then newest first.
+    pub fn list_versions(&self, bucket: &BucketName, request: &ListVersions) -> Result<VersionListing> {
+        self.observe_all(bucket)?;
+        let snapshot = self.core.meta.snapshot();
+        let line = self.core.readable(&*snapshot, bucket)?;
+        let page = list_versions(Tree { read: &*snapshot, line: &line }, request)?;
+        let versions = page.versions.into_iter().map(|listed| VersionInfo {
+            object: match &listed.inode {
+                Some(inode) => ObjectInfo { version: Some(listed.id), ..object::shown(&listed.key, listed.ino, inode) },
+                None => object::marker(&listed.key, listed.id, listed.created),
+            },
+            marker: listed.inode.is_none(),
+            latest: listed.latest,
+        });
+        Ok(VersionListing { versions: versions.collect(), prefixes: page.prefixes, next: page.next })
+    }
+}

@@ -1,0 +1,80 @@
+//! The store as its callers hold it: one cheap handle, plain values in, plain values out.
+//!
+//! - Methods that are not async may block on the disk: call them from plain threads or `spawn_blocking`.
+//! - An async method answers when its change is on disk and every mount of the bucket has dropped what it had cached
+//!   of the old state.
+
+mod account;
+mod bucket;
+mod grant;
+pub(crate) mod header;
+mod key;
+mod listing;
+mod object;
+mod open;
+mod publication;
+mod snapshot;
+mod stats;
+pub mod types;
+mod upload;
+
+pub use account::ROOT_ACCOUNT;
+pub use open::Options;
+pub(crate) use open::all;
+pub use stats::Stats;
+pub use types::*;
+pub use upload::{PART_BYTES_MIN, PARTS_MAX};
+
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::meta::{Durability, Txn};
+use crate::name::BucketName;
+use crate::tree::Tx;
+
+pub use crate::content::Reader;
+
+/// An open store; clones are the same store.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) core: Arc<Core>,
+    pub(crate) background: Arc<crate::gc::Background>,
+}
+
+impl Store {
+    /// Runs a change of one bucket; on disk, and forgotten by mounts, when it answers.
+    async fn change_bucket<T: Send + 'static>(
+        &self,
+        name: &BucketName,
+        change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (core, name) = (self.core.clone(), name.clone());
+        let written = self.core.meta.write(Durability::Synced, move |txn| {
+            let mut tx = Tx::begin(txn, &core, &name, 0)?;
+            let value = change(&mut tx)?;
+            let bucket = tx.bucket.id;
+            tx.finish()?;
+            Ok((value, bucket))
+        });
+        let (value, bucket) = written.await?;
+        self.core.feeds.settle(bucket).await;
+        Ok(value)
+    }
+
+    /// Runs a change of the store's own records; on disk when it answers.
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut dyn Txn, &Arc<Core>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let core = self.core.clone();
+        self.core.meta.write(Durability::Synced, move |txn| change(txn, &core)).await
+    }
+
+    /// Runs blocking work beside the async workers.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> Result<T> + Send + 'static) -> Result<T> {
+        let store = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&store)).await;
+        done.unwrap_or_else(|error| Err(Error::Engine { why: format!("an operation stopped: {error}") }))
+    }
+}

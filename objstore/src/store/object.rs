@@ -1,0 +1,310 @@
+//! Objects: put, head, open, delete, copy.
+
+use super::Store;
+use super::types::{Checksum, Condition, CopyObject, Deleted, Directive, Headers, ObjectInfo, PutObject};
+use crate::clock::Timestamp;
+use crate::content::{Alone, Reader, Shared, take_staged};
+use crate::core::Core;
+use crate::error::{Error, Noun, Result};
+use crate::meta::Durability;
+use crate::name::{BucketName, Key};
+use crate::record::bucket::{Bucket, VersioningState};
+use crate::record::inode::{Inode, Object, StoredChecksum};
+use crate::tree::{Tree, Tx, missing_version, version_id};
+
+/// What the store keeps with an object.
+pub(super) fn object_record(
+    etag: String,
+    headers: Headers,
+    metadata: std::collections::BTreeMap<String, String>,
+    tags: std::collections::BTreeMap<String, String>,
+    checksums: Vec<Checksum>,
+) -> Object {
+    let checksums = checksums.into_iter().map(|sum| StoredChecksum { algorithm: sum.algorithm, value: sum.value });
+    Object {
+        etag,
+        content_type: headers.content_type,
+        cache_control: headers.cache_control,
+        content_disposition: headers.content_disposition,
+        content_encoding: headers.content_encoding,
+        content_language: headers.content_language,
+        expires: headers.expires,
+        metadata,
+        tags,
+        checksums: checksums.collect(),
+        parts: 0,
+        version: 0,
+    }
+}
+
+/// An inode as S3 shows it.
+pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
+    let object = inode.object.clone().unwrap_or_default();
+    let checksums = object.checksums.into_iter().map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value });
+    ObjectInfo {
+        key: key.to_owned(),
+        ino,
+        size: inode.size,
+        etag: inode.etag(ino),
+        modified: Timestamp(inode.mtime),
+        headers: Headers {
+            content_type: object.content_type,
+            cache_control: object.cache_control,
+            content_disposition: object.content_disposition,
+            content_encoding: object.content_encoding,
+            content_language: object.content_language,
+            expires: object.expires,
+        },
+        metadata: object.metadata,
+        tags: object.tags,
+        checksums: checksums.collect(),
+        parts: (object.parts > 0).then_some(object.parts),
+        version: (object.version != 0).then(|| version_id(object.version)),
+    }
+}
+
+/// Whether a bucket keeps versions, or did.
+pub(super) fn keeps_versions(bucket: &Bucket) -> bool {
+    bucket.versioning() != VersioningState::Disabled
+}
+
+/// The same in a bucket of which it is known whether it keeps versions: there an object from before has an id too.
+pub(super) fn shown_in(versioned: bool, key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
+    let info = shown(key, ino, inode);
+    let version = if versioned { info.version.or_else(|| Some(version_id(0))) } else { None };
+    ObjectInfo { version, ..info }
+}
+
+/// A delete marker as a listing shows it.
+pub(super) fn marker(key: &str, version: String, created: i64) -> ObjectInfo {
+    let inode = Inode { mtime: created, ..Inode::default() };
+    ObjectInfo { version: Some(version), etag: String::new(), ..shown(key, 0, &inode) }
+}
+
+/// Refuses if the object now there does not meet the condition (RFC 9110, section 13; S3 API, conditional writes).
+pub(super) fn check(condition: &Condition, key: &Key, now: Option<&str>) -> Result<()> {
+    let failed = |condition| Err(Error::Precondition { condition, key: key.to_string() });
+    if let Some(wanted) = &condition.if_match {
+        match now {
+            None => return Err(Error::not_found(Noun::Key, key.as_str())),
+            Some(etag) if wanted != "*" && wanted != etag => return failed("If-Match"),
+            Some(_) => {}
+        }
+    }
+    match (&condition.if_none_match, now) {
+        (Some(unwanted), Some(etag)) if unwanted == "*" || unwanted == etag => failed("If-None-Match"),
+        _ => Ok(()),
+    }
+}
+
+/// The entity tag of the object under a key, if the condition needs it.
+pub(super) fn check_current(tree: Tree<'_>, condition: &Condition, key: &Key) -> Result<()> {
+    if *condition == Condition::default() {
+        return Ok(());
+    }
+    let etag = tree.object(key)?.map(|(ino, inode)| inode.etag(ino));
+    check(condition, key, etag.as_deref())
+}
+
+impl Store {
+    /// Stores an object.
+    pub async fn put_object(&self, request: PutObject) -> Result<ObjectInfo> {
+        let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, condition } = request;
+        self.change_bucket(&bucket, move |tx| {
+            check_current(tx.tree(), &condition, &key)?;
+            let size = content.len();
+            let content = take_staged(tx.txn, content)?;
+            let ino = tx.new_ino()?;
+            let object = object_record(etag, headers, metadata, tags, checksums);
+            let inode = tx.put_object(&key, ino, content, size, object)?;
+            Ok(shown_in(keeps_versions(&tx.bucket), key.as_str(), ino, &inode))
+        })
+        .await
+    }
+
+    /// An object without its content.
+    pub fn head_object(&self, bucket: &BucketName, key: &Key, version: Option<&str>) -> Result<ObjectInfo> {
+        Ok(self.open_object(bucket, key, version)?.0)
+    }
+
+    /// An object and its content.
+    pub fn open_object(&self, bucket: &BucketName, key: &Key, version: Option<&str>) -> Result<(ObjectInfo, Reader)> {
+        let guard = self.core.readers.begin();
+        let mut snapshot = self.core.meta.snapshot();
+        let line = self.core.readable(&*snapshot, bucket)?;
+        let (mut ino, mut inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
+        if self.observe(bucket, ino)? {
+            snapshot = self.core.meta.snapshot();
+            (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
+        }
+        let versioned = self.core.bucket_record(&*snapshot, bucket)?.is_some_and(|bucket| keeps_versions(&bucket));
+        let info = shown_in(versioned, key.as_str(), ino, &inode);
+        let reader = Reader { core: self.core.clone(), snapshot, line, ino, inode, _guard: guard };
+        Ok((info, reader))
+    }
+
+    /// Puts what a mount wrote in place in the record before S3 shows it, so that the next write makes another entity
+    /// tag; whether there was anything.
+    pub(super) fn observe(&self, bucket: &BucketName, ino: u64) -> Result<bool> {
+        let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(false) };
+        if self.core.hot.get(record.id, ino).is_none() {
+            return Ok(false);
+        }
+        let _alone = self.core.gates.reshape(record.id, ino);
+        let Some(written) = self.core.hot.get(record.id, ino).and_then(|hot| hot.seen()) else { return Ok(false) };
+        let (core, name) = (self.core.clone(), bucket.clone());
+        let recorded = self.core.meta.write(Durability::Buffered, move |txn| {
+            let mut tx = Tx::begin(txn, &core, &name, 0)?;
+            tx.record_write_time(ino, written)?;
+            tx.finish()
+        });
+        recorded.wait()?;
+        Ok(true)
+    }
+
+    /// Deletes an object; of what is absent nothing.
+    pub async fn delete_object(
+        &self,
+        bucket: &BucketName,
+        key: &Key,
+        version: Option<&str>,
+        condition: Condition,
+    ) -> Result<Deleted> {
+        let (key, version) = (key.clone(), version.map(str::to_owned));
+        self.change_bucket(bucket, move |tx| {
+            check_current(tx.tree(), &condition, &key)?;
+            delete(tx, &key, version.as_deref())
+        })
+        .await
+    }
+
+    /// Deletes many objects in one commit; one answer each, in order.
+    pub async fn delete_objects(
+        &self,
+        bucket: &BucketName,
+        keys: Vec<(Key, Option<String>)>,
+    ) -> Result<Vec<Result<Deleted>>> {
+        self.change_bucket(bucket, move |tx| {
+            Ok(keys.iter().map(|(key, version)| delete(tx, key, version.as_deref())).collect())
+        })
+        .await
+    }
+
+    /// Copies an object by reference.
+    pub async fn copy_object(&self, request: CopyObject) -> Result<ObjectInfo> {
+        let settled = self.clone();
+        let (info, bucket) = self
+            .blocking(move |store| {
+                let gate = store.hold_source(&request.source_bucket)?;
+                let core = store.core.clone();
+                let written = store.core.meta.write(Durability::Synced, move |txn| {
+                    let (source, etag, shared) = share(txn, &core, &request)?;
+                    let mut tx = Tx::begin(txn, &core, &request.bucket, 0)?;
+                    check_current(tx.tree(), &request.condition, &request.key)?;
+                    let ino = tx.new_ino()?;
+                    let content = tx.take_shared(ino, &shared)?;
+                    let object = copied(&source, request.metadata, request.tags, etag);
+                    let inode = tx.put_object(&request.key, ino, content, source.size, object)?;
+                    let (bucket, versioned) = (tx.bucket.id, keeps_versions(&tx.bucket));
+                    tx.finish()?;
+                    Ok((shown_in(versioned, request.key.as_str(), ino, &inode), bucket))
+                });
+                let answer = written.wait();
+                drop(gate);
+                answer
+            })
+            .await?;
+        settled.core.feeds.settle(bucket).await;
+        Ok(info)
+    }
+
+    /// Holds back writes in place while content of a bucket is shared. Snapshots have none.
+    pub(super) fn hold_source(&self, bucket: &BucketName) -> Result<Option<Alone>> {
+        match self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? {
+            Some(_) => self.freeze(bucket).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The source of a copy, its content safe to refer to.
+fn share(
+    txn: &mut dyn crate::meta::Txn,
+    core: &std::sync::Arc<Core>,
+    request: &CopyObject,
+) -> Result<(Inode, String, Shared)> {
+    let (bucket, key) = (&request.source_bucket, &request.source_key);
+    let version = request.source_version.as_deref();
+    shared_object(txn, core, bucket, (key, version), &request.source_condition, |tx, ino| {
+        let (inode, shared) = tx.share_content(ino)?;
+        let etag = inode.etag(ino);
+        Ok((inode, etag, shared))
+    })
+}
+
+/// Finds the source of a copy and shares it; a snapshot is read as it is.
+pub(super) fn shared_object<T>(
+    txn: &mut dyn crate::meta::Txn,
+    core: &std::sync::Arc<Core>,
+    bucket: &BucketName,
+    (key, version): (&Key, Option<&str>),
+    condition: &Condition,
+    share: impl FnOnce(&mut Tx<'_>, u64) -> Result<T>,
+) -> Result<T> {
+    let mut tx = Tx::begin_source(txn, core, bucket)?;
+    let (ino, inode) = version_of(tx.tree(), key, version)?;
+    check(condition, key, Some(&inode.etag(ino)))?;
+    let shared = share(&mut tx, ino)?;
+    tx.finish()?;
+    Ok(shared)
+}
+
+/// What a copy carries.
+fn copied(
+    source: &Inode,
+    metadata: Directive<(Headers, std::collections::BTreeMap<String, String>)>,
+    tags: Directive<std::collections::BTreeMap<String, String>>,
+    etag: String,
+) -> Object {
+    let mut object = source.object.clone().unwrap_or_default();
+    if object.etag.is_empty() {
+        object.etag = etag;
+    }
+    object.version = 0;
+    if let Directive::Replace((headers, metadata)) = metadata {
+        let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new());
+        object = Object {
+            etag: object.etag,
+            tags: object.tags,
+            checksums: object.checksums,
+            parts: object.parts,
+            ..replaced
+        };
+    }
+    if let Directive::Replace(tags) = tags {
+        object.tags = tags;
+    }
+    object
+}
+
+fn delete(tx: &mut Tx<'_>, key: &Key, version: Option<&str>) -> Result<Deleted> {
+    let Some(id) = version else {
+        let removed = tx.delete_current(key)?;
+        return Ok(Deleted { existed: removed.existed, marker: removed.marker.is_some(), version: removed.marker });
+    };
+    Ok(match tx.delete_version(key, id)? {
+        Some(dropped) => Deleted { existed: true, version: Some(id.to_owned()), marker: dropped.marker },
+        None => Deleted { existed: false, version: Some(id.to_owned()), marker: false },
+    })
+}
+
+/// The object under a key: its current version, or the one with an id.
+pub(super) fn version_of(tree: Tree<'_>, key: &Key, version: Option<&str>) -> Result<(u64, Inode)> {
+    let Some(id) = version else {
+        return tree.object(key)?.ok_or_else(|| Error::not_found(Noun::Key, key.as_str()));
+    };
+    match tree.version(key, id)?.ok_or_else(|| missing_version(key, id))? {
+        (ino, Some(inode)) => Ok((ino, inode)),
+        (_, None) => Err(Error::DeleteMarker { key: key.to_string(), version: id.to_owned() }),
+    }
+}

@@ -1,0 +1,161 @@
+//! Opening a store: the order of recovery, and closing.
+//!
+//! 1. The lock: a second server on the folder is refused.
+//! 2. The metadata engine: whole batches up to the last one on disk.
+//! 3. The header: a store of another format is refused before anything is written.
+//! 4. The epoch rises, synced: no blob id is used twice, whatever the last process left.
+//! 5. The blobs; their records name the metadata batch they were written after. If the metadata ends before that, its
+//!    log lost a tail it had synced: refused.
+//! 6. The master key, and the root account.
+//! 7. What the last process left: unlinked inodes its mounts held, files no record names, the trash. Segments and dead
+//!    branches follow in the background.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::types::Secret;
+use super::{Store, account, header, key as keys};
+use crate::blob::{self, Blobs};
+use crate::branch::Lines;
+use crate::clock::{Clock, Random, SystemClock, SystemRandom};
+use crate::core::Core;
+use crate::disk::{Disk, RealDisk};
+use crate::error::{Error, Result};
+use crate::gc::Background;
+use crate::grant::Sealer;
+use crate::meta::{Durability, Meta, Pair, Read, fjall_engine};
+use crate::record::{account::Account, key};
+
+/// Pairs read at a time.
+const CHUNK: usize = 512;
+
+/// How to open a store.
+pub struct Options {
+    /// The data folder; made if absent.
+    pub dir: PathBuf,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Random bytes.
+    pub random: Arc<dyn Random>,
+    /// The disk under content and lock.
+    pub disk: Arc<dyn Disk>,
+    /// Block cache of the metadata engine, in bytes.
+    pub cache_bytes: u64,
+    /// The root key of a new store; otherwise one is made.
+    pub root_key: Option<(String, Secret)>,
+}
+
+impl Options {
+    /// The usual options for a data folder.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+            disk: Arc::new(RealDisk::new()),
+            cache_bytes: fjall_engine::Options::default().cache_bytes,
+            root_key: None,
+        }
+    }
+}
+
+impl Store {
+    /// Opens a store, or makes one.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`]: another server has it open, it is of another format, its master key is missing, or the
+    /// folder cannot be used. [`Error::Corrupt`]: it is damaged.
+    pub fn open(options: Options) -> Result<Self> {
+        let Options { dir, clock, random, disk, cache_bytes, root_key } = options;
+        disk.make_dir_all(&dir)?;
+        let lock = disk.lock(&dir.join("lock"))?;
+        let meta_dir = dir.join("meta");
+        disk.make_dir_all(&meta_dir)?;
+        let meta =
+            Meta::new(fjall_engine::open(&meta_dir, fjall_engine::Options { cache_bytes, ..Default::default() })?);
+        let new = match header::read(&*meta.snapshot())? {
+            Some(header) => header::check_format(header.format).map(|()| false)?,
+            None => true,
+        };
+        let sealer = Sealer::open(&*disk, &dir.join("master.key"), &*random, new)?;
+        let epoch = meta.write(Durability::Synced, header::open).wait()?;
+        let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, blob::Options::default())?;
+        let stamp = check_tail(&meta, &blobs)?;
+        let core = Arc::new(Core {
+            meta,
+            blobs,
+            stamp,
+            disk,
+            dir,
+            clock,
+            random,
+            lines: Lines::default(),
+            pins: crate::pins::Pins::default(),
+            feeds: crate::feed::Feeds::default(),
+            readers: Arc::default(),
+            hot: crate::content::HotFiles::default(),
+            gates: crate::content::Gates::default(),
+            sealer,
+            _lock: lock,
+        });
+        make_root(&core, root_key)?;
+        crate::gc::recover(&core)?;
+        let background = Background::start(&core)?;
+        Ok(Self { core, background: Arc::new(background) })
+    }
+
+    /// Writes everything to disk and stops. Reads go on until the last handle is dropped.
+    pub fn close(&self) {
+        self.background.stop();
+        if let Err(error) = self.core.blobs.sync_dirty() {
+            tracing::error!(%error, "content of the last seconds may not be on disk");
+        }
+        self.core.meta.close();
+    }
+}
+
+/// Refuses a metadata log that lost a tail it had synced.
+fn check_tail(meta: &Meta, blobs: &Blobs) -> Result<Arc<AtomicU64>> {
+    let (metadata, content) = (meta.synced_batch(), blobs.highest_batch()?);
+    if content > metadata {
+        let why = format!(
+            "the metadata ends at batch {metadata}, but content was written after batch {content}: the end of the metadata log is lost; restore the folder from a backup"
+        );
+        return Err(Error::Unusable { why });
+    }
+    let stamp = Arc::new(AtomicU64::new(metadata));
+    blobs.set_synced_batch(stamp.clone());
+    Ok(stamp)
+}
+
+fn make_root(core: &Arc<Core>, given: Option<(String, Secret)>) -> Result<()> {
+    let shared = core.clone();
+    let made = core.meta.write(Durability::Synced, move |txn| {
+        let name = account::ROOT_ACCOUNT;
+        if txn.get(&key::by_name(key::tag::ACCOUNT, name))?.is_some() {
+            return Ok(());
+        }
+        let record = Account { id: 0, may_create_buckets: true, root: true, created: shared.clock.now().0 };
+        let root = account::add(txn, name, record)?;
+        keys::add(txn, &shared, root.id, given)?;
+        Ok(())
+    });
+    made.wait()
+}
+
+/// All pairs whose keys begin with `prefix`. For kinds of records there are few of.
+pub(crate) fn all(read: &dyn Read, prefix: &[u8]) -> Result<Vec<Pair>> {
+    let end = key::after_prefix(prefix);
+    let mut from = prefix.to_vec();
+    let mut pairs = Vec::new();
+    loop {
+        let chunk = read.scan(&from, &end, CHUNK)?;
+        let more = chunk.len() == CHUNK;
+        pairs.extend(chunk);
+        match pairs.last() {
+            Some(last) if more => from = [&last.key[..], &[0]].concat(),
+            _ => return Ok(pairs),
+        }
+    }
+}

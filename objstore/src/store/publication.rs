@@ -1,0 +1,81 @@
+//! Publications: which nodes a volume is attached to (CSI v1.12, ControllerPublishVolume).
+
+use prost::Message;
+
+use super::Store;
+use super::types::{Outcome, Publication};
+use crate::error::{Error, Noun, Result};
+use crate::meta::Txn;
+use crate::name::{self, BucketName};
+use crate::record::account::Publication as Record;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+
+/// Forgets the publications of a bucket.
+pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
+    for pair in super::open::all(&*txn, &key::by_id(tag::PUBLICATION, bucket))? {
+        txn.delete(pair.key.to_vec());
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Records that a volume is attached to a node; the same again is found, a different one for the node is refused.
+    pub async fn publish(&self, publication: Publication) -> Result<Outcome> {
+        let node = name::plain("node id", &publication.node)?;
+        self.change(move |txn, core| {
+            let Publication { bucket, read_only, capability, .. } = publication;
+            let record = core.bucket_record(&*txn, &bucket)?;
+            let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
+            let key = key::publication(record.id, &node);
+            let asked = Record { read_only, capability };
+            match txn.get(&key)? {
+                Some(value) if decode::<Record>("a publication", &value)? == asked => Ok(Outcome::Found),
+                Some(_) => {
+                    let why = format!("volume \"{bucket}\" is attached to it in another way: detach it first");
+                    Err(Error::Exists { noun: Noun::Publication, name: node, why })
+                }
+                None => {
+                    txn.put(key, asked.encode_to_vec());
+                    Ok(Outcome::Made)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Forgets a publication, or all of a bucket; of what is absent nothing.
+    pub async fn unpublish(&self, bucket: &BucketName, node: Option<&str>) -> Result<()> {
+        let (bucket, node) = (bucket.clone(), node.map(str::to_owned));
+        self.change(move |txn, core| {
+            let Some(record) = core.bucket_record(&*txn, &bucket)? else { return Ok(()) };
+            match node {
+                Some(node) => txn.delete(key::publication(record.id, &node)),
+                None => delete_of_bucket(txn, record.id)?,
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// The publications of a bucket, or all.
+    pub fn publications(&self, bucket: Option<&BucketName>) -> Result<Vec<Publication>> {
+        let snapshot = self.core.meta.snapshot();
+        let prefix = match bucket {
+            Some(name) => match self.core.bucket_record(&*snapshot, name)? {
+                Some(record) => key::by_id(tag::PUBLICATION, record.id),
+                None => return Err(Error::not_found(Noun::Bucket, name.as_str())),
+            },
+            None => vec![tag::PUBLICATION],
+        };
+        let mut publications = Vec::new();
+        for pair in super::open::all(&*snapshot, &prefix)? {
+            let Some(id) = key::u64_at(&pair.key, 1) else { continue };
+            let Some(bucket) = super::bucket::name_of(&*snapshot, id)? else { continue };
+            let record: Record = decode("a publication", &pair.value)?;
+            let node = String::from_utf8_lossy(&pair.key[9..]).into_owned();
+            publications.push(Publication { bucket, node, read_only: record.read_only, capability: record.capability });
+        }
+        Ok(publications)
+    }
+}

@@ -1,0 +1,138 @@
+//! Snapshots: a bucket as it was, under a name of its own, readable as a bucket and as a mount.
+
+use prost::Message;
+
+use super::Store;
+use super::types::{Outcome, SnapshotInfo};
+use crate::branch::{self, Line};
+use crate::clock::Timestamp;
+use crate::content::Alone;
+use crate::core::Core;
+use crate::error::{Error, Noun, Result};
+use crate::meta::{Durability, Read, Txn};
+use crate::name::BucketName;
+use crate::record::bucket::Snapshot;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+
+/// The record of a snapshot.
+pub(super) fn record(read: &dyn Read, name: &str) -> Result<Snapshot> {
+    let value = read.get(&key::by_name(tag::SNAPSHOT, name))?;
+    decode("a snapshot", &value.ok_or_else(|| Error::not_found(Noun::Snapshot, name))?)
+}
+
+fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo> {
+    let line = Line::new(record.family, [record.branch]);
+    Ok(SnapshotInfo {
+        name: name.to_owned(),
+        bucket: record.bucket_name.parse()?,
+        created: Timestamp(record.created),
+        size_bytes: super::bucket::usage(read, &line)?.bytes,
+    })
+}
+
+impl Store {
+    /// Takes a snapshot; the same name of the same bucket is found. It takes the same time whatever the bucket holds.
+    pub async fn create_snapshot(&self, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
+        let (bucket, name) = (bucket.clone(), name.clone());
+        self.blocking(move |store| {
+            let gate = store.freeze(&bucket)?;
+            let core = store.core.clone();
+            let written = store.core.meta.write(Durability::Synced, move |txn| take(txn, &core, &bucket, &name));
+            let taken = written.wait();
+            drop(gate);
+            taken
+        })
+        .await
+    }
+
+    /// Holds back writes in place to a bucket, with all that were made before in the records and on disk.
+    pub(super) fn freeze(&self, bucket: &BucketName) -> Result<Alone> {
+        let record = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)?;
+        let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?.id;
+        let gate = self.core.gates.share(id);
+        let pending = self.core.hot.drain(id);
+        self.core.blobs.sync_dirty()?;
+        if !pending.is_empty() {
+            let (core, name) = (self.core.clone(), bucket.clone());
+            let written = self.core.meta.write(Durability::Buffered, move |txn| {
+                let mut tx = crate::tree::Tx::begin(txn, &core, &name, 0)?;
+                for (ino, written) in pending {
+                    tx.record_write_time(ino, written)?;
+                }
+                tx.finish()
+            });
+            written.wait()?;
+        }
+        Ok(gate)
+    }
+
+    /// One snapshot.
+    pub fn snapshot(&self, name: &str) -> Result<SnapshotInfo> {
+        let snapshot = self.core.meta.snapshot();
+        shown(&*snapshot, name, &record(&*snapshot, name)?)
+    }
+
+    /// Up to `limit` snapshots by name, after `after`; of one bucket if given.
+    pub fn snapshots(
+        &self,
+        bucket: Option<&BucketName>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<SnapshotInfo>> {
+        let snapshot = self.core.meta.snapshot();
+        let mut found = Vec::new();
+        for pair in super::open::all(&*snapshot, &[tag::SNAPSHOT])? {
+            let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();
+            let record: Snapshot = decode("a snapshot", &pair.value)?;
+            let wanted = bucket.is_none_or(|bucket| record.bucket_name == bucket.as_str());
+            if wanted && after.is_none_or(|after| name.as_str() > after) && found.len() < limit {
+                found.push(shown(&*snapshot, &name, &record)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Deletes a snapshot; what only it held is collected in the background.
+    pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
+        let name = name.to_owned();
+        self.change(move |txn, _| {
+            let record = record(&*txn, &name)?;
+            txn.delete(key::by_name(tag::SNAPSHOT, &name));
+            branch::kill_branch(txn, record.family, record.branch)
+        })
+        .await?;
+        self.background.wake();
+        Ok(())
+    }
+}
+
+fn take(txn: &mut dyn Txn, core: &Core, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
+    let exists = |why: String| Error::Exists { noun: Noun::Snapshot, name: name.to_string(), why };
+    if core.bucket_record(&*txn, name)?.is_some() {
+        return Err(exists("a bucket has this name".into()));
+    }
+    let source = core.bucket_record(&*txn, bucket)?;
+    let mut source = source.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
+    match record(&*txn, name.as_str()) {
+        Ok(found) if found.bucket == source.id => return Ok((shown(&*txn, name.as_str(), &found)?, Outcome::Found)),
+        Ok(found) => return Err(exists(format!("it was taken of bucket \"{}\"", found.bucket_name))),
+        Err(Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let now = core.clock.now();
+    let (frozen, live) = branch::snapshot_branch(txn, source.family, source.branch, now)?;
+    let record = Snapshot {
+        family: source.family,
+        branch: frozen,
+        bucket: source.id,
+        bucket_name: bucket.to_string(),
+        created: now.0,
+        id: super::header::next_id(txn)?,
+        owner: source.owner,
+    };
+    source.branch = live;
+    super::bucket::move_to_branch(txn, bucket, &source);
+    txn.put(key::by_name(tag::SNAPSHOT, name.as_str()), record.encode_to_vec());
+    Ok((shown(&*txn, name.as_str(), &record)?, Outcome::Made))
+}

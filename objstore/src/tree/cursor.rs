@@ -1,0 +1,138 @@
+//! A walk over the keys of a bucket in byte order.
+//!
+//! - It reads one directory's entries in chunks, and descends where a sort name is a directory's: that order is the
+//!   byte order of full keys.
+//! - It seeks to any key at the cost of its depth, so a listing costs in proportion to what it gives.
+
+use std::collections::VecDeque;
+
+use crate::error::Result;
+use crate::record::inode::{Dirent, Inode, InodeKind};
+use crate::volume::ROOT_INO;
+
+use super::read::Tree;
+
+/// Entries read at a time: few at first, since a walk may leave a directory soon.
+const CHUNKS: [usize; 3] = [16, 128, 512];
+
+/// A key and its inode.
+pub(super) struct Item {
+    /// The key.
+    pub key: String,
+    /// Its inode number.
+    pub ino: u64,
+    /// Its inode.
+    pub inode: Inode,
+}
+
+/// A walk under way.
+pub(super) struct Cursor<'a> {
+    tree: Tree<'a>,
+    frames: Vec<Frame>,
+}
+
+/// A directory the walk is in.
+struct Frame {
+    ino: u64,
+    /// The directory's key, with its `/`; empty for the root.
+    prefix: String,
+    pending: VecDeque<(String, Dirent)>,
+    /// Where to go on reading; `None` once all is read.
+    from: Option<String>,
+    chunks: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// A walk that begins at the first key not below `from`.
+    pub fn new(tree: Tree<'a>, from: &str) -> Result<Self> {
+        let mut cursor = Self { tree, frames: Vec::new() };
+        cursor.seek(from)?;
+        Ok(cursor)
+    }
+
+    /// Goes to the first key not below `from`.
+    pub fn seek(&mut self, from: &str) -> Result<()> {
+        self.frames.clear();
+        let mut ino = ROOT_INO;
+        let mut done = 0;
+        for component in from.split_inclusive('/').filter(|component| component.ends_with('/')) {
+            let below = self.tree.dirent(ino, component)?;
+            self.frames.push(Frame::new(
+                ino,
+                &from[..done],
+                match below {
+                    Some(_) => after(component),
+                    None => component.to_owned(),
+                },
+            ));
+            let Some(dirent) = below else { return Ok(()) };
+            (ino, done) = (dirent.ino, done + component.len());
+        }
+        self.frames.push(Frame::new(ino, &from[..done], from[done..].to_owned()));
+        self.marker_first(from, done)
+    }
+
+    /// A key that ends in `/` comes before all in it: seeking to it must give the directory's own key.
+    fn marker_first(&mut self, from: &str, done: usize) -> Result<()> {
+        if done == 0 || done != from.len() {
+            return Ok(());
+        }
+        let (Some(frame), Some(above)) = (self.frames.pop(), self.frames.last_mut()) else { return Ok(()) };
+        let name = &from[above.prefix.len()..];
+        above.from = Some(name.to_owned());
+        drop(frame);
+        Ok(())
+    }
+
+    /// The next key that S3 sees.
+    pub fn next(&mut self) -> Result<Option<Item>> {
+        while let Some(frame) = self.frames.last_mut() {
+            let Some((sort_name, dirent)) = frame.take(self.tree)? else {
+                self.frames.pop();
+                continue;
+            };
+            let key = format!("{}{sort_name}", frame.prefix);
+            if dirent.kind() == InodeKind::Directory {
+                self.frames.push(Frame::new(dirent.ino, &key, String::new()));
+            }
+            if !dirent.is_key() {
+                continue;
+            }
+            let (_, inode) = self.tree.linked_inode(dirent.ino)?;
+            if !inode.implicit {
+                return Ok(Some(Item { key, ino: dirent.ino, inode }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Frame {
+    fn new(ino: u64, prefix: &str, from: String) -> Self {
+        Self { ino, prefix: prefix.to_owned(), pending: VecDeque::new(), from: Some(from), chunks: 0 }
+    }
+
+    fn take(&mut self, tree: Tree<'_>) -> Result<Option<(String, Dirent)>> {
+        if self.pending.is_empty() {
+            self.fill(tree)?;
+        }
+        Ok(self.pending.pop_front())
+    }
+
+    fn fill(&mut self, tree: Tree<'_>) -> Result<()> {
+        let Some(from) = self.from.take() else { return Ok(()) };
+        let want = CHUNKS[self.chunks.min(CHUNKS.len() - 1)];
+        self.chunks += 1;
+        let entries = tree.entries(self.ino, &from, want)?;
+        if let Some((last, _)) = entries.last().filter(|_| entries.len() == want) {
+            self.from = Some(after(last));
+        }
+        self.pending = entries.into();
+        Ok(())
+    }
+}
+
+/// The smallest sort name above `name`: names hold no NUL.
+pub(super) fn after(name: &str) -> String {
+    format!("{name}\u{1}")
+}

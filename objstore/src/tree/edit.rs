@@ -1,0 +1,192 @@
+//! Adding and removing names, and what that does to the directory and to the inode.
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Posix, Result};
+use crate::record::inode::{Dirent, Inode, InodeKind};
+use crate::record::key;
+use crate::volume::Change;
+
+use super::read::Found;
+use super::tx::Tx;
+use super::{dir_name, shown_name};
+
+use prost::Message;
+
+/// Who removes a name: it decides what becomes of an emptied implicit directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Actor {
+    /// S3 prunes it.
+    S3,
+    /// A mount keeps it, as an explicit one.
+    Mount,
+}
+
+impl Tx<'_> {
+    /// Adds a name to a directory.
+    pub fn add_name(&mut self, parent: u64, sort_name: &str, dirent: Dirent) -> Result<()> {
+        self.put_dirent(parent, sort_name, dirent);
+        self.edit_directory(parent, |dir| count(dir, dirent, true))
+    }
+
+    /// Lets a name lead to another inode, of a kind with the same sort name.
+    pub fn switch_name(&mut self, at: &Found, dirent: Dirent) -> Result<()> {
+        self.put_dirent(at.parent, &at.sort_name, dirent);
+        self.edit_directory(at.parent, |dir| {
+            count(dir, at.dirent, false);
+            count(dir, dirent, true);
+        })?;
+        self.settle_directory(at.parent, Actor::Mount)
+    }
+
+    /// Takes a name out of a directory; what it led to is not touched.
+    pub fn remove_name(&mut self, found: &Found, actor: Actor) -> Result<()> {
+        let base = key::dirent(self.line.family, found.parent, &found.sort_name);
+        self.line.remove(self.txn, &base)?;
+        self.tell_name(found.parent, &found.sort_name);
+        self.edit_directory(found.parent, |dir| count(dir, found.dirent, false))?;
+        self.settle_directory(found.parent, actor)
+    }
+
+    fn put_dirent(&mut self, parent: u64, sort_name: &str, dirent: Dirent) {
+        let base = key::dirent(self.line.family, parent, sort_name);
+        self.line.put(self.txn, &base, dirent.encode_to_vec());
+        self.tell_name(parent, sort_name);
+    }
+
+    fn tell_name(&mut self, parent: u64, sort_name: &str) {
+        self.tell(Change::Entry { parent, name: shown_name(sort_name).to_owned() });
+    }
+
+    fn edit_directory(&mut self, ino: u64, edit: impl FnOnce(&mut Inode)) -> Result<()> {
+        let mut dir = self.own(ino)?;
+        edit(&mut dir);
+        dir.touch_content(self.now);
+        self.save(ino, &dir);
+        self.tell(Change::Attributes { ino });
+        Ok(())
+    }
+
+    /// Keeps the rule of implicit directories: each has a key in it.
+    fn settle_directory(&mut self, ino: u64, actor: Actor) -> Result<()> {
+        let mut dir = self.own(ino)?;
+        if !dir.implicit || dir.keys > 0 {
+            return Ok(());
+        }
+        if actor == Actor::S3 && dir.entries == 0 {
+            return self.prune(ino, &dir);
+        }
+        dir.implicit = false;
+        self.save(ino, &dir);
+        Ok(())
+    }
+
+    /// Removes an empty implicit directory, and what thereby becomes empty above it.
+    fn prune(&mut self, ino: u64, dir: &Inode) -> Result<()> {
+        let found = self.name_of_directory(ino, dir.parent)?;
+        self.end_inode(ino)?;
+        self.remove_name(&found, Actor::S3)
+    }
+
+    /// The name of a directory: found by its inode among its parent's entries. Only for directories about to be
+    /// pruned.
+    fn name_of_directory(&self, ino: u64, parent: u64) -> Result<Found> {
+        let mut from = String::new();
+        loop {
+            let entries = self.tree().entries(parent, &from, 256)?;
+            let Some((last, _)) = entries.last().cloned() else {
+                return Err(Error::corrupt(format!("directory {ino}"), format!("a name in {parent}"), "none"));
+            };
+            if let Some((sort_name, dirent)) = entries.into_iter().find(|(_, dirent)| dirent.ino == ino) {
+                return Ok(Found { parent, sort_name, dirent });
+            }
+            from = format!("{last}\u{1}");
+        }
+    }
+
+    /// One name less leads to the inode: the last one ends it.
+    pub fn unlink_inode(&mut self, ino: u64) -> Result<()> {
+        let mut inode = self.own(ino)?;
+        inode.nlink = inode.nlink.saturating_sub(1);
+        inode.ctime = self.now.0;
+        let ends = inode.nlink == 0 || inode.is_dir();
+        if ends {
+            inode.nlink = 0;
+        }
+        self.save(ino, &inode);
+        self.tell(Change::Attributes { ino });
+        if ends { self.end_inode(ino) } else { Ok(()) }
+    }
+
+    /// Ends an inode without a name; while somebody uses it, it stays as an orphan.
+    fn end_inode(&mut self, ino: u64) -> Result<()> {
+        if !self.core.pins.keep_if_pinned(self.line.family, ino) {
+            return self.destroy(ino);
+        }
+        let mut inode = self.own(ino)?;
+        inode.nlink = 0;
+        self.save(ino, &inode);
+        self.txn.put(key::orphan(self.line.family, ino, self.branch()), vec![1]);
+        Ok(())
+    }
+
+    /// Makes the directories of `components` that are not there, implicit; gives the last one's inode.
+    pub fn ensure_directories(&mut self, components: &[&str]) -> Result<u64> {
+        let mut at = crate::volume::ROOT_INO;
+        for component in components {
+            at = match self.tree().dirent(at, &dir_name(component))? {
+                Some(dirent) => dirent.ino,
+                None => self.make_implicit(at, component)?,
+            };
+        }
+        Ok(at)
+    }
+
+    fn make_implicit(&mut self, parent: u64, name: &str) -> Result<u64> {
+        let above = self.tree().directory(parent)?;
+        let mut dir = Inode::new(InodeKind::Directory, self.now);
+        (dir.implicit, dir.parent) = (true, parent);
+        (dir.mode, dir.uid, dir.gid) = (above.mode, above.uid, above.gid);
+        let ino = self.new_ino()?;
+        self.add_inode(ino, &dir);
+        self.add_name(parent, &dir_name(name), Dirent::new(ino, InodeKind::Directory))?;
+        Ok(ino)
+    }
+
+    /// Adds a new inode under a name that must be free for a mount.
+    pub fn make(&mut self, parent: u64, name: &str, mut inode: Inode) -> Result<(u64, Inode)> {
+        let above = self.tree().directory(parent)?;
+        if above.nlink == 0 {
+            return Err(Posix::NotFound.into());
+        }
+        if self.tree().entry(parent, name)?.is_some() {
+            return Err(Posix::Exists.into());
+        }
+        let ino = self.new_ino()?;
+        let sort_name = if inode.is_dir() { dir_name(name) } else { name.to_owned() };
+        if inode.is_dir() {
+            inode.parent = parent;
+        }
+        self.add_inode(ino, &inode);
+        self.add_name(parent, &sort_name, Dirent::new(ino, inode.kind()))?;
+        Ok((ino, inode))
+    }
+}
+
+/// Counts a name into or out of a directory.
+fn count(dir: &mut Inode, dirent: Dirent, added: bool) {
+    let step = |count: u64| if added { count + 1 } else { count.saturating_sub(1) };
+    dir.entries = step(dir.entries);
+    if dirent.is_key() {
+        dir.keys = step(dir.keys);
+    }
+    if dirent.kind() == InodeKind::Directory {
+        dir.nlink = if added { dir.nlink + 1 } else { dir.nlink.saturating_sub(1).max(2) };
+    }
+}
+
+/// Attributes of an inode that S3 makes in a directory: the directory's owner and group, and no execute bits.
+pub(super) fn object_inode(dir: &Inode, now: Timestamp) -> Inode {
+    let mut inode = Inode::new(InodeKind::File, now);
+    (inode.uid, inode.gid, inode.mode) = (dir.uid, dir.gid, dir.mode & 0o666 | 0o600);
+    inode
+}

@@ -1,0 +1,57 @@
+//! Names a mount adds and removes: link, unlink, rmdir.
+
+use crate::error::{Posix, Result};
+use crate::record::inode::{Dirent, Inode, InodeKind};
+
+use super::edit::Actor;
+use super::tx::Tx;
+
+/// The most names of a file (LINK_MAX of ext4, which programs are used to).
+const LINKS_MAX: u32 = 65_000;
+
+impl Tx<'_> {
+    /// A further name for anything but a directory.
+    pub fn link(&mut self, ino: u64, parent: u64, name: &str) -> Result<Inode> {
+        let mut inode = self.own(ino)?;
+        if inode.is_dir() {
+            return Err(Posix::NotPermitted.into());
+        }
+        if inode.nlink == 0 || self.tree().directory(parent)?.nlink == 0 {
+            return Err(Posix::NotFound.into());
+        }
+        if inode.nlink >= LINKS_MAX {
+            return Err(Posix::TooManyLinks.into());
+        }
+        if self.tree().entry(parent, name)?.is_some() {
+            return Err(Posix::Exists.into());
+        }
+        inode.nlink += 1;
+        inode.ctime = self.now.0;
+        self.save(ino, &inode);
+        self.add_name(parent, name, Dirent::new(ino, inode.kind()))?;
+        Ok(inode)
+    }
+
+    /// Removes a name of anything but a directory.
+    pub fn unlink(&mut self, parent: u64, name: &str) -> Result<()> {
+        let found = self.tree().entry(parent, name)?.ok_or(Posix::NotFound)?;
+        if found.dirent.kind() == InodeKind::Directory {
+            return Err(Posix::IsDirectory.into());
+        }
+        self.remove_name(&found, Actor::Mount)?;
+        self.unlink_inode(found.dirent.ino)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(&mut self, parent: u64, name: &str) -> Result<()> {
+        let found = self.tree().entry(parent, name)?.ok_or(Posix::NotFound)?;
+        if found.dirent.kind() != InodeKind::Directory {
+            return Err(Posix::NotDirectory.into());
+        }
+        if self.tree().directory(found.dirent.ino)?.entries > 0 {
+            return Err(Posix::NotEmpty.into());
+        }
+        self.remove_name(&found, Actor::Mount)?;
+        self.unlink_inode(found.dirent.ino)
+    }
+}

@@ -1,0 +1,35 @@
+//! The tree of a bucket: one set of records that S3 reads as keys and a mount as files.
+//!
+//! - A dirent's *sort name* is `name` for anything but a directory and `name/` for a directory, so the byte order of
+//!   full keys is a depth-first walk, and `a` and `a/b` can both be.
+//! - An *implicit* directory exists only because keys lie below it: at least one name in it is a key. S3 does not list
+//!   it and prunes it with its last key; a mount that empties it makes it explicit instead.
+//! - A mount that looks up `a` finds the directory `a/` before the file `a`.
+//! - Every change runs inside one transaction, through [`Tx`]: a crash leaves all of it or nothing.
+
+mod cursor;
+mod edit;
+mod links;
+mod list;
+mod read;
+mod rename;
+mod s3;
+mod tx;
+mod version_list;
+mod versions;
+
+pub(crate) use list::{common_prefix, list_keys};
+pub(crate) use read::{Tree, counts_bytes};
+pub(crate) use tx::Tx;
+pub(crate) use version_list::list_versions;
+pub(crate) use versions::{missing as missing_version, version_id};
+
+/// The sort name of a directory.
+pub(crate) fn dir_name(name: &str) -> String {
+    format!("{name}/")
+}
+
+/// The name a mount shows for a sort name.
+pub(crate) fn shown_name(sort_name: &str) -> &str {
+    sort_name.strip_suffix('/').unwrap_or(sort_name)
+}

@@ -1,0 +1,146 @@
+//! Reading the tree of one branch.
+
+use crate::branch::{Line, Seen};
+use crate::error::{Error, Posix, Result};
+use crate::meta::Read;
+use crate::name::Key;
+use crate::record::decode;
+use crate::record::inode::{Dirent, Inode, InodeKind};
+use crate::record::key::{self, Branch};
+use crate::volume::ROOT_INO;
+
+use super::dir_name;
+
+/// A branch's tree at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Tree<'a> {
+    /// Where records are read from.
+    pub read: &'a dyn Read,
+    /// The branch that reads.
+    pub line: &'a Line,
+}
+
+/// A name found in a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The directory.
+    pub parent: u64,
+    /// The sort name.
+    pub sort_name: String,
+    /// What it leads to.
+    pub dirent: Dirent,
+}
+
+impl<'a> Tree<'a> {
+    /// The inode and the branch that wrote what is seen.
+    pub fn inode(&self, ino: u64) -> Result<Option<(Branch, Inode)>> {
+        match self.line.get(self.read, &key::inode(self.line.family, ino))? {
+            Some((branch, value)) => Ok(Some((branch, decode("an inode", &value)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// The inode of somebody who holds its number: gone is ESTALE.
+    pub fn live_inode(&self, ino: u64) -> Result<(Branch, Inode)> {
+        self.inode(ino)?.ok_or(Error::Posix(Posix::Stale))
+    }
+
+    /// The inode a dirent leads to: it must be there.
+    pub fn linked_inode(&self, ino: u64) -> Result<(Branch, Inode)> {
+        self.inode(ino)?
+            .ok_or_else(|| Error::corrupt(format!("inode {ino}"), "a record, since a name leads to it", "none"))
+    }
+
+    /// The directory with this number.
+    pub fn directory(&self, ino: u64) -> Result<Inode> {
+        let (_, inode) = self.live_inode(ino)?;
+        if !inode.is_dir() {
+            return Err(Posix::NotDirectory.into());
+        }
+        Ok(inode)
+    }
+
+    /// What a sort name leads to.
+    pub fn dirent(&self, parent: u64, sort_name: &str) -> Result<Option<Dirent>> {
+        match self.line.get(self.read, &key::dirent(self.line.family, parent, sort_name))? {
+            Some((_, value)) => Ok(Some(decode("a directory entry", &value)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// What a mount finds under a name: the directory before the file.
+    pub fn entry(&self, parent: u64, name: &str) -> Result<Option<Found>> {
+        for sort_name in [dir_name(name), name.to_owned()] {
+            if let Some(dirent) = self.dirent(parent, &sort_name)? {
+                return Ok(Some(Found { parent, sort_name, dirent }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The directory reached through `components`, if all of them are there.
+    pub fn walk(&self, components: &[&str]) -> Result<Option<u64>> {
+        let mut at = ROOT_INO;
+        for component in components {
+            match self.dirent(at, &dir_name(component))? {
+                Some(dirent) => at = dirent.ino,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The name an object's key leads to, if S3 sees an object there.
+    pub fn find(&self, key: &Key) -> Result<Option<Found>> {
+        let (dirs, last) = key.split();
+        let (dirs, sort_name) = match (last, dirs.split_last()) {
+            (Some(name), _) => (dirs.as_slice(), name.to_owned()),
+            (None, Some((name, above))) => (above, dir_name(name)),
+            (None, None) => return Ok(None),
+        };
+        let Some(parent) = self.walk(dirs)? else { return Ok(None) };
+        let Some(dirent) = self.dirent(parent, &sort_name)? else { return Ok(None) };
+        Ok(dirent.is_key().then_some(Found { parent, sort_name, dirent }))
+    }
+
+    /// The object under a key: its inode number and inode. Implicit directories are no objects.
+    pub fn object(&self, key: &Key) -> Result<Option<(u64, Inode)>> {
+        let Some(found) = self.find(key)? else { return Ok(None) };
+        let (_, inode) = self.linked_inode(found.dirent.ino)?;
+        Ok((!inode.implicit).then_some((found.dirent.ino, inode)))
+    }
+
+    /// Up to `limit` entries of a directory with a sort name from `from` on, in order.
+    pub fn entries(&self, parent: u64, from: &str, limit: usize) -> Result<Vec<(String, Dirent)>> {
+        let all = key::dirents(self.line.family, parent);
+        let mut first = all.clone();
+        first.extend_from_slice(from.as_bytes());
+        let seen = self.line.scan(self.read, &first, &key::after_prefix(&all), limit)?;
+        seen.iter().map(named).collect()
+    }
+
+    /// Whether `below` is `above` or lies in it, by the parents of directories.
+    pub fn is_within(&self, below: u64, above: u64) -> Result<bool> {
+        let mut at = below;
+        loop {
+            if at == above {
+                return Ok(true);
+            }
+            if at == ROOT_INO {
+                return Ok(false);
+            }
+            at = self.directory(at)?.parent;
+        }
+    }
+}
+
+fn named(seen: &Seen) -> Result<(String, Dirent)> {
+    let name = key::text_at(&seen.base, key::DIRENT_NAME_AT);
+    let name = name.ok_or_else(|| Error::corrupt("a directory entry", "a name in its key", "none"))?;
+    Ok((name.to_owned(), decode("a directory entry", &seen.value)?))
+}
+
+/// Whether an inode of this kind holds bytes that count against the quota.
+pub(crate) fn counts_bytes(kind: InodeKind) -> bool {
+    matches!(kind, InodeKind::File | InodeKind::Directory)
+}

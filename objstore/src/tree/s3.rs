@@ -1,0 +1,148 @@
+//! Objects: what S3 writes into the tree.
+
+use crate::error::{Error, Result};
+use crate::name::Key;
+use crate::record::inode::{Content, Dirent, Inode, InodeKind, Object};
+use crate::volume::Change;
+
+use super::dir_name;
+use super::edit::{Actor, object_inode};
+use super::read::Found;
+use super::tx::Tx;
+
+/// Extended attributes a new inode takes over from the one it replaces.
+const KEPT_XATTRS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+
+impl Tx<'_> {
+    /// Puts content under a key; gives the inode. What was there before ends, but for other names and users it has.
+    ///
+    /// `content` was adopted by this transaction.
+    pub fn put_object(
+        &mut self,
+        key: &Key,
+        ino: u64,
+        content: Option<Content>,
+        size: u64,
+        object: Object,
+    ) -> Result<Inode> {
+        let (dirs, last) = key.split();
+        match last {
+            Some(name) => self.put_file(key, (&dirs, name), ino, content, size, object),
+            None => self.put_marker(&dirs, ino, content, size, object),
+        }
+    }
+
+    fn put_file(
+        &mut self,
+        key: &Key,
+        (dirs, name): (&[&str], &str),
+        ino: u64,
+        content: Option<Content>,
+        size: u64,
+        mut object: Object,
+    ) -> Result<Inode> {
+        let parent = self.ensure_directories(dirs)?;
+        let old = self.tree().dirent(parent, name)?;
+        let mut inode = object_inode(&self.tree().directory(parent)?, self.now);
+        if let Some(dirent) = old.filter(Dirent::is_key) {
+            let (_, before) = self.tree().linked_inode(dirent.ino)?;
+            inherit(&mut inode, &before);
+        }
+        if let Some(old) = old {
+            self.retire(key, old)?;
+        }
+        self.replace_null(key)?;
+        object.version = self.version_for(key)?;
+        (inode.content, inode.size, inode.object) = (content, size, Some(object));
+        self.add_inode(ino, &inode);
+        let dirent = Dirent::new(ino, InodeKind::File);
+        match old {
+            Some(old) => {
+                let found = Found { parent, sort_name: name.to_owned(), dirent: old };
+                self.switch_name(&found, dirent)?;
+            }
+            None => self.add_name(parent, name, dirent)?,
+        }
+        Ok(inode)
+    }
+
+    /// A key that ends in `/` is the directory itself.
+    fn put_marker(
+        &mut self,
+        dirs: &[&str],
+        made: u64,
+        content: Option<Content>,
+        size: u64,
+        object: Object,
+    ) -> Result<Inode> {
+        let ino = self.ensure_directories(dirs)?;
+        let mut dir = self.own(ino)?;
+        dir.implicit = false;
+        self.replace_content(ino, &mut dir, content, size)?;
+        self.move_extents(made, ino)?;
+        dir.object = Some(object);
+        dir.generation += 1;
+        dir.touch_content(self.now);
+        self.save(ino, &dir);
+        self.tell(Change::Attributes { ino });
+        Ok(dir)
+    }
+
+    /// Removes the object under a key; whether there was one.
+    pub fn delete_object(&mut self, key: &Key) -> Result<bool> {
+        let Some(found) = self.tree().find(key)? else { return Ok(false) };
+        if found.dirent.kind() == InodeKind::Directory {
+            return self.delete_marker(key, &found);
+        }
+        self.remove_name(&found, Actor::S3)?;
+        self.unlink_inode(found.dirent.ino)?;
+        Ok(true)
+    }
+
+    /// An explicit directory with keys in it becomes implicit; without any name in it, it goes.
+    fn delete_marker(&mut self, key: &Key, found: &Found) -> Result<bool> {
+        let ino = found.dirent.ino;
+        let mut dir = self.own(ino)?;
+        if dir.implicit {
+            return Ok(false);
+        }
+        if dir.entries == 0 {
+            self.remove_name(found, Actor::S3)?;
+            self.unlink_inode(ino)?;
+            return Ok(true);
+        }
+        if dir.keys == 0 {
+            return Err(Error::NotEmpty {
+                name: key.to_string(),
+                what: "symbolic links or special files, which only a mount sees".into(),
+            });
+        }
+        dir.implicit = true;
+        dir.object = None;
+        self.replace_content(ino, &mut dir, None, 0)?;
+        self.save(ino, &dir);
+        Ok(true)
+    }
+}
+
+/// What a file keeps when S3 puts other content under its name.
+fn inherit(inode: &mut Inode, before: &Inode) {
+    (inode.mode, inode.uid, inode.gid) = (before.mode, before.uid, before.gid);
+    for name in KEPT_XATTRS {
+        if let Some(value) = before.xattrs.get(name) {
+            inode.xattrs.insert(name.to_owned(), value.clone());
+        }
+    }
+}
+
+/// The directories a key lies in and its sort name, for what is keyed beside the dirent.
+pub(crate) fn place(key: &Key) -> (Vec<&str>, String) {
+    let (mut dirs, last) = key.split();
+    match last {
+        Some(name) => (dirs, name.to_owned()),
+        None => {
+            let name = dirs.pop().unwrap_or_default();
+            (dirs, dir_name(name))
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! One change of one bucket: what every operation on a tree runs in.
+//!
+//! - Usage and quota are settled in [`Tx::finish`], inside the transaction; what mounts have to forget is told in the
+//!   order of commits, before the operation is answered.
+
+use std::sync::Arc;
+
+use prost::Message;
+
+use crate::branch::Line;
+use crate::clock::Timestamp;
+use crate::core::{Core, Named};
+use crate::error::{Error, Noun, Posix, Result};
+use crate::meta::{Read, Txn};
+use crate::name::BucketName;
+use crate::record::bucket::{Bucket, Family, Usage};
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key::{self, Branch, tag};
+use crate::volume::Change;
+
+use super::read::{Tree, counts_bytes};
+
+/// A change of one bucket under way.
+pub(crate) struct Tx<'a> {
+    /// The transaction.
+    pub txn: &'a mut dyn Txn,
+    /// What the store shares.
+    pub core: &'a Arc<Core>,
+    /// The bucket's name.
+    pub name: &'a BucketName,
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Its live branch.
+    pub line: Line,
+    /// When the change happens.
+    pub now: Timestamp,
+    /// The mount that asked, zero for S3: it knows of its own changes.
+    pub origin: u64,
+    delta: Delta,
+    changes: Vec<Change>,
+}
+
+/// How much a change adds.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Delta {
+    /// Bytes of content.
+    pub bytes: i64,
+    /// Inodes.
+    pub inodes: i64,
+    /// Bytes of parts of uploads.
+    pub upload_bytes: i64,
+}
+
+impl<'a> Tx<'a> {
+    /// Begins a change of the bucket called `name`.
+    pub fn begin(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName, origin: u64) -> Result<Self> {
+        let bucket = core.bucket_record(&*txn, name)?.ok_or_else(|| missing(&*txn, name))?;
+        let line = core.lines.line(&*txn, bucket.family, bucket.branch)?;
+        let now = core.clock.now();
+        Ok(Self { txn, core, name, bucket, line, now, origin, delta: Delta::default(), changes: Vec::new() })
+    }
+
+    /// Begins with what a copy is taken from: a bucket, or a snapshot, which nothing is written to since it owns
+    /// nothing that could be given up.
+    pub fn begin_source(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName) -> Result<Self> {
+        match core.named(&*txn, name)? {
+            Named::Bucket(_) => Self::begin(txn, core, name, 0),
+            Named::Snapshot(snapshot) => {
+                let bucket = Bucket { family: snapshot.family, branch: snapshot.branch, ..Bucket::default() };
+                let line = core.lines.line(&*txn, bucket.family, bucket.branch)?;
+                let now = core.clock.now();
+                Ok(Self { txn, core, name, bucket, line, now, origin: 0, delta: Delta::default(), changes: Vec::new() })
+            }
+        }
+    }
+
+    /// The same as [`Tx::begin`] for a mount, which holds a bucket by id: another under its name is ESTALE.
+    pub fn begin_mounted(
+        txn: &'a mut dyn Txn,
+        core: &'a Arc<Core>,
+        name: &'a BucketName,
+        id: u64,
+        origin: u64,
+    ) -> Result<Self> {
+        match core.bucket_record(&*txn, name)? {
+            Some(bucket) if bucket.id == id => Self::begin(txn, core, name, origin),
+            _ => Err(Posix::Stale.into()),
+        }
+    }
+
+    /// The tree as this change sees it.
+    pub fn tree(&self) -> Tree<'_> {
+        Tree { read: &*self.txn, line: &self.line }
+    }
+
+    /// The branch that writes.
+    pub fn branch(&self) -> Branch {
+        self.line.branch()
+    }
+
+    /// A number for a new inode.
+    pub fn new_ino(&mut self) -> Result<u64> {
+        self.with_family(|family| {
+            family.next_ino += 1;
+            family.next_ino - 1
+        })
+    }
+
+    /// The order of a new version: below all before it.
+    pub fn new_version(&mut self) -> Result<u64> {
+        self.with_family(|family| {
+            family.next_version -= 1;
+            family.next_version
+        })
+    }
+
+    fn with_family(&mut self, change: impl FnOnce(&mut Family) -> u64) -> Result<u64> {
+        let family_key = key::by_id(tag::FAMILY, self.line.family);
+        let value = self.txn.get(&family_key)?;
+        let value = value.ok_or_else(|| Error::corrupt(format!("family {}", self.line.family), "a record", "none"))?;
+        let mut family: Family = decode("a family", &value)?;
+        let number = change(&mut family);
+        self.txn.put(family_key, family.encode_to_vec());
+        Ok(number)
+    }
+
+    /// The inode as this branch's own version, to be changed and then saved with [`Tx::save`]. A version taken over
+    /// from an ancestor refers to the same content, and owns none of it.
+    pub fn own(&mut self, ino: u64) -> Result<Inode> {
+        let (branch, mut inode) = self.tree().live_inode(ino)?;
+        if branch != self.branch() {
+            self.adopt_content(&mut inode)?;
+        }
+        Ok(inode)
+    }
+
+    /// Writes this branch's version of an inode.
+    pub fn save(&mut self, ino: u64, inode: &Inode) {
+        let base = key::inode(self.line.family, ino);
+        self.line.put(self.txn, &base, inode.encode_to_vec());
+    }
+
+    /// Adds a new inode.
+    pub fn add_inode(&mut self, ino: u64, inode: &Inode) {
+        self.delta.inodes += 1;
+        self.count_bytes(inode, inode.size);
+        self.save(ino, inode);
+    }
+
+    /// Changes the size of an inode, counting the difference.
+    pub fn resize(&mut self, inode: &mut Inode, size: u64) {
+        self.uncount_bytes(inode, inode.size);
+        self.count_bytes(inode, size);
+        inode.size = size;
+    }
+
+    /// Ends an inode that has no name and no user left.
+    pub fn destroy(&mut self, ino: u64) -> Result<()> {
+        let Some((branch, inode)) = self.tree().inode(ino)? else { return Ok(()) };
+        self.drop_content(ino, &inode, branch == self.branch())?;
+        self.delta.inodes -= 1;
+        self.uncount_bytes(&inode, inode.size);
+        let base = key::inode(self.line.family, ino);
+        self.line.remove(self.txn, &base)
+    }
+
+    /// Puts the time of writes in place in the record of an inode that is still there.
+    pub fn record_write_time(&mut self, ino: u64, written: Timestamp) -> Result<()> {
+        if self.tree().inode(ino)?.is_none() {
+            return Ok(());
+        }
+        let mut inode = self.own(ino)?;
+        (inode.mtime, inode.ctime) = (inode.mtime.max(written.0), inode.ctime.max(written.0));
+        self.save(ino, &inode);
+        Ok(())
+    }
+
+    fn count_bytes(&mut self, inode: &Inode, size: u64) {
+        if counts_bytes(inode.kind()) {
+            self.delta.bytes += i64::try_from(size).unwrap_or(i64::MAX);
+        }
+    }
+
+    fn uncount_bytes(&mut self, inode: &Inode, size: u64) {
+        if counts_bytes(inode.kind()) {
+            self.delta.bytes -= i64::try_from(size).unwrap_or(i64::MAX);
+        }
+    }
+
+    /// Counts bytes of parts of uploads.
+    pub fn count_upload(&mut self, bytes: i64) {
+        self.delta.upload_bytes += bytes;
+    }
+
+    /// Tells mounts of a change.
+    pub fn tell(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    /// Settles usage against the quota, and hands on what mounts have to forget.
+    ///
+    /// # Errors
+    /// [`Error::QuotaExceeded`] if the change adds bytes and there is no room for them.
+    pub fn finish(self) -> Result<()> {
+        if !self.delta.is_none() {
+            let used = self.settle_usage()?;
+            self.txn.put(key::of_branch(tag::USAGE, self.line.family, self.line.branch()), used.encode_to_vec());
+        }
+        if !self.changes.is_empty() && self.core.feeds.wanted(self.bucket.id) {
+            let (core, bucket, origin, changes) = (self.core.clone(), self.bucket.id, self.origin, self.changes);
+            self.txn.after_commit(Box::new(move || core.feeds.publish(bucket, origin, &changes)));
+        }
+        Ok(())
+    }
+
+    fn settle_usage(&self) -> Result<Usage> {
+        let usage_key = key::of_branch(tag::USAGE, self.line.family, self.branch());
+        let used: Usage = self.txn.get(&usage_key)?.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
+        let next = self.delta.applied_to(used);
+        let growth = (self.delta.bytes + self.delta.upload_bytes).max(0).unsigned_abs();
+        match self.bucket.quota_bytes {
+            Some(limit) if growth > 0 && next.bytes.saturating_add(next.upload_bytes) > limit => {
+                Err(Error::QuotaExceeded {
+                    bucket: self.name.to_string(),
+                    limit_bytes: limit,
+                    used_bytes: used.bytes + used.upload_bytes,
+                    asked_bytes: growth,
+                })
+            }
+            _ => Ok(next),
+        }
+    }
+}
+
+impl Delta {
+    fn is_none(self) -> bool {
+        self.bytes == 0 && self.inodes == 0 && self.upload_bytes == 0
+    }
+
+    fn applied_to(self, used: Usage) -> Usage {
+        Usage {
+            bytes: used.bytes.saturating_add_signed(self.bytes),
+            inodes: used.inodes.saturating_add_signed(self.inodes),
+            upload_bytes: used.upload_bytes.saturating_add_signed(self.upload_bytes),
+        }
+    }
+}
+
+/// Why there is no bucket to change under `name`.
+fn missing(read: &dyn Read, name: &BucketName) -> Error {
+    match read.get(&key::by_name(tag::SNAPSHOT, name.as_str())) {
+        Ok(Some(_)) => Error::Denied { why: format!("\"{name}\" is a snapshot: it can be read, not changed") },
+        Ok(None) => Error::not_found(Noun::Bucket, name.as_str()),
+        Err(error) => error,
+    }
+}

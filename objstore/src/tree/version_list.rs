@@ -1,0 +1,179 @@
+//! Pages of versions (S3 API, ListObjectVersions): the walk over current keys and the versions' records, merged.
+
+use super::cursor::{Cursor, Item};
+use super::list::{beyond, common_prefix, start};
+use super::read::Tree;
+use super::versions::{Noncurrent, order_of, version_id};
+use crate::error::Result;
+use crate::record::inode::Inode;
+use crate::record::key::{self, tag};
+use crate::store::ListVersions;
+
+/// Versions read at a time.
+const CHUNK: usize = 256;
+
+/// A version or delete marker in a listing.
+pub(crate) struct Listed {
+    /// The key.
+    pub key: String,
+    /// The version's id.
+    pub id: String,
+    /// Its inode number.
+    pub ino: u64,
+    /// Its inode; none for a delete marker.
+    pub inode: Option<Inode>,
+    /// When it became a version, of one that is not current.
+    pub created: i64,
+    /// Whether it is the current one.
+    pub latest: bool,
+}
+
+/// A page of versions.
+#[derive(Default)]
+pub(crate) struct VersionPage {
+    /// Versions and delete markers.
+    pub versions: Vec<Listed>,
+    /// Common prefixes.
+    pub prefixes: Vec<String>,
+    /// The last key (or common prefix) and version, if there is more.
+    pub next: Option<(String, Option<String>)>,
+}
+
+impl VersionPage {
+    fn len(&self) -> usize {
+        self.versions.len() + self.prefixes.len()
+    }
+}
+
+/// Both walks, each with its next item.
+struct Merge<'a> {
+    tree: Tree<'a>,
+    cursor: Cursor<'a>,
+    current: Option<Item>,
+    others: std::collections::VecDeque<Noncurrent>,
+    from: Option<Vec<u8>>,
+}
+
+impl<'a> Merge<'a> {
+    fn new(tree: Tree<'a>, from: &str) -> Result<Self> {
+        let cursor = Cursor::new(tree, from)?;
+        let mut merge = Self { tree, cursor, current: None, others: Default::default(), from: None };
+        merge.seek(from)?;
+        Ok(merge)
+    }
+
+    fn seek(&mut self, from: &str) -> Result<()> {
+        self.cursor.seek(from)?;
+        self.current = self.cursor.next()?;
+        self.others.clear();
+        let mut first = key::by_id(tag::VERSION, self.tree.line.family);
+        first.extend_from_slice(from.as_bytes());
+        self.from = Some(first);
+        Ok(())
+    }
+
+    fn peek_other(&mut self) -> Result<Option<&Noncurrent>> {
+        if self.others.is_empty()
+            && let Some(from) = self.from.take()
+        {
+            let end = key::after_prefix(&key::by_id(tag::VERSION, self.tree.line.family));
+            let versions = self.tree.versions(&from, &end, CHUNK)?;
+            if let Some(last) = versions.last().filter(|_| versions.len() == CHUNK) {
+                self.from = Some(key::version(self.tree.line.family, &last.key, last.order + 1));
+            }
+            self.others = versions.into();
+        }
+        Ok(self.others.front())
+    }
+
+    /// The next version of all: the current one before the others of its key.
+    fn next(&mut self) -> Result<Option<Listed>> {
+        let other = self.peek_other()?.map(|other| other.key.clone());
+        let current_first = match (&self.current, &other) {
+            (Some(current), Some(other)) => current.key <= *other,
+            (current, _) => current.is_some(),
+        };
+        if current_first {
+            let Some(item) = self.current.take() else { return Ok(None) };
+            self.current = self.cursor.next()?;
+            return Ok(Some(listed_current(item)));
+        }
+        match self.others.pop_front() {
+            Some(other) => self.listed(other).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn listed(&self, other: Noncurrent) -> Result<Listed> {
+        let inode = match other.version.ino {
+            0 => None,
+            ino => Some(self.tree.linked_inode(ino)?.1),
+        };
+        let id = other.id();
+        Ok(Listed { key: other.key, id, ino: other.version.ino, inode, created: other.version.created, latest: false })
+    }
+}
+
+fn listed_current(item: Item) -> Listed {
+    let id = version_id(order_of(&item.inode));
+    Listed { key: item.key, id, ino: item.ino, created: item.inode.mtime, inode: Some(item.inode), latest: true }
+}
+
+/// Lists a page of versions.
+pub(crate) fn list_versions(tree: Tree<'_>, request: &ListVersions) -> Result<VersionPage> {
+    let list = &request.list;
+    let mut page = VersionPage::default();
+    if list.limit == 0 {
+        return Ok(page);
+    }
+    let mut skip = request.after_version.clone().zip(list.after.clone());
+    let from = match &skip {
+        Some((_, key)) => key.clone().max(list.prefix.clone()),
+        None => start(list),
+    };
+    let mut merge = Merge::new(tree, &from)?;
+    let mut last_key = None;
+    while let Some(mut version) = merge.next()? {
+        // The newest of a key whose current version a delete marker hides is the marker itself.
+        version.latest |= version.inode.is_none() && last_key.as_ref() != Some(&version.key);
+        last_key = Some(version.key.clone());
+        if !version.key.starts_with(&list.prefix) {
+            break;
+        }
+        if passed(&mut skip, &version) {
+            continue;
+        }
+        if page.len() == list.limit {
+            page.next = Some(last_of(&page));
+            break;
+        }
+        match common_prefix(&version.key, list) {
+            Some(prefix) => {
+                merge.seek(&beyond(&prefix))?;
+                page.prefixes.push(prefix);
+            }
+            None => page.versions.push(version),
+        }
+    }
+    Ok(page)
+}
+
+/// Whether the version lies before the place to go on after.
+fn passed(skip: &mut Option<(String, String)>, version: &Listed) -> bool {
+    let Some((id, key)) = skip else { return false };
+    if version.key != *key {
+        *skip = None;
+        return false;
+    }
+    if version.id == *id {
+        *skip = None;
+    }
+    true
+}
+
+/// The last thing on a page, by key.
+fn last_of(page: &VersionPage) -> (String, Option<String>) {
+    let version = page.versions.last().map(|version| (version.key.clone(), Some(version.id.clone())));
+    let prefix = page.prefixes.last().map(|prefix| (prefix.clone(), None));
+    version.into_iter().chain(prefix).max_by(|a, b| a.0.cmp(&b.0)).unwrap_or_default()
+}

@@ -1,0 +1,159 @@
+//! Changing a file's size and its holes.
+
+use super::session::Volume;
+use super::types::Allocate;
+use super::write::{clear_tail, wrote};
+use crate::content::{INLINE_MAX, release};
+use crate::disk;
+use crate::error::{Posix, Result};
+use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode, InodeKind};
+use crate::tree::Tx;
+
+impl Volume {
+    /// Cuts a file, or extends it with zeros.
+    pub(super) fn set_size(&self, ino: u64, size: u64, kill: bool) -> Result<()> {
+        self.refuse_read_only()?;
+        if size > i64::MAX as u64 {
+            return Err(Posix::TooLarge.into());
+        }
+        let core = &self.0.core;
+        core.writable()?;
+        let _gate = core.gates.write_in_place(self.0.bucket);
+        let _alone = core.gates.reshape(self.0.bucket, ino);
+        core.hot.remove(self.0.bucket, ino);
+        let before = self.regular(ino)?;
+        if size > before.size
+            && let Some(home) = self.own_whole_home(ino)?
+        {
+            clear_tail(&home, before.size)?;
+        }
+        let home = self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            let home = reshape(tx, ino, &mut inode, size)?;
+            tx.resize(&mut inode, size);
+            wrote(tx, ino, inode, kill)?;
+            Ok(home)
+        })?;
+        if let Some(home) = home.filter(|_| size < before.size) {
+            core.blobs.file(crate::blob::BlobId(home))?.set_len(size)?;
+            core.blobs.mark_dirty(crate::blob::BlobId(home));
+        }
+        Ok(())
+    }
+
+    fn regular(&self, ino: u64) -> Result<Inode> {
+        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        match inode.kind() {
+            InodeKind::File => Ok(inode),
+            InodeKind::Directory => Err(Posix::IsDirectory.into()),
+            _ => Err(Posix::Invalid.into()),
+        }
+    }
+
+    /// The home, if all content lies in it and this branch may change it.
+    fn own_whole_home(&self, ino: u64) -> Result<Option<super::home::Home>> {
+        let owned = self.reading(|tree| {
+            let (branch, inode) = tree.live_inode(ino)?;
+            let home = matches!(inode.content, Some(Content::Blob(BlobContent { home: true, .. })));
+            Ok(home && branch == tree.line.branch())
+        })?;
+        if owned { Ok(Some(self.home(ino)?.1)) } else { Ok(None) }
+    }
+
+    /// Reserves, punches or zeroes a range (fallocate(2)).
+    pub fn allocate(&self, ino: u64, how: Allocate, offset: u64, len: u64) -> Result<()> {
+        self.refuse_read_only()?;
+        if len == 0 {
+            return Err(Posix::Invalid.into());
+        }
+        let end = offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or(Posix::TooLarge)?;
+        let inode = self.regular(ino)?;
+        let grows = matches!(how, Allocate::Extend | Allocate::ZeroRange) && end > inode.size;
+        if grows {
+            self.set_size(ino, end, true)?;
+        }
+        match how {
+            Allocate::Extend | Allocate::KeepSize => self.reserve(ino, offset, len),
+            Allocate::PunchHole | Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => self.clear(ino, offset, end),
+        }
+    }
+
+    /// Reserves space on the disk for a file that has its home there; elsewhere there is nothing to reserve.
+    fn reserve(&self, ino: u64, offset: u64, len: u64) -> Result<()> {
+        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+        let inode = self.regular(ino)?;
+        let within = inode.size.saturating_sub(offset).min(len);
+        match self.own_whole_home(ino)? {
+            Some(home) if within > 0 => home.file.allocate(offset, within, disk::Allocate::KeepSize),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a range read as zeros.
+    fn clear(&self, ino: u64, offset: u64, end: u64) -> Result<()> {
+        let core = &self.0.core;
+        core.writable()?;
+        let _gate = core.gates.write_in_place(self.0.bucket);
+        let _alone = core.gates.reshape(self.0.bucket, ino);
+        core.hot.remove(self.0.bucket, ino);
+        let inode = self.regular(ino)?;
+        let end = end.min(inode.size);
+        if offset >= end {
+            return Ok(());
+        }
+        let inline = matches!(inode.content, None | Some(Content::Inline(_)));
+        let home = if inline { None } else { Some(self.home(ino)?.1) };
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            match &mut inode.content {
+                Some(Content::Inline(held)) => {
+                    let at = |position: u64| usize::try_from(position).map_or(held.len(), |at| at.min(held.len()));
+                    let range = at(offset)..at(end);
+                    held[range].fill(0);
+                }
+                Some(Content::Extents(_)) => tx.cut_extents(ino, offset, end)?,
+                _ => {}
+            }
+            wrote(tx, ino, inode, true)
+        })?;
+        match home {
+            Some(home) => {
+                home.file.punch(offset, end - offset)?;
+                core.blobs.mark_dirty(home.id);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Fits content to a new size; gives the home that is to be cut after the commit.
+fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64) -> Result<Option<u64>> {
+    if size == 0 {
+        tx.drop_content(ino, inode, true)?;
+        inode.content = None;
+        return Ok(None);
+    }
+    let grows = size > inode.size;
+    match &mut inode.content {
+        Some(Content::Inline(held)) => {
+            let kept = usize::try_from(size).unwrap_or(INLINE_MAX).min(held.len());
+            held.truncate(kept);
+            Ok(None)
+        }
+        Some(Content::Blob(BlobContent { id, home: true })) => Ok(Some(*id)),
+        Some(Content::Blob(BlobContent { id, .. })) if grows => {
+            let (blob, length) = (*id, inode.size);
+            tx.add_extent(ino, 0, Extent { blob, blob_offset: 0, length })?;
+            release(tx.txn, blob)?;
+            inode.content = Some(Content::Extents(ExtentContent { home: None }));
+            Ok(None)
+        }
+        Some(Content::Extents(_)) if !grows => {
+            tx.cut_extents(ino, size, u64::MAX)?;
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
+}

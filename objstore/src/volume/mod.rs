@@ -1,0 +1,20 @@
+//! A bucket as a mount uses it: by inode numbers, one session per mount.
+//!
+//! - A change is in the store when the call returns: it survives the death of the process, and is on disk after
+//!   [`Volume::sync`] or within 5 s.
+//! - An inode the kernel knows is pinned: unlinked or replaced, it stays until the last pin goes.
+//! - A session on a snapshot refuses every change.
+
+mod allocate;
+mod attributes;
+mod home;
+mod names;
+mod read;
+mod session;
+pub mod types;
+mod write;
+mod xattr;
+
+pub use crate::feed::Feed;
+pub use session::{Volume, VolumeOptions};
+pub use types::*;

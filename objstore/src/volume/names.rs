@@ -1,0 +1,164 @@
+//! Names: looking up, making, linking, removing, renaming, listing.
+
+use super::session::{Volume, attr};
+use super::types::{Attr, DirEntry, Kind, Make, Ownership, Rename};
+use crate::error::{Error, Posix, Result};
+use crate::name::{NAME_BYTES_MAX, mountable};
+use crate::record::inode::{Content, Inode, InodeKind};
+use crate::tree::shown_name;
+
+/// Entries read at a time.
+const CHUNK: usize = 1024;
+/// The longest target of a symbolic link (PATH_MAX without its NUL).
+const TARGET_BYTES_MAX: usize = 4095;
+/// The setgid bit.
+const SETGID: u32 = 0o2000;
+
+impl Volume {
+    /// Finds a name and pins its inode once: it stays readable, though unlinked or replaced, until `forget`.
+    pub fn lookup(&self, parent: u64, name: &str) -> Result<Attr> {
+        check_name(name)?;
+        loop {
+            let found = self.reading(|tree| {
+                tree.directory(parent)?;
+                tree.entry(parent, name)
+            })?;
+            let ino = found.ok_or(Posix::NotFound)?.dirent.ino;
+            // Between finding and pinning the inode may have been replaced and collected: then look again.
+            match self.pin(ino) {
+                Err(Error::Posix(Posix::Stale)) => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The directory that a directory lies in; the root's is itself.
+    pub fn parent(&self, ino: u64) -> Result<u64> {
+        if ino == self.root() {
+            return Ok(ino);
+        }
+        self.reading(|tree| Ok(tree.directory(ino)?.parent))
+    }
+
+    /// Makes an inode, pinned once.
+    pub fn make(&self, parent: u64, name: &str, what: Make, who: Ownership) -> Result<Attr> {
+        check_name(name)?;
+        let name = name.to_owned();
+        let pinning = self.clone();
+        let (ino, inode) = self.change(move |tx| {
+            let dir = tx.tree().directory(parent)?;
+            let mut inode = new_inode(what, who, tx.now)?;
+            if dir.mode & SETGID != 0 {
+                inode.gid = dir.gid;
+                if inode.is_dir() {
+                    inode.mode |= SETGID;
+                }
+            }
+            let made = tx.make(parent, &name, inode)?;
+            pinning.hold(made.0);
+            Ok(made)
+        })?;
+        Ok(attr(ino, &inode))
+    }
+
+    /// A further name for anything but a directory; pinned once more.
+    pub fn link(&self, ino: u64, parent: u64, name: &str) -> Result<Attr> {
+        check_name(name)?;
+        let name = name.to_owned();
+        let inode = self.change(move |tx| tx.link(ino, parent, &name))?;
+        self.hold(ino);
+        Ok(attr(ino, &inode))
+    }
+
+    /// Removes a name of anything but a directory.
+    pub fn unlink(&self, parent: u64, name: &str) -> Result<()> {
+        check_name(name)?;
+        let name = name.to_owned();
+        self.change(move |tx| tx.unlink(parent, &name))
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_dir(&self, parent: u64, name: &str) -> Result<()> {
+        check_name(name)?;
+        let name = name.to_owned();
+        self.change(move |tx| tx.remove_directory(parent, &name))
+    }
+
+    /// Renames.
+    pub fn rename(&self, rename: Rename) -> Result<()> {
+        check_name(&rename.from_name)?;
+        check_name(&rename.to_name)?;
+        self.change(move |tx| tx.rename(&rename))
+    }
+
+    /// All names of a directory at one moment, in key order, without `.` and `..` and without keys that a mount
+    /// cannot name. Where a file and a directory share a name, the directory is shown.
+    pub fn read_dir(&self, ino: u64) -> Result<Vec<DirEntry>> {
+        self.reading(|tree| {
+            tree.directory(ino)?;
+            let mut shown = Vec::new();
+            let mut hides = std::collections::HashSet::new();
+            let mut from = String::new();
+            loop {
+                let entries = tree.entries(ino, &from, CHUNK)?;
+                let more = entries.len() == CHUNK;
+                for (sort_name, dirent) in entries {
+                    let name = shown_name(&sort_name);
+                    if sort_name.ends_with('/') {
+                        hides.insert(name.to_owned());
+                    }
+                    if mountable(name) {
+                        shown.push(DirEntry { name: name.to_owned(), ino: dirent.ino, kind: dirent.kind().into() });
+                    }
+                    from = format!("{sort_name}\u{1}");
+                }
+                if !more {
+                    break;
+                }
+            }
+            shown.retain(|entry| entry.kind == Kind::Directory || !hides.contains(&entry.name));
+            Ok(shown)
+        })
+    }
+
+    /// The target of a symbolic link.
+    pub fn read_link(&self, ino: u64) -> Result<String> {
+        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        match (inode.kind(), inode.content) {
+            (InodeKind::Symlink, Some(Content::Inline(target))) => {
+                String::from_utf8(target).map_err(|_| Error::corrupt(format!("symlink {ino}"), "UTF-8", "other bytes"))
+            }
+            _ => Err(Posix::Invalid.into()),
+        }
+    }
+}
+
+fn new_inode(what: Make, who: Ownership, now: crate::clock::Timestamp) -> Result<Inode> {
+    let kind = match &what {
+        Make::File => InodeKind::File,
+        Make::Directory => InodeKind::Directory,
+        Make::Symlink(_) => InodeKind::Symlink,
+        Make::Special(kind, _) => (*kind).into(),
+    };
+    let mut inode = Inode::new(kind, now);
+    (inode.uid, inode.gid, inode.mode) = (who.uid, who.gid, who.mode & 0o7777);
+    match what {
+        Make::Symlink(target) if target.is_empty() => return Err(Posix::NotFound.into()),
+        Make::Symlink(target) if target.len() > TARGET_BYTES_MAX => return Err(Posix::NameTooLong.into()),
+        Make::Symlink(target) => {
+            inode.size = target.len() as u64;
+            inode.content = Some(Content::Inline(target.into_bytes()));
+        }
+        Make::Special(_, device) => inode.rdev = device,
+        Make::File | Make::Directory => {}
+    }
+    Ok(inode)
+}
+
+/// Refuses a name no directory entry can have.
+fn check_name(name: &str) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Posix::NameTooLong.into());
+    }
+    if mountable(name) && !name.contains(['/', '\0']) { Ok(()) } else { Err(Posix::Invalid.into()) }
+}

@@ -1,0 +1,71 @@
+//! Reading, and finding data and holes.
+
+use bytes::Bytes;
+
+use super::session::Volume;
+use crate::blob::{BlobId, Place};
+use crate::content::{Piece, Plan};
+use crate::error::{Posix, Result};
+use crate::record::inode::InodeKind;
+use crate::tree::Tree;
+
+impl Volume {
+    /// Reads up to `len` bytes at `offset`, fewer only at the end of the file.
+    pub fn read(&self, ino: u64, offset: u64, len: usize) -> Result<Bytes> {
+        let core = &self.0.core;
+        if let Some(hot) = core.hot.get(self.0.bucket, ino) {
+            let held = hot.size.saturating_sub(offset).min(len as u64);
+            if let Ok(held @ 1..) = usize::try_from(held) {
+                return core.blobs.read_file(hot.blob, offset, held);
+            }
+        }
+        let _reading = core.readers.begin();
+        let (snapshot, line) = self.0.now()?;
+        let tree = Tree { read: &*snapshot, line: &line };
+        let (_, inode) = tree.live_inode(ino)?;
+        if inode.is_dir() {
+            return Err(Posix::IsDirectory.into());
+        }
+        Plan::of(tree, ino, &inode, offset, len as u64)?.read(&core.blobs, &core.meta, &*snapshot)
+    }
+
+    /// The first byte of data (or of a hole) at or after `offset`; `None` past the end (lseek(2), SEEK_DATA).
+    pub fn seek(&self, ino: u64, offset: u64, data: bool) -> Result<Option<u64>> {
+        let (snapshot, line) = self.0.now()?;
+        let tree = Tree { read: &*snapshot, line: &line };
+        let (_, inode) = tree.live_inode(ino)?;
+        if inode.kind() != InodeKind::File {
+            return Err(Posix::Invalid.into());
+        }
+        if offset >= inode.size {
+            return Ok(None);
+        }
+        let mut at = offset;
+        for piece in Plan::of(tree, ino, &inode, offset, inode.size - offset)?.0 {
+            let (length, found) = self.seek_piece(&piece, data)?;
+            if let Some(within) = found {
+                return Ok(Some(at + within));
+            }
+            at += length;
+        }
+        // The end of the file counts as a hole.
+        Ok((!data).then_some(inode.size))
+    }
+
+    /// The length of a piece, and where in it data (or a hole) begins.
+    fn seek_piece(&self, piece: &Piece, data: bool) -> Result<(u64, Option<u64>)> {
+        match piece {
+            Piece::Zeros(length) => Ok((*length, (!data).then_some(0))),
+            Piece::Bytes(bytes) => Ok((bytes.len() as u64, data.then_some(0))),
+            Piece::Blob { id, record, offset, length } => {
+                if record.sums || matches!(record.place(), Place::Packed { .. }) {
+                    return Ok((*length, data.then_some(0)));
+                }
+                let file = self.0.core.blobs.file(BlobId(*id))?;
+                let found = if data { file.seek_data(*offset)? } else { file.seek_hole(*offset)?.or(Some(*offset)) };
+                let within = found.map(|found| found - offset).filter(|within| within < length);
+                Ok((*length, within))
+            }
+        }
+    }
+}

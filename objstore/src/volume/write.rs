@@ -1,0 +1,232 @@
+//! Writing.
+//!
+//! - Up to 4 KiB a file lies in its record: a write is one transaction.
+//! - Larger files have a home. A write within the size and within the home needs no transaction but the first one,
+//!   which gives the content a new generation; any other writes its bytes first and then commits what they mean.
+//! - A crash between the two leaves bytes past the size, or in a home where no extent shows them: an extension clears
+//!   them first.
+
+use std::sync::Arc;
+
+use super::attributes::without_privileges;
+use super::home::Home;
+use super::session::Volume;
+use super::types::Change;
+use crate::clock::Timestamp;
+use crate::content::{Hot, INLINE_MAX};
+use crate::error::{Error, Posix, Result};
+use crate::meta::Durability;
+use crate::record::inode::{Content, Extent, Inode, InodeKind};
+use crate::tree::Tx;
+
+/// The largest file, in bytes.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
+impl Volume {
+    /// Writes at `offset`: in the store when it returns. `kill_privileges` as in [`super::SetAttr`].
+    pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
+        self.refuse_read_only()?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+        if !kill_privileges && self.write_hot(ino, offset, data)? {
+            return Ok(());
+        }
+        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+        self.write_cold(ino, offset, data, kill_privileges)
+    }
+
+    /// Appends at the end of the file: no other write can come between.
+    pub fn append(&self, ino: u64, data: &[u8]) -> Result<()> {
+        self.refuse_read_only()?;
+        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        self.write_cold(ino, inode.size, data, false)
+    }
+
+    /// A write within a file that is written in place already; whether it was one.
+    fn write_hot(&self, ino: u64, offset: u64, data: &[u8]) -> Result<bool> {
+        let core = &self.0.core;
+        let within = |hot: &Hot| offset.saturating_add(data.len() as u64) <= hot.size && hot.unseen();
+        if !core.hot.get(self.0.bucket, ino).is_some_and(|hot| within(&hot)) {
+            return Ok(false);
+        }
+        let _shared = core.gates.within(self.0.bucket, ino);
+        // Looked up again under the lock: a truncation may have come between.
+        let Some(hot) = core.hot.get(self.0.bucket, ino).filter(|hot| within(hot)) else { return Ok(false) };
+        self.put_bytes(ino, &hot, offset, data)?;
+        Ok(true)
+    }
+
+    fn put_bytes(&self, ino: u64, hot: &Hot, offset: u64, data: &[u8]) -> Result<()> {
+        self.0.core.writable()?;
+        hot.file.write_at(data, offset)?;
+        hot.wrote(self.0.core.clock.now());
+        self.0.core.blobs.mark_dirty(hot.blob);
+        self.0.core.feeds.publish(self.0.bucket, self.0.mount, &[Change::Content { ino }]);
+        Ok(())
+    }
+
+    fn write_cold(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
+        self.0.core.writable()?;
+        self.0.core.hot.remove(self.0.bucket, ino);
+        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        if inode.kind() != InodeKind::File {
+            return Err(Posix::Invalid.into());
+        }
+        if matches!(inode.content, None | Some(Content::Inline(_))) && end.max(inode.size) <= INLINE_MAX as u64 {
+            return self.write_inline(ino, offset, data, kill);
+        }
+        // What does not fit is refused before any byte is written.
+        self.check_growth(end.saturating_sub(inode.size))?;
+        let (inode, home) = self.home(ino)?;
+        if home.whole {
+            self.write_home(ino, &inode, &home, offset, data, kill)
+        } else {
+            self.write_extent(ino, &home, offset, data, kill)
+        }
+    }
+
+    fn write_inline(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+        let data = data.to_vec();
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            let mut held = match inode.content.take() {
+                Some(Content::Inline(held)) => held,
+                _ => Vec::new(),
+            };
+            let start = usize::try_from(offset).map_err(|_| Posix::TooLarge)?;
+            let end = start + data.len();
+            let size = usize::try_from(inode.size).map_err(|_| Posix::TooLarge)?.max(end);
+            held.resize(size, 0);
+            held[start..end].copy_from_slice(&data);
+            inode.content = Some(Content::Inline(held));
+            tx.resize(&mut inode, size as u64);
+            wrote(tx, ino, inode, kill)
+        })
+    }
+
+    /// A write into a file that lies wholly in its home.
+    fn write_home(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+        let end = offset + data.len() as u64;
+        if end <= inode.size {
+            // The generation rises before the bytes change.
+            self.change(move |tx| {
+                let inode = tx.own(ino)?;
+                wrote(tx, ino, inode, kill)
+            })?;
+            let hot = Hot::new(home.id, home.file.clone(), inode.size);
+            self.put_bytes(ino, &hot, offset, data)?;
+            self.0.core.hot.insert(self.0.bucket, ino, hot);
+            return Ok(());
+        }
+        clear_tail(home, inode.size)?;
+        home.file.write_at(data, offset)?;
+        self.0.core.blobs.mark_dirty(home.id);
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            let size = inode.size.max(end);
+            tx.resize(&mut inode, size);
+            wrote(tx, ino, inode, kill)
+        })?;
+        self.0.core.hot.insert(self.0.bucket, ino, Hot::new(home.id, home.file.clone(), end));
+        Ok(())
+    }
+
+    /// A write into a file that lies in extents: the bytes go to the home, and then belong to the file.
+    fn write_extent(&self, ino: u64, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+        let (length, blob) = (data.len() as u64, home.id.0);
+        home.file.write_at(data, offset)?;
+        self.0.core.blobs.mark_dirty(home.id);
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            tx.cut_extents(ino, offset, offset + length)?;
+            tx.add_extent(ino, offset, Extent { blob, blob_offset: offset, length })?;
+            let size = inode.size.max(offset + length);
+            tx.resize(&mut inode, size);
+            wrote(tx, ino, inode, kill)
+        })
+    }
+
+    /// Refuses growth past the quota.
+    pub(super) fn check_growth(&self, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let space = self.space()?;
+        let over = space.used_bytes.saturating_add(bytes) > space.total_bytes;
+        let limit = self.quota()?;
+        match limit {
+            Some(limit_bytes) if over => Err(Error::QuotaExceeded {
+                bucket: self.0.name.to_string(),
+                limit_bytes,
+                used_bytes: space.used_bytes,
+                asked_bytes: bytes,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn quota(&self) -> Result<Option<u64>> {
+        let snapshot = self.0.core.meta.snapshot();
+        Ok(self.0.core.bucket_record(&*snapshot, &self.0.name)?.and_then(|bucket| bucket.quota_bytes))
+    }
+
+    pub(super) fn refuse_read_only(&self) -> Result<()> {
+        if self.0.read_only { Err(Posix::ReadOnly.into()) } else { Ok(()) }
+    }
+
+    /// Makes pending times of a file part of the store: for flush and release.
+    pub fn flush(&self, ino: u64) -> Result<()> {
+        match self.0.core.hot.get(self.0.bucket, ino).and_then(|hot| hot.written()) {
+            Some(written) => self.flush_times(ino, written),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts the time of the last write in the record. The next write gets a new generation.
+    pub(super) fn flush_times(&self, ino: u64, written: Timestamp) -> Result<()> {
+        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+        let pending = self.0.core.hot.get(self.0.bucket, ino).and_then(|hot| hot.seen());
+        let written = pending.unwrap_or(written);
+        self.change(move |tx| tx.record_write_time(ino, written))
+    }
+
+    /// Content, attributes and names of a file or directory on disk when it returns.
+    pub fn sync(&self, ino: u64) -> Result<()> {
+        if self.0.read_only {
+            return Ok(());
+        }
+        self.flush(ino)?;
+        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        let home = match inode.content {
+            Some(Content::Blob(content)) if content.home => Some(content.id),
+            Some(Content::Extents(content)) => content.home,
+            _ => None,
+        };
+        if let Some(home) = home {
+            self.0.core.blobs.sync_file(crate::blob::BlobId(home))?;
+        }
+        self.0.core.meta.write(Durability::Synced, |_| Ok(())).wait()
+    }
+}
+
+/// Marks content as changed by a mount, and saves the inode.
+pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> Result<()> {
+    inode.changed_by_mount(tx.now);
+    if kill {
+        inode.mode = without_privileges(inode.mode);
+    }
+    tx.save(ino, &inode);
+    tx.tell(Change::Content { ino });
+    Ok(())
+}
+
+/// Clears what a crash may have left in a home past the size, before the size grows over it.
+pub(super) fn clear_tail(home: &Home, size: u64) -> Result<()> {
+    let file: &Arc<dyn crate::disk::File> = &home.file;
+    if file.len()? > size { file.set_len(size) } else { Ok(()) }
+}

@@ -1,0 +1,85 @@
+//! A response body on its way out, with the line that is logged when it is done.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::metrics::Metrics;
+use crate::request::Request;
+
+/// A counted response body; when it drops, the request is over.
+pub(crate) struct Outbound {
+    inner: s3s::Body,
+    line: Line,
+}
+
+/// One access line; written when it drops, so that no way out of a request lacks it.
+struct Line {
+    request: Arc<Request>,
+    status: StatusCode,
+    metrics: Metrics,
+    bytes_out: u64,
+    cut: bool,
+}
+
+impl Outbound {
+    /// Counts `inner`, the answer to `request`.
+    pub(crate) fn new(inner: s3s::Body, status: StatusCode, request: Arc<Request>, metrics: Metrics) -> Self {
+        Self { inner, line: Line { request, status, metrics, bytes_out: 0, cut: false } }
+    }
+}
+
+impl Body for Outbound {
+    type Data = Bytes;
+    type Error = s3s::StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        match &frame {
+            Some(Ok(frame)) => self.line.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64),
+            Some(Err(_)) => self.line.cut = true,
+            None => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let request = &self.request;
+        let took = request.start.elapsed();
+        let bytes_in = request.bytes_in.load(Ordering::Relaxed);
+        let status = self.status.as_u16();
+        self.metrics.answered(request.operation(), status, took, bytes_in, self.bytes_out);
+        tracing::info!(
+            target: "s3::access",
+            method = %request.method,
+            operation = request.operation(),
+            bucket = request.bucket.as_ref().map_or("-", |bucket| bucket.as_str()),
+            key = ?request.key.as_deref().unwrap_or_default(),
+            status,
+            bytes_in,
+            bytes_out = self.bytes_out,
+            cut = self.cut,
+            ms = took.as_secs_f64() * 1e3,
+            request_id = request.id,
+            account = request.account_shown(),
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Operations on buckets.
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use objstore::name::BucketName;
+use objstore::store::{Account, Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, Versioning};
+use objstore::{Error, Noun, Store};
+use s3s::dto::{self, *};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+use crate::error::{OrRefuse as _, from_store, not_offered, refuse};
+use crate::object::time;
+use crate::service::Service;
+use crate::{names, request, token};
+
+/// Buckets of one page, at most (S3 API, ListBuckets).
+const PAGE_MAX: i32 = 10_000;
+/// Buckets read from the store in one step while looking for those the caller may see.
+const STEP: usize = 1_000;
+/// The region where making one's own bucket again is no error (S3 API, CreateBucket).
+const LENIENT_REGION: &str = "us-east-1";
+
+/// Lists the buckets the caller may do anything with (S3 API, ListBuckets).
+pub(crate) async fn list(
+    service: &Service,
+    request: S3Request<ListBucketsInput>,
+) -> S3Result<S3Response<ListBucketsOutput>> {
+    let input = request.input;
+    let account = request::current()?.account()?.clone();
+    let limit = match input.max_buckets {
+        None => usize::MAX,
+        Some(max @ 1..=PAGE_MAX) => usize::try_from(max).unwrap_or(1),
+        Some(_) => return Err(refuse(S3ErrorCode::InvalidArgument, format!("max-buckets is 1 to {PAGE_MAX}."))),
+    };
+    let after = input.continuation_token.as_deref().map(token::decode).transpose()?;
+    let prefix = input.prefix.clone().unwrap_or_default();
+    let owner = account.name.clone();
+    let elsewhere = input.bucket_region.as_ref().is_some_and(|region| **region != *service.region);
+    let (found, next) = match elsewhere {
+        true => (Vec::new(), None),
+        false => service.blocking(move |store| visible(store, &account, &prefix, after, limit)).await?,
+    };
+    let buckets = found.into_iter().map(|bucket| dto::Bucket {
+        name: Some(bucket.name.as_str().to_owned()),
+        creation_date: Some(time(bucket.created)),
+        bucket_region: Some(service.region.to_string()),
+        ..dto::Bucket::default()
+    });
+    Ok(S3Response::new(ListBucketsOutput {
+        buckets: Some(buckets.collect()),
+        continuation_token: next.as_deref().map(token::encode),
+        owner: Some(person(&owner)),
+        prefix: input.prefix,
+    }))
+}
+
+/// The next `limit` buckets after `after` the account may see, and where the page after them begins.
+fn visible(
+    store: &Store,
+    account: &Account,
+    prefix: &str,
+    mut after: Option<String>,
+    limit: usize,
+) -> S3Result<(Vec<Bucket>, Option<String>)> {
+    let mut found: Vec<Bucket> = Vec::new();
+    loop {
+        let step = store.buckets(after.as_deref(), STEP).or_refuse()?;
+        let Some(last) = step.last() else { return Ok((found, None)) };
+        after = Some(last.name.as_str().to_owned());
+        for bucket in step {
+            if !bucket.name.as_str().starts_with(prefix) || store.access(account, &bucket.name).or_refuse()?.is_none() {
+                continue;
+            }
+            if found.len() == limit {
+                let next = found.last().map(|bucket| bucket.name.as_str().to_owned());
+                return Ok((found, next));
+            }
+            found.push(bucket);
+        }
+    }
+}
+
+/// Makes a bucket, owned by the caller (S3 API, CreateBucket).
+pub(crate) async fn create(
+    service: &Service,
+    request: S3Request<CreateBucketInput>,
+) -> S3Result<S3Response<CreateBucketOutput>> {
+    let input = request.input;
+    let name = names::bucket(&input.bucket)?;
+    let account = request::current()?.account()?.clone();
+    if let Some(configuration) = &input.create_bucket_configuration {
+        check_configuration(service, configuration)?;
+    }
+    let create = CreateBucket {
+        name: name.clone(),
+        owner: account.name.clone(),
+        quota_bytes: None,
+        versioning: Versioning::default(),
+        source: None,
+        attributes: BTreeMap::new(),
+        root: RootAttributes::default(),
+    };
+    match service.store.create_bucket(create).await {
+        Ok((_, Outcome::Made)) => {}
+        Ok((_, Outcome::Found)) => already_owned(service)?,
+        Err(Error::Exists { noun: Noun::Bucket, .. }) => {
+            let (name, owner) = (name.clone(), account.name);
+            let mine = service.blocking(move |store| Ok(owned_by(store, &name, &owner))).await?;
+            if !mine {
+                return Err(refuse(
+                    S3ErrorCode::BucketAlreadyExists,
+                    "The bucket exists and belongs to another account.",
+                ));
+            }
+            already_owned(service)?;
+        }
+        Err(error) => return Err(from_store(error)),
+    }
+    Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")), ..CreateBucketOutput::default() }))
+}
+
+fn check_configuration(service: &Service, configuration: &CreateBucketConfiguration) -> S3Result<()> {
+    if configuration.bucket.is_some() || configuration.location.is_some() {
+        return Err(not_offered("A directory bucket"));
+    }
+    if configuration.tags.as_ref().is_some_and(|tags| !tags.is_empty()) {
+        return Err(not_offered("Tagging a bucket"));
+    }
+    match &configuration.location_constraint {
+        Some(place) if !place.as_str().is_empty() && place.as_str() != &*service.region => Err(refuse(
+            S3ErrorCode::InvalidLocationConstraint,
+            format!("Buckets are in the region {} here, not in {}.", service.region, place.as_str()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn owned_by(store: &Store, name: &BucketName, owner: &str) -> bool {
+    store.bucket(name).is_ok_and(|bucket| bucket.owner == owner && !bucket.snapshot)
+}
+
+fn already_owned(service: &Service) -> S3Result<()> {
+    if &*service.region == LENIENT_REGION {
+        return Ok(());
+    }
+    Err(refuse(S3ErrorCode::BucketAlreadyOwnedByYou, "The bucket exists and is yours."))
+}
+
+/// Tells that a bucket is there (S3 API, HeadBucket).
+pub(crate) async fn head(
+    service: &Service,
+    request: S3Request<HeadBucketInput>,
+) -> S3Result<S3Response<HeadBucketOutput>> {
+    find(service, &request.input.bucket).await?;
+    Ok(S3Response::new(HeadBucketOutput {
+        bucket_region: Some(service.region.to_string()),
+        access_point_alias: Some(false),
+        ..HeadBucketOutput::default()
+    }))
+}
+
+/// Deletes an empty bucket (S3 API, DeleteBucket).
+pub(crate) async fn delete(
+    service: &Service,
+    request: S3Request<DeleteBucketInput>,
+) -> S3Result<S3Response<DeleteBucketOutput>> {
+    let name = names::bucket(&request.input.bucket)?;
+    service.store.delete_bucket(&name, Deletion::IfEmpty).await.or_refuse()?;
+    Ok(S3Response::new(DeleteBucketOutput::default()))
+}
+
+/// Tells the region; of us-east-1 nothing is said, as AWS does (S3 API, GetBucketLocation).
+pub(crate) async fn location(
+    service: &Service,
+    request: S3Request<GetBucketLocationInput>,
+) -> S3Result<S3Response<GetBucketLocationOutput>> {
+    find(service, &request.input.bucket).await?;
+    let place =
+        (&*service.region != LENIENT_REGION).then(|| BucketLocationConstraint::from(service.region.to_string()));
+    Ok(S3Response::new(GetBucketLocationOutput { location_constraint: place }))
+}
+
+/// Tells whether versions are kept (S3 API, GetBucketVersioning).
+pub(crate) async fn versioning(
+    service: &Service,
+    request: S3Request<GetBucketVersioningInput>,
+) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+    let status = match find(service, &request.input.bucket).await?.versioning {
+        Versioning::Disabled => None,
+        Versioning::Enabled => Some(BucketVersioningStatus::ENABLED),
+        Versioning::Suspended => Some(BucketVersioningStatus::SUSPENDED),
+    };
+    let status = status.map(BucketVersioningStatus::from_static);
+    Ok(S3Response::new(GetBucketVersioningOutput { status, ..GetBucketVersioningOutput::default() }))
+}
+
+/// Begins or suspends keeping versions (S3 API, PutBucketVersioning).
+pub(crate) async fn set_versioning(
+    service: &Service,
+    request: S3Request<PutBucketVersioningInput>,
+) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+    let name = names::bucket(&request.input.bucket)?;
+    let configuration = request.input.versioning_configuration;
+    if configuration.mfa_delete.as_ref().is_some_and(|mfa| mfa.as_str() == MFADelete::ENABLED) {
+        return Err(not_offered("MFA delete"));
+    }
+    let versioning = match configuration.status.as_ref().map(BucketVersioningStatus::as_str) {
+        Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
+        Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
+        _ => return Err(refuse(S3ErrorCode::MalformedXML, "Status is Enabled or Suspended.")),
+    };
+    let set = SetBucket { versioning: Some(versioning), ..SetBucket::default() };
+    service.store.set_bucket(&name, set).await.map_err(versioning_refused)?;
+    Ok(S3Response::new(PutBucketVersioningOutput::default()))
+}
+
+/// A store that does not keep versions yet says so by refusing the value.
+fn versioning_refused(error: Error) -> S3Error {
+    match error {
+        Error::Invalid { what: "versioning", why, .. } => refuse(S3ErrorCode::NotImplemented, why),
+        other => from_store(other),
+    }
+}
+
+async fn find(service: &Service, name: &str) -> S3Result<Bucket> {
+    let name = names::bucket(name)?;
+    service.blocking(move |store| store.bucket(&name).or_refuse()).await
+}
+
+/// An account, as answers name it.
+pub(crate) fn person(account: &str) -> Owner {
+    Owner { id: Some(account.to_owned()), display_name: Some(account.to_owned()) }
+}
+
+/// The host a client reached us at, for the `Location` of a completed upload.
+pub(crate) fn host(headers: &HeaderMap) -> &str {
+    headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}

@@ -1,0 +1,227 @@
+//! What a request claims of its body, in headers or trailers.
+//!
+//! - At most one checksum is claimed, besides Content-MD5.
+//! - A trailer can be read only after the body; until [`Claims::verify`] answered, nothing of the body is believed.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{HeaderMap, StatusCode};
+use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders};
+
+use super::{Algorithm, Digest, Sums};
+use crate::error::{custom, not_offered, refuse};
+
+/// The claims of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    md5: Option<[u8; 16]>,
+    checksum: Option<(Algorithm, Value)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    /// In base64, as the header said.
+    Known(String),
+    /// It follows the body.
+    Trailer,
+    /// Not claimed: the client wants it worked out and kept.
+    Asked,
+}
+
+impl Claims {
+    /// Reads the claims from a request's headers.
+    pub(crate) fn from_headers(headers: &HeaderMap) -> S3Result<Self> {
+        refuse_unknown(headers)?;
+        let md5 = text(headers, "content-md5")?.map(parse_md5).transpose()?;
+        let mut checksum = None;
+        for algorithm in Algorithm::ALL {
+            let Some(value) = text(headers, algorithm.header())? else { continue };
+            let claim = (algorithm, Value::Known(parse_value(algorithm, value)?));
+            if checksum.replace(claim).is_some() {
+                return Err(several());
+            }
+        }
+        if let Some(algorithm) = announced(headers)? {
+            if checksum.is_some() {
+                return Err(several());
+            }
+            checksum = Some((algorithm, Value::Trailer));
+        }
+        let asked = text(headers, "x-amz-sdk-checksum-algorithm")?.or(text(headers, "x-amz-checksum-algorithm")?);
+        if let (None, Some(name)) = (&checksum, asked) {
+            checksum = Some((Algorithm::from_name(name)?, Value::Asked));
+        }
+        Ok(Self { md5, checksum })
+    }
+
+    /// The claims of a part of an upload that keeps `algorithm` for each part.
+    pub(crate) fn for_part(mut self, algorithm: Option<Algorithm>) -> S3Result<Self> {
+        match (&self.checksum, algorithm) {
+            (None, Some(wanted)) => self.checksum = Some((wanted, Value::Asked)),
+            (Some((given, _)), Some(wanted)) if *given != wanted => {
+                let words = format!(
+                    "The upload was begun with the checksum algorithm {}, the part comes with {}.",
+                    wanted.name(),
+                    given.name()
+                );
+                return Err(refuse(S3ErrorCode::InvalidRequest, words));
+            }
+            _ => {}
+        }
+        Ok(self)
+    }
+
+    /// The digest that can prove the claims.
+    pub(crate) fn digest(&self) -> Digest {
+        Digest::new(self.checksum.as_ref().map(|(algorithm, _)| *algorithm))
+    }
+
+    /// Whether anything is claimed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.md5.is_none() && !matches!(self.checksum, Some((_, Value::Known(_) | Value::Trailer)))
+    }
+
+    /// Compares the claims with the sums of the body, which was read to its end.
+    pub(crate) fn verify(&self, sums: &Sums, trailers: Option<&TrailingHeaders>) -> S3Result<()> {
+        if self.md5.is_some_and(|md5| md5 != sums.md5) {
+            return Err(refuse(S3ErrorCode::BadDigest, "The body is not the one Content-MD5 was made of."));
+        }
+        let Some((algorithm, value)) = &self.checksum else { return Ok(()) };
+        let claimed = match value {
+            Value::Known(claimed) => claimed.clone(),
+            Value::Trailer => trailer(*algorithm, trailers)?,
+            Value::Asked => return Ok(()),
+        };
+        if sums.checksum.as_ref().is_some_and(|found| found.value == claimed) {
+            return Ok(());
+        }
+        Err(refuse(S3ErrorCode::BadDigest, format!("The {} you specified did not match the body.", algorithm.name())))
+    }
+
+    /// The value a header claims, with its algorithm.
+    pub(crate) fn known(&self) -> Option<(Algorithm, &str)> {
+        match &self.checksum {
+            Some((algorithm, Value::Known(value))) => Some((*algorithm, value)),
+            _ => None,
+        }
+    }
+}
+
+/// Refuses checksums that exist in S3 but are not offered, so that none is silently left unchecked.
+fn refuse_unknown(headers: &HeaderMap) -> S3Result<()> {
+    for name in headers.keys() {
+        let name = name.as_str();
+        let Some(rest) = name.strip_prefix("x-amz-checksum-") else { continue };
+        let known = matches!(rest, "algorithm" | "mode" | "type");
+        if !known && !Algorithm::ALL.iter().any(|algorithm| algorithm.header() == name) {
+            return Err(not_offered(&format!("The checksum {name}")));
+        }
+    }
+    Ok(())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(refuse(S3ErrorCode::InvalidRequest, format!("The header {name} is given twice.")));
+    }
+    let value = value.to_str().map_err(|_| refuse(S3ErrorCode::InvalidRequest, format!("Bad header {name}.")))?;
+    Ok(Some(value.trim()).filter(|value| !value.is_empty()))
+}
+
+fn parse_md5(value: &str) -> S3Result<[u8; 16]> {
+    let bytes = BASE64.decode(value).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| refuse(S3ErrorCode::InvalidDigest, "Content-MD5 is not 16 bytes in base64."))
+}
+
+fn parse_value(algorithm: Algorithm, value: &str) -> S3Result<String> {
+    // Of an object made of parts the value may have `-N` behind it.
+    let digest = value.split_once('-').map_or(value, |(digest, _)| digest);
+    if BASE64.decode(digest).is_ok_and(|bytes| bytes.len() == algorithm.len()) {
+        return Ok(value.to_owned());
+    }
+    let words = format!("The value of {} is not {} bytes in base64.", algorithm.header(), algorithm.len());
+    Err(refuse(S3ErrorCode::InvalidRequest, words))
+}
+
+/// The checksum that `x-amz-trailer` announces.
+fn announced(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
+    let Some(names) = text(headers, "x-amz-trailer")? else { return Ok(None) };
+    let mut found = None;
+    for name in names.split(',').map(|name| name.trim().to_ascii_lowercase()) {
+        if !name.starts_with("x-amz-checksum-") {
+            continue;
+        }
+        let Some(algorithm) = Algorithm::ALL.into_iter().find(|algorithm| algorithm.header() == name) else {
+            return Err(not_offered(&format!("The checksum {name:?}")));
+        };
+        if found.replace(algorithm).is_some() {
+            return Err(several());
+        }
+    }
+    Ok(found)
+}
+
+fn trailer(algorithm: Algorithm, trailers: Option<&TrailingHeaders>) -> S3Result<String> {
+    let value = trailers.and_then(|trailers| {
+        trailers.read(|map| map.get(algorithm.header()).and_then(|value| value.to_str().ok()).map(str::to_owned))
+    });
+    value.flatten().ok_or_else(|| {
+        let words = format!("The trailer {} was announced and did not follow the body.", algorithm.header());
+        custom("MalformedTrailerError", StatusCode::BAD_REQUEST, words)
+    })
+}
+
+fn several() -> S3Error {
+    refuse(S3ErrorCode::InvalidRequest, "Expecting a single x-amz-checksum- header, or trailer.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    fn claims(headers: &[(&'static str, &'static str)]) -> S3Result<Claims> {
+        let pairs =
+            headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        Claims::from_headers(&pairs.collect())
+    }
+
+    fn check(headers: &[(&'static str, &'static str)], body: &[u8]) -> Result<(), String> {
+        let claims = claims(headers).map_err(|error| error.code().as_str().to_owned())?;
+        let mut digest = claims.digest();
+        digest.update(body);
+        claims.verify(&digest.finish(), None).map_err(|error| error.code().as_str().to_owned())
+    }
+
+    #[test]
+    fn true_claims_pass_and_false_ones_are_refused() {
+        let body = b"123456789";
+        assert_eq!(check(&[], body), Ok(()));
+        assert_eq!(check(&[("content-md5", "JfnnlDI7RTiF9RgfGz2Oug==")], b"hello world"), Err("BadDigest".into()));
+        assert_eq!(check(&[("content-md5", "JfnnlDI7RTiF9RgfGRsBBA==")], body), Err("BadDigest".into()));
+        assert_eq!(check(&[("content-md5", "JfnnlDI7RTiF9RgfGw==")], body), Err("InvalidDigest".into()));
+        assert_eq!(check(&[("x-amz-checksum-crc32", "y/Q5Jg==")], body), Ok(()));
+        assert_eq!(check(&[("x-amz-checksum-crc32", "y/Q5Jg==")], b"12345678"), Err("BadDigest".into()));
+        assert_eq!(check(&[("x-amz-checksum-crc32", "y/Q5")], body), Err("InvalidRequest".into()));
+        assert_eq!(check(&[("x-amz-checksum-sha512", "AAAA")], body), Err("NotImplemented".into()));
+        assert_eq!(check(&[("x-amz-sdk-checksum-algorithm", "SHA256")], body), Ok(()));
+        let two = [("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-crc32c", "4waSgw==")];
+        assert_eq!(check(&two, body), Err("InvalidRequest".into()));
+    }
+
+    #[test]
+    fn an_announced_trailer_has_to_come() {
+        assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-crc32")], b""), Err("MalformedTrailerError".into()));
+        assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-md5")], b""), Err("NotImplemented".into()));
+    }
+
+    #[test]
+    fn a_part_keeps_the_algorithm_of_its_upload() {
+        let kept = claims(&[]).unwrap().for_part(Some(Algorithm::Sha1)).unwrap();
+        assert!(kept.digest().finish().checksum.is_some_and(|checksum| checksum.algorithm == "SHA1"));
+        let other = claims(&[("x-amz-checksum-crc32", "y/Q5Jg==")]).unwrap().for_part(Some(Algorithm::Sha1));
+        assert_eq!(other.unwrap_err().code().as_str(), "InvalidRequest");
+    }
+}

@@ -1,0 +1,223 @@
+//! Checksums of content (S3 User Guide, "Checking object integrity").
+//!
+//! - A body is hashed while it is written, never in a pass of its own.
+//! - What a client claimed is compared before the write is acknowledged; what it named is kept with the object.
+
+mod claim;
+mod parts;
+
+pub(crate) use claim::Claims;
+pub(crate) use parts::Plan;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use objstore::store::Checksum;
+use s3s::S3Result;
+use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
+use s3s::dto::ChecksumType;
+
+use crate::error::not_offered;
+
+/// A checksum algorithm that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    Crc32,
+    Crc32c,
+    Crc64Nvme,
+    Sha1,
+    Sha256,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+
+    /// The name in XML, headers and records.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Crc32 => "CRC32",
+            Self::Crc32c => "CRC32C",
+            Self::Crc64Nvme => "CRC64NVME",
+            Self::Sha1 => "SHA1",
+            Self::Sha256 => "SHA256",
+        }
+    }
+
+    /// The header, or trailer, that carries its value.
+    pub(crate) fn header(self) -> &'static str {
+        match self {
+            Self::Crc32 => "x-amz-checksum-crc32",
+            Self::Crc32c => "x-amz-checksum-crc32c",
+            Self::Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Self::Sha1 => "x-amz-checksum-sha1",
+            Self::Sha256 => "x-amz-checksum-sha256",
+        }
+    }
+
+    /// Finds it by name, in any case.
+    pub(crate) fn from_name(name: &str) -> S3Result<Self> {
+        let found = Self::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| not_offered(&format!("The checksum algorithm {name:?}")))
+    }
+
+    /// Length of its value, in bytes.
+    fn len(self) -> usize {
+        match self {
+            Self::Crc32 | Self::Crc32c => 4,
+            Self::Crc64Nvme => 8,
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+}
+
+/// A running MD5 and, if one is wanted, a running checksum.
+pub(crate) struct Digest {
+    size: u64,
+    md5: Md5,
+    checksum: Option<(Algorithm, Hasher)>,
+}
+
+enum Hasher {
+    Crc32(Crc32),
+    Crc32c(Crc32c),
+    Crc64Nvme(Crc64Nvme),
+    Sha1(Sha1),
+    Sha256(Sha256),
+}
+
+impl Hasher {
+    fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Crc32 => Self::Crc32(Crc32::new()),
+            Algorithm::Crc32c => Self::Crc32c(Crc32c::new()),
+            Algorithm::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
+            Algorithm::Sha1 => Self::Sha1(Sha1::new()),
+            Algorithm::Sha256 => Self::Sha256(Sha256::new()),
+        }
+    }
+
+    fn update(&mut self, data: &[u8]) {
+        match self {
+            Self::Crc32(hasher) => hasher.update(data),
+            Self::Crc32c(hasher) => hasher.update(data),
+            Self::Crc64Nvme(hasher) => hasher.update(data),
+            Self::Sha1(hasher) => hasher.update(data),
+            Self::Sha256(hasher) => hasher.update(data),
+        }
+    }
+
+    fn finish(self) -> String {
+        match self {
+            Self::Crc32(hasher) => BASE64.encode(hasher.finalize()),
+            Self::Crc32c(hasher) => BASE64.encode(hasher.finalize()),
+            Self::Crc64Nvme(hasher) => BASE64.encode(hasher.finalize()),
+            Self::Sha1(hasher) => BASE64.encode(hasher.finalize()),
+            Self::Sha256(hasher) => BASE64.encode(hasher.finalize()),
+        }
+    }
+}
+
+impl Digest {
+    /// Begins.
+    pub(crate) fn new(algorithm: Option<Algorithm>) -> Self {
+        let checksum = algorithm.map(|algorithm| (algorithm, Hasher::new(algorithm)));
+        Self { size: 0, md5: Md5::new(), checksum }
+    }
+
+    /// Adds bytes.
+    pub(crate) fn update(&mut self, data: &[u8]) {
+        self.size += data.len() as u64;
+        self.md5.update(data);
+        if let Some((_, hasher)) = &mut self.checksum {
+            hasher.update(data);
+        }
+    }
+
+    /// Ends.
+    pub(crate) fn finish(self) -> Sums {
+        let checksum = self
+            .checksum
+            .map(|(algorithm, hasher)| Checksum { algorithm: algorithm.name().into(), value: hasher.finish() });
+        Sums { size: self.size, md5: self.md5.finalize(), checksum }
+    }
+}
+
+/// The sums of some content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// Its length, in bytes.
+    pub(crate) size: u64,
+    /// Its MD5.
+    pub(crate) md5: [u8; 16],
+    /// The checksum that was wanted.
+    pub(crate) checksum: Option<Checksum>,
+}
+
+impl Sums {
+    /// The entity tag of an object uploaded at once.
+    pub(crate) fn etag(&self) -> String {
+        hex_simd::encode_to_string(self.md5, hex_simd::AsciiCase::Lower)
+    }
+}
+
+/// Whether a kept checksum is of the whole object or of its parts' checksums.
+pub(crate) fn kind(checksum: &Checksum) -> ChecksumType {
+    // Base64 holds no "-": only the number of parts follows one.
+    let name = if checksum.value.contains('-') { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
+    ChecksumType::from_static(name)
+}
+
+/// Puts kept checksums into the fields of an answer; with `typed`, their type too.
+macro_rules! fill {
+    ($output:expr, $checksums:expr) => {
+        for checksum in $checksums {
+            let value = Some(checksum.value.clone());
+            match checksum.algorithm.as_str() {
+                "CRC32" => $output.checksum_crc32 = value,
+                "CRC32C" => $output.checksum_crc32c = value,
+                "CRC64NVME" => $output.checksum_crc64nvme = value,
+                "SHA1" => $output.checksum_sha1 = value,
+                "SHA256" => $output.checksum_sha256 = value,
+                _ => {}
+            }
+        }
+    };
+    ($output:expr, $checksums:expr, typed) => {
+        $crate::checksum::fill!($output, $checksums);
+        $output.checksum_type = $checksums.first().map($crate::checksum::kind);
+    };
+}
+pub(crate) use fill;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_the_published_ones() {
+        // The check values of the CRC catalogue, of "123456789".
+        let table = [
+            (Algorithm::Crc32, "y/Q5Jg=="),
+            (Algorithm::Crc32c, "4waSgw=="),
+            (Algorithm::Crc64Nvme, "rosUhgp5mIg="),
+            (Algorithm::Sha1, "98O8HYCOBHMq32eZZczPTKfoNEE="),
+            (Algorithm::Sha256, "FeKw08M4keuw8e9gnsQZQgwgeC0sV0G7+Ku8nNcPxcU="),
+        ];
+        for (algorithm, value) in table {
+            let mut digest = Digest::new(Some(algorithm));
+            digest.update(b"1234");
+            digest.update(b"56789");
+            let sums = digest.finish();
+            assert_eq!(sums.checksum.map(|checksum| checksum.value).as_deref(), Some(value), "{algorithm:?}");
+            assert_eq!(sums.size, 9);
+        }
+        assert_eq!(Digest::new(None).finish().etag(), "d41d8cd98f00b204e9800998ecf8427e");
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_unknown_ones_are_refused() {
+        assert_eq!(Algorithm::from_name("crc64nvme").unwrap(), Algorithm::Crc64Nvme);
+        assert_eq!(Algorithm::from_name("XXHASH3").unwrap_err().code().as_str(), "NotImplemented");
+    }
+}

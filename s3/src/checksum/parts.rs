@@ -1,0 +1,166 @@
+//! The checksum of an object made of parts.
+//!
+//! - `COMPOSITE` is the checksum of the parts' checksums, with `-N` behind it; `FULL_OBJECT` is that of the whole
+//!   content, which for the CRCs follows from the parts' CRCs and lengths without reading them again.
+//! - A plan is kept with the upload as `ALGORITHM` or `ALGORITHM/FULL_OBJECT`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use crc_fast::CrcAlgorithm;
+use objstore::store::{Checksum, PartInfo};
+use s3s::dto::ChecksumType;
+use s3s::{S3ErrorCode, S3Result};
+
+use super::{Algorithm, Digest};
+use crate::error::refuse;
+
+const FULL_OBJECT: &str = "FULL_OBJECT";
+const COMPOSITE: &str = "COMPOSITE";
+
+/// How an upload's checksum will be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// The algorithm, of the parts too.
+    pub(crate) algorithm: Algorithm,
+    full_object: bool,
+}
+
+impl Plan {
+    /// The plan a client asks for (S3 API, CreateMultipartUpload).
+    pub(crate) fn new(algorithm: Option<&str>, kind: Option<&str>) -> S3Result<Option<Self>> {
+        let Some(name) = algorithm else {
+            return match kind {
+                None => Ok(None),
+                Some(_) => Err(refuse(S3ErrorCode::InvalidRequest, "x-amz-checksum-type needs an algorithm.")),
+            };
+        };
+        let algorithm = Algorithm::from_name(name)?;
+        let full_object = match (kind, algorithm) {
+            (None, _) => algorithm == Algorithm::Crc64Nvme,
+            (Some(COMPOSITE), Algorithm::Crc64Nvme) | (Some(FULL_OBJECT), Algorithm::Sha1 | Algorithm::Sha256) => {
+                let words = format!("The checksum type {} is not offered for {name}.", kind.unwrap_or_default());
+                return Err(refuse(S3ErrorCode::InvalidRequest, words));
+            }
+            (Some(COMPOSITE), _) => false,
+            (Some(FULL_OBJECT), _) => true,
+            (Some(_), _) => return Err(refuse(S3ErrorCode::InvalidRequest, "The checksum type is not known.")),
+        };
+        Ok(Some(Self { algorithm, full_object }))
+    }
+
+    /// As kept with the upload.
+    pub(crate) fn to_record(self) -> String {
+        let name = self.algorithm.name();
+        if self.full_object { format!("{name}/{FULL_OBJECT}") } else { name.to_owned() }
+    }
+
+    /// As read from the upload; `None` if it announced nothing we know.
+    pub(crate) fn from_record(record: Option<&str>) -> Option<Self> {
+        let record = record?;
+        let (name, full_object) = match record.split_once('/') {
+            Some((name, kind)) => (name, kind == FULL_OBJECT),
+            None => (record, false),
+        };
+        Some(Self { algorithm: Algorithm::from_name(name).ok()?, full_object })
+    }
+
+    /// The type, as clients read it.
+    pub(crate) fn kind(self) -> ChecksumType {
+        ChecksumType::from_static(if self.full_object { ChecksumType::FULL_OBJECT } else { ChecksumType::COMPOSITE })
+    }
+
+    /// The checksum of the object made of `parts`; `None` if a part has none (a copied one), so none can be made.
+    pub(crate) fn join(self, parts: &[PartInfo]) -> Option<Checksum> {
+        let sums: Option<Vec<Vec<u8>>> = parts.iter().map(|part| self.value_of(part)).collect();
+        let sums = sums?;
+        let value = if self.full_object { self.whole(parts, &sums)? } else { self.composite(&sums)? };
+        Some(Checksum { algorithm: self.algorithm.name().into(), value })
+    }
+
+    fn value_of(self, part: &PartInfo) -> Option<Vec<u8>> {
+        let kept = part.checksums.iter().find(|checksum| checksum.algorithm == self.algorithm.name())?;
+        BASE64.decode(&kept.value).ok()
+    }
+
+    fn composite(self, sums: &[Vec<u8>]) -> Option<String> {
+        let mut digest = Digest::new(Some(self.algorithm));
+        for sum in sums {
+            digest.update(sum);
+        }
+        let checksum = digest.finish().checksum?;
+        Some(format!("{}-{}", checksum.value, sums.len()))
+    }
+
+    fn whole(self, parts: &[PartInfo], sums: &[Vec<u8>]) -> Option<String> {
+        let (crc, len) = match self.algorithm {
+            Algorithm::Crc32 => (CrcAlgorithm::Crc32IsoHdlc, 4),
+            Algorithm::Crc32c => (CrcAlgorithm::Crc32Iscsi, 4),
+            Algorithm::Crc64Nvme => (CrcAlgorithm::Crc64Nvme, 8),
+            Algorithm::Sha1 | Algorithm::Sha256 => return None,
+        };
+        let mut joined: Option<u64> = None;
+        for (part, sum) in parts.iter().zip(sums) {
+            let value = sum.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+            joined = Some(match joined {
+                None => value,
+                Some(before) => crc_fast::checksum_combine(crc, before, value, part.size),
+            });
+        }
+        joined.map(|value| BASE64.encode(&value.to_be_bytes()[8 - len..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(number: u32, content: &[u8], algorithm: Algorithm) -> PartInfo {
+        let mut digest = Digest::new(Some(algorithm));
+        digest.update(content);
+        let sums = digest.finish();
+        PartInfo {
+            number,
+            size: sums.size,
+            etag: sums.etag(),
+            modified: objstore::clock::Timestamp::default(),
+            checksums: sums.checksum.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn the_joined_crc_is_that_of_the_whole_content() {
+        for algorithm in [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme] {
+            let plan = Plan::new(Some(algorithm.name()), Some(FULL_OBJECT)).unwrap().unwrap();
+            let parts = [b"1234".as_slice(), b"", b"567", b"89"].map(|content| part(1, content, algorithm));
+            let mut whole = Digest::new(Some(algorithm));
+            whole.update(b"123456789");
+            assert_eq!(plan.join(&parts), whole.finish().checksum, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn the_composite_counts_its_parts() {
+        let plan = Plan::new(Some("SHA256"), None).unwrap().unwrap();
+        let parts = [part(1, b"a", Algorithm::Sha256), part(2, b"b", Algorithm::Sha256)];
+        let joined = plan.join(&parts).unwrap();
+        assert!(joined.value.ends_with("-2"), "{}", joined.value);
+        assert_eq!(super::super::kind(&joined).as_str(), COMPOSITE);
+    }
+
+    #[test]
+    fn a_part_without_checksum_gives_none() {
+        let plan = Plan::new(Some("CRC32"), None).unwrap().unwrap();
+        assert_eq!(plan.join(&[part(1, b"a", Algorithm::Sha1)]), None);
+    }
+
+    #[test]
+    fn plans_survive_their_record_and_impossible_ones_are_refused() {
+        for (algorithm, kind) in [("CRC32", None), ("CRC32", Some(FULL_OBJECT)), ("CRC64NVME", None), ("SHA1", None)] {
+            let plan = Plan::new(Some(algorithm), kind).unwrap();
+            assert_eq!(Plan::from_record(plan.map(Plan::to_record).as_deref()), plan);
+        }
+        for (algorithm, kind) in [("SHA1", FULL_OBJECT), ("CRC64NVME", COMPOSITE), ("CRC32", "HALF")] {
+            assert!(Plan::new(Some(algorithm), Some(kind)).is_err(), "{algorithm} {kind}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the store refuses, in the words of S3.
+//!
+//! - One table turns every [`objstore::Error`] into an S3 code and status; no handler invents its own.
+//! - Failures inside the store are logged here, once, with their cause; the client is told what to do and nothing of
+//!   the insides.
+
+use http::StatusCode;
+use objstore::{Error, Noun, Posix};
+use s3s::{S3Error, S3ErrorCode, S3Result};
+
+/// An error with a code that `s3s` does not list.
+pub(crate) fn custom(code: &'static str, status: StatusCode, message: impl Into<String>) -> S3Error {
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message.into());
+    error.set_status_code(status);
+    error
+}
+
+/// An error with a listed code and our message.
+pub(crate) fn refuse(code: S3ErrorCode, message: impl Into<String>) -> S3Error {
+    S3Error::with_message(code, message.into())
+}
+
+/// The request asks for something that is not offered.
+pub(crate) fn not_offered(what: &str) -> S3Error {
+    refuse(S3ErrorCode::NotImplemented, format!("{what} is not offered by Amphora."))
+}
+
+/// A blocking task died before it answered.
+pub(crate) fn lost(error: &tokio::task::JoinError) -> S3Error {
+    tracing::error!(%error, "a task of a request died");
+    refuse(S3ErrorCode::InternalError, "The request could not be finished; try again.")
+}
+
+/// Turns the store's results into S3's.
+pub(crate) trait OrRefuse<T> {
+    /// Maps the error by the table of this module.
+    fn or_refuse(self) -> S3Result<T>;
+}
+
+impl<T> OrRefuse<T> for objstore::Result<T> {
+    fn or_refuse(self) -> S3Result<T> {
+        self.map_err(from_store)
+    }
+}
+
+/// The table.
+pub(crate) fn from_store(error: Error) -> S3Error {
+    let words = error.to_string();
+    match error {
+        Error::NotFound { noun, .. } => refuse(absent(noun), words),
+        Error::Exists { noun: Noun::Bucket, .. } => refuse(S3ErrorCode::BucketAlreadyExists, words),
+        Error::Exists { .. } => refuse(S3ErrorCode::OperationAborted, words),
+        Error::NotEmpty { .. } => refuse(S3ErrorCode::BucketNotEmpty, words),
+        Error::Invalid { what, .. } => refuse(invalid(what), words),
+        Error::Precondition { .. } => refuse(S3ErrorCode::PreconditionFailed, words),
+        Error::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, words),
+        Error::Denied { .. } => refuse(S3ErrorCode::AccessDenied, words),
+        Error::Posix(posix) => from_posix(posix),
+        Error::Busy { .. } => refuse(S3ErrorCode::SlowDown, words),
+        inside => from_inside(&inside),
+    }
+}
+
+fn absent(noun: Noun) -> S3ErrorCode {
+    match noun {
+        Noun::Bucket | Noun::Snapshot => S3ErrorCode::NoSuchBucket,
+        Noun::Key => S3ErrorCode::NoSuchKey,
+        Noun::Version => S3ErrorCode::NoSuchVersion,
+        Noun::Upload => S3ErrorCode::NoSuchUpload,
+        Noun::Part => S3ErrorCode::InvalidPart,
+        Noun::AccessKey => S3ErrorCode::InvalidAccessKeyId,
+        Noun::Account | Noun::Grant => S3ErrorCode::AccessDenied,
+        Noun::Publication | Noun::Xattr => S3ErrorCode::NoSuchResource,
+    }
+}
+
+fn invalid(what: &str) -> S3ErrorCode {
+    match what {
+        "bucket name" => S3ErrorCode::InvalidBucketName,
+        "part order" => S3ErrorCode::InvalidPartOrder,
+        "part size" => S3ErrorCode::EntityTooSmall,
+        "range" => S3ErrorCode::InvalidRange,
+        _ => S3ErrorCode::InvalidArgument,
+    }
+}
+
+fn from_posix(posix: Posix) -> S3Error {
+    let (code, words) = match posix {
+        Posix::ReadOnly => (S3ErrorCode::MethodNotAllowed, "The bucket is a snapshot: it cannot be changed."),
+        Posix::NotFound | Posix::NoData => (S3ErrorCode::NoSuchKey, "The object does not exist."),
+        Posix::Stale => (S3ErrorCode::NoSuchBucket, "The bucket was deleted meanwhile."),
+        Posix::NameTooLong => (S3ErrorCode::KeyTooLongError, "A component of the key is too long."),
+        Posix::TooLarge => (S3ErrorCode::EntityTooLarge, "The object would be larger than the store can hold."),
+        Posix::NotPermitted => (S3ErrorCode::AccessDenied, "The object may not be changed."),
+        Posix::TooManyLinks | Posix::NoSpace => (S3ErrorCode::SlowDown, "The store's limit is reached here."),
+        Posix::Exists
+        | Posix::NotDirectory
+        | Posix::IsDirectory
+        | Posix::NotEmpty
+        | Posix::Invalid
+        | Posix::NotUtf8 => (S3ErrorCode::InvalidRequest, "The key cannot be used so beside what the bucket holds."),
+    };
+    refuse(code, words)
+}
+
+/// Failures that are nobody's request: logged with their cause, told without it.
+fn from_inside(error: &Error) -> S3Error {
+    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    tracing::error!(%error, cause, "the store failed");
+    match error {
+        Error::Io { source, .. } if is_full(source) => custom(
+            "InsufficientStorage",
+            StatusCode::INSUFFICIENT_STORAGE,
+            "The disk under the store is full; the operator has to free space.",
+        ),
+        Error::Corrupt { .. } => internal("Stored bytes are damaged and are not given out; tell the operator."),
+        Error::Poisoned { .. } | Error::Unusable { .. } => {
+            internal("The store refuses changes since its disk failed; tell the operator.")
+        }
+        Error::Indeterminate { .. } => internal("It is not known whether the change was made; look, then try again."),
+        _ => internal("The store failed; try again, and tell the operator if it stays so."),
+    }
+}
+
+fn internal(message: &'static str) -> S3Error {
+    refuse(S3ErrorCode::InternalError, message)
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code_and_status(error: Error) -> (String, u16) {
+        let error = from_store(error);
+        (error.code().as_str().to_owned(), error.status_code().map_or(0, |status| status.as_u16()))
+    }
+
+    #[test]
+    fn each_refusal_has_its_code_and_status() {
+        let io = |kind: std::io::ErrorKind| Error::io("writing", std::io::Error::from(kind));
+        let quota = Error::QuotaExceeded { bucket: "abc".into(), limit_bytes: 1, used_bytes: 1, asked_bytes: 1 };
+        let table = [
+            (Error::not_found(Noun::Bucket, "abc"), "NoSuchBucket", 404),
+            (Error::not_found(Noun::Key, "k"), "NoSuchKey", 404),
+            (Error::not_found(Noun::Version, "v"), "NoSuchVersion", 404),
+            (Error::not_found(Noun::Upload, "u"), "NoSuchUpload", 404),
+            (Error::not_found(Noun::Part, "1"), "InvalidPart", 400),
+            (Error::NotEmpty { name: "abc".into(), what: "objects".into() }, "BucketNotEmpty", 409),
+            (Error::Precondition { condition: "If-Match", key: "k".into() }, "PreconditionFailed", 412),
+            (quota, "QuotaExceeded", 403),
+            (Error::Denied { why: "no grant".into() }, "AccessDenied", 403),
+            (Error::Busy { what: "the bucket".into() }, "SlowDown", 503),
+            (Error::invalid("bucket name", "A", "use lower case"), "InvalidBucketName", 400),
+            (Error::invalid("part order", "2", "rise"), "InvalidPartOrder", 400),
+            (Error::invalid("part size", "2", "too small"), "EntityTooSmall", 400),
+            (Error::invalid("something", "2", "no"), "InvalidArgument", 400),
+            (Error::Posix(Posix::ReadOnly), "MethodNotAllowed", 405),
+            (Error::Poisoned { why: "EIO".into() }, "InternalError", 500),
+            (io(std::io::ErrorKind::Other), "InternalError", 500),
+            (io(std::io::ErrorKind::StorageFull), "InsufficientStorage", 507),
+        ];
+        for (error, code, status) in table {
+            let shown = format!("{error:?}");
+            assert_eq!(code_and_status(error), (code.to_owned(), status), "{shown}");
+        }
+    }
+
+    #[test]
+    fn insides_are_not_told_to_clients() {
+        let error = from_store(Error::io("writing /srv/secret/blob", std::io::Error::other("EIO")));
+        assert!(!error.message().unwrap_or_default().contains("/srv"));
+    }
+}

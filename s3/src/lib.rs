@@ -1,0 +1,37 @@
+//! The S3 endpoint: the object handle of the store.
+//!
+//! A request passes, from the wire inward: `server` (connections), `layer` (ids, access line, figures), `guard` (what
+//! `s3s` would let pass), `s3s` itself (routes, XML, signatures), `auth` and `access` (whose key, which right), and the
+//! operation's family: `bucket`, `object`, `listing`, `multipart`. Content passes through `body`, hashed by `checksum`.
+//!
+//! - An acknowledged write is on disk and visible to every reader; what it claims of its body was proved before.
+//! - Default deny: an operation that `access` does not list, or an account without a grant, is refused.
+//! - Meaning lives in the store; this crate unpacks requests, streams bodies and words answers.
+
+mod access;
+mod attributes;
+mod auth;
+mod body;
+mod bucket;
+mod checksum;
+mod conditions;
+mod error;
+mod guard;
+mod layer;
+mod listing;
+mod metrics;
+mod multipart;
+mod names;
+mod object;
+mod offer;
+mod request;
+mod server;
+mod service;
+mod token;
+
+pub use metrics::Metrics;
+pub use server::{Config, Error, Server};
+
+/// The filter for `tracing` that silences `s3s`, which logs each refused request as an error: the access line
+/// (`s3::access`, at INFO) and this crate's own errors tell it better.
+pub const LOG_DIRECTIVE: &str = "s3s=off";

@@ -1,0 +1,114 @@
+//! ListObjects and ListObjectsV2.
+
+use objstore::name::BucketName;
+use objstore::store::{List, Listing, ObjectInfo};
+use s3s::dto::*;
+use s3s::{S3Request, S3Response, S3Result};
+
+use super::{Encoding, algorithms, given, page, prefixes};
+use crate::bucket::person;
+use crate::error::OrRefuse as _;
+use crate::object::{etag, length, time};
+use crate::service::Service;
+use crate::{checksum, names, token};
+
+/// Lists keys (S3 API, ListObjects).
+pub(crate) async fn objects(
+    service: &Service,
+    request: S3Request<ListObjectsInput>,
+) -> S3Result<S3Response<ListObjectsOutput>> {
+    let input = request.input;
+    let encoding = Encoding::new(input.encoding_type.as_ref())?;
+    let list = List {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: given(input.delimiter.as_ref()),
+        after: given(input.marker.as_ref()),
+        limit: page(input.max_keys, "max-keys")?,
+    };
+    let delimited = list.delimiter.is_some();
+    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
+    let next = listed.listing.next.as_deref().filter(|_| delimited);
+    Ok(S3Response::new(ListObjectsOutput {
+        name: Some(input.bucket),
+        prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
+        marker: Some(encoding.apply(input.marker.as_deref().unwrap_or_default())),
+        max_keys: i32::try_from(limit).ok(),
+        is_truncated: Some(listed.listing.next.is_some()),
+        contents: Some(contents(&listed.listing.objects, encoding, Some(&listed.owner))),
+        common_prefixes: prefixes(&listed.listing.prefixes, encoding),
+        delimiter: encoding.apply_to(input.delimiter.as_ref()),
+        // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
+        next_marker: next.map(|next| encoding.apply(next)),
+        encoding_type: input.encoding_type,
+        request_charged: None,
+    }))
+}
+
+/// Lists keys (S3 API, ListObjectsV2).
+pub(crate) async fn objects_v2(
+    service: &Service,
+    request: S3Request<ListObjectsV2Input>,
+) -> S3Result<S3Response<ListObjectsV2Output>> {
+    let input = request.input;
+    let encoding = Encoding::new(input.encoding_type.as_ref())?;
+    let resumed = given(input.continuation_token.as_ref()).as_deref().map(token::decode).transpose()?;
+    let list = List {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: given(input.delimiter.as_ref()),
+        after: resumed.or_else(|| given(input.start_after.as_ref())),
+        limit: page(input.max_keys, "max-keys")?,
+    };
+    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
+    let owner = listed.owner.as_str();
+    let owner = input.fetch_owner.unwrap_or(false).then_some(owner);
+    let count = listed.listing.objects.len() + listed.listing.prefixes.len();
+    Ok(S3Response::new(ListObjectsV2Output {
+        name: Some(input.bucket),
+        prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
+        max_keys: i32::try_from(limit).ok(),
+        key_count: i32::try_from(count).ok(),
+        continuation_token: input.continuation_token,
+        is_truncated: Some(listed.listing.next.is_some()),
+        next_continuation_token: listed.listing.next.as_deref().map(token::encode),
+        contents: Some(contents(&listed.listing.objects, encoding, owner)),
+        common_prefixes: prefixes(&listed.listing.prefixes, encoding),
+        delimiter: encoding.apply_to(input.delimiter.as_ref()),
+        encoding_type: input.encoding_type,
+        start_after: encoding.apply_to(input.start_after.as_ref()),
+        request_charged: None,
+    }))
+}
+
+/// A page, and who owns the bucket.
+struct Listed {
+    listing: Listing,
+    owner: String,
+}
+
+async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Listed> {
+    let bucket: BucketName = names::bucket(bucket)?;
+    service
+        .blocking(move |store| {
+            let owner = store.bucket(&bucket).or_refuse()?.owner;
+            // No keys were asked for, so there is no next page either.
+            let listing =
+                if list.limit == 0 { Listing::default() } else { store.list_objects(&bucket, &list).or_refuse()? };
+            Ok(Listed { listing, owner })
+        })
+        .await
+}
+
+fn contents(objects: &[ObjectInfo], encoding: Encoding, owner: Option<&str>) -> ObjectList {
+    let written = objects.iter().map(|object| Object {
+        checksum_algorithm: algorithms(object),
+        checksum_type: object.checksums.first().map(checksum::kind),
+        e_tag: Some(etag(&object.etag)),
+        key: Some(encoding.apply(&object.key)),
+        last_modified: Some(time(object.modified)),
+        owner: owner.map(person),
+        restore_status: None,
+        size: Some(length(object.size)),
+        storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+    });
+    written.collect()
+}

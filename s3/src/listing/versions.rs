@@ -1,0 +1,99 @@
+//! ListObjectVersions.
+
+use objstore::name::BucketName;
+use objstore::store::{List, ListVersions, ObjectInfo, VersionInfo, VersionListing};
+use s3s::dto::*;
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+
+use super::{Encoding, algorithms, given, page, prefixes};
+use crate::bucket::person;
+use crate::error::{OrRefuse as _, refuse};
+use crate::object::{etag, length, time};
+use crate::service::Service;
+use crate::{checksum, names};
+
+/// What the version of an object is called where none are kept.
+const NULL_VERSION: &str = "null";
+
+/// Lists versions, newest first within a key (S3 API, ListObjectVersions).
+pub(crate) async fn versions(
+    service: &Service,
+    request: S3Request<ListObjectVersionsInput>,
+) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    let input = request.input;
+    let encoding = Encoding::new(input.encoding_type.as_ref())?;
+    let list = List {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: given(input.delimiter.as_ref()),
+        after: given(input.key_marker.as_ref()),
+        limit: page(input.max_keys, "max-keys")?,
+    };
+    let after_version = given(input.version_id_marker.as_ref());
+    if after_version.is_some() && list.after.is_none() {
+        return Err(refuse(S3ErrorCode::InvalidArgument, "A version-id marker needs a key marker."));
+    }
+    let limit = list.limit;
+    let (listing, owner) = read(service, names::bucket(&input.bucket)?, ListVersions { list, after_version }).await?;
+    let (markers, kept): (Vec<_>, Vec<_>) = listing.versions.into_iter().partition(|version| version.marker);
+    let next = listing.next.map(|(key, version)| (key, version.unwrap_or_else(|| NULL_VERSION.into())));
+    let (next_key, next_version) = next.unzip();
+    Ok(S3Response::new(ListObjectVersionsOutput {
+        common_prefixes: prefixes(&listing.prefixes, encoding),
+        delete_markers: Some(markers.iter().map(|version| delete_marker(version, encoding, &owner)).collect()),
+        delimiter: encoding.apply_to(input.delimiter.as_ref()),
+        encoding_type: input.encoding_type,
+        is_truncated: Some(next_key.is_some()),
+        key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
+        max_keys: i32::try_from(limit).ok(),
+        name: Some(input.bucket),
+        next_key_marker: encoding.apply_to(next_key.as_ref()),
+        next_version_id_marker: next_version,
+        prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
+        request_charged: None,
+        version_id_marker: Some(input.version_id_marker.unwrap_or_default()),
+        versions: Some(kept.iter().map(|version| object_version(version, encoding, &owner)).collect()),
+    }))
+}
+
+async fn read(service: &Service, bucket: BucketName, request: ListVersions) -> S3Result<(VersionListing, String)> {
+    service
+        .blocking(move |store| {
+            let owner = store.bucket(&bucket).or_refuse()?.owner;
+            let asked = request.list.limit > 0;
+            let listing =
+                if asked { store.list_versions(&bucket, &request).or_refuse()? } else { VersionListing::default() };
+            Ok((listing, owner))
+        })
+        .await
+}
+
+fn version_id(object: &ObjectInfo) -> Option<String> {
+    Some(object.version.clone().unwrap_or_else(|| NULL_VERSION.into()))
+}
+
+fn object_version(version: &VersionInfo, encoding: Encoding, owner: &str) -> ObjectVersion {
+    let object = &version.object;
+    ObjectVersion {
+        checksum_algorithm: algorithms(object),
+        checksum_type: object.checksums.first().map(checksum::kind),
+        e_tag: Some(etag(&object.etag)),
+        is_latest: Some(version.latest),
+        key: Some(encoding.apply(&object.key)),
+        last_modified: Some(time(object.modified)),
+        owner: Some(person(owner)),
+        restore_status: None,
+        size: Some(length(object.size)),
+        storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+        version_id: version_id(object),
+    }
+}
+
+fn delete_marker(version: &VersionInfo, encoding: Encoding, owner: &str) -> DeleteMarkerEntry {
+    DeleteMarkerEntry {
+        is_latest: Some(version.latest),
+        key: Some(encoding.apply(&version.object.key)),
+        last_modified: Some(time(version.object.modified)),
+        owner: Some(person(owner)),
+        version_id: version_id(&version.object),
+    }
+}

@@ -1,0 +1,188 @@
+//! UploadPart, UploadPartCopy and ListParts.
+
+use objstore::store::{CopyPart, PartInfo, PutPart};
+use s3s::dto::*;
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+
+use super::upload::initiator;
+use crate::body::{Body, receive};
+use crate::bucket::person;
+use crate::checksum::{self, Claims, Plan};
+use crate::error::{OrRefuse as _, refuse};
+use crate::object::copy::{reading, source_condition};
+use crate::object::{etag, length, time};
+use crate::service::Service;
+use crate::{listing, names};
+
+/// The highest part number.
+const NUMBER_MAX: i32 = 10_000;
+
+/// Stores a part (S3 API, UploadPart).
+pub(crate) async fn put(
+    service: &Service,
+    request: S3Request<UploadPartInput>,
+) -> S3Result<S3Response<UploadPartOutput>> {
+    let mut input = request.input;
+    let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
+    let number = number(input.part_number)?;
+    // That the upload is gone is told before the body is sent, not after.
+    let known = service
+        .blocking({
+            let upload = upload.clone();
+            move |store| store.upload(&upload).or_refuse()
+        })
+        .await?;
+    let plan = Plan::from_record(known.checksum_algorithm.as_deref());
+    let body = Body {
+        stream: input.body.take(),
+        length: input.content_length,
+        claims: Claims::from_headers(&request.headers)?.for_part(plan.map(|plan| plan.algorithm))?,
+        trailers: request.trailing_headers,
+    };
+    let received = receive(&service.store, body).await?;
+    let put = PutPart {
+        upload,
+        number,
+        content: received.content,
+        etag: received.sums.etag(),
+        checksums: received.sums.checksum.into_iter().collect(),
+    };
+    let part = service.store.put_part(put).await.or_refuse()?;
+
+    let mut output = UploadPartOutput { e_tag: Some(etag(&part.etag)), ..UploadPartOutput::default() };
+    checksum::fill!(output, &part.checksums);
+    Ok(S3Response::new(output))
+}
+
+/// Makes a part of a range of an object, by reference (S3 API, UploadPartCopy).
+pub(crate) async fn copy(
+    service: &Service,
+    request: S3Request<UploadPartCopyInput>,
+) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    let mut input = request.input;
+    let source = names::source(&input.copy_source)?;
+    let range = input.copy_source_range.as_deref().map(parse_range).transpose()?;
+    let reading = reading!(input);
+    let source_condition = source_condition(service, &source, reading).await?;
+    let copied_version = source.version.clone();
+    let copy = CopyPart {
+        upload: names::upload(&input.bucket, &input.key, input.upload_id)?,
+        number: number(input.part_number)?,
+        source_bucket: source.bucket,
+        source_key: source.key,
+        source_version: source.version,
+        source_condition,
+        range,
+    };
+    let part = service.store.copy_part(copy).await.or_refuse()?;
+
+    let mut result = CopyPartResult {
+        e_tag: Some(etag(&part.etag)),
+        last_modified: Some(time(part.modified)),
+        ..CopyPartResult::default()
+    };
+    checksum::fill!(result, &part.checksums);
+    Ok(S3Response::new(UploadPartCopyOutput {
+        copy_part_result: Some(result),
+        copy_source_version_id: copied_version,
+        ..UploadPartCopyOutput::default()
+    }))
+}
+
+/// Lists the parts of an upload (S3 API, ListParts).
+pub(crate) async fn list(
+    service: &Service,
+    request: S3Request<ListPartsInput>,
+) -> S3Result<S3Response<ListPartsOutput>> {
+    let input = request.input;
+    let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
+    let limit = listing::page(input.max_parts, "max-parts")?;
+    let marker = input.part_number_marker.unwrap_or(0);
+    let after = u32::try_from(marker)
+        .map_err(|_| refuse(S3ErrorCode::InvalidArgument, "part-number-marker must be an integer of at least 0."))?;
+    let id = upload.id.clone();
+    let (owner, listing) = service
+        .blocking(move |store| {
+            let owner = store.bucket(&upload.bucket).or_refuse()?.owner;
+            // The store gives at least one part a page, so that a page goes on; none were asked for here.
+            let mut listing = store.parts(&upload, after, limit.max(1)).or_refuse()?;
+            if limit == 0 {
+                (listing.parts, listing.next) = (Vec::new(), None);
+            }
+            Ok((owner, listing))
+        })
+        .await?;
+    let plan = Plan::from_record(listing.upload.checksum_algorithm.as_deref());
+    let last = listing.parts.last().and_then(|part| i32::try_from(part.number).ok());
+    Ok(S3Response::new(ListPartsOutput {
+        bucket: Some(input.bucket),
+        checksum_algorithm: plan.map(|plan| ChecksumAlgorithm::from_static(plan.algorithm.name())),
+        checksum_type: plan.map(Plan::kind),
+        initiator: Some(initiator(listing.upload.initiator)),
+        is_truncated: Some(listing.next.is_some()),
+        key: Some(input.key),
+        max_parts: i32::try_from(limit).ok(),
+        next_part_number_marker: Some(last.unwrap_or(0)),
+        owner: Some(person(&owner)),
+        part_number_marker: Some(marker),
+        parts: Some(listing.parts.iter().map(entry).collect()),
+        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        upload_id: Some(id),
+        ..ListPartsOutput::default()
+    }))
+}
+
+fn entry(part: &PartInfo) -> Part {
+    let mut entry = Part {
+        e_tag: Some(etag(&part.etag)),
+        last_modified: Some(time(part.modified)),
+        part_number: i32::try_from(part.number).ok(),
+        size: Some(length(part.size)),
+        ..Part::default()
+    };
+    checksum::fill!(entry, &part.checksums);
+    entry
+}
+
+/// A part's number.
+pub(crate) fn number(number: i32) -> S3Result<u32> {
+    let checked = u32::try_from(number).ok().filter(|_| (1..=NUMBER_MAX).contains(&number));
+    checked.ok_or_else(|| {
+        refuse(S3ErrorCode::InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive")
+    })
+}
+
+/// `x-amz-copy-source-range`: `bytes=first-last`, both named (S3 API, UploadPartCopy).
+fn parse_range(range: &str) -> S3Result<(u64, u64)> {
+    match s3s::dto::Range::parse(range) {
+        Ok(s3s::dto::Range::Int { first, last: Some(last) }) => Ok((first, last - first + 1)),
+        _ => Err(refuse(
+            S3ErrorCode::InvalidArgument,
+            "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the \
+             zero-based offsets of the first and last bytes to copy",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_1_to_10000() {
+        assert_eq!(number(1).unwrap(), 1);
+        assert_eq!(number(10_000).unwrap(), 10_000);
+        for bad in [0, -1, 10_001] {
+            assert_eq!(number(bad).unwrap_err().code().as_str(), "InvalidArgument", "{bad}");
+        }
+    }
+
+    #[test]
+    fn copied_ranges_name_both_ends() {
+        assert_eq!(parse_range("bytes=0-0").unwrap(), (0, 1));
+        assert_eq!(parse_range("bytes=5-9").unwrap(), (5, 5));
+        for bad in ["bytes=5-", "bytes=-5", "bytes=9-5", "5-9", "bytes=0-1,3-4", ""] {
+            assert!(parse_range(bad).is_err(), "{bad}");
+        }
+    }
+}

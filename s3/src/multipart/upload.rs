@@ -1,0 +1,122 @@
+//! CreateMultipartUpload, AbortMultipartUpload and ListMultipartUploads.
+
+use objstore::store::{CreateUpload, List, UploadInfo};
+use s3s::dto::*;
+use s3s::{S3Request, S3Response, S3Result};
+
+use crate::bucket::person;
+use crate::checksum::Plan;
+use crate::error::OrRefuse as _;
+use crate::listing::{self, Encoding, given};
+use crate::object::time;
+use crate::service::Service;
+use crate::{attributes, names, request};
+
+/// Begins an upload (S3 API, CreateMultipartUpload).
+pub(crate) async fn create(
+    service: &Service,
+    request: S3Request<CreateMultipartUploadInput>,
+) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+    let mut input = request.input;
+    let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
+    let plan = Plan::new(
+        input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str),
+        input.checksum_type.as_ref().map(ChecksumType::as_str),
+    )?;
+    let attributes = attributes::take!(input)?;
+    let create = CreateUpload {
+        bucket,
+        key,
+        headers: attributes.headers,
+        metadata: attributes.metadata,
+        tags: attributes.tags,
+        checksum_algorithm: plan.map(Plan::to_record),
+        initiator: request::current()?.account()?.name.clone(),
+    };
+    let upload = service.store.create_upload(create).await.or_refuse()?;
+    Ok(S3Response::new(CreateMultipartUploadOutput {
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        upload_id: Some(upload.id),
+        checksum_algorithm: plan.map(|plan| ChecksumAlgorithm::from_static(plan.algorithm.name())),
+        checksum_type: plan.map(Plan::kind),
+        ..CreateMultipartUploadOutput::default()
+    }))
+}
+
+/// Drops an upload and its parts (S3 API, AbortMultipartUpload).
+pub(crate) async fn abort(
+    service: &Service,
+    request: S3Request<AbortMultipartUploadInput>,
+) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+    let input = request.input;
+    let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
+    service.store.abort_upload(&upload).await.or_refuse()?;
+    Ok(S3Response::new(AbortMultipartUploadOutput::default()))
+}
+
+/// Lists uploads under way (S3 API, ListMultipartUploads).
+pub(crate) async fn list(
+    service: &Service,
+    request: S3Request<ListMultipartUploadsInput>,
+) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+    let input = request.input;
+    let encoding = Encoding::new(input.encoding_type.as_ref())?;
+    let bucket = names::bucket(&input.bucket)?;
+    let limit = listing::page(input.max_uploads, "max-uploads")?;
+    let list = List {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: given(input.delimiter.as_ref()),
+        after: given(input.key_marker.as_ref()),
+        limit,
+    };
+    // Without a key marker an upload-id marker means nothing (S3 API, ListMultipartUploads).
+    let after_id = given(input.upload_id_marker.as_ref()).filter(|_| list.after.is_some());
+    let (listing, owner) = service
+        .blocking(move |store| {
+            let owner = store.bucket(&bucket).or_refuse()?.owner;
+            let listing = if limit == 0 {
+                Default::default()
+            } else {
+                store.uploads(&bucket, &list, after_id.as_deref()).or_refuse()?
+            };
+            Ok((listing, owner))
+        })
+        .await?;
+    let uploads = listing.uploads.into_iter().map(|upload| entry(upload, encoding, &owner)).collect();
+    let (next_key, next_id) = listing.next.map_or((None, None), |(key, id)| (Some(key), Some(id)));
+    Ok(S3Response::new(ListMultipartUploadsOutput {
+        bucket: Some(input.bucket),
+        common_prefixes: listing::prefixes(&listing.prefixes, encoding),
+        delimiter: encoding.apply_to(input.delimiter.as_ref()),
+        encoding_type: input.encoding_type,
+        is_truncated: Some(next_key.is_some()),
+        key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
+        max_uploads: i32::try_from(limit).ok(),
+        next_key_marker: encoding.apply_to(next_key.as_ref()),
+        next_upload_id_marker: next_id,
+        prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
+        request_charged: None,
+        upload_id_marker: Some(input.upload_id_marker.unwrap_or_default()),
+        uploads: Some(uploads),
+    }))
+}
+
+fn entry(upload: UploadInfo, encoding: Encoding, owner: &str) -> MultipartUpload {
+    let plan = Plan::from_record(upload.checksum_algorithm.as_deref());
+    MultipartUpload {
+        checksum_algorithm: plan.map(|plan| ChecksumAlgorithm::from_static(plan.algorithm.name())),
+        checksum_type: plan.map(Plan::kind),
+        initiated: Some(time(upload.created)),
+        initiator: Some(initiator(upload.initiator)),
+        key: Some(encoding.apply(&upload.key)),
+        owner: Some(person(owner)),
+        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        upload_id: Some(upload.id),
+    }
+}
+
+/// Who began an upload, as answers name it.
+pub(crate) fn initiator(account: String) -> Initiator {
+    Initiator { id: Some(account.clone()), display_name: Some(account) }
+}

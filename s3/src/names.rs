@@ -1,0 +1,66 @@
+//! Names of buckets, keys and uploads in requests, parsed once.
+
+use objstore::name::{BucketName, KEY_BYTES_MAX, Key};
+use objstore::store::UploadRef;
+use s3s::dto::CopySource;
+use s3s::{S3ErrorCode, S3Result};
+
+use crate::error::{OrRefuse as _, not_offered, refuse};
+
+/// A bucket's name.
+pub(crate) fn bucket(name: &str) -> S3Result<BucketName> {
+    name.parse().or_refuse()
+}
+
+/// An object's key.
+pub(crate) fn key(key: &str) -> S3Result<Key> {
+    if key.len() > KEY_BYTES_MAX {
+        return Err(refuse(S3ErrorCode::KeyTooLongError, format!("A key has at most {KEY_BYTES_MAX} bytes.")));
+    }
+    key.parse().or_refuse()
+}
+
+/// A multipart upload.
+pub(crate) fn upload(bucket_name: &str, key_name: &str, id: String) -> S3Result<UploadRef> {
+    Ok(UploadRef { bucket: bucket(bucket_name)?, key: key(key_name)?, id })
+}
+
+/// What a copy reads.
+pub(crate) struct Source {
+    /// The bucket.
+    pub(crate) bucket: BucketName,
+    /// The key.
+    pub(crate) key: Key,
+    /// The version, if one is named.
+    pub(crate) version: Option<String>,
+}
+
+/// `x-amz-copy-source`.
+pub(crate) fn source(given: &CopySource) -> S3Result<Source> {
+    match given {
+        CopySource::Bucket { bucket: name, key: path, version_id } => {
+            Ok(Source { bucket: bucket(name)?, key: key(path)?, version: version_id.as_deref().map(str::to_owned) })
+        }
+        CopySource::AccessPoint { .. } | CopySource::Outpost { .. } => Err(not_offered("Copying from an access point")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_names_have_their_own_codes() {
+        assert_eq!(bucket("a_b").unwrap_err().code().as_str(), "InvalidBucketName");
+        assert_eq!(key(&"x".repeat(1025)).unwrap_err().code().as_str(), "KeyTooLongError");
+        assert_eq!(key("a\0b").unwrap_err().code().as_str(), "InvalidArgument");
+    }
+
+    #[test]
+    fn sources_are_paths() {
+        let given = CopySource::parse("/abc/a%20b?versionId=7").unwrap();
+        let source = source(&given).unwrap();
+        assert_eq!((source.bucket.as_str(), source.key.as_str()), ("abc", "a b"));
+        assert_eq!(source.version.as_deref(), Some("7"));
+    }
+}

@@ -1,0 +1,47 @@
+//! Operations on objects.
+
+pub(crate) mod copy;
+pub(crate) mod delete;
+pub(crate) mod get;
+pub(crate) mod put;
+
+use objstore::clock::Timestamp;
+use s3s::dto;
+
+/// A time, as answers carry it.
+pub(crate) fn time(time: Timestamp) -> dto::Timestamp {
+    dto::Timestamp::from(std::time::SystemTime::from(time))
+}
+
+/// An entity tag, as answers carry it.
+pub(crate) fn etag(value: &str) -> dto::ETag {
+    dto::ETag::Strong(value.to_owned())
+}
+
+/// A length or count, as answers carry it. Objects are smaller than 2^63 bytes.
+pub(crate) fn length(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use objstore::clock::Timestamp;
+    use objstore::store::ObjectInfo;
+
+    /// An object for tests of pure parts.
+    pub(crate) fn object(key: &str, etag: &str, modified_nanos: i64) -> ObjectInfo {
+        ObjectInfo {
+            key: key.into(),
+            ino: 2,
+            size: 10,
+            etag: etag.into(),
+            modified: Timestamp(modified_nanos),
+            headers: objstore::store::Headers::default(),
+            metadata: std::collections::BTreeMap::new(),
+            tags: std::collections::BTreeMap::new(),
+            checksums: Vec::new(),
+            parts: None,
+            version: None,
+        }
+    }
+}

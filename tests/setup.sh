@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Installs what the tests use beside cargo: Debian packages, a Python venv, one Go tool, two cargo tools.
+#
+#   tests/setup.sh           install what is missing (quick when nothing is)
+#   tests/setup.sh --check   install nothing; exit 1 if something is missing
+#
+# - Everything but the Debian packages goes to .test-tools/, which git ignores.
+# - A tool counts as installed when its marker, named after its version, is there; the marker is written last.
+# - Without a network, root or a compiler the rest is still installed, one line names what is missing, and the
+#   exit status is 0: a test that needs a missing tool skips and says so.
+set -uo pipefail
+
+BOTO3=1.44.5
+AWSCLI=1.46.3
+CSI_SANITY=v5.5.0   # needs Go 1.25
+PJDFSTEST=0.2.2
+FSX=0.3.2
+
+cd "$(dirname "$0")/.." || exit 1
+TOOLS=$PWD/.test-tools
+LOG=$TOOLS/setup.log
+MISSING=()
+
+# command:package. Looked up in sbin too, where mkfs lives and a plain user's PATH does not reach.
+PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl)
+PATH=$PATH:/usr/sbin:/sbin
+
+has() { command -v "$1" >/dev/null 2>&1; }
+marker() { echo "$TOOLS/.installed/$1"; }
+
+missing_packages() {
+  local entry
+  for entry in "${PACKAGES[@]}"; do
+    has "${entry%%:*}" || echo "${entry##*:}"
+  done
+  # The interpreter is there on most machines; the module that fills a venv is a package of its own on Debian.
+  [ -e "$(marker "python-$BOTO3-$AWSCLI")" ] || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+}
+
+install_packages() {
+  [ "$(id -u)" = 0 ] && has apt-get || { echo "packages need root and apt-get: $*"; return 1; }
+  export DEBIAN_FRONTEND=noninteractive
+  local bounded=(-o Acquire::http::Timeout=20 -o Acquire::Retries=1 -o DPkg::Lock::Timeout=120)
+  timeout 300 apt-get "${bounded[@]}" update -q &&
+    timeout 600 apt-get "${bounded[@]}" install -q -y --no-install-recommends "$@"
+}
+
+install_python() {
+  rm -rf "$TOOLS/venv" && python3 -m venv "$TOOLS/venv" &&
+    timeout 600 "$TOOLS/venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
+      "boto3==$BOTO3" "awscli==$AWSCLI"
+}
+
+install_csi_sanity() {
+  GOBIN=$TOOLS/bin timeout 900 go install "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$CSI_SANITY"
+}
+
+install_crate() {
+  CARGO_NET_RETRY=1 timeout 1800 "${CARGO:-cargo}" install --locked --force --root "$TOOLS" "$1@$2"
+}
+
+# tool NAME VERSION COMMAND...: runs COMMAND unless the marker is there, and leaves the marker if it succeeds.
+tool() {
+  local name=$1 version=$2 done
+  shift 2
+  done=$(marker "$name-$version")
+  [ -e "$done" ] && return
+  if [ "$CHECK" = no ]; then
+    echo "setup: installing $name $version"
+    if { echo "== $name $version"; "$@"; } >>"$LOG" 2>&1; then
+      touch "$done"
+      return
+    fi
+  fi
+  MISSING+=("$name")
+}
+
+packages() {
+  local wanted
+  mapfile -t wanted < <(missing_packages)
+  [ "${#wanted[@]}" = 0 ] && return
+  if [ "$CHECK" = no ]; then
+    echo "setup: installing Debian packages: ${wanted[*]}"
+    { echo "== packages"; install_packages "${wanted[@]}"; } >>"$LOG" 2>&1
+    # Asked again rather than trusting the exit status: apt may install some and not others.
+    mapfile -t wanted < <(missing_packages)
+  fi
+  MISSING+=("${wanted[@]}")
+}
+
+case ${1:-} in
+  "") CHECK=no ;;
+  --check) CHECK=yes ;;
+  *) echo "usage: tests/setup.sh [--check]" >&2; exit 2 ;;
+esac
+
+if [ "$CHECK" = no ]; then
+  mkdir -p "$TOOLS/.installed" "$TOOLS/bin" || exit 1
+  # Two runs at once would fill the same folders.
+  exec 9>"$TOOLS/.lock" && flock 9
+  : >"$LOG"
+fi
+
+packages
+tool python "$BOTO3-$AWSCLI" install_python
+tool csi-sanity "$CSI_SANITY" install_csi_sanity
+tool pjdfstest "$PJDFSTEST" install_crate pjdfstest "$PJDFSTEST"
+tool fsx "$FSX" install_crate fsx "$FSX"
+
+[ "${#MISSING[@]}" = 0 ] && exit 0
+if [ "$CHECK" = yes ]; then
+  echo "setup: missing: ${MISSING[*]}; run tests/setup.sh"
+  exit 1
+fi
+echo "setup: missing: ${MISSING[*]}; tests that need them are skipped (reasons in .test-tools/setup.log)"

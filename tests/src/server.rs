@@ -1,0 +1,311 @@
+//! The built `amphora serve` as a child process, on a fresh store, free ports and sockets of its own.
+//!
+//! - It counts as started once its `ready` line is there; until then every wait is bounded.
+//! - A restart finds the same data, ports and sockets.
+//! - Dropping it kills it by its process id; if the test is panicking, the end of its log is printed first.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+
+use crate::child;
+use crate::home::Home;
+use crate::ready::Ready;
+use crate::tools;
+
+/// How long a start may take: a debug build that recovers a store, on a machine that runs other tests as well.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long draining may take after SIGTERM.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How much of the log a panicking test shows.
+const LOG_TAIL_LINES: usize = 200;
+
+/// How to start a server.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    args: Vec<String>,
+    envs: Vec<(String, String)>,
+    split_csi: bool,
+}
+
+impl Options {
+    /// Adds arguments behind those every server gets.
+    #[must_use]
+    pub fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
+        self.args.extend(args.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.envs.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Gives the CSI node service an endpoint of its own, `csi-node` in the ready line.
+    #[must_use]
+    pub fn split_csi(mut self) -> Self {
+        self.split_csi = true;
+        self
+    }
+
+    /// Starts a server on a fresh store.
+    ///
+    /// # Errors
+    /// It is not built, ended or was not ready in time; the text carries its log.
+    pub fn try_start(self) -> Result<Server, String> {
+        let mut server = Server { home: Home::new()?, options: self, running: None, ready: None };
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// Starts a server on a fresh store.
+    ///
+    /// # Panics
+    /// Where [`Options::try_start`] returns an error.
+    #[track_caller]
+    #[must_use]
+    pub fn start(self) -> Server {
+        // Not a closure: a panic in one would name this file instead of the test.
+        match self.try_start() {
+            Ok(server) => server,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// An access key and its secret.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The access key id.
+    pub access_key_id: String,
+    /// The secret access key.
+    pub secret_access_key: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("access_key_id", &self.access_key_id).finish_non_exhaustive()
+    }
+}
+
+/// A server under test.
+#[derive(Debug)]
+pub struct Server {
+    // Before `home`, though `Drop` ends it anyway: no process may outlive its folder.
+    running: Option<Child>,
+    options: Options,
+    /// Of the latest start; kept over a kill, since a restart takes its ports from here.
+    ready: Option<Ready>,
+    home: Home,
+}
+
+impl Server {
+    /// Starts one with nothing out of the ordinary.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[track_caller]
+    #[must_use]
+    pub fn start() -> Self {
+        Options::default().start()
+    }
+
+    /// The folder of this server; a test may put mount points and files of its own in it.
+    #[must_use]
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// What the server said when it was last ready.
+    ///
+    /// # Panics
+    /// It never was.
+    #[must_use]
+    pub fn ready(&self) -> &Ready {
+        self.ready.as_ref().expect("a server is handed out only once it was ready")
+    }
+
+    /// The S3 endpoint, `http://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn s3(&self) -> &str {
+        self.ready().word("s3")
+    }
+
+    /// The root key.
+    ///
+    /// # Panics
+    /// The credentials file cannot be read or has no key.
+    #[track_caller]
+    #[must_use]
+    pub fn credentials(&self) -> Credentials {
+        let path = self.ready().word("credentials");
+        let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let value = |name: &str| {
+            let mut pairs = text.lines().filter_map(|line| line.split_once('='));
+            let found = pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned());
+            found.unwrap_or_else(|| panic!("{path} has no {name}"))
+        };
+        Credentials { access_key_id: value("aws_access_key_id"), secret_access_key: value("aws_secret_access_key") }
+    }
+
+    /// The process id; `None` when it is not running.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(Child::id)
+    }
+
+    /// A command of the same binary that talks to this server: `server.cli(["bucket", "list"])`.
+    ///
+    /// # Panics
+    /// The binary is gone.
+    #[must_use]
+    pub fn cli(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+        let mut command = Command::new(tools::amphora().expect("the binary the server was started from"));
+        command.args(args).env("AMPHORA_ADMIN_ENDPOINT", unix(&self.home.socket("admin")));
+        command
+    }
+
+    /// Everything the server wrote since its first start.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read(self.home.log()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Kills the server with SIGKILL, as a crash would. Nothing if it is not running.
+    pub fn kill9(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            // Both fail only when it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Asks the server to end with SIGTERM and returns how it did.
+    ///
+    /// # Panics
+    /// It is not running, or not gone within the limit (it is then killed).
+    #[track_caller]
+    pub fn terminate(&mut self) -> ExitStatus {
+        let mut child = self.running.take().expect("the server is running");
+        let _ = kill_process(child::pid(&child), Signal::TERM);
+        child::wait(&mut child, STOP_LIMIT).unwrap_or_else(|| {
+            self.running = Some(child);
+            self.kill9();
+            panic!("the server was still there {} s after SIGTERM", STOP_LIMIT.as_secs())
+        })
+    }
+
+    /// Starts the server again on the same data, ports and sockets; ends it first if it is running.
+    ///
+    /// # Panics
+    /// It does not end or does not start.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        if self.running.is_some() {
+            self.terminate();
+        }
+        if let Err(error) = self.launch() {
+            panic!("{error}");
+        }
+    }
+
+    fn launch(&mut self) -> Result<(), String> {
+        let mut child = self.command()?.spawn().map_err(|error| format!("amphora serve does not start: {error}"))?;
+        let stdout = child.stdout.take().expect("stdout is piped");
+        self.running = Some(child);
+        let lines = copy_lines(stdout, self.open_log()?);
+        match self.await_ready(&lines) {
+            Ok(ready) => {
+                self.ready = Some(ready);
+                Ok(())
+            }
+            Err(reason) => {
+                self.kill9();
+                Err(format!("amphora serve {reason}; its log:\n{}", tail(&self.log())))
+            }
+        }
+    }
+
+    fn command(&self) -> Result<Command, String> {
+        let mut command = Command::new(tools::amphora()?);
+        command.arg("serve").arg("--data-dir").arg(self.home.data_dir());
+        for (flag, word) in [("--s3-listen", "s3"), ("--http-listen", "http")] {
+            // Port 0 is any free one; a restart must find the port its clients know.
+            let known = self.ready.as_ref().map(|ready| ready.address(word).to_string());
+            command.arg(flag).arg(known.as_deref().unwrap_or("127.0.0.1:0"));
+        }
+        for (flag, name) in [("--csi-endpoint", "csi"), ("--cosi-endpoint", "cosi"), ("--admin-endpoint", "admin")] {
+            command.arg(flag).arg(unix(&self.home.socket(name)));
+        }
+        if self.options.split_csi {
+            command.arg("--csi-node-endpoint").arg(unix(&self.home.socket("csi-node")));
+        }
+        command.args(&self.options.args).envs(self.options.envs.iter().cloned());
+        command.current_dir(self.home.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.open_log()?);
+        Ok(command)
+    }
+
+    fn open_log(&self) -> Result<File, String> {
+        let path = self.home.log();
+        OpenOptions::new().create(true).append(true).open(&path).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    fn await_ready(&mut self, lines: &Receiver<Ready>) -> Result<Ready, String> {
+        let child = self.running.as_mut().expect("launched above");
+        let answer = child::wait_until(START_LIMIT, || match lines.try_recv() {
+            Ok(ready) => Some(Ok(ready)),
+            Err(TryRecvError::Disconnected) => {
+                let status = child::wait(child, Duration::from_secs(5));
+                Some(
+                    Err(status.map_or_else(|| "closed its stdout".to_owned(), |status| format!("ended with {status}"))),
+                )
+            }
+            Err(TryRecvError::Empty) => None,
+        });
+        answer.unwrap_or_else(|| Err(format!("was not ready within {} s", START_LIMIT.as_secs())))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill9();
+        if std::thread::panicking() {
+            // Through the standard streams' own lock rather than a macro: the test harness shows it as it is.
+            let (home, log) = (self.home.path().display().to_string(), self.log());
+            let _ = writeln!(std::io::stderr(), "--- the server's folder, kept: {home}; its log:\n{}", tail(&log));
+        }
+    }
+}
+
+/// Copies stdout to the log for as long as there is any, and hands on the ready line.
+fn copy_lines(stdout: ChildStdout, mut log: File) -> Receiver<Ready> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            // A log that cannot be written must not stop the reading, which would block the server.
+            let _ = writeln!(log, "{line}");
+            if let Some(ready) = Ready::parse(&line) {
+                let _ = sender.send(ready);
+            }
+        }
+    });
+    receiver
+}
+
+fn unix(path: &Path) -> String {
+    format!("unix://{}", path.display())
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+}

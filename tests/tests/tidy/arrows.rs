@@ -1,0 +1,101 @@
+//! Which crate may know which: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`.
+
+use super::tree::{File, Finding, has_word};
+
+/// Our crates, each with those of them it may depend on. `csi` and `fuse` do not know each other.
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("proto", &[]),
+    ("objstore", &[]),
+    ("s3", &["objstore"]),
+    ("cosi", &["proto", "objstore"]),
+    ("csi", &["proto", "objstore"]),
+    ("fuse", &["objstore"]),
+    ("amphora", &["proto", "objstore", "s3", "cosi", "csi", "fuse"]),
+    ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
+];
+
+/// Foreign crates that stand for a protocol, each with the files that may name them.
+const FOREIGN: [(&str, &[&str]); 2] = [("fuser", &["fuse/src/adapter.rs"]), ("s3s", S3S_FILES)];
+
+/// The adapter, and the files that turn its types into ours. A new one needs a reason to be here.
+const S3S_FILES: &[&str] = &["s3/src/adapter.rs"];
+
+/// Reads the dependency tables of a member's Cargo.toml; every entry must also come from the workspace.
+pub fn crate_arrows(file: &File) -> Vec<Finding> {
+    let Some((name, allowed)) = ARROWS.iter().find(|(name, _)| file.path == format!("{name}/Cargo.toml")) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for (line, entry) in entries(file, |table| table.ends_with("dependencies")) {
+        let dependency = entry.split(['.', '=', ' ']).next().unwrap_or_default();
+        if ARROWS.iter().any(|(ours, _)| *ours == dependency) && !allowed.contains(&dependency) {
+            findings
+                .push(file.finding(line, format!("{name} must not depend on {dependency}: move the code or the type")));
+        }
+        if !entry.contains("workspace = true") {
+            findings.push(
+                file.finding(line, "declare it in the root Cargo.toml with its reason, and use workspace = true"),
+            );
+        }
+    }
+    findings
+}
+
+/// Every foreign dependency in the root Cargo.toml says behind it what it is for.
+pub fn dependency_reasons(file: &File) -> Vec<Finding> {
+    if file.path != "Cargo.toml" {
+        return Vec::new();
+    }
+    let unexplained = entries(file, |table| table == "workspace.dependencies")
+        .filter(|(_, entry)| !entry.contains("path = "))
+        .filter(|(_, entry)| entry.rsplit_once("# ").is_none_or(|(_, reason)| reason.trim().is_empty()));
+    unexplained.map(|(line, _)| file.finding(line, "say why it is needed: append `# reason`")).collect()
+}
+
+/// Finds protocol crates named outside the files that may.
+pub fn foreign_imports(file: &File) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !file.is_rust() || file.path.starts_with("tests/") {
+        return findings;
+    }
+    for (name, allowed) in FOREIGN.iter().filter(|(_, allowed)| !allowed.contains(&file.path.as_str())) {
+        for (line, text) in file.lines().filter(|(_, text)| imports(text, name)) {
+            let homes = allowed.join(", ");
+            findings.push(file.finding(line, format!("only {homes} may name {name}: `{}`", text.trim())));
+        }
+    }
+    findings
+}
+
+fn imports(line: &str, name: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    has_word(code, name) && (code.contains(&format!("{name}::")) || code.trim_start().starts_with("use "))
+}
+
+/// The entries of the tables that `wanted` picks, without blank lines and comments.
+fn entries(file: &File, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = (usize, &str)> {
+    let mut inside = false;
+    file.lines().filter(move |(_, line)| {
+        if let Some(header) = line.strip_prefix('[') {
+            inside = wanted(header.trim_end().trim_end_matches(']'));
+            return false;
+        }
+        inside && !line.trim().is_empty() && !line.starts_with('#')
+    })
+}
+
+#[test]
+fn a_reversed_arrow_is_found() {
+    let text = "[package]\nname = \"csi\"\n[dev-dependencies]\nobjstore.workspace = true\nfuse.workspace = true\nlru = \"1\"\n";
+    let file = File { path: "csi/Cargo.toml".to_owned(), text: text.to_owned() };
+    let lines: Vec<_> = crate_arrows(&file).iter().map(|finding| finding.line).collect();
+    assert_eq!(lines, [5, 6]);
+}
+
+#[test]
+fn an_import_in_the_wrong_file_is_found() {
+    let text = "//! Docs.\nuse fuser::Session;\n// fuser::Comment\nlet fuser_like = 1;\n";
+    let file = |path: &str| File { path: path.to_owned(), text: text.to_owned() };
+    assert_eq!(foreign_imports(&file("fuse/src/node.rs")).len(), 1);
+    assert_eq!(foreign_imports(&file("fuse/src/adapter.rs")), []);
+}

@@ -1,0 +1,64 @@
+//! What no linter knows about this tree. Every finding names a file, a line and what to do.
+
+mod arrows;
+mod sources;
+mod text;
+mod tree;
+
+use tree::{File, Finding};
+
+/// Fails with all findings at once, so that one run shows the whole of the work.
+#[track_caller]
+fn expect_none(findings: &[Finding]) {
+    let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    assert!(findings.is_empty(), "{} findings:\n{}\n", findings.len(), lines.join("\n"));
+}
+
+fn findings(rule: impl Fn(&File) -> Vec<Finding>) -> Vec<Finding> {
+    tree::files().iter().flat_map(rule).collect()
+}
+
+#[test]
+fn crates_depend_only_along_the_arrows() {
+    expect_none(&findings(arrows::crate_arrows));
+}
+
+#[test]
+fn root_dependencies_give_their_reason() {
+    expect_none(&findings(arrows::dependency_reasons));
+}
+
+#[test]
+fn protocol_crates_are_imported_in_few_files() {
+    expect_none(&findings(arrows::foreign_imports));
+}
+
+#[test]
+fn source_files_open_with_module_docs() {
+    expect_none(&findings(sources::module_docs));
+}
+
+#[test]
+fn source_files_stay_short() {
+    expect_none(&findings(sources::length));
+}
+
+#[test]
+fn exceptions_from_lints_are_expectations() {
+    expect_none(&findings(sources::allowed_lints));
+}
+
+#[test]
+fn only_disk_syncs_and_renames() {
+    expect_none(&findings(sources::syncs_and_renames));
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    expect_none(&findings(text::leftovers));
+}
+
+#[test]
+fn no_paths_of_one_machine() {
+    expect_none(&findings(text::machine_paths));
+}
