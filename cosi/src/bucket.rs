@@ -1,8 +1,8 @@
 //! Making and deleting buckets.
 //!
 //! - A bucket is the same if it was asked for with the same parameters, whatever its quota is by now.
-//! - Deleting removes the bucket with all that it holds, since that is what a `deletionPolicy` of `Delete` asks for;
-//!   its snapshots stay. A bucket published to a node is not deleted.
+//! - Deleting removes the bucket with all that it holds, since that is what a `deletionPolicy` of `Delete` asks for,
+//!   whoever made the bucket; its snapshots stay. A bucket published to a node is not deleted.
 //! - The accounts that this driver made for the bucket go before the bucket: while the bucket is there, a repeated
 //!   call finds them.
 
@@ -60,10 +60,14 @@ impl Driver {
         // What cannot be the name of a bucket was never made.
         let Ok(name) = id.parse::<BucketName>() else { return Ok(()) };
         let Some(bucket) = self.find_bucket(&name).await? else { return Ok(()) };
-        self.refuse_deletion_in_use(&bucket).await?;
-        self.delete_accounts_of(&name).await.map_err(|error| status::of(&error))?;
-        match self.store.delete_bucket(&name, Deletion::Force).await {
-            Err(Error::NotFound { .. }) => Ok(()),
+        self.refuse_snapshot_or_mounted(&bucket).await?;
+        let deleted = match self.delete_accounts_of(&name).await {
+            Ok(()) => self.store.delete_bucket(&name, Deletion::Force).await,
+            Err(error) => Err(error),
+        };
+        match deleted {
+            // Another call was faster.
+            Err(Error::NotFound { noun: Noun::Bucket, .. }) => Ok(()),
             deleted => deleted.map_err(|error| status::of(&error)),
         }
     }
@@ -77,14 +81,18 @@ impl Driver {
         }
     }
 
-    async fn refuse_deletion_in_use(&self, bucket: &Bucket) -> Result<(), Status> {
+    async fn refuse_snapshot_or_mounted(&self, bucket: &Bucket) -> Result<(), Status> {
         let name = bucket.name.clone();
         if bucket.snapshot {
             return Err(Status::failed_precondition(format!(
                 "\"{name}\" is a snapshot, not a bucket; delete it as a snapshot"
             )));
         }
-        let published = read(&self.store, move |store| store.publications(Some(&name))).await;
+        let published = read(&self.store, move |store| match store.publications(Some(&name)) {
+            Err(Error::NotFound { .. }) => Ok(Vec::new()),
+            published => published,
+        })
+        .await;
         match published.map_err(|error| status::of(&error))?.first() {
             None => Ok(()),
             Some(publication) => Err(Status::failed_precondition(format!(

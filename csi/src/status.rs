@@ -17,7 +17,7 @@ pub(crate) fn of(error: Error) -> Status {
 
 fn code(error: &Error) -> Code {
     match error {
-        Error::NotFound { .. } => Code::NotFound,
+        Error::NotFound { .. } | Error::DeleteMarker { .. } => Code::NotFound,
         Error::Exists { .. } => Code::AlreadyExists,
         Error::Invalid { .. } => Code::InvalidArgument,
         Error::NotEmpty { .. } | Error::Precondition { .. } => Code::FailedPrecondition,

@@ -76,27 +76,28 @@ impl<K: Kernel> Invalidator<K> {
         })
     }
 
-    /// A batch. Each directory's attributes are dropped once more after its names: the kernel does so by itself
-    /// only for names it knows.
+    /// A batch, each node and name once. A directory's attributes are dropped after its names: the kernel does so by
+    /// itself only for names it knows.
     fn pass(&self, changes: &[Change]) {
-        let mut directories = BTreeSet::new();
+        let (mut entries, mut contents, mut attributes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
             match change {
                 Change::Entry { parent, name } => {
-                    if let Some(parent) = self.view.shown(*parent) {
-                        self.tell(|kernel| kernel.drop_entry(parent, name));
-                        directories.insert(parent);
-                    }
+                    entries.extend(self.view.shown(*parent).map(|parent| (parent, name.as_str())));
+                    attributes.extend(self.view.shown(*parent));
                 }
-                Change::Content { ino } => {
-                    let node = self.view.shown(*ino);
-                    node.into_iter().for_each(|node| self.tell(|kernel| kernel.drop_content(node)));
-                }
-                Change::Attributes { ino } => directories.extend(self.view.shown(*ino)),
+                Change::Content { ino } => contents.extend(self.view.shown(*ino)),
+                Change::Attributes { ino } => attributes.extend(self.view.shown(*ino)),
             }
         }
-        for node in directories {
-            self.tell(|kernel| kernel.drop_attributes(node));
+        for (parent, name) in entries {
+            self.tell(|kernel| kernel.drop_entry(parent, name));
+        }
+        for node in &contents {
+            self.tell(|kernel| kernel.drop_content(*node));
+        }
+        for node in attributes.difference(&contents) {
+            self.tell(|kernel| kernel.drop_attributes(*node));
         }
     }
 
@@ -136,17 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_name_drops_its_directorys_attributes_too() {
+    fn each_change_of_a_batch_is_passed_on_once() {
         let heard = Heard::default();
         let view = View::new(7, &Options::default());
         let invalidator = Invalidator { kernel: heard.clone(), view, stats: Arc::default() };
         invalidator.pass(&[
             Change::Entry { parent: 7, name: "a".into() },
             Change::Entry { parent: 7, name: "b".into() },
+            Change::Entry { parent: 7, name: "a".into() },
             Change::Entry { parent: 1, name: "above".into() },
             Change::Content { ino: 9 },
             Change::Attributes { ino: 9 },
+            Change::Content { ino: 9 },
         ]);
-        assert_eq!(*heard.0.lock(), ["entry 1 a", "entry 1 b", "content 9", "attributes 1", "attributes 9"]);
+        assert_eq!(*heard.0.lock(), ["entry 1 a", "entry 1 b", "content 9", "attributes 1"]);
     }
 }

@@ -3,7 +3,7 @@
 //! - A node is the store's inode number, but the root of the mount is always node 1 (FUSE_ROOT_ID). Where a
 //!   directory of the bucket is the root, the bucket's own root lies above it and is never shown.
 
-use objstore::volume::{Attr, Make, Ownership, ROOT_INO};
+use objstore::volume::{Attr, Ownership, ROOT_INO};
 
 use crate::options::Options;
 
@@ -70,12 +70,10 @@ impl View {
         }
     }
 
-    /// Owner and mode of what `caller` makes in the directory `parent`. A directory made in a setgid directory is
-    /// setgid too (inode(7)).
-    pub fn ownership(&self, caller: Caller, mode: u32, what: &Make, parent: Option<&Attr>) -> Ownership {
-        let inherits = *what == Make::Directory && parent.is_some_and(|attr| attr.mode & 0o2000 != 0);
-        let mode = (mode & 0o7777) | if inherits { 0o2000 } else { 0 };
-        Ownership { uid: self.uid.unwrap_or(caller.uid), gid: self.gid.unwrap_or(caller.gid), mode }
+    /// Owner and mode of what `caller` makes.
+    pub fn ownership(&self, caller: Caller, mode: u32) -> Ownership {
+        let (uid, gid) = (self.uid.unwrap_or(caller.uid), self.gid.unwrap_or(caller.gid));
+        Ownership { uid, gid, mode: mode & 0o7777 }
     }
 
     /// The owner to store for a chown to `uid`: none where the mount shows its own, which no chown can change.

@@ -20,6 +20,8 @@ pub mod name;
 mod pins;
 pub mod record;
 pub mod store;
+#[cfg(test)]
+mod tests;
 pub mod ticket;
 mod tree;
 pub mod volume;

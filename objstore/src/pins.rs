@@ -7,10 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
 
-use crate::record::key::Family;
-
-/// An inode, whichever branch shows it.
-type Held = (Family, u64);
+/// A bucket by id, and an inode: a bucket and its clones share numbers, and what one does is nothing to the others.
+type Held = (u64, u64);
 
 /// All pins.
 #[derive(Default)]
@@ -24,28 +22,33 @@ struct Table {
 
 impl Pins {
     /// Adds a pin.
-    pub fn pin(&self, family: Family, ino: u64) {
-        *self.0.lock().counts.entry((family, ino)).or_default() += 1;
+    pub fn pin(&self, bucket: u64, ino: u64) {
+        *self.0.lock().counts.entry((bucket, ino)).or_default() += 1;
     }
 
     /// Takes `count` pins back; whether that was the last of an orphan, which is to be collected now.
-    pub fn unpin(&self, family: Family, ino: u64, count: u64) -> bool {
+    pub fn unpin(&self, bucket: u64, ino: u64, count: u64) -> bool {
         let mut table = self.0.lock();
-        let Some(held) = table.counts.get_mut(&(family, ino)) else { return false };
+        let Some(held) = table.counts.get_mut(&(bucket, ino)) else { return false };
         *held = held.saturating_sub(count);
         if *held > 0 {
             return false;
         }
-        table.counts.remove(&(family, ino));
-        table.orphans.remove(&(family, ino))
+        table.counts.remove(&(bucket, ino));
+        table.orphans.remove(&(bucket, ino))
+    }
+
+    /// Whether somebody holds an inode.
+    pub fn pinned(&self, bucket: u64, ino: u64) -> bool {
+        self.0.lock().counts.contains_key(&(bucket, ino))
     }
 
     /// Whether an inode that loses its last name has to stay; if so its last pin will collect it.
-    pub fn keep_if_pinned(&self, family: Family, ino: u64) -> bool {
+    pub fn keep_if_pinned(&self, bucket: u64, ino: u64) -> bool {
         let mut table = self.0.lock();
-        let pinned = table.counts.contains_key(&(family, ino));
+        let pinned = table.counts.contains_key(&(bucket, ino));
         if pinned {
-            table.orphans.insert((family, ino));
+            table.orphans.insert((bucket, ino));
         }
         pinned
     }

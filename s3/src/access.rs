@@ -80,6 +80,9 @@ const OPERATIONS: [(&str, Need); 23] = [
     ("ListMultipartUploads", Need::Bucket(Right::Any)),
 ];
 
+/// What figures and the access line call an operation that is not in the table.
+const NOT_OFFERED: &str = "NotOffered";
+
 /// The access check.
 pub(crate) struct Access(pub(crate) Service);
 
@@ -90,6 +93,7 @@ impl S3Access for Access {
         let caller = verified(&request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
         let operation = context.s3_op().name();
         let Some((name, need)) = OPERATIONS.iter().find(|(name, _)| *name == operation) else {
+            request.set_operation(NOT_OFFERED);
             return Err(not_offered(operation));
         };
         request.set_operation(name);

@@ -7,12 +7,12 @@ use objstore::name::BucketName;
 use objstore::store::{Account, Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, Versioning};
 use objstore::{Error, Noun, Store};
 use s3s::dto::{self, *};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{OrRefuse as _, from_store, not_offered, refuse};
 use crate::object::time;
 use crate::service::Service;
-use crate::{names, request, token};
+use crate::{names, request, token, xml};
 
 /// Buckets of one page, at most (S3 API, ListBuckets).
 const PAGE_MAX: i32 = 10_000;
@@ -51,7 +51,7 @@ pub(crate) async fn list(
         buckets: Some(buckets.collect()),
         continuation_token: next.as_deref().map(token::encode),
         owner: Some(person(&owner)),
-        prefix: input.prefix,
+        prefix: input.prefix.map(xml::shown),
     }))
 }
 
@@ -211,16 +211,8 @@ pub(crate) async fn set_versioning(
         _ => return Err(refuse(S3ErrorCode::MalformedXML, "Status is Enabled or Suspended.")),
     };
     let set = SetBucket { versioning: Some(versioning), ..SetBucket::default() };
-    service.store.set_bucket(&name, set).await.map_err(versioning_refused)?;
+    service.store.set_bucket(&name, set).await.or_refuse()?;
     Ok(S3Response::new(PutBucketVersioningOutput::default()))
-}
-
-/// A store that does not keep versions yet says so by refusing the value.
-fn versioning_refused(error: Error) -> S3Error {
-    match error {
-        Error::Invalid { what: "versioning", why, .. } => refuse(S3ErrorCode::NotImplemented, why),
-        other => from_store(other),
-    }
 }
 
 async fn find(service: &Service, name: &str) -> S3Result<Bucket> {

@@ -8,16 +8,18 @@ use http::StatusCode;
 use objstore::{Error, Noun, Posix};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
+use crate::xml::shown;
+
 /// An error with a code that `s3s` does not list.
 pub(crate) fn custom(code: &'static str, status: StatusCode, message: impl Into<String>) -> S3Error {
-    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message.into());
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), shown(message.into()));
     error.set_status_code(status);
     error
 }
 
 /// An error with a listed code and our message.
 pub(crate) fn refuse(code: S3ErrorCode, message: impl Into<String>) -> S3Error {
-    S3Error::with_message(code, message.into())
+    S3Error::with_message(code, shown(message.into()))
 }
 
 /// The request asks for something that is not offered.
@@ -80,6 +82,7 @@ fn invalid(what: &str) -> S3ErrorCode {
         "part order" => S3ErrorCode::InvalidPartOrder,
         "part size" => S3ErrorCode::EntityTooSmall,
         "range" => S3ErrorCode::InvalidRange,
+        "versioning" => S3ErrorCode::IllegalVersioningConfigurationException,
         _ => S3ErrorCode::InvalidArgument,
     }
 }
@@ -167,6 +170,14 @@ mod tests {
             let shown = format!("{error:?}");
             assert_eq!(code_and_status(error), (code.to_owned(), status), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_quoted_key_does_not_spoil_the_answer() {
+        let error = from_store(Error::not_found(Noun::Key, "a\u{1}b\nü"));
+        let message = error.message().unwrap_or_default().to_owned();
+        assert!(message.contains("a\\u{1}b\\nü"), "{message}");
+        assert!(error.to_http_response().is_ok());
     }
 
     #[test]

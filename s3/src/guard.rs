@@ -1,10 +1,10 @@
 //! What is refused before `s3s` sees a request, because it would let it pass.
 //!
-//! - `s3s` itself refuses: a repeated Host, Signature Version 2, a presigned URL over 7 days, a clock more than 15
+//! - `s3s` itself refuses: a repeated Host, a presigned URL over 7 days, a clock more than 15
 //!   minutes off, another region in the credential scope, unsigned `x-amz-…` headers, bodies over 5 GiB.
 //! - Nothing here depends on who asks, so a refusal tells a stranger nothing.
 
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use s3s::{S3ErrorCode, S3Result};
@@ -17,6 +17,7 @@ const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// Checks the head of a request.
 pub(crate) fn check(head: &Parts) -> S3Result<()> {
     check_size(&head.headers)?;
+    check_signature(&head.uri, &head.headers)?;
     check_token(&head.uri, &head.headers)?;
     check_form(&head.method, &head.headers)?;
     check_framing(&head.headers)
@@ -27,6 +28,18 @@ fn check_size(headers: &HeaderMap) -> S3Result<()> {
     if bytes > HEADER_BYTES_MAX {
         let words = format!("The headers take {bytes} bytes; at most {HEADER_BYTES_MAX} are read.");
         return Err(refuse(S3ErrorCode::RequestHeaderSectionTooLarge, words));
+    }
+    Ok(())
+}
+
+/// `s3s` refuses Signature Version 2 too, without saying what to use; some clients still presign with it by default.
+fn check_signature(uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+    let header = text(headers, AUTHORIZATION.as_str()).is_some_and(|value| value.starts_with("AWS "));
+    if header || has_parameter(uri, "AWSAccessKeyId") {
+        return Err(refuse(
+            S3ErrorCode::InvalidRequest,
+            "Signature Version 2 is not supported; sign with Version 4 (AWS4-HMAC-SHA256, signature_version s3v4).",
+        ));
     }
     Ok(())
 }
@@ -114,7 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn foreign_tokens_forms_and_huge_headers_are_refused() {
+    fn old_signatures_foreign_tokens_forms_and_huge_headers_are_refused() {
+        assert_eq!(code("GET", "/abc", &[("authorization", "AWS AKID:c2ln")]), "InvalidRequest");
+        assert_eq!(code("GET", "/abc?AWSAccessKeyId=AKID&Signature=c2ln&Expires=1", &[]), "InvalidRequest");
         assert_eq!(code("GET", "/abc", &[("x-amz-security-token", "t")]), "InvalidToken");
         assert_eq!(code("GET", "/abc?X-Amz-Security-Token=t", &[]), "InvalidToken");
         assert_eq!(code("POST", "/abc", &[("content-type", "multipart/form-data; boundary=x")]), "NotImplemented");

@@ -28,6 +28,7 @@ mod request;
 mod server;
 mod service;
 mod token;
+mod xml;
 
 pub use metrics::Metrics;
 pub use server::{Config, Error, Server};

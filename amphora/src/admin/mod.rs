@@ -68,7 +68,7 @@ fn refused(error: &objstore::Error) -> Status {
     use objstore::Error as E;
     let text = crate::failure::with_causes(error);
     match error {
-        E::NotFound { .. } => Status::not_found(text),
+        E::NotFound { .. } | E::DeleteMarker { .. } => Status::not_found(text),
         E::Exists { .. } => Status::already_exists(text),
         E::Invalid { .. } => Status::invalid_argument(text),
         E::NotEmpty { .. } | E::Precondition { .. } | E::Posix(_) | E::Unusable { .. } => {

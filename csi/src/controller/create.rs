@@ -61,12 +61,11 @@ impl Wanted {
             let name = self.bucket.to_string();
             Err(status::of(Error::Exists { noun: Noun::Bucket, name, why: why.into() }))
         };
-        // What others keep with the bucket does not make it another volume.
-        let kept = |key: &String| found.attributes.get(key);
         if !is_provisioned(found, driver_name) {
             return taken("this driver did not make it");
         }
-        let same = self.attributes.iter().all(|(key, value)| kept(key) == Some(value));
+        // What others keep with the bucket does not make it another volume.
+        let same = self.attributes.iter().all(|(key, value)| found.attributes.get(key) == Some(value));
         if !same || found.attributes.contains_key(SOURCE) != self.attributes.contains_key(SOURCE) {
             return taken("it was made for another name, with other parameters or from another source");
         }

@@ -93,7 +93,7 @@ impl Inner {
     /// Makes sure that the volume is shown at the target.
     fn show(&self, stage: &Stage, target: &Target) -> Result<(), Status> {
         self.revive_stage(stage)?;
-        if self.is_shown(stage, &target.path)? {
+        if self.is_shown(stage, &target.path, target.flags)? {
             return Ok(());
         }
         self.hide(&target.path, false)?;
@@ -118,11 +118,12 @@ impl Inner {
         }
     }
 
-    /// Whether the live mount of the stage is what the target shows.
-    pub(super) fn is_shown(&self, stage: &Stage, target: &Path) -> Result<bool, Status> {
-        let staged = self.mounted(&stage.path)?;
-        let shown = self.mounted(target)?;
-        Ok(staged.zip(shown).is_some_and(|(staged, shown)| staged.device == shown.device))
+    /// Whether the live mount of the stage is what `path` shows. A bind that should be read-only and is not was left
+    /// between its two steps.
+    pub(super) fn is_shown(&self, stage: &Stage, path: &Path, flags: BindFlags) -> Result<bool, Status> {
+        let (Some(staged), Some(shown)) = (self.mounted(&stage.path)?, self.mounted(path)?) else { return Ok(false) };
+        let is_read_only = shown.options.iter().any(|option| option == "ro");
+        Ok(staged.device == shown.device && (is_read_only || !flags.read_only))
     }
 
     /// Detaches all mounts of ours at a target. What is not of our type is ours only if a record says so.

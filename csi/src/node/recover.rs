@@ -95,7 +95,7 @@ impl Inner {
 
     /// Binds a dead target anew; whether it shows the volume now. One whose folder is gone was cleaned up by hand.
     fn recover_target(&self, stage: &Stage, target: &Target) -> Result<bool, Status> {
-        if self.is_shown(stage, &target.path)? {
+        if self.is_shown(stage, &target.path, target.flags)? {
             return Ok(true);
         }
         self.hide(&target.path, true)?;

@@ -3,7 +3,7 @@
 //! - The figures are the store's and the kernel's list of mounts; the mount itself is never asked, so that a dead one
 //!   cannot block kubelet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use objstore::store::{Bucket, Stats, Usage};
 use proto::csi::v1::{
@@ -14,6 +14,7 @@ use tonic::Status;
 
 use super::Inner;
 use super::record::Stage;
+use crate::bind::BindFlags;
 use crate::capability::Capability;
 use crate::capacity::{Range, signed};
 use crate::mounter::MountState;
@@ -24,32 +25,34 @@ const INODE_BYTES: u64 = 1024;
 
 impl Inner {
     pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
-        let (bucket, stage) = self.volume_at(&request.volume_id, &request.volume_path)?;
+        let (bucket, stage, path) = self.volume_at(&request.volume_id, &request.volume_path)?;
         let usage = self.store.usage(&bucket.name).map_err(status::of)?;
         let stats = self.store.stats();
-        let condition = match self.fault(&stage, &request.volume_path, &stats)? {
+        let condition = match self.fault(&stage, &path, &stats)? {
             Some(message) => VolumeCondition { abnormal: true, message },
             None => VolumeCondition { abnormal: false, message: "mounted and answering".into() },
         };
         Ok(NodeGetVolumeStatsResponse { usage: volume_usage(&usage, &stats).into(), volume_condition: Some(condition) })
     }
 
-    /// The volume, if it is staged or published at `given`.
-    fn volume_at(&self, volume: &str, given: &str) -> Result<(Bucket, Stage), Status> {
+    /// The volume, if it is staged or published at `given`, and that path as the records have it.
+    fn volume_at(&self, volume: &str, given: &str) -> Result<(Bucket, Stage, PathBuf), Status> {
         status::required("volume_id", volume)?;
         status::required("volume_path", given)?;
         let bucket = self.bucket(volume)?;
-        let path = path::resolve(Path::new(given));
-        let stage = self.records.stage(volume).filter(|stage| {
-            stage.path == path || self.records.target(&path).is_some_and(|target| target.volume == volume)
-        });
         let nowhere =
             || Status::not_found(format!("volume \"{volume}\" is neither staged nor published at \"{given}\""));
-        Ok((bucket, stage.ok_or_else(nowhere)?))
+        let stage = self.records.stage(volume).ok_or_else(nowhere)?;
+        let target = |path: &PathBuf| self.records.target(path).is_some_and(|target| target.volume == volume);
+        let is_here = |path: &PathBuf| stage.path == *path || target(path);
+        // Most callers give the path as it was resolved, so that nothing has to be looked up.
+        let path = Some(Path::new(given).components().collect()).filter(is_here);
+        let path = path.or_else(|| Some(path::resolve(Path::new(given))).filter(is_here)).ok_or_else(nowhere)?;
+        Ok((bucket, stage, path))
     }
 
     /// What is wrong with the volume at `path`, for people.
-    fn fault(&self, stage: &Stage, path: &str, stats: &Stats) -> Result<Option<String>, Status> {
+    fn fault(&self, stage: &Stage, path: &Path, stats: &Stats) -> Result<Option<String>, Status> {
         if let Some(why) = &stats.poisoned {
             return Ok(Some(format!("the store refuses writes: {why}")));
         }
@@ -58,8 +61,8 @@ impl Inner {
             MountState::Stale => return Ok(Some("the mount is dead; stage the volume again".into())),
             MountState::NotMounted | MountState::Other => return Ok(Some("the volume is not mounted".into())),
         }
-        let shown = self.is_shown(stage, &path::resolve(Path::new(path)))?;
-        Ok((!shown).then(|| format!("\"{path}\" does not show the volume; publish it again")))
+        let shown = self.is_shown(stage, path, BindFlags::default())?;
+        Ok((!shown).then(|| format!("\"{}\" does not show the volume; publish it again", path.display())))
     }
 
     pub(super) fn expand(&self, request: &NodeExpandVolumeRequest) -> Result<NodeExpandVolumeResponse, Status> {
@@ -67,7 +70,7 @@ impl Inner {
             Capability::parse(Some(capability))?;
         }
         let range = Range::parse(request.capacity_range.as_ref())?;
-        let (bucket, _) = self.volume_at(&request.volume_id, &request.volume_path)?;
+        let (bucket, _, _) = self.volume_at(&request.volume_id, &request.volume_path)?;
         match (bucket.quota_bytes, range.required()) {
             (Some(quota), Some(required)) if quota < required => Err(Status::failed_precondition(format!(
                 "volume \"{}\" has {quota} bytes; call ControllerExpandVolume for {required} first",

@@ -35,6 +35,8 @@ struct Machine {
     sessions: Mutex<BTreeSet<String>>,
     options: Mutex<BTreeMap<PathBuf, MountOptions>>,
     devices: AtomicU64,
+    /// Mounting waits while a test holds this.
+    gate: Mutex<()>,
     mounts_fail: AtomicBool,
     binds_fail: AtomicBool,
 }
@@ -73,6 +75,7 @@ impl Mounter for Machine {
         if self.mounts_fail.load(Ordering::Relaxed) {
             return Err(Error::io("mounting", io::Error::from_raw_os_error(19)));
         }
+        drop(self.gate.lock());
         let device = format!("0:{}", self.devices.fetch_add(1, Ordering::Relaxed));
         self.sessions.lock().insert(device.clone());
         self.options.lock().insert(at.to_owned(), options.clone());

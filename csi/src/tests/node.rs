@@ -144,6 +144,34 @@ async fn a_publish_that_fails_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::await_holding_lock, reason = "what waits for it is a thread that may block")]
+async fn a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    let gate = f.machine.gate.lock();
+    let left = tokio::time::timeout(std::time::Duration::from_millis(200), f.stage(stage(&f, "pvc-1"))).await;
+    assert!(left.is_err(), "the mount waits for the gate");
+    assert_eq!(code(f.stage(stage(&f, "pvc-1")).await), Code::Aborted);
+    assert_eq!(code(f.unstage("pvc-1").await), Code::Aborted);
+    drop(gate);
+    while f.unstage("pvc-1").await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(f.machine.devices.load(Ordering::Relaxed), 1, "the mount was made, and taken down");
+    assert_eq!(f.machine.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_mounted_read_only_with_a_key_of_its_bucket() {
+    let f = fixture().await;
+    let secrets = f.foreign_bucket("alices", Some(Mode::ReadWrite)).await;
+    f.store.create_snapshot(&name("alices"), &name("yesterday")).await.unwrap();
+    assert_eq!(code(f.stage(stage(&f, "yesterday")).await), Code::PermissionDenied);
+    f.stage(NodeStageVolumeRequest { secrets, ..stage(&f, "yesterday") }).await.unwrap();
+    assert_eq!(f.machine.serves(&f.path("staging")), Some("ro"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_mount_is_no_wider_than_the_grant() {
     let f = fixture().await;
     let secrets = f.foreign_bucket("alices", Some(Mode::ReadWrite)).await;

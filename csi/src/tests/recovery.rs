@@ -48,6 +48,19 @@ async fn live_mounts_are_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bind_left_before_it_was_made_read_only_is_made_anew() {
+    let mut f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    f.publish(NodePublishVolumeRequest { readonly: true, ..publish(&f, "pvc-1", "a") }).await.unwrap();
+    f.machine.detach(&f.path("a")).unwrap();
+    f.machine.bind(&f.path("staging"), &f.path("a"), BindFlags::default()).unwrap();
+    start(&mut f).await;
+    assert_eq!(f.machine.serves(&f.path("a")), Some("ro"));
+    assert_eq!(f.machine.count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_grant_is_not_mounted_again() {
     let mut f = fixture().await;
     let secrets = f.foreign_bucket("alices", Some(Mode::ReadWrite)).await;

@@ -105,14 +105,8 @@ impl Fs {
     }
 
     fn make(&self, parent: u64, new: &OsStr, what: Make, mode: u32, caller: Caller) -> Result<Attr> {
-        let parent = self.view.ino(parent);
-        let new = name(new)?;
-        let above = match what {
-            Make::Directory => Some(self.volume.attr(parent).map_err(|error| errno::of(&error))?),
-            _ => None,
-        };
-        let ownership = self.view.ownership(caller, mode, &what, above.as_ref());
-        let made = self.volume.make(parent, new, what, ownership);
+        let ownership = self.view.ownership(caller, mode);
+        let made = self.volume.make(self.view.ino(parent), name(new)?, what, ownership);
         made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 

@@ -1,6 +1,7 @@
 //! What S3 and other mounts change is seen at once, whatever the kernel had cached.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -115,5 +116,20 @@ fn busy_mounts_and_puts_do_not_wait_for_each_other() {
                 assert!(start.elapsed() < Duration::from_secs(2), "a put waited for a mount, round {round}");
             }
         });
+    });
+}
+
+#[test]
+fn creating_what_another_mount_just_made_opens_it() {
+    run(|rig| {
+        let (one, two) = (rig.mount("one"), rig.mount("two"));
+        for round in 0..300 {
+            let name = format!("f{round}");
+            assert!(!one.path().join(&name).exists(), "its absence is cached");
+            std::fs::write(two.path().join(&name), "two").unwrap();
+            let mut file = OpenOptions::new().append(true).create(true).open(one.path().join(&name)).unwrap();
+            file.write_all(b" and one").unwrap();
+            assert_eq!(rig.get(&name).as_deref(), Some(b"two and one".as_slice()), "round {round}");
+        }
     });
 }

@@ -115,15 +115,21 @@ pub fn living_lines(read: &dyn Read, lines: &Lines, family: Family) -> Result<Ve
 }
 
 /// Of the versions of one record, given by branch in rising order with whether each is a tombstone: those that no
-/// living line needs. A tombstone is needed only while it hides something.
+/// living line needs. A tombstone is needed only while it hides a value that stays for another line.
 pub fn collectable(living: &[Line], versions: &[(Branch, bool)]) -> Vec<Branch> {
-    let needed_by = |line: &Line, branch: Branch, tombstone: bool| {
-        let mut on_line = versions.iter().filter(|(branch, _)| line.sees(*branch));
-        let nearest = on_line.next().is_some_and(|(nearest, _)| *nearest == branch);
-        nearest && (!tombstone || on_line.any(|(_, hidden_tombstone)| !hidden_tombstone))
+    fn on_line<'a>(versions: &'a [(Branch, bool)], line: &'a Line) -> impl Iterator<Item = &'a (Branch, bool)> {
+        versions.iter().filter(|(branch, _)| line.sees(*branch))
+    }
+    let nearest: Vec<(&Line, (Branch, bool))> =
+        living.iter().filter_map(|line| Some((line, *on_line(versions, line).next()?))).collect();
+    let is_nearest = |version: (Branch, bool)| nearest.iter().any(|(_, found)| *found == version);
+    let stays = |version: (Branch, bool)| !version.1 && is_nearest(version);
+    let hides = |line: &Line| on_line(versions, line).any(|version| stays(*version));
+    let needed = |version: (Branch, bool)| match version.1 {
+        false => is_nearest(version),
+        true => nearest.iter().any(|(line, found)| *found == version && hides(line)),
     };
-    let needed = |branch, tombstone| living.iter().any(|line| needed_by(line, branch, tombstone));
-    versions.iter().filter(|(branch, tombstone)| !needed(*branch, *tombstone)).map(|(branch, _)| *branch).collect()
+    versions.iter().filter(|version| !needed(**version)).map(|(branch, _)| *branch).collect()
 }
 
 fn get(read: &dyn Read, family: Family, branch: Branch) -> Result<BranchRecord> {

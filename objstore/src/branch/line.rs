@@ -50,6 +50,11 @@ impl Line {
         self.chain.binary_search(&branch).is_ok()
     }
 
+    /// The line of a child that this branch is about to get.
+    pub fn child(&self, branch: Branch) -> Self {
+        Self::new(self.family, std::iter::once(branch).chain(self.chain.iter().copied()).collect::<Vec<_>>())
+    }
+
     fn alone(&self) -> bool {
         self.chain.len() == 1
     }

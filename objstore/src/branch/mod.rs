@@ -8,6 +8,8 @@
 
 mod life;
 mod line;
+#[cfg(test)]
+mod model;
 
 pub use life::{clone_branch, collectable, first_branch, fork_branch, kill_branch, living_lines, snapshot_branch};
 pub use line::{Line, Lines, Seen};

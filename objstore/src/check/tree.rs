@@ -159,7 +159,7 @@ fn check_inode(
         // A snapshot may hold an inode that was unlinked and in use when it was taken.
         let marked = !store
             .read()
-            .scan(&key::orphan_marks(root.family, ino), &key::orphan_marks(root.family, ino + 1), 1)?
+            .scan(&key::orphan(root.family, ino), &key::orphan(root.family, ino + 1), 1)?
             .is_empty();
         if names > 0 || (!marked && root.what.starts_with("bucket")) {
             report.problem(format!("{what}: it has no links, but {names} names and no user"));

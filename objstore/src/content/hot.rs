@@ -2,8 +2,9 @@
 //!
 //! - The first write after anybody could have seen the content gets a new generation, committed before the bytes
 //!   change: whoever reads later sees another entity tag, also after a crash.
-//! - The time of later writes stays here until flush, sync or the next reader through S3 makes it part of the record.
-//! - An entry is dropped, under the bucket's gate held alone, when the content is shared.
+//! - The time of later writes stays here until flush, sync or the next reader through S3 makes it part of the record;
+//!   the entry goes then, and with it the open file.
+//! - All entries of a bucket are dropped, under its gate held alone, when content is shared.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(crate) fn recover(core: &Arc<Core>) -> Result<()> {
     orphans::collect_all(core)?;
     trash::remove_unnamed_files(core)?;
-    trash::empty(core).map(|_| ())
+    trash::empty(core, &mut None).map(|_| ())
 }
 
 /// The collector's thread.
@@ -36,9 +36,18 @@ pub(crate) struct Background {
 
 #[derive(Default)]
 struct Shared {
+    /// Held while collecting: one at a time.
+    waiting: Mutex<Waiting>,
     state: Mutex<State>,
     woken: Condvar,
     collected: AtomicU64,
+}
+
+/// What only waits for readers to end.
+#[derive(Default)]
+struct Waiting {
+    trash: Option<trash::Load>,
+    segments: segments::Dead,
 }
 
 #[derive(Default)]
@@ -61,6 +70,12 @@ impl Background {
     pub fn wake(&self) {
         self.shared.state.lock().woken = true;
         self.shared.woken.notify_one();
+    }
+
+    /// Collects on this thread.
+    #[cfg(test)]
+    pub fn collect_now(&self, core: &Arc<Core>) -> Result<()> {
+        self.shared.step(core)
     }
 
     /// How many blobs, segments and records were removed.
@@ -109,9 +124,13 @@ impl Shared {
     }
 
     fn step(&self, core: &Arc<Core>) -> Result<()> {
+        let mut waiting = self.waiting.lock();
         // What mounts wrote in the last seconds reaches the disk here too.
         core.blobs.sync_dirty()?;
-        let removed = branches::collect(core, &|| self.stopping())? + segments::collect(core)? + trash::empty(core)?;
+        let stopping = || self.stopping();
+        let removed = branches::collect(core, &stopping)?
+            + segments::collect(core, &mut waiting.segments, &stopping)?
+            + trash::empty(core, &mut waiting.trash)?;
         self.collected.fetch_add(removed, Ordering::Relaxed);
         Ok(())
     }

@@ -14,21 +14,35 @@ use crate::record::key::{self, tag};
 /// Files removed in one step.
 const STEP: usize = 256;
 
-/// Removes what is in the trash, unless a reader that began before now may need it. How much was removed.
-pub(super) fn empty(core: &Arc<Core>) -> Result<u64> {
-    let mut removed = 0;
-    loop {
-        let pairs = core.meta.snapshot().scan(&[tag::TRASH], &key::after_prefix(&[tag::TRASH]), STEP)?;
-        if pairs.is_empty() || !readers_end(core) {
-            return Ok(removed);
-        }
-        removed += remove(core, pairs)?;
-    }
+/// What was in the trash at a moment: it goes when the readers that began before have ended.
+pub(super) struct Load {
+    moment: u64,
+    /// The last key of it.
+    last: Vec<u8>,
 }
 
-/// Whether all readers that began before now have ended; they get a moment to.
-fn readers_end(core: &Core) -> bool {
-    let moment = core.readers.moment();
+/// Removes what is in the trash, but for what a reader that began before may need: that stays in `waiting` for the next
+/// time. How much was removed.
+pub(super) fn empty(core: &Arc<Core>, waiting: &mut Option<Load>) -> Result<u64> {
+    let mut removed = 0;
+    while let Some(load) = waiting.take().map_or_else(|| take_out(core), |load| Ok(Some(load)))? {
+        if !readers_end(core, load.moment) {
+            *waiting = Some(load);
+            break;
+        }
+        removed += remove_all(core, &load.last)?;
+    }
+    Ok(removed)
+}
+
+fn take_out(core: &Core) -> Result<Option<Load>> {
+    let last = core.meta.snapshot().scan_back(&[tag::TRASH], &key::after_prefix(&[tag::TRASH]), 1)?;
+    // The moment comes after the look: who begins later sees that these are gone.
+    Ok(last.first().map(|pair| Load { moment: core.readers.moment(), last: pair.key.to_vec() }))
+}
+
+/// Whether all readers that began before `moment` have ended; they get a little time to.
+fn readers_end(core: &Core, moment: u64) -> bool {
     let patience = 20;
     for _ in 0..patience {
         if core.readers.ended_before(moment) {
@@ -37,6 +51,20 @@ fn readers_end(core: &Core) -> bool {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     false
+}
+
+fn remove_all(core: &Arc<Core>, last: &[u8]) -> Result<u64> {
+    // What was dropped is dropped on disk before its bytes go: a power cut must not bring the reference back.
+    core.meta.sync().wait()?;
+    let end = [last, &[0]].concat();
+    let mut removed = 0;
+    loop {
+        let pairs = core.meta.snapshot().scan(&[tag::TRASH], &end, STEP)?;
+        if pairs.is_empty() {
+            return Ok(removed);
+        }
+        removed += remove(core, pairs)?;
+    }
 }
 
 fn remove(core: &Arc<Core>, pairs: Vec<Pair>) -> Result<u64> {

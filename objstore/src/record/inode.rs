@@ -79,6 +79,9 @@ pub struct Inode {
     /// Of a directory: the directory it lies in.
     #[prost(uint64, tag = "16")]
     pub parent: u64,
+    /// Of a directory: its name there.
+    #[prost(string, tag = "22")]
+    pub name: String,
     /// Where the content lies; none is empty or a hole.
     #[prost(oneof = "Content", tags = "17, 18, 19")]
     pub content: Option<Content>,

@@ -12,7 +12,7 @@
 //! dirent     21 family:8 parent:8 sort-name 00 branch:4 -> Dirent
 //! extent     22 family:8 ino:8 offset:8 branch:4      -> Extent
 //! version    23 family:8 key 00 order:8 branch:4      -> Version
-//! orphan     24 family:8 ino:8 branch:4               -> (one byte)
+//! orphan     24 family:8 ino:8 branch:4               -> (one byte; a tombstone is empty)
 //! dead       25 family:8 branch:4                     -> (one byte)
 //! blob       30 blob:8                                -> Blob
 //! sums       31 blob:8 index:4                        -> Sums
@@ -184,14 +184,14 @@ pub fn version(family: Family, key: &str, order: u64) -> Vec<u8> {
 /// Bytes before the key in a version's key.
 pub const VERSION_KEY_AT: usize = 9;
 
-/// An unlinked inode that is still in use.
-pub fn orphan(family: Family, ino: u64, branch: Branch) -> Vec<u8> {
-    KeyBuf::new(tag::ORPHAN).u64(family).u64(ino).u32(branch).done()
+/// The mark of an unlinked inode that is still in use, without its branch.
+pub fn orphan(family: Family, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::ORPHAN).u64(family).u64(ino).done()
 }
 
-/// All marks of an unlinked inode begin with this.
-pub fn orphan_marks(family: Family, ino: u64) -> Vec<u8> {
-    KeyBuf::new(tag::ORPHAN).u64(family).u64(ino).done()
+/// All marks of unlinked inodes of a family begin with this.
+pub fn orphans(family: Family) -> Vec<u8> {
+    KeyBuf::new(tag::ORPHAN).u64(family).done()
 }
 
 /// A block of checksums of a blob.

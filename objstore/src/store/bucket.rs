@@ -1,6 +1,7 @@
 //! Buckets: made, changed, deleted, shown.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use prost::Message;
 
@@ -16,6 +17,7 @@ use crate::record::bucket::{self, SourceName, VersioningState};
 use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
+use crate::tree::Tx;
 use crate::volume::ROOT_INO;
 
 impl From<VersioningState> for Versioning {
@@ -182,7 +184,7 @@ impl Store {
 }
 
 /// What a branch holds.
-pub(super) fn usage(read: &dyn Read, line: &Line) -> Result<bucket::Usage> {
+pub(crate) fn usage(read: &dyn Read, line: &Line) -> Result<bucket::Usage> {
     let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
     value.map_or(Ok(bucket::Usage::default()), |value| decode("usage", &value))
 }
@@ -211,27 +213,29 @@ fn find_same(read: &dyn Read, core: &Core, request: &CreateBucket) -> Result<Opt
     }
 }
 
-fn make(txn: &mut dyn Txn, core: &Core, request: &CreateBucket) -> Result<bucket::Bucket> {
+fn make(txn: &mut dyn Txn, core: &Arc<Core>, request: &CreateBucket) -> Result<bucket::Bucket> {
     let now = core.clock.now();
     let owner = account::by_name(&*txn, &request.owner)?.id;
     let id = header::next_id(txn)?;
-    let (family, branch) = match &request.source {
+    // The line is not kept in `core.lines` before the branch is committed: its id may yet become another's.
+    let line = match &request.source {
         None => {
             let family = header::next_id(txn)?;
-            let branch = branch::first_branch(txn, family, now);
-            make_root(txn, &Line::new(family, [branch]), request, now);
-            (family, branch)
+            let line = Line::new(family, [branch::first_branch(txn, family, now)]);
+            make_root(txn, &line, request, now);
+            line
         }
         Some(Source::Snapshot(name)) => {
             let snapshot = snapshot::record(&*txn, name)?;
-            (snapshot.family, branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?)
+            let above = core.lines.line(&*txn, snapshot.family, snapshot.branch)?;
+            above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?)
         }
         Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now)?,
     };
     let record = bucket::Bucket {
         id,
-        family,
-        branch,
+        family: line.family,
+        branch: line.branch(),
         owner,
         quota_bytes: request.quota_bytes,
         versioning: VersioningState::from(request.versioning) as i32,
@@ -239,21 +243,23 @@ fn make(txn: &mut dyn Txn, core: &Core, request: &CreateBucket) -> Result<bucket
         source: request.source.as_ref().map(source_name),
         attributes: request.attributes.clone(),
     };
-    check_fits(&*txn, core, &request.name, &record)?;
     put(txn, &request.name, &record);
+    let mut tx = Tx::begin_on(txn, core, &request.name, record.clone(), line.clone());
+    tx.collect_orphans()?;
+    tx.finish()?;
+    check_fits(&*txn, &line, request)?;
     txn.put(key::by_id(tag::BUCKET_ID, id), request.name.as_str().as_bytes().to_vec());
     Ok(record)
 }
 
 /// Refuses a quota smaller than what a clone begins with.
-fn check_fits(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
-    let Some(limit_bytes) = record.quota_bytes else { return Ok(()) };
-    let line = core.lines.line(read, record.family, record.branch)?;
-    let used = usage(read, &line)?.bytes;
+fn check_fits(read: &dyn Read, line: &Line, request: &CreateBucket) -> Result<()> {
+    let Some(limit_bytes) = request.quota_bytes else { return Ok(()) };
+    let used = usage(read, line)?.bytes;
     if used <= limit_bytes {
         return Ok(());
     }
-    Err(Error::QuotaExceeded { bucket: name.to_string(), limit_bytes, used_bytes: 0, asked_bytes: used })
+    Err(Error::QuotaExceeded { bucket: request.name.to_string(), limit_bytes, used_bytes: 0, asked_bytes: used })
 }
 
 fn make_root(txn: &mut dyn Txn, line: &Line, request: &CreateBucket, now: Timestamp) {
@@ -264,13 +270,14 @@ fn make_root(txn: &mut dyn Txn, line: &Line, request: &CreateBucket, now: Timest
 }
 
 /// Clones a bucket as it is now: both go on from a common interior branch.
-fn clone_of_bucket(txn: &mut dyn Txn, core: &Core, name: &BucketName, now: Timestamp) -> Result<(u64, u32)> {
+fn clone_of_bucket(txn: &mut dyn Txn, core: &Core, name: &BucketName, now: Timestamp) -> Result<Line> {
     let source = core.bucket_record(&*txn, name)?;
     let mut source = source.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
+    let above = core.lines.line(&*txn, source.family, source.branch)?;
     let (clone, live) = branch::fork_branch(txn, source.family, source.branch, now)?;
     source.branch = live;
     put(txn, name, &source);
-    Ok((source.family, clone))
+    Ok(above.child(clone))
 }
 
 fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> Result<u64> {

@@ -11,16 +11,17 @@ pub(crate) fn read(read: &dyn Read) -> Result<Option<Header>> {
     read.get(&key::header())?.map(|value| decode("the store", &value)).transpose()
 }
 
-/// Begins an opening: checks the format and raises the epoch, which is given.
-///
-/// # Errors
-/// [`Error::Unusable`] if another format lies there.
-pub(crate) fn open(txn: &mut dyn Txn) -> Result<u32> {
-    let mut header = read(&*txn)?.unwrap_or(Header { format: FORMAT, epoch: 0, next_id: 1, next_trash: 1 });
-    check_format(header.format)?;
-    header.epoch += 1;
-    put(txn, &header);
-    Ok(header.epoch)
+/// The epoch of the opening that is about to begin.
+pub(crate) fn next_epoch(read: &dyn Read) -> Result<u32> {
+    Ok(self::read(read)?.map_or(0, |header| header.epoch) + 1)
+}
+
+/// Begins an opening: raises the epoch.
+pub(crate) fn open(txn: &mut dyn Txn) -> Result<()> {
+    let epoch = next_epoch(&*txn)?;
+    let header = read(&*txn)?.unwrap_or(Header { format: FORMAT, epoch, next_id: 1, next_trash: 1 });
+    put(txn, &Header { epoch, ..header });
+    Ok(())
 }
 
 /// Refuses a store of another format.

@@ -19,6 +19,7 @@ pub mod types;
 mod upload;
 
 pub use account::ROOT_ACCOUNT;
+pub(crate) use bucket::usage;
 pub use open::Options;
 pub(crate) use open::all;
 pub use stats::Stats;

@@ -151,7 +151,9 @@ impl Store {
             return Ok(false);
         }
         let _alone = self.core.gates.reshape(record.id, ino);
-        let Some(written) = self.core.hot.get(record.id, ino).and_then(|hot| hot.seen()) else { return Ok(false) };
+        let hot = self.core.hot.remove(record.id, ino);
+        // Without a time to record there was still a change under way, which is committed by now.
+        let Some(written) = hot.and_then(|hot| hot.seen()) else { return Ok(true) };
         let (core, name) = (self.core.clone(), bucket.clone());
         let recorded = self.core.meta.write(Durability::Buffered, move |txn| {
             let mut tx = Tx::begin(txn, &core, &name, 0)?;

@@ -3,10 +3,10 @@
 //! 1. The lock: a second server on the folder is refused.
 //! 2. The metadata engine: whole batches up to the last one on disk.
 //! 3. The header: a store of another format is refused before anything is written.
-//! 4. The epoch rises, synced: no blob id is used twice, whatever the last process left.
+//! 4. The master key: refused if it is missing from a store that exists.
 //! 5. The blobs; their records name the metadata batch they were written after. If the metadata ends before that, its
-//!    log lost a tail it had synced: refused.
-//! 6. The master key, and the root account.
+//!    log lost a tail it had synced: refused, before a batch is added that would hide it.
+//! 6. The epoch rises, synced: no blob id is used twice, whatever the last process left. The root account.
 //! 7. What the last process left: unlinked inodes its mounts held, files no record names, the trash. Segments and dead
 //!    branches follow in the background.
 
@@ -20,7 +20,7 @@ use crate::blob::{self, Blobs};
 use crate::branch::Lines;
 use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::core::Core;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{Disk, Lock, RealDisk};
 use crate::error::{Error, Result};
 use crate::gc::Background;
 use crate::grant::Sealer;
@@ -67,21 +67,29 @@ impl Store {
     /// [`Error::Unusable`]: another server has it open, it is of another format, its master key is missing, or the
     /// folder cannot be used. [`Error::Corrupt`]: it is damaged.
     pub fn open(options: Options) -> Result<Self> {
-        let Options { dir, clock, random, disk, cache_bytes, root_key } = options;
-        disk.make_dir_all(&dir)?;
+        let Options { dir, disk, cache_bytes, .. } = &options;
+        disk.make_dir_all(dir)?;
         let lock = disk.lock(&dir.join("lock"))?;
         let meta_dir = dir.join("meta");
         disk.make_dir_all(&meta_dir)?;
         let meta =
-            Meta::new(fjall_engine::open(&meta_dir, fjall_engine::Options { cache_bytes, ..Default::default() })?);
+            Meta::new(fjall_engine::open(&meta_dir, fjall_engine::Options { cache_bytes: *cache_bytes, ..Default::default() })?);
+        Self::open_on(meta, lock, options, blob::Options::default())
+    }
+
+    /// Opens a store on its metadata, whichever engine keeps that.
+    pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
+        let Options { dir, clock, random, disk, root_key, .. } = options;
         let new = match header::read(&*meta.snapshot())? {
             Some(header) => header::check_format(header.format).map(|()| false)?,
             None => true,
         };
         let sealer = Sealer::open(&*disk, &dir.join("master.key"), &*random, new)?;
-        let epoch = meta.write(Durability::Synced, header::open).wait()?;
-        let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, blob::Options::default())?;
+        // No blob is named before the epoch is on disk.
+        let epoch = header::next_epoch(&*meta.snapshot())?;
+        let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, blobs)?;
         let stamp = check_tail(&meta, &blobs)?;
+        meta.write(Durability::Synced, header::open).wait()?;
         let core = Arc::new(Core {
             meta,
             blobs,

@@ -1,7 +1,7 @@
 //! Adding and removing names, and what that does to the directory and to the inode.
 
 use crate::clock::Timestamp;
-use crate::error::{Error, Posix, Result};
+use crate::error::{Posix, Result};
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key;
 use crate::volume::Change;
@@ -28,14 +28,14 @@ impl Tx<'_> {
         self.edit_directory(parent, |dir| count(dir, dirent, true))
     }
 
-    /// Lets a name lead to another inode, of a kind with the same sort name.
+    /// Lets a name lead to another inode, of a kind with the same sort name. The directory may lose its last key:
+    /// settle it once all names are in place.
     pub fn switch_name(&mut self, at: &Found, dirent: Dirent) -> Result<()> {
         self.put_dirent(at.parent, &at.sort_name, dirent);
         self.edit_directory(at.parent, |dir| {
             count(dir, at.dirent, false);
             count(dir, dirent, true);
-        })?;
-        self.settle_directory(at.parent, Actor::Mount)
+        })
     }
 
     /// Takes a name out of a directory; what it led to is not touched.
@@ -67,7 +67,7 @@ impl Tx<'_> {
     }
 
     /// Keeps the rule of implicit directories: each has a key in it.
-    fn settle_directory(&mut self, ino: u64, actor: Actor) -> Result<()> {
+    pub fn settle_directory(&mut self, ino: u64, actor: Actor) -> Result<()> {
         let mut dir = self.own(ino)?;
         if !dir.implicit || dir.keys > 0 {
             return Ok(());
@@ -82,25 +82,10 @@ impl Tx<'_> {
 
     /// Removes an empty implicit directory, and what thereby becomes empty above it.
     fn prune(&mut self, ino: u64, dir: &Inode) -> Result<()> {
-        let found = self.name_of_directory(ino, dir.parent)?;
+        let dirent = Dirent::new(ino, InodeKind::Directory);
+        let found = Found { parent: dir.parent, sort_name: dir_name(&dir.name), dirent };
         self.end_inode(ino)?;
         self.remove_name(&found, Actor::S3)
-    }
-
-    /// The name of a directory: found by its inode among its parent's entries. Only for directories about to be
-    /// pruned.
-    fn name_of_directory(&self, ino: u64, parent: u64) -> Result<Found> {
-        let mut from = String::new();
-        loop {
-            let entries = self.tree().entries(parent, &from, 256)?;
-            let Some((last, _)) = entries.last().cloned() else {
-                return Err(Error::corrupt(format!("directory {ino}"), format!("a name in {parent}"), "none"));
-            };
-            if let Some((sort_name, dirent)) = entries.into_iter().find(|(_, dirent)| dirent.ino == ino) {
-                return Ok(Found { parent, sort_name, dirent });
-            }
-            from = format!("{last}\u{1}");
-        }
     }
 
     /// One name less leads to the inode: the last one ends it.
@@ -119,14 +104,42 @@ impl Tx<'_> {
 
     /// Ends an inode without a name; while somebody uses it, it stays as an orphan.
     fn end_inode(&mut self, ino: u64) -> Result<()> {
-        if !self.core.pins.keep_if_pinned(self.line.family, ino) {
+        if !self.core.pins.keep_if_pinned(self.bucket.id, ino) {
             return self.destroy(ino);
         }
         let mut inode = self.own(ino)?;
         inode.nlink = 0;
         self.save(ino, &inode);
-        self.txn.put(key::orphan(self.line.family, ino, self.branch()), vec![1]);
+        self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![1]);
         Ok(())
+    }
+
+    /// Collects an inode that nobody uses any more, if it is an orphan.
+    pub fn collect_orphan(&mut self, ino: u64) -> Result<()> {
+        let mark = key::orphan(self.line.family, ino);
+        if self.line.get(&*self.txn, &mark)?.is_none() {
+            return Ok(());
+        }
+        self.line.remove(self.txn, &mark)?;
+        self.destroy(ino)
+    }
+
+    /// Collects the orphans that no mount of this bucket uses: those a crash left, or that a clone came with.
+    pub fn collect_orphans(&mut self) -> Result<()> {
+        let marks = key::orphans(self.line.family);
+        let end = key::after_prefix(&marks);
+        let mut from = marks;
+        loop {
+            let seen = self.line.scan(&*self.txn, &from, &end, 256)?;
+            let Some(last) = seen.last() else { return Ok(()) };
+            from = key::after_prefix(&last.base);
+            for mark in &seen {
+                let ino = key::u64_at(&mark.base, 9);
+                if let Some(ino) = ino.filter(|ino| !self.core.pins.pinned(self.bucket.id, *ino)) {
+                    self.collect_orphan(ino)?;
+                }
+            }
+        }
     }
 
     /// Makes the directories of `components` that are not there, implicit; gives the last one's inode.
@@ -144,7 +157,7 @@ impl Tx<'_> {
     fn make_implicit(&mut self, parent: u64, name: &str) -> Result<u64> {
         let above = self.tree().directory(parent)?;
         let mut dir = Inode::new(InodeKind::Directory, self.now);
-        (dir.implicit, dir.parent) = (true, parent);
+        (dir.implicit, dir.parent, dir.name) = (true, parent, name.to_owned());
         (dir.mode, dir.uid, dir.gid) = (above.mode, above.uid, above.gid);
         let ino = self.new_ino()?;
         self.add_inode(ino, &dir);
@@ -164,7 +177,7 @@ impl Tx<'_> {
         let ino = self.new_ino()?;
         let sort_name = if inode.is_dir() { dir_name(name) } else { name.to_owned() };
         if inode.is_dir() {
-            inode.parent = parent;
+            (inode.parent, inode.name) = (parent, name.to_owned());
         }
         self.add_inode(ino, &inode);
         self.add_name(parent, &sort_name, Dirent::new(ino, inode.kind()))?;

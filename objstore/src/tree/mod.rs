@@ -11,6 +11,8 @@ mod cursor;
 mod edit;
 mod links;
 mod list;
+#[cfg(test)]
+mod model;
 mod read;
 mod rename;
 mod s3;

@@ -28,12 +28,16 @@ impl Tx<'_> {
 
     fn replace(&mut self, source: &Found, target: Option<&Found>, rename: &Rename) -> Result<()> {
         self.refuse_loop(source, rename.to_parent)?;
-        if let Some(target) = target {
-            self.check_replaceable(source, target)?;
-            self.remove_name(target, Actor::Mount)?;
-            self.unlink_inode(target.dirent.ino)?;
+        match target {
+            Some(target) => {
+                self.check_replaceable(source, target)?;
+                // One step: a directory that holds only the target must not count as emptied on the way.
+                self.switch_name(target, source.dirent)?;
+                self.unlink_inode(target.dirent.ino)?;
+                self.moved(source, rename.to_parent, &rename.to_name)?;
+            }
+            None => self.enter(source, rename.to_parent, &rename.to_name)?,
         }
-        self.enter(source, rename.to_parent, &rename.to_name)?;
         self.remove_name(source, Actor::Mount)
     }
 
@@ -54,27 +58,32 @@ impl Tx<'_> {
         if source.sort_name.ends_with('/') == target.sort_name.ends_with('/') {
             self.switch_name(source, target.dirent)?;
             self.switch_name(target, source.dirent)?;
-            self.moved(source, target.parent)?;
-            return self.moved(target, source.parent);
+            self.moved(source, target.parent, shown_name(&target.sort_name))?;
+            return self.moved(target, source.parent, shown_name(&source.sort_name));
         }
-        self.enter(source, target.parent, shown_name(&target.sort_name))?;
-        self.enter(target, source.parent, shown_name(&source.sort_name))?;
-        self.remove_name(source, Actor::Mount)?;
-        self.remove_name(target, Actor::Mount)
+        let (file, directory) = if source.sort_name.ends_with('/') { (target, source) } else { (source, target) };
+        // A key beside the directory, which the mount cannot see, would be lost.
+        if self.tree().dirent(directory.parent, shown_name(&directory.sort_name))?.is_some() {
+            return Err(Posix::Exists.into());
+        }
+        self.enter(directory, file.parent, &file.sort_name)?;
+        self.enter(file, directory.parent, shown_name(&directory.sort_name))?;
+        self.remove_name(directory, Actor::Mount)?;
+        self.remove_name(file, Actor::Mount)
     }
 
     /// Gives what `source` leads to the name `name` in `parent`, beside the old one.
     fn enter(&mut self, source: &Found, parent: u64, name: &str) -> Result<()> {
         let sort_name = if source.sort_name.ends_with('/') { dir_name(name) } else { name.to_owned() };
         self.add_name(parent, &sort_name, source.dirent)?;
-        self.moved(source, parent)
+        self.moved(source, parent, name)
     }
 
-    fn moved(&mut self, source: &Found, parent: u64) -> Result<()> {
+    fn moved(&mut self, source: &Found, parent: u64, name: &str) -> Result<()> {
         let ino = source.dirent.ino;
         let mut inode = self.own(ino)?;
         if inode.is_dir() {
-            inode.parent = parent;
+            (inode.parent, inode.name) = (parent, name.to_owned());
         }
         inode.ctime = self.now.0;
         self.save(ino, &inode);

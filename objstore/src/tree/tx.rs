@@ -57,8 +57,15 @@ impl<'a> Tx<'a> {
     pub fn begin(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName, origin: u64) -> Result<Self> {
         let bucket = core.bucket_record(&*txn, name)?.ok_or_else(|| missing(&*txn, name))?;
         let line = core.lines.line(&*txn, bucket.family, bucket.branch)?;
+        Ok(Self { origin, ..Self::begin_on(txn, core, name, bucket, line) })
+    }
+
+    /// Begins a change of a bucket on a line that is known.
+    pub fn begin_on(
+        txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName, bucket: Bucket, line: Line,
+    ) -> Self {
         let now = core.clock.now();
-        Ok(Self { txn, core, name, bucket, line, now, origin, delta: Delta::default(), changes: Vec::new() })
+        Self { txn, core, name, bucket, line, now, origin: 0, delta: Delta::default(), changes: Vec::new() }
     }
 
     /// Begins with what a copy is taken from: a bucket, or a snapshot, which nothing is written to since it owns
@@ -69,8 +76,7 @@ impl<'a> Tx<'a> {
             Named::Snapshot(snapshot) => {
                 let bucket = Bucket { family: snapshot.family, branch: snapshot.branch, ..Bucket::default() };
                 let line = core.lines.line(&*txn, bucket.family, bucket.branch)?;
-                let now = core.clock.now();
-                Ok(Self { txn, core, name, bucket, line, now, origin: 0, delta: Delta::default(), changes: Vec::new() })
+                Ok(Self::begin_on(txn, core, name, bucket, line))
             }
         }
     }
@@ -162,7 +168,11 @@ impl<'a> Tx<'a> {
         self.delta.inodes -= 1;
         self.uncount_bytes(&inode, inode.size);
         let base = key::inode(self.line.family, ino);
-        self.line.remove(self.txn, &base)
+        self.line.remove(self.txn, &base)?;
+        // A file kept open keeps its space.
+        let (core, bucket) = (self.core.clone(), self.bucket.id);
+        self.txn.after_commit(Box::new(move || drop(core.hot.remove(bucket, ino))));
+        Ok(())
     }
 
     /// Puts the time of writes in place in the record of an inode that is still there.

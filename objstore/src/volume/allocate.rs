@@ -102,8 +102,23 @@ impl Volume {
         if offset >= end {
             return Ok(());
         }
-        let inline = matches!(inode.content, None | Some(Content::Inline(_)));
-        let home = if inline { None } else { Some(self.home(ino)?.1) };
+        if matches!(inode.content, None | Some(Content::Inline(_))) {
+            return self.clear_records(ino, offset, end);
+        }
+        let (inode, home) = self.home(ino)?;
+        if home.whole {
+            self.begin_overwrite(ino, &home, inode.size, true)?;
+            home.file.punch(offset, end - offset)?;
+        } else {
+            self.clear_records(ino, offset, end)?;
+            // No extent shows these bytes any more: this only frees their space.
+            home.file.punch(offset, end - offset)?;
+        }
+        core.blobs.mark_dirty(home.id);
+        Ok(())
+    }
+
+    fn clear_records(&self, ino: u64, offset: u64, end: u64) -> Result<()> {
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
             match &mut inode.content {
@@ -116,15 +131,7 @@ impl Volume {
                 _ => {}
             }
             wrote(tx, ino, inode, true)
-        })?;
-        match home {
-            Some(home) => {
-                home.file.punch(offset, end - offset)?;
-                core.blobs.mark_dirty(home.id);
-                Ok(())
-            }
-            None => Ok(()),
-        }
+        })
     }
 }
 

@@ -4,10 +4,8 @@ use super::session::{Volume, attr};
 use super::types::{Attr, SetAttr, Space};
 use crate::clock::Timestamp;
 use crate::error::Result;
-use crate::record::bucket::Usage;
-use crate::record::decode;
 use crate::record::inode::Inode;
-use crate::record::key::{self, tag};
+use crate::store::usage;
 
 /// setuid and setgid.
 const SETUID: u32 = 0o4000;
@@ -35,9 +33,7 @@ impl Volume {
         if let Some(size) = set.size {
             self.set_size(ino, size, set.kill_privileges)?;
         }
-        if let Some(pending) = self.0.core.hot.get(self.0.bucket, ino).and_then(|hot| hot.written()) {
-            self.flush_times(ino, pending)?;
-        }
+        self.flush(ino)?;
         let inode = self.change(move |tx| {
             let mut inode = tx.own(ino)?;
             apply(&mut inode, &set, tx.now);
@@ -48,11 +44,17 @@ impl Volume {
         Ok(self.shown(ino, &inode))
     }
 
+    /// What counts against the quota.
+    pub(super) fn used_bytes(&self) -> Result<u64> {
+        let (snapshot, line) = self.0.now()?;
+        let used = usage(&*snapshot, &line)?;
+        Ok(used.bytes + used.upload_bytes)
+    }
+
     /// Space for statfs(2).
     pub fn space(&self) -> Result<Space> {
         let (snapshot, line) = self.0.now()?;
-        let used = snapshot.get(&key::of_branch(tag::USAGE, self.0.family, line.branch()))?;
-        let used: Usage = used.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
+        let used = usage(&*snapshot, &line)?;
         let disk = self.0.core.disk.space(&self.0.core.dir)?;
         let quota = self.0.core.bucket_record(&*snapshot, &self.0.name)?.and_then(|bucket| bucket.quota_bytes);
         let used_bytes = used.bytes + used.upload_bytes;

@@ -18,15 +18,20 @@ impl Volume {
     /// Finds a name and pins its inode once: it stays readable, though unlinked or replaced, until `forget`.
     pub fn lookup(&self, parent: u64, name: &str) -> Result<Attr> {
         check_name(name)?;
+        let mut gone = 0;
         loop {
             let found = self.reading(|tree| {
                 tree.directory(parent)?;
                 tree.entry(parent, name)
             })?;
             let ino = found.ok_or(Posix::NotFound)?.dirent.ino;
-            // Between finding and pinning the inode may have been replaced and collected: then look again.
+            // Between finding and pinning the inode may have been replaced and collected: then look again. A number
+            // is never used twice, so the same one again is damage.
             match self.pin(ino) {
-                Err(Error::Posix(Posix::Stale)) => {}
+                Err(Error::Posix(Posix::Stale)) if ino != gone => gone = ino,
+                Err(Error::Posix(Posix::Stale)) => {
+                    return Err(Error::corrupt(format!("inode {ino}"), "a record, since a name leads to it", "none"));
+                }
                 answer => return answer,
             }
         }

@@ -31,6 +31,7 @@ impl Volume {
 
     /// The first byte of data (or of a hole) at or after `offset`; `None` past the end (lseek(2), SEEK_DATA).
     pub fn seek(&self, ino: u64, offset: u64, data: bool) -> Result<Option<u64>> {
+        let _reading = self.0.core.readers.begin();
         let (snapshot, line) = self.0.now()?;
         let tree = Tree { read: &*snapshot, line: &line };
         let (_, inode) = tree.live_inode(ino)?;

@@ -125,7 +125,7 @@ impl Volume {
 
     /// Pins without looking.
     pub(super) fn hold(&self, ino: u64) {
-        self.0.core.pins.pin(self.0.family, ino);
+        self.0.core.pins.pin(self.0.bucket, ino);
         *self.0.pins.lock().entry(ino).or_default() += 1;
     }
 
@@ -160,7 +160,11 @@ impl Session {
     pub fn now(&self) -> Result<(Box<dyn Snapshot>, Line)> {
         let snapshot = self.core.meta.snapshot();
         let branch = match self.frozen {
-            Some(branch) => branch,
+            Some(branch) => match self.core.named(&*snapshot, &self.name) {
+                Ok(Named::Snapshot(found)) if found.id == self.bucket => branch,
+                Ok(_) | Err(Error::NotFound { .. }) => return Err(Posix::Stale.into()),
+                Err(error) => return Err(error),
+            },
             None => match self.core.bucket_record(&*snapshot, &self.name)? {
                 Some(bucket) if bucket.id == self.bucket => bucket.branch,
                 _ => return Err(Posix::Stale.into()),
@@ -181,7 +185,7 @@ impl Session {
             }
             taken
         };
-        if self.core.pins.unpin(self.family, ino, taken) {
+        if self.core.pins.unpin(self.bucket, ino, taken) {
             self.collect(ino);
         }
     }
@@ -189,10 +193,9 @@ impl Session {
     /// Collects an unlinked inode nobody holds any more. Not waited for: opening the store collects what is left.
     fn collect(&self, ino: u64) {
         self.core.hot.remove(self.bucket, ino);
-        let (core, family) = (self.core.clone(), self.family);
-        let (name, bucket, mount) = (self.name.clone(), self.bucket, self.mount);
+        let (core, name, bucket, mount) = (self.core.clone(), self.name.clone(), self.bucket, self.mount);
         let done = self.core.meta.write(Durability::Buffered, move |txn| {
-            crate::gc::orphans::collect(txn, &core, &name, bucket, mount, family, ino)
+            crate::gc::orphans::collect(txn, &core, &name, bucket, mount, ino)
         });
         drop(done);
     }
@@ -203,7 +206,7 @@ impl Drop for Session {
         self.core.feeds.close(self.mount);
         let pins = std::mem::take(&mut *self.pins.lock());
         for (ino, count) in pins {
-            if self.core.pins.unpin(self.family, ino, count) {
+            if self.core.pins.unpin(self.bucket, ino, count) {
                 self.collect(ino);
             }
         }

@@ -12,7 +12,6 @@ use super::attributes::without_privileges;
 use super::home::Home;
 use super::session::Volume;
 use super::types::Change;
-use crate::clock::Timestamp;
 use crate::content::{Hot, INLINE_MAX};
 use crate::error::{Error, Posix, Result};
 use crate::meta::Durability;
@@ -40,6 +39,9 @@ impl Volume {
     /// Appends at the end of the file: no other write can come between.
     pub fn append(&self, ino: u64, data: &[u8]) -> Result<()> {
         self.refuse_read_only()?;
+        if data.is_empty() {
+            return Ok(());
+        }
         let _gate = self.0.core.gates.write_in_place(self.0.bucket);
         let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
         let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
@@ -113,15 +115,11 @@ impl Volume {
     fn write_home(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let end = offset + data.len() as u64;
         if end <= inode.size {
-            // The generation rises before the bytes change.
-            self.change(move |tx| {
-                let inode = tx.own(ino)?;
-                wrote(tx, ino, inode, kill)
-            })?;
-            let hot = Hot::new(home.id, home.file.clone(), inode.size);
-            self.put_bytes(ino, &hot, offset, data)?;
-            self.0.core.hot.insert(self.0.bucket, ino, hot);
-            return Ok(());
+            let hot = self.begin_overwrite(ino, home, inode.size, kill)?;
+            return self.put_bytes(ino, &hot, offset, data);
+        }
+        if offset < inode.size {
+            self.begin_overwrite(ino, home, 0, kill)?;
         }
         clear_tail(home, inode.size)?;
         home.file.write_at(data, offset)?;
@@ -136,63 +134,71 @@ impl Volume {
         Ok(())
     }
 
+    /// Raises the generation before bytes that can be seen change. Who looks through S3 from now on finds the file in
+    /// the table, and waits for the inode's lock: nobody sees the new generation with the old bytes. `size` is how far
+    /// the next writes may go without a transaction.
+    pub(super) fn begin_overwrite(&self, ino: u64, home: &Home, size: u64, kill: bool) -> Result<Arc<Hot>> {
+        let hot = Hot::new(home.id, home.file.clone(), size);
+        self.0.core.hot.insert(self.0.bucket, ino, hot.clone());
+        let raised = self.change(move |tx| {
+            let inode = tx.own(ino)?;
+            wrote(tx, ino, inode, kill)
+        });
+        if raised.is_err() {
+            self.0.core.hot.remove(self.0.bucket, ino);
+        }
+        raised.map(|()| hot)
+    }
+
     /// A write into a file that lies in extents: the bytes go to the home, and then belong to the file.
     fn write_extent(&self, ino: u64, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let (length, blob) = (data.len() as u64, home.id.0);
+        let shown = self.reading(|tree| tree.extents(ino, offset, offset + length))?;
+        if shown.iter().any(|placed| placed.extent.blob == blob) {
+            self.begin_overwrite(ino, home, 0, kill)?;
+        }
         home.file.write_at(data, offset)?;
         self.0.core.blobs.mark_dirty(home.id);
-        self.change(move |tx| {
+        let written = self.change(move |tx| {
             let mut inode = tx.own(ino)?;
             tx.cut_extents(ino, offset, offset + length)?;
             tx.add_extent(ino, offset, Extent { blob, blob_offset: offset, length })?;
             let size = inode.size.max(offset + length);
             tx.resize(&mut inode, size);
             wrote(tx, ino, inode, kill)
-        })
+        });
+        self.0.core.hot.remove(self.0.bucket, ino);
+        written
     }
 
     /// Refuses growth past the quota.
     pub(super) fn check_growth(&self, bytes: u64) -> Result<()> {
-        if bytes == 0 {
+        let snapshot = self.0.core.meta.snapshot();
+        let record = self.0.core.bucket_record(&*snapshot, &self.0.name)?;
+        let Some(limit_bytes) = record.and_then(|bucket| bucket.quota_bytes).filter(|_| bytes > 0) else { return Ok(()) };
+        let used_bytes = self.used_bytes()?;
+        if used_bytes.saturating_add(bytes) <= limit_bytes {
             return Ok(());
         }
-        let space = self.space()?;
-        let over = space.used_bytes.saturating_add(bytes) > space.total_bytes;
-        let limit = self.quota()?;
-        match limit {
-            Some(limit_bytes) if over => Err(Error::QuotaExceeded {
-                bucket: self.0.name.to_string(),
-                limit_bytes,
-                used_bytes: space.used_bytes,
-                asked_bytes: bytes,
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    fn quota(&self) -> Result<Option<u64>> {
-        let snapshot = self.0.core.meta.snapshot();
-        Ok(self.0.core.bucket_record(&*snapshot, &self.0.name)?.and_then(|bucket| bucket.quota_bytes))
+        Err(Error::QuotaExceeded { bucket: self.0.name.to_string(), limit_bytes, used_bytes, asked_bytes: bytes })
     }
 
     pub(super) fn refuse_read_only(&self) -> Result<()> {
         if self.0.read_only { Err(Posix::ReadOnly.into()) } else { Ok(()) }
     }
 
-    /// Makes pending times of a file part of the store: for flush and release.
+    /// Makes pending times of a file part of the store, and lets go of its home: for flush and release.
     pub fn flush(&self, ino: u64) -> Result<()> {
-        match self.0.core.hot.get(self.0.bucket, ino).and_then(|hot| hot.written()) {
-            Some(written) => self.flush_times(ino, written),
+        if self.0.read_only || self.0.core.hot.get(self.0.bucket, ino).is_none() {
+            return Ok(());
+        }
+        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+        // The next write gets a new generation: somebody may look now.
+        let hot = self.0.core.hot.remove(self.0.bucket, ino);
+        match hot.and_then(|hot| hot.seen()) {
+            Some(written) => self.change(move |tx| tx.record_write_time(ino, written)),
             None => Ok(()),
         }
-    }
-
-    /// Puts the time of the last write in the record. The next write gets a new generation.
-    pub(super) fn flush_times(&self, ino: u64, written: Timestamp) -> Result<()> {
-        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-        let pending = self.0.core.hot.get(self.0.bucket, ino).and_then(|hot| hot.seen());
-        let written = pending.unwrap_or(written);
-        self.change(move |tx| tx.record_write_time(ino, written))
     }
 
     /// Content, attributes and names of a file or directory on disk when it returns.

@@ -5,7 +5,7 @@ use objstore::store::{List, Listing, ObjectInfo};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
-use super::{Encoding, algorithms, given, page, prefixes};
+use super::{Encoding, algorithms, echoes, given, page, prefixes};
 use crate::bucket::person;
 use crate::error::OrRefuse as _;
 use crate::object::{etag, length, time};
@@ -26,7 +26,8 @@ pub(crate) async fn objects(
         limit: page(input.max_keys, "max-keys")?,
     };
     let delimited = list.delimiter.is_some();
-    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
+    let (limit, listed) = (list.limit, read(service, &input.bucket, list, encoding).await?);
+    let encoding = encoding.fit(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.marker])));
     let next = listed.listing.next.as_deref().filter(|_| delimited);
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
@@ -39,7 +40,7 @@ pub(crate) async fn objects(
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
         // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
         next_marker: next.map(|next| encoding.apply(next)),
-        encoding_type: input.encoding_type,
+        encoding_type: encoding.kind(),
         request_charged: None,
     }))
 }
@@ -58,7 +59,8 @@ pub(crate) async fn objects_v2(
         after: resumed.or_else(|| given(input.start_after.as_ref())),
         limit: page(input.max_keys, "max-keys")?,
     };
-    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
+    let (limit, listed) = (list.limit, read(service, &input.bucket, list, encoding).await?);
+    let encoding = encoding.fit(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.start_after])));
     let owner = listed.owner.as_str();
     let owner = input.fetch_owner.unwrap_or(false).then_some(owner);
     let count = listed.listing.objects.len() + listed.listing.prefixes.len();
@@ -73,7 +75,7 @@ pub(crate) async fn objects_v2(
         contents: Some(contents(&listed.listing.objects, encoding, owner)),
         common_prefixes: prefixes(&listed.listing.prefixes, encoding),
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
-        encoding_type: input.encoding_type,
+        encoding_type: encoding.kind(),
         start_after: encoding.apply_to(input.start_after.as_ref()),
         request_charged: None,
     }))
@@ -85,7 +87,14 @@ struct Listed {
     owner: String,
 }
 
-async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Listed> {
+impl Listed {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let keys = self.listing.objects.iter().map(|object| object.key.as_str());
+        keys.chain(self.listing.prefixes.iter().map(String::as_str))
+    }
+}
+
+async fn read(service: &Service, bucket: &str, list: List, encoding: Encoding) -> S3Result<Listed> {
     let bucket: BucketName = names::bucket(bucket)?;
     service
         .blocking(move |store| {
@@ -93,6 +102,8 @@ async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Listed> {
             // No keys were asked for, so there is no next page either.
             let listing =
                 if list.limit == 0 { Listing::default() } else { store.list_objects(&bucket, &list).or_refuse()? };
+            let keys = listing.objects.iter().map(|object| object.key.as_str());
+            encoding.check(keys.chain(listing.prefixes.iter().map(String::as_str)))?;
             Ok(Listed { listing, owner })
         })
         .await

@@ -5,12 +5,12 @@ use objstore::store::{List, ListVersions, ObjectInfo, VersionInfo, VersionListin
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{Encoding, algorithms, given, page, prefixes};
+use super::{Encoding, algorithms, echoes, given, page, prefixes};
 use crate::bucket::person;
 use crate::error::{OrRefuse as _, refuse};
 use crate::object::{etag, length, time};
 use crate::service::Service;
-use crate::{checksum, names};
+use crate::{checksum, names, xml};
 
 /// What the version of an object is called where none are kept.
 const NULL_VERSION: &str = "null";
@@ -34,6 +34,11 @@ pub(crate) async fn versions(
     }
     let limit = list.limit;
     let (listing, owner) = read(service, names::bucket(&input.bucket)?, ListVersions { list, after_version }).await?;
+    let names = listing.versions.iter().map(|version| version.object.key.as_str());
+    let names = names.chain(listing.prefixes.iter().map(String::as_str));
+    let encoding = encoding.fit(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])));
+    let keys = listing.versions.iter().map(|version| version.object.key.as_str());
+    encoding.check(keys.chain(listing.prefixes.iter().map(String::as_str)))?;
     let (markers, kept): (Vec<_>, Vec<_>) = listing.versions.into_iter().partition(|version| version.marker);
     let next = listing.next.map(|(key, version)| (key, version.unwrap_or_else(|| NULL_VERSION.into())));
     let (next_key, next_version) = next.unzip();
@@ -41,7 +46,7 @@ pub(crate) async fn versions(
         common_prefixes: prefixes(&listing.prefixes, encoding),
         delete_markers: Some(markers.iter().map(|version| delete_marker(version, encoding, &owner)).collect()),
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
-        encoding_type: input.encoding_type,
+        encoding_type: encoding.kind(),
         is_truncated: Some(next_key.is_some()),
         key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
         max_keys: i32::try_from(limit).ok(),
@@ -50,7 +55,7 @@ pub(crate) async fn versions(
         next_version_id_marker: next_version,
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         request_charged: None,
-        version_id_marker: Some(input.version_id_marker.unwrap_or_default()),
+        version_id_marker: Some(xml::shown(input.version_id_marker.unwrap_or_default())),
         versions: Some(kept.iter().map(|version| object_version(version, encoding, &owner)).collect()),
     }))
 }

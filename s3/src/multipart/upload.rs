@@ -2,15 +2,15 @@
 
 use objstore::store::{CreateUpload, List, UploadInfo};
 use s3s::dto::*;
-use s3s::{S3Request, S3Response, S3Result};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::bucket::person;
 use crate::checksum::Plan;
-use crate::error::OrRefuse as _;
-use crate::listing::{self, Encoding, given};
+use crate::error::{OrRefuse as _, refuse};
+use crate::listing::{self, Encoding, echoes, given};
 use crate::object::time;
 use crate::service::Service;
-use crate::{attributes, names, request};
+use crate::{attributes, names, request, xml};
 
 /// Begins an upload (S3 API, CreateMultipartUpload).
 pub(crate) async fn create(
@@ -19,6 +19,11 @@ pub(crate) async fn create(
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let mut input = request.input;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
+    if !names::fits_xml(&input.key) {
+        // Every answer about an upload names its key.
+        let words = "The key holds a control character, which XML cannot carry: use PutObject.";
+        return Err(refuse(S3ErrorCode::InvalidArgument, words));
+    }
     let plan = Plan::new(
         input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str),
         input.checksum_type.as_ref().map(ChecksumType::as_str),
@@ -36,7 +41,7 @@ pub(crate) async fn create(
     let upload = service.store.create_upload(create).await.or_refuse()?;
     Ok(S3Response::new(CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
-        key: Some(input.key),
+        key: Some(xml::shown(input.key)),
         upload_id: Some(upload.id),
         checksum_algorithm: plan.map(|plan| ChecksumAlgorithm::from_static(plan.algorithm.name())),
         checksum_type: plan.map(Plan::kind),
@@ -83,13 +88,16 @@ pub(crate) async fn list(
             Ok((listing, owner))
         })
         .await?;
+    let names = listing.uploads.iter().map(|upload| upload.key.as_str());
+    let names = names.chain(listing.prefixes.iter().map(String::as_str));
+    let encoding = encoding.fit(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])));
     let uploads = listing.uploads.into_iter().map(|upload| entry(upload, encoding, &owner)).collect();
     let (next_key, next_id) = listing.next.map_or((None, None), |(key, id)| (Some(key), Some(id)));
     Ok(S3Response::new(ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
         common_prefixes: listing::prefixes(&listing.prefixes, encoding),
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
-        encoding_type: input.encoding_type,
+        encoding_type: encoding.kind(),
         is_truncated: Some(next_key.is_some()),
         key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
         max_uploads: i32::try_from(limit).ok(),
@@ -97,7 +105,7 @@ pub(crate) async fn list(
         next_upload_id_marker: next_id,
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         request_charged: None,
-        upload_id_marker: Some(input.upload_id_marker.unwrap_or_default()),
+        upload_id_marker: Some(xml::shown(input.upload_id_marker.unwrap_or_default())),
         uploads: Some(uploads),
     }))
 }

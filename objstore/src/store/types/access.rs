@@ -1,0 +1,145 @@
+//! Accounts, keys, grants and publications.
+
+use crate::clock::Timestamp;
+use crate::name::BucketName;
+
+/// What an account may do with a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// Get and list.
+    Read,
+    /// Put and delete.
+    Write,
+    /// Both.
+    ReadWrite,
+    /// Both, and change or delete the bucket itself.
+    Owner,
+}
+
+impl Mode {
+    /// May it read?
+    pub fn reads(self) -> bool {
+        self != Self::Write
+    }
+
+    /// May it write?
+    pub fn writes(self) -> bool {
+        self != Self::Read
+    }
+
+    /// The short name on the command line and in class parameters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "ro",
+            Self::Write => "wo",
+            Self::ReadWrite => "rw",
+            Self::Owner => "owner",
+        }
+    }
+}
+
+impl std::str::FromStr for Mode {
+    type Err = crate::Error;
+
+    fn from_str(name: &str) -> crate::Result<Self> {
+        match name {
+            "ro" => Ok(Self::Read),
+            "wo" => Ok(Self::Write),
+            "rw" => Ok(Self::ReadWrite),
+            "owner" => Ok(Self::Owner),
+            _ => Err(crate::Error::invalid("mode", name, "use ro, rw, wo or owner")),
+        }
+    }
+}
+
+/// An account: who keys and grants belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// Never used twice.
+    pub id: u64,
+    /// Whether it may create buckets through S3.
+    pub may_create_buckets: bool,
+    /// Whether it is the root account, which may do everything.
+    pub root: bool,
+    /// When it was made.
+    pub created: Timestamp,
+}
+
+/// An access key, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// The public half.
+    pub id: String,
+    /// The account, by name.
+    pub account: String,
+    /// When it was made.
+    pub created: Timestamp,
+}
+
+/// A new access key: the one time its secret is shown.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// The public half.
+    pub id: String,
+    /// The account, by name.
+    pub account: String,
+    /// The secret half.
+    pub secret: Secret,
+}
+
+/// A secret that does not print itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret itself: never for a log or an error.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Whose request it is, found by access key.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The account.
+    pub account: Account,
+    /// The key's secret, to verify signatures.
+    pub secret: Secret,
+}
+
+/// A grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The bucket.
+    pub bucket: BucketName,
+    /// The account, by name.
+    pub account: String,
+    /// What it may do.
+    pub mode: Mode,
+}
+
+/// That a volume is attached to a node (CSI v1.12, ControllerPublishVolume).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// The bucket.
+    pub bucket: BucketName,
+    /// The node.
+    pub node: String,
+    /// Whether the node may only read.
+    pub read_only: bool,
+    /// The access mode and capability it was asked with, compared on a repeated request.
+    pub capability: String,
+}

@@ -1,0 +1,17 @@
+//! The plain values that store operations take and give.
+
+mod access;
+mod bucket;
+mod listing;
+mod object;
+mod upload;
+
+pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication, Secret};
+pub use bucket::{
+    Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, SnapshotInfo, Source, Usage, Versioning,
+};
+pub use listing::{List, ListVersions, Listing, VersionInfo, VersionListing};
+pub use object::{Checksum, Condition, CopyObject, Deleted, Directive, Headers, ObjectInfo, PutObject};
+pub use upload::{
+    CompleteUpload, CopyPart, CreateUpload, PartInfo, PartListing, PutPart, UploadInfo, UploadListing, UploadRef,
+};

@@ -1,0 +1,132 @@
+//! Objects: requests and what is shown of them.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Timestamp;
+use crate::name::{BucketName, Key};
+
+/// The headers S3 keeps with an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// Content-Type
+    pub content_type: Option<String>,
+    /// Cache-Control
+    pub cache_control: Option<String>,
+    /// Content-Disposition
+    pub content_disposition: Option<String>,
+    /// Content-Encoding, never `aws-chunked`
+    pub content_encoding: Option<String>,
+    /// Content-Language
+    pub content_language: Option<String>,
+    /// Expires, as given
+    pub expires: Option<String>,
+}
+
+/// A checksum the client asked to keep (S3 User Guide, "Checking object integrity").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1` or `SHA256`.
+    pub algorithm: String,
+    /// The value in base64, with `-N` behind it if it is made of N parts' checksums.
+    pub value: String,
+}
+
+/// An object, without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Its key.
+    pub key: String,
+    /// Its inode.
+    pub ino: u64,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// Its entity tag, without quotes.
+    pub etag: String,
+    /// When its content last changed.
+    pub modified: Timestamp,
+    /// Its headers.
+    pub headers: Headers,
+    /// User metadata: names in lower case without `x-amz-meta-`.
+    pub metadata: BTreeMap<String, String>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// The checksums kept with it.
+    pub checksums: Vec<Checksum>,
+    /// How many parts it was uploaded in, if in parts.
+    pub parts: Option<u32>,
+    /// Its version id, in a bucket that keeps versions.
+    pub version: Option<String>,
+}
+
+/// Conditions of a write or read, by entity tag (RFC 9110, section 13). `*` stands for any object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// If-Match: the entity tag the object must have.
+    pub if_match: Option<String>,
+    /// If-None-Match: an entity tag the object must not have.
+    pub if_none_match: Option<String>,
+}
+
+/// A request to store an object.
+pub struct PutObject {
+    /// The bucket.
+    pub bucket: BucketName,
+    /// The key.
+    pub key: Key,
+    /// The content, staged before.
+    pub content: crate::content::Staged,
+    /// The MD5 of the content in hex.
+    pub etag: String,
+    /// Headers to keep.
+    pub headers: Headers,
+    /// User metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// Tags.
+    pub tags: BTreeMap<String, String>,
+    /// Checksums, verified before.
+    pub checksums: Vec<Checksum>,
+    /// What must hold for the object now there.
+    pub condition: Condition,
+}
+
+/// What a copy takes over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Directive<T> {
+    /// From the source.
+    Copy,
+    /// This instead.
+    Replace(T),
+}
+
+/// A request to copy an object without moving its bytes.
+pub struct CopyObject {
+    /// The bucket copied from.
+    pub source_bucket: BucketName,
+    /// The key copied from.
+    pub source_key: Key,
+    /// The version copied from.
+    pub source_version: Option<String>,
+    /// What must hold for the source.
+    pub source_condition: Condition,
+    /// The bucket copied to.
+    pub bucket: BucketName,
+    /// The key copied to.
+    pub key: Key,
+    /// Headers and user metadata.
+    pub metadata: Directive<(Headers, BTreeMap<String, String>)>,
+    /// Tags.
+    pub tags: Directive<BTreeMap<String, String>>,
+    /// What must hold for the object now there.
+    pub condition: Condition,
+}
+
+/// What a deletion did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Whether there was an object (S3 answers success either way).
+    pub existed: bool,
+    /// The delete marker made, or the version deleted.
+    pub version: Option<String>,
+    /// Whether `version` is a delete marker.
+    pub marker: bool,
+}

@@ -1,0 +1,297 @@
+//! A recount of all that the store counts.
+//!
+//! It reads the records alone, so what it finds does not depend on the code that keeps the counts.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::branch::{Line, collectable, living_lines};
+use crate::meta::{Pair, Read};
+use crate::record::blob::{Blob, Segment};
+use crate::record::bucket::{Branch as BranchRecord, Bucket, Snapshot, Usage};
+use crate::record::decode;
+use crate::record::inode::{Content, Dirent, Extent, Inode, InodeKind};
+use crate::record::key::{self, Family, tag};
+use crate::record::upload::Part;
+use crate::record::version::Version;
+use crate::store::{Store, all};
+use crate::volume::ROOT_INO;
+
+/// One line's records, decoded.
+struct Seen {
+    what: String,
+    inodes: BTreeMap<u64, Inode>,
+    /// By directory and sort name.
+    dirents: BTreeMap<(u64, String), Dirent>,
+    orphans: BTreeSet<u64>,
+    versions: BTreeSet<u64>,
+    extents: BTreeMap<u64, Vec<(u64, Extent)>>,
+}
+
+/// What does not add up in a store that nobody changes meanwhile.
+pub(crate) fn faults(store: &Store) -> Vec<String> {
+    let snapshot = store.core.meta.snapshot();
+    let read: &dyn Read = &*snapshot;
+    let mut faults = Vec::new();
+    for pair in records(read, tag::BUCKET) {
+        let bucket: Bucket = decode("a bucket", &pair.value).unwrap();
+        let line = store.core.lines.line(read, bucket.family, bucket.branch).unwrap();
+        let seen = Seen::read(read, &line, format!("bucket {}", String::from_utf8_lossy(&pair.key[1..])));
+        seen.audit(&mut faults);
+        seen.audit_usage(usage(read, &line), uploaded(read, bucket.id), &mut faults);
+    }
+    for pair in records(read, tag::SNAPSHOT) {
+        let snapshot: Snapshot = decode("a snapshot", &pair.value).unwrap();
+        let line = store.core.lines.line(read, snapshot.family, snapshot.branch).unwrap();
+        let seen = Seen::read(read, &line, format!("snapshot {}", String::from_utf8_lossy(&pair.key[1..])));
+        seen.audit(&mut faults);
+        seen.audit_usage(usage(read, &line), 0, &mut faults);
+    }
+    audit_blobs(store, read, &mut faults);
+    faults
+}
+
+fn records(read: &dyn Read, kind: u8) -> Vec<Pair> {
+    all(read, &[kind]).unwrap()
+}
+
+fn usage(read: &dyn Read, line: &Line) -> Usage {
+    let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch())).unwrap();
+    value.map(|value| decode("usage", &value).unwrap()).unwrap_or_default()
+}
+
+fn uploaded(read: &dyn Read, bucket: u64) -> u64 {
+    let uploads = all(read, &key::by_id(tag::UPLOAD, bucket)).unwrap();
+    let parts = uploads.iter().flat_map(|upload| {
+        let name = key::text_at(&upload.key, 9).unwrap();
+        let id = std::str::from_utf8(&upload.key[9 + name.len() + 1..]).unwrap();
+        all(read, &key::parts(id)).unwrap()
+    });
+    parts.map(|part| decode::<Part>("a part", &part.value).unwrap().size).sum()
+}
+
+impl Seen {
+    fn read(read: &dyn Read, line: &Line, what: String) -> Self {
+        let kind = |kind: u8| {
+            let prefix = key::by_id(kind, line.family);
+            line.scan(read, &prefix, &key::after_prefix(&prefix), usize::MAX).unwrap()
+        };
+        let number = |base: &[u8]| key::u64_at(base, 9).unwrap();
+        let mut extents: BTreeMap<u64, Vec<(u64, Extent)>> = BTreeMap::new();
+        for seen in kind(tag::EXTENT) {
+            let offset = key::u64_at(&seen.base, key::EXTENT_OFFSET_AT).unwrap();
+            let extent = decode("an extent", &seen.value).unwrap();
+            extents.entry(number(&seen.base)).or_default().push((offset, extent));
+        }
+        let dirents = kind(tag::DIRENT).into_iter().map(|seen| {
+            let name = key::text_at(&seen.base, key::DIRENT_NAME_AT).unwrap().to_owned();
+            ((number(&seen.base), name), decode("a dirent", &seen.value).unwrap())
+        });
+        let inodes = kind(tag::INODE).into_iter();
+        let versions = kind(tag::VERSION).into_iter();
+        Self {
+            what,
+            inodes: inodes.map(|seen| (number(&seen.base), decode("an inode", &seen.value).unwrap())).collect(),
+            dirents: dirents.collect(),
+            orphans: kind(tag::ORPHAN).iter().map(|seen| number(&seen.base)).collect(),
+            versions: versions.map(|seen| decode::<Version>("a version", &seen.value).unwrap().ino).collect(),
+            extents,
+        }
+    }
+
+    fn audit(&self, faults: &mut Vec<String>) {
+        let before = faults.len();
+        self.audit_names(faults);
+        for (ino, inode) in &self.inodes {
+            if inode.is_dir() {
+                self.audit_directory(*ino, inode, faults);
+            }
+            self.audit_extents(*ino, inode, faults);
+        }
+        for ino in self.extents.keys().filter(|ino| !self.inodes.contains_key(ino)) {
+            faults.push(format!("extents of inode {ino}, which is not there"));
+        }
+        for ino in self.orphans.iter().filter(|ino| self.inodes.get(ino).is_none_or(|inode| inode.nlink > 0)) {
+            faults.push(format!("inode {ino} is marked an orphan and is none"));
+        }
+        for fault in &mut faults[before..] {
+            *fault = format!("{}: {fault}", self.what);
+        }
+    }
+
+    /// Each name leads to an inode of its kind; each inode has as many names as it says.
+    fn audit_names(&self, faults: &mut Vec<String>) {
+        let mut names: HashMap<u64, u32> = HashMap::new();
+        for ((parent, name), dirent) in &self.dirents {
+            *names.entry(dirent.ino).or_default() += 1;
+            match self.inodes.get(&dirent.ino) {
+                None => faults.push(format!("{name:?} in {parent} leads to inode {}, which is not there", dirent.ino)),
+                Some(inode) if inode.kind() != dirent.kind() => faults.push(format!("{name:?} in {parent}: other kind")),
+                Some(inode) if inode.is_dir() != name.ends_with('/') => faults.push(format!("{name:?}: bad sort name")),
+                Some(inode) if inode.is_dir() && inode.parent != *parent => {
+                    faults.push(format!("{name:?} lies in {parent} and says in {}", inode.parent));
+                }
+                Some(_) => {}
+            }
+            if !self.inodes.get(parent).is_some_and(Inode::is_dir) {
+                faults.push(format!("{name:?} lies in {parent}, which is no directory"));
+            }
+        }
+        for (ino, inode) in &self.inodes {
+            let found = names.get(ino).copied().unwrap_or(0);
+            let used = self.orphans.contains(ino) || self.versions.contains(ino) || *ino == ROOT_INO;
+            if found == 0 && !used {
+                faults.push(format!("inode {ino} is leaked: {:?}", inode.kind()));
+            }
+            let wrong = if inode.is_dir() { found > 1 } else { found != inode.nlink && !self.versions.contains(ino) };
+            if wrong {
+                faults.push(format!("inode {ino} says {} links and has {found} names", inode.nlink));
+            }
+        }
+    }
+
+    fn audit_directory(&self, ino: u64, dir: &Inode, faults: &mut Vec<String>) {
+        let range = (ino, String::new())..(ino + 1, String::new());
+        let entries: Vec<&Dirent> = self.dirents.range(range).map(|(_, dirent)| dirent).collect();
+        let keys = entries.iter().filter(|dirent| dirent.is_key()).count() as u64;
+        let dirs = entries.iter().filter(|dirent| dirent.kind() == InodeKind::Directory).count();
+        let counted = (dir.entries, dir.keys);
+        if counted != (entries.len() as u64, keys) {
+            faults.push(format!("directory {ino} counts {counted:?}, not {:?}", (entries.len(), keys)));
+        }
+        if !self.orphans.contains(&ino) && dir.nlink as usize != 2 + dirs {
+            faults.push(format!("directory {ino} says {} links and holds {dirs} directories", dir.nlink));
+        }
+        if dir.implicit && keys == 0 && !self.orphans.contains(&ino) && self.versions.is_empty() {
+            faults.push(format!("directory {ino} is implied by nothing"));
+        }
+    }
+
+    fn audit_extents(&self, ino: u64, inode: &Inode, faults: &mut Vec<String>) {
+        let Some(extents) = self.extents.get(&ino) else { return };
+        if !matches!(inode.content, Some(Content::Extents(_))) {
+            faults.push(format!("inode {ino} has extents and does not say so"));
+        }
+        let mut end = 0;
+        for (offset, extent) in extents {
+            if *offset < end || extent.length == 0 || offset + extent.length > inode.size {
+                faults.push(format!("inode {ino} of {} bytes: extent {extent:?} at {offset} after {end}", inode.size));
+            }
+            end = offset + extent.length;
+        }
+    }
+
+    fn audit_usage(&self, said: Usage, upload_bytes: u64, faults: &mut Vec<String>) {
+        let counted = self.inodes.values().filter(|inode| matches!(inode.kind(), InodeKind::File | InodeKind::Directory));
+        let bytes = counted.map(|inode| inode.size).sum();
+        let inodes = self.inodes.len() as u64 - 1;
+        let found = Usage { bytes, inodes, upload_bytes };
+        if said != found {
+            faults.push(format!("{}: usage says {said:?}, found {found:?}", self.what));
+        }
+    }
+}
+
+/// References, checksums, segments and files.
+fn audit_blobs(store: &Store, read: &dyn Read, faults: &mut Vec<String>) {
+    let found = references(read);
+    let mut live: HashMap<u64, u64> = HashMap::new();
+    let files: BTreeSet<u64> = store.core.blobs.file_ids().unwrap().iter().map(|id| id.0).collect();
+    let mut blobs = BTreeMap::new();
+    for pair in records(read, tag::BLOB) {
+        let (id, blob) = (key::u64_at(&pair.key, 1).unwrap(), decode::<Blob>("a blob", &pair.value).unwrap());
+        blobs.insert(id, blob.refs);
+        let sums = all(read, &key::by_id(tag::SUMS, id)).unwrap().len();
+        if (sums > 0) != (blob.sums && blob.length > 0) {
+            faults.push(format!("blob {id:016x}: {sums} records of checksums, {blob:?}"));
+        }
+        match blob.packed {
+            Some(at) => *live.entry(at.segment).or_default() += blob.length,
+            None if !files.contains(&id) => faults.push(format!("blob {id:016x} has no file")),
+            None => {}
+        }
+    }
+    if blobs != found {
+        faults.push(format!("references: said {blobs:x?}, found {found:x?}"));
+    }
+    for pair in records(read, tag::SUMS) {
+        let id = key::u64_at(&pair.key, 1).unwrap();
+        if !blobs.contains_key(&id) {
+            faults.push(format!("checksums of blob {id:016x}, which is not there"));
+        }
+    }
+    for pair in records(read, tag::SEGMENT) {
+        let (id, segment) = (key::u64_at(&pair.key, 1).unwrap(), decode::<Segment>("a segment", &pair.value).unwrap());
+        let found = live.remove(&id).unwrap_or(0);
+        if segment.live_bytes != found {
+            faults.push(format!("segment {id:016x} says {} live bytes, found {found}", segment.live_bytes));
+        }
+    }
+    faults.extend(live.keys().map(|id| format!("segment {id:016x} has no record")));
+}
+
+/// References to each blob, by whoever refers, in all branches.
+fn references(read: &dyn Read) -> BTreeMap<u64, u32> {
+    let mut found = BTreeMap::new();
+    let mut refer = |id: u64| *found.entry(id).or_default() += 1;
+    for pair in records(read, tag::INODE).iter().filter(|pair| !pair.value.is_empty()) {
+        match decode::<Inode>("an inode", &pair.value).unwrap().content {
+            Some(Content::Blob(content)) => refer(content.id),
+            Some(Content::Extents(content)) => content.home.into_iter().for_each(&mut refer),
+            _ => {}
+        }
+    }
+    for pair in records(read, tag::EXTENT).iter().filter(|pair| !pair.value.is_empty()) {
+        refer(decode::<Extent>("an extent", &pair.value).unwrap().blob);
+    }
+    for pair in records(read, tag::PART) {
+        let part: Part = decode("a part", &pair.value).unwrap();
+        part.pieces.iter().filter(|piece| piece.blob != 0).for_each(|piece| refer(piece.blob));
+    }
+    found
+}
+
+/// What collecting should have removed.
+pub(crate) fn leftovers(store: &Store) -> Vec<String> {
+    let snapshot = store.core.meta.snapshot();
+    let read: &dyn Read = &*snapshot;
+    let mut left = Vec::new();
+    let named: BTreeSet<u64> = records(read, tag::BLOB).iter().map(|pair| key::u64_at(&pair.key, 1).unwrap()).collect();
+    let files = store.core.blobs.file_ids().unwrap().into_iter();
+    left.extend(files.filter(|id| !named.contains(&id.0)).map(|id| format!("file of blob {id}")));
+    for kind in [tag::TRASH, tag::DEAD] {
+        left.extend(records(read, kind).iter().map(|pair| format!("record {:x?}", pair.key)));
+    }
+    for kind in [tag::DIRENT, tag::INODE, tag::EXTENT, tag::VERSION, tag::ORPHAN] {
+        unseen(store, read, kind, &mut left);
+    }
+    for kind in [tag::FAMILY, tag::BRANCH] {
+        let records = records(read, kind);
+        let unused = records.iter().filter(|pair| lines(store, read, key::u64_at(&pair.key, 1).unwrap()).is_empty());
+        left.extend(unused.map(|pair| format!("record {:x?}", pair.key)));
+    }
+    left
+}
+
+fn lines(store: &Store, read: &dyn Read, family: Family) -> Vec<Line> {
+    living_lines(read, &store.core.lines, family).unwrap()
+}
+
+/// Versions that no living branch needs.
+fn unseen(store: &Store, read: &dyn Read, kind: u8, left: &mut Vec<String>) {
+    let pairs = records(read, kind);
+    let base = |pair: &Pair| key::unbranched(&pair.key).unwrap().0.to_vec();
+    for group in pairs.chunk_by(|a, b| base(a) == base(b)) {
+        let living = lines(store, read, key::u64_at(&group[0].key, 1).unwrap());
+        let versions: Vec<_> =
+            group.iter().map(|pair| (key::unbranched(&pair.key).unwrap().1, pair.value.is_empty())).collect();
+        let unseen = collectable(&living, &versions);
+        left.extend(unseen.iter().map(|branch| format!("record {:x?} of branch {branch:x}", base(&group[0]))));
+    }
+}
+
+/// How many branches a family has that are not collected.
+pub(crate) fn branches(store: &Store, family: Family) -> usize {
+    let snapshot = store.core.meta.snapshot();
+    let pairs = all(&*snapshot, &key::by_id(tag::BRANCH, family)).unwrap();
+    pairs.iter().filter(|pair| decode::<BranchRecord>("a branch", &pair.value).is_ok()).count()
+}

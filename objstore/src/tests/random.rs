@@ -1,0 +1,59 @@
+//! Random choices that a seed replays.
+
+use crate::clock::{Random, SystemRandom};
+
+/// A source of choices.
+pub(crate) struct Choices(u64);
+
+impl Choices {
+    /// Begins with the seed in `AMPHORA_SEED`, or a new one; a failing test shows it.
+    #[expect(clippy::print_stderr, reason = "the harness shows it with the failure")]
+    pub(crate) fn new() -> Self {
+        let given = std::env::var("AMPHORA_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| {
+            let mut bytes = [0; 4];
+            SystemRandom.fill(&mut bytes);
+            u64::from(u32::from_ne_bytes(bytes))
+        });
+        eprintln!("replay with AMPHORA_SEED={seed}");
+        Self(seed)
+    }
+
+    /// Begins with a given seed.
+    pub(crate) fn with(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap()
+    }
+
+    /// A number below `end`, of 64 bits.
+    pub(crate) fn below_u64(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// True once in `of` times.
+    pub(crate) fn once_in(&mut self, of: usize) -> bool {
+        self.below(of) == 0
+    }
+
+    /// One of them.
+    pub(crate) fn of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    /// So many bytes.
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let words = (0..len.div_ceil(8)).flat_map(|_| self.next().to_ne_bytes());
+        words.take(len).collect()
+    }
+}

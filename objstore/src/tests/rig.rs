@@ -1,0 +1,290 @@
+//! A store in a temporary folder, and short words for what tests do with it.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::audit;
+use crate::blob;
+use crate::disk::faulty::{Faults, FaultyDisk};
+use crate::disk::{Disk, RealDisk};
+use crate::error::Result;
+use crate::meta::{Meta, memory};
+use crate::name::{BucketName, Key};
+use crate::store::*;
+use crate::volume::{Make, Ownership, Volume, VolumeOptions};
+
+/// A store.
+pub(crate) struct Rig {
+    pub(crate) store: Store,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) dir: Arc<TempDir>,
+    runtime: Runtime,
+    /// Kept over a reopening, if the metadata is in memory.
+    meta: Option<Meta>,
+    segment_bytes: u64,
+}
+
+pub(crate) fn name(name: &str) -> BucketName {
+    name.parse().unwrap()
+}
+
+pub(crate) fn key(key: &str) -> Key {
+    key.parse().unwrap()
+}
+
+/// The MD5 in hex.
+pub(crate) fn md5(data: &[u8]) -> String {
+    use md5::{Digest, Md5};
+    hex_simd::encode_to_string(Md5::digest(data), hex_simd::AsciiCase::Lower)
+}
+
+/// Made by root.
+pub(crate) fn by_root(mode: u32) -> Ownership {
+    Ownership { uid: 0, gid: 0, mode }
+}
+
+/// A request for an empty bucket.
+pub(crate) fn bucket_request(bucket: &str) -> CreateBucket {
+    CreateBucket {
+        name: name(bucket),
+        owner: ROOT_ACCOUNT.into(),
+        quota_bytes: None,
+        versioning: Versioning::Disabled,
+        source: None,
+        attributes: Default::default(),
+        root: RootAttributes::default(),
+    }
+}
+
+impl Rig {
+    /// With metadata in memory: fast, and nothing survives but a reopening.
+    pub(crate) fn in_memory() -> Self {
+        Self::with_segments(blob::Options::default().segment_bytes)
+    }
+
+    /// The same, with segments of a size.
+    pub(crate) fn with_segments(segment_bytes: u64) -> Self {
+        let meta = Meta::new(memory::open().unwrap());
+        Self::open(Arc::new(tempfile::tempdir().unwrap()), Some(meta), segment_bytes).unwrap()
+    }
+
+    /// All on disk.
+    pub(crate) fn on_disk() -> Self {
+        Self::at(Arc::new(tempfile::tempdir().unwrap())).unwrap()
+    }
+
+    /// What lies in a folder.
+    pub(crate) fn at(dir: Arc<TempDir>) -> Result<Self> {
+        Self::open(dir, None, blob::Options::default().segment_bytes)
+    }
+
+    fn open(dir: Arc<TempDir>, meta: Option<Meta>, segment_bytes: u64) -> Result<Self> {
+        let disk = Arc::new(FaultyDisk::default());
+        let faults = disk.faults.clone();
+        let options = Options { disk: disk.clone(), ..Options::new(dir.path()) };
+        let blobs = blob::Options { segment_bytes, ..blob::Options::default() };
+        let store = match &meta {
+            Some(meta) => Store::open_on(meta.clone(), disk.lock(&dir.path().join("lock"))?, options, blobs)?,
+            None => Store::open(options)?,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Ok(Self { store, faults, dir, runtime, meta, segment_bytes })
+    }
+
+    /// Ends, without closing if the metadata is on disk, and opens again.
+    pub(crate) fn reopen(self) -> Self {
+        let Self { store, dir, meta, segment_bytes, runtime, .. } = self;
+        drop((store, runtime));
+        Self::open(dir, meta, segment_bytes).unwrap()
+    }
+
+    /// Runs an async operation.
+    pub(crate) fn run<T>(&self, operation: impl Future<Output = T>) -> T {
+        self.runtime.block_on(operation)
+    }
+
+    pub(crate) fn bucket(&self, bucket: &str) -> BucketName {
+        self.run(self.store.create_bucket(bucket_request(bucket))).unwrap();
+        name(bucket)
+    }
+
+    pub(crate) fn clone_of(&self, source: Source, bucket: &str) -> BucketName {
+        let request = CreateBucket { source: Some(source), ..bucket_request(bucket) };
+        self.run(self.store.create_bucket(request)).unwrap();
+        name(bucket)
+    }
+
+    pub(crate) fn snapshot(&self, bucket: &BucketName, snapshot: &str) -> BucketName {
+        self.run(self.store.create_snapshot(bucket, &name(snapshot))).unwrap();
+        name(snapshot)
+    }
+
+    pub(crate) fn put_if(&self, bucket: &BucketName, at: &str, data: &[u8], condition: Condition) -> Result<ObjectInfo> {
+        self.run(async {
+            let content = self.store.stage(data.to_vec().into()).await?;
+            let request = PutObject {
+                bucket: bucket.clone(),
+                key: key(at),
+                content,
+                etag: md5(data),
+                headers: Headers::default(),
+                metadata: Default::default(),
+                tags: Default::default(),
+                checksums: Vec::new(),
+                condition,
+            };
+            self.store.put_object(request).await
+        })
+    }
+
+    pub(crate) fn put(&self, bucket: &BucketName, at: &str, data: &[u8]) -> Result<ObjectInfo> {
+        self.put_if(bucket, at, data, Condition::default())
+    }
+
+    pub(crate) fn get(&self, bucket: &BucketName, at: &str) -> Result<Vec<u8>> {
+        self.get_with_tag(bucket, at).map(|(_, data)| data)
+    }
+
+    pub(crate) fn get_with_tag(&self, bucket: &BucketName, at: &str) -> Result<(String, Vec<u8>)> {
+        let (info, reader) = self.store.open_object(bucket, &key(at), None)?;
+        let data = reader.read(0, usize::try_from(info.size).unwrap())?.to_vec();
+        assert_eq!(data.len() as u64, info.size, "{at}");
+        Ok((info.etag, data))
+    }
+
+    pub(crate) fn delete(&self, bucket: &BucketName, at: &str) -> Result<Deleted> {
+        self.run(self.store.delete_object(bucket, &key(at), None, Condition::default()))
+    }
+
+    pub(crate) fn copy(&self, from: (&BucketName, &str), to: (&BucketName, &str)) -> Result<ObjectInfo> {
+        self.run(self.store.copy_object(CopyObject {
+            source_bucket: from.0.clone(),
+            source_key: key(from.1),
+            source_version: None,
+            source_condition: Condition::default(),
+            bucket: to.0.clone(),
+            key: key(to.1),
+            metadata: Directive::Copy,
+            tags: Directive::Copy,
+            condition: Condition::default(),
+        }))
+    }
+
+    /// All keys.
+    pub(crate) fn keys(&self, bucket: &BucketName) -> Vec<String> {
+        let all = List { limit: usize::MAX, ..List::default() };
+        self.store.list_objects(bucket, &all).unwrap().objects.into_iter().map(|object| object.key).collect()
+    }
+
+    pub(crate) fn begin_upload(&self, bucket: &BucketName, at: &str) -> UploadRef {
+        let request = CreateUpload {
+            bucket: bucket.clone(),
+            key: key(at),
+            headers: Headers::default(),
+            metadata: Default::default(),
+            tags: Default::default(),
+            checksum_algorithm: None,
+            initiator: ROOT_ACCOUNT.into(),
+        };
+        let begun = self.run(self.store.create_upload(request)).unwrap();
+        UploadRef { bucket: bucket.clone(), key: key(at), id: begun.id }
+    }
+
+    pub(crate) fn put_part(&self, upload: &UploadRef, number: u32, data: &[u8]) -> Result<PartInfo> {
+        self.run(async {
+            let content = self.store.stage(data.to_vec().into()).await?;
+            let (upload, etag) = (upload.clone(), md5(data));
+            self.store.put_part(PutPart { upload, number, content, etag, checksums: Vec::new() }).await
+        })
+    }
+
+    pub(crate) fn complete(&self, upload: &UploadRef, parts: &[&PartInfo]) -> Result<ObjectInfo> {
+        self.run(self.store.complete_upload(CompleteUpload {
+            upload: upload.clone(),
+            parts: parts.iter().map(|part| (part.number, part.etag.clone())).collect(),
+            condition: Condition::default(),
+            checksums: Vec::new(),
+        }))
+    }
+
+    pub(crate) fn mount(&self, bucket: &BucketName) -> Volume {
+        self.store.open_volume(bucket, VolumeOptions::default()).unwrap()
+    }
+
+    /// Collects until nothing is left to collect.
+    pub(crate) fn collect(&self) {
+        for _ in 0..3 {
+            self.store.background.collect_now(&self.store.core).unwrap();
+        }
+    }
+
+    /// Panics with what does not add up.
+    pub(crate) fn audit(&self) {
+        let faults = audit::faults(&self.store);
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    /// Collects, and panics with what does not add up or is still there although nobody refers to it.
+    pub(crate) fn audit_collected(&self) {
+        self.collect();
+        let faults = [audit::faults(&self.store), audit::leftovers(&self.store)].concat();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}
+
+/// Makes a file through a mount; unpinned.
+pub(crate) fn make_file(volume: &Volume, parent: u64, name: &str) -> Result<u64> {
+    make(volume, parent, name, Make::File)
+}
+
+/// Makes something through a mount; unpinned.
+pub(crate) fn make(volume: &Volume, parent: u64, name: &str, what: Make) -> Result<u64> {
+    let mode = if what == Make::Directory { 0o755 } else { 0o644 };
+    let made = volume.make(parent, name, what, by_root(mode))?;
+    volume.forget(made.ino, 1);
+    Ok(made.ino)
+}
+
+/// The inode a path leads to; unpinned.
+pub(crate) fn find(volume: &Volume, path: &str) -> Result<u64> {
+    let mut at = volume.root();
+    for component in path.split('/').filter(|component| !component.is_empty()) {
+        let found = volume.lookup(at, component)?;
+        volume.forget(found.ino, 1);
+        at = found.ino;
+    }
+    Ok(at)
+}
+
+/// All of a file, read through a mount.
+pub(crate) fn read_file(volume: &Volume, ino: u64) -> Vec<u8> {
+    let size = usize::try_from(volume.attr(ino).unwrap().size).unwrap();
+    volume.read(ino, 0, size).unwrap().to_vec()
+}
+
+/// A copy of a folder as it is now, as a crash would leave it.
+pub(crate) fn copy_of(dir: &TempDir) -> Arc<TempDir> {
+    fn copy(from: &std::path::Path, to: &std::path::Path) {
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let to = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                std::fs::create_dir(&to).unwrap();
+                copy(&entry.path(), &to);
+            } else {
+                std::fs::copy(entry.path(), to).unwrap();
+            }
+        }
+    }
+    let to = Arc::new(tempfile::tempdir().unwrap());
+    copy(dir.path(), to.path());
+    to
+}
+
+/// The real disk, for what [`FaultyDisk`] wraps.
+pub(crate) fn real_disk() -> Arc<dyn Disk> {
+    Arc::new(RealDisk::new())
+}

@@ -1,0 +1,142 @@
+//! Bodies that lie, and bodies in frames.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::endpoint::{Answer, Endpoint};
+use crate::sign::{Signed, sha256, sign};
+
+const KEY: &str = "/wire/body";
+const CHUNK: usize = 64 * 1024;
+const UNSIGNED: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+const SIGNED: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+
+/// Content that is packed, or large enough for a file of its own.
+fn contents() -> [Vec<u8>; 2] {
+    [1_000, 300_000].map(|len| (0..len).map(|index: u32| (index % 251) as u8).collect())
+}
+
+fn crc32(content: &[u8]) -> String {
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, content);
+    BASE64.encode(&sum.to_be_bytes()[4..])
+}
+
+/// The head of an upload in frames.
+fn framed(endpoint: &Endpoint, payload: &str, length: usize, trailer: Option<&str>) -> Signed {
+    let length = length.to_string();
+    let mut headers = vec![("content-encoding", "gzip,aws-chunked"), ("x-amz-decoded-content-length", &*length)];
+    headers.extend(trailer.map(|trailer| ("x-amz-trailer", trailer)));
+    sign(&endpoint.root, "PUT", KEY, "", &headers, payload)
+}
+
+fn unsigned_frames(content: &[u8], trailer: &str) -> Vec<u8> {
+    [format!("{:x}\r\n", content.len()).as_bytes(), content, b"\r\n0\r\n", trailer.as_bytes(), b"\r\n"].concat()
+}
+
+fn put(endpoint: &Endpoint, signed: &Signed, body: &[u8]) -> Answer {
+    endpoint.send_signed("PUT", KEY, "", signed, body)
+}
+
+#[test]
+fn frames_come_off_and_their_checksums_are_kept() {
+    let endpoint = Endpoint::start();
+    for content in contents() {
+        let crc = crc32(&content);
+        let name = "x-amz-checksum-crc32";
+        let chunked = framed(&endpoint, SIGNED, content.len(), None);
+        let trailed = framed(&endpoint, &format!("{SIGNED}-TRAILER"), content.len(), Some(name));
+        let unsigned = framed(&endpoint, UNSIGNED, content.len(), Some(name));
+        let uploads = [
+            (&chunked, chunked.chunks(&content, CHUNK, None), None),
+            (&trailed, trailed.chunks(&content, CHUNK, Some((name, &crc))), Some(&*crc)),
+            (&unsigned, unsigned_frames(&content, &format!("{name}:{crc}\r\n")), Some(&*crc)),
+        ];
+        for (signed, body, kept) in uploads {
+            let answer = put(&endpoint, signed, &body);
+            assert_eq!((answer.code().as_str(), answer.header(name)), ("OK", kept), "{}", answer.head);
+            let read = endpoint.send("GET", KEY, "", &[("x-amz-checksum-mode", "ENABLED")], b"");
+            assert!(read.body == content, "{} bytes came back", read.body.len());
+            assert_eq!(read.header("content-encoding"), Some("gzip"));
+            assert_eq!(read.header(name), kept);
+        }
+    }
+}
+
+#[test]
+fn lying_frames_are_refused_and_leave_nothing() {
+    let endpoint = Endpoint::start();
+    for content in contents() {
+        let (crc, other) = (crc32(&content), crc32(b"other"));
+        let name = "x-amz-checksum-crc32";
+        let trailer = |value: &str| format!("{name}:{value}\r\n");
+        let head = |payload: &str, length| framed(&endpoint, payload, length, Some(name));
+        let whole = head(UNSIGNED, content.len());
+        let table = [
+            (&whole, unsigned_frames(&content, &trailer(&other)), "BadDigest"),
+            (&whole, unsigned_frames(&content, ""), "MalformedTrailerError"),
+            (&head(UNSIGNED, content.len() + 1), unsigned_frames(&content, &trailer(&crc)), "IncompleteBody"),
+            (&head(UNSIGNED, content.len() - 1), unsigned_frames(&content, &trailer(&crc)), "IncompleteBody"),
+        ];
+        for (signed, body, code) in &table {
+            assert_eq!(put(&endpoint, signed, body).code(), *code);
+        }
+
+        let signed = head(&format!("{SIGNED}-TRAILER"), content.len());
+        let good = signed.chunks(&content, CHUNK, Some((name, &crc)));
+        let forged_content = flipped(&good, good.len() - 400);
+        let forged_trailer = flipped(&good, good.len() - 10);
+        assert_eq!(put(&endpoint, &signed, &forged_content).code(), "SignatureDoesNotMatch");
+        assert_eq!(put(&endpoint, &signed, &forged_trailer).code(), "SignatureDoesNotMatch");
+        let lying = signed.chunks(&content, CHUNK, Some((name, &other)));
+        assert_eq!(put(&endpoint, &signed, &lying).code(), "BadDigest");
+        assert_eq!(endpoint.send("HEAD", KEY, "", &[], b"").status, 404);
+    }
+}
+
+/// Another byte of the same kind at `at`.
+fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at] = if bytes[at] == b'0' { b'1' } else { b'0' };
+    bytes
+}
+
+#[test]
+fn lying_plain_bodies_are_refused_and_leave_nothing() {
+    let endpoint = Endpoint::start();
+    for content in contents() {
+        let (hash, crc) = (sha256(&content), crc32(b"other"));
+        let unsigned = |headers: &[(&str, &str)]| sign(&endpoint.root, "PUT", KEY, "", headers, "UNSIGNED-PAYLOAD");
+        let length = content.len().to_string();
+        let table = [
+            (sign(&endpoint.root, "PUT", KEY, "", &[], &sha256(b"other")), "XAmzContentSHA256Mismatch"),
+            (sign(&endpoint.root, "PUT", KEY, "", &[("x-amz-checksum-crc32", &crc)], &hash), "BadDigest"),
+            (unsigned(&[("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==")]), "BadDigest"),
+            (unsigned(&[("content-md5", "1B2M2Y8=")]), "InvalidDigest"),
+            (unsigned(&[("x-amz-checksum-sha512", "AAAA")]), "NotImplemented"),
+            (unsigned(&[("content-encoding", "aws-chunked")]), "InvalidRequest"),
+            (unsigned(&[("x-amz-decoded-content-length", &length)]), "InvalidRequest"),
+        ];
+        for (signed, code) in &table {
+            assert_eq!(put(&endpoint, signed, &content).code(), *code);
+        }
+        let short = endpoint.send_cut("PUT", KEY, "", &unsigned(&[]), &content, content.len() + 1);
+        assert_eq!(short.code(), "IncompleteBody");
+        assert_eq!(endpoint.send("HEAD", KEY, "", &[], b"").status, 404);
+    }
+}
+
+#[test]
+fn the_body_of_a_deletion_is_proved_too() {
+    let endpoint = Endpoint::start();
+    assert_eq!(endpoint.send("PUT", KEY, "", &[], b"kept").code(), "OK");
+    let xml = b"<Delete><Object><Key>body</Key></Object></Delete>";
+    let deletion = |crc: &str| {
+        let headers = [("x-amz-checksum-crc32", crc)];
+        let signed = sign(&endpoint.root, "POST", "/wire", "delete=", &headers, "UNSIGNED-PAYLOAD");
+        endpoint.send_signed("POST", "/wire", "delete=", &signed, xml).code()
+    };
+    assert_eq!(deletion(&crc32(b"other")), "BadDigest");
+    assert_eq!(endpoint.send("HEAD", KEY, "", &[], b"").status, 200);
+    assert_eq!(deletion(&crc32(xml)), "OK");
+    assert_eq!(endpoint.send("HEAD", KEY, "", &[], b"").status, 404);
+}

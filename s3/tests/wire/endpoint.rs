@@ -1,0 +1,197 @@
+//! A server on a fresh store, and a client that sends what it is told.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use objstore::Store;
+use objstore::store::{Mode, Options, Secret};
+use prometheus_client::registry::Registry;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::sign::{EMPTY, Key, Signed, sha256, sign};
+
+pub const BUCKET: &str = "wire";
+
+/// A server with the bucket [`BUCKET`].
+pub struct Endpoint {
+    pub root: Key,
+    pub store: Store,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<Result<(), s3::Error>>>,
+    runtime: Runtime,
+    _dir: tempfile::TempDir,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head
+            .lines()
+            .find_map(|line| line.split_once(": ").filter(|(found, _)| found.eq_ignore_ascii_case(name)))
+            .map(|(_, value)| value)
+    }
+
+    /// The code of an error, or `OK`.
+    pub fn code(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
+        if self.status < 300 { "OK".into() } else { code.unwrap_or_default().to_owned() }
+    }
+}
+
+impl Endpoint {
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Key { id: "ROOTKEY".into(), secret: "root-secret".into() };
+        let mut options = Options::new(dir.path());
+        options.root_key = Some((root.id.clone(), Secret::new(root.secret.clone())));
+        let store = Store::open(options).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let config = s3::Config::new(crate::sign::REGION, s3::Metrics::new(&mut Registry::default()));
+        let server = s3::Server::new(store.clone(), config).unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = runtime.spawn(server.serve(listener, async {
+            let _ = stopped.await;
+        }));
+        let endpoint = Self { root, store, address, stop: Some(stop), serving: Some(serving), runtime, _dir: dir };
+        assert_eq!(endpoint.send("PUT", "/wire", "", &[], b"").code(), "OK");
+        endpoint
+    }
+
+    /// A key of a new account with a grant.
+    pub fn account(&self, name: &str, mode: Option<Mode>) -> Key {
+        self.runtime.block_on(async {
+            self.store.create_account(name, false).await.unwrap();
+            if let Some(mode) = mode {
+                self.store.add_grant(&BUCKET.parse().unwrap(), name, mode).await.unwrap();
+            }
+            let key = self.store.create_key(name).await.unwrap();
+            Key { id: key.id, secret: key.secret.reveal().to_owned() }
+        })
+    }
+
+    pub fn revoke(&self, key: &Key) {
+        self.runtime.block_on(self.store.delete_key(&key.id)).unwrap();
+    }
+
+    /// Sends a request of the root account, its body hashed.
+    pub fn send(&self, method: &str, path: &str, query: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.send_as(&self.root.clone(), method, path, query, headers, body)
+    }
+
+    pub fn send_as(
+        &self,
+        key: &Key,
+        method: &str,
+        path: &str,
+        query: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        let payload = if body.is_empty() { EMPTY.to_owned() } else { sha256(body) };
+        let signed = sign(key, method, path, query, headers, &payload);
+        self.send_signed(method, path, query, &signed, body)
+    }
+
+    /// Sends a signed request with any body.
+    pub fn send_signed(&self, method: &str, path: &str, query: &str, signed: &Signed, body: &[u8]) -> Answer {
+        self.send_cut(method, path, query, signed, body, body.len())
+    }
+
+    /// The same, its body said to be of `declared` bytes.
+    pub fn send_cut(
+        &self,
+        method: &str,
+        path: &str,
+        query: &str,
+        signed: &Signed,
+        body: &[u8],
+        declared: usize,
+    ) -> Answer {
+        let head = head(method, path, query, &signed.headers, declared);
+        let mut stream = self.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        // The server may refuse before it read all; its answer is what counts.
+        let _ = stream.write_all(body);
+        if declared > body.len() {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+        receive(&mut stream, method)
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// Tells the server to stop.
+    pub fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+    }
+
+    /// Waits until it did.
+    pub fn stopped(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            let ended = self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(20), serving).await });
+            ended.expect("it stops in time").expect("it does not panic").expect("it stops cleanly");
+        }
+    }
+}
+
+/// The head of a request.
+pub fn head(method: &str, path: &str, query: &str, headers: &[(String, String)], length: usize) -> String {
+    let mark = if query.is_empty() { "" } else { "?" };
+    let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("{method} {path}{mark}{query} HTTP/1.1\r\n{lines}content-length: {length}\r\n\r\n")
+}
+
+/// Reads one answer.
+pub fn receive(stream: &mut TcpStream, method: &str) -> Answer {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
+        }
+        assert!(
+            more(stream, &mut bytes),
+            "the connection ended before the answer: {:?}",
+            String::from_utf8_lossy(&bytes)
+        );
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let mut answer = Answer { status, head, body: bytes.split_off(end + 4) };
+    let length =
+        if method == "HEAD" { 0 } else { answer.header("content-length").map_or(0, |value| value.parse().unwrap()) };
+    while answer.body.len() < length && more(stream, &mut answer.body) {}
+    answer
+}
+
+fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> bool {
+    let mut buffer = [0; 64 * 1024];
+    match stream.read(&mut buffer) {
+        Ok(0) => false,
+        Ok(read) => {
+            bytes.extend_from_slice(&buffer[..read]);
+            true
+        }
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+        Err(error) => panic!("reading the answer: {error}"),
+    }
+}

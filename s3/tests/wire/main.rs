@@ -1,0 +1,11 @@
+//! The endpoint over a real store and a real socket, spoken to byte by byte: what no client library would send.
+//!
+//! Real clients (boto3, aws-cli and others) are driven by the `tests` crate.
+
+#![expect(missing_docs, reason = "a test binary")]
+
+mod access;
+mod bodies;
+mod endpoint;
+mod objects;
+mod sign;
