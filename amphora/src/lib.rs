@@ -10,6 +10,7 @@ pub mod config;
 pub mod credentials;
 pub mod failure;
 mod logs;
+mod memory;
 mod metrics;
 mod mounts;
 mod serve;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use parking_lot::Mutex;
+
 use crate::blob::Blobs;
 use crate::branch::{Line, Lines};
 use crate::clock::{Clock, Random};
@@ -46,6 +48,10 @@ pub(crate) struct Core {
     pub hot: HotFiles,
     /// Who may write in place, and when.
     pub gates: Gates,
+    /// Rises whenever an account or grant changes.
+    pub grants_epoch: AtomicU64,
+    /// Sessions of mounts.
+    pub sessions: Mutex<Vec<std::sync::Weak<crate::volume::Session>>>,
     /// Seals secrets.
     pub sealer: Sealer,
     /// Keeps others off the data folder.

@@ -60,10 +60,14 @@ impl Feeds {
     /// Hands changes to every feed of the bucket but the origin's.
     pub fn publish(&self, bucket: u64, origin: u64, changes: &[Change]) {
         for feed in self.0.lock().iter().filter(|feed| feed.bucket == bucket && feed.mount != origin) {
-            let mut queue = feed.queue.lock();
-            queue.changes.extend(changes.iter().cloned());
-            queue.published += changes.len() as u64;
-            feed.filled.notify_one();
+            feed.push(changes);
+        }
+    }
+
+    /// Hands changes to the feed of one mount.
+    pub fn publish_to(&self, mount: u64, changes: &[Change]) {
+        for feed in self.0.lock().iter().filter(|feed| feed.mount == mount) {
+            feed.push(changes);
         }
     }
 
@@ -91,6 +95,13 @@ impl Feeds {
 }
 
 impl Shared {
+    fn push(&self, changes: &[Change]) {
+        let mut queue = self.queue.lock();
+        queue.changes.extend(changes.iter().cloned());
+        queue.published += changes.len() as u64;
+        self.filled.notify_one();
+    }
+
     async fn acknowledged(&self, target: u64) {
         loop {
             let notified = self.settled.notified();

@@ -20,13 +20,14 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {
         let shown = shown_bucket(&store, bucket, snapshot)?;
-        let access = key.map_or(Ok(Access::ReadWrite), |key| Access::of(&store, &key, &shown))?;
+        let access = key.map_or_else(|| Ok(Access::default()), |key| Access::of(&store, &key, &shown))?;
         let request = Request {
             bucket: shown,
-            read_only: request.read_only || access == Access::Read,
+            read_only: request.read_only || access.read_only,
             prefix: request.prefix,
             uid: request.uid,
             gid: request.gid,
+            account: access.account,
             origin: Origin::Admin,
         };
         mounts.mount(request, &dir)

@@ -6,13 +6,13 @@ use objstore::{Error, Result, Store};
 
 use crate::credentials::Credentials;
 
-/// How wide a mount may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Reading only.
-    Read,
-    /// Reading and writing.
-    ReadWrite,
+/// How wide a mount may be, and by whose grant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Whether it may only read.
+    pub read_only: bool,
+    /// The account that holds the grant; `None`: the administrator, who needs none.
+    pub account: Option<String>,
 }
 
 impl Access {
@@ -29,8 +29,9 @@ impl Access {
             denied(format!("the key {key} is unknown or revoked, or its secret is another: check the credentials"))
         })?;
         match store.access(&identity.account, bucket)? {
-            Some(Mode::Read) => Ok(Self::Read),
-            Some(Mode::ReadWrite | Mode::Owner) => Ok(Self::ReadWrite),
+            Some(mode @ (Mode::Read | Mode::ReadWrite | Mode::Owner)) => {
+                Ok(Self { read_only: !mode.writes(), account: Some(identity.account.name) })
+            }
             Some(Mode::Write) => Err(denied(format!(
                 "the key {key} may only write to bucket \"{bucket}\", and a mount reads: grant ro, rw or owner"
             ))),

@@ -37,6 +37,8 @@ pub struct Request {
     pub uid: Option<u32>,
     /// Show all files as this group's.
     pub gid: Option<u32>,
+    /// Whose grant opens it, by account: the mount ends with the grant. `None`: the administrator's.
+    pub account: Option<String>,
     /// Who wants it.
     pub origin: Origin,
 }
@@ -102,7 +104,7 @@ impl Table {
         let dir = &resolve(dir)?;
         let slot = self.reserve(dir)?;
         clear_dead(dir)?;
-        let volume = VolumeOptions { read_only: request.read_only, prefix: request.prefix };
+        let volume = VolumeOptions { read_only: request.read_only, prefix: request.prefix, account: request.account };
         let volume = self.store.open_volume(&request.bucket, volume)?;
         let read_only = request.read_only || volume.read_only();
         let options = fuse::Options {

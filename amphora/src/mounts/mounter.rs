@@ -17,6 +17,7 @@ impl csi::Mounter for Table {
             prefix: options.prefix.clone(),
             uid: options.uid,
             gid: options.gid,
+            account: options.account.clone(),
             origin: Origin::Csi,
         };
         Table::mount(self, request, at).map_err(into_store)

@@ -41,6 +41,7 @@ const BLOCKING_THREADS: usize = 128;
 /// # Errors
 /// [`Failure::Usage`] for settings, [`Failure::Failed`] for a start that did not work or a door that broke.
 pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
+    crate::memory::set_up();
     crate::logs::start(&flags.log_level, flags.log_format);
     let settings = Settings::new(flags, admin, env)?;
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
@@ -145,7 +146,8 @@ impl Server {
 
     async fn close(self) {
         drop(self.sockets);
-        self.doors.close(DRAIN_LIMIT).await;
+        // A moment longer than each door may take, so that it can tell what it cut off.
+        self.doors.close(DRAIN_LIMIT + Duration::from_secs(1)).await;
         let mounts = self.mounts.clone();
         if let Err(failure) = blocking("ending the mounts", move || mounts.unmount_all()).await {
             tracing::error!(%failure, "mounts are left behind");

@@ -41,10 +41,7 @@ impl State {
         self.lines.line(&*self.meta.snapshot(), FAMILY, branch).unwrap()
     }
 
-    fn change<T: Send + 'static>(
-        &self,
-        change: impl FnOnce(&mut dyn Txn) -> crate::Result<T> + Send + 'static,
-    ) -> T {
+    fn change<T: Send + 'static>(&self, change: impl FnOnce(&mut dyn Txn) -> crate::Result<T> + Send + 'static) -> T {
         self.meta.write(Durability::Buffered, change).wait().unwrap()
     }
 
@@ -148,7 +145,8 @@ impl State {
                     let (found, branch) = key::unbranched(&pair.key)?;
                     (found == base && line.sees(branch)).then_some((branch, pair.value.is_empty()))
                 });
-                own.next().is_some_and(|(found, _)| found == branch) && (!pair.value.is_empty() || own.any(|(_, gone)| !gone))
+                own.next().is_some_and(|(found, _)| found == branch)
+                    && (!pair.value.is_empty() || own.any(|(_, gone)| !gone))
             };
             assert!(living.iter().any(|line| nearest(&line)), "{:x?} is needed by nobody", pair.key);
         }

@@ -157,10 +157,8 @@ fn check_inode(
     }
     if inode.nlink == 0 {
         // A snapshot may hold an inode that was unlinked and in use when it was taken.
-        let marked = !store
-            .read()
-            .scan(&key::orphan(root.family, ino), &key::orphan(root.family, ino + 1), 1)?
-            .is_empty();
+        let marked =
+            !store.read().scan(&key::orphan(root.family, ino), &key::orphan(root.family, ino + 1), 1)?.is_empty();
         if names > 0 || (!marked && root.what.starts_with("bucket")) {
             report.problem(format!("{what}: it has no links, but {names} names and no user"));
         }

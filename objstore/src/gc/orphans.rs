@@ -17,7 +17,12 @@ use crate::tree::Tx;
 
 /// Collects an orphan whose last user is gone.
 pub(crate) fn collect(
-    txn: &mut dyn Txn, core: &Arc<Core>, name: &BucketName, bucket: u64, mount: u64, ino: u64,
+    txn: &mut dyn Txn,
+    core: &Arc<Core>,
+    name: &BucketName,
+    bucket: u64,
+    mount: u64,
+    ino: u64,
 ) -> Result<()> {
     let current = core.bucket_record(&*txn, name)?;
     if current.is_none_or(|record| record.id != bucket) || core.pins.pinned(bucket, ino) {

@@ -102,7 +102,9 @@ impl Store {
             txn.delete(key::by_id(tag::ACCOUNT_ID, record.id));
             Ok(())
         })
-        .await
+        .await?;
+        self.grants_changed().await;
+        Ok(())
     }
 }
 

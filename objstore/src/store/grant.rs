@@ -4,7 +4,7 @@ use prost::Message;
 
 use super::types::{Account, Grant, Mode};
 use super::{Store, account};
-use crate::core::Named;
+use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
@@ -62,15 +62,18 @@ impl Store {
     /// Grants, or changes the mode of a grant.
     pub async fn add_grant(&self, bucket: &BucketName, account: &str, mode: Mode) -> Result<Grant> {
         let (bucket, account) = (bucket.clone(), account.to_owned());
-        self.change(move |txn, core| {
-            let record = core.bucket_record(&*txn, &bucket)?;
-            let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
-            let holder = account::by_name(&*txn, &account)?;
-            let grant = Record { mode: GrantMode::from(mode) as i32 };
-            txn.put(key::grant(record.id, holder.id), grant.encode_to_vec());
-            Ok(Grant { bucket, account, mode })
-        })
-        .await
+        let granted = self
+            .change(move |txn, core| {
+                let record = core.bucket_record(&*txn, &bucket)?;
+                let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
+                let holder = account::by_name(&*txn, &account)?;
+                let grant = Record { mode: GrantMode::from(mode) as i32 };
+                txn.put(key::grant(record.id, holder.id), grant.encode_to_vec());
+                Ok(Grant { bucket, account, mode })
+            })
+            .await?;
+        self.grants_changed().await;
+        Ok(granted)
     }
 
     /// Takes a grant back: the next request is refused.
@@ -87,7 +90,9 @@ impl Store {
             txn.delete(grant);
             Ok(())
         })
-        .await
+        .await?;
+        self.grants_changed().await;
+        Ok(())
     }
 
     /// Grants on a bucket, of an account, or all.
@@ -119,18 +124,35 @@ impl Store {
     /// What an account may do with a bucket: root and the owner all, others what is granted. A snapshot under its own
     /// name can be read by whoever may read its bucket, and by those two.
     pub fn access(&self, account: &Account, bucket: &BucketName) -> Result<Option<Mode>> {
-        let snapshot = self.core.meta.snapshot();
-        let (id, owner, frozen) = match self.core.named(&*snapshot, bucket)? {
-            Named::Bucket(record) => (record.id, record.owner, false),
-            Named::Snapshot(record) => (record.bucket, record.owner, true),
-        };
-        let mode = match account.root || account.id == owner {
-            true => Some(Mode::Owner),
-            false => granted(&*snapshot, id, account.id)?,
-        };
-        Ok(match mode {
-            Some(mode) if frozen => mode.reads().then_some(Mode::Read),
-            mode => mode,
-        })
+        access(&self.core, account.id, account.root, bucket)
+    }
+}
+
+fn access(core: &Core, account: u64, root: bool, bucket: &BucketName) -> Result<Option<Mode>> {
+    let snapshot = core.meta.snapshot();
+    let (id, owner, frozen) = match core.named(&*snapshot, bucket)? {
+        Named::Bucket(record) => (record.id, record.owner, false),
+        Named::Snapshot(record) => (record.bucket, record.owner, true),
+    };
+    let mode = match root || account == owner {
+        true => Some(Mode::Owner),
+        false => granted(&*snapshot, id, account)?,
+    };
+    Ok(match mode {
+        Some(mode) if frozen => mode.reads().then_some(Mode::Read),
+        mode => mode,
+    })
+}
+
+/// What the account called `name` may do with a bucket: nothing once either is gone.
+pub(crate) fn mode_of_account(core: &Core, name: &str, bucket: &BucketName) -> Result<Option<Mode>> {
+    let record = match account::by_name(&*core.meta.snapshot(), name) {
+        Ok(record) => record,
+        Err(Error::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match access(core, record.id, record.root, bucket) {
+        Err(Error::NotFound { .. }) => Ok(None),
+        mode => mode,
     }
 }

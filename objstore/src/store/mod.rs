@@ -20,6 +20,7 @@ mod upload;
 
 pub use account::ROOT_ACCOUNT;
 pub(crate) use bucket::usage;
+pub(crate) use grant::mode_of_account;
 pub use open::Options;
 pub(crate) use open::all;
 pub use stats::Stats;

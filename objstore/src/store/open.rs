@@ -72,8 +72,10 @@ impl Store {
         let lock = disk.lock(&dir.join("lock"))?;
         let meta_dir = dir.join("meta");
         disk.make_dir_all(&meta_dir)?;
-        let meta =
-            Meta::new(fjall_engine::open(&meta_dir, fjall_engine::Options { cache_bytes: *cache_bytes, ..Default::default() })?);
+        let meta = Meta::new(fjall_engine::open(
+            &meta_dir,
+            fjall_engine::Options { cache_bytes: *cache_bytes, ..Default::default() },
+        )?);
         Self::open_on(meta, lock, options, blob::Options::default())
     }
 
@@ -104,6 +106,8 @@ impl Store {
             readers: Arc::default(),
             hot: crate::content::HotFiles::default(),
             gates: crate::content::Gates::default(),
+            grants_epoch: AtomicU64::new(1),
+            sessions: parking_lot::Mutex::default(),
             sealer,
             _lock: lock,
         });

@@ -125,7 +125,9 @@ impl Seen {
             *names.entry(dirent.ino).or_default() += 1;
             match self.inodes.get(&dirent.ino) {
                 None => faults.push(format!("{name:?} in {parent} leads to inode {}, which is not there", dirent.ino)),
-                Some(inode) if inode.kind() != dirent.kind() => faults.push(format!("{name:?} in {parent}: other kind")),
+                Some(inode) if inode.kind() != dirent.kind() => {
+                    faults.push(format!("{name:?} in {parent}: other kind"))
+                }
                 Some(inode) if inode.is_dir() != name.ends_with('/') => faults.push(format!("{name:?}: bad sort name")),
                 Some(inode) if inode.is_dir() && inode.parent != *parent => {
                     faults.push(format!("{name:?} lies in {parent} and says in {}", inode.parent));
@@ -181,7 +183,8 @@ impl Seen {
     }
 
     fn audit_usage(&self, said: Usage, upload_bytes: u64, faults: &mut Vec<String>) {
-        let counted = self.inodes.values().filter(|inode| matches!(inode.kind(), InodeKind::File | InodeKind::Directory));
+        let counted =
+            self.inodes.values().filter(|inode| matches!(inode.kind(), InodeKind::File | InodeKind::Directory));
         let bytes = counted.map(|inode| inode.size).sum();
         let inodes = self.inodes.len() as u64 - 1;
         let found = Usage { bytes, inodes, upload_bytes };

@@ -122,7 +122,13 @@ impl Rig {
         name(snapshot)
     }
 
-    pub(crate) fn put_if(&self, bucket: &BucketName, at: &str, data: &[u8], condition: Condition) -> Result<ObjectInfo> {
+    pub(crate) fn put_if(
+        &self,
+        bucket: &BucketName,
+        at: &str,
+        data: &[u8],
+        condition: Condition,
+    ) -> Result<ObjectInfo> {
         self.run(async {
             let content = self.store.stage(data.to_vec().into()).await?;
             let request = PutObject {

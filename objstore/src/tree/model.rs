@@ -89,7 +89,8 @@ fn s3_alone_agrees_with_a_map_of_keys() {
     let mut model: BTreeMap<String, (u64, String)> = BTreeMap::new();
     for step in 0..2500 {
         let held: Vec<String> = model.keys().cloned().collect();
-        let key = if held.is_empty() || choices.once_in(2) { some_key(&mut choices) } else { choices.of(&held).clone() };
+        let key =
+            if held.is_empty() || choices.once_in(2) { some_key(&mut choices) } else { choices.of(&held).clone() };
         if choices.below(100) < if step % 1000 < 600 { 60 } else { 25 } {
             let len = choices.below(20);
             let info = rig.put(&bucket, &key, &choices.bytes(len)).unwrap();
@@ -216,7 +217,8 @@ impl Naive {
 
     fn within(&self, below: usize, above: usize) -> bool {
         below == above
-            || self.is_dir(above) && self.names(above).values().any(|node| self.is_dir(*node) && self.within(below, *node))
+            || self.is_dir(above)
+                && self.names(above).values().any(|node| self.is_dir(*node) && self.within(below, *node))
     }
 
     fn split(key: &str) -> (Vec<String>, Option<String>) {
@@ -299,7 +301,8 @@ impl Naive {
         if self.is_dir(source) && self.within(to.0, source) {
             return false;
         }
-        let sort = |tree: &Self, node: usize, name: &str| if tree.is_dir(node) { format!("{name}/") } else { name.to_owned() };
+        let sort =
+            |tree: &Self, node: usize, name: &str| if tree.is_dir(node) { format!("{name}/") } else { name.to_owned() };
         if let (RenameMode::Exchange, Some((target_name, target))) = (mode, &target) {
             if self.is_dir(*target) && self.within(from.0, *target) {
                 return false;
@@ -340,13 +343,15 @@ struct Pair {
     naive: Naive,
     pinned: Vec<u64>,
     choices: Choices,
+    /// The last operation, for messages.
+    last: String,
 }
 
 impl Pair {
     fn new(rig: Rig, choices: Choices) -> Self {
         let bucket = rig.bucket("model");
         let volume = rig.mount(&bucket);
-        Self { rig, bucket, volume, naive: Naive::new(), pinned: Vec::new(), choices }
+        Self { rig, bucket, volume, naive: Naive::new(), pinned: Vec::new(), choices, last: String::new() }
     }
 
     fn some_name(&mut self) -> String {
@@ -362,9 +367,14 @@ impl Pair {
     /// A directory and a name in it that may be taken, more likely than not.
     fn some_place(&mut self) -> (u64, usize, String) {
         let (ino, node) = self.some_dir();
-        let taken: Vec<String> = self.naive.names(node).keys().map(|name| name.trim_end_matches('/').to_owned()).collect();
+        let taken: Vec<String> =
+            self.naive.names(node).keys().map(|name| name.trim_end_matches('/').to_owned()).collect();
         let taken: Vec<String> = taken.into_iter().filter(|name| crate::name::mountable(name)).collect();
-        let name = if taken.is_empty() || self.choices.once_in(3) { self.some_name() } else { self.choices.of(&taken).clone() };
+        let name = if taken.is_empty() || self.choices.once_in(3) {
+            self.some_name()
+        } else {
+            self.choices.of(&taken).clone()
+        };
         (ino, node, name)
     }
 
@@ -384,12 +394,17 @@ impl Pair {
 
     fn some_key(&mut self) -> String {
         let keys: Vec<String> = self.naive.keys().into_keys().collect();
-        if keys.is_empty() || self.choices.once_in(2) { some_key(&mut self.choices) } else { self.choices.of(&keys).clone() }
+        if keys.is_empty() || self.choices.once_in(2) {
+            some_key(&mut self.choices)
+        } else {
+            self.choices.of(&keys).clone()
+        }
     }
 
     fn put(&mut self) {
         let key = self.some_key();
         let size = self.choices.below(9);
+        self.last = format!("put {key:?}");
         self.rig.put(&self.bucket, &key, &vec![1; size]).unwrap();
         self.naive.put(&key, size as u64);
     }
@@ -397,6 +412,7 @@ impl Pair {
     fn delete(&mut self) {
         let key = self.some_key();
         let existed = self.naive.keys().contains_key(&key);
+        self.last = format!("delete {key:?}");
         let allowed = self.naive.delete(&key);
         match self.rig.delete(&self.bucket, &key) {
             Ok(deleted) => assert!(allowed && deleted.existed == existed, "{key:?}"),
@@ -423,6 +439,7 @@ impl Pair {
             _ => (Make::Directory, Node::Dir { explicit: true, names: BTreeMap::new() }),
         };
         let free = self.naive.entry(node, &name).is_none();
+        self.last = format!("make {name:?} in {node}");
         assert_eq!(rig::make(&self.volume, parent, &name, what).is_ok(), free, "{name:?}");
         if free {
             let sort = if matches!(made, Node::Dir { .. }) { format!("{name}/") } else { name };
@@ -435,6 +452,7 @@ impl Pair {
         let ((from, from_node, from_name), (to, to_node, to_name)) = (self.some_place(), self.some_place());
         let Some((_, node)) = self.naive.entry(from_node, &from_name) else { return };
         let ino = self.volume.lookup(from, &from_name).unwrap().ino;
+        self.last = format!("link {from_name:?} in {from_node} to {to_name:?} in {to_node}");
         let linked = self.volume.link(ino, to, &to_name);
         self.volume.forget(ino, if linked.is_ok() { 2 } else { 1 });
         let allowed = !self.naive.is_dir(node) && self.naive.entry(to_node, &to_name).is_none();
@@ -447,6 +465,7 @@ impl Pair {
     fn unlink(&mut self) {
         let (parent, dir, name) = self.some_place();
         let found = self.naive.entry(dir, &name).filter(|(_, node)| !self.naive.is_dir(*node));
+        self.last = format!("unlink {name:?} in {dir}");
         assert_eq!(self.volume.unlink(parent, &name).is_ok(), found.is_some(), "{name:?}");
         if let Some((sort, _)) = found {
             self.naive.names_mut(dir).remove(&sort);
@@ -458,6 +477,7 @@ impl Pair {
         let (parent, dir, name) = self.some_place();
         let empty = |node: usize| self.naive.is_dir(node) && self.naive.names(node).is_empty();
         let found = self.naive.entry(dir, &name).filter(|(_, node)| empty(*node));
+        self.last = format!("rmdir {name:?} in {dir}");
         assert_eq!(self.volume.remove_dir(parent, &name).is_ok(), found.is_some(), "{name:?}");
         if let Some((sort, _)) = found {
             self.naive.names_mut(dir).remove(&sort);
@@ -467,15 +487,12 @@ impl Pair {
 
     fn rename(&mut self) {
         let ((from, from_node, from_name), (to, to_node, to_name)) = (self.some_place(), self.some_place());
-        let mode = *self.choices.of(&[RenameMode::Replace, RenameMode::Exchange, RenameMode::Exchange, RenameMode::NoReplace]);
-        let rename = Rename {
-            from_parent: from,
-            from_name: from_name.clone(),
-            to_parent: to,
-            to_name: to_name.clone(),
-            mode,
-        };
+        let mode =
+            *self.choices.of(&[RenameMode::Replace, RenameMode::Exchange, RenameMode::Exchange, RenameMode::NoReplace]);
+        let rename =
+            Rename { from_parent: from, from_name: from_name.clone(), to_parent: to, to_name: to_name.clone(), mode };
         let done = self.volume.rename(rename);
+        self.last = format!("{mode:?} {from_name:?} in {from_node} to {to_name:?} in {to_node}: {done:?}");
         let allowed = self.naive.rename((from_node, &from_name), (to_node, &to_name), mode);
         assert_eq!(done.is_ok(), allowed, "{mode:?} {from_name:?} to {to_name:?}: {done:?}");
     }
@@ -498,7 +515,12 @@ impl Pair {
         let keys = self.naive.keys();
         let all = List { limit: usize::MAX, ..List::default() };
         let found = self.rig.store.list_objects(&self.bucket, &all).unwrap().objects;
-        assert_eq!(found.iter().map(|object| &object.key).collect::<Vec<_>>(), keys.keys().collect::<Vec<_>>());
+        assert_eq!(
+            found.iter().map(|object| &object.key).collect::<Vec<_>>(),
+            keys.keys().collect::<Vec<_>>(),
+            "{}",
+            self.last
+        );
         for object in found {
             assert!(keys[&object.key].is_none_or(|size| size == object.size), "{}", object.key);
         }

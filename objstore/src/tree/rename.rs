@@ -35,6 +35,7 @@ impl Tx<'_> {
                 self.switch_name(target, source.dirent)?;
                 self.unlink_inode(target.dirent.ino)?;
                 self.moved(source, rename.to_parent, &rename.to_name)?;
+                self.settle_directory(rename.to_parent, Actor::Mount)?;
             }
             None => self.enter(source, rename.to_parent, &rename.to_name)?,
         }
@@ -59,7 +60,9 @@ impl Tx<'_> {
             self.switch_name(source, target.dirent)?;
             self.switch_name(target, source.dirent)?;
             self.moved(source, target.parent, shown_name(&target.sort_name))?;
-            return self.moved(target, source.parent, shown_name(&source.sort_name));
+            self.moved(target, source.parent, shown_name(&source.sort_name))?;
+            self.settle_directory(source.parent, Actor::Mount)?;
+            return self.settle_directory(target.parent, Actor::Mount);
         }
         let (file, directory) = if source.sort_name.ends_with('/') { (target, source) } else { (source, target) };
         // A key beside the directory, which the mount cannot see, would be lost.

@@ -62,7 +62,11 @@ impl<'a> Tx<'a> {
 
     /// Begins a change of a bucket on a line that is known.
     pub fn begin_on(
-        txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName, bucket: Bucket, line: Line,
+        txn: &'a mut dyn Txn,
+        core: &'a Arc<Core>,
+        name: &'a BucketName,
+        bucket: Bucket,
+        line: Line,
     ) -> Self {
         let now = core.clock.now();
         Self { txn, core, name, bucket, line, now, origin: 0, delta: Delta::default(), changes: Vec::new() }

@@ -12,7 +12,7 @@ use crate::tree::Tx;
 impl Volume {
     /// Cuts a file, or extends it with zeros.
     pub(super) fn set_size(&self, ino: u64, size: u64, kill: bool) -> Result<()> {
-        self.refuse_read_only()?;
+        self.refuse_write()?;
         if size > i64::MAX as u64 {
             return Err(Posix::TooLarge.into());
         }
@@ -62,7 +62,7 @@ impl Volume {
 
     /// Reserves, punches or zeroes a range (fallocate(2)).
     pub fn allocate(&self, ino: u64, how: Allocate, offset: u64, len: u64) -> Result<()> {
-        self.refuse_read_only()?;
+        self.refuse_write()?;
         if len == 0 {
             return Err(Posix::Invalid.into());
         }

@@ -12,9 +12,11 @@ mod names;
 mod read;
 mod session;
 pub mod types;
+mod warrant;
 mod write;
 mod xattr;
 
 pub use crate::feed::Feed;
+pub(crate) use session::Session;
 pub use session::{Volume, VolumeOptions};
 pub use types::*;

@@ -13,6 +13,7 @@ impl Volume {
     /// Reads up to `len` bytes at `offset`, fewer only at the end of the file.
     pub fn read(&self, ino: u64, offset: u64, len: usize) -> Result<Bytes> {
         let core = &self.0.core;
+        self.0.check(false)?;
         if let Some(hot) = core.hot.get(self.0.bucket, ino) {
             let held = hot.size.saturating_sub(offset).min(len as u64);
             if let Ok(held @ 1..) = usize::try_from(held) {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::types::{Attr, Kind, ROOT_INO};
+use super::warrant::Warrant;
 use crate::branch::Line;
 use crate::core::{Core, Named};
 use crate::error::{Error, Posix, Result};
@@ -25,6 +26,8 @@ pub struct VolumeOptions {
     pub read_only: bool,
     /// Make this directory of the bucket the root; empty is the whole bucket.
     pub prefix: String,
+    /// The account whose grant opens the bucket; `None` is the administrator.
+    pub account: Option<String>,
 }
 
 /// One mount's session on a bucket, or on a snapshot. Cheap to clone; all methods may block, so call them from plain
@@ -33,7 +36,7 @@ pub struct VolumeOptions {
 pub struct Volume(pub(super) Arc<Session>);
 
 /// The state of a session.
-pub(super) struct Session {
+pub(crate) struct Session {
     pub core: Arc<Core>,
     pub name: BucketName,
     /// The bucket's id; of a snapshot, the id of the snapshot.
@@ -45,6 +48,7 @@ pub(super) struct Session {
     pub root: u64,
     /// Tells this mount from others.
     pub mount: u64,
+    pub warrant: Warrant,
     pins: Mutex<HashMap<u64, u64>>,
 }
 
@@ -60,7 +64,7 @@ impl Store {
         };
         let line = self.core.readable(&*snapshot, bucket)?;
         let root = prefix_root(Tree { read: &*snapshot, line: &line }, &options.prefix)?;
-        Ok(Volume(Arc::new(Session {
+        let session = Arc::new(Session {
             core: self.core.clone(),
             name: bucket.clone(),
             bucket: id,
@@ -69,8 +73,12 @@ impl Store {
             read_only: options.read_only || frozen.is_some(),
             root,
             mount: NEXT_MOUNT.fetch_add(1, Ordering::Relaxed),
+            warrant: Warrant::new(options.account),
             pins: Mutex::default(),
-        })))
+        });
+        session.check(!session.read_only)?;
+        self.core.sessions.lock().push(Arc::downgrade(&session));
+        Ok(Volume(session))
     }
 }
 
@@ -129,6 +137,14 @@ impl Volume {
         *self.0.pins.lock().entry(ino).or_default() += 1;
     }
 
+    /// Refuses a change that the session or its account may not make.
+    pub(super) fn refuse_write(&self) -> Result<()> {
+        if self.0.read_only {
+            return Err(Posix::ReadOnly.into());
+        }
+        self.0.check(true)
+    }
+
     /// Reads the tree as it is now.
     pub(super) fn reading<T>(&self, read: impl FnOnce(Tree<'_>) -> Result<T>) -> Result<T> {
         let (snapshot, line) = self.0.now()?;
@@ -140,9 +156,7 @@ impl Volume {
         &self,
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if self.0.read_only {
-            return Err(Posix::ReadOnly.into());
-        }
+        self.refuse_write()?;
         let session = self.0.clone();
         let done = self.0.core.meta.write(Durability::Buffered, move |txn| {
             let Session { core, name, bucket, mount, .. } = &*session;
@@ -156,8 +170,14 @@ impl Volume {
 }
 
 impl Session {
+    /// The inodes the kernel knows.
+    pub fn pinned(&self) -> Vec<u64> {
+        self.pins.lock().keys().copied().collect()
+    }
+
     /// The store now, and the line this session shows.
     pub fn now(&self) -> Result<(Box<dyn Snapshot>, Line)> {
+        self.check(false)?;
         let snapshot = self.core.meta.snapshot();
         let branch = match self.frozen {
             Some(branch) => match self.core.named(&*snapshot, &self.name) {
@@ -194,9 +214,10 @@ impl Session {
     fn collect(&self, ino: u64) {
         self.core.hot.remove(self.bucket, ino);
         let (core, name, bucket, mount) = (self.core.clone(), self.name.clone(), self.bucket, self.mount);
-        let done = self.core.meta.write(Durability::Buffered, move |txn| {
-            crate::gc::orphans::collect(txn, &core, &name, bucket, mount, ino)
-        });
+        let done = self
+            .core
+            .meta
+            .write(Durability::Buffered, move |txn| crate::gc::orphans::collect(txn, &core, &name, bucket, mount, ino));
         drop(done);
     }
 }

@@ -24,7 +24,7 @@ const SIZE_MAX: u64 = i64::MAX as u64;
 impl Volume {
     /// Writes at `offset`: in the store when it returns. `kill_privileges` as in [`super::SetAttr`].
     pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
-        self.refuse_read_only()?;
+        self.refuse_write()?;
         if data.is_empty() {
             return Ok(());
         }
@@ -38,7 +38,7 @@ impl Volume {
 
     /// Appends at the end of the file: no other write can come between.
     pub fn append(&self, ino: u64, data: &[u8]) -> Result<()> {
-        self.refuse_read_only()?;
+        self.refuse_write()?;
         if data.is_empty() {
             return Ok(());
         }
@@ -175,16 +175,14 @@ impl Volume {
     pub(super) fn check_growth(&self, bytes: u64) -> Result<()> {
         let snapshot = self.0.core.meta.snapshot();
         let record = self.0.core.bucket_record(&*snapshot, &self.0.name)?;
-        let Some(limit_bytes) = record.and_then(|bucket| bucket.quota_bytes).filter(|_| bytes > 0) else { return Ok(()) };
+        let Some(limit_bytes) = record.and_then(|bucket| bucket.quota_bytes).filter(|_| bytes > 0) else {
+            return Ok(());
+        };
         let used_bytes = self.used_bytes()?;
         if used_bytes.saturating_add(bytes) <= limit_bytes {
             return Ok(());
         }
         Err(Error::QuotaExceeded { bucket: self.0.name.to_string(), limit_bytes, used_bytes, asked_bytes: bytes })
-    }
-
-    pub(super) fn refuse_read_only(&self) -> Result<()> {
-        if self.0.read_only { Err(Posix::ReadOnly.into()) } else { Ok(()) }
     }
 
     /// Makes pending times of a file part of the store, and lets go of its home: for flush and release.

@@ -2,8 +2,6 @@
 //!
 //! Real clients (boto3, aws-cli and others) are driven by the `tests` crate.
 
-#![expect(missing_docs, reason = "a test binary")]
-
 mod access;
 mod bodies;
 mod endpoint;
