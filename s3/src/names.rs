@@ -20,11 +20,6 @@ pub(crate) fn key(key: &str) -> S3Result<Key> {
     key.parse().or_refuse()
 }
 
-/// Whether an answer in XML can name it: XML 1.0 has no control characters but tab, line feed and return.
-pub(crate) fn fits_xml(name: &str) -> bool {
-    name.bytes().all(|byte| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
-}
-
 /// A multipart upload.
 pub(crate) fn upload(bucket_name: &str, key_name: &str, id: String) -> S3Result<UploadRef> {
     Ok(UploadRef { bucket: bucket(bucket_name)?, key: key(key_name)?, id })
@@ -59,11 +54,6 @@ mod tests {
         assert_eq!(bucket("a_b").unwrap_err().code().as_str(), "InvalidBucketName");
         assert_eq!(key(&"x".repeat(1025)).unwrap_err().code().as_str(), "KeyTooLongError");
         assert_eq!(key("a\0b").unwrap_err().code().as_str(), "InvalidArgument");
-    }
-
-    #[test]
-    fn control_characters_do_not_fit_xml() {
-        assert!(fits_xml("a b/\té\u{7f}") && !fits_xml("a\u{1}b"));
     }
 
     #[test]

@@ -1,17 +1,18 @@
-//! What XML 1.0 can carry: keys may hold characters it cannot, and `s3s` fails an answer that has one.
+//! What XML 1.0 can carry: a key may hold characters it cannot, and `s3s` fails an answer that has one.
 
 /// Whether XML carries `text` unchanged. A carriage return would be read back as a line feed.
 pub(crate) fn carries(text: &str) -> bool {
-    !text.chars().any(unfit)
+    !text.chars().any(|one| matches!(one, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}'))
 }
 
-/// `text` with a replacement character for each that XML cannot carry: for what is shown and never sent back.
+/// `text` with its control characters written out: for messages, which quote what was asked for.
 pub(crate) fn shown(text: String) -> String {
-    if carries(&text) { text } else { text.replace(unfit, "\u{fffd}") }
-}
-
-fn unfit(one: char) -> bool {
-    matches!(one, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}')
+    let odd = |one: char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
+    if !text.contains(odd) {
+        return text;
+    }
+    let written = text.chars().map(|one| if odd(one) { one.escape_default().to_string() } else { one.to_string() });
+    written.collect()
 }
 
 #[cfg(test)]
@@ -19,11 +20,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_replaced() {
+    fn control_characters_are_not_carried_but_written_out() {
         assert!(carries("a\tb\nc é\u{10ffff}"));
         for bad in ["a\0", "\x01", "a\rb", "\x1f", "\u{ffff}"] {
             assert!(!carries(bad), "{bad:?}");
             assert!(carries(&shown(bad.to_owned())), "{bad:?}");
         }
+        assert_eq!(shown("a\u{1}b\nü".to_owned()), "a\\u{1}b\\nü");
     }
 }

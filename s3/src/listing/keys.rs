@@ -26,8 +26,8 @@ pub(crate) async fn objects(
         limit: page(input.max_keys, "max-keys")?,
     };
     let delimited = list.delimiter.is_some();
-    let (limit, listed) = (list.limit, read(service, &input.bucket, list, encoding).await?);
-    let encoding = encoding.fit(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.marker])));
+    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
+    encoding.check(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.marker])))?;
     let next = listed.listing.next.as_deref().filter(|_| delimited);
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
@@ -40,7 +40,7 @@ pub(crate) async fn objects(
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
         // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
         next_marker: next.map(|next| encoding.apply(next)),
-        encoding_type: encoding.kind(),
+        encoding_type: input.encoding_type,
         request_charged: None,
     }))
 }
@@ -59,8 +59,8 @@ pub(crate) async fn objects_v2(
         after: resumed.or_else(|| given(input.start_after.as_ref())),
         limit: page(input.max_keys, "max-keys")?,
     };
-    let (limit, listed) = (list.limit, read(service, &input.bucket, list, encoding).await?);
-    let encoding = encoding.fit(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.start_after])));
+    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
+    encoding.check(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.start_after])))?;
     let owner = listed.owner.as_str();
     let owner = input.fetch_owner.unwrap_or(false).then_some(owner);
     let count = listed.listing.objects.len() + listed.listing.prefixes.len();
@@ -75,7 +75,7 @@ pub(crate) async fn objects_v2(
         contents: Some(contents(&listed.listing.objects, encoding, owner)),
         common_prefixes: prefixes(&listed.listing.prefixes, encoding),
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
-        encoding_type: encoding.kind(),
+        encoding_type: input.encoding_type,
         start_after: encoding.apply_to(input.start_after.as_ref()),
         request_charged: None,
     }))
@@ -94,7 +94,7 @@ impl Listed {
     }
 }
 
-async fn read(service: &Service, bucket: &str, list: List, encoding: Encoding) -> S3Result<Listed> {
+async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Listed> {
     let bucket: BucketName = names::bucket(bucket)?;
     service
         .blocking(move |store| {
@@ -102,8 +102,6 @@ async fn read(service: &Service, bucket: &str, list: List, encoding: Encoding) -
             // No keys were asked for, so there is no next page either.
             let listing =
                 if list.limit == 0 { Listing::default() } else { store.list_objects(&bucket, &list).or_refuse()? };
-            let keys = listing.objects.iter().map(|object| object.key.as_str());
-            encoding.check(keys.chain(listing.prefixes.iter().map(String::as_str)))?;
             Ok(Listed { listing, owner })
         })
         .await

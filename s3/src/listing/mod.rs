@@ -15,11 +15,11 @@ use s3s::dto::{ChecksumAlgorithm, ChecksumAlgorithmList, CommonPrefix, CommonPre
 use s3s::{S3ErrorCode, S3Result};
 
 use crate::error::refuse;
-use crate::names;
 use crate::xml;
 
 /// Keys of one page, at most, and if nothing is said.
 const PAGE_MAX: i32 = 1000;
+
 /// How names are written into an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -40,19 +40,9 @@ impl Encoding {
         }
     }
 
-    /// The encoding an answer with these names takes: if XML cannot carry one of them, all are encoded.
-    pub(crate) fn fit<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
-        if names.into_iter().all(xml::carries) { self } else { Self::Url }
-    }
-
-    /// As told to the client.
-    pub(crate) fn kind(self) -> Option<EncodingType> {
-        (self == Self::Url).then(|| EncodingType::from_static(EncodingType::URL))
-    }
-
     /// Refuses names that cannot be written so.
     pub(crate) fn check<'a>(self, mut names: impl Iterator<Item = &'a str>) -> S3Result<()> {
-        if self == Self::Url || names.all(names::fits_xml) {
+        if self == Self::Url || names.all(xml::carries) {
             return Ok(());
         }
         let words = "A key on this page holds a control character, which XML cannot carry: use encoding-type=url.";
@@ -112,14 +102,6 @@ mod tests {
         assert_eq!(Encoding::Plain.apply("a b"), "a b");
         assert!(url.check(["a\u{1}"].into_iter()).is_ok() && Encoding::Plain.check(["a\u{1}"].into_iter()).is_err());
         assert!(Encoding::new(Some(&EncodingType::from_static("xml"))).is_err());
-    }
-
-    #[test]
-    fn names_xml_cannot_carry_are_encoded_though_not_asked() {
-        assert_eq!(Encoding::Plain.fit(["a", "b"]), Encoding::Plain);
-        let encoding = Encoding::Plain.fit(["a", "b\x01"]);
-        assert_eq!(encoding.apply("b\x01"), "b%01");
-        assert_eq!(encoding.kind().as_ref().map(EncodingType::as_str), Some("url"));
     }
 
     #[test]

@@ -36,9 +36,7 @@ pub(crate) async fn versions(
     let (listing, owner) = read(service, names::bucket(&input.bucket)?, ListVersions { list, after_version }).await?;
     let names = listing.versions.iter().map(|version| version.object.key.as_str());
     let names = names.chain(listing.prefixes.iter().map(String::as_str));
-    let encoding = encoding.fit(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])));
-    let keys = listing.versions.iter().map(|version| version.object.key.as_str());
-    encoding.check(keys.chain(listing.prefixes.iter().map(String::as_str)))?;
+    encoding.check(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])))?;
     let (markers, kept): (Vec<_>, Vec<_>) = listing.versions.into_iter().partition(|version| version.marker);
     let next = listing.next.map(|(key, version)| (key, version.unwrap_or_else(|| NULL_VERSION.into())));
     let (next_key, next_version) = next.unzip();
@@ -46,7 +44,7 @@ pub(crate) async fn versions(
         common_prefixes: prefixes(&listing.prefixes, encoding),
         delete_markers: Some(markers.iter().map(|version| delete_marker(version, encoding, &owner)).collect()),
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
-        encoding_type: encoding.kind(),
+        encoding_type: input.encoding_type,
         is_truncated: Some(next_key.is_some()),
         key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
         max_keys: i32::try_from(limit).ok(),

@@ -15,7 +15,7 @@ use crate::checksum::{self, Claims, Plan};
 use crate::error::{OrRefuse as _, refuse};
 use crate::object::etag;
 use crate::service::Service;
-use crate::{conditions, names, xml};
+use crate::{conditions, names};
 
 /// Parts read from the store in one step.
 const STEP: usize = 1_000;
@@ -35,9 +35,9 @@ pub(crate) async fn complete(
     let object = service.store.complete_upload(prepared).await.or_refuse()?;
 
     let mut output = CompleteMultipartUploadOutput {
-        location: Some(xml::shown(format!("http://{}/{}/{}", host(&request.headers), input.bucket, input.key))),
+        location: Some(format!("http://{}/{}/{}", host(&request.headers), input.bucket, input.key)),
         bucket: Some(input.bucket),
-        key: Some(xml::shown(input.key)),
+        key: Some(input.key),
         e_tag: Some(etag(&object.etag)),
         version_id: object.version,
         ..CompleteMultipartUploadOutput::default()

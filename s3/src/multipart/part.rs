@@ -12,7 +12,7 @@ use crate::error::{OrRefuse as _, refuse};
 use crate::object::copy::{reading, source_condition};
 use crate::object::{etag, length, time};
 use crate::service::Service;
-use crate::{listing, names, xml};
+use crate::{listing, names};
 
 /// The highest part number.
 const NUMBER_MAX: i32 = 10_000;
@@ -120,7 +120,7 @@ pub(crate) async fn list(
         checksum_type: plan.map(Plan::kind),
         initiator: Some(initiator(listing.upload.initiator)),
         is_truncated: Some(listing.next.is_some()),
-        key: Some(xml::shown(input.key)),
+        key: Some(input.key),
         max_parts: i32::try_from(limit).ok(),
         next_part_number_marker: Some(last.unwrap_or(0)),
         owner: Some(person(&owner)),

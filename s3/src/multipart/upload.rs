@@ -19,7 +19,7 @@ pub(crate) async fn create(
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let mut input = request.input;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
-    if !names::fits_xml(&input.key) {
+    if !xml::carries(&input.key) {
         // Every answer about an upload names its key.
         let words = "The key holds a control character, which XML cannot carry: use PutObject.";
         return Err(refuse(S3ErrorCode::InvalidArgument, words));
@@ -41,7 +41,7 @@ pub(crate) async fn create(
     let upload = service.store.create_upload(create).await.or_refuse()?;
     Ok(S3Response::new(CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
-        key: Some(xml::shown(input.key)),
+        key: Some(input.key),
         upload_id: Some(upload.id),
         checksum_algorithm: plan.map(|plan| ChecksumAlgorithm::from_static(plan.algorithm.name())),
         checksum_type: plan.map(Plan::kind),
@@ -90,14 +90,14 @@ pub(crate) async fn list(
         .await?;
     let names = listing.uploads.iter().map(|upload| upload.key.as_str());
     let names = names.chain(listing.prefixes.iter().map(String::as_str));
-    let encoding = encoding.fit(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])));
+    encoding.check(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])))?;
     let uploads = listing.uploads.into_iter().map(|upload| entry(upload, encoding, &owner)).collect();
     let (next_key, next_id) = listing.next.map_or((None, None), |(key, id)| (Some(key), Some(id)));
     Ok(S3Response::new(ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
         common_prefixes: listing::prefixes(&listing.prefixes, encoding),
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
-        encoding_type: encoding.kind(),
+        encoding_type: input.encoding_type,
         is_truncated: Some(next_key.is_some()),
         key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
         max_uploads: i32::try_from(limit).ok(),

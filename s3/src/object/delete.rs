@@ -11,7 +11,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use crate::checksum::Claims;
 use crate::error::{OrRefuse as _, from_store, not_offered, refuse};
 use crate::service::Service;
-use crate::{conditions, names, request, xml};
+use crate::{conditions, names, request};
 
 /// Keys of one DeleteObjects.
 const KEYS_MAX: usize = 1000;
@@ -84,7 +84,7 @@ fn parse(object: &ObjectIdentifier) -> S3Result<Key> {
 
 fn done(key: &Key, version: Option<String>, deleted: Deleted) -> DeletedObject {
     DeletedObject {
-        key: Some(xml::shown(key.as_str().to_owned())),
+        key: Some(key.as_str().to_owned()),
         delete_marker: deleted.marker.then_some(true),
         delete_marker_version_id: if deleted.marker { deleted.version } else { None },
         version_id: version,
@@ -94,7 +94,7 @@ fn done(key: &Key, version: Option<String>, deleted: Deleted) -> DeletedObject {
 fn failed(key: String, version: Option<String>, error: &S3Error) -> Error {
     Error {
         code: Some(error.code().as_str().to_owned()),
-        key: Some(xml::shown(key)),
+        key: Some(key),
         message: error.message().map(str::to_owned),
         version_id: version,
     }

@@ -1,10 +1,11 @@
 //! Who gets in, and what the others are told.
 
+use std::io::Write as _;
+
 use objstore::store::Mode;
 
 use crate::endpoint::{Endpoint, head, receive};
 use crate::sign::{EMPTY, Key, Signed, sign};
-use std::io::Write as _;
 
 #[test]
 fn nobody_gets_further_than_their_grant() {

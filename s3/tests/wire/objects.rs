@@ -70,10 +70,14 @@ fn a_request_under_way_ends_well_at_shutdown() {
 }
 
 #[test]
-fn keys_xml_cannot_carry_are_listed_encoded() {
+fn keys_xml_cannot_carry_are_listed_encoded_or_not_at_all() {
     let endpoint = Endpoint::start();
     assert_eq!(endpoint.send("PUT", "/wire/a%01b", "", &[], b"").code(), "OK");
-    let listing = endpoint.send("GET", "/wire", "list-type=2", &[], b"");
+    let listing = endpoint.send("GET", "/wire", "encoding-type=url&list-type=2", &[], b"");
     let xml = String::from_utf8(listing.body).unwrap();
-    assert!(xml.contains("<Key>a%01b</Key>") && xml.contains("<EncodingType>url</EncodingType>"), "{xml}");
+    assert!(xml.contains("<Key>a%01b</Key>"), "{xml}");
+    let plain = endpoint.send("GET", "/wire", "list-type=2", &[], b"");
+    assert_eq!(plain.code(), "InvalidRequest");
+    assert_eq!(endpoint.send("POST", "/wire/a%01c", "uploads=", &[], b"").code(), "InvalidArgument");
+    assert_eq!(endpoint.send("GET", "/wire/none%01", "", &[], b"").code(), "NoSuchKey");
 }
