@@ -45,6 +45,15 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// What was written through a mount could not be brought to disk when it ended.
+    #[error("{} is unmounted, but what was written through it may not be on disk", path.display())]
+    Unsynced {
+        /// Where it was mounted.
+        path: PathBuf,
+        /// The store's error.
+        #[source]
+        source: objstore::Error,
+    },
 }
 
 impl Error {

@@ -47,6 +47,7 @@ pub struct Mount {
     attached: Attached,
     session: Arc<Session>,
     stats: Arc<Stats>,
+    volume: Volume,
 }
 
 /// Mounts `volume` at the directory `at`.
@@ -77,9 +78,9 @@ pub fn mount(volume: Volume, at: &Path, options: Options) -> Result<Mount> {
     invalidator.clone().echo(echoed).map_err(failed)?;
     let following = invalidator.follow(feed).map_err(failed)?;
     let closing = volume.clone();
-    let session = Session::run(server, volume, following).inspect_err(|_| closing.close_feed()).map_err(failed)?;
+    let session = Session::run(server, volume.clone(), following).inspect_err(|_| closing.close_feed()).map_err(failed)?;
     attached.raise_readahead();
-    Ok(Mount { attached, session, stats })
+    Ok(Mount { attached, session, stats, volume })
 }
 
 impl Mount {
@@ -93,13 +94,17 @@ impl Mount {
         !self.session.is_over()
     }
 
-    /// Detaches it from its path and waits, ten seconds at most, for its session to end.
+    /// Detaches it from its path, waits, ten seconds at most, for its session to end, and brings what was written
+    /// through it to disk.
     ///
     /// # Errors
-    /// If the kernel refuses; then it is still mounted.
+    /// If the kernel refuses: then it is still mounted. [`Error::Unsynced`] if a write to disk failed: then it is not.
     pub fn unmount(&self) -> Result<Ended> {
         self.attached.detach()?;
-        Ok(if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy })
+        let ended = if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy };
+        let synced = self.volume.sync_all();
+        synced.map_err(|source| Error::Unsynced { path: self.attached.path.clone(), source })?;
+        Ok(ended)
     }
 
     /// How often each operation was called and how long it took.

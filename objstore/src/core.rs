@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::blob::Blobs;
 use crate::branch::{Line, Lines};
 use crate::clock::{Clock, Random};
-use crate::content::{Gates, HotFiles, Readers};
+use crate::content::{Gates, HotFiles, Readers, RecentSyncs};
 use crate::disk::Disk;
 use crate::error::{Error, Noun, Result};
 use crate::feed::Feeds;
@@ -46,6 +46,8 @@ pub(crate) struct Core {
     pub readers: Arc<Readers>,
     /// Files being written in place.
     pub hot: HotFiles,
+    /// Files synced lately.
+    pub recent_syncs: RecentSyncs,
     /// Who may write in place, and when.
     pub gates: Gates,
     /// Rises whenever an account or grant changes.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use objstore::name::BucketName;
 use objstore::store::{Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, Source, Versioning};
-use objstore::{Noun, Store};
+use objstore::{Error, Noun, Store};
 use proto::amphora::admin::v1 as api;
 use tonic::Status;
 
@@ -83,7 +83,12 @@ pub(super) async fn delete(
         return Err(Status::failed_precondition(text));
     }
     let how = if request.force { Deletion::Force } else { Deletion::IfEmpty };
-    service.store.delete_bucket(&name, how).await.map_err(|error| refused(&error))?;
+    service.store.delete_bucket(&name, how).await.map_err(|error| match error {
+        Error::NotEmpty { name, what } => Status::failed_precondition(format!(
+            "bucket \"{name}\" is not empty: it holds {what}; delete them first, or all of it with --force"
+        )),
+        error => refused(&error),
+    })?;
     Ok(api::DeleteBucketResponse {})
 }
 
@@ -114,7 +119,7 @@ pub(super) fn all(store: &Store) -> objstore::Result<Vec<Bucket>> {
 /// The bucket of a name, not a snapshot.
 pub(super) fn live(store: &Store, name: &BucketName) -> objstore::Result<Bucket> {
     let bucket = store.bucket(name)?;
-    if bucket.snapshot { Err(objstore::Error::not_found(Noun::Bucket, name.as_str())) } else { Ok(bucket) }
+    if bucket.snapshot { Err(Error::not_found(Noun::Bucket, name.as_str())) } else { Ok(bucket) }
 }
 
 fn shown(store: &Store, bucket: Bucket) -> objstore::Result<api::Bucket> {

@@ -93,7 +93,7 @@ fn status_of(error: &Error) -> Status {
         Error::Store(error) => refused(error),
         Error::Fuse(fuse::Error::Target { .. } | fuse::Error::Unable { .. }) => Status::failed_precondition(text),
         Error::Fuse(fuse::Error::Option { .. }) => Status::invalid_argument(text),
-        Error::Fuse(fuse::Error::Io { .. }) => Status::internal(text),
+        Error::Fuse(fuse::Error::Io { .. } | fuse::Error::Unsynced { .. }) => Status::internal(text),
     }
 }
 

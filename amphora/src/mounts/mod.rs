@@ -140,6 +140,7 @@ impl Table {
                 drop(slot);
                 Ok(())
             }
+            Err(error @ fuse::Error::Unsynced { .. }) => Err(error.into()),
             Err(error) => {
                 slot.fill(entry);
                 Err(error.into())
@@ -147,20 +148,15 @@ impl Table {
         }
     }
 
-    /// Unmounts all, for the end of the process: all at once, because programs inside make each take its time.
-    /// Blocking. What they wrote is in the store, whose closing puts it on disk.
-    pub fn unmount_all(&self) {
+    /// Ends all mounts with the process: what is mapped in memory and changed reaches the store, and those of
+    /// `amphora mount` are unmounted. Those of CSI stay where pods see them, dead until the next process rebuilds
+    /// them; detaching them would only wait for the pods. All at once, because each takes its time. Blocking.
+    pub fn end_all(&self) {
         let slots = std::mem::take(&mut self.state().slots);
         std::thread::scope(|threads| {
             // The innermost first: one mount may lie in another.
             for entry in slots.into_values().rev().filter_map(Slot::into_entry) {
-                threads.spawn(move || match entry.mount.unmount() {
-                    Ok(ended) => entry.end(ended),
-                    Err(error) => {
-                        let error = crate::failure::with_causes(&error);
-                        tracing::error!(dir = %entry.point.dir.display(), error, "a mount is left behind");
-                    }
-                });
+                threads.spawn(move || entry.end_with_process());
             }
         });
     }
@@ -254,6 +250,27 @@ impl Slot {
 }
 
 impl Entry {
+    fn end_with_process(self) {
+        let dir = self.point.dir.display();
+        if let Err(error) = sync(&self.point.dir) {
+            tracing::error!(%dir, %error, "changes that programs made through mapped memory may be lost");
+        }
+        match self.point.origin {
+            Origin::Csi => {
+                tracing::info!(bucket = %self.point.bucket, %dir, "left for the next start");
+                // Dropping it would unmount.
+                std::mem::forget(self);
+            }
+            Origin::Admin => match self.mount.unmount() {
+                Ok(ended) => self.end(ended),
+                Err(error) => {
+                    let error = crate::failure::with_causes(&error);
+                    tracing::error!(%dir, error, "a mount is left behind");
+                }
+            },
+        }
+    }
+
     /// Lets go of a mount that was unmounted.
     fn end(self, ended: Ended) {
         let (bucket, dir) = (&self.point.bucket, self.point.dir.display());
@@ -296,6 +313,12 @@ fn resolve(dir: &Path) -> Result<PathBuf, Error> {
     };
     let parent = parent.canonicalize().map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })?;
     Ok(parent.join(name))
+}
+
+/// Has the kernel hand over what it holds of the mount at a directory: pages that programs mapped and changed.
+fn sync(dir: &Path) -> std::io::Result<()> {
+    let root = std::fs::File::open(dir)?;
+    Ok(rustix::fs::syncfs(root)?)
 }
 
 /// Takes away what a server that died left at a directory.

@@ -51,6 +51,7 @@ fn into_store(error: Error) -> objstore::Error {
             name: dir.display().to_string(),
             why: format!("it shows \"{bucket}\""),
         },
+        Error::Fuse(fuse::Error::Unsynced { source, .. }) => source,
         Error::Fuse(fuse::Error::Option { option, why }) => objstore::Error::invalid("mount option", option, why),
         Error::Fuse(fuse::Error::Io { what, path, source }) => {
             objstore::Error::io(format!("{what} {}", path.display()), source)

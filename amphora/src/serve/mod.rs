@@ -3,8 +3,8 @@
 //! - TCP ports are bound before the store is opened, so that a second server with the same settings changes nothing;
 //!   sockets after it, because the store's lock is what tells whose they are.
 //! - Nothing is announced before every door is bound; a door that cannot be bound ends the start with its flag named.
-//! - On SIGTERM or SIGINT: no new work, requests under way get [`DRAIN_LIMIT`], then mounts are synced and detached,
-//!   then the store is closed. A second signal ends the process at once.
+//! - On SIGTERM or SIGINT: no new work, requests under way get [`DRAIN_LIMIT`], then mounts are ended, then the
+//!   store is closed. A second signal ends the process at once.
 //! - A crash leaves the store to its own recovery, stale sockets to the next start, and dead mounts to it as well:
 //!   those of CSI are rebuilt from their stage records, those of `amphora mount` are detached when mounted again.
 
@@ -149,7 +149,7 @@ impl Server {
         // A moment longer than each door may take, so that it can tell what it cut off.
         self.doors.close(DRAIN_LIMIT + Duration::from_secs(1)).await;
         let mounts = self.mounts.clone();
-        if let Err(failure) = blocking("ending the mounts", move || mounts.unmount_all()).await {
+        if let Err(failure) = blocking("ending the mounts", move || mounts.end_all()).await {
             tracing::error!(%failure, "mounts are left behind");
         }
     }

@@ -105,6 +105,7 @@ impl Store {
             feeds: crate::feed::Feeds::default(),
             readers: Arc::default(),
             hot: crate::content::HotFiles::default(),
+            recent_syncs: crate::content::RecentSyncs::default(),
             gates: crate::content::Gates::default(),
             grants_epoch: AtomicU64::new(1),
             sessions: parking_lot::Mutex::default(),

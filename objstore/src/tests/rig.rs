@@ -1,6 +1,7 @@
 //! A store in a temporary folder, and short words for what tests do with it.
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -273,21 +274,23 @@ pub(crate) fn read_file(volume: &Volume, ino: u64) -> Vec<u8> {
 
 /// A copy of a folder as it is now, as a crash would leave it.
 pub(crate) fn copy_of(dir: &TempDir) -> Arc<TempDir> {
-    fn copy(from: &std::path::Path, to: &std::path::Path) {
-        for entry in std::fs::read_dir(from).unwrap() {
-            let entry = entry.unwrap();
-            let to = to.join(entry.file_name());
-            if entry.file_type().unwrap().is_dir() {
-                std::fs::create_dir(&to).unwrap();
-                copy(&entry.path(), &to);
-            } else {
-                std::fs::copy(entry.path(), to).unwrap();
-            }
+    let to = Arc::new(tempfile::tempdir().unwrap());
+    std::fs::remove_dir(to.path()).unwrap();
+    copy_tree(dir.path(), to.path());
+    to
+}
+
+/// Copies a folder to a name that is free.
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(std::result::Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
         }
     }
-    let to = Arc::new(tempfile::tempdir().unwrap());
-    copy(dir.path(), to.path());
-    to
 }
 
 /// The real disk, for what [`FaultyDisk`] wraps.

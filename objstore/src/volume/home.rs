@@ -11,6 +11,7 @@ use crate::blob::BlobId;
 use crate::content::{Plan, add_home, blob_record, drop_sums, forget_sums, release};
 use crate::disk::File;
 use crate::error::Result;
+use crate::meta::Durability;
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 use crate::tree::Tree;
@@ -56,9 +57,10 @@ impl Volume {
         Ok(Home { id, file: self.0.core.blobs.file(id)?, whole })
     }
 
-    /// Makes a blob that only this inode refers to its home: from now on its checksums would be wrong.
+    /// Makes a blob that only this inode refers to its home. Its checksums go, on disk, before its bytes may change: a
+    /// power cut must not leave new bytes under old checksums.
     fn claim(&self, ino: u64, content: BlobContent, record: Blob) -> Result<(Inode, Home)> {
-        let inode = self.change(move |tx| {
+        let inode = self.change_with(Durability::Synced, move |tx| {
             let mut inode = tx.own(ino)?;
             drop_sums(tx.txn, content.id, &record);
             forget_sums(tx.txn, content.id, &record);
@@ -83,6 +85,10 @@ impl Volume {
         let whole = self.fill(&file, ino, tree, inode, blob);
         let committed = whole.and_then(|whole| {
             core.blobs.mark_dirty(id);
+            // Content on disk must not depend on a copy that is not.
+            if whole && core.recent_syncs.promised(self.0.bucket, ino, inode, core.clock.now()) {
+                core.blobs.sync_file(id)?;
+            }
             Ok((self.move_in(ino, id, whole)?, whole))
         });
         match committed {

@@ -156,9 +156,18 @@ impl Volume {
         &self,
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.change_with(Durability::Buffered, change)
+    }
+
+    /// The same, as durable as asked.
+    pub(super) fn change_with<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         self.refuse_write()?;
         let session = self.0.clone();
-        let done = self.0.core.meta.write(Durability::Buffered, move |txn| {
+        let done = self.0.core.meta.write(durability, move |txn| {
             let Session { core, name, bucket, mount, .. } = &*session;
             let mut tx = Tx::begin_mounted(txn, core, name, *bucket, *mount)?;
             let value = change(&mut tx)?;

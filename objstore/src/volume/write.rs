@@ -214,6 +214,23 @@ impl Volume {
         if let Some(home) = home {
             self.0.core.blobs.sync_file(crate::blob::BlobId(home))?;
         }
+        self.0.core.recent_syncs.note(self.0.bucket, ino, self.0.core.clock.now());
+        self.0.core.meta.write(Durability::Synced, |_| Ok(())).wait()
+    }
+
+    /// All that this session and others wrote to the bucket on disk when it returns: before a mount ends.
+    pub fn sync_all(&self) -> Result<()> {
+        if self.0.read_only {
+            return Ok(());
+        }
+        for ino in self.0.core.hot.of_bucket(self.0.bucket) {
+            match self.flush(ino) {
+                // The inode, the bucket or the grant is gone: its time with it.
+                Ok(()) | Err(Error::Posix(Posix::Stale) | Error::Denied { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.0.core.blobs.sync_dirty()?;
         self.0.core.meta.write(Durability::Synced, |_| Ok(())).wait()
     }
 }

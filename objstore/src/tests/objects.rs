@@ -1,0 +1,191 @@
+//! Objects: conditions, deletions, copies, and what mounts hear of them.
+
+use super::rig::{Rig, find, key, make_file, md5, name, read_file};
+use crate::error::{Error, Noun};
+use crate::name::BucketName;
+use crate::store::*;
+use crate::volume::Change;
+
+fn if_match(tag: &str) -> Condition {
+    Condition { if_match: Some(tag.into()), if_none_match: None }
+}
+
+fn if_none_match(tag: &str) -> Condition {
+    Condition { if_match: None, if_none_match: Some(tag.into()) }
+}
+
+fn refused<T: std::fmt::Debug>(result: crate::Result<T>) -> bool {
+    matches!(result, Err(Error::Precondition { .. }))
+}
+
+#[test]
+fn conditions_hold_or_nothing_changes() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("if");
+    let absent = rig.put_if(&bucket, "k", b"1", if_match("*"));
+    assert!(matches!(absent, Err(Error::NotFound { noun: Noun::Key, .. })));
+    let first = rig.put_if(&bucket, "k", b"1", if_none_match("*")).unwrap();
+    assert!(refused(rig.put_if(&bucket, "k", b"2", if_none_match("*"))));
+    assert!(refused(rig.put_if(&bucket, "k", b"2", if_none_match(&first.etag))));
+    assert!(refused(rig.put_if(&bucket, "k", b"2", if_match(&md5(b"2")))));
+    assert_eq!(rig.get(&bucket, "k").unwrap(), b"1");
+    rig.put_if(&bucket, "k", b"2", if_match(&first.etag)).unwrap();
+    let delete = |condition| rig.run(rig.store.delete_object(&bucket, &key("k"), None, condition));
+    assert!(refused(delete(if_match(&first.etag))));
+    assert!(delete(if_match(&md5(b"2"))).unwrap().existed);
+    assert!(!rig.delete(&bucket, "k").unwrap().existed);
+    rig.audit_collected();
+}
+
+#[test]
+fn a_condition_sees_what_a_mount_wrote() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("if");
+    let first = rig.put(&bucket, "k", &vec![1; 300 << 10]).unwrap();
+    let volume = rig.mount(&bucket);
+    let ino = find(&volume, "k").unwrap();
+    let mut tags = vec![first.etag];
+    for byte in 0..3 {
+        for offset in 0..3 {
+            volume.write(ino, offset, &[byte], false).unwrap();
+        }
+        assert!(refused(rig.put_if(&bucket, "k", b"2", if_match(tags.last().unwrap()))));
+        let seen = rig.store.head_object(&bucket, &key("k"), None).unwrap().etag;
+        assert!(!tags.contains(&seen), "{seen}");
+        tags.push(seen);
+    }
+    let listed = rig.store.list_objects(&bucket, &List { limit: 9, ..List::default() }).unwrap();
+    assert_eq!(Some(&listed.objects[0].etag), tags.last());
+}
+
+#[test]
+fn many_are_deleted_at_once_with_an_answer_each() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("many");
+    for at in ["a", "b/c", "b/d"] {
+        rig.put(&bucket, at, b"x").unwrap();
+    }
+    let keys = ["a", "none", "b/c", "b/c", "b/d"].map(|at| (key(at), None)).to_vec();
+    let answers = rig.run(rig.store.delete_objects(&bucket, keys)).unwrap();
+    let existed: Vec<bool> = answers.into_iter().map(|answer| answer.unwrap().existed).collect();
+    assert_eq!(existed, [true, false, true, false, true]);
+    assert_eq!(rig.keys(&bucket), Vec::<String>::new());
+    assert_eq!(rig.store.usage(&bucket).unwrap().inodes, 0);
+    rig.audit_collected();
+}
+
+fn put_all_kinds(rig: &Rig, bucket: &BucketName) -> Vec<(String, Vec<u8>)> {
+    let objects: Vec<(String, Vec<u8>)> = [("e", 0), ("i", 9), ("p", 9 << 10), ("f", 200 << 10)]
+        .map(|(at, size)| (at.to_owned(), vec![size as u8 | 1; size]))
+        .to_vec();
+    for (at, data) in &objects {
+        rig.put(bucket, at, data).unwrap();
+    }
+    objects
+}
+
+#[test]
+fn a_copy_is_the_object_wherever_it_goes() {
+    let rig = Rig::in_memory();
+    let (here, there) = (rig.bucket("here"), rig.bucket("there"));
+    for (at, data) in put_all_kinds(&rig, &here) {
+        for (to, as_key) in [(&here, at.clone()), (&here, format!("sub/{at}")), (&there, at.clone())] {
+            let copied = rig.copy((&here, &at), (to, &as_key)).unwrap();
+            assert_eq!((copied.etag, copied.size), (md5(&data), data.len() as u64));
+            assert_eq!(rig.get(to, &as_key).unwrap(), data);
+        }
+        rig.delete(&here, &at).unwrap();
+    }
+    rig.audit_collected();
+    assert_eq!(rig.get(&there, "f").unwrap(), vec![1; 200 << 10]);
+    let missing = rig.copy((&here, "none"), (&there, "x"));
+    assert!(matches!(missing, Err(Error::NotFound { noun: Noun::Key, .. })));
+    let missing = rig.copy((&name("none"), "none"), (&there, "x"));
+    assert!(matches!(missing, Err(Error::NotFound { noun: Noun::Bucket, .. })));
+}
+
+#[test]
+fn a_copy_keeps_or_replaces_metadata_and_tags() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("meta");
+    rig.put(&bucket, "k", b"x").unwrap();
+    let map = |value: &str| std::collections::BTreeMap::from([("a".to_owned(), value.to_owned())]);
+    let request = |metadata, tags, to: &str| CopyObject {
+        source_bucket: bucket.clone(),
+        source_key: key("k"),
+        source_version: None,
+        source_condition: Condition::default(),
+        bucket: bucket.clone(),
+        key: key(to),
+        metadata,
+        tags,
+        condition: Condition::default(),
+    };
+    let headers = Headers { content_type: Some("text/x".into()), ..Headers::default() };
+    let replace = Directive::Replace((headers.clone(), map("m")));
+    let made = rig.run(rig.store.copy_object(request(replace, Directive::Replace(map("t")), "k"))).unwrap();
+    assert_eq!((made.headers, made.metadata, made.tags), (headers.clone(), map("m"), map("t")));
+    let kept = rig.run(rig.store.copy_object(request(Directive::Copy, Directive::Copy, "l"))).unwrap();
+    assert_eq!((kept.headers, kept.metadata, kept.tags), (headers, map("m"), map("t")));
+}
+
+#[test]
+fn writing_to_a_copy_or_its_source_leaves_the_other() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("copies");
+    let volume = rig.mount(&bucket);
+    let ino = make_file(&volume, volume.root(), "mounted").unwrap();
+    volume.write(ino, 0, &vec![5; 2 << 20], false).unwrap();
+    rig.copy((&bucket, "mounted"), (&bucket, "copy")).unwrap();
+    volume.write(ino, 100, b"source", false).unwrap();
+    let copy = find(&volume, "copy").unwrap();
+    volume.write(copy, 200, b"copied", false).unwrap();
+    let mut expected = (vec![5; 2 << 20], vec![5; 2 << 20]);
+    expected.0[100..106].copy_from_slice(b"source");
+    expected.1[200..206].copy_from_slice(b"copied");
+    assert!(read_file(&volume, ino) == expected.0 && read_file(&volume, copy) == expected.1);
+    rig.audit_collected();
+}
+
+#[test]
+fn a_put_is_answered_once_mounts_dropped_what_they_had() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("feed");
+    rig.put(&bucket, "k", b"old").unwrap();
+    let volume = rig.mount(&bucket);
+    let mut feed = volume.feed();
+    let heard = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        while let Some(changes) = feed.next() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            all.extend(changes);
+            feed.acknowledge();
+        }
+        all
+    });
+    let began = std::time::Instant::now();
+    rig.put(&bucket, "k", b"new").unwrap();
+    assert!(began.elapsed() >= std::time::Duration::from_millis(20), "it did not wait for the mount");
+    make_file(&volume, volume.root(), "own").unwrap();
+    let other = rig.mount(&bucket);
+    make_file(&other, other.root(), "others").unwrap();
+    volume.close_feed();
+    let heard = heard.join().unwrap();
+    let entry = |name: &str| Change::Entry { parent: volume.root(), name: name.into() };
+    assert!(heard.contains(&entry("k")) && heard.contains(&entry("others")), "{heard:?}");
+    assert!(!heard.contains(&entry("own")), "a mount knows of its own changes");
+}
+
+#[test]
+fn a_reader_keeps_what_it_opened_until_it_ends() {
+    let rig = Rig::with_segments(1);
+    let bucket = rig.bucket("reader");
+    for (at, data) in put_all_kinds(&rig, &bucket) {
+        let (info, reader) = rig.store.open_object(&bucket, &key(&at), None).unwrap();
+        rig.put(&bucket, &at, b"replaced").unwrap();
+        rig.put(&bucket, "another segment", &vec![1; 9 << 10]).unwrap();
+        rig.collect();
+        assert_eq!(reader.read(0, usize::try_from(info.size).unwrap()).unwrap(), data, "{at}");
+    }
+    rig.audit_collected();
+}
