@@ -20,6 +20,7 @@ pub(crate) fn check(head: &Parts) -> S3Result<()> {
     check_signature(&head.uri, &head.headers)?;
     check_token(&head.uri, &head.headers)?;
     check_form(&head.method, &head.headers)?;
+    check_part(&head.method, &head.uri)?;
     check_framing(&head.headers)
 }
 
@@ -60,6 +61,15 @@ fn check_token(uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
 fn check_form(method: &Method, headers: &HeaderMap) -> S3Result<()> {
     let form = text(headers, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("multipart/form-data"));
     if *method == Method::POST && form { Err(not_offered("PostObject")) } else { Ok(()) }
+}
+
+/// A part that lost half of its address would be stored as the object, in place of what is there.
+fn check_part(method: &Method, uri: &Uri) -> S3Result<()> {
+    if *method != Method::PUT || has_parameter(uri, "partNumber") == has_parameter(uri, "uploadId") {
+        return Ok(());
+    }
+    let words = "partNumber and uploadId go together: a part is stored with both, an object with neither.";
+    Err(refuse(S3ErrorCode::InvalidArgument, words))
 }
 
 /// Framed bytes may be stored only if `s3s` takes the frames off, which it does for `STREAMING-…` payloads alone.

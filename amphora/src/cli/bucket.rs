@@ -87,7 +87,7 @@ struct Shown {
     name: String,
     quota_bytes: Option<u64>,
     used_bytes: u64,
-    object_count: u64,
+    inode_count: u64,
     versioning: String,
     owner: Option<String>,
     created_at: String,
@@ -100,7 +100,7 @@ impl From<admin::Bucket> for Shown {
             name: bucket.name,
             quota_bytes: bucket.quota_bytes,
             used_bytes: bucket.used_bytes,
-            object_count: bucket.object_count,
+            inode_count: bucket.object_count,
             versioning: bucket.versioning,
             owner: some(bucket.owner),
             created_at: time_text(bucket.created_unix_ms),
@@ -111,14 +111,14 @@ impl From<admin::Bucket> for Shown {
 
 impl Row for Shown {
     const HEADERS: &'static [&'static str] =
-        &["NAME", "QUOTA", "USED", "OBJECTS", "VERSIONING", "OWNER", "CREATED", "CLONE OF"];
+        &["NAME", "QUOTA", "USED", "INODES", "VERSIONING", "OWNER", "CREATED", "CLONE OF"];
 
     fn cells(&self) -> Vec<String> {
         vec![
             self.name.clone(),
             limit_text(self.quota_bytes),
             size_text(self.used_bytes),
-            self.object_count.to_string(),
+            self.inode_count.to_string(),
             self.versioning.clone(),
             self.owner.clone().unwrap_or_default(),
             self.created_at.clone(),
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn json_field_names_are_stable() {
         let expected =
-            ["name", "quotaBytes", "usedBytes", "objectCount", "versioning", "owner", "createdAt", "fromSnapshot"];
+            ["name", "quotaBytes", "usedBytes", "inodeCount", "versioning", "owner", "createdAt", "fromSnapshot"];
         let mut fields = json_fields(&Shown::from(admin::Bucket::default()));
         let mut expected = expected.map(str::to_owned).to_vec();
         fields.sort();

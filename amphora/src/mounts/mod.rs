@@ -21,6 +21,7 @@ pub use totals::{OperationTotal, Totals};
 
 use fuse::{Ended, Mount, MountpointState};
 use objstore::Store;
+use objstore::disk::{Disk as _, RealDisk};
 use objstore::name::BucketName;
 use objstore::volume::VolumeOptions;
 
@@ -133,19 +134,14 @@ impl Table {
             }
             taken => taken?,
         };
-        match entry.mount.unmount() {
-            Ok(ended) => {
-                self.state().ended.add(&entry.mount.stats());
-                entry.end(ended);
-                drop(slot);
-                Ok(())
-            }
-            Err(error @ fuse::Error::Unsynced { .. }) => Err(error.into()),
-            Err(error) => {
-                slot.fill(entry);
-                Err(error.into())
-            }
+        let unmounted = entry.mount.unmount();
+        if matches!(unmounted, Err(ref error) if !matches!(error, fuse::Error::Unsynced { .. })) {
+            slot.fill(entry);
+        } else {
+            self.state().ended.add(&entry.mount.stats());
+            entry.end(unmounted.as_ref().is_ok_and(|ended| *ended == Ended::Busy));
         }
+        Ok(unmounted.map(drop)?)
     }
 
     /// Ends all mounts with the process: what is mapped in memory and changed reaches the store, and those of
@@ -252,7 +248,8 @@ impl Slot {
 impl Entry {
     fn end_with_process(self) {
         let dir = self.point.dir.display();
-        if let Err(error) = sync(&self.point.dir) {
+        // The kernel hands over what it holds of the mount: pages that programs mapped and changed.
+        if let Err(error) = RealDisk::new().sync_everything(&self.point.dir) {
             tracing::error!(%dir, %error, "changes that programs made through mapped memory may be lost");
         }
         match self.point.origin {
@@ -262,25 +259,21 @@ impl Entry {
                 std::mem::forget(self);
             }
             Origin::Admin => match self.mount.unmount() {
-                Ok(ended) => self.end(ended),
+                Ok(ended) => self.end(ended == Ended::Busy),
                 Err(error) => {
                     let error = crate::failure::with_causes(&error);
-                    tracing::error!(%dir, error, "a mount is left behind");
+                    tracing::error!(%dir, error, "a mount could not be ended well");
                 }
             },
         }
     }
 
-    /// Lets go of a mount that was unmounted.
-    fn end(self, ended: Ended) {
-        let (bucket, dir) = (&self.point.bucket, self.point.dir.display());
-        match ended {
-            Ended::Done => tracing::info!(%bucket, %dir, "unmounted"),
-            Ended::Busy => {
-                tracing::warn!(%bucket, %dir, "unmounted, and programs still hold files of it");
-                // Dropping it would wait for those programs once more; its threads go by themselves.
-                std::mem::forget(self);
-            }
+    /// Lets go of a mount that was unmounted; `busy` if programs still hold files of it.
+    fn end(self, busy: bool) {
+        tracing::info!(bucket = %self.point.bucket, dir = %self.point.dir.display(), busy, "unmounted");
+        if busy {
+            // Dropping it would wait for those programs once more; its threads go by themselves.
+            std::mem::forget(self);
         }
     }
 }
@@ -313,12 +306,6 @@ fn resolve(dir: &Path) -> Result<PathBuf, Error> {
     };
     let parent = parent.canonicalize().map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })?;
     Ok(parent.join(name))
-}
-
-/// Has the kernel hand over what it holds of the mount at a directory: pages that programs mapped and changed.
-fn sync(dir: &Path) -> std::io::Result<()> {
-    let root = std::fs::File::open(dir)?;
-    Ok(rustix::fs::syncfs(root)?)
 }
 
 /// Takes away what a server that died left at a directory.

@@ -145,11 +145,24 @@ impl Line {
         txn.put(key::branched(base, self.branch()), value);
     }
 
+    /// Call before [`Line::put`] where an ancestor may show a version: once this branch hides it, perhaps nobody sees it,
+    /// and the collector has to look.
+    pub fn shadow(&self, txn: &mut dyn Txn, base: &[u8]) -> Result<()> {
+        if self.alone() || txn.get(&key::branched(base, self.branch()))?.is_some() {
+            return Ok(());
+        }
+        if self.inherited(&*txn, base)?.is_some() {
+            txn.put(key::shadowed(base), vec![1]);
+        }
+        Ok(())
+    }
+
     /// Deletes `base` as this branch sees it.
     pub fn remove(&self, txn: &mut dyn Txn, base: &[u8]) -> Result<()> {
         let mine = key::branched(base, self.branch());
         if self.inherited(&*txn, base)?.is_some() {
             txn.put(mine, Vec::new());
+            txn.put(key::shadowed(base), vec![1]);
         } else {
             txn.delete(mine);
         }

@@ -124,6 +124,7 @@ impl Tx<'_> {
     fn put_extent(&mut self, ino: u64, offset: u64, extent: Extent) -> Result<()> {
         let base = key::extent(self.line.family, ino, offset);
         let before = self.txn.get(&key::branched(&base, self.branch()))?;
+        self.line.shadow(self.txn, &base)?;
         retain(self.txn, extent.blob)?;
         if let Some(value) = before.filter(|value| !value.is_empty()) {
             release(self.txn, decode::<Extent>("an extent", &value)?.blob)?;

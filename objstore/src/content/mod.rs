@@ -20,7 +20,7 @@ mod refs;
 mod share;
 mod staged;
 
-pub(crate) use etag::{md5_of, multipart_etag};
+pub(crate) use etag::{hash_of, md5_of, multipart_etag};
 pub(crate) use gate::{Alone, Gates};
 pub(crate) use hot::{Hot, HotFiles};
 pub(crate) use plan::{Piece, Plan, verified_blob};

@@ -6,7 +6,7 @@
 use super::extents::Placed;
 use super::plan::{Piece, Plan};
 use super::refs::{release, retain};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 use crate::tree::Tx;
 
@@ -70,14 +70,9 @@ impl Tx<'_> {
         }
     }
 
-    /// The pieces of a part that is a range of an inode, each with its reference. Inline bytes are given back, to be
-    /// put in a blob first.
-    pub fn share_range(&mut self, ino: u64, offset: u64, length: u64) -> Result<Result<Vec<Extent>, Vec<u8>>> {
-        let (inode, shared) = self.share_content(ino)?;
-        if let Shared::Inline(data) = shared {
-            let at = |position: u64| usize::try_from(position).map_or(data.len(), |position| position.min(data.len()));
-            return Ok(Err(data[at(offset)..at(offset + length)].to_vec()));
-        }
+    /// The pieces of a part that is a range of an inode, each with its reference.
+    pub fn share_range(&mut self, ino: u64, offset: u64, length: u64) -> Result<Vec<Extent>> {
+        let (inode, _) = self.share_content(ino)?;
         let plan = Plan::of(self.tree(), ino, &inode, offset, length)?;
         let mut pieces = Vec::new();
         for piece in plan.0 {
@@ -87,9 +82,9 @@ impl Tx<'_> {
                     retain(self.txn, id)?;
                     pieces.push(Extent { blob: id, blob_offset: offset, length });
                 }
-                Piece::Bytes(_) => {}
+                Piece::Bytes(_) => return Err(Error::Busy { what: "the object, which is being written,".into() }),
             }
         }
-        Ok(Ok(pieces))
+        Ok(pieces)
     }
 }

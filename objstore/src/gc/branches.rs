@@ -1,8 +1,9 @@
-//! What only dead branches saw.
+//! What nobody sees any more: only dead branches did, or every living one hid it.
 //!
 //! - All tree records of a family that has a dead branch are looked through, a bounded number a transaction; a version
 //!   that no living line needs goes, with its references.
 //! - The mark of the dead branch goes last: a crash begins the walk anew, which does no harm.
+//! - A branch that hides what an ancestor held leaves a mark at the record: only its versions are looked at then.
 
 use std::sync::Arc;
 
@@ -40,6 +41,40 @@ pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u
     Ok(removed)
 }
 
+/// Collects what was hidden since; how many records went.
+pub(super) fn collect_shadowed(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
+    let mut removed = 0;
+    while !stopping() {
+        let marks = core.meta.snapshot().scan(&[tag::SHADOWED], &[tag::SHADOWED + 1], STEP)?;
+        if marks.is_empty() {
+            break;
+        }
+        let shared = core.clone();
+        let step = core.meta.write(Durability::Buffered, move |txn| look_at(txn, &shared, &marks));
+        removed += step.wait()?;
+    }
+    Ok(removed)
+}
+
+fn look_at(txn: &mut dyn Txn, core: &Core, marks: &[Pair]) -> Result<u64> {
+    let mut removed = 0;
+    let mut known: Option<(Family, Vec<Line>)> = None;
+    for mark in marks {
+        txn.delete(mark.key.to_vec());
+        let base = &mark.key[1..];
+        let (Some(kind), Some(family)) = (base.first(), key::u64_at(base, 1)) else { continue };
+        let living = match known.take().filter(|(known, _)| *known == family) {
+            Some((_, living)) => living,
+            None => living_lines(&*txn, &core.lines, family)?,
+        };
+        let versions = crate::store::all(&*txn, base)?;
+        let versions: Vec<Pair> = versions.into_iter().filter(|pair| self::base(pair) == base).collect();
+        removed += drop_unneeded(txn, &living, *kind, &versions)?;
+        known = Some((family, living));
+    }
+    Ok(removed)
+}
+
 fn collect_kind(core: &Arc<Core>, family: Family, kind: u8, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let prefix = key::by_id(kind, family);
     let end = key::after_prefix(&prefix);
@@ -67,18 +102,25 @@ fn step(txn: &mut dyn Txn, living: &[Line], kind: u8, from: &[u8], to: &[u8]) ->
     let next = if pairs.len() == STEP { whole_groups(txn, &mut pairs, to)? } else { None };
     let mut removed = 0;
     for group in pairs.chunk_by(|a, b| base(a) == base(b)) {
-        let versions: Vec<(Branch, bool)> =
-            group.iter().filter_map(|pair| Some((key::unbranched(&pair.key)?.1, pair.value.is_empty()))).collect();
-        for branch in collectable(living, &versions) {
-            let pair = group.iter().find(|pair| key::unbranched(&pair.key).is_some_and(|(_, b)| b == branch));
-            if let Some(pair) = pair {
-                drop_references(txn, kind, &pair.value)?;
-                txn.delete(pair.key.to_vec());
-                removed += 1;
-            }
-        }
+        removed += drop_unneeded(txn, living, kind, group)?;
     }
     Ok((next, removed))
+}
+
+/// Drops those of all versions of one record that no living line needs; how many.
+fn drop_unneeded(txn: &mut dyn Txn, living: &[Line], kind: u8, group: &[Pair]) -> Result<u64> {
+    let versions: Vec<(Branch, bool)> =
+        group.iter().filter_map(|pair| Some((key::unbranched(&pair.key)?.1, pair.value.is_empty()))).collect();
+    let mut removed = 0;
+    for branch in collectable(living, &versions) {
+        let pair = group.iter().find(|pair| key::unbranched(&pair.key).is_some_and(|(_, b)| b == branch));
+        if let Some(pair) = pair {
+            drop_references(txn, kind, &pair.value)?;
+            txn.delete(pair.key.to_vec());
+            removed += 1;
+        }
+    }
+    Ok(removed)
 }
 
 /// Completes the last group with its further versions; where to go on after it.

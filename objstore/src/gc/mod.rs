@@ -129,6 +129,7 @@ impl Shared {
         core.blobs.sync_dirty()?;
         let stopping = || self.stopping();
         let removed = branches::collect(core, &stopping)?
+            + branches::collect_shadowed(core, &stopping)?
             + segments::collect(core, &mut waiting.segments, &stopping)?
             + trash::empty(core, &mut waiting.trash)?;
         self.collected.fetch_add(removed, Ordering::Relaxed);

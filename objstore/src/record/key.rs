@@ -14,6 +14,7 @@
 //! version    23 family:8 key 00 order:8 branch:4      -> Version
 //! orphan     24 family:8 ino:8 branch:4               -> (one byte; a tombstone is empty)
 //! dead       25 family:8 branch:4                     -> (one byte)
+//! shadowed   26 key of a tree record without its branch -> (one byte)
 //! blob       30 blob:8                                -> Blob
 //! sums       31 blob:8 index:4                        -> Sums
 //! segment    32 segment:8                             -> Segment
@@ -49,6 +50,7 @@ pub mod tag {
     pub const VERSION: u8 = 0x23;
     pub const ORPHAN: u8 = 0x24;
     pub const DEAD: u8 = 0x25;
+    pub const SHADOWED: u8 = 0x26;
     pub const BLOB: u8 = 0x30;
     pub const SUMS: u8 = 0x31;
     pub const SEGMENT: u8 = 0x32;
@@ -192,6 +194,11 @@ pub fn orphan(family: Family, ino: u64) -> Vec<u8> {
 /// All marks of unlinked inodes of a family begin with this.
 pub fn orphans(family: Family) -> Vec<u8> {
     KeyBuf::new(tag::ORPHAN).u64(family).done()
+}
+
+/// That a branch hid what an ancestor held: perhaps nobody sees that any more.
+pub fn shadowed(base: &[u8]) -> Vec<u8> {
+    [&[tag::SHADOWED], base].concat()
 }
 
 /// A block of checksums of a blob.

@@ -10,11 +10,11 @@ use prost::Message;
 use super::Store;
 use super::object::{check_current, keeps_versions, object_record, shared_object, shown_in};
 use super::types::{
-    Checksum, CompleteUpload, CopyPart, CreateUpload, List, ObjectInfo, PartInfo, PartListing, PutPart, UploadInfo,
-    UploadListing, UploadRef,
+    Checksum, CompleteUpload, Condition, CopyPart, CreateUpload, List, ObjectInfo, PartInfo, PartListing, PutPart,
+    UploadInfo, UploadListing, UploadRef,
 };
 use crate::clock::Timestamp;
-use crate::content::{Staged, release, take_staged};
+use crate::content::{Reader, Staged, release, take_staged};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::record::decode;
@@ -117,61 +117,51 @@ impl Store {
         .await
     }
 
-    /// Makes a part of a range of an object, by reference.
+    /// Makes a part of a range of an object, by reference. [`Error::Busy`] if the object changes meanwhile.
     pub async fn copy_part(&self, request: CopyPart) -> Result<PartInfo> {
         check_number(request.number)?;
         let asked = request.clone();
-        let (offset, length, etag) = self.blocking(move |store| store.part_source(&asked)).await?;
-        let (upload, number, tag) = (request.upload.clone(), request.number, etag.clone());
-        match self.blocking(move |store| store.share_part(request, (offset, length), tag)).await? {
-            Ok(part) => Ok(part),
-            // A small source lies in its record: its bytes become a part as any other.
-            Err(bytes) => {
-                let content = self.stage(bytes.into()).await?;
-                self.put_part(PutPart { upload, number, content, etag, checksums: Vec::new() }).await
-            }
+        let source = self.blocking(move |store| store.part_source(&asked)).await?;
+        if source.inline {
+            // What lies in a record cannot be referred to: its bytes become a part as any other.
+            let (content, etag) = self.blocking(move |store| source.stage(store)).await?;
+            let CopyPart { upload, number, .. } = request;
+            return self.put_part(PutPart { upload, number, content, etag, checksums: Vec::new() }).await;
         }
+        self.blocking(move |store| store.share_part(request, &source)).await
     }
 
-    /// The range a part copy asks for, and the MD5 of its bytes, which is the part's entity tag.
-    fn part_source(&self, request: &CopyPart) -> Result<(u64, u64, String)> {
+    /// The range a part copy asks for.
+    fn part_source(&self, request: &CopyPart) -> Result<PartSource> {
         let (object, reader) =
             self.open_object(&request.source_bucket, &request.source_key, request.source_version.as_deref())?;
+        super::object::check(&request.source_condition, &request.source_key, Some(&object.etag))?;
         let (offset, length) = request.range.unwrap_or((0, object.size));
         if offset.checked_add(length).is_none_or(|end| end > object.size) {
             let range = format!("{offset}+{length}");
             return Err(Error::invalid("copy source range", range, format!("the object has {} bytes", object.size)));
         }
-        Ok((offset, length, crate::content::md5_of(&reader, offset, length)?))
+        let inline = matches!(reader.inode.content, Some(Content::Inline(_)));
+        Ok(PartSource { reader, etag: object.etag, offset, length, inline })
     }
 
-    /// Makes the part by reference, or gives the bytes if they lie in the source's record.
-    fn share_part(
-        &self,
-        request: CopyPart,
-        (offset, length): (u64, u64),
-        etag: String,
-    ) -> Result<Result<PartInfo, Vec<u8>>> {
+    /// Makes the part by reference. Its entity tag is the MD5 of its bytes, which are read for that.
+    fn share_part(&self, request: CopyPart, source: &PartSource) -> Result<PartInfo> {
+        let PartSource { reader, offset, length, .. } = source;
+        let (offset, length, seen) = (*offset, *length, source.etag.clone());
+        let etag = crate::content::md5_of(reader, offset, length)?;
         let gate = self.hold_source(&request.source_bucket)?;
         let core = self.core.clone();
-        let CopyPart { upload, number, source_bucket, source_key, source_version, source_condition, .. } = request;
+        let CopyPart { upload, number, source_bucket, source_key, source_version, .. } = request;
         let written = self.core.meta.write(Durability::Synced, move |txn| {
+            let unchanged = Condition { if_match: Some(seen), if_none_match: None };
+            let named = (&source_key, source_version.as_deref());
             let share = |tx: &mut Tx<'_>, ino| tx.share_range(ino, offset, length);
-            let pieces = match shared_object(
-                txn,
-                &core,
-                &source_bucket,
-                (&source_key, source_version.as_deref()),
-                &source_condition,
-                share,
-            )? {
-                Ok(pieces) => pieces,
-                Err(bytes) => return Ok(Err(bytes)),
-            };
+            let pieces = shared_object(txn, &core, &source_bucket, named, &unchanged, share).map_err(changed)?;
             let mut tx = Tx::begin(txn, &core, &upload.bucket, 0)?;
             let part = put(&mut tx, &upload, number, etag, Vec::new(), pieces)?;
             tx.finish()?;
-            Ok(Ok(part))
+            Ok(part)
         });
         let answer = written.wait();
         drop(gate);
@@ -251,6 +241,33 @@ impl Store {
             drop_upload(tx.txn, tx.bucket.id, upload.key.as_str(), &upload.id)
         })
         .await
+    }
+}
+
+/// What a part is copied from.
+struct PartSource {
+    reader: Reader,
+    etag: String,
+    offset: u64,
+    length: u64,
+    /// Whether the bytes lie in the record.
+    inline: bool,
+}
+
+impl PartSource {
+    /// Stages the bytes, and gives their MD5.
+    fn stage(&self, store: &Store) -> Result<(Staged, String)> {
+        let mut writer = store.stage_writer();
+        let etag = crate::content::hash_of(&self.reader, self.offset, self.length, |data| writer.write(data))?;
+        Ok((writer.finish()?, etag))
+    }
+}
+
+/// The object changed after it was hashed.
+fn changed(error: Error) -> Error {
+    match error {
+        Error::Precondition { key, .. } => Error::Busy { what: format!("object \"{key}\", which is being written,") },
+        other => other,
     }
 }
 
@@ -353,13 +370,11 @@ fn choose<'a>(named: &[(u32, String)], stored: &'a BTreeMap<u32, Part>) -> Resul
     if named.is_empty() {
         return Err(Error::invalid("part order", "", "name at least one part"));
     }
+    if let Some(pair) = named.windows(2).find(|pair| pair[1].0 <= pair[0].0) {
+        return Err(Error::invalid("part order", pair[1].0.to_string(), "part numbers have to rise"));
+    }
     let mut chosen = Vec::with_capacity(named.len());
-    let mut last = 0;
     for (index, (number, etag)) in named.iter().enumerate() {
-        if *number <= last {
-            return Err(Error::invalid("part order", number.to_string(), "part numbers have to rise"));
-        }
-        last = *number;
         let part = stored.get(number).filter(|part| part.etag == *etag);
         let part = part.ok_or_else(|| Error::not_found(Noun::Part, format!("{number} with entity tag {etag}")))?;
         if part.size < PART_BYTES_MIN && index + 1 < named.len() {

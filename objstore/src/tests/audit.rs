@@ -126,9 +126,12 @@ impl Seen {
             match self.inodes.get(&dirent.ino) {
                 None => faults.push(format!("{name:?} in {parent} leads to inode {}, which is not there", dirent.ino)),
                 Some(inode) if inode.kind() != dirent.kind() => {
-                    faults.push(format!("{name:?} in {parent}: other kind"))
+                    faults.push(format!("{name:?} in {parent}: other kind"));
                 }
                 Some(inode) if inode.is_dir() != name.ends_with('/') => faults.push(format!("{name:?}: bad sort name")),
+                Some(inode) if inode.is_dir() && format!("{}/", inode.name) != *name => {
+                    faults.push(format!("{name:?} in {parent} says {:?}", inode.name));
+                }
                 Some(inode) if inode.is_dir() && inode.parent != *parent => {
                     faults.push(format!("{name:?} lies in {parent} and says in {}", inode.parent));
                 }
@@ -261,7 +264,7 @@ pub(crate) fn leftovers(store: &Store) -> Vec<String> {
     let named: BTreeSet<u64> = records(read, tag::BLOB).iter().map(|pair| key::u64_at(&pair.key, 1).unwrap()).collect();
     let files = store.core.blobs.file_ids().unwrap().into_iter();
     left.extend(files.filter(|id| !named.contains(&id.0)).map(|id| format!("file of blob {id}")));
-    for kind in [tag::TRASH, tag::DEAD] {
+    for kind in [tag::TRASH, tag::DEAD, tag::SHADOWED] {
         left.extend(records(read, kind).iter().map(|pair| format!("record {:x?}", pair.key)));
     }
     for kind in [tag::DIRENT, tag::INODE, tag::EXTENT, tag::VERSION, tag::ORPHAN] {

@@ -32,9 +32,14 @@ impl World {
         let buckets = vec![(bucket, Files::new())];
         let mut world =
             Self { rig: Some(rig), buckets, snapshots: Vec::new(), tags: HashMap::new(), choices, named: 0 };
-        for (key, size) in
-            [("empty", 0), ("inline", 1000), ("full", 4 * KIB), ("packed", 64 * KIB), ("file", 300 * KIB), ("large", 3 * MIB)]
-        {
+        for (key, size) in [
+            ("empty", 0),
+            ("inline", 1000),
+            ("full", 4 * KIB),
+            ("packed", 64 * KIB),
+            ("file", 300 * KIB),
+            ("large", 3 * MIB),
+        ] {
             let data = world.choices.bytes(size);
             world.put(0, key, data);
         }

@@ -31,6 +31,7 @@ impl Tx<'_> {
     /// Lets a name lead to another inode, of a kind with the same sort name. The directory may lose its last key:
     /// settle it once all names are in place.
     pub fn switch_name(&mut self, at: &Found, dirent: Dirent) -> Result<()> {
+        self.line.shadow(self.txn, &key::dirent(self.line.family, at.parent, &at.sort_name))?;
         self.put_dirent(at.parent, &at.sort_name, dirent);
         self.edit_directory(at.parent, |dir| {
             count(dir, at.dirent, false);
@@ -108,6 +109,7 @@ impl Tx<'_> {
             return self.destroy(ino);
         }
         let mut inode = self.own(ino)?;
+        self.count_ending(&inode);
         inode.nlink = 0;
         self.save(ino, &inode);
         self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![1]);

@@ -50,6 +50,9 @@ pub(crate) struct Delta {
     pub inodes: i64,
     /// Bytes of parts of uploads.
     pub upload_bytes: i64,
+    /// Bytes of inodes that this change ends and somebody still uses: counted until they are collected, but not held
+    /// against the change.
+    pub ending_bytes: i64,
 }
 
 impl<'a> Tx<'a> {
@@ -140,6 +143,7 @@ impl<'a> Tx<'a> {
     pub fn own(&mut self, ino: u64) -> Result<Inode> {
         let (branch, mut inode) = self.tree().live_inode(ino)?;
         if branch != self.branch() {
+            self.txn.put(key::shadowed(&key::inode(self.line.family, ino)), vec![1]);
             self.adopt_content(&mut inode)?;
         }
         Ok(inode)
@@ -202,6 +206,14 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// An inode this change ends stays while somebody uses it. What replaces it may take its room at once: whether a
+    /// mount happened to look at the old one must not decide about a PUT.
+    pub fn count_ending(&mut self, inode: &Inode) {
+        if counts_bytes(inode.kind()) {
+            self.delta.ending_bytes += i64::try_from(inode.size).unwrap_or(i64::MAX);
+        }
+    }
+
     /// Counts bytes of parts of uploads.
     pub fn count_upload(&mut self, bytes: i64) {
         self.delta.upload_bytes += bytes;
@@ -232,16 +244,15 @@ impl<'a> Tx<'a> {
         let usage_key = key::of_branch(tag::USAGE, self.line.family, self.branch());
         let used: Usage = self.txn.get(&usage_key)?.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
         let next = self.delta.applied_to(used);
-        let growth = (self.delta.bytes + self.delta.upload_bytes).max(0).unsigned_abs();
+        let growth = (self.delta.bytes + self.delta.upload_bytes - self.delta.ending_bytes).max(0).unsigned_abs();
+        let held = next.bytes.saturating_add(next.upload_bytes).saturating_add_signed(-self.delta.ending_bytes);
         match self.bucket.quota_bytes {
-            Some(limit) if growth > 0 && next.bytes.saturating_add(next.upload_bytes) > limit => {
-                Err(Error::QuotaExceeded {
-                    bucket: self.name.to_string(),
-                    limit_bytes: limit,
-                    used_bytes: used.bytes + used.upload_bytes,
-                    asked_bytes: growth,
-                })
-            }
+            Some(limit) if growth > 0 && held > limit => Err(Error::QuotaExceeded {
+                bucket: self.name.to_string(),
+                limit_bytes: limit,
+                used_bytes: used.bytes + used.upload_bytes,
+                asked_bytes: growth,
+            }),
             _ => Ok(next),
         }
     }

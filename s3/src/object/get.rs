@@ -152,6 +152,9 @@ fn resolve(range: &dto::Range, size: u64) -> S3Result<Range<u64>> {
 fn check_part(object: &ObjectInfo, wanted: &Wanted) -> S3Result<()> {
     match wanted.part {
         None => Ok(()),
+        Some(number) if !(1..=10_000).contains(&number) => {
+            Err(refuse(S3ErrorCode::InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive"))
+        }
         Some(_) if wanted.range.is_some() => {
             Err(refuse(S3ErrorCode::InvalidRequest, "Cannot specify both Range header and partNumber query parameter."))
         }
