@@ -78,7 +78,8 @@ pub fn mount(volume: Volume, at: &Path, options: Options) -> Result<Mount> {
     invalidator.clone().echo(echoed).map_err(failed)?;
     let following = invalidator.follow(feed).map_err(failed)?;
     let closing = volume.clone();
-    let session = Session::run(server, volume.clone(), following).inspect_err(|_| closing.close_feed()).map_err(failed)?;
+    let session =
+        Session::run(server, volume.clone(), following).inspect_err(|_| closing.close_feed()).map_err(failed)?;
     attached.raise_readahead();
     Ok(Mount { attached, session, stats, volume })
 }
@@ -102,7 +103,7 @@ impl Mount {
     pub fn unmount(&self) -> Result<Ended> {
         self.attached.detach()?;
         let ended = if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy };
-        let synced = self.volume.sync_all();
+        let synced = self.volume.sync_volume();
         synced.map_err(|source| Error::Unsynced { path: self.attached.path.clone(), source })?;
         Ok(ended)
     }

@@ -54,6 +54,7 @@ pub(crate) fn from_store(error: Error) -> S3Error {
         Error::Exists { .. } => refuse(S3ErrorCode::OperationAborted, words),
         Error::NotEmpty { .. } => refuse(S3ErrorCode::BucketNotEmpty, words),
         Error::Invalid { what, .. } => refuse(invalid(what), words),
+        Error::DeleteMarker { .. } => refuse(S3ErrorCode::MethodNotAllowed, words),
         Error::Precondition { .. } => refuse(S3ErrorCode::PreconditionFailed, words),
         Error::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, words),
         Error::Denied { .. } => refuse(S3ErrorCode::AccessDenied, words),

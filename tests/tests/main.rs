@@ -1,5 +1,14 @@
 //! All integration tests in one binary, since links are slow: each file is a module.
 
+mod admin;
+mod bad_input;
+mod cosi;
+mod csi;
+mod handles;
+mod kill;
+mod mount;
 mod process;
+mod s3_clients;
 mod support;
 mod tidy;
+mod workloads;

@@ -133,7 +133,7 @@ fn shown(store: &Store, bucket: Bucket) -> objstore::Result<api::Bucket> {
         name: bucket.name.to_string(),
         quota_bytes: bucket.quota_bytes,
         used_bytes: usage.bytes.saturating_add(usage.upload_bytes),
-        object_count: usage.inodes,
+        inode_count: usage.inodes,
         versioning: versioning.into(),
         owner: bucket.owner,
         created_unix_ms: bucket.created.millis(),

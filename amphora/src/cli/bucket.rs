@@ -100,7 +100,7 @@ impl From<admin::Bucket> for Shown {
             name: bucket.name,
             quota_bytes: bucket.quota_bytes,
             used_bytes: bucket.used_bytes,
-            inode_count: bucket.object_count,
+            inode_count: bucket.inode_count,
             versioning: bucket.versioning,
             owner: some(bucket.owner),
             created_at: time_text(bucket.created_unix_ms),

@@ -227,4 +227,20 @@ mod tests {
         assert!(refused(&[&config, "--s3-listen=127.0.0.1:1"], &[]).contains("s3-listen"));
         assert!(refused(&["--config=/nowhere/x.toml"], &[]).contains("/nowhere/x.toml"));
     }
+
+    #[test]
+    fn the_example_file_is_good_with_all_its_lines() {
+        let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/amphora.toml");
+        let text = std::fs::read_to_string(example).expect("deploy/amphora.toml");
+        let uncommented = |line: &str| match line.strip_prefix("# ") {
+            Some(setting) if setting.split(" = ").next().is_some_and(|key| !key.contains(' ')) => setting.to_owned(),
+            _ => line.to_owned(),
+        };
+        let all: Vec<_> = text.lines().map(uncommented).collect();
+        assert!(all.iter().any(|line| line.starts_with("log-level = ")), "commented lines count too");
+        for text in [text, all.join("\n")] {
+            let (_dir, config) = file(&text);
+            serve(&[&config], &[]);
+        }
+    }
 }

@@ -135,11 +135,11 @@ impl Table {
             taken => taken?,
         };
         let unmounted = entry.mount.unmount();
-        if matches!(unmounted, Err(ref error) if !matches!(error, fuse::Error::Unsynced { .. })) {
-            slot.fill(entry);
-        } else {
+        if matches!(unmounted, Ok(_) | Err(fuse::Error::Unsynced { .. })) {
             self.state().ended.add(&entry.mount.stats());
             entry.end(unmounted.as_ref().is_ok_and(|ended| *ended == Ended::Busy));
+        } else {
+            slot.fill(entry);
         }
         Ok(unmounted.map(drop)?)
     }

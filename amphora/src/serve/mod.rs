@@ -43,6 +43,7 @@ const BLOCKING_THREADS: usize = 128;
 pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
     crate::memory::set_up();
     crate::logs::start(&flags.log_level, flags.log_format);
+    raise_open_files();
     let settings = Settings::new(flags, admin, env)?;
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -55,6 +56,17 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
     // A blocking call that hangs, on a dead disk say, must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
+}
+
+/// Takes as many open files as the system allows: connections, content and mounts each hold some, and a shell's
+/// limit of 1,024 is for programs that wait with select(2).
+fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it was");
+    }
 }
 
 async fn serve(settings: Settings, notify: &Notify) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use prost::Message;
 
 /// An account.
-#[derive(Clone, PartialEq, Eq, Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Account {
     /// Never used twice.
     #[prost(uint64, tag = "1")]

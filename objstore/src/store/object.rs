@@ -200,12 +200,12 @@ impl Store {
                 let gate = store.hold_source(&request.source_bucket)?;
                 let core = store.core.clone();
                 let written = store.core.meta.write(Durability::Synced, move |txn| {
-                    let (source, etag, shared) = share(txn, &core, &request)?;
+                    let (source, shared) = share(txn, &core, &request)?;
                     let mut tx = Tx::begin(txn, &core, &request.bucket, 0)?;
                     check_current(tx.tree(), &request.condition, &request.key)?;
                     let ino = tx.new_ino()?;
                     let content = tx.take_shared(ino, &shared)?;
-                    let object = copied(&source, request.metadata, request.tags, etag);
+                    let object = copied(&source, request.metadata, request.tags);
                     let inode = tx.put_object(&request.key, ino, content, source.size, object)?;
                     let (bucket, versioned) = (tx.bucket.id, keeps_versions(&tx.bucket));
                     tx.finish()?;
@@ -230,18 +230,10 @@ impl Store {
 }
 
 /// The source of a copy, its content safe to refer to.
-fn share(
-    txn: &mut dyn crate::meta::Txn,
-    core: &std::sync::Arc<Core>,
-    request: &CopyObject,
-) -> Result<(Inode, String, Shared)> {
+fn share(txn: &mut dyn crate::meta::Txn, core: &std::sync::Arc<Core>, request: &CopyObject) -> Result<(Inode, Shared)> {
     let (bucket, key) = (&request.source_bucket, &request.source_key);
     let version = request.source_version.as_deref();
-    shared_object(txn, core, bucket, (key, version), &request.source_condition, |tx, ino| {
-        let (inode, shared) = tx.share_content(ino)?;
-        let etag = inode.etag(ino);
-        Ok((inode, etag, shared))
-    })
+    shared_object(txn, core, bucket, (key, version), &request.source_condition, Tx::share_content)
 }
 
 /// Finds the source of a copy and shares it; a snapshot is read as it is.
@@ -261,17 +253,14 @@ pub(super) fn shared_object<T>(
     Ok(shared)
 }
 
-/// What a copy carries.
+/// What a copy carries. A tag made of the source's inode and generation stays behind: in a clone the same two stand for
+/// other content, so the copy gets one of its own.
 fn copied(
     source: &Inode,
     metadata: Directive<(Headers, std::collections::BTreeMap<String, String>)>,
     tags: Directive<std::collections::BTreeMap<String, String>>,
-    etag: String,
 ) -> Object {
     let mut object = source.object.clone().unwrap_or_default();
-    if object.etag.is_empty() {
-        object.etag = etag;
-    }
     object.version = 0;
     if let Directive::Replace((headers, metadata)) = metadata {
         let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new());

@@ -148,6 +148,22 @@ fn writing_to_a_copy_or_its_source_leaves_the_other() {
 }
 
 #[test]
+fn a_copy_from_a_clone_brings_no_tag_that_stood_for_other_content() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("bucket");
+    rig.put(&bucket, "k", b"k").unwrap();
+    let cloned = rig.clone_of(Source::Bucket(bucket.clone()), "cloned");
+    for (bucket, data) in [(&bucket, b"here"), (&cloned, b"away")] {
+        let volume = rig.mount(bucket);
+        volume.write(find(&volume, "k").unwrap(), 0, data, false).unwrap();
+    }
+    let (before, _) = rig.get_with_tag(&bucket, "k").unwrap();
+    rig.copy((&cloned, "k"), (&bucket, "k")).unwrap();
+    let (after, data) = rig.get_with_tag(&bucket, "k").unwrap();
+    assert!(data == b"away" && after != before, "{after}");
+}
+
+#[test]
 fn a_put_is_answered_once_mounts_dropped_what_they_had() {
     let rig = Rig::in_memory();
     let bucket = rig.bucket("feed");

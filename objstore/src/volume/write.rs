@@ -219,7 +219,7 @@ impl Volume {
     }
 
     /// All that this session and others wrote to the bucket on disk when it returns: before a mount ends.
-    pub fn sync_all(&self) -> Result<()> {
+    pub fn sync_volume(&self) -> Result<()> {
         if self.0.read_only {
             return Ok(());
         }

@@ -1,6 +1,15 @@
 //! What integration tests share: the library of this package, and clients that need its dev-dependencies.
 
+pub mod access;
+pub mod cli;
+mod dice;
+pub mod grpc;
+mod mounted;
+mod python;
 mod s3client;
 
+pub use dice::Dice;
+pub use mounted::{Mounted, make_bucket};
+pub use python::run_script;
 pub use s3client::s3client;
 pub use tests::prelude::*;

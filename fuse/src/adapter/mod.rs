@@ -1,48 +1,43 @@
-//! The FUSE protocol: unpacks each request, has it served, packs the reply. The one file that knows `fuser`.
+//! The FUSE protocol: unpacks each request, has it served, packs the reply. The one module that knows `fuser`.
 //!
 //! - INIT asks for what the store can keep up with, and no more (see [`WISHES`]).
 //! - One descriptor is shared by all session threads. Cloned ones (FUSE_DEV_IOC_CLONE) would each own the requests
 //!   taken from them, and the kernel fails those when the process dies; requests of a shared descriptor that somebody
 //!   else holds open can be asked for again.
 
+mod convert;
+mod reply;
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
-use bytes::Bytes;
 use fuser::{
-    AccessFlags, BsdFileFlags, Config, CopyFileRangeFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, Config, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, InitFlags, KernelConfig,
+    LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow,
+    WriteFlags,
 };
-use objstore::clock::Timestamp;
-use objstore::volume::{Attr, Kind, Space};
+
+use convert::{bare_attr, caller, file_attr, file_type, when};
+use reply::{GENERATION, Reply, TTL};
 
 use crate::crew::Crew;
 use crate::errno::Result;
 use crate::fs::Fs;
 use crate::handles::OpenFile;
 use crate::invalidate::Kernel;
-use crate::ops::attributes::{Wanted, When};
+use crate::ops::attributes::Wanted;
 use crate::ops::directories::Place;
 use crate::ops::files::Write;
-use crate::ops::names::{Created, Special};
-use crate::ops::xattrs::Fitted;
+use crate::ops::names::Special;
 use crate::stats::Op;
-use crate::view::Caller;
 
 /// The most one request carries.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// How long the kernel keeps names, absences and attributes, which it is told to drop when they change.
-const TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// Inode numbers are never used twice, so they need no generations.
-const GENERATION: Generation = Generation(0);
-/// The unit of statfs(2), and the block size shown.
-const BLOCK_BYTES: u32 = 4096;
 /// Requests the kernel may have under way of its own accord, such as reading ahead.
 const BACKGROUND_MAX: u16 = 64;
 
@@ -128,156 +123,6 @@ fn finish<T, R: Reply<T>>(fs: &Fs, op: Op, started: Instant, result: Result<T>, 
     match result {
         Ok(value) => reply.give(value),
         Err(errno) => reply.refuse(fuser::Errno::from_i32(errno.raw_os_error())),
-    }
-}
-
-/// A reply that carries a `T`.
-trait Reply<T>: Send + 'static {
-    fn give(self, value: T);
-    fn refuse(self, errno: fuser::Errno);
-}
-
-macro_rules! reply {
-    ($reply:ty, $value:ty, |$to:ident, $give:ident| $send:expr) => {
-        impl Reply<$value> for $reply {
-            fn give(self, $give: $value) {
-                let $to = self;
-                $send
-            }
-            fn refuse(self, errno: fuser::Errno) {
-                self.error(errno);
-            }
-        }
-    };
-}
-
-reply!(ReplyEmpty, (), |reply, _nothing| reply.ok());
-reply!(ReplyAttr, Attr, |reply, attr| reply.attr(&TTL, &file_attr(&attr)));
-reply!(ReplyEntry, Option<Attr>, |reply, found| reply.entry(&TTL, &entry_attr(found.as_ref()), GENERATION));
-reply!(ReplyData, Bytes, |reply, bytes| reply.data(&bytes));
-reply!(ReplyData, String, |reply, text| reply.data(text.as_bytes()));
-reply!(ReplyWrite, u32, |reply, len| reply.written(len));
-reply!(ReplyLseek, i64, |reply, offset| reply.offset(offset));
-reply!(ReplyOpen, OpenFile, |reply, file| reply.opened(FileHandle(file.encode()), open_flags(file)));
-reply!(ReplyOpen, u64, |reply, directory| reply.opened(FileHandle(directory), FopenFlags::empty()));
-reply!(ReplyCreate, Created, |reply, new| {
-    let handle = FileHandle(new.file.encode());
-    reply.created(&TTL, &file_attr(&new.attr), GENERATION, handle, open_flags(new.file));
-});
-reply!(ReplyStatfs, Space, |reply, space| {
-    let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
-    // Inodes are as many as there is space for; an empty one takes no block, so this is a lower bound.
-    let (free, files) = (blocks(space.free_bytes), space.inodes.saturating_add(blocks(space.free_bytes)));
-    reply.statfs(blocks(space.total_bytes), free, free, files, free, BLOCK_BYTES, 255, BLOCK_BYTES);
-});
-reply!(ReplyXattr, Fitted, |reply, fitted| match fitted {
-    Fitted::Len(len) => reply.size(len),
-    Fitted::Bytes(bytes) => reply.data(&bytes),
-});
-
-/// A filled directory reply.
-impl Reply<()> for ReplyDirectory {
-    fn give(self, (): ()) {
-        self.ok();
-    }
-    fn refuse(self, errno: fuser::Errno) {
-        self.error(errno);
-    }
-}
-
-impl Reply<()> for ReplyDirectoryPlus {
-    fn give(self, (): ()) {
-        self.ok();
-    }
-    fn refuse(self, errno: fuser::Errno) {
-        self.error(errno);
-    }
-}
-
-/// Pages stay on open (see `ops::files`); a file open for reading has nothing to hand in when it is closed.
-fn open_flags(file: OpenFile) -> FopenFlags {
-    let reader = if file.writable { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
-    FopenFlags::FOPEN_KEEP_CACHE | reader
-}
-
-fn caller(request: &Request) -> Caller {
-    Caller { uid: request.uid(), gid: request.gid() }
-}
-
-fn when(time: TimeOrNow) -> When {
-    match time {
-        TimeOrNow::Now => When::Now,
-        TimeOrNow::SpecificTime(time) => When::At(timestamp(time)),
-    }
-}
-
-/// Before 1970, `fuser` 0.18 takes the nanoseconds away where the protocol adds them to the seconds: undone here.
-fn timestamp(time: SystemTime) -> Timestamp {
-    let (seconds, nanos) = match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => (i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            (i64::try_from(before.as_secs()).map_or(i64::MIN, |seconds| -seconds), before.subsec_nanos())
-        }
-    };
-    Timestamp::from_parts(seconds, nanos)
-}
-
-fn file_attr(attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(attr.ino),
-        size: attr.size,
-        blocks: attr.blocks,
-        atime: attr.atime.into(),
-        mtime: attr.mtime.into(),
-        ctime: attr.ctime.into(),
-        crtime: attr.btime.into(),
-        kind: file_type(attr.kind),
-        perm: u16::try_from(attr.mode & 0o7777).unwrap_or(0),
-        nlink: attr.nlink,
-        uid: attr.uid,
-        gid: attr.gid,
-        rdev: attr.rdev,
-        blksize: BLOCK_BYTES,
-        flags: 0,
-    }
-}
-
-/// Node 0 is the absence of the name, cached like its presence.
-fn entry_attr(found: Option<&Attr>) -> FileAttr {
-    found.map_or_else(|| bare_attr(0, Kind::File), file_attr)
-}
-
-/// A node of which only number and kind matter.
-fn bare_attr(node: u64, kind: Kind) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(node),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: file_type(kind),
-        perm: 0,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: BLOCK_BYTES,
-        flags: 0,
-    }
-}
-
-fn file_type(kind: Kind) -> FileType {
-    match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
     }
 }
 
@@ -591,18 +436,5 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         reply.error(fuser::Errno::ENOSYS);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_before_1970_come_back_as_they_were_sent() {
-        // The protocol's (-2 s, 0.25 s) is 1.75 s before 1970; `fuser` makes it 2.25 s before.
-        let as_fuser = UNIX_EPOCH - Duration::new(2, 250_000_000);
-        assert_eq!(timestamp(as_fuser), Timestamp(-1_750_000_000));
-        assert_eq!(timestamp(UNIX_EPOCH + Duration::new(2, 5)), Timestamp(2_000_000_005));
     }
 }

@@ -1,0 +1,84 @@
+//! `cargo demo`: the whole story on a fresh store, a line a step, through the doors that Kubernetes and S3 clients use.
+//!
+//! - The server is the built binary; it is ended by SIGTERM, and its folder goes with the demo.
+//! - Without root or `/dev/fuse` nothing can be mounted: the demo says so and tells the S3 half.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks on its streams")]
+
+mod cosi;
+mod csi;
+mod s3;
+mod story;
+
+use std::process::{Command, ExitCode};
+
+use tests::server::{Options, Server};
+use tests::tools::root_and_fuse;
+
+/// Why a step failed.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    let told = build().and_then(|()| Ok(Options::default().try_start()?)).and_then(|server| {
+        let told = runtime.block_on(tell(&server));
+        end(server, told)
+    });
+    match told {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failed(&failure),
+    }
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    eprintln!("demo: {failure}");
+    ExitCode::FAILURE
+}
+
+/// Builds the binary the demo starts, which is not a dependency of it.
+fn build() -> Result<(), Failure> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--ignore-rust-version", "--package", "amphora"])
+        .current_dir(tests::tools::repo())
+        .status()?;
+    if status.success() { Ok(()) } else { Err("the server does not build".into()) }
+}
+
+async fn tell(server: &Server) -> Result<(), Failure> {
+    step("server", &format!("a fresh store; S3 at {}, COSI and CSI on Unix sockets", server.s3()));
+    match root_and_fuse() {
+        Ok(()) => story::with_mounts(server).await,
+        Err(reason) => {
+            println!("          nothing can be mounted here, so this is the S3 half only: {reason}");
+            story::without_mounts(server).await
+        }
+    }
+}
+
+/// Ends the server; what went wrong in the story comes first.
+fn end(mut server: Server, told: Result<(), Failure>) -> Result<(), Failure> {
+    if told.is_err() {
+        eprintln!("the server's log:\n{}", server.log());
+    }
+    let status = server.terminate();
+    told?;
+    if !status.success() {
+        return Err(format!("the server ended with {status} on SIGTERM").into());
+    }
+    step("server", "ended by SIGTERM, its folder removed");
+    Ok(())
+}
+
+/// Tells that a step was done, and who did it.
+fn step(who: &str, what: &str) {
+    println!("{who:<8}  {what}");
+}
+
+/// Fails unless `found` is `expected`.
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Result<(), Failure> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: found {found:?}, expected {expected:?}").into()) }
+}

@@ -1,0 +1,183 @@
+"""Buckets, access and refusals as boto3 sees them. Keys of accounts with each grant come from the environment."""
+
+import datetime
+import urllib.error
+import urllib.request
+
+from botocore.exceptions import ClientError
+
+from checks import MIB, all_keys, check, client, client_of, content, equal, refused, run
+
+# Every bucket and object operation that is not offered, with what it needs to be sent.
+NOT_OFFERED = {
+    "put_bucket_website": {"WebsiteConfiguration": {"IndexDocument": {"Suffix": "index.html"}}},
+    "get_bucket_website": {},
+    "put_bucket_policy": {"Policy": "{}"},
+    "get_bucket_policy": {},
+    "get_bucket_acl": {},
+    "put_bucket_cors": {"CORSConfiguration": {"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]}},
+    "get_bucket_cors": {},
+    "get_bucket_lifecycle_configuration": {},
+    "put_bucket_lifecycle_configuration": {
+        "LifecycleConfiguration": {"Rules": [{"ID": "r", "Status": "Enabled", "Filter": {"Prefix": ""},
+                                              "Expiration": {"Days": 1}}]},
+    },
+    "get_bucket_encryption": {},
+    "get_bucket_tagging": {},
+    "get_bucket_logging": {},
+    "get_bucket_notification_configuration": {},
+    "get_bucket_replication": {},
+    "get_bucket_accelerate_configuration": {},
+    "get_public_access_block": {},
+    "get_object_lock_configuration": {},
+    "get_object_acl": {"Key": "k"},
+    "get_object_tagging": {"Key": "k"},
+    "put_object_tagging": {"Key": "k", "Tagging": {"TagSet": [{"Key": "a", "Value": "b"}]}},
+    "get_object_attributes": {"Key": "k", "ObjectAttributes": ["ETag"]},
+    "get_object_torrent": {"Key": "k"},
+    "restore_object": {"Key": "k", "RestoreRequest": {"Days": 1}},
+    "select_object_content": {
+        "Key": "k", "Expression": "SELECT * FROM S3Object", "ExpressionType": "SQL",
+        "InputSerialization": {"CSV": {}}, "OutputSerialization": {"CSV": {}},
+    },
+}
+
+
+@check
+def buckets_come_and_go(s3, bucket):
+    name = f"{bucket}-x"
+    refused("404", 404, s3.head_bucket, Bucket=name)
+    s3.create_bucket(Bucket=name)
+    s3.create_bucket(Bucket=name)  # One's own bucket, in us-east-1.
+    head = s3.head_bucket(Bucket=name)
+    equal(head["BucketRegion"], "us-east-1", "region")
+    equal(s3.get_bucket_location(Bucket=name)["LocationConstraint"], None, "location")
+    listed = {one["Name"]: one["CreationDate"] for one in s3.list_buckets()["Buckets"]}
+    age = datetime.datetime.now(datetime.timezone.utc) - listed[name]
+    equal(abs(age) < datetime.timedelta(minutes=5), True, "CreationDate")
+    s3.put_object(Bucket=name, Key="k", Body=b"")
+    refused("BucketNotEmpty", 409, s3.delete_bucket, Bucket=name)
+    s3.delete_object(Bucket=name, Key="k")
+    s3.delete_bucket(Bucket=name)
+    refused("NoSuchBucket", 404, s3.delete_bucket, Bucket=name)
+    equal(name in [one["Name"] for one in s3.list_buckets()["Buckets"]], False, "still listed")
+
+
+@check
+def buckets_are_listed_in_pages(s3, bucket):
+    names = [f"page-{number:02}" for number in range(7)]
+    for name in names:
+        s3.create_bucket(Bucket=name)
+    pages = s3.get_paginator("list_buckets").paginate(Prefix="page-", PaginationConfig={"PageSize": 3})
+    found = [[one["Name"] for one in page["Buckets"]] for page in pages]
+    equal([len(page) for page in found], [3, 3, 1], "pages")
+    equal(sum(found, []), names, "buckets")
+
+
+@check
+def refusals_carry_the_code_of_s3(s3, bucket):
+    for name in ["Upper-Case", "under_score", "ab", "x" * 64, "-dash", "dot..dot", "192.168.1.1"]:
+        refused("InvalidBucketName", 400, s3.create_bucket, Bucket=name)
+    refused("NoSuchBucket", 404, s3.get_object, Bucket="no-such-bucket-here", Key="k")
+    refused("NoSuchBucket", 404, s3.put_object, Bucket="no-such-bucket-here", Key="k", Body=b"x")
+    refused("NoSuchKey", 404, s3.get_object, Bucket=bucket, Key="absent")
+    refused("404", 404, s3.head_object, Bucket=bucket, Key="absent")
+    refused("NoSuchVersion", 404, s3.get_object, Bucket=bucket, Key="absent", VersionId="0123456789abcdef")
+    refused("InvalidLocationConstraint", 400, s3.create_bucket, Bucket="elsewhere-bucket",
+            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    refused("InvalidStorageClass", 400, s3.put_object, Bucket=bucket, Key="k", Body=b"", StorageClass="GLACIER")
+    refused("AccessControlListNotSupported", 400, s3.put_object, Bucket=bucket, Key="k", Body=b"", ACL="public-read")
+    refused("NotImplemented", 501, s3.put_object, Bucket=bucket, Key="k", Body=b"", ServerSideEncryption="AES256")
+    equal(all_keys(s3, bucket), [], "keys")
+
+
+@check
+def keys_that_are_not_known_are_refused(s3, bucket):
+    refused("InvalidAccessKeyId", 403, client("STALE").list_buckets)
+    refused("InvalidAccessKeyId", 403, client_of("AKIAFOREIGN", "secret-of-nobody").list_buckets)
+    root = s3.meta.client if hasattr(s3.meta, "client") else s3
+    key_id = root._request_signer._credentials.access_key
+    refused("SignatureDoesNotMatch", 403, client_of(key_id, "not-the-secret-of-root").list_buckets)
+
+
+@check
+def what_is_not_offered_names_itself(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    for method, arguments in NOT_OFFERED.items():
+        message = refused("NotImplemented", 501, getattr(s3, method), Bucket=bucket, **arguments)
+        operation = s3.meta.method_to_api_mapping[method]
+        equal(operation.lower() in message.lower(), True, f"{operation} in {message!r}")
+    equal(s3.get_object(Bucket=bucket, Key="k")["Body"].read(), b"x", "content")
+
+
+@check
+def presigned_urls_open_one_request(s3, bucket):
+    put = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "a b+ü"}, ExpiresIn=60)
+    data = content(MIB)
+    equal(http("PUT", put, data)[0], 200, "status of the put")
+    get = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "a b+ü"}, ExpiresIn=60)
+    equal(http("GET", get), (200, data), "answer of the get")
+    equal(http("GET", get, headers={"Range": "bytes=1-3"}), (206, data[1:4]), "answer with a range")
+    for wrong in [put.replace("%2B", "%2C"), put.replace("X-Amz-Expires=60", "X-Amz-Expires=61")]:
+        status, text = http("PUT", wrong, b"other")
+        equal((status, b"SignatureDoesNotMatch" in text), (403, True), f"a changed URL: {text}")
+    status, text = http("GET", put)
+    equal((status, b"SignatureDoesNotMatch" in text), (403, True), f"another method: {text}")
+    equal(s3.get_object(Bucket=bucket, Key="a b+ü")["Body"].read(), data, "content")
+    equal(http("GET", f"{s3.meta.endpoint_url}/{bucket}/a")[0], 403, "no signature at all")
+
+
+def http(method, url, data=None, headers=None):
+    """A plain request, without anything of the SDK."""
+    request = urllib.request.Request(url, data=data, method=method, headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def may(call, **arguments):
+    try:
+        call(**arguments)
+        return True
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        equal(code in ("AccessDenied", "403"), True, f"refusal of {call.__name__}: {error}")
+        equal(error.response["ResponseMetadata"]["HTTPStatusCode"], 403, "status")
+        return False
+
+
+@check
+def grants_are_honoured(s3, _):
+    bucket = "granted"  # Made and granted by the test that runs this.
+    s3.put_object(Bucket=bucket, Key="seen", Body=b"x")
+    for key, reads, writes in [("RO", True, False), ("RW", True, True), ("WO", False, True), ("NONE", False, False)]:
+        theirs = client(key)
+        listed = [one["Name"] for one in theirs.list_buckets()["Buckets"]]
+        equal(listed, [bucket] if reads or writes else [], f"{key}: buckets")
+        table = [
+            ("head_bucket", {}, reads or writes),
+            ("list_objects_v2", {}, reads),
+            ("list_objects", {}, reads),
+            ("list_object_versions", {}, reads),
+            ("get_object", {"Key": "seen"}, reads),
+            ("head_object", {"Key": "seen"}, reads),
+            ("put_object", {"Key": f"by-{key}", "Body": b"y"}, writes),
+            ("copy_object", {"Key": f"copy-{key}", "CopySource": f"{bucket}/seen"}, reads and writes),
+            ("delete_object", {"Key": f"by-{key}"}, writes),
+            ("delete_objects", {"Delete": {"Objects": [{"Key": f"copy-{key}"}]}}, writes),
+            ("create_multipart_upload", {"Key": f"up-{key}"}, writes),
+            ("delete_bucket", {}, False),
+        ]
+        for method, arguments, allowed in table:
+            found = may(getattr(theirs, method), Bucket=bucket, **arguments)
+            equal(found, allowed, f"{key}: {method}")
+        equal(may(theirs.create_bucket, Bucket=f"by-{key.lower()}"), False, f"{key}: create_bucket")
+        equal(may(theirs.get_object, Bucket="grants-are-honoured", Key="k"), False, f"{key}: another bucket")
+        equal(may(theirs.copy_object, Bucket=bucket, Key="stolen", CopySource="grants-are-honoured/k"), False,
+              f"{key}: a copy out of another bucket")
+    equal(all_keys(s3, bucket), ["seen"], "keys")
+
+
+run()

@@ -1,0 +1,117 @@
+//! DriverCreateBucket and DriverDeleteBucket.
+
+use proto::cosi::v1alpha1::{S3SignatureVersion, protocol};
+use serde_json::json;
+use tonic::Code;
+
+use super::Driver;
+use crate::support::access::{Rights, client_of, code, rights, root_client, write};
+use crate::support::grpc::refused;
+use crate::support::*;
+
+#[tokio::test]
+async fn three_calls_at_once_make_one_bucket() {
+    let driver = Driver::start().await;
+    let call = || driver.create("claim-1", &[("quota", "10Mi")]);
+    let (one, two, three) = tokio::join!(call(), call(), call());
+    for answer in [one, two, three, call().await] {
+        let answer = answer.expect("each call answers as if it were the only one").into_inner();
+        assert_eq!(answer.bucket_id, "claim-1", "the Secret of v1alpha1 carries the requested name");
+        let Some(protocol::Type::S3(s3)) = answer.bucket_info.expect("told").r#type else { panic!("not S3") };
+        assert_eq!((s3.region.as_str(), s3.signature_version()), ("us-east-1", S3SignatureVersion::S3v4));
+    }
+    let buckets = cli::json(&driver.server, &["bucket", "list"]);
+    assert_eq!(buckets.as_array().expect("a list").len(), 1, "{buckets}");
+    assert_eq!(buckets[0]["name"], "claim-1");
+}
+
+#[tokio::test]
+async fn the_same_name_with_other_parameters_is_another_bucket() {
+    let driver = Driver::start().await;
+    driver.create("claim-1", &[("quota", "1Gi")]).await.expect("made");
+    driver.create("claim-1", &[("quota", "1073741824")]).await.expect("the same size in other words");
+    for parameters in [&[("quota", "2Gi")][..], &[]] {
+        let answer = driver.create("claim-1", parameters).await;
+        refused(&format!("{parameters:?}"), answer, Code::AlreadyExists, &["claim-1"]);
+    }
+    cli::json(&driver.server, &["bucket", "create", "by-hand"]);
+    refused("a bucket of others", driver.create("by-hand", &[]).await, Code::AlreadyExists, &["by-hand"]);
+    // An administrator may change the quota, and the sidecar may still ask again.
+    cli::json(&driver.server, &["bucket", "set", "claim-1", "--quota", "5Gi"]);
+    driver.create("claim-1", &[("quota", "1Gi")]).await.expect("known by what it was made with");
+    assert_eq!(cli::json(&driver.server, &["bucket", "show", "claim-1"])["quotaBytes"], json!(5_u64 << 30));
+}
+
+#[tokio::test]
+async fn parameters_are_kept_and_unknown_ones_named() {
+    let driver = Driver::start().await;
+    driver.create("small", &[("quota", "64Ki"), ("versioning", "disabled")]).await.expect("made");
+    assert_eq!(cli::json(&driver.server, &["bucket", "show", "small"])["quotaBytes"], 65536);
+    let client = root_client(&driver.server);
+    write(&client, "small", "fits", &[1; 60 << 10]).await;
+    let put = client.put_object().bucket("small").key("more").body(vec![2; 60 << 10].into()).send().await;
+    assert_eq!(code(put), "QuotaExceeded");
+
+    let before = cli::listings(&driver.server);
+    for (parameters, words) in [
+        (("qouta", "1Gi"), ["qouta", "quota"]),
+        (("quota", "1.5Gi"), ["quota", "1.5Gi"]),
+        (("quota", "0"), ["quota", "\"0\""]),
+        (("quota", "-1"), ["quota", "-1"]),
+        (("versioning", "on"), ["versioning", "enabled"]),
+        (("Quota", "1Gi"), ["Quota", "quota"]),
+    ] {
+        let answer = driver.create("other", &[parameters]).await;
+        refused(&format!("{parameters:?}"), answer, Code::InvalidArgument, &words);
+    }
+    assert_eq!(cli::listings(&driver.server), before);
+}
+
+#[tokio::test]
+async fn deletion_takes_content_and_grants_along() {
+    let driver = Driver::start().await;
+    driver.delete("never-made").await.expect("what is not there is deleted");
+    driver.delete("Not_A_Bucket_Name").await.expect("what cannot be there is deleted");
+    driver.create("claim-1", &[]).await.expect("made");
+    driver.create("claim-2", &[]).await.expect("made");
+    let (_, key) = driver.granted("claim-1", "ba-1", &[]).await;
+    let (_, other) = driver.granted("claim-2", "ba-2", &[]).await;
+    write(&client_of(&driver.server, &key), "claim-1", "dir/content", &[7; 200 << 10]).await;
+    for _ in 0..2 {
+        driver.delete("claim-1").await.expect("deleted");
+    }
+    assert_eq!(rights(&driver.server, &key, "claim-1").await, Rights::UnknownKey);
+    assert_eq!(rights(&driver.server, &other, "claim-2").await, Rights::Both);
+    driver.create("claim-1", &[]).await.expect("the name is free");
+    let (_, again) = driver.granted("claim-1", "ba-1", &[]).await;
+    assert_ne!(again.access_key_id, key.access_key_id, "the old key stays dead");
+    let listed = client_of(&driver.server, &again).list_objects_v2().bucket("claim-1").send().await.expect("listed");
+    assert!(listed.contents().is_empty(), "the new bucket holds nothing of the old");
+}
+
+#[tokio::test]
+async fn a_bucket_that_a_node_uses_is_not_deleted() {
+    use proto::csi::v1::controller_client::ControllerClient;
+    use proto::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
+    use proto::csi::v1::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, VolumeCapability};
+
+    let driver = Driver::of(Options::default().args(["--node-id", "node-1"]).start()).await;
+    driver.create("claim-1", &[]).await.expect("made");
+    let (_, key) = driver.granted("claim-1", "ba-1", &[]).await;
+    let mut csi = ControllerClient::new(grpc::channel(&driver.server.ready().socket("csi")).await);
+    let attach = ControllerPublishVolumeRequest {
+        volume_id: "claim-1".into(),
+        node_id: "node-1".into(),
+        volume_capability: Some(VolumeCapability {
+            access_mode: Some(AccessMode { mode: Mode::MultiNodeMultiWriter.into() }),
+            access_type: Some(AccessType::Mount(MountVolume::default())),
+        }),
+        ..Default::default()
+    };
+    csi.controller_publish_volume(attach).await.expect("a handle may name any bucket");
+    refused("in use", driver.delete("claim-1").await, Code::FailedPrecondition, &["claim-1", "node-1"]);
+    assert_eq!(rights(&driver.server, &key, "claim-1").await, Rights::Both, "a refused deletion takes no grant");
+    let detach = ControllerUnpublishVolumeRequest { volume_id: "claim-1".into(), ..Default::default() };
+    csi.controller_unpublish_volume(detach).await.expect("detached");
+    driver.delete("claim-1").await.expect("deleted");
+}

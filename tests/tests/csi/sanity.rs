@@ -1,0 +1,61 @@
+//! csi-sanity, the conformance suite of Kubernetes CSI, against the real binary.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::*;
+
+/// The whole suite takes seconds; a hang must not take the day.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Fewer would mean that capabilities were lost: a suite that skips everything passes as well.
+const SPECS_MIN: usize = 75;
+
+#[track_caller]
+fn pass(server: &Server) -> Result<(), String> {
+    let suite = required("csi-sanity")?;
+    root_and_fuse()?;
+    let home = server.home().path();
+    // The suite makes and removes these itself; their parents have to be there.
+    let [target, staging] = ["target", "staging"].map(|name| home.join("sanity").join(name));
+    std::fs::create_dir_all(home.join("sanity")).expect("made");
+    let mut command = Command::new(suite);
+    let socket = |word: &str| server.ready().word(word).to_owned();
+    match server.ready().get("csi-node") {
+        None => command.arg("--csi.endpoint").arg(socket("csi")),
+        Some(node) => command.arg("--csi.endpoint").arg(node).arg("--csi.controllerendpoint").arg(socket("csi")),
+    };
+    command.arg("--csi.mountdir").arg(target).arg("--csi.stagingdir").arg(staging).arg("--ginkgo.no-color");
+    let outcome = run(&mut command, LIMIT).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.status.success(), "{outcome}");
+    let (ran, summary) = counts(&outcome.stdout).unwrap_or_else(|| panic!("no summary: {outcome}"));
+    tell(&summary);
+    assert!(ran >= SPECS_MIN, "only {ran} specs were selected: {summary}");
+    assert!(summary.contains(" 0 Failed"), "{summary}");
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "shown with --nocapture: a pass alone does not say how much ran")]
+fn tell(summary: &str) {
+    println!("csi-sanity: {summary}");
+}
+
+/// How many specs ran, and the lines that say so: `Ran 70 of 92 Specs in 5.0 seconds`, and what became of them.
+fn counts(output: &str) -> Option<(usize, String)> {
+    let ran = output.lines().find(|line| line.starts_with("Ran ") && line.contains(" Specs in "))?;
+    let became = output.lines().find(|line| line.contains(" Passed | ") && line.contains(" Skipped"))?;
+    let count = ran.split(' ').nth(1)?.parse().ok()?;
+    Some((count, format!("{ran}; {became}")))
+}
+
+#[test]
+fn the_suite_passes_on_one_endpoint() {
+    need!(pass(&Server::start()));
+}
+
+#[test]
+fn the_suite_passes_on_two_endpoints() {
+    let server = Options::default().split_csi().start();
+    assert!(server.ready().get("csi-node").is_some(), "the node has a socket of its own");
+    need!(pass(&server));
+}

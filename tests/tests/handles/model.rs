@@ -1,0 +1,200 @@
+//! What both handles must show: a plain map of names, and the rules of buckets in the simplest words.
+//!
+//! - A directory's name ends in `/`, so `a` and `a/` can both be; a mount shows the directory.
+//! - An implicit directory is there for the keys in it: S3 prunes it with its last key, and a mount that takes its
+//!   last key away makes it explicit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a name leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A file, by the number of its content; several names may lead to one.
+    File(u64),
+    /// A symbolic link, which only a mount sees.
+    Link(String),
+    /// A directory.
+    Directory {
+        /// S3 lists it.
+        explicit: bool,
+    },
+}
+
+/// Who takes a name away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    S3,
+    Mount,
+}
+
+/// The most that is in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Inside {
+    Nothing,
+    /// What only a mount sees.
+    Links,
+    Keys,
+}
+
+/// What is known of a file's entity tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// It is this one.
+    Known(String),
+    /// The content changed: it is none of these any more.
+    Other(BTreeSet<String>),
+}
+
+/// A file.
+#[derive(Clone, Debug)]
+pub struct File {
+    pub content: Vec<u8>,
+    /// The value of the one user metadata entry there may be.
+    pub metadata: Option<String>,
+    /// The permissions, once they were set.
+    pub mode: Option<u32>,
+    /// The time of the last change, if it was set since then. In seconds.
+    pub mtime: Option<i64>,
+    pub tag: Tag,
+}
+
+/// The whole.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub names: BTreeMap<String, Name>,
+    pub files: BTreeMap<u64, File>,
+    /// Files kept open, the oldest first.
+    pub held: Vec<u64>,
+    pub quota: Option<u64>,
+    next: u64,
+}
+
+impl File {
+    pub fn new(content: Vec<u8>) -> Self {
+        Self { content, metadata: None, mode: None, mtime: None, tag: Tag::Other(BTreeSet::new()) }
+    }
+
+    /// A mount changed the content.
+    pub fn changed(&mut self) {
+        self.mtime = None;
+        if let Tag::Known(tag) = &self.tag {
+            self.tag = Tag::Other([tag.clone()].into());
+        }
+    }
+
+    /// A mount may have changed the content, to the same.
+    pub fn maybe_changed(&mut self) {
+        self.mtime = None;
+        self.tag = Tag::Other(BTreeSet::new());
+    }
+}
+
+impl Model {
+    pub fn new(quota: Option<u64>) -> Self {
+        Self { quota, ..Self::default() }
+    }
+
+    /// Adds a file without a name yet.
+    pub fn add_file(&mut self, file: File) -> u64 {
+        self.next += 1;
+        self.files.insert(self.next, file);
+        self.next
+    }
+
+    /// The file under exactly this key.
+    pub fn file_at(&self, key: &str) -> Option<u64> {
+        match self.names.get(key) {
+            Some(Name::File(id)) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// How many names lead to a file.
+    pub fn links(&self, id: u64) -> usize {
+        self.names.values().filter(|name| **name == Name::File(id)).count()
+    }
+
+    /// The bytes that count against the quota.
+    pub fn used(&self) -> u64 {
+        self.files.values().map(|file| file.content.len() as u64).sum()
+    }
+
+    /// Whether `growth` more bytes do not fit, when `freed` go in the same step.
+    pub fn over(&self, growth: u64, freed: u64) -> bool {
+        growth > freed && self.quota.is_some_and(|quota| self.used() + growth - freed > quota)
+    }
+
+    /// The names directly in a directory.
+    pub fn children<'a>(&'a self, dir: &'a str) -> impl Iterator<Item = (&'a str, &'a Name)> {
+        let below = self.names.range(dir.to_owned()..).take_while(move |(key, _)| key.starts_with(dir));
+        let direct = |rest: &str| !rest.is_empty() && !rest.trim_end_matches('/').contains('/');
+        below.filter(move |(key, _)| direct(&key[dir.len()..])).map(|(key, name)| (key.as_str(), name))
+    }
+
+    /// The keys S3 shows, with the files of those that are files.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
+        self.names.iter().filter_map(|(key, name)| match name {
+            Name::File(id) => Some((key.as_str(), Some(*id))),
+            Name::Directory { explicit: true } => Some((key.as_str(), None)),
+            Name::Directory { explicit: false } | Name::Link(_) => None,
+        })
+    }
+
+    /// The key of what a mount shows at a path.
+    pub fn shown(&self, path: &str) -> Option<String> {
+        let dir = format!("{path}/");
+        if self.names.contains_key(&dir) {
+            return Some(dir);
+        }
+        self.names.contains_key(path).then(|| path.to_owned())
+    }
+
+    /// Makes the directories a key lies in.
+    pub fn ensure_directories(&mut self, key: &str) {
+        for (at, _) in key.trim_end_matches('/').match_indices('/') {
+            self.names.entry(key[..=at].to_owned()).or_insert(Name::Directory { explicit: false });
+        }
+    }
+
+    /// Takes a name away, and what thereby has to go.
+    pub fn remove(&mut self, key: &str, actor: Actor) {
+        self.names.remove(key);
+        self.settle(parent(key), actor);
+        self.collect();
+    }
+
+    /// Keeps the rule of implicit directories.
+    pub fn settle(&mut self, dir: &str, actor: Actor) {
+        if self.names.get(dir) != Some(&(Name::Directory { explicit: false })) {
+            return;
+        }
+        match (actor, self.inside(dir)) {
+            (_, Inside::Keys) => {}
+            (Actor::S3, Inside::Nothing) => self.remove(dir, Actor::S3),
+            _ => drop(self.names.insert(dir.to_owned(), Name::Directory { explicit: true })),
+        }
+    }
+
+    /// What lies in a directory.
+    pub fn inside(&self, dir: &str) -> Inside {
+        let link = |name: &Name| matches!(name, Name::Link(_));
+        let all = self.children(dir).map(|(_, name)| if link(name) { Inside::Links } else { Inside::Keys });
+        all.max().unwrap_or(Inside::Nothing)
+    }
+
+    /// Forgets files nobody can reach any more.
+    pub fn collect(&mut self) {
+        let named = self.names.values().filter_map(|name| match name {
+            Name::File(id) => Some(*id),
+            _ => None,
+        });
+        let used: BTreeSet<u64> = named.chain(self.held.iter().copied()).collect();
+        self.files.retain(|id, _| used.contains(id));
+    }
+}
+
+/// The directory a key lies in; empty for the root.
+pub fn parent(key: &str) -> &str {
+    let at = key.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
+    &key[..at]
+}

@@ -1,0 +1,247 @@
+//! One step of the random test: what it is, and how it is drawn.
+
+use rustix::io::Errno;
+
+use super::model::{Model, Name};
+use crate::support::Dice;
+
+/// How a step was refused.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// By the mount.
+    Errno(Errno),
+    /// By S3, with this code.
+    S3(String),
+}
+
+impl Refusal {
+    pub fn s3(code: &str) -> Self {
+        Self::S3(code.to_owned())
+    }
+
+    pub fn quota() -> Self {
+        Self::s3("QuotaExceeded")
+    }
+
+    /// Whether it is for want of space, from either handle.
+    pub fn is_quota(&self) -> bool {
+        *self == Self::quota() || *self == Self::Errno(Errno::DQUOT)
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+impl std::fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Errno(errno) => write!(f, "{errno} ({})", errno.raw_os_error()),
+            Self::S3(code) => f.write_str(code),
+        }
+    }
+}
+
+/// Which of renameat2(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Replace,
+    NoReplace,
+    Exchange,
+}
+
+/// Content that a length and a seed give, so that a step prints short.
+#[derive(Clone, Copy, Debug)]
+pub struct Content {
+    pub len: usize,
+    pub seed: u64,
+}
+
+impl Content {
+    pub fn bytes(self) -> Vec<u8> {
+        let mut state = self.seed | 1;
+        let next = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..self.len).map(next).collect()
+    }
+}
+
+/// A step. Keys and paths are the same strings.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Put { key: String, content: Content, metadata: Option<String> },
+    Upload { key: String, content: Content },
+    Copy { from: String, to: String },
+    Delete { key: String },
+    Write { path: String, content: Content },
+    Append { path: String, content: Content },
+    WriteAt { path: String, offset: usize, content: Content },
+    Truncate { path: String, size: usize },
+    Chmod { path: String, mode: u32 },
+    SetTime { path: String, seconds: i64 },
+    MakeDir { path: String },
+    RemoveDir { path: String },
+    Unlink { path: String },
+    Symlink { path: String },
+    Link { from: String, to: String },
+    Rename { from: String, to: String, mode: Mode },
+    Hold { path: String },
+    Release,
+}
+
+/// Where the symbolic links of all steps lead; no step makes it.
+pub const NOWHERE: &str = "nowhere";
+
+/// Names around the byte of the slash, so that orders differ where they can.
+const COMPONENTS: [&str; 7] = ["a", "b", "a.b", "a-b", "a0", "é", "B c"];
+
+impl Step {
+    /// Draws a step that makes sense with what is there more often than not.
+    pub fn draw(dice: &mut Dice, model: &Model) -> Self {
+        let step = Self::draw_any(dice, model);
+        // These would follow a symbolic link, and change what is elsewhere.
+        let followed = match &step {
+            Self::Write { path, .. } | Self::Chmod { path, .. } | Self::Hold { path } => Some(path),
+            _ => None,
+        };
+        let link = |path: &String| matches!(model.names.get(path), Some(Name::Link(_)));
+        if followed.is_some_and(link) { Self::Unlink { path: followed.expect("checked").clone() } } else { step }
+    }
+
+    fn draw_any(dice: &mut Dice, model: &Model) -> Self {
+        let (path, there) = (fresh(dice), existing(dice, model));
+        let content = |dice: &mut Dice| Content { len: length(dice), seed: dice.roll() };
+        match dice.below(100) {
+            0..14 => {
+                let metadata = dice.chance(40).then(|| format!("value {}", dice.below(1000)));
+                let key = if dice.chance(60) { path } else { there };
+                Self::Put { key, content: content(dice), metadata }
+            }
+            14..17 => Self::Put { key: format!("{path}/"), content: Content { len: 0, seed: 0 }, metadata: None },
+            17..19 => Self::Upload { key: path, content: content(dice) },
+            19..23 => Self::Copy { to: if path == there { format!("{path}/a") } else { path }, from: there },
+            23..32 => Self::Delete { key: there },
+            32..35 => Self::Delete { key: format!("{there}/") },
+            35..45 => Self::Write { path: if dice.chance(60) { path } else { there }, content: content(dice) },
+            45..50 => Self::Append { path: there, content: content(dice) },
+            50..56 => Self::WriteAt { path: there, offset: length(dice), content: content(dice) },
+            56..60 => Self::Truncate { path: there, size: length(dice) },
+            60..62 => Self::Chmod { path: there, mode: 0o400 + u32::try_from(dice.below(0o400)).expect("small") },
+            62..64 => Self::SetTime {
+                path: there,
+                seconds: 1_000_000_000 + i64::try_from(dice.below(1 << 29)).expect("small"),
+            },
+            64..69 => Self::MakeDir { path },
+            69..72 => Self::RemoveDir { path: there },
+            72..77 => Self::Unlink { path: there },
+            77..79 => Self::Symlink { path },
+            79..82 => Self::Link { from: there, to: path },
+            82..95 => {
+                let mode = *dice.pick(&[Mode::Replace, Mode::Replace, Mode::Replace, Mode::NoReplace, Mode::Exchange]);
+                let to = if dice.chance(60) { path } else { existing(dice, model) };
+                Self::Rename { from: there, to, mode }
+            }
+            95..98 if model.held.len() < 3 => Self::Hold { path: there },
+            _ => Self::Release,
+        }
+    }
+
+    /// The step that writes the first `len` bytes of a refused one.
+    pub fn shortened(&self, len: usize) -> Option<Self> {
+        let cut = |content: &Content| Content { len, ..*content };
+        match self {
+            Self::Write { path, content } => {
+                Some(Self::WriteAt { path: path.clone(), offset: 0, content: cut(content) })
+            }
+            Self::WriteAt { path, offset, content } => {
+                Some(Self::WriteAt { path: path.clone(), offset: *offset, content: cut(content) })
+            }
+            Self::Append { path, content } => Some(Self::Append { path: path.clone(), content: cut(content) }),
+            _ => None,
+        }
+        .filter(|_| len > 0)
+    }
+
+    /// The names a step is about.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Put { key, .. } | Self::Upload { key, .. } | Self::Delete { key } => vec![key],
+            Self::Copy { from, to } | Self::Link { from, to } | Self::Rename { from, to, .. } => vec![from, to],
+            Self::Write { path, .. }
+            | Self::Append { path, .. }
+            | Self::WriteAt { path, .. }
+            | Self::Truncate { path, .. }
+            | Self::Chmod { path, .. }
+            | Self::SetTime { path, .. }
+            | Self::MakeDir { path }
+            | Self::RemoveDir { path }
+            | Self::Unlink { path }
+            | Self::Symlink { path }
+            | Self::Hold { path } => vec![path],
+            Self::Release => vec![],
+        }
+    }
+
+    /// Does it to the model.
+    pub fn apply(&self, model: &mut Model) -> Result<(), Refusal> {
+        match self {
+            Self::Put { key, content, metadata } => model.put(key, content.bytes(), metadata.clone()),
+            Self::Upload { key, content } => model.upload(key, content.bytes()),
+            Self::Copy { from, to } => model.copy(from, to),
+            Self::Delete { key } => model.delete(key),
+            Self::Write { path, content } => model.write(path, &content.bytes()),
+            Self::Append { path, content } => model.append(path, &content.bytes()),
+            Self::WriteAt { path, offset, content } => model.write_at(path, *offset, &content.bytes()),
+            Self::Truncate { path, size } => model.truncate(path, *size),
+            Self::Chmod { path, mode } => model.chmod(path, *mode),
+            Self::SetTime { path, seconds } => model.set_time(path, *seconds),
+            Self::MakeDir { path } => model.make_dir(path),
+            Self::RemoveDir { path } => model.remove_dir(path),
+            Self::Unlink { path } => model.unlink(path),
+            Self::Symlink { path } => model.symlink(NOWHERE, path),
+            Self::Link { from, to } => model.link(from, to),
+            Self::Rename { from, to, mode } => model.rename(from, to, *mode),
+            Self::Hold { path } => model.existing_file(path).map(|id| model.held.push(id)),
+            Self::Release => {
+                if !model.held.is_empty() {
+                    model.held.remove(0);
+                    model.collect();
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A path that may be there or not.
+pub fn fresh(dice: &mut Dice) -> String {
+    let depth = 1 + dice.below(3);
+    let components: Vec<&str> = (0..depth).map(|_| *dice.pick(&COMPONENTS)).collect();
+    components.join("/")
+}
+
+/// A path that is there, if any is.
+fn existing(dice: &mut Dice, model: &Model) -> String {
+    match model.names.len() {
+        0 => fresh(dice),
+        len => {
+            let key = model.names.keys().nth(dice.below(len)).expect("within");
+            key.trim_end_matches('/').to_owned()
+        }
+    }
+}
+
+/// Lengths on both sides of where the store keeps content elsewhere: 4 KiB and 128 KiB.
+fn length(dice: &mut Dice) -> usize {
+    match dice.below(20) {
+        0..2 => 0,
+        2..10 => dice.below(4097),
+        10..18 => dice.below(20_000),
+        18 => 4095 + dice.below(3),
+        _ => 120_000 + dice.below(20_000),
+    }
+}

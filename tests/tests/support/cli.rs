@@ -1,0 +1,63 @@
+//! The command line as tests drive it: answers as JSON, refusals as text, and accounts with keys.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::prelude::*;
+
+/// Far above what a command takes; a server under load must not fail a test.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a command that has to succeed, with `--output json`, and gives what it printed; null if that was nothing.
+#[track_caller]
+pub fn json(server: &Server, args: &[&str]) -> Value {
+    let outcome = cli(server, &[args, &["--output", "json"]].concat());
+    assert!(outcome.status.success(), "{outcome}");
+    match outcome.stdout.as_str() {
+        "" => Value::Null,
+        text => serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {outcome}")),
+    }
+}
+
+/// Runs a command that has to end with `status`, and gives its one line on stderr.
+#[track_caller]
+pub fn refusal(server: &Server, args: &[&str], status: i32) -> String {
+    let outcome = cli(server, args);
+    assert_eq!(outcome.status.code(), Some(status), "{outcome}");
+    assert!(outcome.stdout.is_empty(), "a refusal prints nothing on stdout: {outcome}");
+    if status == 1 {
+        assert_eq!(outcome.stderr.lines().count(), 1, "a refusal is one line: {outcome}");
+        assert!(outcome.stderr.starts_with("amphora: "), "{outcome}");
+    }
+    outcome.stderr
+}
+
+/// Runs a command, whatever comes of it.
+#[track_caller]
+pub fn cli(server: &Server, args: &[&str]) -> Outcome {
+    match run(&mut server.cli(args), LIMIT) {
+        Ok(outcome) => outcome,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Makes an account with a key.
+#[track_caller]
+pub fn account(server: &Server, name: &str) -> Credentials {
+    json(server, &["account", "create", name]);
+    key_of(&json(server, &["key", "create", "--account", name]))
+}
+
+/// The key that `key create` or `key rotate` printed.
+#[track_caller]
+pub fn key_of(printed: &Value) -> Credentials {
+    let text = |field: &str| printed[field].as_str().unwrap_or_else(|| panic!("no {field} was printed")).to_owned();
+    Credentials { access_key_id: text("accessKeyId"), secret_access_key: text("secretAccessKey") }
+}
+
+/// All that the lists of the command line show: what a refused request must not have changed.
+#[track_caller]
+pub fn listings(server: &Server) -> String {
+    let lists = ["bucket", "account", "key", "grant", "snapshot", "volume"];
+    lists.map(|noun| format!("{noun}: {}\n", json(server, &[noun, "list"]))).concat()
+}

@@ -1,0 +1,71 @@
+//! Random choices that a seed repeats.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// The environment variable that sets the seed.
+const SEED: &str = "AMPHORA_SEED";
+
+/// SplitMix64: small, and the same on every machine.
+pub struct Dice {
+    state: u64,
+    seed: u64,
+}
+
+impl Dice {
+    /// Dice from the seed in the environment, or from a fresh one. Prints it with the command that repeats `test`.
+    ///
+    /// # Panics
+    /// The environment holds a seed that is no number.
+    #[expect(clippy::print_stdout, reason = "the test harness shows it when the test fails")]
+    pub fn new(test: &str) -> Self {
+        let given = std::env::var(SEED).ok().map(|text| text.parse().expect("AMPHORA_SEED is a number"));
+        let seed: u64 = given.unwrap_or_else(|| RandomState::new().hash_one(test) >> 16);
+        println!("seed {seed}; again: {SEED}={seed} cargo test --ignore-rust-version -p tests --test all {test}");
+        Self { state: seed, seed }
+    }
+
+    /// Dice that another one's seed and a number give: for a thread of its own.
+    pub fn fork(&self, number: u64) -> Self {
+        let seed = self.seed.wrapping_add(number.wrapping_mul(0xA24B_AED4_963E_E407));
+        Self { state: seed, seed }
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Any number.
+    pub fn roll(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`, which is above zero.
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.roll() % limit as u64).expect("below a usize")
+    }
+
+    /// Whether something happens that happens `percent` times in a hundred.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of `all`.
+    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+
+    /// Random bytes.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend(self.roll().to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}

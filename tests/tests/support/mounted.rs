@@ -1,0 +1,78 @@
+//! A bucket mounted by the server under test.
+//!
+//! - It lies in the server's folder, which detaches what is mounted there when it goes.
+//! - A call into a mount that hangs cannot be ended from outside, but by the end of its server: past the limit the
+//!   server is killed, and the call fails.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tests::prelude::*;
+
+use super::cli::json;
+
+/// How long a mount may be in use.
+const USE_LIMIT: Duration = Duration::from_secs(300);
+
+/// A mount; drop it before its server is killed on purpose.
+pub struct Mounted {
+    dir: PathBuf,
+    /// Hanging up calls the watch off.
+    _watch: Sender<()>,
+}
+
+impl Mounted {
+    /// Mounts `bucket` at the folder `name` of the server's home, also where a server that died left a mount.
+    ///
+    /// # Panics
+    /// The server refuses, or is not running.
+    #[track_caller]
+    pub fn new(server: &Server, bucket: &str, name: &str) -> Self {
+        let dir = server.home().path().join(name);
+        // It is there already after a restart, and must not be looked at: the mount on it is dead.
+        let _ = std::fs::create_dir(&dir);
+        json(server, &["mount", bucket, text(&dir)]);
+        Self { dir, _watch: watch(server.pid().expect("the server is running")) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Unmounts.
+    ///
+    /// # Panics
+    /// The server refuses.
+    #[track_caller]
+    pub fn unmount(self, server: &Server) {
+        json(server, &["umount", text(&self.dir)]);
+    }
+}
+
+/// Makes a bucket through the command line.
+///
+/// # Panics
+/// The server refuses.
+#[track_caller]
+pub fn make_bucket(server: &Server, name: &str, options: &[&str]) {
+    json(server, &[&["bucket", "create", name], options].concat());
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of ours")
+}
+
+fn watch(pid: u32) -> Sender<()> {
+    let (call_off, called_off) = channel();
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");
+    std::thread::spawn(move || {
+        if called_off.recv_timeout(USE_LIMIT) == Err(RecvTimeoutError::Timeout) {
+            // Gone already is as good.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    call_off
+}
