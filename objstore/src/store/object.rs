@@ -230,10 +230,11 @@ impl Store {
 }
 
 /// The source of a copy, its content safe to refer to.
+#[expect(clippy::redundant_closure_for_method_calls, reason = "the method's path is not general over its lifetime")]
 fn share(txn: &mut dyn crate::meta::Txn, core: &std::sync::Arc<Core>, request: &CopyObject) -> Result<(Inode, Shared)> {
     let (bucket, key) = (&request.source_bucket, &request.source_key);
     let version = request.source_version.as_deref();
-    shared_object(txn, core, bucket, (key, version), &request.source_condition, Tx::share_content)
+    shared_object(txn, core, bucket, (key, version), &request.source_condition, |tx, ino| tx.share_content(ino))
 }
 
 /// Finds the source of a copy and shares it; a snapshot is read as it is.

@@ -9,7 +9,7 @@ pub struct List {
     pub prefix: String,
     /// Keys alike up to the next delimiter are one common prefix.
     pub delimiter: Option<String>,
-    /// Only keys, and common prefixes, after this.
+    /// Only keys after this, and common prefixes that hold such a key; a common prefix given back is passed whole.
     pub after: Option<String>,
     /// At most so many keys and common prefixes together.
     pub limit: usize,
