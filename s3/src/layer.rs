@@ -7,11 +7,12 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, EXPECT, SERVER};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, EXPECT, SERVER};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use s3s::service::S3Service;
@@ -61,14 +62,20 @@ impl Inner {
         let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
         let context = Arc::new(Request::new(self.ids.next(), head.method.clone(), &path));
         let resource = escape(head.uri.path());
-        let (method, guarded) = (head.method.clone(), guard::check(&head));
+        let (version, method, guarded) = (head.version, head.method.clone(), guard::check(&head));
         let body =
             Inbound::new(body, Arc::clone(&context), body_claims(&head).as_ref(), head.headers.contains_key(EXPECT));
         let mut answer = match guarded {
             Ok(()) => self.hand_on(head, body, &context).await,
-            Err(error) => written(error),
+            Err(error) => {
+                drop(body);
+                written(error)
+            }
         };
         self.stamp(&mut answer, &method, &context.id, &resource);
+        if version == Version::HTTP_11 && context.cut_short.load(Ordering::Relaxed) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         let (parts, body) = answer.into_parts();
         let body = Outbound::new(body, parts.status, context, self.metrics.clone());
         http::Response::from_parts(parts, body)

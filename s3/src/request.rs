@@ -6,7 +6,7 @@
 //! - It holds no secret.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -36,6 +36,8 @@ pub(crate) struct Request {
     pub(crate) key: Option<String>,
     /// Bytes of body read so far.
     pub(crate) bytes_in: AtomicU64,
+    /// Whether a rest of its body will never be read: the connection cannot carry another request.
+    pub(crate) cut_short: AtomicBool,
     operation: OnceLock<&'static str>,
     caller: OnceLock<Caller>,
     body_sums: Mutex<Option<Sums>>,
@@ -63,6 +65,7 @@ impl Request {
             bucket: bucket.parse().ok(),
             key,
             bytes_in: AtomicU64::new(0),
+            cut_short: AtomicBool::new(false),
             operation: OnceLock::new(),
             caller: OnceLock::new(),
             body_sums: Mutex::new(None),

@@ -228,6 +228,15 @@ impl Inode {
         self.kind() == InodeKind::Directory
     }
 
+    /// The blob of its own that it may be changing in place.
+    pub fn home(&self) -> Option<u64> {
+        match &self.content {
+            Some(Content::Blob(content)) if content.home => Some(content.id),
+            Some(Content::Extents(content)) => content.home,
+            _ => None,
+        }
+    }
+
     /// Content and attributes changed.
     pub fn touch_content(&mut self, now: Timestamp) {
         self.mtime = now.0;

@@ -2,6 +2,7 @@
 
 use super::Store;
 use super::types::{Checksum, Condition, CopyObject, Deleted, Directive, Headers, ObjectInfo, PutObject};
+use crate::blob::BlobId;
 use crate::clock::Timestamp;
 use crate::content::{Alone, Reader, Shared, take_staged};
 use crate::core::Core;
@@ -153,15 +154,26 @@ impl Store {
         let _alone = self.core.gates.reshape(record.id, ino);
         let hot = self.core.hot.remove(record.id, ino);
         // Without a time to record there was still a change under way, which is committed by now.
-        let Some(written) = hot.and_then(|hot| hot.seen()) else { return Ok(true) };
+        if let Some(written) = hot.and_then(|hot| hot.seen()) {
+            self.record_write_times(bucket, vec![(ino, written)])?;
+        }
+        Ok(true)
+    }
+
+    /// Puts the times of writes in place in the records.
+    pub(super) fn record_write_times(&self, bucket: &BucketName, times: Vec<(u64, Timestamp)>) -> Result<()> {
+        if times.is_empty() {
+            return Ok(());
+        }
         let (core, name) = (self.core.clone(), bucket.clone());
         let recorded = self.core.meta.write(Durability::Buffered, move |txn| {
             let mut tx = Tx::begin(txn, &core, &name, 0)?;
-            tx.record_write_time(ino, written)?;
+            for (ino, written) in times {
+                tx.record_write_time(ino, written)?;
+            }
             tx.finish()
         });
-        recorded.wait()?;
-        Ok(true)
+        recorded.wait()
     }
 
     /// Deletes an object; of what is absent nothing.
@@ -197,7 +209,8 @@ impl Store {
         let settled = self.clone();
         let (info, bucket) = self
             .blocking(move |store| {
-                let gate = store.hold_source(&request.source_bucket)?;
+                let source = (&request.source_key, request.source_version.as_deref());
+                let gate = store.hold_source(&request.source_bucket, source)?;
                 let core = store.core.clone();
                 let written = store.core.meta.write(Durability::Synced, move |txn| {
                     let (source, shared) = share(txn, &core, &request)?;
@@ -220,12 +233,24 @@ impl Store {
         Ok(info)
     }
 
-    /// Holds back writes in place while content of a bucket is shared. Snapshots have none.
-    pub(super) fn hold_source(&self, bucket: &BucketName) -> Result<Option<Alone>> {
-        match self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? {
-            Some(_) => self.freeze(bucket).map(Some),
-            None => Ok(None),
+    /// Holds back writes in place to a bucket while an object of it is shared, with what was written to that object in
+    /// place on disk: a copy is on disk when it is answered. Snapshots need no holding.
+    pub(super) fn hold_source(
+        &self,
+        bucket: &BucketName,
+        (key, version): (&Key, Option<&str>),
+    ) -> Result<Option<Alone>> {
+        let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(None) };
+        let gate = self.core.gates.share(record.id);
+        let snapshot = self.core.meta.snapshot();
+        let line = self.core.readable(&*snapshot, bucket)?;
+        let (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
+        let pending = self.core.hot.remove(record.id, ino).and_then(|hot| hot.seen());
+        self.record_write_times(bucket, pending.map(|written| (ino, written)).into_iter().collect())?;
+        if let Some(home) = inode.home() {
+            self.core.blobs.sync_file(BlobId(home))?;
         }
+        Ok(Some(gate))
     }
 }
 

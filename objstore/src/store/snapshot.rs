@@ -53,17 +53,7 @@ impl Store {
         let gate = self.core.gates.share(id);
         let pending = self.core.hot.drain(id);
         self.core.blobs.sync_dirty()?;
-        if !pending.is_empty() {
-            let (core, name) = (self.core.clone(), bucket.clone());
-            let written = self.core.meta.write(Durability::Buffered, move |txn| {
-                let mut tx = crate::tree::Tx::begin(txn, &core, &name, 0)?;
-                for (ino, written) in pending {
-                    tx.record_write_time(ino, written)?;
-                }
-                tx.finish()
-            });
-            written.wait()?;
-        }
+        self.record_write_times(bucket, pending)?;
         Ok(gate)
     }
 

@@ -150,7 +150,8 @@ impl Store {
         let PartSource { reader, offset, length, .. } = source;
         let (offset, length, seen) = (*offset, *length, source.etag.clone());
         let etag = crate::content::md5_of(reader, offset, length)?;
-        let gate = self.hold_source(&request.source_bucket)?;
+        let source = (&request.source_key, request.source_version.as_deref());
+        let gate = self.hold_source(&request.source_bucket, source)?;
         let core = self.core.clone();
         let CopyPart { upload, number, source_bucket, source_key, source_version, .. } = request;
         let written = self.core.meta.write(Durability::Synced, move |txn| {

@@ -206,12 +206,7 @@ impl Volume {
         }
         self.flush(ino)?;
         let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
-        let home = match inode.content {
-            Some(Content::Blob(content)) if content.home => Some(content.id),
-            Some(Content::Extents(content)) => content.home,
-            _ => None,
-        };
-        if let Some(home) = home {
+        if let Some(home) = inode.home() {
             self.0.core.blobs.sync_file(crate::blob::BlobId(home))?;
         }
         self.0.core.recent_syncs.note(self.0.bucket, ino, self.0.core.clock.now());

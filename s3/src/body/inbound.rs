@@ -3,9 +3,12 @@
 //! - Its bytes are counted; of a body that `s3s` reads whole (DeleteObjects), the sums are kept for the operation.
 //! - A short rest nobody read (the request was refused) is drained, so the client reads the refusal instead of a
 //!   reset connection. A client that waits for `100 Continue` has sent nothing, so there is nothing to drain.
+//! - A rest that is not drained ends the connection, and the answer says so: else the client would send its next
+//!   request into a connection that closes.
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -81,7 +84,11 @@ impl Drop for Inbound {
     fn drop(&mut self) {
         let Some(rest) = self.inner.take() else { return };
         let short = rest.size_hint().upper().is_some_and(|upper| upper <= DRAIN_BYTES_MAX);
-        if !self.drains || !short || rest.is_end_stream() {
+        if rest.is_end_stream() {
+            return;
+        }
+        if !self.drains || !short {
+            self.request.cut_short.store(true, Ordering::Relaxed);
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {

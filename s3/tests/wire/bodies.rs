@@ -1,9 +1,11 @@
 //! Bodies that lie, and bodies in frames.
 
+use std::io::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::endpoint::{Answer, Endpoint};
+use crate::endpoint::{Answer, Endpoint, head, receive};
 use crate::sign::{Signed, sha256, sign};
 
 const KEY: &str = "/wire/body";
@@ -123,6 +125,20 @@ fn lying_plain_bodies_are_refused_and_leave_nothing() {
         assert_eq!(short.code(), "IncompleteBody");
         assert_eq!(endpoint.send("HEAD", KEY, "", &[], b"").status, 404);
     }
+}
+
+#[test]
+fn a_refusal_before_the_body_ends_the_connection_and_says_so() {
+    let endpoint = Endpoint::start();
+    let waiting = [("expect", "100-continue"), ("x-amz-checksum-sha512", "AAAA")];
+    let signed = sign(&endpoint.root, "PUT", KEY, "", &waiting, "UNSIGNED-PAYLOAD");
+    let mut stream = endpoint.connect();
+    stream.write_all(head("PUT", KEY, "", &signed.headers, 7).as_bytes()).unwrap();
+    let refused = receive(&mut stream, "PUT");
+    assert_eq!(refused.code(), "NotImplemented");
+    assert_eq!(refused.header("connection"), Some("close"));
+    let missing = endpoint.send("GET", KEY, "", &[], b"");
+    assert_eq!((missing.status, missing.header("connection")), (404, None));
 }
 
 #[test]
