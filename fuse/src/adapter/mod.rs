@@ -45,13 +45,13 @@ const BACKGROUND_MAX: u16 = 64;
 ///
 /// EXPLICIT_INVAL_DATA in place of AUTO_INVAL_DATA: the latter drops a file's pages whenever its mtime moved, so also
 /// after each write of our own; the feed is exact. No writeback cache: a write is in the store when write(2) returns
-/// and S3 sees it. No POSIX_LOCKS or FLOCK_LOCKS: the kernel keeps locks itself.
-const WISHES: [InitFlags; 11] = [
+/// and S3 sees it. No POSIX_LOCKS or FLOCK_LOCKS: the kernel keeps locks itself. No ATOMIC_O_TRUNC: the kernel then has
+/// an open of a running program for O_RDONLY | O_TRUNC truncate it before it finds that it must not (ETXTBSY).
+const WISHES: [InitFlags; 10] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2, // no question about capabilities before each write
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_CACHE_SYMLINKS, // a symlink never changes
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
@@ -241,9 +241,8 @@ impl Filesystem for Adapter {
         self.serve(Op::Link, reply, move |fs| fs.link(node.0, parent.0, &name));
     }
 
-    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let caller = caller(request);
-        self.serve(Op::Open, reply, move |fs| fs.open(node.0, flags.0, caller));
+    fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.serve(Op::Open, reply, move |_| Ok(OpenFile::from_flags(flags.0)));
     }
 
     fn create(

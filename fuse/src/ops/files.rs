@@ -7,10 +7,10 @@
 //!   only repeat that, later. (Two mounts of one bucket see each other's writes as fast as the feed runs: the
 //!   writer does not wait for the other mount, or two mounts writing could wait for each other.)
 //! - What a file is opened for is checked by the kernel (default_permissions), against attributes as exact as its
-//!   pages; so opening touches the store only to truncate.
+//!   pages; so opening does not touch the store. O_TRUNC comes as a SETATTR of its own.
 
 use bytes::Bytes;
-use objstore::volume::{Allocate, SetAttr};
+use objstore::volume::Allocate;
 use rustix::io::Errno;
 
 use crate::errno::{self, Result};
@@ -33,21 +33,6 @@ pub(crate) struct Write {
 }
 
 impl Fs {
-    /// Opens a file, truncating it if `flags` says so (ATOMIC_O_TRUNC).
-    pub fn open(&self, node: u64, flags: i32, caller: Caller) -> Result<OpenFile> {
-        if flags & libc::O_TRUNC != 0 {
-            let ino = self.view.ino(node);
-            let kill_privileges = !caller.keeps_privileges();
-            let privileged = kill_privileges && self.is_privileged(ino);
-            let set = SetAttr { size: Some(0), kill_privileges, ..SetAttr::default() };
-            self.volume.set_attr(ino, set).map_err(|error| errno::of(&error))?;
-            if privileged {
-                self.echo(Echo::Attributes(node));
-            }
-        }
-        Ok(OpenFile::from_flags(flags))
-    }
-
     /// Reads up to `len` bytes; fewer only at the end of the file.
     pub fn read(&self, node: u64, offset: u64, len: usize) -> Result<Bytes> {
         let bytes = self.volume.read(self.view.ino(node), offset, len).map_err(|error| errno::of(&error))?;

@@ -68,6 +68,25 @@ fn opening_with_truncate_empties_the_file() {
 }
 
 #[test]
+fn a_running_program_cannot_be_cut_short() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        let path = mount.path().join("sleep");
+        std::fs::copy("/usr/bin/sleep", &path).unwrap();
+        let size = std::fs::metadata(&path).unwrap().len();
+        let mut program = std::process::Command::new(&path).arg("60").spawn().unwrap();
+        let opened: Vec<_> = [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC]
+            .into_iter()
+            .map(|flags| rustix::fs::open(&path, rustix::fs::OFlags::from_bits_retain(flags as u32), 0.into()).err())
+            .collect();
+        assert_eq!(opened, [Some(rustix::io::Errno::TXTBSY); 3]);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), size);
+        program.kill().unwrap();
+        program.wait().unwrap();
+    });
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "syncs files of the mount, as programs do")]
 fn appends_of_two_mounts_lose_nothing() {
     run(|rig| {
