@@ -68,6 +68,16 @@ pub(crate) enum Named {
     Snapshot(Snapshot),
 }
 
+impl Named {
+    /// The bucket, if it is one.
+    pub fn bucket(&self) -> Option<&Bucket> {
+        match self {
+            Self::Bucket(bucket) => Some(bucket),
+            Self::Snapshot(_) => None,
+        }
+    }
+}
+
 impl Core {
     /// The bucket called `name`.
     #[expect(clippy::unused_self, reason = "a cache of bucket records belongs here")]
@@ -97,7 +107,12 @@ impl Core {
 
     /// The line to read under `name`.
     pub fn readable(&self, read: &dyn Read, name: &BucketName) -> Result<Line> {
-        match self.named(read, name)? {
+        self.line_of(read, &self.named(read, name)?)
+    }
+
+    /// The line of what was found under a name.
+    pub fn line_of(&self, read: &dyn Read, named: &Named) -> Result<Line> {
+        match named {
             Named::Bucket(bucket) => self.lines.line(read, bucket.family, bucket.branch),
             Named::Snapshot(snapshot) => self.lines.line(read, snapshot.family, snapshot.branch),
         }

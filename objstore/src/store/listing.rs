@@ -21,7 +21,7 @@ impl Store {
     fn observe_all(&self, bucket: &BucketName) -> Result<()> {
         let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(()) };
         for ino in self.core.hot.of_bucket(record.id) {
-            self.observe(bucket, ino)?;
+            self.observe(bucket, record.id, ino)?;
         }
         Ok(())
     }

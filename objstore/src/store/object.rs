@@ -132,13 +132,16 @@ impl Store {
     pub fn open_object(&self, bucket: &BucketName, key: &Key, version: Option<&str>) -> Result<(ObjectInfo, Reader)> {
         let guard = self.core.readers.begin();
         let mut snapshot = self.core.meta.snapshot();
-        let line = self.core.readable(&*snapshot, bucket)?;
+        let named = self.core.named(&*snapshot, bucket)?;
+        let line = self.core.line_of(&*snapshot, &named)?;
         let (mut ino, mut inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
-        if self.observe(bucket, ino)? {
+        if let Some(record) = named.bucket()
+            && self.observe(bucket, record.id, ino)?
+        {
             snapshot = self.core.meta.snapshot();
             (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
         }
-        let versioned = self.core.bucket_record(&*snapshot, bucket)?.is_some_and(|bucket| keeps_versions(&bucket));
+        let versioned = named.bucket().is_some_and(keeps_versions);
         let info = shown_in(versioned, key.as_str(), ino, &inode);
         let reader = Reader { core: self.core.clone(), snapshot, line, ino, inode, _guard: guard };
         Ok((info, reader))
@@ -146,13 +149,12 @@ impl Store {
 
     /// Puts what a mount wrote in place in the record before S3 shows it, so that the next write makes another entity
     /// tag; whether there was anything.
-    pub(super) fn observe(&self, bucket: &BucketName, ino: u64) -> Result<bool> {
-        let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(false) };
-        if self.core.hot.get(record.id, ino).is_none() {
+    pub(super) fn observe(&self, bucket: &BucketName, id: u64, ino: u64) -> Result<bool> {
+        if self.core.hot.get(id, ino).is_none() {
             return Ok(false);
         }
-        let _alone = self.core.gates.reshape(record.id, ino);
-        let hot = self.core.hot.remove(record.id, ino);
+        let _alone = self.core.gates.reshape(id, ino);
+        let hot = self.core.hot.remove(id, ino);
         // Without a time to record there was still a change under way, which is committed by now.
         if let Some(written) = hot.and_then(|hot| hot.seen()) {
             self.record_write_times(bucket, vec![(ino, written)])?;

@@ -59,6 +59,17 @@ impl<'a> Tx<'a> {
     /// Begins a change of the bucket called `name`.
     pub fn begin(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName, origin: u64) -> Result<Self> {
         let bucket = core.bucket_record(&*txn, name)?.ok_or_else(|| missing(&*txn, name))?;
+        Self::begin_in(txn, core, name, bucket, origin)
+    }
+
+    /// Begins a change of a bucket whose record was read, on its live branch.
+    fn begin_in(
+        txn: &'a mut dyn Txn,
+        core: &'a Arc<Core>,
+        name: &'a BucketName,
+        bucket: Bucket,
+        origin: u64,
+    ) -> Result<Self> {
         let line = core.lines.line(&*txn, bucket.family, bucket.branch)?;
         Ok(Self { origin, ..Self::begin_on(txn, core, name, bucket, line) })
     }
@@ -78,14 +89,13 @@ impl<'a> Tx<'a> {
     /// Begins with what a copy is taken from: a bucket, or a snapshot, which nothing is written to since it owns
     /// nothing that could be given up.
     pub fn begin_source(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName) -> Result<Self> {
-        match core.named(&*txn, name)? {
-            Named::Bucket(_) => Self::begin(txn, core, name, 0),
+        let bucket = match core.named(&*txn, name)? {
+            Named::Bucket(bucket) => bucket,
             Named::Snapshot(snapshot) => {
-                let bucket = Bucket { family: snapshot.family, branch: snapshot.branch, ..Bucket::default() };
-                let line = core.lines.line(&*txn, bucket.family, bucket.branch)?;
-                Ok(Self::begin_on(txn, core, name, bucket, line))
+                Bucket { family: snapshot.family, branch: snapshot.branch, ..Bucket::default() }
             }
-        }
+        };
+        Self::begin_in(txn, core, name, bucket, 0)
     }
 
     /// The same as [`Tx::begin`] for a mount, which holds a bucket by id: another under its name is ESTALE.
@@ -97,7 +107,7 @@ impl<'a> Tx<'a> {
         origin: u64,
     ) -> Result<Self> {
         match core.bucket_record(&*txn, name)? {
-            Some(bucket) if bucket.id == id => Self::begin(txn, core, name, origin),
+            Some(bucket) if bucket.id == id => Self::begin_in(txn, core, name, bucket, origin),
             _ => Err(Posix::Stale.into()),
         }
     }
