@@ -92,6 +92,7 @@ async fn put(store: Store, bucket: BucketName, key: String) -> Result<()> {
         metadata: Default::default(),
         tags: Default::default(),
         checksums: Vec::new(),
+        lock: Default::default(),
         condition: Default::default(),
     };
     store.put_object(put).await?;

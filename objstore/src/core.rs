@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub hot: HotFiles,
     /// Files synced lately.
     pub recent_syncs: RecentSyncs,
+    /// Settings of buckets, decoded.
+    pub settings: crate::store::settings::SettingsCache,
     /// Who may write in place, and when.
     pub gates: Gates,
     /// Rises whenever an account or grant changes.

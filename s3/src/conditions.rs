@@ -81,7 +81,7 @@ pub(crate) fn writing(if_match: Option<ETagCondition>, if_none_match: Option<ETa
     if matches!(if_none_match, Some(ETagCondition::ETag(_))) {
         return Err(not_offered("If-None-Match of a write with anything but *"));
     }
-    Ok(Condition { if_match: if_match.map(text), if_none_match: if_none_match.map(text) })
+    Ok(Condition { if_match: if_match.map(text), if_none_match: if_none_match.map(text), ..Condition::default() })
 }
 
 fn text(condition: ETagCondition) -> String {

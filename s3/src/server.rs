@@ -51,12 +51,14 @@ pub struct Config {
     pub metrics: Metrics,
     /// How long requests under way may take to end after a shutdown.
     pub drain: Duration,
+    /// Whether new buckets begin with all four settings of their public access block on.
+    pub block_public_access: bool,
 }
 
 impl Config {
-    /// Settings with a drain of 30 seconds.
+    /// Settings with a drain of 30 seconds, and no public access to new buckets.
     pub fn new(region: impl Into<String>, metrics: Metrics) -> Self {
-        Self { region: region.into(), metrics, drain: Duration::from_secs(30) }
+        Self { region: region.into(), metrics, drain: Duration::from_secs(30), block_public_access: true }
     }
 }
 

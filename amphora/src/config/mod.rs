@@ -4,15 +4,18 @@
 //! - A bad value or an unknown key ends the start with exit status 2, named.
 
 mod layers;
+mod period;
 mod size;
 mod socket;
 
 pub use layers::{Env, parse};
+pub use period::Period;
 pub use size::Size;
 pub use socket::SocketPath;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::credentials::Credentials;
 use crate::failure::Failure;
@@ -51,6 +54,12 @@ pub struct Flags {
     /// The URL of S3 that COSI Secrets carry [default: http:// and the address of --s3-listen]
     #[arg(long, value_name = "URL", value_parser = url)]
     pub s3_endpoint_url: Option<String>,
+    /// Whether new buckets begin with all four settings of their public access block on, as on AWS
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    pub s3_block_public_access: bool,
+    /// How long a day of lifecycle rules lasts; for tests
+    #[arg(long, value_name = "TIME", default_value = "24h", hide_short_help = true)]
+    pub lifecycle_day: Period,
     /// CSI name of this node [default: the host name]
     #[arg(long, value_name = "NAME", value_parser = word)]
     pub node_id: Option<String>,
@@ -95,6 +104,10 @@ pub struct Settings {
     pub region: String,
     /// What COSI Secrets carry; `None`: the address S3 is served at.
     pub s3_endpoint_url: Option<String>,
+    /// Whether new buckets begin with their public access block on.
+    pub s3_block_public_access: bool,
+    /// How long a day of lifecycle rules lasts.
+    pub lifecycle_day: Duration,
     /// CSI node id.
     pub node_id: String,
     /// CSI driver name.
@@ -140,6 +153,8 @@ impl Settings {
             sockets,
             region: flags.region,
             s3_endpoint_url: flags.s3_endpoint_url,
+            s3_block_public_access: flags.s3_block_public_access,
+            lifecycle_day: flags.lifecycle_day.0,
             node_id: flags.node_id.unwrap_or_else(host_name),
             csi_driver_name: flags.csi_driver_name,
             cosi_driver_name: flags.cosi_driver_name,
@@ -247,6 +262,8 @@ mod tests {
         assert_eq!(settings.http_listen.to_string(), "127.0.0.1:9001");
         assert_eq!(settings.sockets.admin.path(), settings.data_dir.join("run/admin.sock"));
         assert_eq!(settings.region, "us-east-1");
+        assert!(settings.s3_block_public_access);
+        assert_eq!(settings.lifecycle_day, Duration::from_secs(24 * 60 * 60));
         assert!(settings.root_key.is_none() && !settings.node_id.is_empty());
     }
 

@@ -20,7 +20,11 @@ pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
 
 /// S3.
 pub(super) fn s3(settings: &Settings, store: &Store, metrics: s3::Metrics) -> Result<s3::Server, Failure> {
-    let config = s3::Config { drain: super::DRAIN_LIMIT, ..s3::Config::new(&settings.region, metrics) };
+    let config = s3::Config {
+        drain: super::DRAIN_LIMIT,
+        block_public_access: settings.s3_block_public_access,
+        ..s3::Config::new(&settings.region, metrics)
+    };
     s3::Server::new(store.clone(), config).map_err(|error| Failure::usage(format!("--region: {error}")))
 }
 

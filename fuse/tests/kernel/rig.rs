@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fuse::{Mount, Options};
 use objstore::Store;
 use objstore::name::{BucketName, Key};
-use objstore::store::{self, CreateBucket, PutObject, RootAttributes, Versioning};
+use objstore::store::{self, CreateBucket, DeleteObject, PutObject, RootAttributes, Versioning};
 use objstore::volume::{Volume, VolumeOptions};
 
 /// The longest a test may take.
@@ -119,6 +119,7 @@ impl Rig {
                 metadata: Default::default(),
                 tags: Default::default(),
                 checksums: Vec::new(),
+                lock: Default::default(),
                 condition: Default::default(),
             };
             self.store.put_object(put).await
@@ -129,7 +130,7 @@ impl Rig {
     /// Deletes an object as S3 does.
     pub fn delete(&self, key: &str) {
         let key: Key = key.parse().unwrap();
-        let delete = self.store.delete_object(&self.bucket, &key, None, Default::default());
+        let delete = self.store.delete_object(&self.bucket, DeleteObject::new(key));
         self.runtime.block_on(delete).unwrap();
     }
 

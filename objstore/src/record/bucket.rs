@@ -34,6 +34,9 @@ pub struct Bucket {
     /// What a provisioner keeps with it.
     #[prost(btree_map = "string, string", tag = "9")]
     pub attributes: BTreeMap<String, String>,
+    /// Changes of its settings, counted; zero: it has no settings record.
+    #[prost(uint64, tag = "10")]
+    pub settings: u64,
 }
 
 /// What a bucket was cloned from.

@@ -180,6 +180,35 @@ pub struct Object {
     /// The version's order, in a bucket that keeps versions; zero is the version `null`.
     #[prost(uint64, tag = "12")]
     pub version: u64,
+    /// Retention (S3 API, PutObjectRetention).
+    #[prost(message, optional, tag = "13")]
+    pub retention: Option<Retention>,
+    /// Whether a legal hold is on (S3 API, PutObjectLegalHold).
+    #[prost(bool, tag = "14")]
+    pub legal_hold: bool,
+}
+
+/// How long an object version has to be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Retention {
+    /// Its mode.
+    #[prost(enumeration = "RetentionMode", tag = "1")]
+    pub mode: i32,
+    /// Until when, nanoseconds since 1970.
+    #[prost(sfixed64, tag = "2")]
+    pub until: i64,
+}
+
+/// Who may shorten a retention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum RetentionMode {
+    /// Not set: the record is damaged.
+    None = 0,
+    /// Who may bypass governance.
+    Governance = 1,
+    /// Nobody.
+    Compliance = 2,
 }
 
 /// A checksum.

@@ -8,6 +8,7 @@
 //! branch     13 family:8 branch:4                     -> Branch
 //! usage      14 family:8 branch:4                     -> Usage
 //! snapshot   15 name                                  -> Snapshot
+//! settings   16 bucket-id:8                           -> Settings
 //! inode      20 family:8 ino:8 branch:4               -> Inode
 //! dirent     21 family:8 parent:8 sort-name 00 branch:4 -> Dirent
 //! extent     22 family:8 ino:8 offset:8 branch:4      -> Extent
@@ -44,6 +45,7 @@ pub mod tag {
     pub const BRANCH: u8 = 0x13;
     pub const USAGE: u8 = 0x14;
     pub const SNAPSHOT: u8 = 0x15;
+    pub const SETTINGS: u8 = 0x16;
     pub const INODE: u8 = 0x20;
     pub const DIRENT: u8 = 0x21;
     pub const EXTENT: u8 = 0x22;

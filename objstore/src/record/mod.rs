@@ -10,6 +10,7 @@ pub mod blob;
 pub mod bucket;
 pub mod inode;
 pub mod key;
+pub mod settings;
 pub mod upload;
 pub mod version;
 

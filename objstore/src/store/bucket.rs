@@ -66,7 +66,8 @@ fn shown_snapshot(read: &dyn Read, name: BucketName, record: &bucket::Snapshot) 
     })
 }
 
-fn put(txn: &mut dyn Txn, name: &BucketName, record: &bucket::Bucket) {
+/// Writes the record of a bucket.
+pub(super) fn put(txn: &mut dyn Txn, name: &BucketName, record: &bucket::Bucket) {
     txn.put(key::by_name(tag::BUCKET, name.as_str()), record.encode_to_vec());
 }
 
@@ -242,6 +243,7 @@ fn make(txn: &mut dyn Txn, core: &Arc<Core>, request: &CreateBucket) -> Result<b
         created: now.0,
         source: request.source.as_ref().map(source_name),
         attributes: request.attributes.clone(),
+        settings: 0,
     };
     put(txn, &request.name, &record);
     let mut tx = Tx::begin_on(txn, core, &request.name, record.clone(), line.clone());
@@ -293,6 +295,7 @@ fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> R
     super::upload::delete_of_bucket(txn, record.id)?;
     super::grant::delete_of_bucket(txn, record.id)?;
     super::publication::delete_of_bucket(txn, record.id)?;
+    super::settings::delete_of_bucket(txn, record.id);
     txn.delete(key::by_name(tag::BUCKET, name.as_str()));
     txn.delete(key::by_id(tag::BUCKET_ID, record.id));
     branch::kill_branch(txn, record.family, record.branch)?;

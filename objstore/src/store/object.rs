@@ -1,7 +1,9 @@
 //! Objects: put, head, open, delete, copy.
 
 use super::Store;
-use super::types::{Checksum, Condition, CopyObject, Deleted, Directive, Headers, ObjectInfo, PutObject};
+use super::types::{
+    Checksum, Condition, CopyObject, DeleteObject, Deleted, Directive, Headers, Lock, ObjectInfo, PutObject, Retention,
+};
 use crate::blob::BlobId;
 use crate::clock::Timestamp;
 use crate::content::{Alone, Reader, Shared, take_staged};
@@ -9,6 +11,7 @@ use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::Durability;
 use crate::name::{BucketName, Key};
+use crate::record;
 use crate::record::bucket::{Bucket, VersioningState};
 use crate::record::inode::{Inode, Object, StoredChecksum};
 use crate::tree::{Tree, Tx, missing_version, version_id};
@@ -20,6 +23,7 @@ pub(super) fn object_record(
     metadata: std::collections::BTreeMap<String, String>,
     tags: std::collections::BTreeMap<String, String>,
     checksums: Vec<Checksum>,
+    lock: Lock,
 ) -> Object {
     let checksums = checksums.into_iter().map(|sum| StoredChecksum { algorithm: sum.algorithm, value: sum.value });
     Object {
@@ -35,12 +39,24 @@ pub(super) fn object_record(
         checksums: checksums.collect(),
         parts: 0,
         version: 0,
+        retention: lock
+            .retention
+            .map(|retention| record::inode::Retention { mode: retention.mode as i32, until: retention.until.0 }),
+        legal_hold: lock.legal_hold.unwrap_or_default(),
     }
+}
+
+/// What protects an object.
+pub(super) fn lock_of(object: &Object) -> Lock {
+    let retention =
+        object.retention.map(|retention| Retention { mode: retention.mode(), until: Timestamp(retention.until) });
+    Lock { retention, legal_hold: object.legal_hold.then_some(true) }
 }
 
 /// An inode as S3 shows it.
 pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
     let object = inode.object.clone().unwrap_or_default();
+    let lock = lock_of(&object);
     let checksums = object.checksums.into_iter().map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value });
     ObjectInfo {
         key: key.to_owned(),
@@ -61,6 +77,7 @@ pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
         checksums: checksums.collect(),
         parts: (object.parts > 0).then_some(object.parts),
         version: (object.version != 0).then(|| version_id(object.version)),
+        lock,
     }
 }
 
@@ -83,40 +100,48 @@ pub(super) fn marker(key: &str, version: String, created: i64) -> ObjectInfo {
 }
 
 /// Refuses if the object now there does not meet the condition (RFC 9110, section 13; S3 API, conditional writes).
-pub(super) fn check(condition: &Condition, key: &Key, now: Option<&str>) -> Result<()> {
+pub(super) fn check(condition: &Condition, key: &Key, now: Option<(u64, &Inode)>) -> Result<()> {
     let failed = |condition| Err(Error::Precondition { condition, key: key.to_string() });
-    if let Some(wanted) = &condition.if_match {
-        match now {
-            None => return Err(Error::not_found(Noun::Key, key.as_str())),
-            Some(etag) if wanted != "*" && wanted != etag => return failed("If-Match"),
-            Some(_) => {}
+    let etag = now.map(|(ino, inode)| inode.etag(ino));
+    if condition.if_match.is_some() || condition.size.is_some() || condition.modified.is_some() {
+        let Some(((_, inode), etag)) = now.zip(etag.as_deref()) else {
+            return Err(Error::not_found(Noun::Key, key.as_str()));
+        };
+        if condition.if_match.as_deref().is_some_and(|wanted| wanted != "*" && wanted != etag) {
+            return failed("If-Match");
+        }
+        if condition.size.is_some_and(|wanted| wanted != inode.size) {
+            return failed("x-amz-if-match-size");
+        }
+        if condition.modified.is_some_and(|wanted| wanted.parts().0 != Timestamp(inode.mtime).parts().0) {
+            return failed("x-amz-if-match-last-modified-time");
         }
     }
-    match (&condition.if_none_match, now) {
-        (Some(unwanted), Some(etag)) if unwanted == "*" || unwanted == etag => failed("If-None-Match"),
+    match (&condition.if_none_match, etag) {
+        (Some(unwanted), Some(etag)) if unwanted == "*" || *unwanted == etag => failed("If-None-Match"),
         _ => Ok(()),
     }
 }
 
-/// The entity tag of the object under a key, if the condition needs it.
+/// Decides the condition on the object under a key.
 pub(super) fn check_current(tree: Tree<'_>, condition: &Condition, key: &Key) -> Result<()> {
     if *condition == Condition::default() {
         return Ok(());
     }
-    let etag = tree.object(key)?.map(|(ino, inode)| inode.etag(ino));
-    check(condition, key, etag.as_deref())
+    let found = tree.object(key)?;
+    check(condition, key, found.as_ref().map(|(ino, inode)| (*ino, inode)))
 }
 
 impl Store {
     /// Stores an object.
     pub async fn put_object(&self, request: PutObject) -> Result<ObjectInfo> {
-        let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, condition } = request;
+        let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, lock, condition } = request;
         self.change_bucket(&bucket, move |tx| {
             check_current(tx.tree(), &condition, &key)?;
             let size = content.len();
             let content = take_staged(tx.txn, content)?;
             let ino = tx.new_ino()?;
-            let object = object_record(etag, headers, metadata, tags, checksums);
+            let object = object_record(etag, headers, metadata, tags, checksums, lock);
             let inode = tx.put_object(&key, ino, content, size, object)?;
             Ok(shown_in(keeps_versions(&tx.bucket), key.as_str(), ino, &inode))
         })
@@ -179,31 +204,17 @@ impl Store {
     }
 
     /// Deletes an object; of what is absent nothing.
-    pub async fn delete_object(
-        &self,
-        bucket: &BucketName,
-        key: &Key,
-        version: Option<&str>,
-        condition: Condition,
-    ) -> Result<Deleted> {
-        let (key, version) = (key.clone(), version.map(str::to_owned));
-        self.change_bucket(bucket, move |tx| {
-            check_current(tx.tree(), &condition, &key)?;
-            delete(tx, &key, version.as_deref())
-        })
-        .await
+    pub async fn delete_object(&self, bucket: &BucketName, request: DeleteObject) -> Result<Deleted> {
+        self.change_bucket(bucket, move |tx| delete(tx, &request)).await
     }
 
     /// Deletes many objects in one commit; one answer each, in order.
     pub async fn delete_objects(
         &self,
         bucket: &BucketName,
-        keys: Vec<(Key, Option<String>)>,
+        requests: Vec<DeleteObject>,
     ) -> Result<Vec<Result<Deleted>>> {
-        self.change_bucket(bucket, move |tx| {
-            Ok(keys.iter().map(|(key, version)| delete(tx, key, version.as_deref())).collect())
-        })
-        .await
+        self.change_bucket(bucket, move |tx| Ok(requests.iter().map(|request| delete(tx, request)).collect())).await
     }
 
     /// Copies an object by reference.
@@ -220,7 +231,7 @@ impl Store {
                     check_current(tx.tree(), &request.condition, &request.key)?;
                     let ino = tx.new_ino()?;
                     let content = tx.take_shared(ino, &shared)?;
-                    let object = copied(&source, request.metadata, request.tags);
+                    let object = copied(&source, request.metadata, request.tags, request.lock);
                     let inode = tx.put_object(&request.key, ino, content, source.size, object)?;
                     let (bucket, versioned) = (tx.bucket.id, keeps_versions(&tx.bucket));
                     tx.finish()?;
@@ -275,7 +286,7 @@ pub(super) fn shared_object<T>(
 ) -> Result<T> {
     let mut tx = Tx::begin_source(txn, core, bucket)?;
     let (ino, inode) = version_of(tx.tree(), key, version)?;
-    check(condition, key, Some(&inode.etag(ino)))?;
+    check(condition, key, Some((ino, &inode)))?;
     let shared = share(&mut tx, ino)?;
     tx.finish()?;
     Ok(shared)
@@ -287,11 +298,15 @@ fn copied(
     source: &Inode,
     metadata: Directive<(Headers, std::collections::BTreeMap<String, String>)>,
     tags: Directive<std::collections::BTreeMap<String, String>>,
+    lock: Lock,
 ) -> Object {
     let mut object = source.object.clone().unwrap_or_default();
     object.version = 0;
+    let locked =
+        object_record(String::new(), Headers::default(), Default::default(), Default::default(), Vec::new(), lock);
+    (object.retention, object.legal_hold) = (locked.retention, locked.legal_hold);
     if let Directive::Replace((headers, metadata)) = metadata {
-        let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new());
+        let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new(), lock);
         object = Object {
             etag: object.etag,
             tags: object.tags,
@@ -306,8 +321,10 @@ fn copied(
     object
 }
 
-fn delete(tx: &mut Tx<'_>, key: &Key, version: Option<&str>) -> Result<Deleted> {
-    let Some(id) = version else {
+fn delete(tx: &mut Tx<'_>, request: &DeleteObject) -> Result<Deleted> {
+    let DeleteObject { key, version, condition, .. } = request;
+    check_current(tx.tree(), condition, key)?;
+    let Some(id) = version.as_deref() else {
         let removed = tx.delete_current(key)?;
         return Ok(Deleted { existed: removed.existed, marker: removed.marker.is_some(), version: removed.marker });
     };

@@ -106,6 +106,7 @@ impl Store {
             readers: Arc::default(),
             hot: crate::content::HotFiles::default(),
             recent_syncs: crate::content::RecentSyncs::default(),
+            settings: super::settings::SettingsCache::default(),
             gates: crate::content::Gates::default(),
             grants_epoch: AtomicU64::new(1),
             sessions: parking_lot::Mutex::default(),

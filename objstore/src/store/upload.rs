@@ -10,7 +10,7 @@ use prost::Message;
 use super::Store;
 use super::object::{check_current, keeps_versions, object_record, shared_object, shown_in};
 use super::types::{
-    Checksum, CompleteUpload, Condition, CopyPart, CreateUpload, List, ObjectInfo, PartInfo, PartListing, PutPart,
+    Checksum, CompleteUpload, Condition, CopyPart, CreateUpload, List, Lock, ObjectInfo, PartInfo, PartListing, PutPart,
     UploadInfo, UploadListing, UploadRef,
 };
 use crate::clock::Timestamp;
@@ -83,7 +83,7 @@ impl Store {
         let id = hex_simd::encode_to_string(bytes, hex_simd::AsciiCase::Lower);
         let CreateUpload { bucket, key, headers, metadata, tags, checksum_algorithm, initiator } = request;
         self.change_bucket(&bucket, move |tx| {
-            let object = object_record(String::new(), headers, metadata, tags, Vec::new());
+            let object = object_record(String::new(), headers, metadata, tags, Vec::new(), Lock::default());
             let record = Upload { created: tx.now.0, object: Some(object), initiator, checksum_algorithm };
             tx.txn.put(key::upload(tx.bucket.id, key.as_str(), &id), record.encode_to_vec());
             Ok(shown_upload(&id, key.as_str(), record))
@@ -135,7 +135,7 @@ impl Store {
     fn part_source(&self, request: &CopyPart) -> Result<PartSource> {
         let (object, reader) =
             self.open_object(&request.source_bucket, &request.source_key, request.source_version.as_deref())?;
-        super::object::check(&request.source_condition, &request.source_key, Some(&object.etag))?;
+        super::object::check(&request.source_condition, &request.source_key, Some((reader.ino, &reader.inode)))?;
         let (offset, length) = request.range.unwrap_or((0, object.size));
         if offset.checked_add(length).is_none_or(|end| end > object.size) {
             let range = format!("{offset}+{length}");
@@ -155,7 +155,7 @@ impl Store {
         let core = self.core.clone();
         let CopyPart { upload, number, source_bucket, source_key, source_version, .. } = request;
         let written = self.core.meta.write(Durability::Synced, move |txn| {
-            let unchanged = Condition { if_match: Some(seen), if_none_match: None };
+            let unchanged = Condition { if_match: Some(seen), ..Condition::default() };
             let named = (&source_key, source_version.as_deref());
             let share = |tx: &mut Tx<'_>, ino| tx.share_range(ino, offset, length);
             let pieces = shared_object(txn, &core, &source_bucket, named, &unchanged, share).map_err(changed)?;

@@ -7,11 +7,11 @@ use crate::store::*;
 use crate::volume::Change;
 
 fn if_match(tag: &str) -> Condition {
-    Condition { if_match: Some(tag.into()), if_none_match: None }
+    Condition { if_match: Some(tag.into()), ..Condition::default() }
 }
 
 fn if_none_match(tag: &str) -> Condition {
-    Condition { if_match: None, if_none_match: Some(tag.into()) }
+    Condition { if_none_match: Some(tag.into()), ..Condition::default() }
 }
 
 fn refused<T>(result: &crate::Result<T>) -> bool {
@@ -30,7 +30,7 @@ fn conditions_hold_or_nothing_changes() {
     assert!(refused(&rig.put_if(&bucket, "k", b"2", if_match(&md5(b"2")))));
     assert_eq!(rig.get(&bucket, "k").unwrap(), b"1");
     rig.put_if(&bucket, "k", b"2", if_match(&first.etag)).unwrap();
-    let delete = |condition| rig.run(rig.store.delete_object(&bucket, &key("k"), None, condition));
+    let delete = |condition| rig.run(rig.store.delete_object(&bucket, DeleteObject { condition, ..DeleteObject::new(key("k")) }));
     assert!(refused(&delete(if_match(&first.etag))));
     assert!(delete(if_match(&md5(b"2"))).unwrap().existed);
     assert!(!rig.delete(&bucket, "k").unwrap().existed);
@@ -65,7 +65,7 @@ fn many_are_deleted_at_once_with_an_answer_each() {
     for at in ["a", "b/c", "b/d"] {
         rig.put(&bucket, at, b"x").unwrap();
     }
-    let keys = ["a", "none", "b/c", "b/c", "b/d"].map(|at| (key(at), None)).to_vec();
+    let keys = ["a", "none", "b/c", "b/c", "b/d"].map(|at| DeleteObject::new(key(at))).to_vec();
     let answers = rig.run(rig.store.delete_objects(&bucket, keys)).unwrap();
     let existed: Vec<bool> = answers.into_iter().map(|answer| answer.unwrap().existed).collect();
     assert_eq!(existed, [true, false, true, false, true]);
@@ -119,6 +119,7 @@ fn a_copy_keeps_or_replaces_metadata_and_tags() {
         key: key(to),
         metadata,
         tags,
+        lock: Lock::default(),
         condition: Condition::default(),
     };
     let headers = Headers { content_type: Some("text/x".into()), ..Headers::default() };

@@ -141,6 +141,7 @@ impl Rig {
                 metadata: Default::default(),
                 tags: Default::default(),
                 checksums: Vec::new(),
+                lock: Lock::default(),
                 condition,
             };
             self.store.put_object(request).await
@@ -163,7 +164,7 @@ impl Rig {
     }
 
     pub(crate) fn delete(&self, bucket: &BucketName, at: &str) -> Result<Deleted> {
-        self.run(self.store.delete_object(bucket, &key(at), None, Condition::default()))
+        self.run(self.store.delete_object(bucket, DeleteObject::new(key(at))))
     }
 
     pub(crate) fn copy(&self, from: (&BucketName, &str), to: (&BucketName, &str)) -> Result<ObjectInfo> {
@@ -176,6 +177,7 @@ impl Rig {
             key: key(to.1),
             metadata: Directive::Copy,
             tags: Directive::Copy,
+            lock: Lock::default(),
             condition: Condition::default(),
         }))
     }

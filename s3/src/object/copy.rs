@@ -1,6 +1,6 @@
 //! CopyObject.
 
-use objstore::store::{Condition, CopyObject, Directive};
+use objstore::store::{Condition, CopyObject, Directive, Lock};
 use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDirective, TaggingDirective};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -58,6 +58,7 @@ pub(crate) async fn copy(
         key,
         metadata: if replaces { Directive::Replace((headers, metadata)) } else { Directive::Copy },
         tags: if retags { Directive::Replace(tags) } else { Directive::Copy },
+        lock: Lock::default(),
         condition,
     };
     let object = service.store.copy_object(copy).await.or_refuse()?;
@@ -86,7 +87,7 @@ pub(crate) async fn source_condition(service: &Service, source: &Source, reading
         .blocking(move |store| {
             let object = store.head_object(&bucket, &key, version.as_deref()).or_refuse()?;
             reading.check_source(&object)?;
-            Ok(Condition { if_match: Some(object.etag), if_none_match: None })
+            Ok(Condition { if_match: Some(object.etag), ..Condition::default() })
         })
         .await
 }

@@ -1,7 +1,7 @@
 //! DeleteObject and DeleteObjects.
 
 use objstore::name::Key;
-use objstore::store::Deleted;
+use objstore::store::{DeleteObject, Deleted};
 use s3s::dto::{
     DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
     ObjectIdentifier,
@@ -27,8 +27,8 @@ pub(crate) async fn one(
     }
     let condition = conditions::writing(input.if_match, None)?;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
-    let deleted =
-        service.store.delete_object(&bucket, &key, input.version_id.as_deref(), condition).await.or_refuse()?;
+    let delete = DeleteObject { version: input.version_id, condition, ..DeleteObject::new(key) };
+    let deleted = service.store.delete_object(&bucket, delete).await.or_refuse()?;
     Ok(S3Response::new(DeleteObjectOutput {
         delete_marker: deleted.marker.then_some(true),
         version_id: deleted.version,
@@ -61,7 +61,8 @@ pub(crate) async fn many(
             Err(error) => output.errors.get_or_insert_default().push(failed(object.key.clone(), None, &error)),
         }
     }
-    let answers = service.store.delete_objects(&bucket, named.clone()).await.or_refuse()?;
+    let requests = named.iter().cloned().map(|(key, version)| DeleteObject { version, ..DeleteObject::new(key) });
+    let answers = service.store.delete_objects(&bucket, requests.collect()).await.or_refuse()?;
     for ((key, version), answer) in named.into_iter().zip(answers) {
         match answer {
             Ok(_) if delete.quiet == Some(true) => {}

@@ -42,6 +42,7 @@ pub(crate) mod tests {
             checksums: Vec::new(),
             parts: None,
             version: None,
+            lock: Default::default(),
         }
     }
 }

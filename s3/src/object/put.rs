@@ -1,6 +1,6 @@
 //! PutObject.
 
-use objstore::store::PutObject;
+use objstore::store::{Lock, PutObject};
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Response, S3Result};
 
@@ -41,6 +41,7 @@ pub(crate) async fn put(
         metadata: attributes.metadata,
         tags: attributes.tags,
         checksums: received.sums.checksum.into_iter().collect(),
+        lock: Lock::default(),
         condition,
     };
     let object = service.store.put_object(put).await.or_refuse()?;

@@ -7,11 +7,17 @@ mod object;
 mod upload;
 
 pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication, Secret};
+pub use crate::record::inode::RetentionMode;
+pub use crate::record::settings::{
+    CorsRule, DefaultRetention, LifecycleFilter, LifecycleRule, ObjectLock, Ownership, PublicAccess, Settings,
+};
 pub use bucket::{
     Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, SnapshotInfo, Source, Usage, Versioning,
 };
 pub use listing::{List, ListVersions, Listing, VersionInfo, VersionListing};
-pub use object::{Checksum, Condition, CopyObject, Deleted, Directive, Headers, ObjectInfo, PutObject};
+pub use object::{
+    Checksum, Condition, CopyObject, DeleteObject, Deleted, Directive, Headers, Lock, ObjectInfo, PutObject, Retention,
+};
 pub use upload::{
     CompleteUpload, CopyPart, CreateUpload, PartInfo, PartListing, PutPart, UploadInfo, UploadListing, UploadRef,
 };

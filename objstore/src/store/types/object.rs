@@ -31,6 +31,24 @@ pub struct Checksum {
     pub value: String,
 }
 
+/// How long an object version has to be kept (S3 API, PutObjectRetention).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Who may shorten it.
+    pub mode: crate::record::inode::RetentionMode,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+/// What protects an object version (S3 User Guide, "Locking objects with Object Lock").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lock {
+    /// Its retention, also one that has ended.
+    pub retention: Option<Retention>,
+    /// Whether a legal hold is on; `None` in a request asks for nothing.
+    pub legal_hold: Option<bool>,
+}
+
 /// An object, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {
@@ -56,6 +74,8 @@ pub struct ObjectInfo {
     pub parts: Option<u32>,
     /// Its version id, in a bucket that keeps versions.
     pub version: Option<String>,
+    /// What protects it.
+    pub lock: Lock,
 }
 
 /// Conditions of a write or read, by entity tag (RFC 9110, section 13). `*` stands for any object.
@@ -65,6 +85,11 @@ pub struct Condition {
     pub if_match: Option<String>,
     /// If-None-Match: an entity tag the object must not have.
     pub if_none_match: Option<String>,
+    /// The size the object must have, in bytes (S3 API, DeleteObject, `x-amz-if-match-size`).
+    pub size: Option<u64>,
+    /// When the object must have changed last, to the second (S3 API, DeleteObject,
+    /// `x-amz-if-match-last-modified-time`).
+    pub modified: Option<Timestamp>,
 }
 
 /// A request to store an object.
@@ -85,6 +110,8 @@ pub struct PutObject {
     pub tags: BTreeMap<String, String>,
     /// Checksums, verified before.
     pub checksums: Vec<Checksum>,
+    /// What is to protect it; where nothing is asked for, the bucket's default.
+    pub lock: Lock,
     /// What must hold for the object now there.
     pub condition: Condition,
 }
@@ -116,8 +143,30 @@ pub struct CopyObject {
     pub metadata: Directive<(Headers, BTreeMap<String, String>)>,
     /// Tags.
     pub tags: Directive<BTreeMap<String, String>>,
+    /// What is to protect the copy; where nothing is asked for, the bucket's default. The source's stays behind.
+    pub lock: Lock,
     /// What must hold for the object now there.
     pub condition: Condition,
+}
+
+/// A request to delete an object or one of its versions.
+#[derive(Clone, Debug)]
+pub struct DeleteObject {
+    /// The key.
+    pub key: Key,
+    /// The version; `None` deletes as a request without one does.
+    pub version: Option<String>,
+    /// What must hold for the version named, or the current object.
+    pub condition: Condition,
+    /// Whether the caller may and wants to delete what governance retains.
+    pub bypass_governance: bool,
+}
+
+impl DeleteObject {
+    /// Deletes the object under a key without further conditions.
+    pub fn new(key: Key) -> Self {
+        Self { key, version: None, condition: Condition::default(), bypass_governance: false }
+    }
 }
 
 /// What a deletion did.
