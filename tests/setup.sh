@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests use beside cargo: Debian packages, a Python venv, one Go tool, two cargo tools.
+# Installs what the tests use beside cargo: Debian packages, a Python venv, Go and Node programs, two cargo tools.
 #
 #   tests/setup.sh           install what is missing (quick when nothing is)
 #   tests/setup.sh --check   install nothing; exit 1 if something is missing
@@ -12,9 +12,11 @@ set -uo pipefail
 
 BOTO3=1.44.5
 AWSCLI=1.46.3
+S3CMD=2.4.0
 CSI_SANITY=v5.5.0   # needs Go 1.25
 PJDFSTEST=0.2.2
 FSX=0.3.2
+PYTHON_TOOLS=$BOTO3-$AWSCLI-$S3CMD
 
 cd "$(dirname "$0")/.." || exit 1
 TOOLS=$PWD/.test-tools
@@ -22,7 +24,8 @@ LOG=$TOOLS/setup.log
 MISSING=()
 
 # command:package. Looked up in sbin too, where mkfs lives and a plain user's PATH does not reach.
-PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl)
+PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl
+  openssl:openssl node:nodejs npm:npm)
 PATH=$PATH:/usr/sbin:/sbin
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -34,7 +37,7 @@ missing_packages() {
     has "${entry%%:*}" || echo "${entry##*:}"
   done
   # The interpreter is there on most machines; the module that fills a venv is a package of its own on Debian.
-  [ -e "$(marker "python-$BOTO3-$AWSCLI")" ] || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  [ -e "$(marker "python-$PYTHON_TOOLS")" ] || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
 
 install_packages() {
@@ -48,12 +51,27 @@ install_packages() {
 install_python() {
   rm -rf "$TOOLS/venv" && python3 -m venv "$TOOLS/venv" &&
     timeout 600 "$TOOLS/venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
-      "boto3==$BOTO3" "awscli==$AWSCLI"
+      "boto3==$BOTO3" "awscli==$AWSCLI" "s3cmd==$S3CMD"
 }
 
 install_csi_sanity() {
   GOBIN=$TOOLS/bin timeout 900 go install "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$CSI_SANITY"
 }
+
+# The programs of tests/go (s3clients and rclone) and restic; what they are built from is pinned in each go.mod.
+install_go_programs() {
+  (cd tests/go && GOBIN=$TOOLS/bin timeout 600 go install ./...) &&
+    (cd tests/go/restic && GOBIN=$TOOLS/bin timeout 600 go install tool)
+}
+
+# Beside the tree and not in it: what npm makes of tests/js/package-lock.json.
+install_node_modules() {
+  rm -rf "$TOOLS/js" && mkdir -p "$TOOLS/js" && cp tests/js/package.json tests/js/package-lock.json "$TOOLS/js/" &&
+    (cd "$TOOLS/js" && timeout 300 npm ci --ignore-scripts --no-audit --no-fund)
+}
+
+# What stands in for the version of our own programs: a change of a source is a new one.
+digest() { find "$@" -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-12; }
 
 install_crate() {
   CARGO_NET_RETRY=1 timeout 1800 "${CARGO:-cargo}" install --locked --force --root "$TOOLS" "$1@$2"
@@ -102,8 +120,10 @@ if [ "$CHECK" = no ]; then
 fi
 
 packages
-tool python "$BOTO3-$AWSCLI" install_python
+tool python "$PYTHON_TOOLS" install_python
 tool csi-sanity "$CSI_SANITY" install_csi_sanity
+tool go-programs "$(digest tests/go)" install_go_programs
+tool node-modules "$(digest tests/js/package-lock.json)" install_node_modules
 tool pjdfstest "$PJDFSTEST" install_crate pjdfstest "$PJDFSTEST"
 tool fsx "$FSX" install_crate fsx "$FSX"
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use objstore::Store;
+use objstore::lifecycle::Worker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -15,11 +16,12 @@ use prometheus_client::registry::Registry;
 use crate::mounts::{OperationTotal, Table, Totals};
 
 /// All figures of a server, each named `amphora_…`, and those S3 counts for itself.
-pub fn registry(store: &Store, mounts: &Arc<Table>) -> (Registry, s3::Metrics) {
+pub fn registry(store: &Store, mounts: &Arc<Table>, lifecycle: &Arc<Worker>) -> (Registry, s3::Metrics) {
     let mut registry = Registry::with_prefix("amphora");
     registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
     registry.register_collector(Box::new(StoreFigures(store.clone())));
     registry.register_collector(Box::new(MountFigures(mounts.clone())));
+    registry.register_collector(Box::new(LifecycleFigures(lifecycle.clone())));
     let s3 = s3::Metrics::new(&mut registry);
     (registry, s3)
 }
@@ -71,6 +73,46 @@ impl Collector for MountFigures {
         family(&mut encoder, "fuse_errors", help, &totals, |operation| operation.errors)?;
         let help = "Time spent in calls of the kernel, by operation";
         family(&mut encoder, "fuse_seconds", help, &totals, |operation| operation.took.as_secs_f64())
+    }
+}
+
+/// What the worker of lifecycle rules did.
+struct LifecycleFigures(Arc<Worker>);
+
+impl fmt::Debug for LifecycleFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LifecycleFigures")
+    }
+}
+
+impl Collector for LifecycleFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = self.0.figures();
+        counter(&mut encoder, "lifecycle_passes", "Passes over all buckets with lifecycle rules", figures.passes)?;
+        let help = "Keys, versions and uploads looked at by lifecycle rules";
+        counter(&mut encoder, "lifecycle_looked_at", help, figures.looked_at)?;
+        let help = "What lifecycle rules removed: current objects, noncurrent versions, delete markers, uploads";
+        let mut expired = encoder.encode_descriptor("lifecycle_expired", help, None, MetricType::Counter)?;
+        let kinds = [
+            ("current", figures.current),
+            ("noncurrent", figures.noncurrent),
+            ("marker", figures.markers),
+            ("upload", figures.uploads),
+        ];
+        for (kind, count) in kinds {
+            ConstCounter::new(count).encode(expired.encode_family(&[("kind", kind)])?)?;
+        }
+        counter(&mut encoder, "lifecycle_errors", "Buckets or passes given up until the next pass", figures.errors)?;
+        let completed = figures.completed.and_then(|at| u64::try_from(at.parts().0).ok()).unwrap_or(0);
+        let help = "When the last whole pass ended, in seconds since 1970; 0: never";
+        gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, completed)?;
+        let help = "Keys, versions and uploads looked at so far in the bucket under way";
+        let mut progress = encoder.encode_descriptor("lifecycle_progress", help, None, MetricType::Gauge)?;
+        if let Some(now) = &figures.progress {
+            let seen = ConstGauge::new(i64::try_from(now.looked_at).unwrap_or(i64::MAX));
+            seen.encode(progress.encode_family(&[("bucket", now.bucket.as_str())])?)?;
+        }
+        Ok(())
     }
 }
 

@@ -22,6 +22,7 @@ fn posix(outcome: Posix) -> Errno {
         Posix::Stale => Errno::STALE,
         Posix::ReadOnly => Errno::ROFS,
         Posix::NotPermitted => Errno::PERM,
+        Posix::CrossDevice => Errno::XDEV,
         Posix::NoData => Errno::NODATA,
         Posix::NoSpace => Errno::NOSPC,
     }

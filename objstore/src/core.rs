@@ -46,6 +46,8 @@ pub(crate) struct Core {
     pub readers: Arc<Readers>,
     /// Files being written in place.
     pub hot: HotFiles,
+    /// Files open for writing through mounts.
+    pub writers: crate::volume::Writers,
     /// Files synced lately.
     pub recent_syncs: RecentSyncs,
     /// Settings of buckets, decoded.
@@ -90,10 +92,7 @@ impl Core {
 
     /// Refuses once a write to disk failed: bytes written past that might be lost silently.
     pub fn writable(&self) -> Result<()> {
-        match self.meta.poisoned().or_else(|| self.blobs.poisoned()) {
-            Some(why) => Err(Error::Poisoned { why }),
-            None => Ok(()),
-        }
+        self.meta.poison().check()
     }
 
     /// What can be read under `name`.

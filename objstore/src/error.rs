@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::clock::Timestamp;
+
 /// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -84,6 +86,8 @@ pub enum Posix {
     ReadOnly,
     /// EPERM
     NotPermitted,
+    /// EXDEV: it can only be moved by copying.
+    CrossDevice,
     /// ENODATA: no such extended attribute.
     NoData,
     /// ENOSPC for extended attributes past their limit.
@@ -100,6 +104,8 @@ pub enum Error {
         noun: Noun,
         /// The name asked for.
         name: String,
+        /// Of a key: the delete marker that is its current version.
+        marker: Option<String>,
     },
     /// The thing named exists, and differs from what was asked.
     #[error("{noun} \"{name}\" already exists: {why}")]
@@ -136,6 +142,8 @@ pub enum Error {
         key: String,
         /// The version.
         version: String,
+        /// When it was made.
+        modified: Timestamp,
     },
     /// A condition of the request did not hold.
     #[error("the condition {condition} does not hold for \"{key}\"")]
@@ -227,7 +235,7 @@ impl Error {
 
     /// The thing of kind `noun` called `name` is absent.
     pub fn not_found(noun: Noun, name: impl Into<String>) -> Self {
-        Self::NotFound { noun, name: name.into() }
+        Self::NotFound { noun, name: name.into(), marker: None }
     }
 
     /// `value` is no valid `what`, because `why`.

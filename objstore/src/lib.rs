@@ -15,6 +15,7 @@ pub mod error;
 mod feed;
 mod gc;
 mod grant;
+pub mod lifecycle;
 pub mod meta;
 pub mod name;
 mod pins;

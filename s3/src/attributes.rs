@@ -3,17 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use objstore::store::Headers;
-use percent_encoding::percent_decode_str;
-use s3s::{S3Error, S3ErrorCode, S3Result};
+use s3s::{S3ErrorCode, S3Result};
 
 use crate::error::refuse;
+use crate::tagging;
 
 /// Names and values of user metadata together, in bytes (S3 User Guide, "Working with object metadata").
 const METADATA_BYTES_MAX: usize = 2048;
-/// Tags of one object.
-const TAGS_MAX: usize = 10;
-const TAG_NAME_CHARS_MAX: usize = 128;
-const TAG_VALUE_CHARS_MAX: usize = 256;
 
 /// Attributes of a new object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,13 +30,15 @@ impl Attributes {
         tagging: Option<&str>,
     ) -> S3Result<Self> {
         headers.content_encoding = headers.content_encoding.and_then(|value| without_framing(&value));
+        // See `post::hide_type`.
+        headers.content_type = headers.content_type.map(|value| value.trim_start().to_owned());
         let metadata: BTreeMap<String, String> = metadata.unwrap_or_default().into_iter().collect();
         let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > METADATA_BYTES_MAX {
             let words = format!("User metadata takes {bytes} bytes; at most {METADATA_BYTES_MAX} are kept.");
             return Err(refuse(S3ErrorCode::MetadataTooLarge, words));
         }
-        let tags = tagging.map(parse_tags).transpose()?.unwrap_or_default();
+        let tags = tagging.map(tagging::from_query).transpose()?.unwrap_or_default();
         Ok(Self { headers, metadata, tags })
     }
 }
@@ -74,35 +72,6 @@ fn without_framing(value: &str) -> Option<String> {
     if kept.is_empty() { None } else { Some(kept.join(", ")) }
 }
 
-/// Parses `x-amz-tagging`: a query string.
-fn parse_tags(tagging: &str) -> S3Result<BTreeMap<String, String>> {
-    let mut tags = BTreeMap::new();
-    for pair in tagging.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (decode(name)?, decode(value)?);
-        if name.is_empty() || name.chars().count() > TAG_NAME_CHARS_MAX || value.chars().count() > TAG_VALUE_CHARS_MAX {
-            return Err(bad_tag("A tag's name has 1 to 128 characters and its value at most 256."));
-        }
-        if tags.insert(name, value).is_some() {
-            return Err(bad_tag("A tag is named twice."));
-        }
-    }
-    if tags.len() > TAGS_MAX {
-        return Err(refuse(S3ErrorCode::InvalidTag, format!("An object has at most {TAGS_MAX} tags.")));
-    }
-    Ok(tags)
-}
-
-fn decode(part: &str) -> S3Result<String> {
-    let spaced = part.replace('+', " ");
-    let decoded = percent_decode_str(&spaced).decode_utf8();
-    decoded.map(std::borrow::Cow::into_owned).map_err(|_| bad_tag("A tag is not UTF-8."))
-}
-
-fn bad_tag(words: &'static str) -> S3Error {
-    refuse(S3ErrorCode::InvalidTag, words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,19 +82,6 @@ mod tests {
         assert_eq!(without_framing("aws-chunked,aws-chunked"), None);
         assert_eq!(without_framing("gzip, aws-chunked").as_deref(), Some("gzip"));
         assert_eq!(without_framing("AWS-Chunked,deflate, gzip").as_deref(), Some("deflate, gzip"));
-    }
-
-    #[test]
-    fn tags_are_a_query_string() {
-        let tags = parse_tags("a=1&b+c=%C3%A9&d").unwrap();
-        let owned = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
-        };
-        assert_eq!(tags, owned(&[("a", "1"), ("b c", "é"), ("d", "")]));
-        let many = (0..11).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join("&");
-        for bad in ["a=1&a=2", "=1", "a=%FF", many.as_str(), &format!("a={}", "x".repeat(257))] {
-            assert_eq!(parse_tags(bad).unwrap_err().code().as_str(), "InvalidTag", "{bad}");
-        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Secrets for the signature check.
 //!
 //! - Every request asks the store, so a revoked key fails from the next request on; nothing is cached.
-//! - The same trip to the store looks up what the key's account may do with the bucket of the path; `access` decides
-//!   on it once the signature was verified.
+//! - The same trip to the store looks up how the key's account stands to the bucket of the path; `access` decides on it
+//!   once the signature was verified.
+
+use std::sync::Arc;
 
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3ErrorCode, S3Result};
@@ -19,6 +21,7 @@ impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         let request = request::current()?;
         let (id, bucket) = (access_key.to_owned(), request.bucket.clone());
+        let standings = Arc::clone(&self.0.standings);
         let (caller, secret) = self
             .0
             .blocking(move |store| {
@@ -28,11 +31,9 @@ impl S3Auth for Keys {
                         "The access key is not known, or was revoked.",
                     ));
                 };
-                let mode = match &bucket {
-                    Some(bucket) => store.access(&identity.account, bucket),
-                    None => Ok(None),
-                };
-                Ok((Caller { access_key: id, account: identity.account, mode }, identity.secret))
+                let account = identity.account;
+                let standing = bucket.map(|bucket| standings.read(store, Some(&account), &bucket));
+                Ok((Caller { access_key: id, account, standing }, identity.secret))
             })
             .await?;
         request.set_caller(caller);

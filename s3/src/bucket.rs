@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use http::HeaderMap;
 use objstore::name::BucketName;
-use objstore::store::{Account, Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, Versioning};
+use objstore::store::{
+    Account, Bucket, CreateBucket, Deletion, ObjectLock, Outcome, Ownership, RootAttributes, SetBucket, Settings,
+    Versioning,
+};
 use objstore::{Error, Noun, Store};
 use s3s::dto::{self, *};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
@@ -12,7 +14,7 @@ use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 use crate::error::{OrRefuse as _, from_store, not_offered, refuse};
 use crate::object::time;
 use crate::service::Service;
-use crate::{names, request, token, xml};
+use crate::{body, names, request, tagging, token, xml};
 
 /// Buckets of one page, at most (S3 API, ListBuckets).
 const PAGE_MAX: i32 = 10_000;
@@ -69,7 +71,7 @@ fn visible(
         let Some(last) = step.last() else { return Ok((found, None)) };
         after = Some(last.name.as_str().to_owned());
         for bucket in step {
-            if !bucket.name.as_str().starts_with(prefix) || store.access(account, &bucket.name).or_refuse()?.is_none() {
+            if !bucket.name.as_str().starts_with(prefix) || !may_see(store, account, &bucket)? {
                 continue;
             }
             if found.len() == limit {
@@ -81,27 +83,35 @@ fn visible(
     }
 }
 
-/// Makes a bucket, owned by the caller (S3 API, CreateBucket).
+/// Whether the account may do anything with a bucket, which may have been deleted since it was listed.
+fn may_see(store: &Store, account: &Account, bucket: &Bucket) -> S3Result<bool> {
+    match store.access(account, &bucket.name) {
+        Ok(mode) => Ok(mode.is_some()),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(from_store(error)),
+    }
+}
+
+/// Makes a bucket, owned by the caller, with what is asked for in the same transaction (S3 API, CreateBucket).
 pub(crate) async fn create(
     service: &Service,
     request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
+    body::prove(&request.headers)?;
     let input = request.input;
     let name = names::bucket(&input.bucket)?;
     let account = request::current()?.account()?.clone();
-    if let Some(configuration) = &input.create_bucket_configuration {
-        check_configuration(service, configuration)?;
-    }
+    let settings = first_settings(service, input)?;
     let create = CreateBucket {
         name: name.clone(),
         owner: account.name.clone(),
         quota_bytes: None,
-        versioning: Versioning::default(),
+        versioning: if settings.object_lock.is_some() { Versioning::Enabled } else { Versioning::Disabled },
         source: None,
         attributes: BTreeMap::new(),
         root: RootAttributes::default(),
     };
-    match service.store.create_bucket(create).await {
+    match service.store.create_bucket_with(create, settings).await {
         Ok((_, Outcome::Made)) => {}
         Ok((_, Outcome::Found)) => already_owned(service)?,
         Err(Error::Exists { noun: Noun::Bucket, .. }) => {
@@ -120,12 +130,23 @@ pub(crate) async fn create(
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")), ..CreateBucketOutput::default() }))
 }
 
+/// What a bucket is told as it is made: object lock, ownership, tags.
+fn first_settings(service: &Service, input: CreateBucketInput) -> S3Result<Settings> {
+    let tags = match input.create_bucket_configuration {
+        Some(configuration) => {
+            check_configuration(service, &configuration)?;
+            tagging::from_set(configuration.tags.unwrap_or_default(), tagging::Of::Bucket)?
+        }
+        None => BTreeMap::new(),
+    };
+    let ownership = input.object_ownership.map(|rule| Ownership { rule: rule.as_str().to_owned() });
+    let object_lock = (input.object_lock_enabled_for_bucket == Some(true)).then_some(ObjectLock { default: None });
+    Ok(Settings { ownership, tags, object_lock, ..Settings::default() })
+}
+
 fn check_configuration(service: &Service, configuration: &CreateBucketConfiguration) -> S3Result<()> {
     if configuration.bucket.is_some() || configuration.location.is_some() {
         return Err(not_offered("A directory bucket"));
-    }
-    if configuration.tags.as_ref().is_some_and(|tags| !tags.is_empty()) {
-        return Err(not_offered("Tagging a bucket"));
     }
     match &configuration.location_constraint {
         Some(place) if !place.as_str().is_empty() && place.as_str() != &*service.region => Err(refuse(
@@ -200,6 +221,7 @@ pub(crate) async fn set_versioning(
     service: &Service,
     request: S3Request<PutBucketVersioningInput>,
 ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+    body::prove(&request.headers)?;
     let name = names::bucket(&request.input.bucket)?;
     let configuration = request.input.versioning_configuration;
     if configuration.mfa_delete.as_ref().is_some_and(|mfa| mfa.as_str() == MFADelete::ENABLED) {
@@ -223,9 +245,4 @@ async fn find(service: &Service, name: &str) -> S3Result<Bucket> {
 /// An account, as answers name it.
 pub(crate) fn person(account: &str) -> Owner {
     Owner { id: Some(account.to_owned()), display_name: Some(account.to_owned()) }
-}
-
-/// The host a client reached us at, for the `Location` of a completed upload.
-pub(crate) fn host(headers: &HeaderMap) -> &str {
-    headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }

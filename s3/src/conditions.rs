@@ -73,15 +73,25 @@ enum Failed {
     NotModified,
 }
 
-/// The conditions of a write (S3 API, PutObject).
+/// The conditions of a write (S3 API, PutObject). S3 defines If-None-Match for `*` only; an entity tag means here what it
+/// means in RFC 9110.
 pub(crate) fn writing(if_match: Option<ETagCondition>, if_none_match: Option<ETagCondition>) -> S3Result<Condition> {
     if if_match.is_some() && if_none_match.is_some() {
         return Err(not_offered("If-Match together with If-None-Match"));
     }
-    if matches!(if_none_match, Some(ETagCondition::ETag(_))) {
-        return Err(not_offered("If-None-Match of a write with anything but *"));
-    }
     Ok(Condition { if_match: if_match.map(text), if_none_match: if_none_match.map(text), ..Condition::default() })
+}
+
+/// The conditions of a deletion (S3 API, DeleteObject): the entity tag, the time to the second, the size.
+pub(crate) fn deleting(
+    if_match: Option<ETagCondition>,
+    modified: Option<&Timestamp>,
+    size: Option<i64>,
+) -> S3Result<Condition> {
+    let size = size.map(u64::try_from).transpose();
+    let size = size.map_err(|_| refuse(S3ErrorCode::InvalidArgument, "The size of an object is not negative."))?;
+    let modified = modified.map(|time| objstore::clock::Timestamp::from_parts(seconds_of(time), 0));
+    Ok(Condition { if_match: if_match.map(text), if_none_match: None, size, modified })
 }
 
 fn text(condition: ETagCondition) -> String {
@@ -191,7 +201,15 @@ mod tests {
     fn writes_take_what_s3_takes() {
         assert_eq!(writing(None, tag("*")).unwrap().if_none_match.as_deref(), Some("*"));
         assert_eq!(writing(tag("\"abc\""), None).unwrap().if_match.as_deref(), Some("abc"));
-        assert_eq!(writing(None, tag("abc")).unwrap_err().code().as_str(), "NotImplemented");
+        assert_eq!(writing(None, tag("abc")).unwrap().if_none_match.as_deref(), Some("abc"));
         assert_eq!(writing(tag("abc"), tag("*")).unwrap_err().code().as_str(), "NotImplemented");
+    }
+
+    #[test]
+    fn deletions_take_a_tag_a_time_and_a_size() {
+        let condition = deleting(tag("\"*\""), date(7).as_ref(), Some(3)).unwrap();
+        let modified = Some(objstore::clock::Timestamp(7_000_000_000));
+        assert_eq!(condition, Condition { if_match: Some("*".into()), if_none_match: None, size: Some(3), modified });
+        assert_eq!(deleting(None, None, Some(-1)).unwrap_err().code().as_str(), "InvalidArgument");
     }
 }

@@ -4,8 +4,11 @@
 //! - Failures inside the store are logged here, once, with their cause; the client is told what to do and nothing of
 //!   the insides.
 
-use http::StatusCode;
+use http::header::{ALLOW, LAST_MODIFIED};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use objstore::clock::Timestamp;
 use objstore::{Error, Noun, Posix};
+use s3s::dto::TimestampFormat;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::xml::shown;
@@ -28,7 +31,7 @@ pub(crate) fn not_offered(what: &str) -> S3Error {
 }
 
 /// A blocking task died before it answered.
-pub(crate) fn lost(error: &tokio::task::JoinError) -> S3Error {
+pub(crate) fn lost(error: &impl std::error::Error) -> S3Error {
     tracing::error!(%error, "a task of a request died");
     refuse(S3ErrorCode::InternalError, "The request could not be finished; try again.")
 }
@@ -49,12 +52,17 @@ impl<T> OrRefuse<T> for objstore::Result<T> {
 pub(crate) fn from_store(error: Error) -> S3Error {
     let words = error.to_string();
     match error {
-        Error::NotFound { noun, .. } => refuse(absent(noun), words),
+        Error::NotFound { noun, marker, .. } => of_marker(refuse(absent(noun), words), marker, None),
         Error::Exists { noun: Noun::Bucket, .. } => refuse(S3ErrorCode::BucketAlreadyExists, words),
         Error::Exists { .. } => refuse(S3ErrorCode::OperationAborted, words),
         Error::NotEmpty { .. } => refuse(S3ErrorCode::BucketNotEmpty, words),
+        Error::Invalid { what: "version id", .. } => {
+            refuse(S3ErrorCode::InvalidArgument, "Invalid version id specified")
+        }
         Error::Invalid { what, .. } => refuse(invalid(what), words),
-        Error::DeleteMarker { .. } => refuse(S3ErrorCode::MethodNotAllowed, words),
+        Error::DeleteMarker { version, modified, .. } => {
+            of_marker(refuse(S3ErrorCode::MethodNotAllowed, words), Some(version), Some(modified))
+        }
         Error::Precondition { .. } => refuse(S3ErrorCode::PreconditionFailed, words),
         Error::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, words),
         Error::Denied { .. } => refuse(S3ErrorCode::AccessDenied, words),
@@ -62,6 +70,27 @@ pub(crate) fn from_store(error: Error) -> S3Error {
         Error::Busy { .. } => refuse(S3ErrorCode::SlowDown, words),
         inside => from_inside(&inside),
     }
+}
+
+/// Says that a delete marker is why, by its version; and of one asked for by version, what it is (S3 User Guide,
+/// "Working with delete markers").
+fn of_marker(mut error: S3Error, marker: Option<String>, modified: Option<Timestamp>) -> S3Error {
+    let Some(marker) = marker else { return error };
+    let mut headers = HeaderMap::new();
+    headers.insert(HeaderName::from_static("x-amz-delete-marker"), HeaderValue::from_static("true"));
+    if let Ok(version) = HeaderValue::from_str(&marker) {
+        headers.insert(HeaderName::from_static("x-amz-version-id"), version);
+    }
+    if let Some(modified) = modified {
+        headers.insert(ALLOW, HeaderValue::from_static("DELETE"));
+        let mut text = Vec::new();
+        let formatted = crate::object::time(modified).format(TimestampFormat::HttpDate, &mut text);
+        if let Some(date) = formatted.ok().and_then(|()| HeaderValue::from_bytes(&text).ok()) {
+            headers.insert(LAST_MODIFIED, date);
+        }
+    }
+    error.set_headers(headers);
+    error
 }
 
 fn absent(noun: Noun) -> S3ErrorCode {
@@ -84,6 +113,8 @@ fn invalid(what: &str) -> S3ErrorCode {
         "part size" => S3ErrorCode::EntityTooSmall,
         "range" => S3ErrorCode::InvalidRange,
         "versioning" => S3ErrorCode::IllegalVersioningConfigurationException,
+        "bucket state" => S3ErrorCode::InvalidBucketState,
+        "bucket for object lock" | "key for object lock" => S3ErrorCode::InvalidRequest,
         _ => S3ErrorCode::InvalidArgument,
     }
 }
@@ -102,6 +133,7 @@ fn from_posix(posix: Posix) -> S3Error {
         | Posix::IsDirectory
         | Posix::NotEmpty
         | Posix::Invalid
+        | Posix::CrossDevice
         | Posix::NotUtf8 => (S3ErrorCode::InvalidRequest, "The key cannot be used so beside what the bucket holds."),
     };
     refuse(code, words)

@@ -1,4 +1,4 @@
-//! What surrounds each request: its id, the guards, the access line and the figures.
+//! What surrounds each request: its id, the guards, what `s3s` does not answer, the access line and the figures.
 //!
 //! - Every answer carries `x-amz-request-id` and `x-amz-id-2`; an error's XML repeats them beside what was asked for.
 //! - Nothing of a signature, a query or a secret is logged.
@@ -8,9 +8,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, EXPECT, SERVER};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, SERVER};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
 use hyper::body::Incoming;
@@ -18,11 +19,15 @@ use percent_encoding::percent_decode_str;
 use s3s::service::S3Service;
 use s3s::{HttpResponse, S3Error};
 
-use crate::body::{Inbound, Outbound};
-use crate::checksum::Claims;
-use crate::guard;
+use crate::address::{self, Address, Domains};
+use crate::body::{Inbound, Memory, Outbound};
 use crate::metrics::Metrics;
+use crate::object::span::forget_odd_range;
 use crate::request::{Ids, Request};
+use crate::server::{Limits, Peer};
+use crate::service::Service;
+use crate::xml::Document;
+use crate::{cors, guard, post};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -34,14 +39,20 @@ pub(crate) struct Layer(Arc<Inner>);
 
 struct Inner {
     s3: S3Service,
+    service: Service,
     ids: Ids,
     metrics: Metrics,
+    domains: Domains,
+    body_stall: Duration,
+    memory: Memory,
 }
 
 impl Layer {
-    /// Surrounds `s3`.
-    pub(crate) fn new(s3: S3Service, metrics: Metrics) -> Self {
-        Self(Arc::new(Inner { s3, ids: Ids::new(), metrics }))
+    /// Surrounds `s3`. `limits` bound the bodies.
+    pub(crate) fn new(s3: S3Service, service: Service, metrics: Metrics, domains: Domains, limits: &Limits) -> Self {
+        let memory = Memory::new(limits.body_memory_bytes, limits.body_wait);
+        let body_stall = limits.body_stall;
+        Self(Arc::new(Inner { s3, service, ids: Ids::new(), metrics, domains, body_stall, memory }))
     }
 }
 
@@ -58,22 +69,28 @@ impl hyper::service::Service<http::Request<Incoming>> for Layer {
 
 impl Inner {
     async fn serve(&self, request: http::Request<Incoming>) -> http::Response<Outbound> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        forget_odd_range(&mut head);
+        guard::order_repeated(&mut head.uri);
+        let hoisted = guard::hoist(&mut head);
         let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
-        let context = Arc::new(Request::new(self.ids.next(), head.method.clone(), &path));
+        let address = Address::new(&self.domains, address::host(&head), &path);
+        let peer = head.extensions.get::<Peer>().copied();
+        let context = Arc::new(Request::new(self.ids.next(), head.method.clone(), address, peer));
+        context.set_hoisted(hoisted);
         let resource = escape(head.uri.path());
-        let (version, method, guarded) = (head.version, head.method.clone(), guard::check(&head));
-        let body =
-            Inbound::new(body, Arc::clone(&context), body_claims(&head).as_ref(), head.headers.contains_key(EXPECT));
-        let mut answer = match guarded {
-            Ok(()) => self.hand_on(head, body, &context).await,
-            Err(error) => {
-                drop(body);
-                written(error)
-            }
-        };
+        let (version, method, asked) = (head.version, head.method.clone(), cors::Asked::of(&head));
+        let body = Inbound::new(body, &head, Arc::clone(&context), self.body_stall, &self.memory);
+        let mut answer = self.answer(head, body, &context).await;
+        context.let_go();
+        if let Some(fault) = context.fault() {
+            answer = written(fault.refuse());
+        }
         self.stamp(&mut answer, &method, &context.id, &resource);
-        if version == Version::HTTP_11 && context.cut_short.load(Ordering::Relaxed) {
+        if let Some(asked) = asked {
+            asked.tell(&self.service, &context, &mut answer).await;
+        }
+        if version == Version::HTTP_11 && context.ends_connection.load(Ordering::Relaxed) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let (parts, body) = answer.into_parts();
@@ -81,27 +98,57 @@ impl Inner {
         http::Response::from_parts(parts, body)
     }
 
+    /// Answers what `s3s` does not, preflights and forms, and hands on the rest.
+    async fn answer(&self, mut head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
+        if head.method == Method::OPTIONS {
+            if let Err(error) = guard::check_size(&head.headers) {
+                return written(error);
+            }
+            return cors::preflight(&self.service, context, &head.headers).await.unwrap_or_else(written);
+        }
+        if let Err(error) = guard::check(&head, context.key.is_some(), &self.service.region) {
+            return written(error);
+        }
+        if post::is_form(&head) {
+            let form = Box::pin(post::serve(&self.service, context, &head, body));
+            return Arc::clone(context).scope(form).await.unwrap_or_else(written);
+        }
+        post::hide_type(&mut head);
+        self.hand_on(head, body, context).await
+    }
+
     async fn hand_on(&self, head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
         let request = http::Request::from_parts(head, s3s::Body::http_body_unsync(body));
         let answer = Arc::clone(context).scope(self.s3.call(request)).await;
-        answer.unwrap_or_else(|error| {
+        let mut answer = answer.unwrap_or_else(|error| {
             tracing::error!(%error, request_id = context.id, "a request failed outside its operation");
             bare(StatusCode::INTERNAL_SERVER_ERROR)
-        })
+        });
+        if let Some(Document(body)) = answer.extensions_mut().remove() {
+            answer.headers_mut().remove(CONTENT_LENGTH);
+            *answer.body_mut() = s3s::Body::from(body);
+        }
+        answer
     }
 
     fn stamp(&self, answer: &mut HttpResponse, method: &Method, id: &str, resource: &str) {
         let run = &self.ids.run;
         if answer.status().is_client_error() || answer.status().is_server_error() {
+            let region = answer.headers().get(guard::BUCKET_REGION).and_then(|region| region.to_str().ok());
+            let region = region.map(|region| format!("<Region>{region}</Region>")).unwrap_or_default();
             complete(
                 answer,
-                &format!("<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{run}</HostId>"),
+                &format!("{region}<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{run}</HostId>"),
             );
         }
         // `s3s` answers a HEAD of a range with 200.
         if *method == Method::HEAD && answer.status() == StatusCode::OK && answer.headers().contains_key(CONTENT_RANGE)
         {
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+        }
+        // hyper leaves it out over HTTP/1 only, and clients take data here for an error of the protocol.
+        if *method == Method::HEAD {
+            *answer.body_mut() = s3s::Body::empty();
         }
         let headers = answer.headers_mut();
         for (name, value) in [(REQUEST_ID, id), (HOST_ID, run)] {
@@ -113,18 +160,14 @@ impl Inner {
     }
 }
 
-/// What is claimed of a body that `s3s` reads whole, where the claim is of the body itself.
-fn body_claims(head: &Parts) -> Option<Claims> {
-    let deletes = head.method == Method::POST && guard::has_parameter(&head.uri, "delete");
-    if deletes { Claims::from_headers(&head.headers).ok() } else { None }
-}
-
 /// Adds `more` to the XML of an error.
 fn complete(answer: &mut HttpResponse, more: &str) {
     let Some(xml) = answer.body().bytes() else { return };
     let Some(start) = xml.strip_suffix(ERROR_END) else { return };
     let whole = Bytes::from([start, more.as_bytes(), ERROR_END].concat());
     answer.headers_mut().remove(CONTENT_LENGTH);
+    // `s3s` drops it where an error has headers of its own.
+    answer.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/xml"));
     *answer.body_mut() = s3s::Body::from(whole);
 }
 

@@ -2,36 +2,50 @@
 //!
 //! A request passes, from the wire inward: `server` (connections), `layer` (ids, access line, figures), `guard` (what
 //! `s3s` would let pass), `s3s` itself (routes, XML, signatures), `auth` and `access` (whose key, which right), and the
-//! operation's family: `bucket`, `object`, `listing`, `multipart`. Content passes through `body`, hashed by `checksum`.
+//! operation's family: `bucket`, `object`, `listing`, `multipart` and more. Preflights and forms, which `s3s` does not
+//! answer, go from `layer` to `cors` and `post`. Content passes through `body`, hashed by `checksum`.
 //!
 //! - An acknowledged write is on disk and visible to every reader; what it claims of its body was proved before.
 //! - Default deny: an operation that `access` does not list, or an account without a grant, is refused.
 //! - Meaning lives in the store; this crate unpacks requests, streams bodies and words answers.
 
 mod access;
+mod acl;
+mod address;
 mod attributes;
 mod auth;
 mod body;
 mod bucket;
+mod bucket_policy;
 mod checksum;
 mod conditions;
+mod cors;
 mod error;
 mod guard;
 mod layer;
+mod lifecycle;
 mod listing;
+mod lock;
 mod metrics;
 mod multipart;
 mod names;
 mod object;
 mod offer;
+mod ownership;
+mod payment;
+mod policy;
+mod post;
+mod public_access;
 mod request;
 mod server;
 mod service;
+mod tagging;
 mod token;
 mod xml;
 
+pub use address::{BadDomain, Domain, Domains};
 pub use metrics::Metrics;
-pub use server::{Config, Error, Server};
+pub use server::{Config, Error, Limits, Server, Tls, TlsError};
 
 /// The filter for `tracing` that silences `s3s`, which logs each refused request as an error: the access line
 /// (`s3::access`, at INFO) and this crate's own errors tell it better.

@@ -23,6 +23,11 @@ struct Operation {
     operation: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Certificate {
+    outcome: &'static str,
+}
+
 /// The endpoint's figures: a cheap handle.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -31,6 +36,9 @@ pub struct Metrics {
     bytes_in: Counter,
     bytes_out: Counter,
     connections: Gauge,
+    turned_away: Counter,
+    handshakes_failed: Counter,
+    certificates: Family<Certificate, Counter>,
 }
 
 impl Metrics {
@@ -42,6 +50,9 @@ impl Metrics {
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
             connections: Gauge::default(),
+            turned_away: Counter::default(),
+            handshakes_failed: Counter::default(),
+            certificates: Family::default(),
         };
         let registry = registry.sub_registry_with_prefix("s3");
         registry.register("requests", "Requests answered, by operation and status", metrics.requests.clone());
@@ -53,6 +64,21 @@ impl Metrics {
         registry.register("received_bytes", "Bytes of request bodies", metrics.bytes_in.clone());
         registry.register("sent_bytes", "Bytes of response bodies", metrics.bytes_out.clone());
         registry.register("connections", "Open connections", metrics.connections.clone());
+        registry.register(
+            "connections_turned_away",
+            "Connections told to come again, or closed, because all places were busy",
+            metrics.turned_away.clone(),
+        );
+        registry.register(
+            "tls_handshakes_failed",
+            "Connections that ended in their TLS handshake",
+            metrics.handshakes_failed.clone(),
+        );
+        registry.register(
+            "tls_certificates",
+            "Changes of the TLS files, by whether they were taken",
+            metrics.certificates.clone(),
+        );
         metrics
     }
 
@@ -62,6 +88,26 @@ impl Metrics {
         self.seconds.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
         self.bytes_in.inc_by(bytes_in);
         self.bytes_out.inc_by(bytes_out);
+    }
+
+    /// Counts a connection that found no place.
+    pub(crate) fn turned_away(&self) {
+        self.turned_away.inc();
+    }
+
+    /// Counts a connection that ended in its handshake.
+    pub(crate) fn handshake_failed(&self) {
+        self.handshakes_failed.inc();
+    }
+
+    /// Counts a new certificate.
+    pub(crate) fn certificate_taken(&self) {
+        self.certificates.get_or_create(&Certificate { outcome: "taken" }).inc();
+    }
+
+    /// Counts a changed certificate that cannot be served.
+    pub(crate) fn certificate_refused(&self) {
+        self.certificates.get_or_create(&Certificate { outcome: "refused" }).inc();
     }
 
     /// Counts a connection until the guard drops.

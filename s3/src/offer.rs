@@ -1,7 +1,7 @@
 //! What a request's headers may ask for.
 //!
 //! - A header that asks for something Amphora does not do is refused, never ignored: an object stored without the
-//!   encryption or lock that was asked for would be a lie.
+//!   encryption that was asked for would be a lie.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3ErrorCode, S3Result};
@@ -9,11 +9,9 @@ use s3s::{S3ErrorCode, S3Result};
 use crate::error::{not_offered, refuse};
 
 /// Headers that are refused, by how they begin, and what they ask for.
-const REFUSED: [(&str, &str); 8] = [
+const REFUSED: [(&str, &str); 6] = [
     ("x-amz-server-side-encryption", "Server-side encryption by request"),
     ("x-amz-copy-source-server-side-encryption", "Server-side encryption by request"),
-    ("x-amz-object-lock-", "Object lock"),
-    ("x-amz-bucket-object-lock-enabled", "Object lock"),
     ("x-amz-website-redirect-location", "Website redirection"),
     ("x-amz-write-offset-bytes", "Appending"),
     ("x-amz-mfa", "MFA delete"),
@@ -61,9 +59,7 @@ mod tests {
         let table = [
             ("x-amz-server-side-encryption", "AES256", "NotImplemented"),
             ("x-amz-server-side-encryption-customer-key", "x", "NotImplemented"),
-            ("x-amz-object-lock-mode", "GOVERNANCE", "NotImplemented"),
-            ("x-amz-bucket-object-lock-enabled", "true", "NotImplemented"),
-            ("x-amz-bucket-object-lock-enabled", "false", ""),
+            ("x-amz-mfa", "20899872 301749", "NotImplemented"),
             ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"),
             ("x-amz-storage-class", "STANDARD", ""),
             ("x-amz-acl", "public-read", "AccessControlListNotSupported"),

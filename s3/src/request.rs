@@ -10,13 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use http::Method;
+use http::{HeaderMap, HeaderName, Method};
 use objstore::name::BucketName;
-use objstore::store::{Account, Mode};
+use objstore::store::Account;
 use s3s::{S3ErrorCode, S3Result};
 
+use crate::access::{Authority, Seen, Standing};
+use crate::address::{Address, host_header};
+use crate::body::{Fault, Share};
 use crate::checksum::Sums;
 use crate::error::refuse;
+use crate::server::Peer;
 
 tokio::task_local! {
     static CURRENT: Arc<Request>;
@@ -30,17 +34,28 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// When its head was read.
     pub(crate) start: Instant,
-    /// The bucket its path names, if that is a bucket name.
+    /// The bucket its host or its path names, if that is a bucket name.
     pub(crate) bucket: Option<BucketName>,
     /// The key its path names.
     pub(crate) key: Option<String>,
+    /// Whether its host names the bucket.
+    pub(crate) by_host: bool,
+    /// Who sent it; `None` where no connection did.
+    pub(crate) peer: Option<Peer>,
     /// Bytes of body read so far.
     pub(crate) bytes_in: AtomicU64,
-    /// Whether a rest of its body will never be read: the connection cannot carry another request.
-    pub(crate) cut_short: AtomicBool,
+    /// Whether the connection cannot carry another request: a rest of the body will never be read, or its client waits
+    /// for a `100 Continue` that never came.
+    pub(crate) ends_connection: AtomicBool,
     operation: OnceLock<&'static str>,
     caller: OnceLock<Caller>,
+    authority: OnceLock<Arc<Authority>>,
+    source: OnceLock<(Arc<Authority>, String)>,
+    seen: OnceLock<Seen>,
     body_sums: Mutex<Option<Sums>>,
+    fault: OnceLock<Fault>,
+    hoisted: OnceLock<Vec<HeaderName>>,
+    share: Mutex<Option<Share>>,
 }
 
 /// Who sent a request, as its access key says. To be trusted only once `s3s` verified the signature.
@@ -50,25 +65,32 @@ pub(crate) struct Caller {
     pub(crate) access_key: String,
     /// Its account.
     pub(crate) account: Account,
-    /// What the account may do with the bucket of the path, looked up in the same trip to the store.
-    pub(crate) mode: objstore::Result<Option<Mode>>,
+    /// How the account stands to the bucket of the path, if that names one; looked up in the same trip to the store.
+    pub(crate) standing: Option<objstore::Result<Standing>>,
 }
 
 impl Request {
-    /// A request whose head was just read. `path` is the percent-decoded path.
-    pub(crate) fn new(id: String, method: Method, path: &str) -> Self {
-        let (bucket, key) = split(path);
+    /// A request whose head was just read.
+    pub(crate) fn new(id: String, method: Method, address: Address, peer: Option<Peer>) -> Self {
         Self {
             id,
             method,
             start: Instant::now(),
-            bucket: bucket.parse().ok(),
-            key,
+            bucket: address.bucket.parse().ok(),
+            key: address.key,
+            by_host: address.by_host,
+            peer,
             bytes_in: AtomicU64::new(0),
-            cut_short: AtomicBool::new(false),
+            ends_connection: AtomicBool::new(false),
             operation: OnceLock::new(),
             caller: OnceLock::new(),
+            authority: OnceLock::new(),
+            source: OnceLock::new(),
+            seen: OnceLock::new(),
             body_sums: Mutex::new(None),
+            fault: OnceLock::new(),
+            hoisted: OnceLock::new(),
+            share: Mutex::new(None),
         }
     }
 
@@ -80,6 +102,13 @@ impl Request {
     /// Adds to the bytes of body read.
     pub(crate) fn count_in(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The URL of an object, in the style and at the host this request used.
+    pub(crate) fn url(&self, headers: &HeaderMap, bucket: &str, key: &str) -> String {
+        let scheme = if self.peer.is_some_and(|peer| peer.secure) { "https" } else { "http" };
+        let host = host_header(headers);
+        if self.by_host { format!("{scheme}://{host}/{key}") } else { format!("{scheme}://{host}/{bucket}/{key}") }
     }
 
     /// The operation `s3s` routed to.
@@ -109,12 +138,86 @@ impl Request {
             .ok_or_else(|| refuse(S3ErrorCode::AccessDenied, "Sign the request."))
     }
 
+    /// Who the caller is, in answers. Only for operations, which run after the access check.
+    pub(crate) fn caller_name(&self) -> &str {
+        self.caller().map_or("anonymous", |caller| &caller.account.name)
+    }
+
+    /// What the caller may do with the bucket of the path, once the access check found it.
+    pub(crate) fn set_authority(&self, authority: Arc<Authority>) {
+        let _ = self.authority.set(authority);
+    }
+
+    /// What the caller may do with the bucket of the path. Only after the access check.
+    pub(crate) fn authority(&self) -> S3Result<Arc<Authority>> {
+        let authority = self.authority.get().cloned();
+        authority.ok_or_else(|| refuse(S3ErrorCode::InternalError, "The request was not checked."))
+    }
+
+    /// What the caller may do with the bucket a copy reads, and the key it reads.
+    pub(crate) fn set_source(&self, authority: Arc<Authority>, key: String) {
+        let _ = self.source.set((authority, key));
+    }
+
+    /// What the caller may do with the bucket that is read, and the key: those of the copy's source, or of the path.
+    pub(crate) fn source(&self) -> S3Result<(Arc<Authority>, &str)> {
+        match self.source.get() {
+            Some((authority, key)) => Ok((Arc::clone(authority), key)),
+            None => Ok((self.authority()?, self.key.as_deref().unwrap_or_default())),
+        }
+    }
+
+    /// The source of a copy, as the copy was allowed.
+    pub(crate) fn set_seen(&self, seen: Seen) {
+        let _ = self.seen.set(seen);
+    }
+
+    /// The source that the copy was allowed of, if it matters which it is.
+    pub(crate) fn seen(&self) -> Option<&Seen> {
+        self.seen.get()
+    }
+
     /// The account's name for the access line: known only once the request passed the access check.
     pub(crate) fn account_shown(&self) -> &str {
         match self.caller() {
             Some(caller) if self.operation.get().is_some() => &caller.account.name,
             _ => "-",
         }
+    }
+
+    /// Notes how its body failed to come; what failed first counts.
+    pub(crate) fn set_fault(&self, fault: Fault) {
+        let _ = self.fault.set(fault);
+    }
+
+    /// How its body failed to come, if it did.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.fault.get().copied()
+    }
+
+    /// Whether the operation is known.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.operation.get().is_some()
+    }
+
+    /// Which headers came as parameters of a signed URL.
+    pub(crate) fn set_hoisted(&self, names: Vec<HeaderName>) {
+        let _ = self.hoisted.set(names);
+    }
+
+    /// The headers that came as parameters of a signed URL, and are signed with it.
+    pub(crate) fn hoisted(&self) -> &[HeaderName] {
+        self.hoisted.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Keeps the share of the memory that its body takes.
+    pub(crate) fn hold(&self, share: Share) {
+        *self.share.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+    }
+
+    /// Gives it back.
+    pub(crate) fn let_go(&self) {
+        *self.share.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Keeps the sums of a body that `s3s` reads itself.
@@ -135,16 +238,6 @@ impl Request {
 /// The request this task serves.
 pub(crate) fn current() -> S3Result<Arc<Request>> {
     CURRENT.try_with(Arc::clone).map_err(|_| refuse(S3ErrorCode::InternalError, "The request has no context."))
-}
-
-/// Bucket and key of a path: `/bucket/key`.
-fn split(path: &str) -> (&str, Option<String>) {
-    let path = path.strip_prefix('/').unwrap_or(path);
-    match path.split_once('/') {
-        None => (path, None),
-        Some((bucket, "")) => (bucket, None),
-        Some((bucket, key)) => (bucket, Some(key.to_owned())),
-    }
 }
 
 /// Makes request ids: unlike within a run, and most likely across runs.
@@ -174,15 +267,6 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_name_bucket_and_key() {
-        assert_eq!(split("/"), ("", None));
-        assert_eq!(split("/abc"), ("abc", None));
-        assert_eq!(split("/abc/"), ("abc", None));
-        assert_eq!(split("/abc/a/b"), ("abc", Some("a/b".into())));
-        assert_eq!(split("/abc//b"), ("abc", Some("/b".into())));
-    }
 
     #[test]
     fn ids_do_not_repeat() {

@@ -7,7 +7,10 @@ use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::error::lost;
-use crate::{bucket, listing, multipart, object};
+use crate::{
+    access, acl, bucket, bucket_policy, cors, lifecycle, listing, lock, multipart, object, ownership, payment,
+    public_access, tagging,
+};
 
 /// What every operation works with: a cheap handle.
 #[derive(Clone)]
@@ -16,6 +19,8 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     /// The region buckets are in.
     pub(crate) region: Arc<str>,
+    /// How callers stand to buckets.
+    pub(crate) standings: Arc<access::Reader>,
 }
 
 impl Service {
@@ -36,7 +41,10 @@ macro_rules! operations {
         #[async_trait::async_trait]
         impl S3 for Service {
             $(async fn $method(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
-                $family(self, request).await
+                match $family(self, request).await {
+                    Err(error) => Err(access::hide_absent(self, error).await),
+                    done => done,
+                }
             })*
         }
     };
@@ -49,14 +57,51 @@ operations! {
     delete_bucket: DeleteBucketInput -> DeleteBucketOutput = bucket::delete;
     get_bucket_location: GetBucketLocationInput -> GetBucketLocationOutput = bucket::location;
     get_bucket_versioning: GetBucketVersioningInput -> GetBucketVersioningOutput = bucket::versioning;
+    get_bucket_request_payment: GetBucketRequestPaymentInput -> GetBucketRequestPaymentOutput = payment::get;
     put_bucket_versioning: PutBucketVersioningInput -> PutBucketVersioningOutput = bucket::set_versioning;
+    get_bucket_tagging: GetBucketTaggingInput -> GetBucketTaggingOutput = tagging::get_bucket;
+    put_bucket_tagging: PutBucketTaggingInput -> PutBucketTaggingOutput = tagging::put_bucket;
+    delete_bucket_tagging: DeleteBucketTaggingInput -> DeleteBucketTaggingOutput = tagging::delete_bucket;
+    get_bucket_cors: GetBucketCorsInput -> GetBucketCorsOutput = cors::get;
+    put_bucket_cors: PutBucketCorsInput -> PutBucketCorsOutput = cors::put;
+    delete_bucket_cors: DeleteBucketCorsInput -> DeleteBucketCorsOutput = cors::delete;
+
+    get_bucket_policy: GetBucketPolicyInput -> GetBucketPolicyOutput = bucket_policy::get;
+    put_bucket_policy: PutBucketPolicyInput -> PutBucketPolicyOutput = bucket_policy::put;
+    delete_bucket_policy: DeleteBucketPolicyInput -> DeleteBucketPolicyOutput = bucket_policy::delete;
+    get_bucket_policy_status: GetBucketPolicyStatusInput -> GetBucketPolicyStatusOutput = bucket_policy::status;
+    get_public_access_block: GetPublicAccessBlockInput -> GetPublicAccessBlockOutput = public_access::get;
+    put_public_access_block: PutPublicAccessBlockInput -> PutPublicAccessBlockOutput = public_access::put;
+    delete_public_access_block: DeletePublicAccessBlockInput -> DeletePublicAccessBlockOutput = public_access::delete;
+    get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = ownership::get;
+    put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = ownership::put;
+    delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = ownership::delete;
+    get_bucket_acl: GetBucketAclInput -> GetBucketAclOutput = acl::of_bucket;
+    put_bucket_acl: PutBucketAclInput -> PutBucketAclOutput = acl::set_bucket;
+    get_object_acl: GetObjectAclInput -> GetObjectAclOutput = acl::of_object;
+    put_object_acl: PutObjectAclInput -> PutObjectAclOutput = acl::set_object;
+
+    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput -> GetBucketLifecycleConfigurationOutput = lifecycle::get;
+    put_bucket_lifecycle_configuration: PutBucketLifecycleConfigurationInput -> PutBucketLifecycleConfigurationOutput = lifecycle::put;
+    delete_bucket_lifecycle: DeleteBucketLifecycleInput -> DeleteBucketLifecycleOutput = lifecycle::delete;
 
     put_object: PutObjectInput -> PutObjectOutput = object::put::put;
     get_object: GetObjectInput -> GetObjectOutput = object::get::get;
     head_object: HeadObjectInput -> HeadObjectOutput = object::get::head;
+    get_object_attributes: GetObjectAttributesInput -> GetObjectAttributesOutput = object::attributes::attributes;
+    get_object_lock_configuration: GetObjectLockConfigurationInput -> GetObjectLockConfigurationOutput = lock::configuration;
+    put_object_lock_configuration: PutObjectLockConfigurationInput -> PutObjectLockConfigurationOutput = lock::set_configuration;
+    get_object_retention: GetObjectRetentionInput -> GetObjectRetentionOutput = lock::retention;
+    put_object_retention: PutObjectRetentionInput -> PutObjectRetentionOutput = lock::set_retention;
+    get_object_legal_hold: GetObjectLegalHoldInput -> GetObjectLegalHoldOutput = lock::legal_hold;
+    put_object_legal_hold: PutObjectLegalHoldInput -> PutObjectLegalHoldOutput = lock::set_legal_hold;
+
     delete_object: DeleteObjectInput -> DeleteObjectOutput = object::delete::one;
     delete_objects: DeleteObjectsInput -> DeleteObjectsOutput = object::delete::many;
     copy_object: CopyObjectInput -> CopyObjectOutput = object::copy::copy;
+    get_object_tagging: GetObjectTaggingInput -> GetObjectTaggingOutput = tagging::get_object;
+    put_object_tagging: PutObjectTaggingInput -> PutObjectTaggingOutput = tagging::put_object;
+    delete_object_tagging: DeleteObjectTaggingInput -> DeleteObjectTaggingOutput = tagging::delete_object;
 
     list_objects: ListObjectsInput -> ListObjectsOutput = listing::objects;
     list_objects_v2: ListObjectsV2Input -> ListObjectsV2Output = listing::objects_v2;

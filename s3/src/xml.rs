@@ -1,5 +1,12 @@
 //! What XML 1.0 can carry: a key may hold characters it cannot, and `s3s` fails an answer that has one.
 
+use bytes::Bytes;
+
+/// The body of an answer that takes the place of what `s3s` wrote, which has its own order of elements. An operation
+/// leaves it in the extensions of its response, and the layer around `s3s` puts it in.
+#[derive(Clone, Debug)]
+pub(crate) struct Document(pub(crate) Bytes);
+
 /// Whether XML carries `text` unchanged. A carriage return would be read back as a line feed.
 pub(crate) fn carries(text: &str) -> bool {
     !text.chars().any(|one| matches!(one, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}'))

@@ -6,7 +6,6 @@ import hmac
 import http.client
 import os
 import re
-import urllib.parse
 
 REGION, SERVICE = "us-east-1", "s3"
 UNSIGNED = "UNSIGNED-PAYLOAD"
@@ -50,26 +49,6 @@ class Signer:
             f"AWS4-HMAC-SHA256 Credential={self.key_id}/{self.scope}, SignedHeaders={names}, Signature={signature}"
         )
         return headers
-
-    def presign(self, method, path, expires):
-        query = urllib.parse.urlencode(sorted({
-            "X-Amz-Algorithm": "AWS4-HMAC-SHA256", "X-Amz-Credential": f"{self.key_id}/{self.scope}",
-            "X-Amz-Date": self.stamp, "X-Amz-Expires": str(expires), "X-Amz-SignedHeaders": "host",
-        }.items()))
-        signature, _ = self.sign_canonical(method, path, query, {"host": host()}, UNSIGNED)
-        return f"{path}?{query}&X-Amz-Signature={signature}"
-
-    def chunked(self, headers, chunks, spoil=False):
-        """The frames of `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`, each with its signature."""
-        previous = headers["authorization"].rsplit("=", 1)[1]
-        body = b""
-        for chunk in [*chunks, b""]:
-            digest = hashlib.sha256(chunk).hexdigest()
-            text = ["AWS4-HMAC-SHA256-PAYLOAD", self.stamp, self.scope, previous, EMPTY, digest]
-            previous = self.sign("\n".join(text))
-            shown = "0" * 64 if spoil and chunk else previous
-            body += f"{len(chunk):x};chunk-signature={shown}\r\n".encode() + chunk + b"\r\n"
-        return body
 
 
 def host():

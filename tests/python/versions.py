@@ -80,7 +80,8 @@ def suspended_buckets_replace_the_null_version(s3, bucket):
     kept = put(s3, bucket, "k", b"kept")
     versioning(s3, bucket, "Suspended")
     for number in range(3):
-        equal(put(s3, bucket, "k", b"%d" % number), "null", "id while suspended")
+        # S3 may tell `null` or nothing, never an id of its own.
+        equal(put(s3, bucket, "k", b"%d" % number) in (None, "null"), True, "id while suspended")
     equal(listed(s3, bucket), {"k": [("null", True, False), (kept, False, False)]}, "listing")
     s3.delete_object(Bucket=bucket, Key="k")
     equal(listed(s3, bucket), {"k": [("null", True, True), (kept, False, False)]}, "listing with a marker")

@@ -53,7 +53,7 @@ impl std::fmt::Display for Outcome {
 /// # Errors
 /// It could not be started, or ran past `limit` and was killed; the text carries its output so far.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
-    let line = format!("{command:?}");
+    let line = line(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().map_err(|error| format!("{line} does not start: {error}"))?;
     let stdout = child.stdout.take().map(collect);
@@ -68,6 +68,12 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
         Some(_) => Ok(outcome),
         None => Err(format!("killed after {} s: {outcome}", limit.as_secs_f32())),
     }
+}
+
+/// The words of a command; its environment holds keys, which no message should.
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Waits for `child` to end; `None` when it is still running after `limit`.

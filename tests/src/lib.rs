@@ -9,6 +9,7 @@ pub mod home;
 pub mod ready;
 pub mod server;
 pub mod skip;
+pub mod tls;
 pub mod tools;
 pub mod totals;
 
@@ -18,6 +19,7 @@ pub mod prelude {
     pub use crate::home::Home;
     pub use crate::ready::Ready;
     pub use crate::server::{Credentials, Options, Server};
-    pub use crate::tools::{amphora, python, repo, required, root_and_fuse, tool};
+    pub use crate::tls::Certificate;
+    pub use crate::tools::{amphora, node, python, repo, required, root_and_fuse, tool};
     pub use crate::{need, skip};
 }

@@ -51,7 +51,7 @@ impl Ready {
         )
     }
 
-    /// The address of an `http://` word.
+    /// The address of an `http://` or `https://` word.
     ///
     /// # Panics
     /// The word is missing or names no address and port.
@@ -59,7 +59,8 @@ impl Ready {
     #[must_use]
     pub fn address(&self, word: &str) -> SocketAddr {
         let value = self.word(word);
-        let address = value.strip_prefix("http://").map(|rest| rest.trim_end_matches('/').parse());
+        let rest = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
+        let address = rest.map(|rest| rest.trim_end_matches('/').parse());
         address.and_then(Result::ok).unwrap_or_else(|| panic!("{word}={value} is not http://ADDRESS:PORT"))
     }
 }
@@ -74,6 +75,8 @@ mod tests {
         let ready = Ready::parse("ready s3=http://127.0.0.1:4567 csi=unix:///tmp/a/csi.sock credentials=/tmp/a/root")
             .expect("a ready line");
         assert_eq!(ready.address("s3").port(), 4567);
+        let tls = Ready::parse("ready s3=https://127.0.0.1:4567/").expect("a ready line");
+        assert_eq!(tls.address("s3"), ready.address("s3"));
         assert_eq!(ready.socket("csi"), PathBuf::from("/tmp/a/csi.sock"));
         assert_eq!((ready.get("credentials"), ready.get("cosi")), (Some("/tmp/a/root"), None));
     }

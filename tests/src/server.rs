@@ -17,6 +17,7 @@ use rustix::process::{Signal, kill_process};
 use crate::child;
 use crate::home::Home;
 use crate::ready::Ready;
+use crate::tls::Certificate;
 use crate::tools;
 
 /// How long a start may take: a debug build that recovers a store, on a machine that runs other tests as well.
@@ -32,6 +33,7 @@ pub struct Options {
     args: Vec<String>,
     envs: Vec<(String, String)>,
     split_csi: bool,
+    tls: bool,
 }
 
 impl Options {
@@ -56,12 +58,21 @@ impl Options {
         self
     }
 
+    /// Serves S3 over TLS, with a certificate of its own: [`Server::authority`] is what its clients trust.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
     /// Starts a server on a fresh store.
     ///
     /// # Errors
     /// It is not built, ended or was not ready in time; the text carries its log.
     pub fn try_start(self) -> Result<Server, String> {
-        let mut server = Server { home: Home::new()?, options: self, running: None, ready: None };
+        let home = Home::new()?;
+        let certificate = self.tls.then(|| Certificate::new(home.path())).transpose()?;
+        let mut server = Server { home, certificate, options: self, running: None, ready: None };
         server.launch()?;
         Ok(server)
     }
@@ -104,6 +115,7 @@ pub struct Server {
     options: Options,
     /// Of the latest start; kept over a kill, since a restart takes its ports from here.
     ready: Option<Ready>,
+    certificate: Option<Certificate>,
     home: Home,
 }
 
@@ -133,10 +145,16 @@ impl Server {
         self.ready.as_ref().expect("a server is handed out only once it was ready")
     }
 
-    /// The S3 endpoint, `http://127.0.0.1:PORT`.
+    /// The S3 endpoint, `http://127.0.0.1:PORT`, or `https://` with [`Options::tls`].
     #[must_use]
     pub fn s3(&self) -> &str {
         self.ready().word("s3")
+    }
+
+    /// The certificate that clients of a server with TLS have to trust.
+    #[must_use]
+    pub fn authority(&self) -> Option<&Path> {
+        self.certificate.as_ref().map(|certificate| certificate.authority.as_path())
     }
 
     /// The root key.
@@ -247,6 +265,9 @@ impl Server {
         }
         if self.options.split_csi {
             command.arg("--csi-node-endpoint").arg(unix(&self.home.socket("csi-node")));
+        }
+        if let Some(Certificate { certificate, key, .. }) = &self.certificate {
+            command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         }
         command.args(&self.options.args).envs(self.options.envs.iter().cloned());
         command.current_dir(self.home.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.open_log()?);

@@ -8,7 +8,7 @@ pub fn repo() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate lies in the repository")
 }
 
-/// A tool of `tests/setup.sh` (`csi-sanity`, `pjdfstest`, `fsx`, `aws`) or of the machine (`git`, `sqlite3`).
+/// A tool of `tests/setup.sh` (`csi-sanity`, `pjdfstest`, `aws`, `rclone`) or of the machine (`git`, `sqlite3`).
 #[must_use]
 pub fn tool(name: &str) -> Option<PathBuf> {
     let ours = [".test-tools/bin", ".test-tools/venv/bin"].map(|dir| repo().join(dir));
@@ -34,6 +34,18 @@ pub fn python() -> Option<PathBuf> {
     let python = venv.join("bin/python");
     // A half-filled venv has a python and no boto3; aws is installed with it.
     (python.is_file() && venv.join("bin/aws").is_file()).then_some(python)
+}
+
+/// Node, and the folder that holds the packages of `tests/js`.
+///
+/// # Errors
+/// One of them is not installed.
+pub fn node() -> Result<(PathBuf, PathBuf), String> {
+    let modules = repo().join(".test-tools/js/node_modules");
+    if !modules.join("@aws-sdk/client-s3").is_dir() {
+        return Err("aws-sdk-js is not installed: run tests/setup.sh".to_owned());
+    }
+    Ok((required("node")?, modules))
 }
 
 /// Whether this process may mount a FUSE filesystem.

@@ -144,7 +144,9 @@ mod tests {
         for line in [
             "serve --data-dir d --s3-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --csi-endpoint unix:///a \
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
-             --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --config f",
+             --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --config f \
+             --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --s3-max-connections 9 \
+             --s3-block-public-access false --lifecycle-day 10s",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
             "bucket list --output json",
             "--output json --admin-endpoint unix:///d bucket show b",

@@ -75,7 +75,7 @@ fn with_file(mut command: Command, file: &Path, env: Env<'_>) -> Result<Command,
         let Some((arg, level)) = known else {
             return Err(Failure::usage(unknown_key(file, &key, &settings)));
         };
-        let value = plain(&value)
+        let value = plain(arg, &value)
             .and_then(|value| check(arg, &value).map(|()| value))
             .map_err(|why| Failure::usage(format!("the config file {shown} sets {key} = {value}: {why}")))?;
         if from_environment(arg, env).is_none() {
@@ -126,7 +126,19 @@ fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
     })
 }
 
-fn plain(value: &toml::Value) -> Result<OsString, String> {
+/// A value of the file, as the command line would have it. A list is for flags that take several values.
+fn plain(arg: &Arg, value: &toml::Value) -> Result<OsString, String> {
+    match (value, arg.get_value_delimiter()) {
+        (toml::Value::Array(values), Some(delimiter)) => {
+            let texts = values.iter().map(|value| value.as_str().ok_or("it has to be a list of texts"));
+            let texts: Vec<&str> = texts.collect::<Result<_, _>>()?;
+            Ok(texts.join(&delimiter.to_string()).into())
+        }
+        (value, _) => scalar(value),
+    }
+}
+
+fn scalar(value: &toml::Value) -> Result<OsString, String> {
     match value {
         toml::Value::String(text) => Ok(text.into()),
         toml::Value::Integer(number) => Ok(number.to_string().into()),
@@ -169,14 +181,33 @@ mod tests {
 
     #[test]
     fn flag_goes_before_environment_before_file_before_default() {
-        let (_dir, config) = file("region = \"from-file\"\ns3-listen = \"127.0.0.1:1\"\nnode-id = \"n1\"\n");
+        let (_dir, config) = file(
+            "region = \"from-file\"\ns3-listen = \"127.0.0.1:1\"\nnode-id = \"n1\"\n\
+             s3-block-public-access = false\nlifecycle-day = \"10s\"\ntls-cert = \"c.pem\"\n",
+        );
         let env = [("AMPHORA_REGION", "from-env"), ("AMPHORA_S3_LISTEN", "127.0.0.1:2")];
         let flags = serve(&[&config, "--region=from-flag"], &env);
         assert_eq!(flags.region, "from-flag");
         assert_eq!(flags.s3_listen.port(), 2);
         assert_eq!(flags.node_id.as_deref(), Some("n1"));
+        assert!(!flags.s3_block_public_access);
+        assert_eq!(flags.lifecycle_day.0, std::time::Duration::from_secs(10));
+        assert_eq!(flags.tls_cert.as_deref(), Some(Path::new("c.pem")));
         assert_eq!(flags.http_listen.port(), 9001);
         assert_eq!(flags.log_format, LogFormat::Text);
+    }
+
+    #[test]
+    fn several_values_are_written_as_a_list_or_with_commas() {
+        let named = |args: &[&str], env: &[(&str, &str)]| format!("{:?}", serve(args, env).s3_domain);
+        let both = named(&["--s3-domain=s3.a", "--s3-domain=s3.b"], &[]);
+        assert!(both.contains("s3.a") && both.contains("s3.b"), "{both}");
+        assert_eq!(named(&["--s3-domain=s3.a,s3.b"], &[]), both);
+        assert_eq!(named(&[], &[("AMPHORA_S3_DOMAIN", "s3.a,s3.b")]), both);
+        for text in ["s3-domain = \"s3.a,s3.b\"", "s3-domain = [\"s3.a\", \"s3.b\"]"] {
+            let (_dir, config) = file(text);
+            assert_eq!(named(&[&config], &[]), both);
+        }
     }
 
     #[test]
@@ -209,6 +240,11 @@ mod tests {
         for (line, words) in [
             ("s3-listen = \"nine\"", vec!["s3-listen", "nine", "IP address"]),
             ("log-format = \"xml\"", vec!["log-format", "xml", "json"]),
+            ("s3-domain = [1]", vec!["s3-domain", "list of texts"]),
+            ("s3-domain = [\"a\", \"b:1\"]", vec!["s3-domain", "DNS name"]),
+            ("s3-max-connections = 0", vec!["s3-max-connections", "whole number"]),
+            ("s3-block-public-access = \"maybe\"", vec!["s3-block-public-access", "true"]),
+            ("lifecycle-day = 24", vec!["lifecycle-day", "24h"]),
             ("region = [1]", vec!["region", "text or a number"]),
             ("s3_listen = \"127.0.0.1:1\"", vec!["unknown key s3_listen", "s3-listen"]),
             ("config = \"other.toml\"", vec!["unknown key config"]),

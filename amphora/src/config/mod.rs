@@ -3,11 +3,13 @@
 //! - Precedence: flag, environment, file, default. All four pass the same parsers.
 //! - A bad value or an unknown key ends the start with exit status 2, named.
 
+mod flags;
 mod layers;
 mod period;
 mod size;
 mod socket;
 
+pub use flags::{Flags, LogFormat};
 pub use layers::{Env, parse};
 pub use period::Period;
 pub use size::Size;
@@ -20,75 +22,6 @@ use std::time::Duration;
 use crate::credentials::Credentials;
 use crate::failure::Failure;
 
-/// The flags of `serve`. A field `s3_listen` is the flag `--s3-listen`, `AMPHORA_S3_LISTEN` in the environment and
-/// the key `s3-listen` of the file.
-#[derive(Clone, Debug, clap::Args)]
-#[command(
-    after_help = "Each flag is also a variable of the environment (--s3-listen: AMPHORA_S3_LISTEN) and a key of \
-                        the TOML file of --config (s3-listen = \"127.0.0.1:9000\"). A flag goes before the environment, \
-                        the environment before the file.\n\nAMPHORA_ROOT_ACCESS_KEY_ID and \
-                        AMPHORA_ROOT_SECRET_ACCESS_KEY set the root key at the first start."
-)]
-pub struct Flags {
-    /// Folder of the store; made if absent
-    #[arg(long, value_name = "DIR", default_value = "./amphora-data")]
-    pub data_dir: PathBuf,
-    /// Where S3 is served; port 0 takes any free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9000", value_parser = address)]
-    pub s3_listen: SocketAddr,
-    /// Where /metrics, /healthz and /readyz are served
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9001", value_parser = address)]
-    pub http_listen: SocketAddr,
-    /// Socket of the CSI services (also: CSI_ENDPOINT) [default: DATA_DIR/run/csi.sock]
-    #[arg(long, value_name = "unix://PATH")]
-    pub csi_endpoint: Option<SocketPath>,
-    /// A socket of its own for the CSI node service [default: the one of --csi-endpoint]
-    #[arg(long, value_name = "unix://PATH")]
-    pub csi_node_endpoint: Option<SocketPath>,
-    /// Socket of the COSI services (also: COSI_ENDPOINT) [default: DATA_DIR/run/cosi.sock]
-    #[arg(long, value_name = "unix://PATH")]
-    pub cosi_endpoint: Option<SocketPath>,
-    /// S3 region
-    #[arg(long, value_name = "REGION", default_value = "us-east-1", value_parser = region)]
-    pub region: String,
-    /// The URL of S3 that COSI Secrets carry [default: http:// and the address of --s3-listen]
-    #[arg(long, value_name = "URL", value_parser = url)]
-    pub s3_endpoint_url: Option<String>,
-    /// Whether new buckets begin with all four settings of their public access block on, as on AWS
-    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
-    pub s3_block_public_access: bool,
-    /// How long a day of lifecycle rules lasts; for tests
-    #[arg(long, value_name = "TIME", default_value = "24h", hide_short_help = true)]
-    pub lifecycle_day: Period,
-    /// CSI name of this node [default: the host name]
-    #[arg(long, value_name = "NAME", value_parser = word)]
-    pub node_id: Option<String>,
-    /// CSI name of the driver
-    #[arg(long, value_name = "NAME", default_value = "csi.amphora.dev", value_parser = word)]
-    pub csi_driver_name: String,
-    /// COSI name of the driver
-    #[arg(long, value_name = "NAME", default_value = "cosi.amphora.dev", value_parser = word)]
-    pub cosi_driver_name: String,
-    /// How logs are written to stderr
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
-    /// What is logged: off, error, warn, info, debug or trace, also by module (info,s3=debug)
-    #[arg(long, value_name = "FILTER", default_value = "info", value_parser = crate::logs::check_filter)]
-    pub log_level: String,
-    /// TOML file with further settings
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-}
-
-/// How logs are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 /// What `serve` runs with: nothing left to decide.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -98,6 +31,12 @@ pub struct Settings {
     pub s3_listen: SocketAddr,
     /// Where metrics and health are served.
     pub http_listen: SocketAddr,
+    /// The certificate S3 is served with; `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// The domains whose hosts are buckets.
+    pub s3_domains: s3::Domains,
+    /// S3 connections at once.
+    pub s3_max_connections: usize,
     /// The Unix sockets.
     pub sockets: Sockets,
     /// S3 region.
@@ -116,6 +55,15 @@ pub struct Settings {
     pub cosi_driver_name: String,
     /// The root key to set at the first start.
     pub root_key: Option<Credentials>,
+}
+
+/// Where a certificate is.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// Its chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// The Unix sockets of a server, no two alike.
@@ -150,6 +98,9 @@ impl Settings {
             data_dir,
             s3_listen: flags.s3_listen,
             http_listen: flags.http_listen,
+            tls: tls(flags.tls_cert, flags.tls_key)?,
+            s3_domains: flags.s3_domain.into_iter().collect(),
+            s3_max_connections: flags.s3_max_connections,
             sockets,
             region: flags.region,
             s3_endpoint_url: flags.s3_endpoint_url,
@@ -194,6 +145,15 @@ fn or_default(socket: Option<SocketPath>, data_dir: &Path, name: &str) -> Result
     socket.map_or_else(|| default_socket(data_dir, name), Ok)
 }
 
+fn tls(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, Failure> {
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => Err(Failure::usage("--tls-cert is set and --tls-key is not: set both or neither")),
+        (None, Some(_)) => Err(Failure::usage("--tls-key is set and --tls-cert is not: set both or neither")),
+    }
+}
+
 fn root_key(env: Env<'_>) -> Result<Option<Credentials>, Failure> {
     const ID: &str = "AMPHORA_ROOT_ACCESS_KEY_ID";
     const SECRET: &str = "AMPHORA_ROOT_SECRET_ACCESS_KEY";
@@ -211,32 +171,6 @@ fn root_key(env: Env<'_>) -> Result<Option<Credentials>, Failure> {
 
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "use an IP address and a port, as in 127.0.0.1:9000 or [::1]:9000".into())
-}
-
-fn word(text: &str) -> Result<String, String> {
-    let good = (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if good { Ok(text.to_owned()) } else { Err("use 1 to 128 visible ASCII characters".into()) }
-}
-
-fn region(text: &str) -> Result<String, String> {
-    let good = (1..=64).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    if good { Ok(text.to_owned()) } else { Err("use 1 to 64 lower-case letters, digits and \"-\"".into()) }
-}
-
-fn url(text: &str) -> Result<String, String> {
-    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    let good = host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'));
-    let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-    if good && plain {
-        Ok(text.trim_end_matches('/').to_owned())
-    } else {
-        Err("use http:// or https:// and a host".into())
-    }
 }
 
 #[cfg(test)]
@@ -262,6 +196,8 @@ mod tests {
         assert_eq!(settings.http_listen.to_string(), "127.0.0.1:9001");
         assert_eq!(settings.sockets.admin.path(), settings.data_dir.join("run/admin.sock"));
         assert_eq!(settings.region, "us-east-1");
+        assert!(settings.tls.is_none());
+        assert_eq!(settings.s3_max_connections, 4096);
         assert!(settings.s3_block_public_access);
         assert_eq!(settings.lifecycle_day, Duration::from_secs(24 * 60 * 60));
         assert!(settings.root_key.is_none() && !settings.node_id.is_empty());
@@ -279,6 +215,15 @@ mod tests {
         let deep = format!("--data-dir=/{}", "d".repeat(100));
         let text = settings(&[&deep], &[]).expect_err("too deep").to_string();
         assert!(text.contains("107") && text.contains("--admin-endpoint"), "{text}");
+    }
+
+    #[test]
+    fn half_a_certificate_is_refused() {
+        assert!(settings(&["--tls-cert=a", "--tls-key=b"], &[]).expect("both").tls.is_some());
+        for half in ["--tls-cert=a", "--tls-key=a"] {
+            let text = settings(&[half], &[]).expect_err("half").to_string();
+            assert!(text.contains("--tls-cert") && text.contains("--tls-key") && text.contains("both"), "{text}");
+        }
     }
 
     #[test]

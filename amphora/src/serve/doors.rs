@@ -11,11 +11,14 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::service::Routes;
 
-use super::http;
+use super::{http, wiring};
+use crate::config::Settings;
 use crate::failure::Failure;
 
 /// The TCP ports, bound and not yet served.
 pub(super) struct Ports {
+    /// The certificate to serve S3 with, if it is served with TLS.
+    pub(super) tls: Option<s3::Tls>,
     pub(super) s3: TcpListener,
     pub(super) s3_address: SocketAddr,
     pub(super) http: TcpListener,
@@ -23,10 +26,17 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    pub(super) async fn bind(s3: SocketAddr, http: SocketAddr) -> Result<Self, Failure> {
-        let (s3, s3_address) = bind("--s3-listen", s3).await?;
-        let (http, http_address) = bind("--http-listen", http).await?;
-        Ok(Self { s3, s3_address, http, http_address })
+    pub(super) async fn bind(settings: &Settings) -> Result<Self, Failure> {
+        let tls = wiring::tls(settings).await?;
+        let (s3, s3_address) = bind("--s3-listen", settings.s3_listen).await?;
+        let (http, http_address) = bind("--http-listen", settings.http_listen).await?;
+        Ok(Self { tls, s3, s3_address, http, http_address })
+    }
+
+    /// The URL of S3 at the address it is bound to.
+    pub(super) fn s3_url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.s3_address)
     }
 }
 

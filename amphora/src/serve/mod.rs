@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use objstore::Store;
+use objstore::lifecycle::Worker;
 
 use crate::config::{Env, Flags, Settings, SocketPath};
 use crate::failure::{Failure, with_causes};
@@ -72,7 +73,7 @@ fn raise_open_files() {
 async fn serve(settings: Settings, notify: &Notify) -> Result<(), Failure> {
     let signals = Signals::new()?;
     let csi_config = wiring::csi(&settings)?;
-    let ports = Ports::bind(settings.s3_listen, settings.http_listen).await?;
+    let ports = Ports::bind(&settings).await?;
     let store = open(&settings).await?;
     let served = match Server::start(&settings, csi_config, ports, &store).await {
         Ok(server) => server.until_stopped(signals, notify).await,
@@ -99,6 +100,7 @@ struct Server {
     doors: Doors,
     sockets: Sockets,
     mounts: Arc<Table>,
+    lifecycle: Arc<Worker>,
     ready: String,
 }
 
@@ -113,8 +115,9 @@ impl Server {
         let cosi = sockets.bind("cosi", &settings.sockets.cosi)?;
         let node = wiring::csi_node(csi_config.clone(), store, &mounts).await?;
 
-        let (s3_url, http_url) = (format!("http://{}", ports.s3_address), format!("http://{}", ports.http_address));
-        let (registry, s3_metrics) = crate::metrics::registry(store, &mounts);
+        let (s3_url, http_url) = (ports.s3_url(), format!("http://{}", ports.http_address));
+        let lifecycle = wiring::lifecycle(settings, store)?;
+        let (registry, s3_metrics) = crate::metrics::registry(store, &mounts, &lifecycle);
         let admin_service = crate::admin::Service {
             store: store.clone(),
             mounts: mounts.clone(),
@@ -123,7 +126,8 @@ impl Server {
             s3_address: ports.s3_address.to_string(),
             started: Instant::now(),
         };
-        doors.open("S3", wiring::s3(settings, store, s3_metrics)?.serve(ports.s3, doors.stopped()));
+        let s3 = wiring::s3(settings, store, s3_metrics, ports.tls)?;
+        doors.open("S3", s3.serve(ports.s3, doors.stopped()));
         doors.open_http(ports.http, http::Source::new(store, registry, doors.stopping()));
         doors.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)));
         match csi_node {
@@ -136,7 +140,7 @@ impl Server {
         doors.open_grpc("admin", admin, crate::admin::routes(admin_service));
         let credentials = root.credentials.display();
         let ready = format!("ready s3={s3_url} http={http_url} {sockets} credentials={credentials}");
-        Ok(Self { doors, sockets, mounts, ready })
+        Ok(Self { doors, sockets, mounts, lifecycle, ready })
     }
 
     /// Announces the server, waits for a signal or a broken door, and closes everything but the store.
@@ -160,6 +164,10 @@ impl Server {
         drop(self.sockets);
         // A moment longer than each door may take, so that it can tell what it cut off.
         self.doors.close(DRAIN_LIMIT + Duration::from_secs(1)).await;
+        let lifecycle = self.lifecycle;
+        if let Err(failure) = blocking("stopping the lifecycle rules", move || lifecycle.stop()).await {
+            tracing::error!(%failure, "the worker of lifecycle rules is left behind");
+        }
         let mounts = self.mounts.clone();
         if let Err(failure) = blocking("ending the mounts", move || mounts.end_all()).await {
             tracing::error!(%failure, "mounts are left behind");

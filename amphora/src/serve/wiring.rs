@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use objstore::Store;
+use objstore::lifecycle::{Day, Worker};
 
 use super::blocking;
 use crate::config::Settings;
@@ -18,14 +19,36 @@ pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
     }
 }
 
+/// The certificate of S3, where TLS is asked for.
+pub(super) async fn tls(settings: &Settings) -> Result<Option<s3::Tls>, Failure> {
+    let Some(files) = settings.tls.clone() else { return Ok(None) };
+    let loaded = blocking("reading the TLS certificate", move || s3::Tls::load(files.certificate, files.key)).await?;
+    let loaded = loaded.map_err(|error| Failure::failed(format!("--tls-cert, --tls-key: {}", with_causes(&error))));
+    loaded.map(Some)
+}
+
 /// S3.
-pub(super) fn s3(settings: &Settings, store: &Store, metrics: s3::Metrics) -> Result<s3::Server, Failure> {
+pub(super) fn s3(
+    settings: &Settings,
+    store: &Store,
+    metrics: s3::Metrics,
+    tls: Option<s3::Tls>,
+) -> Result<s3::Server, Failure> {
     let config = s3::Config {
         drain: super::DRAIN_LIMIT,
         block_public_access: settings.s3_block_public_access,
+        domains: settings.s3_domains.clone(),
+        tls,
+        limits: s3::Limits { connections: settings.s3_max_connections, ..s3::Limits::default() },
         ..s3::Config::new(&settings.region, metrics)
     };
     s3::Server::new(store.clone(), config).map_err(|error| Failure::usage(format!("--region: {error}")))
+}
+
+/// The worker of lifecycle rules.
+pub(super) fn lifecycle(settings: &Settings, store: &Store) -> Result<Arc<Worker>, Failure> {
+    let worker = Worker::start(store, Day::new(settings.lifecycle_day));
+    worker.map(Arc::new).map_err(|error| Failure::failed(with_causes(&error)))
 }
 
 /// CSI, as its specification allows.

@@ -241,8 +241,8 @@ impl Filesystem for Adapter {
         self.serve(Op::Link, reply, move |fs| fs.link(node.0, parent.0, &name));
     }
 
-    fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.serve(Op::Open, reply, move |_| Ok(OpenFile::from_flags(flags.0)));
+    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.serve(Op::Open, reply, move |fs| fs.open(node.0, flags.0));
     }
 
     fn create(
@@ -317,7 +317,7 @@ impl Filesystem for Adapter {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.serve(Op::Release, reply, move |fs| fs.flush(node.0, OpenFile::decode(handle.0)));
+        self.serve(Op::Release, reply, move |fs| fs.release(node.0, OpenFile::decode(handle.0)));
     }
 
     fn fsync(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {

@@ -7,7 +7,8 @@
 //!   only repeat that, later. (Two mounts of one bucket see each other's writes as fast as the feed runs: the
 //!   writer does not wait for the other mount, or two mounts writing could wait for each other.)
 //! - What a file is opened for is checked by the kernel (default_permissions), against attributes as exact as its
-//!   pages; so opening does not touch the store. O_TRUNC comes as a SETATTR of its own.
+//!   pages; so opening for reading does not touch the store, and opening for writing only counts the writer, who may
+//!   be refused by object lock. O_TRUNC comes as a SETATTR of its own, after the OPEN.
 
 use bytes::Bytes;
 use objstore::volume::Allocate;
@@ -67,6 +68,24 @@ impl Fs {
             self.echo(Echo::Content(write.node));
         }
         Ok(())
+    }
+
+    /// Opens a file. What it is opened for was checked by the kernel, but for what object lock forbids.
+    pub fn open(&self, node: u64, flags: i32) -> Result<OpenFile> {
+        let file = OpenFile::from_flags(flags);
+        if file.writable {
+            self.volume.open_writer(self.view.ino(node)).map_err(|error| errno::of(&error))?;
+        }
+        Ok(file)
+    }
+
+    /// A file was closed for good: the last handle of an open(2) went.
+    pub fn release(&self, node: u64, file: OpenFile) -> Result<()> {
+        let flushed = self.flush(node, file);
+        if file.writable {
+            self.volume.close_writer(self.view.ino(node)).map_err(|error| errno::of_sync(&error))?;
+        }
+        flushed
     }
 
     /// Hands in what closing a file has to (close(2)).

@@ -97,8 +97,16 @@ impl Fs {
     /// between, ESTALE has the kernel look again and open what is there with its permissions checked; answering
     /// with the file would skip that check.
     pub fn create(&self, parent: u64, new: &OsStr, mode: u32, flags: i32, caller: Caller) -> Result<Created> {
-        match self.make(parent, new, Make::File, mode, caller) {
-            Ok(attr) => Ok(Created { attr, file: OpenFile::from_flags(flags) }),
+        let file = OpenFile::from_flags(flags);
+        let made = if file.writable {
+            let ownership = self.view.ownership(caller, mode);
+            let made = self.volume.create(self.view.ino(parent), name(new)?, ownership);
+            made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
+        } else {
+            self.make(parent, new, Make::File, mode, caller)
+        };
+        match made {
+            Ok(attr) => Ok(Created { attr, file }),
             Err(Errno::EXIST) if flags & libc::O_EXCL == 0 => Err(Errno::STALE),
             Err(errno) => Err(errno),
         }

@@ -10,3 +10,4 @@ mod files;
 mod lifecycle;
 mod names;
 mod rig;
+mod versions;

@@ -83,6 +83,21 @@ impl Rig {
         Self { store, bucket, folder: folder.to_owned(), runtime }
     }
 
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The bucket.
+    pub fn bucket(&self) -> &BucketName {
+        &self.bucket
+    }
+
+    /// Waits for what a client does.
+    pub fn wait<T>(&self, what: impl Future<Output = T>) -> T {
+        self.runtime.block_on(what)
+    }
+
     /// A folder to mount at.
     pub fn folder(&self, name: &str) -> PathBuf {
         let path = self.folder.join(name);

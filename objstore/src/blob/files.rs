@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::block::{Block, Shelf};
 use super::group_sync::GroupSync;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
-use super::poison::Poison;
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, Poison, is_broken};
 use crate::error::Result;
 
 const SHARDS: usize = 256;
@@ -37,6 +37,7 @@ pub(super) struct Files {
     dir: PathBuf,
     open: Arc<OpenFiles>,
     poison: Poison,
+    shelf: Shelf,
     shards: Vec<GroupSync>,
     pending: Mutex<Pending>,
     syncing_all: Mutex<()>,
@@ -53,7 +54,8 @@ impl Files {
         // Also when none was missing: an opening that was killed may have made them without this sync.
         disk.sync_dir(&dir)?;
         let shards = std::iter::repeat_with(GroupSync::default).take(SHARDS).collect();
-        Ok(Self { disk, dir, open, poison, shards, pending: Mutex::default(), syncing_all: Mutex::default() })
+        let (shelf, pending) = (Shelf::default(), Mutex::default());
+        Ok(Self { disk, dir, open, poison, shelf, shards, pending, syncing_all: Mutex::default() })
     }
 
     /// Creates the file of `id`, to be written in place and synced by [`Files::sync`] or [`Files::sync_dirty`].
@@ -71,6 +73,19 @@ impl Files {
     pub(super) fn create_private(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.poison.check()?;
         self.disk.create(&self.path(id))
+    }
+
+    /// An empty block of memory for content.
+    pub(super) fn block(&self) -> Block {
+        self.shelf.block()
+    }
+
+    /// Hands a write's result on. Of one past the page cache, a disk that loses it says so here, and not at the sync.
+    pub(super) fn judge_write(&self, written: Result<()>) -> Result<()> {
+        match written {
+            Err(error) if is_broken(&error) => self.poison.judge(Err(error)),
+            other => other,
+        }
     }
 
     /// The file of `id`.

@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::poison::Poison;
-use crate::disk::Disk;
+use crate::disk::{Disk, Poison};
 use crate::error::{Error, Result};
 
 /// A blob's name, never used twice: an epoch in the upper 32 bits, a sequence in the lower.

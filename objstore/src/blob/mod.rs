@@ -4,16 +4,16 @@
 //! - Nothing here knows which blobs are referred to: a blob exists once its bytes are durable, and counts once the
 //!   metadata, committed after that, refers to it.
 //! - Content read with its checksums is what was written, or an [`Error::Corrupt`](crate::error::Error::Corrupt).
-//! - After a failed sync nothing is written any more until the store is reopened.
+//! - After a failed sync, of content or of metadata, nothing is written or removed any more until the store is reopened.
 //!
 //! A crash leaves blobs without a reference, in files and in segments; their collector finds them by
 //! [`Blobs::file_ids`] and [`Blobs::scan_segment`]. A removal may be undone by a crash, and is found the same way.
 
+mod block;
 mod files;
 mod group_sync;
 mod id;
 mod open_files;
-mod poison;
 mod read;
 mod segment;
 mod sums;
@@ -27,16 +27,16 @@ use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, Poison};
 use crate::error::Result;
 use crate::ticket::Ticket;
 
 use files::Files;
 use id::Ids;
 use open_files::OpenFiles;
-use poison::Poison;
 use segment::Segments;
 
+pub use block::{BLOCK_BYTES, Block};
 pub use id::{BlobId, Place};
 pub use read::SumsOf;
 pub use segment::{Packed, Record, SegmentInfo};
@@ -71,12 +71,12 @@ struct Inner {
 
 impl Blobs {
     /// Opens the blobs in `dir`. `epoch` is larger at each opening: the caller keeps it, durably, before this call.
-    /// The file system is synced once: a process that was killed may have left writes that nobody remembers to sync.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, options: Options) -> Result<Self> {
+    /// `poison` is the one of the metadata that names them. The file system is synced once: a process that was killed
+    /// may have left writes that nobody remembers to sync.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison, options: Options) -> Result<Self> {
         let Options { open_files, segment_bytes } = options;
         disk.make_dir_all(dir)?;
         disk.sync_everything(dir)?;
-        let poison = Poison::default();
         let ids = Ids::open(disk.clone(), dir, epoch, poison.clone())?;
         let open = Arc::new(OpenFiles::new(disk.clone(), open_files));
         let files = Arc::new(Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?);
@@ -106,7 +106,7 @@ impl Blobs {
         self.0.files.sync(id)
     }
 
-    /// Removes the file of `id`; an absent one is no error.
+    /// Removes the file of `id`; an absent one is no error. Refused once a commit failed: it may name the file.
     pub fn remove_file(&self, id: BlobId) -> Result<()> {
         self.0.poison.check()?;
         self.0.files.remove(id)
@@ -130,6 +130,11 @@ impl Blobs {
     /// Begins a large blob, under a new id, in a file of its own.
     pub fn writer(&self) -> Result<FileWriter> {
         FileWriter::create(self.0.files.clone(), self.next_id())
+    }
+
+    /// An empty block of memory, which [`FileWriter::write`] takes to disk without a copy.
+    pub fn block(&self) -> Block {
+        self.0.files.block()
     }
 
     /// `len` bytes at `offset` of the file of `id`, not verified; past the end of the file they are zeros.

@@ -4,11 +4,14 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
+use super::block::BLOCK_BYTES;
 use super::files::Files;
 use super::id::BlobId;
 use super::sums::{SUM_BLOCK, verify};
-use crate::disk::File;
 use crate::error::{Error, Result};
+
+// Shorter reads get memory of their own: a whole block would be more than the page faults it saves.
+const POOLED_BYTES_MIN: usize = BLOCK_BYTES / 2;
 
 /// The checksums of a range of blocks, from wherever the caller keeps them.
 pub type SumsOf<'a> = dyn Fn(Range<usize>) -> Result<Vec<u32>> + 'a;
@@ -38,20 +41,26 @@ pub(super) fn read_verified(
     let (first, past) = (offset / block, end.div_ceil(block));
     let start = first * block;
     let wide = (past * block).min(file_length) - start;
-    let data = read_exactly(&*files.get(id)?, id, start, wide as usize)?;
+    let data = read_exactly(files, id, start, wide as usize)?;
     verify(&format!("blob {id}"), &data, first as usize, &sums(first as usize..past as usize)?)?;
     let skip = (offset - start) as usize;
     Ok(data.slice(skip..skip + len))
 }
 
-fn read_exactly(file: &dyn File, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
+fn read_exactly(files: &Files, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
+    let file = files.get(id)?;
+    let short = |count: usize| {
+        let expected = format!("{len} bytes at {offset}");
+        Error::corrupt(format!("blob {id}"), expected, format!("{count} bytes"))
+    };
+    if (POOLED_BYTES_MIN..=BLOCK_BYTES).contains(&len) {
+        let mut block = files.block();
+        let count = block.load(|room| file.read_at(&mut room[..len], offset))?;
+        return if count < len { Err(short(count)) } else { Ok(block.freeze()) };
+    }
     let mut buf = BytesMut::zeroed(len);
     let count = file.read_at(&mut buf, offset)?;
-    if count < len {
-        let expected = format!("{len} bytes at {offset}");
-        return Err(Error::corrupt(format!("blob {id}"), expected, format!("{count} bytes")));
-    }
-    Ok(buf.freeze())
+    if count < len { Err(short(count)) } else { Ok(buf.freeze()) }
 }
 
 fn out_of_range(id: BlobId, offset: u64, len: usize, file_length: u64) -> Error {

@@ -1,7 +1,11 @@
 //! Checksums over blocks of content.
 //!
 //! - One CRC-32C per [`SUM_BLOCK`] bytes, counted from the start of the blob; the last block may be shorter.
+//! - CRC-32C is the catalogue's CRC-32/ISCSI.
 //! - So a range can be verified by reading no more than the blocks it touches.
+
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use crc_fast::{Digest, crc32_iscsi};
 
 use crate::error::{Error, Result};
 
@@ -10,14 +14,14 @@ pub const SUM_BLOCK: usize = 64 * 1024;
 
 /// The checksums of `data`, which begins at a block's start.
 pub fn sums(data: &[u8]) -> Vec<u32> {
-    data.chunks(SUM_BLOCK).map(crc32c::crc32c).collect()
+    data.chunks(SUM_BLOCK).map(crc32_iscsi).collect()
 }
 
 /// Takes content in pieces of any size and sums it by blocks.
 #[derive(Default)]
 pub struct Summer {
     full: Vec<u32>,
-    open: u32,
+    open: Option<Digest>,
     open_bytes: usize,
 }
 
@@ -26,22 +30,29 @@ impl Summer {
     pub fn add(&mut self, mut data: &[u8]) {
         while !data.is_empty() {
             let (head, rest) = data.split_at(data.len().min(SUM_BLOCK - self.open_bytes));
-            self.open = crc32c::crc32c_append(self.open, head);
+            data = rest;
+            if head.len() == SUM_BLOCK {
+                self.full.push(crc32_iscsi(head));
+                continue;
+            }
+            self.open.get_or_insert_with(|| Digest::new(Crc32Iscsi)).update(head);
             self.open_bytes += head.len();
             if self.open_bytes == SUM_BLOCK {
-                self.full.push(std::mem::take(&mut self.open));
-                self.open_bytes = 0;
+                self.close();
             }
-            data = rest;
         }
     }
 
     /// The checksums of all that was added.
     pub fn finish(mut self) -> Vec<u32> {
-        if self.open_bytes > 0 {
-            self.full.push(self.open);
-        }
+        self.close();
         self.full
+    }
+
+    fn close(&mut self) {
+        // A CRC-32 fills the low half.
+        self.full.extend(self.open.take().map(|digest| digest.finalize() as u32));
+        self.open_bytes = 0;
     }
 }
 
@@ -52,7 +63,7 @@ pub(super) fn verify(what: &str, data: &[u8], first: usize, expected: &[u32]) ->
         return Err(Error::corrupt(what, format!("{blocks} checksums from block {first}"), expected.len().to_string()));
     }
     for (index, (block, expected)) in data.chunks(SUM_BLOCK).zip(expected).enumerate() {
-        let found = crc32c::crc32c(block);
+        let found = crc32_iscsi(block);
         if found != *expected {
             let what = format!("{what}, block {}", first + index);
             return Err(Error::corrupt(what, format!("checksum {expected:08x}"), format!("{found:08x}")));

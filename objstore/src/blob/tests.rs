@@ -27,7 +27,7 @@ pub(super) fn bench(options: Options) -> Bench {
 pub(super) fn open(dir: &TempDir, epoch: u32, options: Options) -> (Blobs, Arc<Faults>) {
     let disk = FaultyDisk::default();
     let faults = disk.faults.clone();
-    (Blobs::open(Arc::new(disk), dir.path(), epoch, options).unwrap(), faults)
+    (Blobs::open(Arc::new(disk), dir.path(), epoch, Poison::default(), options).unwrap(), faults)
 }
 
 /// Bytes that differ from place to place.
@@ -49,7 +49,7 @@ fn path(bench: &Bench, id: BlobId) -> std::path::PathBuf {
 fn a_writer_keeps_pieces_of_any_size_and_sums_them() {
     let bench = bench(Options::default());
     let data = content(9 * 1024 * 1024 + 17);
-    for sizes in [&[1usize, 70_000, 2_500_000][..], &[1 << 20], &[usize::MAX], &[999_999, 5]] {
+    for sizes in [&[1usize, 70_000, 2_500_000][..], &[1 << 20], &[usize::MAX], &[999_999, 5], &[4096, 131_072]] {
         let mut writer = bench.blobs.writer().unwrap();
         let (mut rest, mut sizes) = (&data[..], sizes.iter().cycle());
         while !rest.is_empty() {
@@ -113,6 +113,71 @@ fn a_full_disk_is_reported_as_such_and_leaves_no_file() {
     assert!(bench.blobs.file_ids().unwrap().is_empty());
     assert_eq!(bench.blobs.poisoned(), None);
     write(&bench.blobs, b"room again");
+}
+
+#[test]
+fn blocks_of_memory_are_written_as_they_are() {
+    let bench = bench(Options::default());
+    let data = content(2 * BLOCK_BYTES + 12_345);
+    let mut writer = bench.blobs.writer().unwrap();
+    for piece in data.chunks(BLOCK_BYTES) {
+        let mut block = bench.blobs.block();
+        assert_eq!(block.fill(piece), piece.len());
+        writer.write(&block.freeze()).unwrap();
+    }
+    let id = writer.id();
+    assert_eq!(writer.finish().unwrap(), Finished { id, length: data.len() as u64, sums: sums(&data) });
+    assert_eq!(bench.blobs.read_file(id, 0, data.len()).unwrap(), data);
+}
+
+/// A writer of `blobs` that has written 64 MiB, so that what comes next goes past the page cache; and its content.
+fn far_writer(blobs: &Blobs) -> (FileWriter, Vec<u8>) {
+    let mut writer = blobs.writer().unwrap();
+    let data = content(64 * 1024 * 1024);
+    data.chunks(BLOCK_BYTES).for_each(|piece| writer.write(piece).unwrap());
+    (writer, data)
+}
+
+#[test]
+fn what_is_far_into_a_blob_bypasses_the_cache_and_is_synced_all_the_same() {
+    let bench = bench(Options::default());
+    let (mut writer, mut data) = far_writer(&bench.blobs);
+    assert_eq!(bench.faults.direct_writes.load(Ordering::Relaxed), 0);
+    let rest = content(3 * BLOCK_BYTES + 4096 + 77);
+    rest.chunks(150_001).for_each(|piece| writer.write(piece).unwrap());
+    data.extend_from_slice(&rest);
+    let id = writer.id();
+    assert!(writer.finish().unwrap() == Finished { id, length: data.len() as u64, sums: sums(&data) });
+    assert_eq!(bench.faults.direct_writes.load(Ordering::Relaxed), 4);
+    assert_eq!(bench.faults.file_syncs.load(Ordering::Relaxed), 1, "past the cache is not yet on disk");
+    assert!(bench.blobs.read_file(id, 0, data.len()).unwrap() == data);
+}
+
+#[test]
+fn a_disk_that_fills_up_far_into_a_blob_leaves_no_file() {
+    let bench = bench(Options::default());
+    let (mut writer, _) = far_writer(&bench.blobs);
+    bench.faults.fail_writes.store(true, Ordering::Relaxed);
+    let error = writer.write(&content(BLOCK_BYTES)).unwrap_err();
+    assert!(is_full(&error), "{error}");
+    drop(writer);
+    assert!(bench.blobs.file_ids().unwrap().is_empty());
+    assert_eq!((bench.blobs.poisoned(), bench.faults.direct_writes.load(Ordering::Relaxed)), (None, 1));
+}
+
+#[test]
+fn a_disk_that_loses_a_write_is_not_written_again() {
+    let bench = bench(Options::default());
+    let kept = write(&bench.blobs, b"kept").id;
+    let (mut writer, _) = far_writer(&bench.blobs);
+    bench.faults.break_writes.store(true, Ordering::Relaxed);
+    let error = writer.write(&content(BLOCK_BYTES)).unwrap_err();
+    assert!(error.to_string().contains("writing"), "{error}");
+    bench.faults.break_writes.store(false, Ordering::Relaxed);
+    assert!(writer.finish().is_err());
+    assert!(bench.blobs.poisoned().unwrap().contains("os error 5"));
+    assert!(matches!(bench.blobs.writer().map(drop), Err(Error::Poisoned { .. })));
+    assert_eq!(bench.blobs.read_file(kept, 0, 4).unwrap(), "kept");
 }
 
 #[test]

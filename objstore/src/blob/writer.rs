@@ -1,6 +1,9 @@
 //! Writing one large blob as it arrives.
 //!
-//! - The file gets whole chunks at multiples of their size, whatever the pieces that come in.
+//! - The file gets whole blocks, from aligned memory and at aligned places, whatever the pieces that come in. Pieces that
+//!   are such blocks already are not copied.
+//! - The beginning goes through the page cache, where the next reader finds it; what is beyond [`CACHED_BYTES`] goes
+//!   past it, where the file system can (docs/decisions/0016).
 //! - Checksums are made on the way; nothing is read back.
 //! - Content and name are durable when [`FileWriter::finish`] returns; until then nobody else knows the id.
 //!
@@ -9,22 +12,28 @@
 
 use std::sync::Arc;
 
+use super::block::Block;
 use super::files::Files;
 use super::id::BlobId;
 use super::sums::Summer;
-use crate::disk::File;
+use crate::disk::{File, direct_part};
 use crate::error::Result;
 
-const CHUNK: usize = 1024 * 1024;
+// So much of a blob is kept in the page cache: most that is written is soon read, but one large blob is not worth all
+// that others have there, nor the wait until the kernel has made room.
+const CACHED_BYTES: u64 = 64 * 1024 * 1024;
 // The disk begins its work after so many bytes, beside the arrival of the rest: a third more speed for one stream.
 const STRIDE: u64 = 8 * 1024 * 1024;
+// Shorter pieces are collected first: a write to disk costs more than their copy.
+const UNCOPIED_BYTES_MIN: usize = 64 * 1024;
 
 /// Writes one blob into a file of its own.
 pub struct FileWriter {
     files: Arc<Files>,
     id: BlobId,
     file: Arc<dyn File>,
-    buffer: Vec<u8>,
+    // What came in and is not written; taken when first needed.
+    buffer: Option<Block>,
     written: u64,
     // Up to here the system was asked to write to disk.
     begun: u64,
@@ -53,16 +62,7 @@ pub struct Finished {
 impl FileWriter {
     pub(super) fn create(files: Arc<Files>, id: BlobId) -> Result<Self> {
         let file = files.create_private(id)?;
-        Ok(Self {
-            files,
-            id,
-            file,
-            buffer: Vec::new(),
-            written: 0,
-            begun: 0,
-            sums: Summer::default(),
-            stage: Stage::Open,
-        })
+        Ok(Self { files, id, file, buffer: None, written: 0, begun: 0, sums: Summer::default(), stage: Stage::Open })
     }
 
     /// The blob's name to be.
@@ -89,35 +89,46 @@ impl FileWriter {
     }
 
     fn take(&mut self, mut data: &[u8]) -> Result<()> {
-        if !self.buffer.is_empty() {
-            let (head, rest) = data.split_at(data.len().min(CHUNK - self.buffer.len()));
-            self.buffer.extend_from_slice(head);
-            data = rest;
-            if self.buffer.len() == CHUNK {
+        while !data.is_empty() {
+            let (ready, rest) = data.split_at(self.ready(data));
+            self.put(ready)?;
+            data = &rest[self.keep(rest)..];
+            if self.buffer.as_ref().is_some_and(Block::is_full) {
                 self.flush()?;
             }
-        }
-        let (whole, rest) = data.split_at(data.len() / CHUNK * CHUNK);
-        // Whole chunks go to the file as they are.
-        self.put(whole)?;
-        if !rest.is_empty() {
-            self.buffer.reserve_exact(CHUNK - self.buffer.len());
-            self.buffer.extend_from_slice(rest);
         }
         Ok(())
     }
 
+    /// How much of the front of `data` goes to disk as it lies in memory.
+    fn ready(&self, data: &[u8]) -> usize {
+        let between_blocks = self.buffer.as_ref().is_none_or(Block::is_empty);
+        if between_blocks && data.len() >= UNCOPIED_BYTES_MIN { direct_part(data, self.written) } else { 0 }
+    }
+
+    /// Takes bytes into the buffer; how many there was room for.
+    fn keep(&mut self, data: &[u8]) -> usize {
+        if data.is_empty() {
+            return 0;
+        }
+        self.buffer.get_or_insert_with(|| self.files.block()).fill(data)
+    }
+
     fn flush(&mut self) -> Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let result = self.put(&buffer);
+        let Some(mut buffer) = self.buffer.take() else { return Ok(()) };
+        let result = self.put(buffer.as_ref());
         buffer.clear();
-        self.buffer = buffer;
+        self.buffer = Some(buffer);
         result
     }
 
     fn put(&mut self, data: &[u8]) -> Result<()> {
         if !data.is_empty() {
-            self.file.write_at(data, self.written)?;
+            let written = match self.written < CACHED_BYTES {
+                true => self.file.write_at(data, self.written),
+                false => self.file.write_direct(data, self.written),
+            };
+            self.files.judge_write(written)?;
             self.written += data.len() as u64;
             if self.written - self.begun >= STRIDE {
                 self.file.begin_sync(self.begun, self.written - self.begun);

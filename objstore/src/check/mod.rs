@@ -4,8 +4,10 @@
 //! - A problem is reported with what is affected; nothing is guessed.
 
 mod content;
+mod parts;
 mod references;
 mod tree;
+mod versions;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +17,10 @@ use crate::branch::Lines;
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::meta::{Meta, Pair, Read, Snapshot, fjall_engine};
-use crate::record::bucket::{Bucket, Snapshot as SnapshotRecord};
+use crate::record::bucket::{Bucket, Snapshot as SnapshotRecord, VersioningState};
 use crate::record::decode;
 use crate::record::key::{self, Branch, Family, tag};
+use crate::record::settings::Settings;
 use crate::store::header;
 
 /// Pairs read at a time.
@@ -96,7 +99,7 @@ pub fn run(dir: &Path) -> Result<Report> {
     let head = header::read(&*snapshot)?;
     let head = head.ok_or_else(|| Error::Unusable { why: format!("{} holds an empty store", dir.display()) })?;
     header::check_format(head.format)?;
-    let blobs = Blobs::open(disk, &dir.join("content"), head.epoch + 1, blob::Options::default())?;
+    let blobs = Blobs::open(disk, &dir.join("content"), head.epoch + 1, meta.poison(), blob::Options::default())?;
     let checked = Checked { snapshot, blobs, lines: Lines::default() };
     let mut report = Report::default();
     checked.check(&mut report)?;
@@ -126,6 +129,7 @@ impl Checked {
             if let Some(record) = report.take(decode::<Bucket>(&what, &pair.value)) {
                 report.buckets += 1;
                 self.check_id(&what, record.id, &pair.key[1..], report)?;
+                self.check_settings(&what, &record, report)?;
                 roots.push(Root { what, family: record.family, branch: record.branch });
             }
             Ok(())
@@ -145,6 +149,19 @@ impl Checked {
         let named = self.read().get(&key::by_id(tag::BUCKET_ID, id))?;
         if named.as_deref() != Some(name) {
             report.problem(format!("{what}: its id {id} does not lead back to its name"));
+        }
+        Ok(())
+    }
+
+    /// A bucket that was ever told something has it kept; one with object lock keeps versions.
+    fn check_settings(&self, what: &str, record: &Bucket, report: &mut Report) -> Result<()> {
+        let value = self.read().get(&key::by_id(tag::SETTINGS, record.id))?;
+        if value.is_some() != (record.settings > 0) {
+            report.problem(format!("{what}: its record and its settings disagree on {} changes", record.settings));
+        }
+        let settings = value.and_then(|value| report.take(decode::<Settings>(what, &value))).unwrap_or_default();
+        if settings.object_lock.is_some() && record.versioning() != VersioningState::Enabled {
+            report.problem(format!("{what}: it has object lock, but keeps no versions"));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Checked, Report, Root};
+use super::{Checked, Report, Root, parts, versions};
 use crate::branch::Line;
 use crate::error::Result;
 use crate::record::bucket::Usage;
@@ -41,6 +41,8 @@ pub(super) fn check(store: &Checked, root: &Root, report: &mut Report) -> Result
         }
     };
     let tree = Tree { read: store.read(), line: &line };
+    parts::check(tree, root, report)?;
+    versions::check(tree, root, report)?;
     let (named, held) = names(tree, root, report)?;
     let used = inodes(store, tree, root, &named, &held, report)?;
     check_usage(store, &line, root, used, report)
@@ -74,12 +76,12 @@ fn names(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<(HashMap<u6
             _ => break,
         }
     }
-    versions(tree, root, &mut named, report)?;
+    version_links(tree, root, &mut named, report)?;
     Ok((named, held))
 }
 
 /// Counts the versions that are not current: each holds one of its inode's links.
-fn versions(tree: Tree<'_>, root: &Root, named: &mut HashMap<u64, Named>, report: &mut Report) -> Result<()> {
+fn version_links(tree: Tree<'_>, root: &Root, named: &mut HashMap<u64, Named>, report: &mut Report) -> Result<()> {
     let prefix = key::by_id(tag::VERSION, root.family);
     let end = key::after_prefix(&prefix);
     let mut from = prefix;

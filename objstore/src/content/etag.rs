@@ -1,36 +1,6 @@
-//! Entity tags as S3 makes them: the MD5 of the content, or of the MD5s of the parts.
+//! The entity tag S3 gives an object made of parts: the MD5 of the parts' MD5s, and their count.
 
 use md5::{Digest, Md5};
-
-use super::reader::Reader;
-use crate::error::Result;
-
-/// Bytes hashed at a time.
-const CHUNK: usize = 1 << 20;
-
-/// The MD5, in hex, of a range of an object.
-pub(crate) fn md5_of(reader: &Reader, offset: u64, length: u64) -> Result<String> {
-    hash_of(reader, offset, length, |_| Ok(()))
-}
-
-/// The same, and hands the bytes on.
-pub(crate) fn hash_of(
-    reader: &Reader,
-    offset: u64,
-    length: u64,
-    mut hand_on: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<String> {
-    let mut hash = Md5::new();
-    let mut at = offset;
-    while at < offset + length {
-        let len = usize::try_from(offset + length - at).unwrap_or(CHUNK).min(CHUNK);
-        let data = reader.read(at, len)?;
-        hash.update(&data);
-        hand_on(&data)?;
-        at += data.len().max(1) as u64;
-    }
-    Ok(hex_simd::encode_to_string(hash.finalize(), hex_simd::AsciiCase::Lower))
-}
 
 /// The entity tag of an object made of parts with these entity tags.
 pub(crate) fn multipart_etag<'a>(parts: impl Iterator<Item = &'a str>) -> String {

@@ -46,7 +46,12 @@ impl Placed {
 fn placed(seen: &Seen) -> Result<Placed> {
     let offset = key::u64_at(&seen.base, key::EXTENT_OFFSET_AT);
     let offset = offset.ok_or_else(|| Error::corrupt("an extent", "an offset in its key", "none"))?;
-    Ok(Placed { offset, branch: seen.branch, extent: decode("an extent", &seen.value)? })
+    let extent: Extent = decode("an extent", &seen.value)?;
+    let length = extent.length.max(1);
+    if offset.checked_add(length).is_none() || extent.blob_offset.checked_add(length).is_none() {
+        return Err(Error::corrupt("an extent", "an end below 2^64", format!("{length} bytes at {offset}")));
+    }
+    Ok(Placed { offset, branch: seen.branch, extent })
 }
 
 impl Tree<'_> {
@@ -112,6 +117,14 @@ impl Tx<'_> {
         }
     }
 
+    /// Lets a range of an inode that is being made lie in `extent`, whose reference the caller hands over.
+    pub fn take_extent(&mut self, ino: u64, offset: u64, extent: Extent) {
+        if extent.length > 0 {
+            let base = key::extent(self.line.family, ino, offset);
+            self.line.put(self.txn, &base, extent.encode_to_vec());
+        }
+    }
+
     /// Gives all extents of one inode to another that has none.
     pub fn move_extents(&mut self, from: u64, to: u64) -> Result<()> {
         for placed in self.tree().extents(from, 0, u64::MAX)? {
@@ -137,5 +150,22 @@ impl Tx<'_> {
         let base = key::extent(self.line.family, ino, placed.offset);
         self.line.remove(self.txn, &base)?;
         if placed.branch == self.branch() { release(self.txn, placed.extent.blob) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_that_ends_past_all_numbers_is_damage() {
+        let read = |offset, blob_offset, length| {
+            let value = Extent { blob: 1, blob_offset, length }.encode_to_vec().into();
+            placed(&Seen { base: key::extent(1, 2, offset), branch: 3, value })
+        };
+        assert_eq!(read(7, 9, 5).unwrap().end(), 12);
+        for (offset, blob_offset, length) in [(u64::MAX, 0, 0), (u64::MAX - 4, 0, 5), (0, 1, u64::MAX)] {
+            assert!(matches!(read(offset, blob_offset, length), Err(Error::Corrupt { .. })));
+        }
     }
 }

@@ -20,7 +20,8 @@ mod refs;
 mod share;
 mod staged;
 
-pub(crate) use etag::{hash_of, md5_of, multipart_etag};
+pub use crate::blob::{BLOCK_BYTES, Block};
+pub(crate) use etag::multipart_etag;
 pub(crate) use gate::{Alone, Gates};
 pub(crate) use hot::{Hot, HotFiles};
 pub(crate) use plan::{Piece, Plan, verified_blob};

@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::meta::Snapshot;
 use crate::record::inode::Inode;
+use crate::store::{Checksum, ObjectPart};
 use crate::tree::Tree;
 
 /// An object's content at one moment.
@@ -24,6 +25,20 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// The parts the content was uploaded in, in order; none if it was put whole, copied, or changed by a mount since.
+    pub fn parts(&self) -> Result<Vec<ObjectPart>> {
+        let tree = Tree { read: &*self.snapshot, line: &self.line };
+        let mut offset = 0;
+        let placed = tree.parts(self.ino, &self.inode)?.into_iter().map(|part| {
+            let at = offset;
+            offset += part.size;
+            let checksums = part.checksums.into_iter();
+            let checksums = checksums.map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value });
+            ObjectPart { number: part.number, offset: at, size: part.size, checksums: checksums.collect() }
+        });
+        Ok(placed.collect())
+    }
+
     /// Reads `len` bytes at `offset`, fewer only at the end. Blocking. Ask for up to a few MiB a call.
     pub fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
         let tree = Tree { read: &*self.snapshot, line: &self.line };

@@ -1,7 +1,7 @@
 //! Content written but not yet named by any record.
 //!
-//! - Staged content that is dropped is removed; a crash leaves a file that opening the store collects, or bytes in a
-//!   segment that count as dead.
+//! - Staged content that is dropped is removed, unless a commit failed: the record that names it may be on disk. A crash
+//!   leaves a file that opening the store collects, or bytes in a segment that count as dead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::readers::ReadGuard;
 use super::{INLINE_MAX, PACKED_MAX};
-use crate::blob::{BlobId, Blobs, FileWriter, Packed};
+use crate::blob::{BlobId, Blobs, Block, FileWriter, Packed};
 use crate::core::Core;
 use crate::error::Result;
 use crate::meta::Txn;
@@ -49,7 +49,8 @@ impl Cleanup {
         Self { blobs, id, named: AtomicBool::new(false) }
     }
 
-    /// Keeps the file once the transaction that names it is committed; if it fails the file goes.
+    /// Keeps the file once the transaction that names it is committed. If that is refused the file goes; if its commit
+    /// fails, the blobs are poisoned by then and refuse to remove it.
     pub fn keep_after(self, txn: &mut dyn Txn) {
         txn.after_commit(Box::new(move || self.named.store(true, Ordering::Relaxed)));
     }
@@ -87,7 +88,7 @@ pub struct StageWriter {
 }
 
 impl StageWriter {
-    /// Adds bytes.
+    /// Adds bytes; those of a [`Block`] of this store go to disk without a copy.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         self.length += data.len() as u64;
         if self.file.is_none() && self.buffer.len() + data.len() <= PACKED_MAX {
@@ -180,6 +181,11 @@ impl crate::Store {
     /// A writer for content of any length.
     pub fn stage_writer(&self) -> StageWriter {
         StageWriter { core: self.core.clone(), buffer: Vec::new(), file: None, length: 0 }
+    }
+
+    /// An empty block of memory, to collect content for [`StageWriter::write`].
+    pub fn block(&self) -> Block {
+        self.core.blobs.block()
     }
 
     /// Staged content in a blob: inline content is packed, for records that refer to blobs only.

@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 pub(crate) struct Faults {
     pub(crate) fail_syncs: AtomicBool,
     pub(crate) fail_writes: AtomicBool,
+    pub(crate) break_writes: AtomicBool,
+    pub(crate) direct_writes: AtomicUsize,
     pub(crate) file_syncs: AtomicUsize,
     pub(crate) dir_syncs: AtomicUsize,
     pub(crate) all_syncs: AtomicUsize,
@@ -30,9 +32,10 @@ impl Faults {
     }
 
     fn write(&self) -> Result<()> {
-        match self.fail_writes.load(Ordering::Relaxed) {
-            true => Err(Error::io("writing", std::io::Error::from_raw_os_error(28))),
-            false => Ok(()),
+        let failing = [(&self.fail_writes, libc::ENOSPC), (&self.break_writes, libc::EIO)];
+        match failing.into_iter().find(|(fault, _)| fault.load(Ordering::Relaxed)) {
+            Some((_, errno)) => Err(Error::io("writing", std::io::Error::from_raw_os_error(errno))),
+            None => Ok(()),
         }
     }
 }
@@ -125,12 +128,21 @@ impl File for FaultyFile {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
-        if let Err(full) = self.faults.write() {
-            // A full disk keeps the part that still fitted.
+        if let Err(failed) = self.faults.write() {
+            // A full or broken disk keeps the part that it took before.
             self.real.write_at(&data[..data.len() / 2], offset)?;
-            return Err(full);
+            return Err(failed);
         }
         self.real.write_at(data, offset)
+    }
+
+    fn write_direct(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.faults.direct_writes.fetch_add(1, Ordering::Relaxed);
+        if let Err(failed) = self.faults.write() {
+            self.real.write_direct(&data[..data.len() / 2], offset)?;
+            return Err(failed);
+        }
+        self.real.write_direct(data, offset)
     }
 
     fn len(&self) -> Result<u64> {

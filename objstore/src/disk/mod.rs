@@ -9,9 +9,11 @@
 //!
 //! A crash leaves every synced change, and any part of the changes that were not synced.
 
+mod direct;
 #[cfg(test)]
 pub(crate) mod faulty;
 mod file;
+mod poison;
 mod real;
 #[cfg(test)]
 mod tests;
@@ -24,7 +26,12 @@ use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 
+pub(crate) use direct::direct_part;
+pub use poison::Poison;
 pub use real::RealDisk;
+
+/// What a direct write is aligned to, in memory and in the file, and made of: a page, which suits every disk.
+pub const DIRECT_BLOCK: usize = 4096;
 
 /// Folders and names.
 pub trait Disk: Send + Sync {
@@ -80,6 +87,10 @@ pub trait File: Send + Sync {
 
     /// Writes all of `data`.
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()>;
+
+    /// Writes all of `data`, which would crowd out more of the page cache than it is worth: what is aligned to
+    /// [`DIRECT_BLOCK`] goes past it, where the file system can. Not yet durable, as after [`File::write_at`].
+    fn write_direct(&self, data: &[u8], offset: u64) -> Result<()>;
 
     /// The size, in bytes.
     fn len(&self) -> Result<u64>;
@@ -160,6 +171,11 @@ pub fn is_missing(error: &Error) -> bool {
 /// Whether `error` says that the disk, or the user's share of it, is full.
 pub fn is_full(error: &Error) -> bool {
     is_kind(error, std::io::ErrorKind::StorageFull) || is_kind(error, std::io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether `error` says that the disk lost what it was given (EIO).
+pub fn is_broken(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(libc::EIO))
 }
 
 fn is_kind(error: &Error, kind: std::io::ErrorKind) -> bool {

@@ -26,6 +26,52 @@ fn files_are_read_written_and_sized_at_offsets() {
     assert!(file.raw().is_some());
 }
 
+/// Memory that begins at a page.
+fn aligned(memory: &mut Vec<u8>, content: &[u8]) -> std::ops::Range<usize> {
+    memory.resize(content.len() + DIRECT_BLOCK, 0);
+    let start = memory.as_ptr().align_offset(DIRECT_BLOCK);
+    memory[start..start + content.len()].copy_from_slice(content);
+    start..start + content.len()
+}
+
+fn direct_writes_of_all_sorts_are_read_back(dir: &Path) {
+    let disk = RealDisk::new();
+    let path = dir.join("direct");
+    let file = disk.create(&path).unwrap();
+    let content: Vec<u8> = (0..3 * DIRECT_BLOCK + 100).map(|at| (at * 7 + at / 251) as u8).collect();
+    let (mut memory, mut expected) = (Vec::new(), Vec::new());
+    let place = aligned(&mut memory, &content);
+    // Whole blocks, a crooked end behind them, a write from crooked memory, and blocks at a crooked place.
+    for (piece, at) in [
+        (place.start..place.start + 2 * DIRECT_BLOCK, 0),
+        (place.start..place.end, 2 * DIRECT_BLOCK),
+        (place.start + 1..place.start + 1 + DIRECT_BLOCK, 8 * DIRECT_BLOCK),
+        (place.start..place.start + DIRECT_BLOCK, DIRECT_BLOCK + 17),
+        (place.start..place.start + DIRECT_BLOCK, 9 * DIRECT_BLOCK),
+    ] {
+        let piece = &memory[piece];
+        file.write_direct(piece, at as u64).unwrap();
+        expected.resize(expected.len().max(at + piece.len()), 0);
+        expected[at..at + piece.len()].copy_from_slice(piece);
+    }
+    file.sync().unwrap();
+    assert!(disk.read_all(&path).unwrap() == expected);
+    let mut read = vec![0; expected.len()];
+    assert_eq!(file.read_at(&mut read, 0).unwrap(), expected.len());
+    assert!(read == expected, "through the descriptor that wrote it");
+}
+
+#[test]
+fn direct_writes_are_read_back_whatever_their_alignment() {
+    direct_writes_of_all_sorts_are_read_back(tempfile::tempdir().unwrap().path());
+}
+
+#[test]
+fn a_file_system_in_memory_takes_direct_writes_or_the_ordinary_ones_in_their_place() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
+    direct_writes_of_all_sorts_are_read_back(dir.path());
+}
+
 #[test]
 fn creating_twice_and_opening_nothing_fail_with_the_systems_error() {
     let (disk, dir) = disk();

@@ -20,7 +20,7 @@ use crate::record::key::{self, Branch, Family, tag};
 const STEP: usize = 512;
 
 /// Kinds of records that carry branches.
-const KINDS: [u8; 5] = [tag::DIRENT, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag::INODE];
+const KINDS: [u8; 6] = [tag::DIRENT, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag::OBJECT_PARTS, tag::INODE];
 
 /// Collects after all branches that died; how many records went.
 pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {

@@ -4,6 +4,7 @@
 //! - Each step is one transaction or one removal, so a crash loses nothing: opening the store goes on.
 
 mod branches;
+mod completed;
 pub(crate) mod orphans;
 mod segments;
 mod trash;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::{Error, Result};
 
@@ -43,11 +45,13 @@ struct Shared {
     collected: AtomicU64,
 }
 
-/// What only waits for readers to end.
+/// What waits: for readers to end, or for its time.
 #[derive(Default)]
 struct Waiting {
     trash: Option<trash::Load>,
     segments: segments::Dead,
+    /// When completed uploads were looked through last.
+    completed: Option<Timestamp>,
 }
 
 #[derive(Default)]
@@ -131,6 +135,7 @@ impl Shared {
         let removed = branches::collect(core, &stopping)?
             + branches::collect_shadowed(core, &stopping)?
             + segments::collect(core, &mut waiting.segments, &stopping)?
+            + completed::collect(core, &mut waiting.completed, &stopping)?
             + trash::empty(core, &mut waiting.trash)?;
         self.collected.fetch_add(removed, Ordering::Relaxed);
         Ok(())

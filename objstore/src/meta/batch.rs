@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::backend::{Changes, check_key};
 use super::engine::{Done, Durability, Operation};
 use super::overlay::{Direction, Overlay};
-use super::txn::{Action, Pair, Read, Txn, Value};
+use super::txn::{Action, Mark, Pair, Read, Txn, Value};
 use crate::error::{Error, Result};
 
 /// A batch takes no further operation once it has this many …
@@ -134,6 +134,19 @@ impl Txn for BatchTxn<'_> {
 
     fn after_commit(&mut self, action: Action) {
         self.actions.push(action);
+    }
+
+    fn mark(&self) -> Mark {
+        let (writes, bytes) = self.overlay.progress();
+        Mark { writes, bytes, actions: self.actions.len(), refused: self.refused.is_some() }
+    }
+
+    fn roll_back(&mut self, mark: Mark) {
+        self.overlay.undo_to((mark.writes, mark.bytes));
+        self.actions.truncate(mark.actions);
+        if !mark.refused {
+            self.refused = None;
+        }
     }
 }
 

@@ -31,7 +31,7 @@ macro_rules! suite {
             actions_run_in_commit_order_before_answers, scans_match_a_model, long_scans_cross_chunks,
             synced_read_waits_for_buffered_writes, buffered_write_reaches_disk_unasked, close_answers_all,
             engine_keys_are_refused_and_hidden, reading_commits_nothing, tickets_can_be_awaited,
-            operation_may_close_the_engine);
+            operation_may_close_the_engine, what_is_rolled_back_leaves_nothing);
     };
     (@ $open:expr, $($guarantee:ident),+) => {
         $(#[test] fn $guarantee() { $crate::meta::conformance::$guarantee(&$open()); })+
@@ -287,4 +287,37 @@ pub(super) fn operation_may_close_the_engine(fixture: &Fixture) {
         Ok(())
     });
     ticket.wait().unwrap();
+}
+
+pub(super) fn what_is_rolled_back_leaves_nothing(fixture: &Fixture) {
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let note = |what: &'static str| {
+        let ran = Arc::clone(&ran);
+        Box::new(move || ran.lock().push(what))
+    };
+    let (kept, dropped) = (note("kept"), note("dropped"));
+    let ticket = fixture.meta.write(Synced, move |txn| {
+        txn.put("a".into(), "1".into());
+        txn.after_commit(kept);
+        let mark = txn.mark();
+        txn.put("a".into(), "2".into());
+        txn.put("\0refused".into(), Vec::new());
+        txn.put("b".into(), "2".into());
+        txn.after_commit(dropped);
+        txn.roll_back(mark);
+        txn.put("c".into(), "3".into());
+        Ok(())
+    });
+    ticket.wait().unwrap();
+    let view = fixture.meta.snapshot();
+    assert_eq!(keys(&view.scan(b"", b"\xff", 9).unwrap()), ["a", "c"]);
+    assert_eq!(value_of(&*view, "a").as_deref(), Some("1"));
+    assert_eq!(*ran.lock(), ["kept"]);
+    let refused = fixture.meta.write(Synced, |txn| {
+        txn.put(Vec::new(), Vec::new());
+        let mark = txn.mark();
+        txn.roll_back(mark);
+        Ok(())
+    });
+    assert!(matches!(refused.wait(), Err(Error::Invalid { .. })), "what came before the mark still counts");
 }

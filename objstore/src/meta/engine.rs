@@ -2,6 +2,7 @@
 
 use super::stats::Stats;
 use super::txn::{Snapshot, Txn};
+use crate::disk::Poison;
 use crate::error::Result;
 use crate::ticket::Ticket;
 
@@ -40,8 +41,9 @@ pub trait Engine: Send + Sync {
     /// Answers once everything submitted before is on disk.
     fn sync(&self) -> Ticket<()>;
 
-    /// The first failed write to disk, if there was one.
-    fn poisoned(&self) -> Option<String>;
+    /// The memory of the first failed write to disk, to be shared with what writes the content that records name. It is
+    /// set before the operations of a failed commit are answered or dropped.
+    fn poison(&self) -> Poison;
 
     /// The number of the last batch known to be on disk. It only grows, also across openings, since each commit
     /// stores its own.

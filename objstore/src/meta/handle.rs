@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::engine::{Durability, Engine};
 use super::stats::Stats;
 use super::txn::{Snapshot, Txn};
+use crate::disk::Poison;
 use crate::error::{Error, Result};
 use crate::ticket::Ticket;
 
@@ -57,7 +58,12 @@ impl Meta {
 
     /// The first failed write to disk, if there was one: since then all writes are refused.
     pub fn poisoned(&self) -> Option<String> {
-        self.0.poisoned()
+        self.poison().why()
+    }
+
+    /// The memory of it; see [`Engine::poison`].
+    pub fn poison(&self) -> Poison {
+        self.0.poison()
     }
 
     /// The number of the last batch known to be on disk; see [`Engine::synced_batch`].

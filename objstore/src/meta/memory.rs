@@ -26,6 +26,14 @@ type Pairs = BTreeMap<Bytes, Value>;
 #[derive(Default)]
 pub(super) struct Map(RwLock<Arc<Pairs>>);
 
+#[cfg(test)]
+impl Map {
+    /// Another with the same content.
+    pub fn copy(&self) -> Self {
+        Self(RwLock::new(Arc::clone(&self.0.read())))
+    }
+}
+
 impl Backend for Map {
     fn snapshot(&self) -> Box<dyn Snapshot> {
         Box::new(View(Arc::clone(&self.0.read())))

@@ -27,8 +27,10 @@ mod writer;
 mod conformance;
 #[cfg(test)]
 mod failing;
+#[cfg(test)]
+pub(crate) mod faulty;
 
 pub use engine::{Done, Durability, Engine, Operation};
 pub use handle::Meta;
 pub use stats::Stats;
-pub use txn::{Action, Pair, Read, Snapshot, Txn, Value};
+pub use txn::{Action, Mark, Pair, Read, Snapshot, Txn, Value};

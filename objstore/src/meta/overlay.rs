@@ -1,6 +1,6 @@
 //! A batch's writes laid over the store beneath, read as one.
 //!
-//! - The operation in progress can be undone alone: the log holds what it replaced.
+//! - The operation in progress can be undone alone, all of it or its end: the log holds what it replaced.
 //! - The store beneath is read in bounded chunks, never past the range asked for.
 
 use std::cmp::Ordering;
@@ -48,13 +48,23 @@ impl Overlay {
 
     /// Ends the operation in progress as if it had written nothing.
     pub fn undo(&mut self) {
-        while let Some((key, old)) = self.replaced.pop() {
+        self.undo_to((0, self.kept_bytes));
+    }
+
+    /// How far the operation in progress is: how many writes, and bytes in all.
+    pub fn progress(&self) -> (usize, usize) {
+        (self.replaced.len(), self.bytes)
+    }
+
+    /// Takes back what the operation in progress wrote since it was that far.
+    pub fn undo_to(&mut self, (writes, bytes): (usize, usize)) {
+        for (key, old) in self.replaced.drain(writes..).rev() {
             match old {
                 Some(old) => self.changes.insert(key, old),
                 None => self.changes.remove(&key),
             };
         }
-        self.bytes = self.kept_bytes;
+        self.bytes = bytes;
     }
 
     /// Bytes of keys and values written.

@@ -12,6 +12,15 @@ pub type Value = Bytes;
 /// What [`Txn::after_commit`] runs.
 pub type Action = Box<dyn FnOnce() + Send>;
 
+/// A moment in a transaction, to which it can be rolled back.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    pub(super) writes: usize,
+    pub(super) bytes: usize,
+    pub(super) actions: usize,
+    pub(super) refused: bool,
+}
+
 /// One key and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
@@ -52,6 +61,13 @@ pub trait Txn: Read {
     /// Not run if the transaction or the commit fails. It must be short and must not wait for a ticket: the
     /// writer waits for it.
     fn after_commit(&mut self, action: Action);
+
+    /// The transaction as it is now.
+    fn mark(&self) -> Mark;
+
+    /// Takes back what was written, refused and asked for since `mark`, which is of this transaction and was not rolled
+    /// back past.
+    fn roll_back(&mut self, mark: Mark);
 }
 
 /// A view of one moment, that later writes do not change. Drop it soon: it keeps superseded values on disk.

@@ -2,7 +2,8 @@
 //!
 //! - Commits are numbered from 1; each stores its number under the engine's own key, in the same batch.
 //! - Buffered commits are synced with the next synced operation, and within [`SYNC_AFTER`] at most.
-//! - The first failed commit or sync poisons: nothing is written after it, so what is on disk stays a prefix.
+//! - The first failed commit or sync poisons: nothing is written after it, so what is on disk stays a prefix. The batch
+//!   it failed is dropped after that, so that what its operations would remove when they fail is not removed.
 //!
 //! A crash at any point leaves whole batches: see the module [`meta`](super).
 
@@ -13,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::backend::{BATCH_KEY, Backend, Changes, decode_batch, encode_batch};
 use super::batch::{Batch, answer, guarded};
@@ -21,6 +22,7 @@ use super::engine::{Done, Durability, Engine, Operation};
 use super::queue::{Queue, Request, Wake};
 use super::stats::{Counters, Stats};
 use super::txn::Snapshot;
+use crate::disk::Poison;
 use crate::error::{Error, Result};
 use crate::ticket::Ticket;
 
@@ -39,7 +41,7 @@ struct Shared<B> {
     queue: Queue,
     counters: Counters,
     synced_batch: AtomicU64,
-    poison: RwLock<Option<String>>,
+    poison: Poison,
 }
 
 impl<B: Backend> Writer<B> {
@@ -51,7 +53,7 @@ impl<B: Backend> Writer<B> {
             queue: Queue::default(),
             counters: Counters::default(),
             synced_batch: AtomicU64::new(last_batch),
-            poison: RwLock::default(),
+            poison: Poison::default(),
         });
         let work = Work { shared: Arc::clone(&shared), taken: VecDeque::new(), last_batch, unsynced_since: None };
         let thread = std::thread::Builder::new()
@@ -79,8 +81,8 @@ impl<B: Backend> Engine for Writer<B> {
         ticket
     }
 
-    fn poisoned(&self) -> Option<String> {
-        self.shared.poison.read().clone()
+    fn poison(&self) -> Poison {
+        self.shared.poison.clone()
     }
 
     fn synced_batch(&self) -> u64 {
@@ -156,8 +158,8 @@ impl<B: Backend> Work<B> {
     /// Runs, commits and answers the operations that wait.
     fn batch(&mut self) {
         let shared = Arc::clone(&self.shared);
-        if let Some(why) = shared.poison.read().clone() {
-            return self.refuse(&Error::Poisoned { why });
+        if let Err(poisoned) = shared.poison.check() {
+            return self.refuse(&poisoned);
         }
         let base = shared.backend.snapshot();
         let mut batch = Batch::default();
@@ -233,12 +235,9 @@ impl<B: Backend> Work<B> {
     fn poison(&mut self, error: &Error) -> String {
         // Once it failed, a later sync could report success for pages the kernel has dropped.
         self.unsynced_since = None;
-        let why = match error {
-            Error::Io { what, source } => format!("{what}: {source}"),
-            other => other.to_string(),
-        };
+        let why = self.shared.poison.set(error);
         tracing::error!(why, "writing metadata failed: the store refuses writes until it is opened again");
-        self.shared.poison.write().get_or_insert(why).clone()
+        why
     }
 }
 

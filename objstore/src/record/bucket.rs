@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
+use super::settings::ObjectLock;
+
 /// A bucket.
 #[derive(Clone, PartialEq, Message)]
 pub struct Bucket {
@@ -130,6 +132,12 @@ pub struct Snapshot {
     /// The account that owned the bucket.
     #[prost(uint64, tag = "7")]
     pub owner: u64,
+    /// Whether the bucket kept versions then.
+    #[prost(enumeration = "VersioningState", tag = "8")]
+    pub versioning: i32,
+    /// The object lock the bucket had then.
+    #[prost(message, optional, tag = "9")]
+    pub object_lock: Option<ObjectLock>,
 }
 
 /// What a branch holds.

@@ -28,6 +28,9 @@ pub enum InodeKind {
     BlockDevice = 7,
 }
 
+/// The parent of a file that was replaced or unlinked while a mount held it, and is kept as a version.
+pub const RETIRED: u64 = u64::MAX;
+
 /// A file, directory or other node of the tree, as one branch sees it.
 #[derive(Clone, PartialEq, Message)]
 pub struct Inode {
@@ -76,10 +79,11 @@ pub struct Inode {
     /// Of a directory: names in it that S3 sees (files and directories).
     #[prost(uint64, tag = "15")]
     pub keys: u64,
-    /// Of a directory: the directory it lies in.
+    /// The directory it lies in; of a file with several names, under one of them. Zero: not known. [`RETIRED`]: the file
+    /// is a version that is no longer current.
     #[prost(uint64, tag = "16")]
     pub parent: u64,
-    /// Of a directory: its name there.
+    /// Its name there; of what is retired, its key.
     #[prost(string, tag = "22")]
     pub name: String,
     /// Where the content lies; none is empty or a hole.
@@ -91,6 +95,9 @@ pub struct Inode {
     /// Extended attributes.
     #[prost(btree_map = "string, bytes", tag = "21")]
     pub xattrs: BTreeMap<String, Vec<u8>>,
+    /// When it was made, or its content last changed, whatever time a mount set; zero if an early build wrote it.
+    #[prost(sfixed64, tag = "23")]
+    pub changed: i64,
 }
 
 /// Where an inode's content lies.
@@ -186,6 +193,12 @@ pub struct Object {
     /// Whether a legal hold is on (S3 API, PutObjectLegalHold).
     #[prost(bool, tag = "14")]
     pub legal_hold: bool,
+    /// Whether a record of its parts is kept: also after a mount changed the content, until the content goes.
+    #[prost(bool, tag = "15")]
+    pub part_table: bool,
+    /// Whether a legal hold was taken off, or told not to be on.
+    #[prost(bool, tag = "16")]
+    pub hold_off: bool,
 }
 
 /// How long an object version has to be kept.
@@ -233,6 +246,14 @@ pub struct Dirent {
     pub kind: i32,
 }
 
+impl Object {
+    /// A copy is one part: it keeps no count of parts, and no checksum of parts' checksums, which are `VALUE-COUNT`.
+    pub fn become_whole(&mut self) {
+        (self.parts, self.part_table) = (0, false);
+        self.checksums.retain(|sum| !sum.value.contains('-'));
+    }
+}
+
 impl Dirent {
     /// A name for `ino`.
     pub fn new(ino: u64, kind: InodeKind) -> Self {
@@ -249,7 +270,9 @@ impl Inode {
     /// A new inode with one name and no content.
     pub fn new(kind: InodeKind, now: Timestamp) -> Self {
         let nlink = if kind == InodeKind::Directory { 2 } else { 1 };
-        Self { kind: kind as i32, nlink, atime: now.0, mtime: now.0, ctime: now.0, btime: now.0, ..Self::default() }
+        let Timestamp(now) = now;
+        let times = Self { atime: now, mtime: now, ctime: now, btime: now, changed: now, ..Self::default() };
+        Self { kind: kind as i32, nlink, ..times }
     }
 
     /// Whether it is a directory.
@@ -266,10 +289,14 @@ impl Inode {
         }
     }
 
+    /// When it was made or its content last changed, whatever time a mount set.
+    pub fn written(&self) -> Timestamp {
+        Timestamp(if self.changed == 0 { self.mtime.max(self.btime) } else { self.changed })
+    }
+
     /// Content and attributes changed.
     pub fn touch_content(&mut self, now: Timestamp) {
-        self.mtime = now.0;
-        self.ctime = now.0;
+        (self.mtime, self.ctime, self.changed) = (now.0, now.0, now.0);
     }
 
     /// A mount changed the content: what S3 said of it no longer holds.

@@ -16,6 +16,7 @@
 //! orphan     24 family:8 ino:8 branch:4               -> (one byte; a tombstone is empty)
 //! dead       25 family:8 branch:4                     -> (one byte)
 //! shadowed   26 key of a tree record without its branch -> (one byte)
+//! parts      27 family:8 ino:8 branch:4               -> ObjectParts
 //! blob       30 blob:8                                -> Blob
 //! sums       31 blob:8 index:4                        -> Sums
 //! segment    32 segment:8                             -> Segment
@@ -27,6 +28,8 @@
 //! publication 44 bucket-id:8 node                     -> Publication
 //! upload     50 bucket-id:8 key 00 upload-id          -> Upload
 //! part       51 upload-id 00 number:4                 -> Part
+//! completed  52 bucket-id:8 key 00 upload-id          -> Completed
+//! lifecycle  60                                       -> Lifecycle
 //! ```
 //! Numbers are big-endian. Names hold no NUL, so `name 00` keeps their order. `00 …` belongs to the engine.
 
@@ -53,6 +56,7 @@ pub mod tag {
     pub const ORPHAN: u8 = 0x24;
     pub const DEAD: u8 = 0x25;
     pub const SHADOWED: u8 = 0x26;
+    pub const OBJECT_PARTS: u8 = 0x27;
     pub const BLOB: u8 = 0x30;
     pub const SUMS: u8 = 0x31;
     pub const SEGMENT: u8 = 0x32;
@@ -64,6 +68,8 @@ pub mod tag {
     pub const PUBLICATION: u8 = 0x44;
     pub const UPLOAD: u8 = 0x50;
     pub const PART: u8 = 0x51;
+    pub const COMPLETED: u8 = 0x52;
+    pub const LIFECYCLE: u8 = 0x60;
 }
 
 /// Bytes of a branch at the end of a tree record's key.
@@ -129,6 +135,11 @@ pub fn header() -> Vec<u8> {
     vec![tag::HEADER]
 }
 
+/// How far the worker of lifecycle rules is.
+pub fn lifecycle() -> Vec<u8> {
+    vec![tag::LIFECYCLE]
+}
+
 /// A record keyed by one number.
 pub fn by_id(tag: u8, id: u64) -> Vec<u8> {
     KeyBuf::new(tag).u64(id).done()
@@ -148,6 +159,9 @@ pub fn of_branch(tag: u8, family: Family, branch: Branch) -> Vec<u8> {
 pub fn inode(family: Family, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::INODE).u64(family).u64(ino).done()
 }
+
+/// Bytes before the number in an inode's key.
+pub const INODE_AT: usize = 9;
 
 /// All dirents of a directory begin with this.
 pub fn dirents(family: Family, parent: u64) -> Vec<u8> {
@@ -180,6 +194,11 @@ pub fn versions(family: Family, key: &str) -> Vec<u8> {
     KeyBuf::new(tag::VERSION).u64(family).text(key).done()
 }
 
+/// All versions of keys that begin with `prefix` begin with this.
+pub fn versions_below(family: Family, prefix: &str) -> Vec<u8> {
+    [&KeyBuf::new(tag::VERSION).u64(family).done()[..], prefix.as_bytes()].concat()
+}
+
 /// A version, without its branch; `order` falls, so the newest comes first.
 pub fn version(family: Family, key: &str, order: u64) -> Vec<u8> {
     KeyBuf::new(tag::VERSION).u64(family).text(key).u64(order).done()
@@ -196,6 +215,11 @@ pub fn orphan(family: Family, ino: u64) -> Vec<u8> {
 /// All marks of unlinked inodes of a family begin with this.
 pub fn orphans(family: Family) -> Vec<u8> {
     KeyBuf::new(tag::ORPHAN).u64(family).done()
+}
+
+/// The parts an object was uploaded in, without the branch.
+pub fn object_parts(family: Family, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::OBJECT_PARTS).u64(family).u64(ino).done()
 }
 
 /// That a branch hid what an ancestor held: perhaps nobody sees that any more.
@@ -221,6 +245,19 @@ pub fn publication(bucket: u64, node: &str) -> Vec<u8> {
 /// An upload.
 pub fn upload(bucket: u64, key: &str, id: &str) -> Vec<u8> {
     KeyBuf::new(tag::UPLOAD).u64(bucket).text(key).tail(id).done()
+}
+
+/// All uploads of a bucket to keys that begin with `prefix` begin with this.
+pub fn uploads(bucket: u64, prefix: &str) -> Vec<u8> {
+    KeyBuf::new(tag::UPLOAD).u64(bucket).tail(prefix).done()
+}
+
+/// Bytes before the key in an upload's key.
+pub const UPLOAD_KEY_AT: usize = 9;
+
+/// An upload that was completed.
+pub fn completed(bucket: u64, key: &str, id: &str) -> Vec<u8> {
+    KeyBuf::new(tag::COMPLETED).u64(bucket).text(key).tail(id).done()
 }
 
 /// All parts of an upload begin with this.

@@ -10,6 +10,8 @@ pub mod blob;
 pub mod bucket;
 pub mod inode;
 pub mod key;
+pub mod lifecycle;
+pub mod listed;
 pub mod settings;
 pub mod upload;
 pub mod version;

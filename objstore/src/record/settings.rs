@@ -33,6 +33,13 @@ pub struct Settings {
     /// Object lock; absent if the bucket was not made or set for it. It is never taken back.
     #[prost(message, optional, tag = "7")]
     pub object_lock: Option<ObjectLock>,
+    /// The accounts the policy names, with their ids when it was put: another account that takes a name later is not
+    /// the one that was meant.
+    #[prost(btree_map = "string, uint64", tag = "8")]
+    pub policy_accounts: BTreeMap<String, u64>,
+    /// TransitionDefaultMinimumObjectSize as it was put with the lifecycle rules; nothing depends on it.
+    #[prost(string, optional, tag = "9")]
+    pub lifecycle_minimum: Option<String>,
 }
 
 /// Public access block (S3 API, PutPublicAccessBlock).

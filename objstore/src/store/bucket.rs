@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::types::{Bucket, CreateBucket, Deletion, Outcome, SetBucket, Source, Usage, Versioning};
-use super::{Store, account, header, snapshot};
+use super::types::{
+    Bucket, CreateBucket, Deletion, ObjectLock, Outcome, SetBucket, Settings, Source, Usage, Versioning,
+};
+use super::{Store, account, header, settings, snapshot};
 use crate::branch::{self, Line};
 use crate::clock::Timestamp;
 use crate::core::{Core, Named};
@@ -17,8 +19,11 @@ use crate::record::bucket::{self, SourceName, VersioningState};
 use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
-use crate::tree::Tx;
+use crate::tree::{Tx, protection};
 use crate::volume::ROOT_INO;
+
+/// Inodes looked at in one step of a forced deletion.
+const SCAN_CHUNK: usize = 256;
 
 impl From<VersioningState> for Versioning {
     fn from(state: VersioningState) -> Self {
@@ -31,7 +36,7 @@ impl From<VersioningState> for Versioning {
 }
 
 /// The name of the bucket with an id, if it is there.
-pub(super) fn name_of(read: &dyn Read, id: u64) -> Result<Option<BucketName>> {
+pub(crate) fn name_of(read: &dyn Read, id: u64) -> Result<Option<BucketName>> {
     match read.get(&key::by_id(tag::BUCKET_ID, id))? {
         Some(name) => String::from_utf8_lossy(&name).parse().map(Some),
         None => Ok(None),
@@ -58,7 +63,7 @@ fn shown_snapshot(read: &dyn Read, name: BucketName, record: &bucket::Snapshot) 
         id: record.id,
         owner: account::name_of(read, record.owner)?,
         quota_bytes: None,
-        versioning: Versioning::Disabled,
+        versioning: record.versioning().into(),
         created: Timestamp(record.created),
         source: Some(record.bucket_name.clone()),
         attributes: BTreeMap::new(),
@@ -101,11 +106,23 @@ fn check_versioning(before: VersioningState, wanted: Versioning) -> Result<()> {
 impl Store {
     /// Makes a bucket. The same name with the same owner, quota, versioning, source and attributes is found; otherwise
     /// [`Error::Exists`].
+    ///
+    /// A clone has the versions of its source, each with its lock. It keeps versions as its source does unless the
+    /// request says otherwise, and has its source's object lock, with which versions are always kept; no other setting.
     pub async fn create_bucket(&self, request: CreateBucket) -> Result<(Bucket, Outcome)> {
-        self.blocking(move |store| store.create_bucket_blocking(request)).await
+        self.create_bucket_with(request, Settings::default()).await
     }
 
-    fn create_bucket_blocking(&self, request: CreateBucket) -> Result<(Bucket, Outcome)> {
+    /// The same with settings from the start; a bucket that is found keeps its own. Object lock needs
+    /// [`Versioning::Enabled`].
+    pub async fn create_bucket_with(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
+        if settings.object_lock.is_some() && request.versioning != Versioning::Enabled {
+            return Err(Error::invalid("bucket state", request.name.as_str(), "object lock needs versioning enabled"));
+        }
+        self.blocking(move |store| store.create_bucket_blocking(request, settings)).await
+    }
+
+    fn create_bucket_blocking(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
         // A clone shares content with its source: no write in place may be under way there.
         let gate = match &request.source {
             Some(Source::Bucket(name)) => Some(self.freeze(name)?),
@@ -116,7 +133,7 @@ impl Store {
             if let Some(found) = find_same(&*txn, &core, &request)? {
                 return Ok((found, Outcome::Found));
             }
-            let record = make(txn, &core, &request)?;
+            let record = make(txn, &core, &request, settings)?;
             Ok((shown(&*txn, request.name, record)?, Outcome::Made))
         });
         let made = written.wait();
@@ -154,6 +171,11 @@ impl Store {
             record.quota_bytes = set.quota_bytes.unwrap_or(record.quota_bytes);
             if let Some(versioning) = set.versioning {
                 check_versioning(record.versioning(), versioning)?;
+                let locked = settings::of(&*txn, core, &record)?.object_lock.is_some();
+                if locked && versioning != Versioning::Enabled {
+                    let why = "it has object lock: its versions have to be kept";
+                    return Err(Error::invalid("bucket state", name.as_str(), why));
+                }
                 record.versioning = VersioningState::from(versioning) as i32;
             }
             record.attributes.extend(set.attributes);
@@ -204,7 +226,7 @@ fn find_same(read: &dyn Read, core: &Core, request: &CreateBucket) -> Result<Opt
     let differs = [
         (record.owner != owner.id, "it belongs to another account"),
         (record.quota_bytes != request.quota_bytes, "its quota differs"),
-        (record.versioning() != request.versioning.into(), "its versioning differs"),
+        (!versions_as_asked(&record, request), "its versioning differs"),
         (record.source != request.source.as_ref().map(source_name), "its source differs"),
         (record.attributes != request.attributes, "its parameters differ"),
     ];
@@ -214,37 +236,64 @@ fn find_same(read: &dyn Read, core: &Core, request: &CreateBucket) -> Result<Opt
     }
 }
 
-fn make(txn: &mut dyn Txn, core: &Arc<Core>, request: &CreateBucket) -> Result<bucket::Bucket> {
+/// Whether a bucket keeps versions as a request says, which leaves that of a clone to its source if it asks for none.
+fn versions_as_asked(record: &bucket::Bucket, request: &CreateBucket) -> bool {
+    let left = request.source.is_some() && request.versioning == Versioning::Disabled;
+    left || record.versioning() == request.versioning.into()
+}
+
+/// What a clone takes over from its source.
+#[derive(Default)]
+struct Inherited {
+    versioning: VersioningState,
+    object_lock: Option<ObjectLock>,
+}
+
+impl Inherited {
+    /// Whether the clone keeps versions.
+    fn versioning(&self, asked: Versioning) -> VersioningState {
+        match asked {
+            _ if self.object_lock.is_some() => VersioningState::Enabled,
+            Versioning::Disabled => self.versioning,
+            asked => asked.into(),
+        }
+    }
+}
+
+fn make(txn: &mut dyn Txn, core: &Arc<Core>, request: &CreateBucket, mut settings: Settings) -> Result<bucket::Bucket> {
     let now = core.clock.now();
     let owner = account::by_name(&*txn, &request.owner)?.id;
     let id = header::next_id(txn)?;
     // The line is not kept in `core.lines` before the branch is committed: its id may yet become another's.
-    let line = match &request.source {
+    let (line, inherited) = match &request.source {
         None => {
             let family = header::next_id(txn)?;
             let line = Line::new(family, [branch::first_branch(txn, family, now)]);
             make_root(txn, &line, request, now);
-            line
+            (line, Inherited::default())
         }
         Some(Source::Snapshot(name)) => {
             let snapshot = snapshot::record(&*txn, name)?;
             let above = core.lines.line(&*txn, snapshot.family, snapshot.branch)?;
-            above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?)
+            let line = above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?);
+            (line, Inherited { versioning: snapshot.versioning(), object_lock: snapshot.object_lock })
         }
         Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now)?,
     };
-    let record = bucket::Bucket {
+    settings.object_lock = settings.object_lock.or(inherited.object_lock);
+    let mut record = bucket::Bucket {
         id,
         family: line.family,
         branch: line.branch(),
         owner,
         quota_bytes: request.quota_bytes,
-        versioning: VersioningState::from(request.versioning) as i32,
+        versioning: inherited.versioning(request.versioning) as i32,
         created: now.0,
         source: request.source.as_ref().map(source_name),
         attributes: request.attributes.clone(),
         settings: 0,
     };
+    settings::put_first(txn, &mut record, &settings);
     put(txn, &request.name, &record);
     let mut tx = Tx::begin_on(txn, core, &request.name, record.clone(), line.clone());
     tx.collect_orphans()?;
@@ -272,14 +321,15 @@ fn make_root(txn: &mut dyn Txn, line: &Line, request: &CreateBucket, now: Timest
 }
 
 /// Clones a bucket as it is now: both go on from a common interior branch.
-fn clone_of_bucket(txn: &mut dyn Txn, core: &Core, name: &BucketName, now: Timestamp) -> Result<Line> {
+fn clone_of_bucket(txn: &mut dyn Txn, core: &Core, name: &BucketName, now: Timestamp) -> Result<(Line, Inherited)> {
     let source = core.bucket_record(&*txn, name)?;
     let mut source = source.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
     let above = core.lines.line(&*txn, source.family, source.branch)?;
     let (clone, live) = branch::fork_branch(txn, source.family, source.branch, now)?;
     source.branch = live;
     put(txn, name, &source);
-    Ok(above.child(clone))
+    let object_lock = settings::of(&*txn, core, &source)?.object_lock;
+    Ok((above.child(clone), Inherited { versioning: source.versioning(), object_lock }))
 }
 
 fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> Result<u64> {
@@ -289,8 +339,9 @@ fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> R
             return Err(Error::Denied { why: format!("\"{name}\" is a snapshot: delete it as one") });
         }
     };
-    if how == Deletion::IfEmpty {
-        refuse_full(&*txn, core, name, &record)?;
+    match how {
+        Deletion::IfEmpty => refuse_full(&*txn, core, name, &record)?,
+        Deletion::Force => refuse_locked(&*txn, core, name, &record)?,
     }
     super::upload::delete_of_bucket(txn, record.id)?;
     super::grant::delete_of_bucket(txn, record.id)?;
@@ -307,14 +358,34 @@ fn refuse_full(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket:
     let root = crate::tree::Tree { read, line: &line }.directory(ROOT_INO)?;
     let versions = key::by_id(tag::VERSION, record.family);
     let versions = line.scan(read, &versions, &key::after_prefix(&versions), 1)?;
-    let uploads = read.scan(&key::by_id(tag::UPLOAD, record.id), &key::by_id(tag::UPLOAD, record.id + 1), 1)?;
     if !versions.is_empty() {
         return Err(Error::NotEmpty { name: name.to_string(), what: "versions of objects, or delete markers".into() });
     }
-    let what = match (root.entries, uploads.is_empty()) {
-        (0, true) => return Ok(()),
-        (0, false) => "multipart uploads under way".to_owned(),
-        (entries, _) => format!("{entries} names at its top"),
-    };
-    Err(Error::NotEmpty { name: name.to_string(), what })
+    match root.entries {
+        0 => Ok(()),
+        entries => Err(Error::NotEmpty { name: name.to_string(), what: format!("{entries} names at its top") }),
+    }
+}
+
+/// Refuses to delete what object lock protects: every inode of a bucket that has it is looked at.
+fn refuse_locked(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
+    if settings::of(read, core, record)?.object_lock.is_none() {
+        return Ok(());
+    }
+    let line = core.lines.line(read, record.family, record.branch)?;
+    let (now, mut from) = (core.clock.now(), key::by_id(tag::INODE, record.family));
+    let end = key::after_prefix(&from);
+    loop {
+        let seen = line.scan(read, &from, &end, SCAN_CHUNK)?;
+        for inode in &seen {
+            if protection(&decode("an inode", &inode.value)?, now).is_some() {
+                let why = format!("bucket \"{name}\" holds versions that object lock protects: they have to go first");
+                return Err(Error::Denied { why });
+            }
+        }
+        match seen.last() {
+            Some(last) if seen.len() == SCAN_CHUNK => from = key::after_prefix(&last.base),
+            _ => return Ok(()),
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! Listings: keys in byte order, and versions.
 
-use super::types::{List, ListVersions, Listing, ObjectInfo, VersionInfo, VersionListing};
+use super::types::{Checksum, List, ListVersions, Listed, Listing, ObjectInfo, VersionInfo, VersionListing};
 use super::{Store, object};
+use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::name::BucketName;
+use crate::record::listed::ListedInode;
 use crate::tree::{Tree, list_keys, list_versions};
 
 impl Store {
@@ -13,8 +15,8 @@ impl Store {
         let snapshot = self.core.meta.snapshot();
         let line = self.core.readable(&*snapshot, bucket)?;
         let page = list_keys(Tree { read: &*snapshot, line: &line }, list)?;
-        let objects = page.keys.iter().map(|(key, ino, inode)| object::shown(key, *ino, inode)).collect();
-        Ok(Listing { objects, prefixes: page.prefixes, next: page.next })
+        let objects = page.keys.into_iter().zip(page.inodes).map(|((key, ino), inode)| listed(key, ino, inode));
+        Ok(Listing { objects: objects.collect(), prefixes: page.prefixes, next: page.next })
     }
 
     /// Before a listing shows sizes and times: what mounts wrote in place.
@@ -42,4 +44,11 @@ impl Store {
         });
         Ok(VersionListing { versions: versions.collect(), prefixes: page.prefixes, next: page.next })
     }
+}
+
+fn listed(key: String, ino: u64, mut inode: ListedInode) -> Listed {
+    let etag = inode.take_etag(ino);
+    let checksums = inode.object.unwrap_or_default().checksums.into_iter();
+    let checksums = checksums.map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value }).collect();
+    Listed { key, size: inode.size, etag, modified: Timestamp(inode.mtime), checksums }
 }

@@ -10,6 +10,7 @@ mod grant;
 pub(crate) mod header;
 mod key;
 mod listing;
+mod marks;
 mod object;
 mod open;
 mod publication;
@@ -20,13 +21,15 @@ pub mod types;
 mod upload;
 
 pub use account::ROOT_ACCOUNT;
-pub(crate) use bucket::usage;
+pub(crate) use bucket::{name_of as bucket_name, usage};
 pub(crate) use grant::mode_of_account;
 pub use open::Options;
-pub use settings::BucketSettings;
 pub(crate) use open::all;
+pub use settings::BucketSettings;
 pub use stats::Stats;
 pub use types::*;
+pub(crate) use upload::COMPLETED_KEPT;
+pub(crate) use upload::abort as abort_upload;
 pub use upload::{PART_BYTES_MIN, PARTS_MAX};
 
 use std::sync::Arc;
@@ -62,8 +65,19 @@ impl Store {
             Ok((value, bucket))
         });
         let (value, bucket) = written.await?;
-        self.core.feeds.settle(bucket).await;
+        self.settle(bucket).await;
         Ok(value)
+    }
+
+    /// After a change of a bucket: waits until its mounts have forgotten the old state, and until writes in place to what
+    /// became a version have ended.
+    async fn settle(&self, bucket: u64) {
+        if self.core.has_writes_to_wait_for(bucket) {
+            let core = self.core.clone();
+            let waited = tokio::task::spawn_blocking(move || core.wait_for_writes(bucket)).await;
+            drop(waited);
+        }
+        self.core.feeds.settle(bucket).await;
     }
 
     /// Runs a change of the store's own records; on disk when it answers.

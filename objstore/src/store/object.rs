@@ -1,20 +1,24 @@
 //! Objects: put, head, open, delete, copy.
 
 use super::Store;
+use super::marks::{check_lock, retain_by_default};
 use super::types::{
-    Checksum, Condition, CopyObject, DeleteObject, Deleted, Directive, Headers, Lock, ObjectInfo, PutObject, Retention,
+    Checksum, Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, Headers, Lock, ObjectInfo,
+    PutObject, Retention,
 };
+use super::upload::stored_checksums;
 use crate::blob::BlobId;
 use crate::clock::Timestamp;
 use crate::content::{Alone, Reader, Shared, take_staged};
-use crate::core::Core;
+use crate::core::{self, Core};
 use crate::error::{Error, Noun, Result};
+use crate::lifecycle::expiration;
 use crate::meta::Durability;
 use crate::name::{BucketName, Key};
 use crate::record;
 use crate::record::bucket::{Bucket, VersioningState};
 use crate::record::inode::{Inode, Object, StoredChecksum};
-use crate::tree::{Tree, Tx, missing_version, version_id};
+use crate::tree::{Named, Tree, Tx, missing_version, order_of, version_id};
 
 /// What the store keeps with an object.
 pub(super) fn object_record(
@@ -42,7 +46,9 @@ pub(super) fn object_record(
         retention: lock
             .retention
             .map(|retention| record::inode::Retention { mode: retention.mode as i32, until: retention.until.0 }),
-        legal_hold: lock.legal_hold.unwrap_or_default(),
+        legal_hold: lock.legal_hold == Some(true),
+        part_table: false,
+        hold_off: lock.legal_hold == Some(false),
     }
 }
 
@@ -50,7 +56,7 @@ pub(super) fn object_record(
 pub(super) fn lock_of(object: &Object) -> Lock {
     let retention =
         object.retention.map(|retention| Retention { mode: retention.mode(), until: Timestamp(retention.until) });
-    Lock { retention, legal_hold: object.legal_hold.then_some(true) }
+    Lock { retention, legal_hold: (object.legal_hold || object.hold_off).then_some(object.legal_hold) }
 }
 
 /// An inode as S3 shows it.
@@ -78,12 +84,21 @@ pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
         parts: (object.parts > 0).then_some(object.parts),
         version: (object.version != 0).then(|| version_id(object.version)),
         lock,
+        expiration: None,
     }
 }
 
 /// Whether a bucket keeps versions, or did.
 pub(super) fn keeps_versions(bucket: &Bucket) -> bool {
     bucket.versioning() != VersioningState::Disabled
+}
+
+/// The same of what is read under a bucket's name: a snapshot has the versions its bucket had.
+fn has_versions(named: &core::Named) -> bool {
+    match named {
+        core::Named::Bucket(bucket) => keeps_versions(bucket),
+        core::Named::Snapshot(snapshot) => snapshot.versioning() != VersioningState::Disabled,
+    }
 }
 
 /// The same in a bucket of which it is known whether it keeps versions: there an object from before has an id too.
@@ -123,6 +138,40 @@ pub(super) fn check(condition: &Condition, key: &Key, now: Option<(u64, &Inode)>
     }
 }
 
+/// Decides the condition of a deletion (S3 API, DeleteObject) on the version named, or else on the current object.
+///
+/// A version that is gone meets every condition: its id names it alone, so there is nothing left to protect. Without a
+/// version, If-Match on what is not there is refused, as S3 does; size and time are met by a key that never was, and not
+/// by a delete marker.
+fn check_deletion(tree: Tree<'_>, request: &DeleteObject) -> Result<()> {
+    let DeleteObject { key, version, condition, .. } = request;
+    if *condition == Condition::default() {
+        return Ok(());
+    }
+    if let Some(id) = version {
+        return match tree.version(key, id)? {
+            Some(Named::Object(ino, inode)) => check(condition, key, Some((ino, &inode))),
+            Some(Named::Marker(_)) if *condition != any_object() => {
+                Err(Error::Precondition { condition: "on a delete marker", key: key.to_string() })
+            }
+            _ => Ok(()),
+        };
+    }
+    match tree.object(key)? {
+        Some((ino, inode)) => check(condition, key, Some((ino, &inode))),
+        None if condition.if_match.is_some() => Err(absent(tree, key)),
+        None if tree.current_marker(key)?.is_some() => {
+            Err(Error::Precondition { condition: "on size or time", key: key.to_string() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The condition that there is an object.
+fn any_object() -> Condition {
+    Condition { if_match: Some("*".into()), ..Condition::default() }
+}
+
 /// Decides the condition on the object under a key.
 pub(super) fn check_current(tree: Tree<'_>, condition: &Condition, key: &Key) -> Result<()> {
     if *condition == Condition::default() {
@@ -138,12 +187,15 @@ impl Store {
         let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, lock, condition } = request;
         self.change_bucket(&bucket, move |tx| {
             check_current(tx.tree(), &condition, &key)?;
+            check_lock(tx, &key, &lock)?;
             let size = content.len();
             let content = take_staged(tx.txn, content)?;
             let ino = tx.new_ino()?;
-            let object = object_record(etag, headers, metadata, tags, checksums, lock);
+            let mut object = object_record(etag, headers, metadata, tags, checksums, lock);
+            retain_by_default(tx, &key, &mut object)?;
             let inode = tx.put_object(&key, ino, content, size, object)?;
-            Ok(shown_in(keeps_versions(&tx.bucket), key.as_str(), ino, &inode))
+            let expiration = expiration::of(&*tx.txn, tx.core, &tx.bucket, key.as_str(), &inode)?;
+            Ok(ObjectInfo { expiration, ..shown_in(keeps_versions(&tx.bucket), key.as_str(), ino, &inode) })
         })
         .await
     }
@@ -166,8 +218,11 @@ impl Store {
             snapshot = self.core.meta.snapshot();
             (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
         }
-        let versioned = named.bucket().is_some_and(keeps_versions);
-        let info = shown_in(versioned, key.as_str(), ino, &inode);
+        let expiration = match named.bucket().filter(|_| version.is_none()) {
+            Some(record) => expiration::of(&*snapshot, &self.core, record, key.as_str(), &inode)?,
+            None => None,
+        };
+        let info = ObjectInfo { expiration, ..shown_in(has_versions(&named), key.as_str(), ino, &inode) };
         let reader = Reader { core: self.core.clone(), snapshot, line, ino, inode, _guard: guard };
         Ok((info, reader))
     }
@@ -208,42 +263,52 @@ impl Store {
         self.change_bucket(bucket, move |tx| delete(tx, &request)).await
     }
 
-    /// Deletes many objects in one commit; one answer each, in order.
+    /// Deletes many objects in one commit; one answer each, in order. One that is refused leaves nothing.
     pub async fn delete_objects(
         &self,
         bucket: &BucketName,
         requests: Vec<DeleteObject>,
     ) -> Result<Vec<Result<Deleted>>> {
-        self.change_bucket(bucket, move |tx| Ok(requests.iter().map(|request| delete(tx, request)).collect())).await
+        let each =
+            move |tx: &mut Tx<'_>| Ok(requests.iter().map(|request| tx.attempt(|tx| delete(tx, request))).collect());
+        self.change_bucket(bucket, each).await
     }
 
     /// Copies an object by reference.
-    pub async fn copy_object(&self, request: CopyObject) -> Result<ObjectInfo> {
+    pub async fn copy_object(&self, request: CopyObject) -> Result<CopiedObject> {
         let settled = self.clone();
-        let (info, bucket) = self
+        let (copied, bucket) = self
             .blocking(move |store| {
                 let source = (&request.source_key, request.source_version.as_deref());
                 let gate = store.hold_source(&request.source_bucket, source)?;
                 let core = store.core.clone();
                 let written = store.core.meta.write(Durability::Synced, move |txn| {
-                    let (source, shared) = share(txn, &core, &request)?;
+                    let (source_versioned, (source, shared)) = share(txn, &core, &request)?;
                     let mut tx = Tx::begin(txn, &core, &request.bucket, 0)?;
                     check_current(tx.tree(), &request.condition, &request.key)?;
+                    check_lock(&tx, &request.key, &request.lock)?;
                     let ino = tx.new_ino()?;
                     let content = tx.take_shared(ino, &shared)?;
-                    let object = copied(&source, request.metadata, request.tags, request.lock);
+                    let mut object = copied(&source, request.metadata, request.tags, request.lock);
+                    if let Some(checksums) = request.checksums {
+                        object.checksums = stored_checksums(checksums);
+                    }
+                    retain_by_default(&tx, &request.key, &mut object)?;
                     let inode = tx.put_object(&request.key, ino, content, source.size, object)?;
                     let (bucket, versioned) = (tx.bucket.id, keeps_versions(&tx.bucket));
+                    let expiration = expiration::of(&*tx.txn, tx.core, &tx.bucket, request.key.as_str(), &inode)?;
                     tx.finish()?;
-                    Ok((shown_in(versioned, request.key.as_str(), ino, &inode), bucket))
+                    let info = shown_in(versioned, request.key.as_str(), ino, &inode);
+                    let source_version = source_versioned.then(|| version_id(order_of(&source)));
+                    Ok((CopiedObject { object: ObjectInfo { expiration, ..info }, source_version }, bucket))
                 });
                 let answer = written.wait();
                 drop(gate);
                 answer
             })
             .await?;
-        settled.core.feeds.settle(bucket).await;
-        Ok(info)
+        settled.settle(bucket).await;
+        Ok(copied)
     }
 
     /// Holds back writes in place to a bucket while an object of it is shared, with what was written to that object in
@@ -267,12 +332,17 @@ impl Store {
     }
 }
 
-/// The source of a copy, its content safe to refer to.
-#[expect(clippy::redundant_closure_for_method_calls, reason = "the method's path is not general over its lifetime")]
-fn share(txn: &mut dyn crate::meta::Txn, core: &std::sync::Arc<Core>, request: &CopyObject) -> Result<(Inode, Shared)> {
+/// The source of a copy, its content safe to refer to, and whether it lies where versions are kept.
+fn share(
+    txn: &mut dyn crate::meta::Txn,
+    core: &std::sync::Arc<Core>,
+    request: &CopyObject,
+) -> Result<(bool, (Inode, Shared))> {
     let (bucket, key) = (&request.source_bucket, &request.source_key);
     let version = request.source_version.as_deref();
-    shared_object(txn, core, bucket, (key, version), &request.source_condition, |tx, ino| tx.share_content(ino))
+    shared_object(txn, core, bucket, (key, version), &request.source_condition, |tx, ino| {
+        Ok((keeps_versions(&tx.bucket), tx.share_content(ino)?))
+    })
 }
 
 /// Finds the source of a copy and shares it; a snapshot is read as it is.
@@ -302,9 +372,10 @@ fn copied(
 ) -> Object {
     let mut object = source.object.clone().unwrap_or_default();
     object.version = 0;
+    object.become_whole();
     let locked =
         object_record(String::new(), Headers::default(), Default::default(), Default::default(), Vec::new(), lock);
-    (object.retention, object.legal_hold) = (locked.retention, locked.legal_hold);
+    (object.retention, object.legal_hold, object.hold_off) = (locked.retention, locked.legal_hold, locked.hold_off);
     if let Directive::Replace((headers, metadata)) = metadata {
         let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new(), lock);
         object = Object {
@@ -322,13 +393,13 @@ fn copied(
 }
 
 fn delete(tx: &mut Tx<'_>, request: &DeleteObject) -> Result<Deleted> {
-    let DeleteObject { key, version, condition, .. } = request;
-    check_current(tx.tree(), condition, key)?;
+    check_deletion(tx.tree(), request)?;
+    let DeleteObject { key, version, bypass_governance, .. } = request;
     let Some(id) = version.as_deref() else {
         let removed = tx.delete_current(key)?;
         return Ok(Deleted { existed: removed.existed, marker: removed.marker.is_some(), version: removed.marker });
     };
-    Ok(match tx.delete_version(key, id)? {
+    Ok(match tx.delete_version(key, id, *bypass_governance)? {
         Some(dropped) => Deleted { existed: true, version: Some(id.to_owned()), marker: dropped.marker },
         None => Deleted { existed: false, version: Some(id.to_owned()), marker: false },
     })
@@ -337,10 +408,20 @@ fn delete(tx: &mut Tx<'_>, request: &DeleteObject) -> Result<Deleted> {
 /// The object under a key: its current version, or the one with an id.
 pub(super) fn version_of(tree: Tree<'_>, key: &Key, version: Option<&str>) -> Result<(u64, Inode)> {
     let Some(id) = version else {
-        return tree.object(key)?.ok_or_else(|| Error::not_found(Noun::Key, key.as_str()));
+        return tree.object(key)?.map_or_else(|| Err(absent(tree, key)), Ok);
     };
     match tree.version(key, id)?.ok_or_else(|| missing_version(key, id))? {
-        (ino, Some(inode)) => Ok((ino, inode)),
-        (_, None) => Err(Error::DeleteMarker { key: key.to_string(), version: id.to_owned() }),
+        Named::Object(ino, inode) => Ok((ino, inode)),
+        Named::Marker(modified) => Err(Error::DeleteMarker { key: key.to_string(), version: id.to_owned(), modified }),
+    }
+}
+
+/// There is no object under a key; the delete marker is told of, if one is why.
+fn absent(tree: Tree<'_>, key: &Key) -> Error {
+    match tree.current_marker(key) {
+        Ok(marker) => {
+            Error::NotFound { noun: Noun::Key, name: key.to_string(), marker: marker.map(|marker| marker.id()) }
+        }
+        Err(error) => error,
     }
 }

@@ -89,7 +89,7 @@ impl Store {
         let sealer = Sealer::open(&*disk, &dir.join("master.key"), &*random, new)?;
         // No blob is named before the epoch is on disk.
         let epoch = header::next_epoch(&*meta.snapshot())?;
-        let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, blobs)?;
+        let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
         let stamp = check_tail(&meta, &blobs)?;
         meta.write(Durability::Synced, header::open).wait()?;
         let core = Arc::new(Core {
@@ -105,6 +105,7 @@ impl Store {
             feeds: crate::feed::Feeds::default(),
             readers: Arc::default(),
             hot: crate::content::HotFiles::default(),
+            writers: crate::volume::Writers::default(),
             recent_syncs: crate::content::RecentSyncs::default(),
             settings: super::settings::SettingsCache::default(),
             gates: crate::content::Gates::default(),

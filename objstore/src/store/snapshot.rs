@@ -120,6 +120,8 @@ fn take(txn: &mut dyn Txn, core: &Core, bucket: &BucketName, name: &BucketName) 
         created: now.0,
         id: super::header::next_id(txn)?,
         owner: source.owner,
+        versioning: source.versioning,
+        object_lock: super::settings::of(&*txn, core, &source)?.object_lock,
     };
     source.branch = live;
     super::bucket::move_to_branch(txn, bucket, &source);

@@ -37,7 +37,7 @@ impl Store {
             syncs: meta.syncs,
             sync_time_us: meta.sync_time_us,
             collected: self.background.collected(),
-            poisoned: self.core.meta.poisoned().or_else(|| self.core.blobs.poisoned()),
+            poisoned: self.core.meta.poisoned(),
             free_bytes: space.map_or(0, |space| space.free_bytes),
             total_bytes: space.map_or(0, |space| space.total_bytes),
         }

@@ -76,6 +76,34 @@ fn without_a_grant_there_is_no_access() {
 }
 
 #[test]
+fn a_snapshot_tells_the_settings_its_bucket_has_now() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("told");
+    rig.snapshot(&bucket, "frozen");
+    let put = |text: &'static str| {
+        let change = move |settings: &mut Settings| {
+            settings.policy = Some(text.into());
+            Ok(())
+        };
+        rig.run(rig.store.change_settings(&bucket, change)).unwrap();
+    };
+    let of_bucket = || {
+        let found = rig.store.settings(&name("frozen")).unwrap();
+        assert_eq!(found.settings.policy, None, "it has none of its own");
+        found.taken_of.map(|taken| (taken.0, taken.1.settings.policy.clone()))
+    };
+    assert_eq!(of_bucket(), Some((bucket.clone(), None)));
+    for text in ["one", "two"] {
+        put(text);
+        assert_eq!(of_bucket(), Some((bucket.clone(), Some(text.into()))));
+    }
+    assert!(rig.store.settings(&bucket).unwrap().taken_of.is_none());
+    rig.run(rig.store.delete_bucket(&bucket, Deletion::Force)).unwrap();
+    rig.bucket("told");
+    assert_eq!(of_bucket(), None, "a bucket of the same name is another bucket");
+}
+
+#[test]
 fn a_volume_is_published_to_a_node_in_one_way() {
     let rig = Rig::in_memory();
     let bucket = rig.bucket("volume");

@@ -11,7 +11,7 @@ use crate::record::bucket::{Branch as BranchRecord, Bucket, Snapshot, Usage};
 use crate::record::decode;
 use crate::record::inode::{Content, Dirent, Extent, Inode, InodeKind};
 use crate::record::key::{self, Family, tag};
-use crate::record::upload::Part;
+use crate::record::upload::{ObjectParts, Part};
 use crate::record::version::Version;
 use crate::store::{Store, all};
 use crate::volume::ROOT_INO;
@@ -23,8 +23,10 @@ struct Seen {
     /// By directory and sort name.
     dirents: BTreeMap<(u64, String), Dirent>,
     orphans: BTreeSet<u64>,
-    versions: BTreeSet<u64>,
+    /// By key, in order.
+    versions: BTreeMap<String, Vec<(u64, Version)>>,
     extents: BTreeMap<u64, Vec<(u64, Extent)>>,
+    parts: BTreeMap<u64, ObjectParts>,
 }
 
 /// What does not add up in a store that nobody changes meanwhile.
@@ -87,13 +89,20 @@ impl Seen {
             ((number(&seen.base), name), decode("a dirent", &seen.value).unwrap())
         });
         let inodes = kind(tag::INODE).into_iter();
-        let versions = kind(tag::VERSION).into_iter();
+        let mut versions: BTreeMap<String, Vec<(u64, Version)>> = BTreeMap::new();
+        for seen in kind(tag::VERSION) {
+            let name = key::text_at(&seen.base, key::VERSION_KEY_AT).unwrap().to_owned();
+            let order = key::u64_at(&seen.base, key::VERSION_KEY_AT + name.len() + 1).unwrap();
+            versions.entry(name).or_default().push((order, decode("a version", &seen.value).unwrap()));
+        }
+        let parts = kind(tag::OBJECT_PARTS).into_iter();
         Self {
+            parts: parts.map(|seen| (number(&seen.base), decode("parts", &seen.value).unwrap())).collect(),
             what,
             inodes: inodes.map(|seen| (number(&seen.base), decode("an inode", &seen.value).unwrap())).collect(),
             dirents: dirents.collect(),
             orphans: kind(tag::ORPHAN).iter().map(|seen| number(&seen.base)).collect(),
-            versions: versions.map(|seen| decode::<Version>("a version", &seen.value).unwrap().ino).collect(),
+            versions,
             extents,
         }
     }
@@ -107,6 +116,8 @@ impl Seen {
             }
             self.audit_extents(*ino, inode, faults);
         }
+        self.audit_parts(faults);
+        self.audit_versions(faults);
         for ino in self.extents.keys().filter(|ino| !self.inodes.contains_key(ino)) {
             faults.push(format!("extents of inode {ino}, which is not there"));
         }
@@ -141,13 +152,17 @@ impl Seen {
                 faults.push(format!("{name:?} lies in {parent}, which is no directory"));
             }
         }
+        // A version that is not current holds one of its inode's links.
+        for (_, version) in self.versions.values().flatten().filter(|(_, version)| version.ino != 0) {
+            *names.entry(version.ino).or_default() += 1;
+        }
         for (ino, inode) in &self.inodes {
             let found = names.get(ino).copied().unwrap_or(0);
-            let used = self.orphans.contains(ino) || self.versions.contains(ino) || *ino == ROOT_INO;
+            let used = self.orphans.contains(ino) || *ino == ROOT_INO;
             if found == 0 && !used {
                 faults.push(format!("inode {ino} is leaked: {:?}", inode.kind()));
             }
-            let wrong = if inode.is_dir() { found > 1 } else { found != inode.nlink && !self.versions.contains(ino) };
+            let wrong = if inode.is_dir() { found > 1 } else { found != inode.nlink };
             if wrong {
                 faults.push(format!("inode {ino} says {} links and has {found} names", inode.nlink));
             }
@@ -166,7 +181,7 @@ impl Seen {
         if !self.orphans.contains(&ino) && dir.nlink as usize != 2 + dirs {
             faults.push(format!("directory {ino} says {} links and holds {dirs} directories", dir.nlink));
         }
-        if dir.implicit && keys == 0 && !self.orphans.contains(&ino) && self.versions.is_empty() {
+        if dir.implicit && keys == 0 && !self.orphans.contains(&ino) {
             faults.push(format!("directory {ino} is implied by nothing"));
         }
     }
@@ -182,6 +197,37 @@ impl Seen {
                 faults.push(format!("inode {ino} of {} bytes: extent {extent:?} at {offset} after {end}", inode.size));
             }
             end = offset + extent.length;
+        }
+    }
+
+    /// Whoever says that its parts are kept has them, and nobody else; unless changed since, they make the object.
+    fn audit_parts(&self, faults: &mut Vec<String>) {
+        let objects = self.inodes.iter().filter_map(|(ino, inode)| Some((*ino, inode.size, inode.object.as_ref()?)));
+        let claimed: BTreeMap<u64, _> = objects.filter(|(_, _, object)| object.part_table).map(|o| (o.0, o)).collect();
+        if !claimed.keys().eq(self.parts.keys()) {
+            faults.push(format!("parts of {:?}, kept of {:?}", claimed.keys(), self.parts.keys()));
+        }
+        for (ino, size, object) in claimed.values().filter(|(_, _, object)| object.parts > 0) {
+            let Some(ObjectParts { parts }) = self.parts.get(ino) else { continue };
+            let found = (parts.len(), parts.iter().map(|part| part.size).sum::<u64>());
+            if found != (object.parts as usize, *size) {
+                faults.push(format!("inode {ino} of {size} bytes in {} parts: {found:?}", object.parts));
+            }
+        }
+    }
+
+    /// Each version leads to an inode that says the same order, unless it is `null`, of which a key has one at most.
+    fn audit_versions(&self, faults: &mut Vec<String>) {
+        for (key, versions) in &self.versions {
+            if versions.iter().filter(|(_, version)| version.null).count() > 1 {
+                faults.push(format!("{key:?} has several null versions"));
+            }
+            for (order, version) in versions.iter().filter(|(_, version)| version.ino != 0) {
+                let said = self.inodes.get(&version.ino).map(|inode| inode.object.as_ref().map_or(0, |o| o.version));
+                if said != Some(if version.null { 0 } else { *order }) {
+                    faults.push(format!("version {order:x} of {key:?} is of an inode that says {said:x?}"));
+                }
+            }
         }
     }
 
@@ -267,7 +313,7 @@ pub(crate) fn leftovers(store: &Store) -> Vec<String> {
     for kind in [tag::TRASH, tag::DEAD, tag::SHADOWED] {
         left.extend(records(read, kind).iter().map(|pair| format!("record {:x?}", pair.key)));
     }
-    for kind in [tag::DIRENT, tag::INODE, tag::EXTENT, tag::VERSION, tag::ORPHAN] {
+    for kind in [tag::DIRENT, tag::INODE, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag::OBJECT_PARTS] {
         unseen(store, read, kind, &mut left);
     }
     for kind in [tag::FAMILY, tag::BRANCH] {

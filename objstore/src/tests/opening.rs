@@ -150,7 +150,7 @@ fn a_metadata_log_that_lost_its_end_is_refused_every_time() {
 
 #[test]
 fn after_a_failed_sync_writes_are_refused_and_reads_go_on() {
-    let rig = Rig::in_memory();
+    let rig = Rig::on_disk();
     let bucket = rig.bucket("poisoned");
     rig.put(&bucket, "k", &vec![7; 200 << 10]).unwrap();
     rig.faults.fail_syncs.store(true, Ordering::Relaxed);
@@ -158,6 +158,7 @@ fn after_a_failed_sync_writes_are_refused_and_reads_go_on() {
     rig.faults.fail_syncs.store(false, Ordering::Relaxed);
     assert!(matches!(rig.put(&bucket, "file", &vec![1; 200 << 10]), Err(Error::Poisoned { .. })));
     assert!(matches!(rig.put(&bucket, "packed", &vec![1; 20 << 10]), Err(Error::Poisoned { .. })));
+    assert!(matches!(rig.put(&bucket, "inline", b"1"), Err(Error::Poisoned { .. })));
     let volume = rig.mount(&bucket);
     let ino = find(&volume, "k").unwrap();
     assert!(matches!(volume.write(ino, 0, b"x", false), Err(Error::Poisoned { .. })));

@@ -3,12 +3,15 @@
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::audit;
 use crate::blob;
+use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::disk::faulty::{Faults, FaultyDisk};
 use crate::disk::{Disk, RealDisk};
 use crate::error::Result;
@@ -16,6 +19,22 @@ use crate::meta::{Meta, memory};
 use crate::name::{BucketName, Key};
 use crate::store::*;
 use crate::volume::{Make, Ownership, Volume, VolumeOptions};
+
+/// The system's clock, set forward by a test.
+#[derive(Default)]
+pub(crate) struct Later(AtomicI64);
+
+impl Later {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.0.fetch_add(i64::try_from(by.as_nanos()).unwrap(), Ordering::Relaxed);
+    }
+}
+
+impl Clock for Later {
+    fn now(&self) -> Timestamp {
+        Timestamp(SystemClock.now().0 + self.0.load(Ordering::Relaxed))
+    }
+}
 
 /// A store.
 pub(crate) struct Rig {
@@ -82,10 +101,26 @@ impl Rig {
         Self::open(dir, None, blob::Options::default().segment_bytes)
     }
 
+    /// In memory, by a clock of the test's own.
+    pub(crate) fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let meta = Meta::new(memory::open().unwrap());
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        Self::open_by(dir, Some(meta), blob::Options::default().segment_bytes, clock).unwrap()
+    }
+
+    /// With metadata of the test's own.
+    pub(crate) fn on(dir: Arc<TempDir>, meta: Meta) -> Self {
+        Self::open(dir, Some(meta), blob::Options::default().segment_bytes).unwrap()
+    }
+
     fn open(dir: Arc<TempDir>, meta: Option<Meta>, segment_bytes: u64) -> Result<Self> {
+        Self::open_by(dir, meta, segment_bytes, Arc::new(SystemClock))
+    }
+
+    fn open_by(dir: Arc<TempDir>, meta: Option<Meta>, segment_bytes: u64, clock: Arc<dyn Clock>) -> Result<Self> {
         let disk = Arc::new(FaultyDisk::default());
         let faults = disk.faults.clone();
-        let options = Options { disk: disk.clone(), ..Options::new(dir.path()) };
+        let options = Options { disk: disk.clone(), clock, ..Options::new(dir.path()) };
         let blobs = blob::Options { segment_bytes, ..blob::Options::default() };
         let store = match &meta {
             Some(meta) => Store::open_on(meta.clone(), disk.lock(&dir.path().join("lock"))?, options, blobs)?,
@@ -177,9 +212,11 @@ impl Rig {
             key: key(to.1),
             metadata: Directive::Copy,
             tags: Directive::Copy,
+            checksums: None,
             lock: Lock::default(),
             condition: Condition::default(),
         }))
+        .map(|copied| copied.object)
     }
 
     /// All keys.
@@ -195,6 +232,7 @@ impl Rig {
             headers: Headers::default(),
             metadata: Default::default(),
             tags: Default::default(),
+            lock: Lock::default(),
             checksum_algorithm: None,
             initiator: ROOT_ACCOUNT.into(),
         };
@@ -210,7 +248,7 @@ impl Rig {
         })
     }
 
-    pub(crate) fn complete(&self, upload: &UploadRef, parts: &[&PartInfo]) -> Result<ObjectInfo> {
+    pub(crate) fn complete(&self, upload: &UploadRef, parts: &[&PartInfo]) -> Result<CompletedUpload> {
         self.run(self.store.complete_upload(CompleteUpload {
             upload: upload.clone(),
             parts: parts.iter().map(|part| (part.number, part.etag.clone())).collect(),

@@ -2,7 +2,8 @@
 //!
 //! - It reads one directory's entries in chunks, and descends where a sort name is a directory's: that order is the
 //!   byte order of full keys.
-//! - It seeks to any key at the cost of its depth, so a listing costs in proportion to what it gives.
+//! - It seeks to any key at the cost of its depth, and passes over a directory at none, so a listing costs in
+//!   proportion to what it gives.
 
 use std::collections::VecDeque;
 
@@ -14,6 +15,14 @@ use super::read::Tree;
 
 /// Entries read at a time: few at first, since a walk may leave a directory soon.
 const CHUNKS: [usize; 3] = [16, 128, 512];
+
+/// A name S3 may see: a file's key, or a directory's with its `/`, which is a key only if the directory is explicit.
+pub(super) struct Name {
+    /// The key.
+    pub key: String,
+    /// What it leads to.
+    pub dirent: Dirent,
+}
 
 /// A key and its inode.
 pub(super) struct Item {
@@ -84,20 +93,47 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// The next key that S3 sees.
-    pub fn next(&mut self) -> Result<Option<Item>> {
+    /// Goes on to the first key not below `to`, which lies behind all that was given so far.
+    pub fn advance(&mut self, to: &str) -> Result<()> {
+        while self.frames.last().is_some_and(|frame| !to.starts_with(&frame.prefix)) {
+            self.frames.pop();
+        }
+        match self.frames.last_mut() {
+            Some(frame) if !to[frame.prefix.len()..].contains('/') => {
+                frame.advance(&to[frame.prefix.len()..]);
+                Ok(())
+            }
+            _ => self.seek(to),
+        }
+    }
+
+    /// Passes over what is in the directory that [`Cursor::next_name`] has just given.
+    pub fn leave(&mut self) {
+        self.frames.pop();
+    }
+
+    /// The next file or directory. What is in a directory comes after it.
+    pub fn next_name(&mut self) -> Result<Option<Name>> {
         while let Some(frame) = self.frames.last_mut() {
             let Some((sort_name, dirent)) = frame.take(self.tree)? else {
                 self.frames.pop();
                 continue;
             };
-            let key = format!("{}{sort_name}", frame.prefix);
-            if dirent.kind() == InodeKind::Directory {
-                self.frames.push(Frame::new(dirent.ino, &key, String::new()));
-            }
             if !dirent.is_key() {
                 continue;
             }
+            let key = [&frame.prefix, sort_name.as_str()].concat();
+            if dirent.kind() == InodeKind::Directory {
+                self.frames.push(Frame::new(dirent.ino, &key, String::new()));
+            }
+            return Ok(Some(Name { key, dirent }));
+        }
+        Ok(None)
+    }
+
+    /// The next key that S3 sees.
+    pub fn next(&mut self) -> Result<Option<Item>> {
+        while let Some(Name { key, dirent }) = self.next_name()? {
             let (_, inode) = self.tree.linked_inode(dirent.ino)?;
             if !inode.implicit {
                 return Ok(Some(Item { key, ino: dirent.ino, inode }));
@@ -117,6 +153,19 @@ impl Frame {
             self.fill(tree)?;
         }
         Ok(self.pending.pop_front())
+    }
+
+    /// Passes over the names below `name`.
+    fn advance(&mut self, name: &str) {
+        let below = self.pending.partition_point(|(pending, _)| pending.as_str() < name);
+        self.pending.drain(..below);
+        if self.pending.is_empty()
+            && let Some(from) = self.from.as_mut().filter(|from| from.as_str() < name)
+        {
+            name.clone_into(from);
+            // The walk jumps: the next jump may pass over the rest of a large chunk.
+            self.chunks = 0;
+        }
     }
 
     fn fill(&mut self, tree: Tree<'_>) -> Result<()> {

@@ -178,9 +178,7 @@ impl Tx<'_> {
         }
         let ino = self.new_ino()?;
         let sort_name = if inode.is_dir() { dir_name(name) } else { name.to_owned() };
-        if inode.is_dir() {
-            (inode.parent, inode.name) = (parent, name.to_owned());
-        }
+        self.arrive(parent, name, &mut inode)?;
         self.add_inode(ino, &inode);
         self.add_name(parent, &sort_name, Dirent::new(ino, inode.kind()))?;
         Ok((ino, inode))

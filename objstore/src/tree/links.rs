@@ -1,6 +1,7 @@
 //! Names a mount adds and removes: link, unlink, rmdir.
 
 use crate::error::{Posix, Result};
+use crate::record::bucket::VersioningState;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 
 use super::edit::Actor;
@@ -14,6 +15,10 @@ impl Tx<'_> {
     pub fn link(&mut self, ino: u64, parent: u64, name: &str) -> Result<Inode> {
         let mut inode = self.own(ino)?;
         if inode.is_dir() {
+            return Err(Posix::NotPermitted.into());
+        }
+        // Names that share a file could not have versions each of their own.
+        if inode.kind() == InodeKind::File && self.bucket.versioning() != VersioningState::Disabled {
             return Err(Posix::NotPermitted.into());
         }
         if inode.nlink == 0 || self.tree().directory(parent)?.nlink == 0 {
@@ -38,8 +43,9 @@ impl Tx<'_> {
         if found.dirent.kind() == InodeKind::Directory {
             return Err(Posix::IsDirectory.into());
         }
+        self.check_movable(&found)?;
         self.remove_name(&found, Actor::Mount)?;
-        self.unlink_inode(found.dirent.ino)
+        self.leave(parent, name, found.dirent)
     }
 
     /// Removes an empty directory.

@@ -1,17 +1,20 @@
 //! Pages of keys with prefix, delimiter and continuation (S3 API, ListObjectsV2).
 
 use crate::error::Result;
-use crate::record::inode::Inode;
+use crate::record::inode::InodeKind;
+use crate::record::listed::ListedInode;
 use crate::store::List;
 
-use super::cursor::{Cursor, after};
+use super::cursor::{Cursor, Name, after};
 use super::read::Tree;
 
 /// A page of keys.
 #[derive(Default)]
 pub(crate) struct Page {
-    /// Keys with their inodes.
-    pub keys: Vec<(String, u64, Inode)>,
+    /// Keys with the numbers of their inodes.
+    pub keys: Vec<(String, u64)>,
+    /// Their inodes.
+    pub inodes: Vec<ListedInode>,
     /// Common prefixes.
     pub prefixes: Vec<String>,
     /// The last of both, if there is more.
@@ -22,6 +25,10 @@ impl Page {
     fn len(&self) -> usize {
         self.keys.len() + self.prefixes.len()
     }
+
+    fn last(&self) -> Option<String> {
+        self.keys.last().map(|(key, _)| key).max(self.prefixes.last()).cloned()
+    }
 }
 
 /// Lists a page of keys.
@@ -31,28 +38,47 @@ pub(crate) fn list_keys(tree: Tree<'_>, list: &List) -> Result<Page> {
         return Ok(page);
     }
     let mut cursor = Cursor::new(tree, &start(list))?;
-    let mut last = String::new();
-    while let Some(item) = cursor.next()? {
-        if !item.key.starts_with(&list.prefix) {
+    while let Some(name) = cursor.next_name()? {
+        if !name.key.starts_with(&list.prefix) {
             break;
+        }
+        let prefix = common_prefix(&name.key, list);
+        if !is_listed(tree, &name, prefix.is_some())? {
+            continue;
         }
         if page.len() == list.limit {
-            page.next = Some(last);
+            page.next = page.last();
             break;
         }
-        match common_prefix(&item.key, list) {
+        match prefix {
             Some(prefix) => {
-                cursor.seek(&beyond(&prefix))?;
-                last.clone_from(&prefix);
+                pass(&mut cursor, &name, &prefix)?;
                 page.prefixes.push(prefix);
             }
-            None => {
-                last.clone_from(&item.key);
-                page.keys.push((item.key, item.ino, item.inode));
-            }
+            None => page.keys.push((name.key, name.dirent.ino)),
         }
     }
+    let inos: Vec<u64> = page.keys.iter().map(|(_, ino)| *ino).collect();
+    page.inodes = tree.listed_inodes(&inos)?;
     Ok(page)
+}
+
+/// Whether a name shows on the page: as a key, or as part of a common prefix.
+fn is_listed(tree: Tree<'_>, name: &Name, as_prefix: bool) -> Result<bool> {
+    if name.dirent.kind() != InodeKind::Directory {
+        return Ok(true);
+    }
+    let inode = tree.listed_inode(name.dirent.ino)?;
+    Ok(if as_prefix { inode.leads_to_a_key() } else { !inode.implicit })
+}
+
+/// Passes over what begins with the common prefix of `name`.
+fn pass(cursor: &mut Cursor<'_>, name: &Name, prefix: &str) -> Result<()> {
+    if name.key == prefix && name.dirent.kind() == InodeKind::Directory {
+        cursor.leave();
+        return Ok(());
+    }
+    cursor.advance(&beyond(prefix))
 }
 
 /// The first key that can be on the page.

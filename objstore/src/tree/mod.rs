@@ -11,20 +11,28 @@ mod cursor;
 mod edit;
 mod links;
 mod list;
+mod listed;
+mod lock;
 #[cfg(test)]
 mod model;
+mod parts;
+mod path;
 mod read;
 mod rename;
 mod s3;
+mod sweep;
 mod tx;
 mod version_list;
 mod versions;
+mod written;
 
 pub(crate) use list::{common_prefix, list_keys};
+pub(crate) use lock::protection;
 pub(crate) use read::{Tree, counts_bytes};
+pub(crate) use sweep::sweep;
 pub(crate) use tx::Tx;
 pub(crate) use version_list::list_versions;
-pub(crate) use versions::{missing as missing_version, version_id};
+pub(crate) use versions::{Named, Noncurrent, missing as missing_version, order_of, version_id};
 
 /// The sort name of a directory.
 pub(crate) fn dir_name(name: &str) -> String {

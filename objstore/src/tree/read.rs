@@ -80,7 +80,12 @@ impl<'a> Tree<'a> {
 
     /// The directory reached through `components`, if all of them are there.
     pub fn walk(&self, components: &[&str]) -> Result<Option<u64>> {
-        let mut at = ROOT_INO;
+        self.walk_from(ROOT_INO, components)
+    }
+
+    /// The same from another directory.
+    pub fn walk_from(&self, dir: u64, components: &[&str]) -> Result<Option<u64>> {
+        let mut at = dir;
         for component in components {
             match self.dirent(at, &dir_name(component))? {
                 Some(dirent) => at = dirent.ino,

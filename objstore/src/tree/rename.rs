@@ -1,13 +1,37 @@
 //! Renames, in all modes of renameat2(2). A directory moves with one name: what lies in it is not touched.
+//!
+//! In a bucket that keeps versions a file that moves becomes the current version of its new key, and what it replaces a
+//! noncurrent one. The files in a directory that moves take only their current versions along: older ones stay under
+//! their old keys. A move that would bring a file that is the version `null` under a key that has one already, or of
+//! which that cannot be told in a bounded look, is EXDEV: mv(1) then copies the files, and each is a version of its own.
 
 use crate::error::{Posix, Result};
+use crate::record::bucket::VersioningState;
 use crate::record::inode::InodeKind;
+use crate::record::key;
+use crate::store::settings;
 use crate::volume::{Change, Rename, RenameMode};
 
 use super::edit::Actor;
-use super::read::Found;
+use super::read::{Found, Tree};
 use super::tx::Tx;
+use super::versions::order_of;
 use super::{dir_name, shown_name};
+
+/// Versions below a directory's new name that a rename looks at, at most.
+const LOOKED_MAX: usize = 1024;
+
+impl Tree<'_> {
+    /// Whether a path below a directory leads to a file that is the version `null`.
+    fn is_null_below(&self, dir: u64, path: &str) -> Result<bool> {
+        let mut components: Vec<&str> = path.split('/').collect();
+        let name = components.pop().unwrap_or_default();
+        let Some(parent) = self.walk_from(dir, &components)? else { return Ok(false) };
+        let found = self.dirent(parent, name)?.filter(|dirent| dirent.kind() == InodeKind::File);
+        let Some(dirent) = found else { return Ok(false) };
+        Ok(order_of(&self.linked_inode(dirent.ino)?.1) == 0)
+    }
+}
 
 impl Tx<'_> {
     /// Moves a name.
@@ -17,12 +41,21 @@ impl Tx<'_> {
             return Err(Posix::NotFound.into());
         }
         let target = self.tree().entry(rename.to_parent, &rename.to_name)?;
+        self.check_lock(&source)?;
+        target.as_ref().map_or(Ok(()), |target| self.check_lock(target))?;
         match (rename.mode, target) {
             (RenameMode::NoReplace, Some(_)) => Err(Posix::Exists.into()),
             (RenameMode::Exchange, None) => Err(Posix::NotFound.into()),
             (_, Some(target)) if target.dirent.ino == source.dirent.ino => Ok(()),
-            (RenameMode::Exchange, Some(target)) => self.exchange(&source, &target),
-            (_, target) => self.replace(&source, target.as_ref(), rename),
+            (RenameMode::Exchange, Some(target)) => {
+                self.check_nulls(&source, target.parent, shown_name(&target.sort_name))?;
+                self.check_nulls(&target, source.parent, shown_name(&source.sort_name))?;
+                self.exchange(&source, &target)
+            }
+            (_, target) => {
+                self.check_nulls(&source, rename.to_parent, &rename.to_name)?;
+                self.replace(&source, target.as_ref(), rename)
+            }
         }
     }
 
@@ -33,13 +66,48 @@ impl Tx<'_> {
                 self.check_replaceable(source, target)?;
                 // One step: a directory that holds only the target must not count as emptied on the way.
                 self.switch_name(target, source.dirent)?;
-                self.unlink_inode(target.dirent.ino)?;
+                self.leave(target.parent, &target.sort_name, target.dirent)?;
                 self.moved(source, rename.to_parent, &rename.to_name)?;
                 self.settle_directory(rename.to_parent, Actor::Mount)?;
             }
             None => self.enter(source, rename.to_parent, &rename.to_name)?,
         }
-        self.remove_name(source, Actor::Mount)
+        self.remove_name(source, Actor::Mount)?;
+        self.hide_left(source.parent, &source.sort_name)
+    }
+
+    /// What object lock forbids: a protected file keeps its name. Keys below a directory cannot all be looked at, so in
+    /// a bucket with object lock only an empty directory is renamed; mv(1) then copies the files one by one.
+    fn check_lock(&self, found: &Found) -> Result<()> {
+        let directory = found.dirent.kind() == InodeKind::Directory;
+        if directory
+            && settings::of(&*self.txn, self.core, &self.bucket)?.object_lock.is_some()
+            && self.tree().directory(found.dirent.ino)?.entries > 0
+        {
+            return Err(Posix::CrossDevice.into());
+        }
+        self.check_movable(found)
+    }
+
+    /// Refuses to move a directory that would bring a second version `null` under a key.
+    fn check_nulls(&self, source: &Found, parent: u64, name: &str) -> Result<()> {
+        let (tree, dir) = (self.tree(), source.dirent.ino);
+        let plain = source.dirent.kind() != InodeKind::Directory;
+        if plain || self.bucket.versioning() == VersioningState::Disabled || tree.directory(dir)?.entries == 0 {
+            return Ok(());
+        }
+        let Some(to) = tree.key_of(parent, &dir_name(name))? else { return Ok(()) };
+        let from = key::versions_below(self.line.family, to.as_str());
+        let versions = tree.versions(&from, &key::after_prefix(&from), LOOKED_MAX)?;
+        if versions.len() == LOOKED_MAX {
+            return Err(Posix::CrossDevice.into());
+        }
+        for version in versions.iter().filter(|version| version.version.null) {
+            if tree.is_null_below(dir, &version.key[to.as_str().len()..])? {
+                return Err(Posix::CrossDevice.into());
+            }
+        }
+        Ok(())
     }
 
     fn check_replaceable(&self, source: &Found, target: &Found) -> Result<()> {
@@ -62,7 +130,9 @@ impl Tx<'_> {
             self.moved(source, target.parent, shown_name(&target.sort_name))?;
             self.moved(target, source.parent, shown_name(&source.sort_name))?;
             self.settle_directory(source.parent, Actor::Mount)?;
-            return self.settle_directory(target.parent, Actor::Mount);
+            self.settle_directory(target.parent, Actor::Mount)?;
+            self.hide_left(source.parent, &source.sort_name)?;
+            return self.hide_left(target.parent, &target.sort_name);
         }
         let (file, directory) = if source.sort_name.ends_with('/') { (target, source) } else { (source, target) };
         // A key beside the directory, which the mount cannot see, would be lost.
@@ -72,7 +142,8 @@ impl Tx<'_> {
         self.enter(directory, file.parent, &file.sort_name)?;
         self.enter(file, directory.parent, shown_name(&directory.sort_name))?;
         self.remove_name(directory, Actor::Mount)?;
-        self.remove_name(file, Actor::Mount)
+        self.remove_name(file, Actor::Mount)?;
+        self.hide_left(file.parent, &file.sort_name)
     }
 
     /// Gives what `source` leads to the name `name` in `parent`, beside the old one.
@@ -85,9 +156,7 @@ impl Tx<'_> {
     fn moved(&mut self, source: &Found, parent: u64, name: &str) -> Result<()> {
         let ino = source.dirent.ino;
         let mut inode = self.own(ino)?;
-        if inode.is_dir() {
-            (inode.parent, inode.name) = (parent, name.to_owned());
-        }
+        self.arrive(parent, name, &mut inode)?;
         inode.ctime = self.now.0;
         self.save(ino, &inode);
         self.tell(Change::Attributes { ino });

@@ -54,6 +54,7 @@ impl Tx<'_> {
         self.replace_null(key)?;
         object.version = self.version_for(key)?;
         (inode.content, inode.size, inode.object) = (content, size, Some(object));
+        (inode.parent, inode.name) = (parent, name.to_owned());
         self.add_inode(ino, &inode);
         let dirent = Dirent::new(ino, InodeKind::File);
         match old {
@@ -80,6 +81,10 @@ impl Tx<'_> {
         dir.implicit = false;
         self.replace_content(ino, &mut dir, content, size)?;
         self.move_extents(made, ino)?;
+        self.drop_parts(ino, &dir)?;
+        if object.part_table {
+            self.move_parts(made, ino)?;
+        }
         dir.object = Some(object);
         dir.generation += 1;
         dir.touch_content(self.now);
@@ -102,7 +107,7 @@ impl Tx<'_> {
     /// An explicit directory with keys in it becomes implicit; without any name in it, it goes.
     fn delete_marker(&mut self, key: &Key, found: &Found) -> Result<bool> {
         let ino = found.dirent.ino;
-        let mut dir = self.own(ino)?;
+        let (_, dir) = self.tree().linked_inode(ino)?;
         if dir.implicit {
             return Ok(false);
         }
@@ -117,6 +122,8 @@ impl Tx<'_> {
                 what: "symbolic links or special files, which only a mount sees".into(),
             });
         }
+        let mut dir = self.own(ino)?;
+        self.drop_parts(ino, &dir)?;
         dir.implicit = true;
         dir.object = None;
         self.replace_content(ino, &mut dir, None, 0)?;

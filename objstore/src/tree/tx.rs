@@ -13,7 +13,7 @@ use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Posix, Result};
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
-use crate::record::bucket::{Bucket, Family, Usage};
+use crate::record::bucket::{Bucket, Family, Snapshot, Usage};
 use crate::record::decode;
 use crate::record::inode::Inode;
 use crate::record::key::{self, Branch, tag};
@@ -92,7 +92,8 @@ impl<'a> Tx<'a> {
         let bucket = match core.named(&*txn, name)? {
             Named::Bucket(bucket) => bucket,
             Named::Snapshot(snapshot) => {
-                Bucket { family: snapshot.family, branch: snapshot.branch, ..Bucket::default() }
+                let Snapshot { family, branch, versioning, .. } = snapshot;
+                Bucket { family, branch, versioning, ..Bucket::default() }
             }
         };
         Self::begin_in(txn, core, name, bucket, 0)
@@ -183,6 +184,7 @@ impl<'a> Tx<'a> {
     pub fn destroy(&mut self, ino: u64) -> Result<()> {
         let Some((branch, inode)) = self.tree().inode(ino)? else { return Ok(()) };
         self.drop_content(ino, &inode, branch == self.branch())?;
+        self.drop_parts(ino, &inode)?;
         self.delta.inodes -= 1;
         self.uncount_bytes(&inode, inode.size);
         let base = key::inode(self.line.family, ino);
@@ -200,6 +202,7 @@ impl<'a> Tx<'a> {
         }
         let mut inode = self.own(ino)?;
         (inode.mtime, inode.ctime) = (inode.mtime.max(written.0), inode.ctime.max(written.0));
+        inode.changed = inode.written().0.max(written.0);
         self.save(ino, &inode);
         Ok(())
     }
@@ -232,6 +235,16 @@ impl<'a> Tx<'a> {
     /// Tells mounts of a change.
     pub fn tell(&mut self, change: Change) {
         self.changes.push(change);
+    }
+
+    /// Makes a part of this change that may be refused alone: then it leaves nothing, and the rest goes on.
+    pub fn attempt<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let (mark, delta, changes) = (self.txn.mark(), self.delta, self.changes.len());
+        part(self).inspect_err(|_| {
+            self.txn.roll_back(mark);
+            self.delta = delta;
+            self.changes.truncate(changes);
+        })
     }
 
     /// Settles usage against the quota, and hands on what mounts have to forget.

@@ -3,8 +3,9 @@
 use super::cursor::{Cursor, Item};
 use super::list::{beyond, common_prefix, start};
 use super::read::Tree;
-use super::versions::{Noncurrent, order_of, version_id};
+use super::versions::{Noncurrent, order_of, order_of_id, version_id};
 use crate::error::Result;
+use crate::name::Key;
 use crate::record::inode::Inode;
 use crate::record::key::{self, tag};
 use crate::store::ListVersions;
@@ -18,6 +19,8 @@ pub(crate) struct Listed {
     pub key: String,
     /// The version's id.
     pub id: String,
+    /// Its place among the versions of the key, which rises from the newest; zero of a current one that is `null`.
+    order: u64,
     /// Its inode number.
     pub ino: u64,
     /// Its inode; none for a delete marker.
@@ -79,7 +82,7 @@ impl<'a> Merge<'a> {
             let end = key::after_prefix(&key::by_id(tag::VERSION, self.tree.line.family));
             let versions = self.tree.versions(&from, &end, CHUNK)?;
             if let Some(last) = versions.last().filter(|_| versions.len() == CHUNK) {
-                self.from = Some(key::version(self.tree.line.family, &last.key, last.order + 1));
+                self.from = Some(key::after_prefix(&key::version(self.tree.line.family, &last.key, last.order)));
             }
             self.others = versions.into();
         }
@@ -110,13 +113,15 @@ impl<'a> Merge<'a> {
             ino => Some(self.tree.linked_inode(ino)?.1),
         };
         let id = other.id();
-        Ok(Listed { key: other.key, id, ino: other.version.ino, inode, created: other.version.created, latest: false })
+        let Noncurrent { key, order, version } = other;
+        Ok(Listed { key, id, order, ino: version.ino, inode, created: version.created, latest: false })
     }
 }
 
 fn listed_current(item: Item) -> Listed {
-    let id = version_id(order_of(&item.inode));
-    Listed { key: item.key, id, ino: item.ino, created: item.inode.mtime, inode: Some(item.inode), latest: true }
+    let order = order_of(&item.inode);
+    let (id, created) = (version_id(order), item.inode.mtime);
+    Listed { key: item.key, id, order, ino: item.ino, created, inode: Some(item.inode), latest: true }
 }
 
 /// Lists a page of versions.
@@ -126,9 +131,9 @@ pub(crate) fn list_versions(tree: Tree<'_>, request: &ListVersions) -> Result<Ve
     if list.limit == 0 {
         return Ok(page);
     }
-    let mut skip = request.after_version.clone().zip(list.after.clone());
+    let mut skip = Skip::new(tree, request)?;
     let from = match &skip {
-        Some((_, key)) => key.clone().max(list.prefix.clone()),
+        Some(skip) => skip.key.clone().max(list.prefix.clone()),
         None => start(list),
     };
     let mut merge = Merge::new(tree, &from)?;
@@ -158,14 +163,42 @@ pub(crate) fn list_versions(tree: Tree<'_>, request: &ListVersions) -> Result<Ve
     Ok(page)
 }
 
-/// Whether the version lies before the place to go on after.
-fn passed(skip: &mut Option<(String, String)>, version: &Listed) -> bool {
-    let Some((id, key)) = skip else { return false };
-    if version.key != *key {
+/// The version to go on after.
+struct Skip {
+    key: String,
+    id: String,
+    order: u64,
+    /// Whether it is still there. Who deletes page by page has just deleted it.
+    present: bool,
+}
+
+impl Skip {
+    fn new(tree: Tree<'_>, request: &ListVersions) -> Result<Option<Self>> {
+        let Some((id, key)) = request.after_version.clone().zip(request.list.after.clone()) else { return Ok(None) };
+        if common_prefix(&key, &request.list).as_ref() == Some(&key) {
+            return Ok(None);
+        }
+        let order = order_of_id(&id)?;
+        let present = match key.parse::<Key>() {
+            Ok(key) => tree.version(&key, &id)?.is_some(),
+            Err(_) => false,
+        };
+        Ok(Some(Self { key, id, order, present }))
+    }
+}
+
+/// Whether the version lies before the place to go on after. Where that is gone, its order tells; of a `null` version
+/// that is gone nothing does, and then a version is shown twice rather than not at all.
+fn passed(skip: &mut Option<Skip>, version: &Listed) -> bool {
+    let Some(at) = skip else { return false };
+    if version.key != at.key {
         *skip = None;
         return false;
     }
-    if version.id == *id {
+    if !at.present {
+        return version.order != 0 && version.order <= at.order;
+    }
+    if version.id == at.id {
         *skip = None;
     }
     true

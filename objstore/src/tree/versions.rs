@@ -3,15 +3,19 @@
 //! - The dirent names the current version. Every other version, and every delete marker, has a record keyed by the
 //!   full key and then by an order that falls with each version made in the family: the newest comes first.
 //! - A version's record holds one of its inode's links, so the inode ends with its last version and name.
-//! - An object written while versions were not kept is the version `null`; there is at most one.
+//! - An object written while versions were not kept is the version `null`; there is at most one under a key. What a
+//!   directory takes along when it moves keeps its versions' orders, so [`rename`](super::rename) refuses a move that
+//!   would bring a second `null`.
 //! - Keys that end in `/` are directories: they have no versions.
 
 use prost::Message;
 
 use super::edit::Actor;
-use super::read::{Found, Tree};
+use super::lock::check_deletable;
+use super::read::Tree;
 use super::s3::place;
 use super::tx::Tx;
+use crate::clock::Timestamp;
 use crate::error::{Error, Noun, Result};
 use crate::name::Key;
 use crate::record::bucket::VersioningState;
@@ -53,6 +57,28 @@ pub(crate) fn version_id(order: u64) -> String {
     if order == 0 { NULL.to_owned() } else { format!("{order:016x}") }
 }
 
+/// The order that a version's id stands for.
+///
+/// # Errors
+/// [`Error::Invalid`] for what is no id: it cannot have come from here.
+pub(crate) fn order_of_id(id: &str) -> Result<u64> {
+    if id == NULL {
+        return Ok(0);
+    }
+    let digits = id.len() == 16 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let order = u64::from_str_radix(id, 16).ok().filter(|order| digits && *order != 0);
+    order.ok_or_else(|| Error::invalid("version id", id, "use one that this bucket gave, or null"))
+}
+
+/// What a version's id stands for.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and most often the large one")]
+pub(crate) enum Named {
+    /// An object: its inode number and inode.
+    Object(u64, Inode),
+    /// A delete marker, made then.
+    Marker(Timestamp),
+}
+
 /// The order in an inode's version; zero is the version `null`.
 pub(crate) fn order_of(inode: &Inode) -> u64 {
     inode.object.as_ref().map_or(0, |object| object.version)
@@ -74,19 +100,26 @@ impl Tree<'_> {
     }
 
     /// The newest version of a key that is not current.
-    fn newest(&self, key: &Key) -> Result<Option<Noncurrent>> {
+    pub(super) fn newest(&self, key: &Key) -> Result<Option<Noncurrent>> {
         let from = key::versions(self.line.family, key.as_str());
         Ok(self.versions(&from, &key::after_prefix(&from), 1)?.into_iter().next())
     }
 
-    /// The version of a key with an id, if it is not the current one.
-    fn noncurrent(&self, key: &Key, id: &str) -> Result<Option<Noncurrent>> {
+    /// The delete marker that is the current version of a key.
+    pub fn current_marker(&self, key: &Key) -> Result<Option<Noncurrent>> {
+        if self.find(key)?.is_some() {
+            return Ok(None);
+        }
+        Ok(self.newest(key)?.filter(Noncurrent::is_marker))
+    }
+
+    /// The version of a key with an order, if it is not the current one.
+    pub(super) fn noncurrent(&self, key: &Key, order: u64) -> Result<Option<Noncurrent>> {
         let from = key::versions(self.line.family, key.as_str());
         let to = key::after_prefix(&from);
-        if id == NULL {
+        if order == 0 {
             return self.find_null(from, &to);
         }
-        let Ok(order) = u64::from_str_radix(id, 16) else { return Ok(None) };
         let at = key::version(self.line.family, key.as_str(), order);
         let found = self.versions(&at, &to, 1)?.into_iter().next();
         Ok(found.filter(|found| found.order == order && !found.version.null))
@@ -97,7 +130,7 @@ impl Tree<'_> {
             let versions = self.versions(&from, to, CHUNK)?;
             let more = versions.len() == CHUNK;
             if let Some(last) = versions.last() {
-                from = key::version(self.line.family, &last.key, last.order + 1);
+                from = key::after_prefix(&key::version(self.line.family, &last.key, last.order));
             }
             if let Some(null) = versions.into_iter().find(|version| version.version.null) {
                 return Ok(Some(null));
@@ -108,19 +141,20 @@ impl Tree<'_> {
         }
     }
 
-    /// The version of an object with an id; a delete marker is found without an inode.
-    pub fn version(&self, key: &Key, id: &str) -> Result<Option<(u64, Option<Inode>)>> {
+    /// The version of a key with an id.
+    pub fn version(&self, key: &Key, id: &str) -> Result<Option<Named>> {
+        let order = order_of_id(id)?;
         if let Some((ino, inode)) = self.object(key)?
-            && version_id(order_of(&inode)) == id
+            && order_of(&inode) == order
         {
-            return Ok(Some((ino, Some(inode))));
+            return Ok(Some(Named::Object(ino, inode)));
         }
-        let Some(found) = self.noncurrent(key, id)? else { return Ok(None) };
+        let Some(found) = self.noncurrent(key, order)? else { return Ok(None) };
         if found.is_marker() {
-            return Ok(Some((0, None)));
+            return Ok(Some(Named::Marker(Timestamp(found.version.created))));
         }
         let (_, inode) = self.linked_inode(found.version.ino)?;
-        Ok(Some((found.version.ino, Some(inode))))
+        Ok(Some(Named::Object(found.version.ino, inode)))
     }
 }
 
@@ -170,20 +204,29 @@ impl Tx<'_> {
         if self.keeps(key) != VersioningState::Suspended {
             return Ok(());
         }
-        match self.tree().noncurrent(key, NULL)? {
+        match self.tree().noncurrent(key, 0)? {
             Some(null) => self.drop_noncurrent(key, &null),
             None => Ok(()),
         }
     }
 
-    fn keep_version(&mut self, key: &Key, ino: u64, order: u64) -> Result<()> {
+    /// Keeps an inode as a version of a key; its link goes with it. No write in place goes on unnoticed from here, and
+    /// what mounts were writing is no longer under way.
+    pub(super) fn keep_version(&mut self, key: &Key, ino: u64, order: u64) -> Result<()> {
+        let (core, bucket) = (self.core.clone(), self.bucket.id);
+        self.txn.after_commit(Box::new(move || {
+            core.end_writes_in_place(bucket, ino);
+            core.writers.end(bucket, ino);
+        }));
+        let ino = self.set_apart(key, ino)?;
+        self.retire_held(key, ino)?;
         let null = order == 0;
         let order = if null { self.new_version()? } else { order };
         self.put_version(key, order, Version { ino, created: self.now.0, null, present: true });
         Ok(())
     }
 
-    fn put_version(&mut self, key: &Key, order: u64, version: Version) {
+    pub(super) fn put_version(&mut self, key: &Key, order: u64, version: Version) {
         let base = key::version(self.line.family, key.as_str(), order);
         self.line.put(self.txn, &base, version.encode_to_vec());
     }
@@ -207,10 +250,15 @@ impl Tx<'_> {
     }
 
     /// Deletes one version for good; the newest one left becomes current, unless it is a delete marker.
-    pub fn delete_version(&mut self, key: &Key, id: &str) -> Result<Option<Dropped>> {
+    ///
+    /// # Errors
+    /// [`Error::Denied`] if object lock protects it.
+    pub fn delete_version(&mut self, key: &Key, id: &str, bypass_governance: bool) -> Result<Option<Dropped>> {
+        let order = order_of_id(id)?;
         if let Some((_, inode)) = self.tree().object(key)?
-            && version_id(order_of(&inode)) == id
+            && order_of(&inode) == order
         {
+            check_deletable(key, &inode, self.now, bypass_governance)?;
             if self.bucket.versioning() == VersioningState::Disabled || key.as_str().ends_with('/') {
                 self.delete_object(key)?;
             } else if let Some(found) = self.tree().find(key)? {
@@ -220,10 +268,25 @@ impl Tx<'_> {
             self.promote(key)?;
             return Ok(Some(Dropped { marker: false }));
         }
-        let Some(version) = self.tree().noncurrent(key, id)? else { return Ok(None) };
-        self.drop_noncurrent(key, &version)?;
-        self.promote(key)?;
+        let Some(version) = self.tree().noncurrent(key, order)? else { return Ok(None) };
+        self.delete_noncurrent(key, &version, bypass_governance)?;
         Ok(Some(Dropped { marker: version.is_marker() }))
+    }
+
+    /// Deletes for good a version that is not an object's current one. Only if it is the delete marker that hides the key
+    /// does another become current: a key whose object was moved away stays without.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] if object lock protects it.
+    pub fn delete_noncurrent(&mut self, key: &Key, version: &Noncurrent, bypass_governance: bool) -> Result<()> {
+        if !version.is_marker() {
+            let (_, inode) = self.tree().linked_inode(version.version.ino)?;
+            check_deletable(key, &inode, self.now, bypass_governance)?;
+            return self.drop_noncurrent(key, version);
+        }
+        let hides = self.tree().newest(key)?.is_some_and(|newest| newest.order == version.order);
+        self.drop_noncurrent(key, version)?;
+        if hides { self.promote(key) } else { Ok(()) }
     }
 
     fn drop_noncurrent(&mut self, key: &Key, version: &Noncurrent) -> Result<()> {
@@ -236,24 +299,20 @@ impl Tx<'_> {
         self.line.remove(self.txn, &base)
     }
 
-    /// Lets the newest version be current if none is.
+    /// Lets the newest version be current if none is, unless a mount made something that is no object of its name.
     fn promote(&mut self, key: &Key) -> Result<()> {
-        if self.tree().find(key)?.is_some() {
-            return Ok(());
-        }
         let Some(newest) = self.tree().newest(key)?.filter(|newest| !newest.is_marker()) else { return Ok(()) };
-        self.remove_version(key, newest.order)?;
         let (dirs, sort_name) = place(key);
         let parent = self.ensure_directories(&dirs)?;
-        let dirent = Dirent::new(newest.version.ino, InodeKind::File);
-        match self.tree().dirent(parent, &sort_name)? {
-            Some(other) => {
-                let found = Found { parent, sort_name, dirent: other };
-                self.switch_name(&found, dirent)?;
-                self.unlink_inode(other.ino)
-            }
-            None => self.add_name(parent, &sort_name, dirent),
+        if self.tree().dirent(parent, &sort_name)?.is_some() {
+            return Ok(());
         }
+        self.remove_version(key, newest.order)?;
+        let dirent = Dirent::new(newest.version.ino, InodeKind::File);
+        let mut inode = self.own(newest.version.ino)?;
+        (inode.parent, inode.name) = (parent, sort_name.clone());
+        self.save(newest.version.ino, &inode);
+        self.add_name(parent, &sort_name, dirent)
     }
 }
 

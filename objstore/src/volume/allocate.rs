@@ -12,6 +12,10 @@ use crate::tree::Tx;
 impl Volume {
     /// Cuts a file, or extends it with zeros.
     pub(super) fn set_size(&self, ino: u64, size: u64, kill: bool) -> Result<()> {
+        self.as_writer(ino, || self.changing(ino, || self.resize(ino, size, kill)))
+    }
+
+    fn resize(&self, ino: u64, size: u64, kill: bool) -> Result<()> {
         self.refuse_write()?;
         if size > i64::MAX as u64 {
             return Err(Posix::TooLarge.into());
@@ -20,6 +24,8 @@ impl Volume {
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
+        self.regular(ino)?;
+        self.begin_version(ino)?;
         core.hot.remove(self.0.bucket, ino);
         let before = self.regular(ino)?;
         if size > before.size
@@ -74,7 +80,9 @@ impl Volume {
         }
         match how {
             Allocate::Extend | Allocate::KeepSize => self.reserve(ino, offset, len),
-            Allocate::PunchHole | Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => self.clear(ino, offset, end),
+            Allocate::PunchHole | Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => {
+                self.changing(ino, || self.clear(ino, offset, end))
+            }
         }
     }
 
@@ -96,6 +104,7 @@ impl Volume {
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
+        self.begin_version(ino)?;
         core.hot.remove(self.0.bucket, ino);
         let inode = self.regular(ino)?;
         let end = end.min(inode.size);

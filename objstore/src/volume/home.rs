@@ -2,7 +2,7 @@
 //!
 //! - Callers hold the bucket's gate shared and the inode's lock alone, so nothing else changes its content meanwhile.
 //! - A crash between making the home and committing it leaves a file nobody refers to, which opening the store
-//!   collects.
+//!   collects. So does a commit that failed, if it is not on disk: if it is, the home is the file's only copy.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::session::Volume;
 use crate::blob::BlobId;
 use crate::content::{Plan, add_home, blob_record, drop_sums, forget_sums, release};
 use crate::disk::File;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::meta::Durability;
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
@@ -62,6 +62,10 @@ impl Volume {
     fn claim(&self, ino: u64, content: BlobContent, record: Blob) -> Result<(Inode, Home)> {
         let inode = self.change_with(Durability::Synced, move |tx| {
             let mut inode = tx.own(ino)?;
+            // A version made meanwhile may have taken a reference.
+            if blob_record(&*tx.txn, content.id)?.refs != 1 {
+                return Err(Error::Busy { what: "a file that was replaced while it was open".into() });
+            }
             drop_sums(tx.txn, content.id, &record);
             forget_sums(tx.txn, content.id, &record);
             inode.content = Some(Content::Blob(BlobContent { home: true, ..content }));
@@ -93,8 +97,11 @@ impl Volume {
         });
         match committed {
             Ok((inode, whole)) => Ok((inode, Home { id, file, whole })),
+            Err(error @ Error::Indeterminate { .. }) => Err(error),
             Err(error) => {
-                core.blobs.remove_file(id)?;
+                if let Err(kept) = core.blobs.remove_file(id) {
+                    tracing::warn!(blob = %id, error = %kept, "a new home stays until the store is opened again");
+                }
                 Err(error)
             }
         }

@@ -5,7 +5,7 @@ use super::types::{Attr, DirEntry, Kind, Make, Ownership, Rename};
 use crate::error::{Error, Posix, Result};
 use crate::name::{NAME_BYTES_MAX, mountable};
 use crate::record::inode::{Content, Inode, InodeKind};
-use crate::tree::shown_name;
+use crate::tree::{Tx, shown_name};
 
 /// Entries read at a time.
 const CHUNK: usize = 1024;
@@ -27,13 +27,36 @@ impl Volume {
             let ino = found.ok_or(Posix::NotFound)?.dirent.ino;
             // Between finding and pinning the inode may have been replaced and collected: then look again. A number
             // is never used twice, so the same one again is damage.
-            match self.pin(ino) {
+            match self.pin_inode(ino) {
+                Ok(inode) => {
+                    self.learn_name(ino, &inode, parent, name);
+                    return Ok(self.shown(ino, &inode));
+                }
                 Err(Error::Posix(Posix::Stale)) if ino != gone => gone = ino,
                 Err(Error::Posix(Posix::Stale)) => {
                     return Err(Error::corrupt(format!("inode {ino}"), "a record, since a name leads to it", "none"));
                 }
-                answer => return answer,
+                Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Tells a file the name it was found under, if it has several and the one it knows is gone: its versions belong to
+    /// a key. If that fails it can be read all the same; who writes it is told.
+    fn learn_name(&self, ino: u64, inode: &Inode, parent: u64, name: &str) {
+        let known = inode.parent == parent && inode.name == name;
+        if known || inode.kind() != InodeKind::File || self.0.read_only {
+            return;
+        }
+        let learn = || {
+            if !self.keeps_versions()? || self.reading(|tree| tree.knows_its_key(ino, inode))? {
+                return Ok(());
+            }
+            let name = name.to_owned();
+            self.change(move |tx| tx.learn_name(ino, parent, &name))
+        };
+        if let Err(error) = learn() {
+            tracing::debug!(ino, %error, "a file did not learn its name");
         }
     }
 
@@ -47,6 +70,25 @@ impl Volume {
 
     /// Makes an inode, pinned once.
     pub fn make(&self, parent: u64, name: &str, what: Make, who: Ownership) -> Result<Attr> {
+        self.make_and(parent, name, what, who, |_, _, _| {})
+    }
+
+    /// Makes a file, pinned once, and opens it for writing: [`Volume::close_writer`] has to follow. In a bucket that
+    /// keeps versions all that is written until then is the version it was made as.
+    pub fn create(&self, parent: u64, name: &str, who: Ownership) -> Result<Attr> {
+        let made = self.make_and(parent, name, Make::File, who, Self::open_made)?;
+        self.count_writer(made.ino);
+        Ok(made)
+    }
+
+    fn make_and(
+        &self,
+        parent: u64,
+        name: &str,
+        what: Make,
+        who: Ownership,
+        then: impl FnOnce(&mut Tx<'_>, u64, &Inode) + Send + 'static,
+    ) -> Result<Attr> {
         check_name(name)?;
         let name = name.to_owned();
         let pinning = self.clone();
@@ -61,6 +103,7 @@ impl Volume {
             }
             let made = tx.make(parent, &name, inode)?;
             pinning.hold(made.0);
+            then(tx, made.0, &made.1);
             Ok(made)
         })?;
         Ok(attr(ino, &inode))
@@ -79,7 +122,9 @@ impl Volume {
     pub fn unlink(&self, parent: u64, name: &str) -> Result<()> {
         check_name(name)?;
         let name = name.to_owned();
-        self.change(move |tx| tx.unlink(parent, &name))
+        self.change(move |tx| tx.unlink(parent, &name))?;
+        self.0.core.wait_for_writes(self.0.bucket);
+        Ok(())
     }
 
     /// Removes an empty directory.
@@ -93,7 +138,9 @@ impl Volume {
     pub fn rename(&self, rename: Rename) -> Result<()> {
         check_name(&rename.from_name)?;
         check_name(&rename.to_name)?;
-        self.change(move |tx| tx.rename(&rename))
+        self.change(move |tx| tx.rename(&rename))?;
+        self.0.core.wait_for_writes(self.0.bucket);
+        Ok(())
     }
 
     /// All names of a directory at one moment, in key order, without `.` and `..` and without keys that a mount

@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub mount: u64,
     pub warrant: Warrant,
     pins: Mutex<HashMap<u64, u64>>,
+    /// Files this session has open for writing, counted.
+    pub writers: Mutex<HashMap<u64, u64>>,
 }
 
 static NEXT_MOUNT: AtomicU64 = AtomicU64::new(1);
@@ -75,6 +77,7 @@ impl Store {
             mount: NEXT_MOUNT.fetch_add(1, Ordering::Relaxed),
             warrant: Warrant::new(options.account),
             pins: Mutex::default(),
+            writers: Mutex::default(),
         });
         session.check(!session.read_only)?;
         self.core.sessions.lock().push(Arc::downgrade(&session));
@@ -122,8 +125,14 @@ impl Volume {
 
     /// Pins an inode once more; ESTALE if it is gone.
     pub fn pin(&self, ino: u64) -> Result<Attr> {
+        let inode = self.pin_inode(ino)?;
+        Ok(self.shown(ino, &inode))
+    }
+
+    pub(super) fn pin_inode(&self, ino: u64) -> Result<Inode> {
         self.hold(ino);
-        self.attr(ino).inspect_err(|_| self.forget(ino, 1))
+        let found = self.reading(|tree| tree.live_inode(ino)).inspect_err(|_| self.forget(ino, 1))?;
+        Ok(found.1)
     }
 
     /// Takes `count` pins back. An unlinked inode whose last pin goes is collected, not at once.
@@ -234,6 +243,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.core.feeds.close(self.mount);
+        super::writers::give_back(self);
         let pins = std::mem::take(&mut *self.pins.lock());
         for (ino, count) in pins {
             if self.core.pins.unpin(self.bucket, ino, count) {

@@ -28,12 +28,14 @@ impl Volume {
         if data.is_empty() {
             return Ok(());
         }
-        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-        if !kill_privileges && self.write_hot(ino, offset, data)? {
-            return Ok(());
-        }
-        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-        self.write_cold(ino, offset, data, kill_privileges)
+        self.changing(ino, || {
+            let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+            if !kill_privileges && self.write_hot(ino, offset, data)? {
+                return Ok(());
+            }
+            let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+            self.write_cold(ino, offset, data, kill_privileges)
+        })
     }
 
     /// Appends at the end of the file: no other write can come between.
@@ -42,10 +44,12 @@ impl Volume {
         if data.is_empty() {
             return Ok(());
         }
-        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
-        self.write_cold(ino, inode.size, data, false)
+        self.changing(ino, || {
+            let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+            let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+            let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+            self.write_cold(ino, inode.size, data, false)
+        })
     }
 
     /// A write within a file that is written in place already; whether it was one.
@@ -74,6 +78,7 @@ impl Volume {
     fn write_cold(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
         self.0.core.writable()?;
+        self.begin_version(ino)?;
         self.0.core.hot.remove(self.0.bucket, ino);
         let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
         if inode.kind() != InodeKind::File {
@@ -124,14 +129,17 @@ impl Volume {
         clear_tail(home, inode.size)?;
         home.file.write_at(data, offset)?;
         self.0.core.blobs.mark_dirty(home.id);
+        let hot = Hot::new(home.id, home.file.clone(), end);
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
             let size = inode.size.max(end);
             tx.resize(&mut inode, size);
-            wrote(tx, ino, inode, kill)
-        })?;
-        self.0.core.hot.insert(self.0.bucket, ino, Hot::new(home.id, home.file.clone(), end));
-        Ok(())
+            wrote(tx, ino, inode, kill)?;
+            // In the order of commits: what replaces the file later finds it in the table.
+            let (core, bucket) = (tx.core.clone(), tx.bucket.id);
+            tx.txn.after_commit(Box::new(move || core.hot.insert(bucket, ino, hot)));
+            Ok(())
+        })
     }
 
     /// Raises the generation before bytes that can be seen change. Who looks through S3 from now on finds the file in
@@ -230,8 +238,9 @@ impl Volume {
     }
 }
 
-/// Marks content as changed by a mount, and saves the inode.
+/// Marks content as changed by a mount, and saves the inode; what may not be changed so is refused.
 pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> Result<()> {
+    tx.check_changeable(ino, &inode)?;
     inode.changed_by_mount(tx.now);
     if kill {
         inode.mode = without_privileges(inode.mode);

@@ -1,11 +1,18 @@
 //! A request body on its way in.
 //!
 //! - Its bytes are counted; of a body that `s3s` reads whole (DeleteObjects), the sums are kept for the operation.
+//! - A body that may come to hold much waits for its share of the memory before it is read; the elements of a document
+//!   are counted while it comes.
+//! - How a body failed to come is noted in the request: `s3s` would call most of it the server's failure.
 //! - A short rest nobody read (the request was refused) is drained, so the client reads the refusal instead of a
 //!   reset connection. A client that waits for `100 Continue` has sent nothing, so there is nothing to drain.
+//! - A body that sends nothing for too long ends with an error, whoever reads it, and the request is told so.
 //! - A rest that is not drained ends the connection, and the answer says so: else the client would send its next
 //!   request into a connection that closes.
+//! - So does a `100 Continue` that was waited for and never sent, though the body be empty: some clients take the
+//!   answers that follow on such a connection for something else (botocore as aws-cli carries it).
 
+use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,9 +20,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::EXPECT;
+use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use s3s::StdError;
+use tokio::time::Sleep;
 
+use super::elements::Elements;
+use super::memory::{self, Memory, Share};
+use super::{Fault, Kind, Whole, of_document};
 use crate::checksum::{Claims, Digest};
 use crate::request::Request;
 
@@ -29,45 +43,142 @@ pub(crate) struct Inbound {
     inner: Option<Incoming>,
     request: Arc<Request>,
     digest: Option<Digest>,
+    whole: Option<Whole>,
+    /// Of a document.
+    elements: Option<Elements>,
+    turn: Turn,
     drains: bool,
+    stall: Duration,
+    /// Runs while the body is waited for.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+/// How a body comes to its share of the memory.
+enum Turn {
+    /// It will ask for so many bytes.
+    Due(Memory, u64),
+    /// None was free.
+    Waits(Pin<Box<dyn Future<Output = Result<Share, Fault>> + Send>>),
+    /// It has its share, or needs none.
+    Came,
 }
 
 impl Inbound {
-    /// Counts `inner` for `request`; works out what `claims` needs, if given.
-    pub(crate) fn new(
-        inner: Incoming,
-        request: Arc<Request>,
-        claims: Option<&Claims>,
-        waits_for_continue: bool,
-    ) -> Self {
-        Self { inner: Some(inner), request, digest: claims.map(Claims::digest), drains: !waits_for_continue }
+    /// Counts `inner`, the body of `request`, whose head is given. It may send nothing for `stall`.
+    pub(crate) fn new(inner: Incoming, head: &Parts, request: Arc<Request>, stall: Duration, memory: &Memory) -> Self {
+        let kind = Kind::of(head, request.key.is_some());
+        let digest = of_document(head, request.key.is_some()).as_ref().map(Claims::digest);
+        let whole = Some(Whole::of(head, request.key.is_some()));
+        let waits = head.headers.contains_key(EXPECT);
+        if waits && inner.is_end_stream() {
+            request.ends_connection.store(true, Ordering::Relaxed);
+        }
+        let elements = (kind == Kind::Document).then(Elements::default);
+        let most = memory::most(kind, head.version, inner.size_hint().upper());
+        let turn = most.map_or(Turn::Came, |bytes| Turn::Due(memory.clone(), bytes));
+        Self { inner: Some(inner), request, digest, whole, elements, turn, drains: !waits, stall, patience: None }
     }
 
-    fn saw(&mut self, frame: Option<&Frame<Bytes>>) {
+    /// Waits for more of the body, not for ever.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<Fault> {
+        let stall = self.stall;
+        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(stall)));
+        ready!(patience.as_mut().poll(context));
+        self.request.ends_connection.store(true, Ordering::Relaxed);
+        self.inner = None;
+        Poll::Ready(self.failed(Fault::Stalled))
+    }
+
+    /// Waits for a share of the memory, unless the body has one. It is due once the operation is known: the fields of a
+    /// form are read before anybody is asked who sends them.
+    fn come(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        if let Turn::Due(memory, bytes) = &self.turn
+            && self.request.is_routed()
+        {
+            self.turn = match memory.take(*bytes) {
+                Some(share) => {
+                    self.request.hold(share);
+                    Turn::Came
+                }
+                None => Turn::Waits(Box::pin(memory.clone().wait(*bytes))),
+            };
+        }
+        let Turn::Waits(share) = &mut self.turn else { return Poll::Ready(Ok(())) };
+        let share = ready!(share.as_mut().poll(context));
+        self.turn = Turn::Came;
+        Poll::Ready(match share {
+            Ok(share) => {
+                self.request.hold(share);
+                Ok(())
+            }
+            Err(fault) => {
+                self.leave();
+                Err(self.failed(fault))
+            }
+        })
+    }
+
+    /// Reads no more. A short rest is drained, behind the request.
+    fn leave(&mut self) {
+        let Some(rest) = self.inner.take() else { return };
+        let short = rest.size_hint().upper().is_some_and(|upper| upper <= DRAIN_BYTES_MAX);
+        if rest.is_end_stream() {
+            return;
+        }
+        if !self.drains || !short {
+            self.request.ends_connection.store(true, Ordering::Relaxed);
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, drain(rest)));
+        }
+    }
+
+    fn failed(&self, fault: Fault) -> Fault {
+        self.request.set_fault(fault);
+        fault
+    }
+
+    fn saw(&mut self, frame: Option<&Frame<Bytes>>) -> Result<(), Fault> {
         if let Some(data) = frame.and_then(Frame::data_ref) {
             self.request.count_in(data.len());
             if let Some(digest) = &mut self.digest {
                 digest.update(data);
+            }
+            if let Some(whole) = &mut self.whole {
+                whole.saw(data);
+            }
+            if let Some(Err(fault)) = self.elements.as_mut().map(|elements| elements.saw(data)) {
+                return Err(self.failed(fault));
             }
         }
         let ended = frame.is_none() || self.inner.as_ref().is_none_or(Body::is_end_stream);
         if ended && let Some(digest) = self.digest.take() {
             self.request.set_body_sums(digest.finish());
         }
+        match self.whole.take_if(|_| ended) {
+            Some(whole) => whole.end().map_err(|fault| self.failed(fault)),
+            None => Ok(()),
+        }
     }
 }
 
 impl Body for Inbound {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = StdError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        ready!(self.come(context))?;
         let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(inner).poll_frame(context)).transpose()?;
-        self.saw(frame.as_ref());
+        let Poll::Ready(frame) = Pin::new(inner).poll_frame(context) else {
+            return self.wait(context).map(|fault| Some(Err(fault.into())));
+        };
+        self.patience = None;
+        let frame = frame.transpose().map_err(|error| {
+            tracing::debug!(%error, "a request body broke off");
+            self.failed(Fault::Cut)
+        })?;
+        self.saw(frame.as_ref())?;
         Poll::Ready(frame.map(Ok))
     }
 
@@ -82,18 +193,7 @@ impl Body for Inbound {
 
 impl Drop for Inbound {
     fn drop(&mut self) {
-        let Some(rest) = self.inner.take() else { return };
-        let short = rest.size_hint().upper().is_some_and(|upper| upper <= DRAIN_BYTES_MAX);
-        if rest.is_end_stream() {
-            return;
-        }
-        if !self.drains || !short {
-            self.request.cut_short.store(true, Ordering::Relaxed);
-            return;
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, drain(rest)));
-        }
+        self.leave();
     }
 }
 

@@ -1,15 +1,15 @@
 //! A request body on its way into the store.
 //!
-//! - Reading, hashing and writing run side by side on one batch each, so a request holds at most two batches, and no
-//!   thread waits for a slow client.
+//! - Reading, hashing and writing run side by side: one block is filled while the one before it is hashed and written.
+//!   So a request holds at most two blocks, and no thread waits for a slow client.
+//! - From the network's buffer a byte is copied once, into a block that the disk takes as it is.
 //! - Content is staged only: until the operation names it, a refused, cut or lying body leaves nothing.
 //! - The body is read to its end, since signatures and trailers are proved there.
 
-use std::time::Duration;
+use std::ops::RangeInclusive;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use futures::StreamExt as _;
-use http::StatusCode;
 use objstore::Store;
 use objstore::content::{StageWriter, Staged};
 use s3s::dto::StreamingBlob;
@@ -17,15 +17,14 @@ use s3s::stream::aws_chunked_stream::AwsChunkedStreamError;
 use s3s::stream::upload_stream::UploadStreamError;
 use s3s::{BodySizeLimitExceeded, S3Error, S3ErrorCode, S3Result, StdError, TrailingHeaders};
 
+use super::Fault;
 use crate::checksum::{Claims, Digest, Sums};
-use crate::error::{OrRefuse as _, custom, lost, refuse};
+use crate::error::{OrRefuse as _, lost, refuse};
 
 /// Up to this many bytes a body is collected and staged at once.
 const SMALL_BYTES: u64 = 128 * 1024;
-/// Bytes hashed and written in one step.
-const BATCH_BYTES: usize = 1024 * 1024;
-/// How long a client may send nothing.
-const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// What one upload takes (S3 API, PutObject); of other bodies `s3s` refuses more.
+const UPLOAD_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
 /// A body to receive.
 pub(crate) struct Body {
@@ -58,8 +57,7 @@ pub(crate) async fn receive(store: &Store, body: Body) -> S3Result<Received> {
     let Some(length) = length else {
         return Err(refuse(S3ErrorCode::MissingContentLength, "Say how long the body is, with Content-Length."));
     };
-    let mut source =
-        Source { stream: body.stream.unwrap_or_else(|| StreamingBlob::from_bytes(Bytes::new())), left: length };
+    let mut source = Source::new(body.stream.unwrap_or_else(|| StreamingBlob::from_bytes(Bytes::new())), length);
     let (content, sums) = if length <= SMALL_BYTES {
         stage_small(store, &mut source, body.claims.digest()).await?
     } else {
@@ -69,10 +67,36 @@ pub(crate) async fn receive(store: &Store, body: Body) -> S3Result<Received> {
     Ok(Received { content, sums })
 }
 
-async fn stage_small(store: &Store, source: &mut Source, mut digest: Digest) -> S3Result<(Staged, Sums)> {
-    let pieces = source.batch().await?;
+/// Receives a body that ends where its stream does, if it is of so many bytes: the file of a form.
+pub(crate) async fn receive_within(
+    store: &Store,
+    stream: StreamingBlob,
+    claims: &Claims,
+    size: RangeInclusive<u64>,
+) -> S3Result<Received> {
+    let mut source = Source::open(stream, (*size.end()).min(UPLOAD_BYTES_MAX));
+    let first = source.block(store).await?;
+    let (content, sums) = if source.is_read() && first.len() as u64 <= SMALL_BYTES {
+        source.finish().await?;
+        stage_whole(store, first, claims.digest()).await?
+    } else {
+        stage_blocks(store, &mut source, first, claims.digest()).await?
+    };
+    if sums.size < *size.start() {
+        let words = "Your proposed upload is smaller than the minimum allowed size.";
+        return Err(refuse(S3ErrorCode::EntityTooSmall, words));
+    }
+    claims.verify(&sums, None)?;
+    Ok(Received { content, sums })
+}
+
+async fn stage_small(store: &Store, source: &mut Source, digest: Digest) -> S3Result<(Staged, Sums)> {
+    let content = source.all().await?;
     source.finish().await?;
-    let content = join(pieces);
+    stage_whole(store, content, digest).await
+}
+
+async fn stage_whole(store: &Store, content: Bytes, mut digest: Digest) -> S3Result<(Staged, Sums)> {
     // Polled first, the store begins to write before this thread hashes.
     let staging = store.stage(content.clone());
     let hashing = async {
@@ -83,37 +107,43 @@ async fn stage_small(store: &Store, source: &mut Source, mut digest: Digest) -> 
     Ok((staged.or_refuse()?, sums))
 }
 
-async fn stage_large(store: &Store, source: &mut Source, mut digest: Digest) -> S3Result<(Staged, Sums)> {
-    let mut writer = store.stage_writer();
-    let mut batch = source.batch().await?;
-    while !batch.is_empty() {
-        let hashing = tokio::task::spawn_blocking({
-            let batch = batch.clone();
-            move || hash(digest, &batch)
-        });
-        let writing = tokio::task::spawn_blocking(move || write(writer, &batch));
-        let (hashed, written, next) = tokio::join!(hashing, writing, source.batch());
-        digest = hashed.map_err(|error| lost(&error))?;
-        writer = written.map_err(|error| lost(&error))?.or_refuse()?;
-        batch = next?;
-    }
-    source.finish().await?;
-    let staged = tokio::task::spawn_blocking(move || writer.finish()).await.map_err(|error| lost(&error))?;
-    Ok((staged.or_refuse()?, digest.finish()))
+async fn stage_large(store: &Store, source: &mut Source, digest: Digest) -> S3Result<(Staged, Sums)> {
+    let first = source.block(store).await?;
+    stage_blocks(store, source, first, digest).await
 }
 
-fn hash(mut digest: Digest, batch: &[Bytes]) -> Digest {
-    for piece in batch {
-        digest.update(piece);
+async fn stage_blocks(
+    store: &Store,
+    source: &mut Source,
+    mut block: Bytes,
+    mut digest: Digest,
+) -> S3Result<(Staged, Sums)> {
+    let mut writer = Box::new(store.stage_writer());
+    loop {
+        let last = source.is_read();
+        let hashing = digest.update_beside(block.clone());
+        let writing = tokio::task::spawn_blocking(move || write(writer, &block, last));
+        let reading =
+            async { if last { source.finish().await.map(|()| Bytes::new()) } else { source.block(store).await } };
+        let (hashed, written, read) = tokio::join!(hashing, writing, reading);
+        digest = hashed?;
+        let written = written.map_err(|error| lost(&error))?.or_refuse()?;
+        block = read?;
+        match written {
+            Written::Part(rest) => writer = rest,
+            Written::All(staged) => return Ok((staged, digest.finish())),
+        }
     }
-    digest
 }
 
-fn write(mut writer: StageWriter, batch: &[Bytes]) -> objstore::Result<StageWriter> {
-    for piece in batch {
-        writer.write(piece)?;
-    }
-    Ok(writer)
+enum Written {
+    Part(Box<StageWriter>),
+    All(Staged),
+}
+
+fn write(mut writer: Box<StageWriter>, block: &[u8], last: bool) -> objstore::Result<Written> {
+    writer.write(block)?;
+    if last { writer.finish().map(Written::All) } else { Ok(Written::Part(writer)) }
 }
 
 fn join(mut pieces: Vec<Bytes>) -> Bytes {
@@ -127,45 +157,84 @@ fn join(mut pieces: Vec<Bytes>) -> Bytes {
 /// The body, and how much of it is still to come.
 struct Source {
     stream: StreamingBlob,
+    /// The rest of a piece that did not fit into a block.
+    rest: Bytes,
     left: u64,
+    /// Whether the end of the stream is the end of the body: `left` is then what it may have at most.
+    open: bool,
 }
 
 impl Source {
-    /// The next batch; empty when the declared length is reached.
-    async fn batch(&mut self) -> S3Result<Vec<Bytes>> {
+    fn new(stream: StreamingBlob, left: u64) -> Self {
+        Self { stream, rest: Bytes::new(), left, open: false }
+    }
+
+    /// A body of any length up to `most`.
+    fn open(stream: StreamingBlob, most: u64) -> Self {
+        Self { open: true, ..Self::new(stream, most) }
+    }
+
+    /// Whether all of it was given out.
+    fn is_read(&self) -> bool {
+        self.left == 0 && self.rest.is_empty()
+    }
+
+    /// All of it, in one piece.
+    async fn all(&mut self) -> S3Result<Bytes> {
         let mut pieces = Vec::new();
-        let mut held = 0;
-        while self.left > 0 && held < BATCH_BYTES {
-            let Some(piece) = self.piece().await? else {
-                return Err(refuse(S3ErrorCode::IncompleteBody, "The body is shorter than its declared length."));
-            };
-            let len = piece.len() as u64;
-            self.left = self.left.checked_sub(len).ok_or_else(too_long)?;
-            held += piece.len();
-            pieces.push(piece);
+        while self.left > 0 {
+            pieces.push(self.take().await?);
         }
-        Ok(pieces)
+        Ok(join(pieces))
+    }
+
+    /// The next block; it is shorter than the room in one only where the body ends.
+    async fn block(&mut self, store: &Store) -> S3Result<Bytes> {
+        let mut block = store.block();
+        while !block.is_full() && !self.is_read() {
+            if self.rest.is_empty() {
+                self.rest = self.take().await?;
+            }
+            let taken = block.fill(&self.rest);
+            self.rest.advance(taken);
+        }
+        Ok(block.freeze())
+    }
+
+    /// The next piece; empty where an open body ends.
+    async fn take(&mut self) -> S3Result<Bytes> {
+        let Some(piece) = self.piece().await? else {
+            if !self.open {
+                return Err(refuse(S3ErrorCode::IncompleteBody, "The body is shorter than its declared length."));
+            }
+            self.left = 0;
+            return Ok(Bytes::new());
+        };
+        self.left = self.left.checked_sub(piece.len() as u64).ok_or_else(|| self.too_long())?;
+        Ok(piece)
     }
 
     /// Reads the end: nothing may follow.
     async fn finish(&mut self) -> S3Result<()> {
         while let Some(piece) = self.piece().await? {
             if !piece.is_empty() {
-                return Err(too_long());
+                return Err(self.too_long());
             }
         }
         Ok(())
     }
 
-    async fn piece(&mut self) -> S3Result<Option<Bytes>> {
-        let next = tokio::time::timeout(STALL_TIMEOUT, self.stream.next()).await;
-        let next = next.map_err(|_| refuse(S3ErrorCode::RequestTimeout, "The body stopped coming; send it again."))?;
-        next.transpose().map_err(|error| broken(&error))
+    fn too_long(&self) -> S3Error {
+        if self.open {
+            refuse(S3ErrorCode::EntityTooLarge, "Your proposed upload exceeds the maximum allowed size.")
+        } else {
+            refuse(S3ErrorCode::IncompleteBody, "The body is longer than its declared length.")
+        }
     }
-}
 
-fn too_long() -> S3Error {
-    refuse(S3ErrorCode::IncompleteBody, "The body is longer than its declared length.")
+    async fn piece(&mut self) -> S3Result<Option<Bytes>> {
+        self.stream.next().await.transpose().map_err(|error| broken(&error))
+    }
 }
 
 /// What a body that failed on its way means to the client.
@@ -180,8 +249,7 @@ fn broken(error: &StdError) -> S3Error {
     if error.is::<BodySizeLimitExceeded>() {
         return refuse(S3ErrorCode::EntityTooLarge, "One upload takes at most 5 GiB; use a multipart upload.");
     }
-    tracing::debug!(%error, "a request body broke off");
-    refuse(S3ErrorCode::IncompleteBody, "The body broke off before its end.")
+    Fault::Cut.refuse()
 }
 
 fn broken_chunks(error: &AwsChunkedStreamError) -> S3Error {
@@ -197,29 +265,27 @@ fn broken_chunks(error: &AwsChunkedStreamError) -> S3Error {
 fn broken_upload(error: &UploadStreamError) -> S3Error {
     match error {
         UploadStreamError::Underlying(inner) => broken(inner),
-        UploadStreamError::Sha256Mismatch => custom(
-            "XAmzContentSHA256Mismatch",
-            StatusCode::BAD_REQUEST,
-            "The body is not the one x-amz-content-sha256 was made of.",
-        ),
+        UploadStreamError::Sha256Mismatch => Fault::Another.refuse(),
         other => refuse(other.to_s3_error_code(), "The body is not of its declared length."),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use objstore::content::BLOCK_BYTES;
+
     use super::*;
 
     fn source(pieces: Vec<Result<Bytes, std::io::Error>>, left: u64) -> Source {
-        Source { stream: StreamingBlob::wrap(futures::stream::iter(pieces)), left }
+        Source::new(StreamingBlob::wrap(futures::stream::iter(pieces)), left)
     }
 
     async fn read(pieces: &[&'static [u8]], left: u64) -> Result<Vec<u8>, String> {
         let mut source = source(pieces.iter().map(|piece| Ok(Bytes::from_static(piece))).collect(), left);
         let read = async {
-            let batch = source.batch().await?;
+            let content = source.all().await?;
             source.finish().await?;
-            Ok::<_, S3Error>(join(batch).to_vec())
+            Ok::<_, S3Error>(content.to_vec())
         };
         read.await.map_err(|error| error.code().as_str().to_owned())
     }
@@ -231,6 +297,32 @@ mod tests {
         assert_eq!(read(&[b"ab"], 3).await, Err("IncompleteBody".into()));
         assert_eq!(read(&[b"ab", b"cd"], 3).await, Err("IncompleteBody".into()));
         assert_eq!(read(&[b"abc", b"d"], 3).await, Err("IncompleteBody".into()));
+    }
+
+    #[tokio::test]
+    async fn an_open_body_ends_with_its_stream_and_has_to_be_in_its_range() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = objstore::store::Options::new(dir.path());
+        let store = tokio::task::spawn_blocking(|| Store::open(options)).await.unwrap().unwrap();
+        for len in [0usize, 1, 200_000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 2 << 20] {
+            let content = vec![7u8; len];
+            let range = |range: RangeInclusive<u64>| {
+                let pieces: Vec<_> = content.chunks(64 * 1024).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+                let stream = StreamingBlob::wrap(futures::stream::iter(pieces as Vec<Result<Bytes, std::io::Error>>));
+                let store = store.clone();
+                async move { receive_within(&store, stream, &Claims::default(), range).await }
+            };
+            let len = len as u64;
+            let code = |received: S3Result<Received>| {
+                received.map(|received| received.sums.size).map_err(|error| error.code().as_str().to_owned())
+            };
+            assert_eq!(code(range(0..=u64::MAX).await), Ok(len));
+            assert_eq!(code(range(len..=len).await), Ok(len), "{len}");
+            assert_eq!(code(range(len + 1..=u64::MAX).await), Err("EntityTooSmall".into()), "{len}");
+            if len > 0 {
+                assert_eq!(code(range(0..=len - 1).await), Err("EntityTooLarge".into()), "{len}");
+            }
+        }
     }
 
     #[tokio::test]
@@ -247,12 +339,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn batches_are_bounded() {
-        let piece = Bytes::from(vec![7; 300 * 1024]);
-        let mut source = source((0..10).map(|_| Ok(piece.clone())).collect(), 10 * 300 * 1024);
-        while source.left > 0 {
-            let held: usize = source.batch().await.unwrap().iter().map(Bytes::len).sum();
-            assert!(held < BATCH_BYTES + piece.len());
+    async fn blocks_are_full_but_for_the_last_and_hold_all_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = objstore::store::Options::new(dir.path());
+        let store = tokio::task::spawn_blocking(|| Store::open(options)).await.unwrap().unwrap();
+        let content: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
+        let pieces = content.chunks(300_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        let mut source = source(pieces, content.len() as u64);
+        let mut blocks = Vec::new();
+        while !source.is_read() {
+            blocks.push(source.block(&store).await.unwrap());
         }
+        let (last, full) = blocks.split_last().unwrap();
+        assert!(full.iter().all(|block| block.len() == BLOCK_BYTES) && last.len() == content.len() % BLOCK_BYTES);
+        assert!(blocks.concat() == content);
     }
 }

@@ -1,11 +1,23 @@
 //! Bodies: as they pass the wire, into the store, and out of it.
 
+mod elements;
 mod inbound;
 mod intake;
+mod kind;
+mod memory;
 mod outbound;
 mod output;
+mod proof;
+mod whole;
 
 pub(crate) use inbound::Inbound;
-pub(crate) use intake::{Body, is_large, receive};
+pub(crate) use intake::{Body, Received, is_large, receive, receive_within};
+pub(crate) use kind::Kind;
+pub(crate) use memory::{CHUNK_BYTES_MAX, DOCUMENT_BYTES_MAX, Memory, Share};
 pub(crate) use outbound::Outbound;
 pub(crate) use output::{Output, open};
+pub(crate) use proof::{prove, prove_claims};
+pub(crate) use whole::Fault;
+
+use proof::of_document;
+use whole::Whole;

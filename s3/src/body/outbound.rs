@@ -80,6 +80,8 @@ impl Drop for Line {
             ms = took.as_secs_f64() * 1e3,
             request_id = request.id,
             account = request.account_shown(),
+            peer = request.peer.map(|peer| tracing::field::display(peer.address)),
+            tls = request.peer.is_some_and(|peer| peer.secure),
         );
     }
 }

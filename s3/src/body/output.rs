@@ -12,14 +12,15 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::Stream;
+use objstore::content::BLOCK_BYTES;
 use objstore::store::Reader;
 use s3s::StdError;
 use s3s::dto::StreamingBlob;
 use s3s::stream::{ByteStream, RemainingLength};
 use tokio::task::JoinHandle;
 
-/// Bytes read in one step.
-const BLOCK_BYTES: u64 = 1024 * 1024;
+/// Bytes read in one step: a block of the store's memory.
+const STEP_BYTES: u64 = BLOCK_BYTES as u64;
 
 type Block = objstore::Result<Bytes>;
 
@@ -33,13 +34,13 @@ pub(crate) struct Output {
 /// Reads the beginning of `range`. Blocking.
 pub(crate) fn open(reader: Reader, range: Range<u64>) -> objstore::Result<Output> {
     let reader = Arc::new(reader);
-    let end = range.end.min(range.start + BLOCK_BYTES);
+    let end = range.end.min(range.start + STEP_BYTES);
     let first = read(&reader, range.start..end)?;
     Ok(Output { reader, first, rest: end..range.end })
 }
 
 fn read(reader: &Reader, range: Range<u64>) -> Block {
-    // A block is at most a MiB, so its length fits.
+    // A step is short, so its length fits.
     let len = usize::try_from(range.end - range.start).unwrap_or(0);
     if len == 0 { Ok(Bytes::new()) } else { reader.read(range.start, len) }
 }
@@ -68,7 +69,7 @@ impl Blocks {
         if self.rest.is_empty() {
             return;
         }
-        let end = self.rest.end.min(self.rest.start + BLOCK_BYTES);
+        let end = self.rest.end.min(self.rest.start + STEP_BYTES);
         let range = self.rest.start..end;
         let (len, reader) = (end - self.rest.start, Arc::clone(&self.reader));
         self.rest.start = end;

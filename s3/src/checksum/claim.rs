@@ -2,6 +2,7 @@
 //!
 //! - At most one checksum is claimed, besides Content-MD5.
 //! - A trailer can be read only after the body; until [`Claims::verify`] answered, nothing of the body is believed.
+//! - What follows a body is what was announced, each once.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -16,6 +17,8 @@ use crate::error::{custom, not_offered, refuse};
 pub(crate) struct Claims {
     md5: Option<[u8; 16]>,
     checksum: Option<(Algorithm, Value)>,
+    /// The trailers that were announced, in lower case.
+    trailers: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,23 +44,27 @@ impl Claims {
                 return Err(several());
             }
         }
-        if let Some(algorithm) = announced(headers)? {
+        let trailers = announced(headers)?;
+        if let Some(algorithm) = checksum_of(&trailers)? {
             if checksum.is_some() {
                 return Err(several());
             }
             checksum = Some((algorithm, Value::Trailer));
         }
-        let asked = text(headers, "x-amz-sdk-checksum-algorithm")?.or(text(headers, "x-amz-checksum-algorithm")?);
-        if let (None, Some(name)) = (&checksum, asked) {
+        if let Some(name) = given(headers, "x-amz-sdk-checksum-algorithm")? {
+            check_promised(name, checksum.as_ref().map(|(algorithm, _)| *algorithm))?;
+        }
+        if let (None, Some(name)) = (&checksum, given(headers, "x-amz-checksum-algorithm")?) {
             checksum = Some((Algorithm::from_name(name)?, Value::Asked));
         }
-        Ok(Self { md5, checksum })
+        Ok(Self { md5, checksum, trailers })
     }
 
-    /// The claims of a part of an upload that keeps `algorithm` for each part.
+    /// The claims of a part of an upload that keeps `algorithm` for each part. Where neither names one, the default is
+    /// worked out, so that the object has a checksum as well.
     pub(crate) fn for_part(mut self, algorithm: Option<Algorithm>) -> S3Result<Self> {
         match (&self.checksum, algorithm) {
-            (None, Some(wanted)) => self.checksum = Some((wanted, Value::Asked)),
+            (None, wanted) => self.checksum = Some((wanted.unwrap_or(Algorithm::DEFAULT), Value::Asked)),
             (Some((given, _)), Some(wanted)) if *given != wanted => {
                 let words = format!(
                     "The upload was begun with the checksum algorithm {}, the part comes with {}.",
@@ -69,6 +76,11 @@ impl Claims {
             _ => {}
         }
         Ok(self)
+    }
+
+    /// The claim of Content-MD5 alone: of the body, whatever the others are of.
+    pub(crate) fn md5_alone(&self) -> Self {
+        Self { md5: self.md5, ..Self::default() }
     }
 
     /// The digest that can prove the claims.
@@ -83,6 +95,7 @@ impl Claims {
 
     /// Compares the claims with the sums of the body, which was read to its end.
     pub(crate) fn verify(&self, sums: &Sums, trailers: Option<&TrailingHeaders>) -> S3Result<()> {
+        check_trailers(&self.trailers, trailers)?;
         if self.md5.is_some_and(|md5| md5 != sums.md5) {
             return Err(refuse(S3ErrorCode::BadDigest, "The body is not the one Content-MD5 was made of."));
         }
@@ -107,6 +120,19 @@ impl Claims {
     }
 }
 
+/// `x-amz-sdk-checksum-algorithm` announces a checksum, in a header or trailer: one that did not come was lost.
+fn check_promised(name: &str, found: Option<Algorithm>) -> S3Result<()> {
+    let words = match found {
+        Some(found) if found == Algorithm::from_name(name)? => return Ok(()),
+        Some(_) => "Value for x-amz-sdk-checksum-algorithm header is invalid.",
+        None => {
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were \
+             found."
+        }
+    };
+    Err(refuse(S3ErrorCode::InvalidRequest, words))
+}
+
 /// Refuses checksums that exist in S3 but are not offered, so that none is silently left unchecked.
 fn refuse_unknown(headers: &HeaderMap) -> S3Result<()> {
     for name in headers.keys() {
@@ -127,7 +153,12 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
         return Err(refuse(S3ErrorCode::InvalidRequest, format!("The header {name} is given twice.")));
     }
     let value = value.to_str().map_err(|_| refuse(S3ErrorCode::InvalidRequest, format!("Bad header {name}.")))?;
-    Ok(Some(value.trim()).filter(|value| !value.is_empty()))
+    Ok(Some(value.trim()))
+}
+
+/// The value of a header that means something only if it is not empty.
+fn given<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
+    Ok(text(headers, name)?.filter(|value| !value.is_empty()))
 }
 
 fn parse_md5(value: &str) -> S3Result<[u8; 16]> {
@@ -141,18 +172,22 @@ fn parse_value(algorithm: Algorithm, value: &str) -> S3Result<String> {
     if BASE64.decode(digest).is_ok_and(|bytes| bytes.len() == algorithm.len()) {
         return Ok(value.to_owned());
     }
-    let words = format!("The value of {} is not {} bytes in base64.", algorithm.header(), algorithm.len());
+    let (header, bytes) = (algorithm.header(), algorithm.len());
+    let words = format!("Value for {header} header is invalid: it has to be {bytes} bytes in base64.");
     Err(refuse(S3ErrorCode::InvalidRequest, words))
 }
 
-/// The checksum that `x-amz-trailer` announces.
-fn announced(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
-    let Some(names) = text(headers, "x-amz-trailer")? else { return Ok(None) };
+/// The trailers that `x-amz-trailer` announces. Their signature is not one of them.
+fn announced(headers: &HeaderMap) -> S3Result<Vec<String>> {
+    let names = text(headers, "x-amz-trailer")?.unwrap_or_default().split(',');
+    let names = names.map(|name| name.trim().to_ascii_lowercase());
+    Ok(names.filter(|name| !name.is_empty() && name != "x-amz-trailer-signature").collect())
+}
+
+/// The checksum among the trailers.
+fn checksum_of(trailers: &[String]) -> S3Result<Option<Algorithm>> {
     let mut found = None;
-    for name in names.split(',').map(|name| name.trim().to_ascii_lowercase()) {
-        if !name.starts_with("x-amz-checksum-") {
-            continue;
-        }
+    for name in trailers.iter().filter(|name| name.starts_with("x-amz-checksum-")) {
         let Some(algorithm) = Algorithm::ALL.into_iter().find(|algorithm| algorithm.header() == name) else {
             return Err(not_offered(&format!("The checksum {name:?}")));
         };
@@ -163,14 +198,31 @@ fn announced(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
     Ok(found)
 }
 
+fn check_trailers(announced: &[String], came: Option<&TrailingHeaders>) -> S3Result<()> {
+    let came: Vec<String> = came
+        .and_then(|came| came.read(|map| map.iter().map(|(name, _)| name.as_str().to_owned()).collect()))
+        .unwrap_or_default();
+    let words = if let Some(missing) = announced.iter().find(|name| !came.contains(name)) {
+        format!("The trailer {missing} was announced and did not follow the body.")
+    } else if let Some(foreign) = came.iter().find(|name| !announced.contains(name)) {
+        format!("The trailer {foreign} follows the body, and x-amz-trailer does not announce it.")
+    } else if came.len() > announced.len() {
+        "A trailer follows the body twice.".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(malformed(words))
+}
+
 fn trailer(algorithm: Algorithm, trailers: Option<&TrailingHeaders>) -> S3Result<String> {
     let value = trailers.and_then(|trailers| {
         trailers.read(|map| map.get(algorithm.header()).and_then(|value| value.to_str().ok()).map(str::to_owned))
     });
-    value.flatten().ok_or_else(|| {
-        let words = format!("The trailer {} was announced and did not follow the body.", algorithm.header());
-        custom("MalformedTrailerError", StatusCode::BAD_REQUEST, words)
-    })
+    value.flatten().ok_or_else(|| malformed(format!("The trailer {} is no text.", algorithm.header())))
+}
+
+fn malformed(words: String) -> S3Error {
+    custom("MalformedTrailerError", StatusCode::BAD_REQUEST, words)
 }
 
 fn several() -> S3Error {
@@ -204,9 +256,16 @@ mod tests {
         assert_eq!(check(&[("content-md5", "JfnnlDI7RTiF9RgfGw==")], body), Err("InvalidDigest".into()));
         assert_eq!(check(&[("x-amz-checksum-crc32", "y/Q5Jg==")], body), Ok(()));
         assert_eq!(check(&[("x-amz-checksum-crc32", "y/Q5Jg==")], b"12345678"), Err("BadDigest".into()));
+        assert_eq!(check(&[("content-md5", "")], body), Err("InvalidDigest".into()));
         assert_eq!(check(&[("x-amz-checksum-crc32", "y/Q5")], body), Err("InvalidRequest".into()));
+        assert_eq!(check(&[("x-amz-checksum-crc32", "")], body), Err("InvalidRequest".into()));
         assert_eq!(check(&[("x-amz-checksum-sha512", "AAAA")], body), Err("NotImplemented".into()));
-        assert_eq!(check(&[("x-amz-sdk-checksum-algorithm", "SHA256")], body), Ok(()));
+        let (sdk, crc) = ("x-amz-sdk-checksum-algorithm", ("x-amz-checksum-crc32", "y/Q5Jg=="));
+        assert_eq!(check(&[("x-amz-checksum-algorithm", "SHA256")], body), Ok(()));
+        assert_eq!(check(&[(sdk, "crc32"), crc], body), Ok(()));
+        assert_eq!(check(&[(sdk, "SHA256"), crc], body), Err("InvalidRequest".into()));
+        assert_eq!(check(&[(sdk, "SHA256")], body), Err("InvalidRequest".into()));
+        assert_eq!(check(&[(sdk, "XXHASH3"), crc], body), Err("NotImplemented".into()));
         let two = [("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-crc32c", "4waSgw==")];
         assert_eq!(check(&two, body), Err("InvalidRequest".into()));
     }
@@ -221,6 +280,8 @@ mod tests {
     fn a_part_keeps_the_algorithm_of_its_upload() {
         let kept = claims(&[]).unwrap().for_part(Some(Algorithm::Sha1)).unwrap();
         assert!(kept.digest().finish().checksum.is_some_and(|checksum| checksum.algorithm == "SHA1"));
+        let kept = claims(&[]).unwrap().for_part(None).unwrap();
+        assert!(kept.digest().finish().checksum.is_some_and(|checksum| checksum.algorithm == "CRC64NVME"));
         let other = claims(&[("x-amz-checksum-crc32", "y/Q5Jg==")]).unwrap().for_part(Some(Algorithm::Sha1));
         assert_eq!(other.unwrap_err().code().as_str(), "InvalidRequest");
     }

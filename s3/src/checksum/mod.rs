@@ -4,19 +4,24 @@
 //! - What a client claimed is compared before the write is acknowledged; what it named is kept with the object.
 
 mod claim;
+mod copied;
+mod md5;
 mod parts;
 
 pub(crate) use claim::Claims;
+pub(crate) use copied::{Copied, of_copy};
 pub(crate) use parts::Plan;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use objstore::store::Checksum;
+use bytes::Bytes;
+use objstore::store::{Checksum, PartHash};
 use s3s::S3Result;
-use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
+use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
 use s3s::dto::ChecksumType;
 
-use crate::error::not_offered;
+use crate::error::{lost, not_offered};
+use md5::Md5;
 
 /// A checksum algorithm that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,9 @@ pub(crate) enum Algorithm {
 impl Algorithm {
     /// All of them.
     pub(crate) const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+
+    /// What is worked out where nobody asked for another (S3 User Guide, "Checking object integrity").
+    pub(crate) const DEFAULT: Self = Self::Crc64Nvme;
 
     /// The name in XML, headers and records.
     pub(crate) fn name(self) -> &'static str {
@@ -58,6 +66,11 @@ impl Algorithm {
     pub(crate) fn from_name(name: &str) -> S3Result<Self> {
         let found = Self::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| not_offered(&format!("The checksum algorithm {name:?}")))
+    }
+
+    /// Whether the checksum of a whole follows from those of its pieces: of the CRCs.
+    pub(crate) fn joins(self) -> bool {
+        matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
     }
 
     /// Length of its value, in bytes.
@@ -134,13 +147,41 @@ impl Digest {
         }
     }
 
+    /// Adds bytes, off this thread: their MD5 beside those of others, the checksum at the same time.
+    pub(crate) async fn update_beside(self, data: Bytes) -> S3Result<Self> {
+        let Self { size, md5, checksum } = self;
+        let size = size + data.len() as u64;
+        let (md5, checksum) = tokio::join!(md5.update_beside(data.clone()), update_checksum(checksum, data));
+        Ok(Self { size, md5: md5.map_err(|error| lost(&error))?, checksum: checksum? })
+    }
+
     /// Ends.
     pub(crate) fn finish(self) -> Sums {
         let checksum = self
             .checksum
             .map(|(algorithm, hasher)| Checksum { algorithm: algorithm.name().into(), value: hasher.finish() });
-        Sums { size: self.size, md5: self.md5.finalize(), checksum }
+        Sums { size: self.size, md5: self.md5.finish(), checksum }
     }
+}
+
+impl PartHash for Digest {
+    fn update(&mut self, data: &[u8]) {
+        Digest::update(self, data);
+    }
+
+    fn finish(self: Box<Self>) -> (String, Vec<Checksum>) {
+        let sums = Digest::finish(*self);
+        (sums.etag(), sums.checksum.into_iter().collect())
+    }
+}
+
+async fn update_checksum(checksum: Option<(Algorithm, Hasher)>, data: Bytes) -> S3Result<Option<(Algorithm, Hasher)>> {
+    let Some((algorithm, mut hasher)) = checksum else { return Ok(None) };
+    let hashing = tokio::task::spawn_blocking(move || {
+        hasher.update(&data);
+        hasher
+    });
+    Ok(Some((algorithm, hashing.await.map_err(|error| lost(&error))?)))
 }
 
 /// The sums of some content.
@@ -159,6 +200,12 @@ impl Sums {
     pub(crate) fn etag(&self) -> String {
         hex_simd::encode_to_string(self.md5, hex_simd::AsciiCase::Lower)
     }
+}
+
+/// Whether this header claims that there is no content.
+pub(crate) fn is_of_nothing(header: &str, value: &str) -> bool {
+    let named = Algorithm::ALL.into_iter().find(|algorithm| algorithm.header().eq_ignore_ascii_case(header));
+    named.is_some_and(|algorithm| Hasher::new(algorithm).finish() == value)
 }
 
 /// Whether a kept checksum is of the whole object or of its parts' checksums.

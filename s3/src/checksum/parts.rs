@@ -7,7 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use crc_fast::CrcAlgorithm;
-use objstore::store::{Checksum, PartInfo};
+use objstore::store::{Checksum, ObjectPart, PartInfo};
 use s3s::dto::ChecksumType;
 use s3s::{S3ErrorCode, S3Result};
 
@@ -64,6 +64,13 @@ impl Plan {
         Some(Self { algorithm: Algorithm::from_name(name).ok()?, full_object })
     }
 
+    /// The plan of an upload that announced none, from its parts: if all have the same CRC, the object has it too.
+    pub(crate) fn implied(parts: &[PartInfo]) -> Option<Self> {
+        let first = parts.first()?.checksums.first()?;
+        let algorithm = Algorithm::from_name(&first.algorithm).ok().filter(|algorithm| algorithm.joins())?;
+        Some(Self { algorithm, full_object: true })
+    }
+
     /// The type, as clients read it.
     pub(crate) fn kind(self) -> ChecksumType {
         ChecksumType::from_static(if self.full_object { ChecksumType::FULL_OBJECT } else { ChecksumType::COMPOSITE })
@@ -92,22 +99,38 @@ impl Plan {
     }
 
     fn whole(self, parts: &[PartInfo], sums: &[Vec<u8>]) -> Option<String> {
-        let (crc, len) = match self.algorithm {
-            Algorithm::Crc32 => (CrcAlgorithm::Crc32IsoHdlc, 4),
-            Algorithm::Crc32c => (CrcAlgorithm::Crc32Iscsi, 4),
-            Algorithm::Crc64Nvme => (CrcAlgorithm::Crc64Nvme, 8),
-            Algorithm::Sha1 | Algorithm::Sha256 => return None,
-        };
-        let mut joined: Option<u64> = None;
-        for (part, sum) in parts.iter().zip(sums) {
-            let value = sum.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-            joined = Some(match joined {
-                None => value,
-                Some(before) => crc_fast::checksum_combine(crc, before, value, part.size),
-            });
-        }
-        joined.map(|value| BASE64.encode(&value.to_be_bytes()[8 - len..]))
+        combine(self.algorithm, parts.iter().map(|part| part.size).zip(sums.iter().map(Vec::as_slice)))
     }
+}
+
+/// The CRC of content whose pieces have these sizes and CRCs; `None` for what is no CRC.
+fn combine<'a>(algorithm: Algorithm, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> Option<String> {
+    let crc = match algorithm {
+        Algorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
+        Algorithm::Crc32c => CrcAlgorithm::Crc32Iscsi,
+        Algorithm::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
+        Algorithm::Sha1 | Algorithm::Sha256 => return None,
+    };
+    let mut joined: Option<u64> = None;
+    for (size, sum) in pieces {
+        let value = sum.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        joined = Some(match joined {
+            None => value,
+            Some(before) => crc_fast::checksum_combine(crc, before, value, size),
+        });
+    }
+    joined.map(|value| BASE64.encode(&value.to_be_bytes()[8 - algorithm.len()..]))
+}
+
+/// The checksum of a whole object from those of its parts, without reading it; `None` if they do not give it.
+pub(crate) fn whole(algorithm: Algorithm, parts: &[ObjectPart]) -> Option<Checksum> {
+    let sum = |part: &ObjectPart| {
+        let kept = part.checksums.iter().find(|checksum| checksum.algorithm == algorithm.name())?;
+        Some((part.size, BASE64.decode(&kept.value).ok()?))
+    };
+    let sums = parts.iter().map(sum).collect::<Option<Vec<_>>>()?;
+    let value = combine(algorithm, sums.iter().map(|(size, sum)| (*size, sum.as_slice())))?;
+    Some(Checksum { algorithm: algorithm.name().into(), value })
 }
 
 #[cfg(test)]
@@ -134,7 +157,16 @@ mod tests {
             let parts = [b"1234".as_slice(), b"", b"567", b"89"].map(|content| part(1, content, algorithm));
             let mut whole = Digest::new(Some(algorithm));
             whole.update(b"123456789");
-            assert_eq!(plan.join(&parts), whole.finish().checksum, "{algorithm:?}");
+            let expected = whole.finish().checksum;
+            assert_eq!(plan.join(&parts), expected, "{algorithm:?}");
+            assert_eq!(Plan::implied(&parts), Some(plan));
+            let kept = parts.map(|part| ObjectPart {
+                number: part.number,
+                offset: 0,
+                size: part.size,
+                checksums: part.checksums,
+            });
+            assert_eq!(super::whole(algorithm, &kept), expected, "{algorithm:?}");
         }
     }
 
@@ -151,6 +183,9 @@ mod tests {
     fn a_part_without_checksum_gives_none() {
         let plan = Plan::new(Some("CRC32"), None).unwrap().unwrap();
         assert_eq!(plan.join(&[part(1, b"a", Algorithm::Sha1)]), None);
+        assert_eq!(Plan::implied(&[part(1, b"a", Algorithm::Sha1)]), None);
+        let mixed = [part(1, b"a", Algorithm::Crc32), part(2, b"b", Algorithm::Crc32c)];
+        assert_eq!(Plan::implied(&mixed).and_then(|plan| plan.join(&mixed)), None);
     }
 
     #[test]

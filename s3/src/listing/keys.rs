@@ -1,14 +1,14 @@
 //! ListObjects and ListObjectsV2.
 
 use objstore::name::BucketName;
-use objstore::store::{List, Listing, ObjectInfo};
+use objstore::store::{List, Listed, Listing};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
 use super::{Encoding, algorithms, echoes, given, page, prefixes};
 use crate::bucket::person;
 use crate::error::OrRefuse as _;
-use crate::object::{etag, length, time};
+use crate::object::{length, time};
 use crate::service::Service;
 use crate::{checksum, names, token};
 
@@ -26,18 +26,18 @@ pub(crate) async fn objects(
         limit: page(input.max_keys, "max-keys")?,
     };
     let delimited = list.delimiter.is_some();
-    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
-    encoding.check(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.marker])))?;
-    let next = listed.listing.next.as_deref().filter(|_| delimited);
+    let (limit, page) = (list.limit, read(service, &input.bucket, list).await?);
+    encoding.check(page.names().chain(echoes([&input.prefix, &input.delimiter, &input.marker])))?;
+    let next = page.listing.next.as_deref().filter(|_| delimited);
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         marker: Some(encoding.apply(input.marker.as_deref().unwrap_or_default())),
         max_keys: i32::try_from(limit).ok(),
-        is_truncated: Some(listed.listing.next.is_some()),
-        contents: Some(contents(&listed.listing.objects, encoding, Some(&listed.owner))),
-        common_prefixes: prefixes(&listed.listing.prefixes, encoding),
-        delimiter: encoding.apply_to(input.delimiter.as_ref()),
+        is_truncated: Some(page.listing.next.is_some()),
+        contents: Some(contents(page.listing.objects, encoding, Some(&page.owner))),
+        common_prefixes: prefixes(&page.listing.prefixes, encoding),
+        delimiter: encoding.apply_to(given(input.delimiter.as_ref()).as_ref()),
         // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
         next_marker: next.map(|next| encoding.apply(next)),
         encoding_type: input.encoding_type,
@@ -59,22 +59,22 @@ pub(crate) async fn objects_v2(
         after: resumed.or_else(|| given(input.start_after.as_ref())),
         limit: page(input.max_keys, "max-keys")?,
     };
-    let (limit, listed) = (list.limit, read(service, &input.bucket, list).await?);
-    encoding.check(listed.names().chain(echoes([&input.prefix, &input.delimiter, &input.start_after])))?;
-    let owner = listed.owner.as_str();
+    let (limit, page) = (list.limit, read(service, &input.bucket, list).await?);
+    encoding.check(page.names().chain(echoes([&input.prefix, &input.delimiter, &input.start_after])))?;
+    let owner = page.owner.as_str();
     let owner = input.fetch_owner.unwrap_or(false).then_some(owner);
-    let count = listed.listing.objects.len() + listed.listing.prefixes.len();
+    let count = page.listing.objects.len() + page.listing.prefixes.len();
     Ok(S3Response::new(ListObjectsV2Output {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         max_keys: i32::try_from(limit).ok(),
         key_count: i32::try_from(count).ok(),
         continuation_token: input.continuation_token,
-        is_truncated: Some(listed.listing.next.is_some()),
-        next_continuation_token: listed.listing.next.as_deref().map(token::encode),
-        contents: Some(contents(&listed.listing.objects, encoding, owner)),
-        common_prefixes: prefixes(&listed.listing.prefixes, encoding),
-        delimiter: encoding.apply_to(input.delimiter.as_ref()),
+        is_truncated: Some(page.listing.next.is_some()),
+        next_continuation_token: page.listing.next.as_deref().map(token::encode),
+        contents: Some(contents(page.listing.objects, encoding, owner)),
+        common_prefixes: prefixes(&page.listing.prefixes, encoding),
+        delimiter: encoding.apply_to(given(input.delimiter.as_ref()).as_ref()),
         encoding_type: input.encoding_type,
         start_after: encoding.apply_to(input.start_after.as_ref()),
         request_charged: None,
@@ -82,19 +82,19 @@ pub(crate) async fn objects_v2(
 }
 
 /// A page, and who owns the bucket.
-struct Listed {
+struct Page {
     listing: Listing,
     owner: String,
 }
 
-impl Listed {
+impl Page {
     fn names(&self) -> impl Iterator<Item = &str> {
         let keys = self.listing.objects.iter().map(|object| object.key.as_str());
         keys.chain(self.listing.prefixes.iter().map(String::as_str))
     }
 }
 
-async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Listed> {
+async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Page> {
     let bucket: BucketName = names::bucket(bucket)?;
     service
         .blocking(move |store| {
@@ -102,17 +102,17 @@ async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Listed> {
             // No keys were asked for, so there is no next page either.
             let listing =
                 if list.limit == 0 { Listing::default() } else { store.list_objects(&bucket, &list).or_refuse()? };
-            Ok(Listed { listing, owner })
+            Ok(Page { listing, owner })
         })
         .await
 }
 
-fn contents(objects: &[ObjectInfo], encoding: Encoding, owner: Option<&str>) -> ObjectList {
-    let written = objects.iter().map(|object| Object {
-        checksum_algorithm: algorithms(object),
+fn contents(objects: Vec<Listed>, encoding: Encoding, owner: Option<&str>) -> ObjectList {
+    let written = objects.into_iter().map(|object| Object {
+        checksum_algorithm: algorithms(&object.checksums),
         checksum_type: object.checksums.first().map(checksum::kind),
-        e_tag: Some(etag(&object.etag)),
-        key: Some(encoding.apply(&object.key)),
+        e_tag: Some(ETag::Strong(object.etag)),
+        key: Some(encoding.apply_own(object.key)),
         last_modified: Some(time(object.modified)),
         owner: owner.map(person),
         restore_status: None,

@@ -9,7 +9,7 @@ mod versions;
 pub(crate) use keys::{objects, objects_v2};
 pub(crate) use versions::versions;
 
-use objstore::store::ObjectInfo;
+use objstore::store::Checksum;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{ChecksumAlgorithm, ChecksumAlgorithmList, CommonPrefix, CommonPrefixList, EncodingType};
 use s3s::{S3ErrorCode, S3Result};
@@ -57,6 +57,14 @@ impl Encoding {
         }
     }
 
+    /// The same of a name that is not needed any more.
+    pub(crate) fn apply_own(self, name: String) -> String {
+        match self {
+            Self::Plain => name,
+            Self::Url => self.apply(&name),
+        }
+    }
+
     /// An optional name, as written.
     pub(crate) fn apply_to(self, name: Option<&String>) -> Option<String> {
         name.map(|name| self.apply(name))
@@ -86,8 +94,8 @@ pub(crate) fn given(parameter: Option<&String>) -> Option<String> {
 }
 
 /// The algorithms of the checksums kept with an object.
-pub(crate) fn algorithms(object: &ObjectInfo) -> Option<ChecksumAlgorithmList> {
-    let names = object.checksums.iter().map(|checksum| ChecksumAlgorithm::from(checksum.algorithm.clone()));
+pub(crate) fn algorithms(checksums: &[Checksum]) -> Option<ChecksumAlgorithmList> {
+    let names = checksums.iter().map(|checksum| ChecksumAlgorithm::from(checksum.algorithm.clone()));
     Some(names.collect()).filter(|names: &ChecksumAlgorithmList| !names.is_empty())
 }
 

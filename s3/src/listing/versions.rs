@@ -1,19 +1,28 @@
 //! ListObjectVersions.
+//!
+//! - Versions and delete markers come in one order, by key and then newest first, as S3 gives them: clients that read the
+//!   XML in its order depend on it. `s3s` would write all markers and then all versions, so the XML is written here.
 
+use std::io::Write;
+
+use bytes::Bytes;
 use objstore::name::BucketName;
 use objstore::store::{List, ListVersions, ObjectInfo, VersionInfo, VersionListing};
 use s3s::dto::*;
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::xml::{SerResult, SerializeContent, Serializer};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::{Encoding, algorithms, echoes, given, page, prefixes};
 use crate::bucket::person;
 use crate::error::{OrRefuse as _, refuse};
 use crate::object::{etag, length, time};
 use crate::service::Service;
-use crate::{checksum, names, xml};
+use crate::xml::{self, Document};
+use crate::{checksum, names};
 
 /// What the version of an object is called where none are kept.
 const NULL_VERSION: &str = "null";
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// Lists versions, newest first within a key (S3 API, ListObjectVersions).
 pub(crate) async fn versions(
@@ -37,12 +46,11 @@ pub(crate) async fn versions(
     let names = listing.versions.iter().map(|version| version.object.key.as_str());
     let names = names.chain(listing.prefixes.iter().map(String::as_str));
     encoding.check(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])))?;
-    let (markers, kept): (Vec<_>, Vec<_>) = listing.versions.into_iter().partition(|version| version.marker);
-    let next = listing.next.map(|(key, version)| (key, version.unwrap_or_else(|| NULL_VERSION.into())));
-    let (next_key, next_version) = next.unzip();
-    Ok(S3Response::new(ListObjectVersionsOutput {
+    let (next_key, next_version) = listing.next.unzip();
+    // All but the versions themselves.
+    let frame = ListObjectVersionsOutput {
         common_prefixes: prefixes(&listing.prefixes, encoding),
-        delete_markers: Some(markers.iter().map(|version| delete_marker(version, encoding, &owner)).collect()),
+        delete_markers: None,
         delimiter: encoding.apply_to(input.delimiter.as_ref()),
         encoding_type: input.encoding_type,
         is_truncated: Some(next_key.is_some()),
@@ -50,12 +58,47 @@ pub(crate) async fn versions(
         max_keys: i32::try_from(limit).ok(),
         name: Some(input.bucket),
         next_key_marker: encoding.apply_to(next_key.as_ref()),
-        next_version_id_marker: next_version,
+        next_version_id_marker: next_version.flatten(),
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         request_charged: None,
         version_id_marker: Some(xml::shown(input.version_id_marker.unwrap_or_default())),
-        versions: Some(kept.iter().map(|version| object_version(version, encoding, &owner)).collect()),
-    }))
+        versions: None,
+    };
+    let document = document(&frame, &listing.versions, encoding, &owner);
+    let document = document.map_err(|error| S3Error::with_source(S3ErrorCode::InternalError, Box::new(error)))?;
+    let mut response = S3Response::new(ListObjectVersionsOutput::default());
+    response.extensions.insert(Document(Bytes::from(document)));
+    Ok(response)
+}
+
+/// The XML of an answer.
+fn document(
+    frame: &ListObjectVersionsOutput,
+    versions: &[VersionInfo],
+    encoding: Encoding,
+    owner: &str,
+) -> SerResult<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(256 * (versions.len() + 2));
+    let mut writer = Serializer::new(&mut bytes);
+    writer.decl()?;
+    writer.element_with_ns("ListVersionsResult", NAMESPACE, |writer| {
+        frame.serialize_content(writer)?;
+        versions.iter().try_for_each(|version| write_version(writer, version, encoding, owner))
+    })?;
+    Ok(bytes)
+}
+
+fn write_version<W: Write>(
+    writer: &mut Serializer<W>,
+    version: &VersionInfo,
+    encoding: Encoding,
+    owner: &str,
+) -> SerResult {
+    if version.marker {
+        writer.content("DeleteMarker", &delete_marker(version, encoding, owner))
+    } else {
+        writer.content("Version", &object_version(version, encoding, owner))
+    }
 }
 
 async fn read(service: &Service, bucket: BucketName, request: ListVersions) -> S3Result<(VersionListing, String)> {
@@ -77,7 +120,7 @@ fn version_id(object: &ObjectInfo) -> Option<String> {
 fn object_version(version: &VersionInfo, encoding: Encoding, owner: &str) -> ObjectVersion {
     let object = &version.object;
     ObjectVersion {
-        checksum_algorithm: algorithms(object),
+        checksum_algorithm: algorithms(&object.checksums),
         checksum_type: object.checksums.first().map(checksum::kind),
         e_tag: Some(etag(&object.etag)),
         is_latest: Some(version.latest),
@@ -98,5 +141,24 @@ fn delete_marker(version: &VersionInfo, encoding: Encoding, owner: &str) -> Dele
         last_modified: Some(time(version.object.modified)),
         owner: Some(person(owner)),
         version_id: version_id(&version.object),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::tests::object;
+
+    #[test]
+    fn versions_and_delete_markers_keep_their_order() {
+        let version = |key: &str, marker| VersionInfo { object: object(key, "tag", 0), marker, latest: false };
+        let versions = [version("a", true), version("a&b", false), version("b", true)];
+        let frame = ListObjectVersionsOutput { name: Some("bucket".into()), ..ListObjectVersionsOutput::default() };
+        let encoding = Encoding::new(None).unwrap();
+        let xml = String::from_utf8(document(&frame, &versions, encoding, "root").unwrap()).unwrap();
+        let places = ["<Name>bucket<", "<DeleteMarker>", "<Key>a<", "<Version>", "<Key>a&amp;b<", "<Key>b<"];
+        let found: Vec<_> = places.iter().map(|place| xml.find(place).unwrap()).collect();
+        assert!(found.is_sorted(), "{found:?} in {xml}");
+        assert!(xml.ends_with("</DeleteMarker></ListVersionsResult>"), "{xml}");
     }
 }

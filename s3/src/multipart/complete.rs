@@ -3,47 +3,98 @@
 //! - The object refers to its parts' content; nothing is copied.
 //! - The parts' checksums, which were proved when the parts came, give the object's; a claim of the client is compared
 //!   with it before the object is made.
+//! - A completion that takes long begins its answer early, with 200 and blanks, so that nobody between the two ends the
+//!   connection; what it came to, an error as well, then stands in the body. The work goes on if the client goes away,
+//!   and the same request again gets the same answer.
 
-use objstore::Store;
-use objstore::store::{Checksum, CompleteUpload, Condition, PartInfo, UploadRef};
-use s3s::dto::{CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart};
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use objstore::store::{Checksum, CompleteUpload, CompletedUpload, Condition, PartInfo, UploadRef};
+use objstore::{Error, Noun, Store};
+use s3s::dto::{ChecksumType, CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use tokio::task::JoinHandle;
 
 use super::part::number;
-use crate::bucket::host;
 use crate::checksum::{self, Claims, Plan};
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{OrRefuse as _, lost, not_offered, refuse};
 use crate::object::etag;
 use crate::service::Service;
-use crate::{conditions, names};
+use crate::{body, conditions, lifecycle, names};
 
 /// Parts read from the store in one step.
 const STEP: usize = 1_000;
+/// How long the answer waits for the result, to have its status.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a client asks for.
+struct Wanted {
+    upload: UploadRef,
+    parts: Vec<Named>,
+    claims: Claims,
+    kind: Option<ChecksumType>,
+    size: Option<i64>,
+    condition: Condition,
+}
 
 /// Turns an upload into its object (S3 API, CompleteMultipartUpload).
 pub(crate) async fn complete(
     service: &Service,
     request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    let claims = Claims::from_headers(&request.headers)?;
+    // The other checksums are of the object.
+    body::prove_claims(&claims.md5_alone())?;
     let mut input = request.input;
     let condition = conditions::writing(input.if_match.take(), input.if_none_match.take())?;
-    let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
-    let claims = Claims::from_headers(&request.headers)?;
-    let named = named(input.multipart_upload.and_then(|parts| parts.parts).unwrap_or_default())?;
-    let size = input.mpu_object_size;
-    let prepared = service.blocking(move |store| prepare(store, upload, &named, &claims, size, condition)).await?;
-    let object = service.store.complete_upload(prepared).await.or_refuse()?;
-
-    let mut output = CompleteMultipartUploadOutput {
-        location: Some(format!("http://{}/{}/{}", host(&request.headers), input.bucket, input.key)),
-        bucket: Some(input.bucket),
-        key: Some(input.key),
-        e_tag: Some(etag(&object.etag)),
-        version_id: object.version,
-        ..CompleteMultipartUploadOutput::default()
+    let wanted = Wanted {
+        upload: names::upload(&input.bucket, &input.key, input.upload_id)?,
+        claims,
+        parts: named(input.multipart_upload.and_then(|parts| parts.parts).unwrap_or_default())?,
+        kind: input.checksum_type,
+        size: input.mpu_object_size,
+        condition,
     };
-    checksum::fill!(output, &object.checksums, typed);
-    Ok(S3Response::new(output))
+    let location = crate::request::current()?.url(&request.headers, &input.bucket, &input.key);
+    let (service, bucket, key) = (service.clone(), input.bucket, input.key);
+    let work = tokio::spawn(async move {
+        let (name, at) = (wanted.upload.bucket.clone(), wanted.upload.key.clone());
+        let done = finish(&service, wanted).await?;
+        // The object is there: an answer without this header is better than none.
+        let expiration = service.blocking(move |store| store.expiration(&name, &at).or_refuse()).await.ok().flatten();
+        let mut output = CompleteMultipartUploadOutput {
+            location: Some(location),
+            bucket: Some(bucket),
+            key: Some(key),
+            e_tag: Some(etag(&done.etag)),
+            expiration: expiration.as_ref().and_then(lifecycle::header),
+            version_id: crate::object::version_made(done.version),
+            ..CompleteMultipartUploadOutput::default()
+        };
+        checksum::fill!(output, &done.checksums, typed);
+        Ok(output)
+    });
+    answer(work, PATIENCE).await.map(S3Response::new)
+}
+
+/// Waits for the result; after `patience`, the rest of the waiting is done inside the answer's body.
+async fn answer(
+    mut work: JoinHandle<S3Result<CompleteMultipartUploadOutput>>,
+    patience: Duration,
+) -> S3Result<CompleteMultipartUploadOutput> {
+    if let Ok(done) = tokio::time::timeout(patience, &mut work).await {
+        return done.map_err(|error| lost(&error))?;
+    }
+    let rest = async move { work.await.map_err(|error| lost(&error))? };
+    Ok(CompleteMultipartUploadOutput { future: Some(Box::pin(rest)), ..CompleteMultipartUploadOutput::default() })
+}
+
+async fn finish(service: &Service, wanted: Wanted) -> S3Result<CompletedUpload> {
+    match service.blocking(move |store| prepare(store, wanted)).await? {
+        Prepared::Before(completed) => Ok(completed),
+        Prepared::Now(request) => service.store.complete_upload(request).await.or_refuse(),
+    }
 }
 
 /// A part the client names.
@@ -57,15 +108,25 @@ fn named(parts: Vec<CompletedPart>) -> S3Result<Vec<Named>> {
     if parts.is_empty() {
         return Err(refuse(S3ErrorCode::MalformedXML, "Name at least one part."));
     }
-    let named: Vec<Named> = parts.into_iter().map(parse).collect::<S3Result<_>>()?;
-    if named.windows(2).any(|pair| pair[0].number >= pair[1].number) {
-        return Err(refuse(S3ErrorCode::InvalidPartOrder, "Name the parts by rising number."));
+    let mut named: Vec<Named> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let part = parse(part)?;
+        match named.last().map(|last| last.number.cmp(&part.number)) {
+            Some(Ordering::Greater) => {
+                return Err(refuse(S3ErrorCode::InvalidPartOrder, "Name the parts by rising number."));
+            }
+            // A client that sent a part twice may name both: the later one took the place of the one before.
+            Some(Ordering::Equal) => drop(named.pop()),
+            Some(Ordering::Less) | None => {}
+        }
+        named.push(part);
     }
     Ok(named)
 }
 
 fn parse(part: CompletedPart) -> S3Result<Named> {
     let missing = || refuse(S3ErrorCode::MalformedXML, "A part lacks its PartNumber or ETag.");
+    refuse_unknown(&part)?;
     let checksums = [
         ("CRC32", part.checksum_crc32),
         ("CRC32C", part.checksum_crc32c),
@@ -80,32 +141,56 @@ fn parse(part: CompletedPart) -> S3Result<Named> {
     })
 }
 
+/// Refuses checksums that no part can have been sent with.
+fn refuse_unknown(part: &CompletedPart) -> S3Result<()> {
+    let unknown = [
+        ("MD5", &part.checksum_md5),
+        ("SHA512", &part.checksum_sha512),
+        ("XXHASH64", &part.checksum_xxhash64),
+        ("XXHASH3", &part.checksum_xxhash3),
+        ("XXHASH128", &part.checksum_xxhash128),
+    ];
+    match unknown.into_iter().find(|(_, value)| value.is_some()) {
+        Some((name, _)) => Err(not_offered(&format!("The checksum algorithm {name}"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether there is anything left to do.
+enum Prepared {
+    Before(CompletedUpload),
+    Now(CompleteUpload),
+}
+
 /// Compares what is claimed with the parts stored, and derives the object's checksum. Blocking.
-fn prepare(
-    store: &Store,
-    upload: UploadRef,
-    named: &[Named],
-    claims: &Claims,
-    size: Option<i64>,
-    condition: Condition,
-) -> S3Result<CompleteUpload> {
-    let (plan, stored) = stored(store, &upload)?;
+fn prepare(store: &Store, wanted: Wanted) -> S3Result<Prepared> {
+    let Wanted { upload, parts: named, claims, kind, size, condition } = wanted;
+    let (plan, stored) = match stored(store, &upload) {
+        Err(gone @ Error::NotFound { noun: Noun::Upload, .. }) => {
+            let parts: Vec<(u32, String)> = named.into_iter().map(|part| (part.number, part.etag)).collect();
+            let before = store.completed_upload(&upload, &parts).or_refuse()?;
+            return before.map(Prepared::Before).ok_or(gone).or_refuse();
+        }
+        found => found.or_refuse()?,
+    };
+    check_kind(plan, kind.as_ref())?;
     let chosen: Vec<PartInfo> = named.iter().map(|part| find(&stored, part)).collect::<S3Result<_>>()?;
     check_size(&chosen, size)?;
+    let plan = plan.or_else(|| Plan::implied(&chosen));
     let joined = plan.and_then(|plan| plan.join(&chosen));
-    check_claim(claims, joined.as_ref())?;
-    Ok(CompleteUpload {
+    check_claim(&claims, joined.as_ref())?;
+    Ok(Prepared::Now(CompleteUpload {
         upload,
         parts: chosen.into_iter().map(|part| (part.number, part.etag)).collect(),
         condition,
         checksums: joined.into_iter().collect(),
-    })
+    }))
 }
 
-fn stored(store: &Store, upload: &UploadRef) -> S3Result<(Option<Plan>, Vec<PartInfo>)> {
+fn stored(store: &Store, upload: &UploadRef) -> objstore::Result<(Option<Plan>, Vec<PartInfo>)> {
     let (mut parts, mut after) = (Vec::new(), 0);
     loop {
-        let page = store.parts(upload, after, STEP).or_refuse()?;
+        let page = store.parts(upload, after, STEP)?;
         parts.extend(page.parts);
         match page.next {
             Some(next) => after = next,
@@ -114,19 +199,37 @@ fn stored(store: &Store, upload: &UploadRef) -> S3Result<(Option<Plan>, Vec<Part
     }
 }
 
+/// `x-amz-checksum-type` has to be the one the upload was begun with.
+fn check_kind(plan: Option<Plan>, claimed: Option<&ChecksumType>) -> S3Result<()> {
+    let kept = plan.map_or(ChecksumType::from_static(ChecksumType::FULL_OBJECT), Plan::kind);
+    match claimed.filter(|claimed| claimed.as_str() != kept.as_str()) {
+        None => Ok(()),
+        Some(claimed) => {
+            let words = format!("The upload keeps a checksum of the type {}, not {}.", kept.as_str(), claimed.as_str());
+            Err(refuse(S3ErrorCode::InvalidRequest, words))
+        }
+    }
+}
+
 fn find(stored: &[PartInfo], named: &Named) -> S3Result<PartInfo> {
     let found = stored.binary_search_by_key(&named.number, |part| part.number).ok().map(|index| &stored[index]);
-    let fits = |part: &&PartInfo| {
-        part.etag == named.etag
-            && named
-                .checksums
-                .iter()
-                .all(|(name, value)| part.checksums.iter().all(|kept| kept.algorithm != *name || kept.value == *value))
-    };
-    found.filter(fits).cloned().ok_or_else(|| {
-        let words = format!("Part {} is not there, or has another ETag or checksum than named.", named.number);
-        refuse(S3ErrorCode::InvalidPart, words)
-    })
+    let Some(part) = found.filter(|part| part.etag == named.etag) else { return Err(other_part(named.number)) };
+    for (name, value) in &named.checksums {
+        match part.checksums.iter().find(|kept| kept.algorithm == *name) {
+            Some(kept) if kept.value == *value => {}
+            Some(_) => return Err(other_part(named.number)),
+            None => {
+                let words = format!("Part {} was not sent with {name}, so it cannot be checked.", named.number);
+                return Err(refuse(S3ErrorCode::InvalidRequest, words));
+            }
+        }
+    }
+    Ok(part.clone())
+}
+
+fn other_part(number: u32) -> s3s::S3Error {
+    let words = format!("Part {number} is not there, or has another ETag or checksum than named.");
+    refuse(S3ErrorCode::InvalidPart, words)
 }
 
 fn check_size(parts: &[PartInfo], claimed: Option<i64>) -> S3Result<()> {
@@ -143,7 +246,7 @@ fn check_size(parts: &[PartInfo], claimed: Option<i64>) -> S3Result<()> {
 fn check_claim(claims: &Claims, joined: Option<&Checksum>) -> S3Result<()> {
     let Some((algorithm, value)) = claims.known() else { return Ok(()) };
     match joined.filter(|joined| joined.algorithm == algorithm.name()) {
-        Some(joined) if joined.value == value => Ok(()),
+        Some(joined) if joined.value == value || digest(joined) == value => Ok(()),
         Some(_) => Err(refuse(
             S3ErrorCode::BadDigest,
             format!("The {} you specified did not match the object.", algorithm.name()),
@@ -153,6 +256,11 @@ fn check_claim(claims: &Claims, joined: Option<&Checksum>) -> S3Result<()> {
             format!("The upload was not begun with {}, so it cannot be checked.", algorithm.name()),
         )),
     }
+}
+
+/// A checksum without the number of parts behind one of parts' checksums: some clients leave it out (minio-go).
+fn digest(joined: &Checksum) -> &str {
+    joined.value.split_once('-').map_or(&joined.value, |(digest, _)| digest)
 }
 
 #[cfg(test)]
@@ -173,7 +281,8 @@ mod tests {
     fn parts_are_named_in_order() {
         assert_eq!(code(vec![part(Some(1), Some("a")), part(Some(3), Some("b"))]), "");
         assert_eq!(code(vec![part(Some(3), Some("a")), part(Some(1), Some("b"))]), "InvalidPartOrder");
-        assert_eq!(code(vec![part(Some(1), Some("a")), part(Some(1), Some("a"))]), "InvalidPartOrder");
+        let twice = named(vec![part(Some(1), Some("a")), part(Some(1), Some("b"))]).unwrap_or_default();
+        assert_eq!(twice.iter().map(|part| part.etag.as_str()).collect::<Vec<_>>(), ["b"]);
         assert_eq!(code(vec![part(Some(1), None)]), "MalformedXML");
         assert_eq!(code(vec![part(None, Some("a"))]), "MalformedXML");
         assert_eq!(code(vec![]), "MalformedXML");
@@ -194,7 +303,47 @@ mod tests {
         for wrong in [named(1, "a", "AAAAAA=="), named(2, "b", "AAAAAA=="), named(2, "a", "AAAAAQ==")] {
             assert_eq!(find(&stored, &wrong).err().unwrap().code().as_str(), "InvalidPart");
         }
+        let unchecked = Named { checksums: vec![("SHA1", "x".into())], ..named(2, "a", "AAAAAA==") };
+        assert_eq!(find(&stored, &unchecked).err().unwrap().code().as_str(), "InvalidRequest");
         assert!(check_size(&stored, Some(5)).is_ok());
         assert!(check_size(&stored, Some(6)).is_err());
+    }
+
+    #[test]
+    fn a_checksum_of_checksums_may_be_claimed_without_its_number_of_parts() {
+        let claimed = |value: &'static str| {
+            let value = http::HeaderValue::from_static(value);
+            let headers = http::HeaderMap::from_iter([(http::HeaderName::from_static("x-amz-checksum-crc32"), value)]);
+            let joined = Checksum { algorithm: "CRC32".into(), value: "AAAAAA==-2".into() };
+            check_claim(&Claims::from_headers(&headers).unwrap(), Some(&joined)).is_ok()
+        };
+        assert!(claimed("AAAAAA==-2") && claimed("AAAAAA=="));
+        assert!(!claimed("AAAAAA==-3") && !claimed("AAAAAQ=="));
+    }
+
+    #[test]
+    fn the_type_is_the_one_the_upload_was_begun_with() {
+        let kind = |name| ChecksumType::from_static(name);
+        let composite = Plan::new(Some("SHA256"), None).unwrap();
+        assert!(check_kind(composite, Some(&kind(ChecksumType::COMPOSITE))).is_ok());
+        assert!(check_kind(composite, Some(&kind(ChecksumType::FULL_OBJECT))).is_err());
+        assert!(check_kind(None, Some(&kind(ChecksumType::FULL_OBJECT))).is_ok());
+        assert!(check_kind(None, Some(&kind(ChecksumType::COMPOSITE))).is_err());
+        assert!(check_kind(None, None).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_quick_result_is_the_answer_and_a_slow_one_its_body() {
+        let refused = || Err(refuse(S3ErrorCode::InvalidPart, "no"));
+        let quick = answer(tokio::spawn(async move { refused() }), Duration::from_secs(60)).await;
+        assert_eq!(quick.unwrap_err().code().as_str(), "InvalidPart");
+        let (release, held) = tokio::sync::oneshot::channel::<()>();
+        let work = tokio::spawn(async move {
+            let _ = held.await;
+            refused()
+        });
+        let slow = answer(work, Duration::from_millis(1)).await.unwrap();
+        release.send(()).unwrap();
+        assert_eq!(slow.future.unwrap().await.unwrap_err().code().as_str(), "InvalidPart");
     }
 }

@@ -1,13 +1,13 @@
 //! UploadPart, UploadPartCopy and ListParts.
 
-use objstore::store::{CopyPart, PartInfo, PutPart};
+use objstore::store::{CopyPart, PartInfo, PutPart, UploadRef};
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::upload::initiator;
 use crate::body::{Body, receive};
 use crate::bucket::person;
-use crate::checksum::{self, Claims, Plan};
+use crate::checksum::{self, Algorithm, Claims, Digest, Plan};
 use crate::error::{OrRefuse as _, refuse};
 use crate::object::copy::{reading, source_condition};
 use crate::object::{etag, length, time};
@@ -26,13 +26,7 @@ pub(crate) async fn put(
     let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
     let number = number(input.part_number)?;
     // That the upload is gone is told before the body is sent, not after.
-    let known = service
-        .blocking({
-            let upload = upload.clone();
-            move |store| store.upload(&upload).or_refuse()
-        })
-        .await?;
-    let plan = Plan::from_record(known.checksum_algorithm.as_deref());
+    let plan = plan_of(service, &upload).await?;
     let body = Body {
         stream: input.body.take(),
         length: input.content_length,
@@ -54,6 +48,13 @@ pub(crate) async fn put(
     Ok(S3Response::new(output))
 }
 
+/// What an upload announced of its checksum.
+async fn plan_of(service: &Service, upload: &UploadRef) -> S3Result<Option<Plan>> {
+    let upload = upload.clone();
+    let known = service.blocking(move |store| store.upload(&upload).or_refuse()).await?;
+    Ok(Plan::from_record(known.checksum_algorithm.as_deref()))
+}
+
 /// Makes a part of a range of an object, by reference (S3 API, UploadPartCopy).
 pub(crate) async fn copy(
     service: &Service,
@@ -63,18 +64,23 @@ pub(crate) async fn copy(
     let source = names::source(&input.copy_source)?;
     let range = input.copy_source_range.as_deref().map(parse_range).transpose()?;
     let reading = reading!(input);
+    let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
+    let number = number(input.part_number)?;
+    let plan = plan_of(service, &upload).await?;
     let source_condition = source_condition(service, &source, reading).await?;
     let copied_version = source.version.clone();
     let copy = CopyPart {
-        upload: names::upload(&input.bucket, &input.key, input.upload_id)?,
-        number: number(input.part_number)?,
+        upload,
+        number,
         source_bucket: source.bucket,
         source_key: source.key,
         source_version: source.version,
         source_condition,
         range,
     };
-    let part = service.store.copy_part(copy).await.or_refuse()?;
+    // Its bytes are read for the entity tag anyway, so it gets its checksum as a part that was sent does.
+    let digest = Digest::new(Some(plan.map_or(Algorithm::DEFAULT, |plan| plan.algorithm)));
+    let part = service.store.copy_part(copy, Box::new(digest)).await.or_refuse()?;
 
     let mut result = CopyPartResult {
         e_tag: Some(etag(&part.etag)),

@@ -10,7 +10,7 @@ use crate::error::{OrRefuse as _, refuse};
 use crate::listing::{self, Encoding, echoes, given};
 use crate::object::time;
 use crate::service::Service;
-use crate::{attributes, names, request, xml};
+use crate::{attributes, lock, names, request, xml};
 
 /// Begins an upload (S3 API, CreateMultipartUpload).
 pub(crate) async fn create(
@@ -28,6 +28,7 @@ pub(crate) async fn create(
         input.checksum_algorithm.as_ref().map(ChecksumAlgorithm::as_str),
         input.checksum_type.as_ref().map(ChecksumType::as_str),
     )?;
+    let lock = lock::asked!(input)?;
     let attributes = attributes::take!(input)?;
     let create = CreateUpload {
         bucket,
@@ -35,8 +36,9 @@ pub(crate) async fn create(
         headers: attributes.headers,
         metadata: attributes.metadata,
         tags: attributes.tags,
+        lock,
         checksum_algorithm: plan.map(Plan::to_record),
-        initiator: request::current()?.account()?.name.clone(),
+        initiator: request::current()?.caller_name().to_owned(),
     };
     let upload = service.store.create_upload(create).await.or_refuse()?;
     Ok(S3Response::new(CreateMultipartUploadOutput {

@@ -1,16 +1,18 @@
 //! CopyObject.
 
-use objstore::store::{Condition, CopyObject, Directive, Lock};
+use objstore::Error;
+use objstore::store::{Condition, CopiedObject, CopyObject, Directive};
 use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDirective, TaggingDirective};
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{etag, time};
+use super::{etag, time, version_made};
 use crate::attributes::{self, Attributes};
-use crate::checksum;
+use crate::checksum::{self, Algorithm, Copied};
 use crate::conditions::{self, Reading};
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{from_store, refuse};
 use crate::names::{self, Source};
 use crate::service::Service;
+use crate::{lifecycle, lock, request};
 
 /// The conditions on the source in the input of CopyObject or UploadPartCopy.
 macro_rules! reading {
@@ -38,6 +40,7 @@ pub(crate) async fn copy(
     let replaces =
         replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "x-amz-metadata-directive")?;
     let retags = replaces_tags(&input)?;
+    let lock = lock::asked!(input)?;
     let Attributes { headers, metadata, tags } = attributes::take!(input)?;
     let onto_itself = (&source.bucket, &source.key) == (&bucket, &key) && source.version.is_none();
     if onto_itself && !replaces && !retags {
@@ -47,8 +50,22 @@ pub(crate) async fn copy(
         ));
     }
 
-    let source_condition = source_condition(service, &source, reading).await?;
-    let copied_version = source.version.clone();
+    let asked = input.checksum_algorithm.as_ref().map(|name| Algorithm::from_name(name.as_str())).transpose()?;
+    let seen = request::current()?.seen().cloned();
+    let mut source_condition = source_condition(service, &source, reading).await?;
+    let (source, worked_out) = service
+        .blocking(move |store| {
+            let worked_out = checksum::of_copy(store, &source, asked)?;
+            Ok((source, worked_out))
+        })
+        .await?;
+    let checksums = match worked_out {
+        None => None,
+        Some(Copied { source_etag, checksum }) => {
+            bind(&mut source_condition, &source_etag)?;
+            Some(checksum.into_iter().collect())
+        }
+    };
     let copy = CopyObject {
         source_bucket: source.bucket,
         source_key: source.key,
@@ -57,11 +74,17 @@ pub(crate) async fn copy(
         bucket,
         key,
         metadata: if replaces { Directive::Replace((headers, metadata)) } else { Directive::Copy },
-        tags: if retags { Directive::Replace(tags) } else { Directive::Copy },
-        lock: Lock::default(),
+        tags: match seen {
+            _ if retags => Directive::Replace(tags),
+            // Just these were allowed.
+            Some(seen) => Directive::Replace(seen.tags),
+            None => Directive::Copy,
+        },
+        checksums,
+        lock,
         condition,
     };
-    let object = service.store.copy_object(copy).await.or_refuse()?;
+    let CopiedObject { object, source_version } = service.store.copy_object(copy).await.map_err(refuse_source)?;
 
     let mut result = CopyObjectResult {
         e_tag: Some(etag(&object.etag)),
@@ -71,25 +94,54 @@ pub(crate) async fn copy(
     checksum::fill!(result, &object.checksums, typed);
     Ok(S3Response::new(CopyObjectOutput {
         copy_object_result: Some(result),
-        copy_source_version_id: copied_version,
-        version_id: object.version,
+        copy_source_version_id: source_version,
+        expiration: object.expiration.as_ref().and_then(lifecycle::header),
+        version_id: version_made(object.version),
         ..CopyObjectOutput::default()
     }))
 }
 
-/// Decides the conditions on the source now, and binds the copy to the object they were decided on.
+/// Decides the conditions on the source now, and binds the copy to the object they were decided on, which is the one
+/// that the copy was allowed of.
 pub(crate) async fn source_condition(service: &Service, source: &Source, reading: Reading) -> S3Result<Condition> {
+    let mut condition = decided(service, source, reading).await?;
+    if let Some(seen) = request::current()?.seen() {
+        bind(&mut condition, &seen.etag)?;
+    }
+    Ok(condition)
+}
+
+async fn decided(service: &Service, source: &Source, reading: Reading) -> S3Result<Condition> {
     if reading.is_empty() {
         return Ok(Condition::default());
     }
     let (bucket, key, version) = (source.bucket.clone(), source.key.clone(), source.version.clone());
     service
         .blocking(move |store| {
-            let object = store.head_object(&bucket, &key, version.as_deref()).or_refuse()?;
+            let object = store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source)?;
             reading.check_source(&object)?;
             Ok(Condition { if_match: Some(object.etag), ..Condition::default() })
         })
         .await
+}
+
+/// Binds a copy to a source of this entity tag.
+fn bind(condition: &mut Condition, etag: &str) -> S3Result<()> {
+    if condition.if_match.get_or_insert_with(|| etag.to_owned()) == etag {
+        return Ok(());
+    }
+    Err(refuse(S3ErrorCode::OperationAborted, "The source changed while it was copied; try again."))
+}
+
+/// The store's refusal of a copy: of its source, a delete marker is no version to name.
+pub(crate) fn refuse_source(error: Error) -> S3Error {
+    match error {
+        Error::DeleteMarker { .. } => refuse(
+            S3ErrorCode::InvalidRequest,
+            "The source of a copy request may not specifically refer to a delete marker by version id.",
+        ),
+        error => from_store(error),
+    }
 }
 
 fn replaces(directive: Option<&str>, header: &str) -> S3Result<bool> {

@@ -3,15 +3,14 @@
 use objstore::name::Key;
 use objstore::store::{DeleteObject, Deleted};
 use s3s::dto::{
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
-    ObjectIdentifier,
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETagCondition,
+    Error, ObjectIdentifier,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::checksum::Claims;
-use crate::error::{OrRefuse as _, from_store, not_offered, refuse};
+use crate::error::{OrRefuse as _, from_store, refuse};
 use crate::service::Service;
-use crate::{conditions, names, request};
+use crate::{access, body, conditions, lock, names};
 
 /// Keys of one DeleteObjects.
 const KEYS_MAX: usize = 1000;
@@ -22,12 +21,12 @@ pub(crate) async fn one(
     request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let input = request.input;
-    if input.if_match_last_modified_time.is_some() || input.if_match_size.is_some() {
-        return Err(not_offered("Deleting by time or size"));
-    }
-    let condition = conditions::writing(input.if_match, None)?;
+    let condition =
+        conditions::deleting(input.if_match, input.if_match_last_modified_time.as_ref(), input.if_match_size)?;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
-    let delete = DeleteObject { version: input.version_id, condition, ..DeleteObject::new(key) };
+    let bypass_governance =
+        lock::may_bypass(service, input.bypass_governance_retention, key.as_str(), input.version_id.as_deref()).await?;
+    let delete = DeleteObject { key, version: input.version_id, condition, bypass_governance };
     let deleted = service.store.delete_object(&bucket, delete).await.or_refuse()?;
     Ok(S3Response::new(DeleteObjectOutput {
         delete_marker: deleted.marker.then_some(true),
@@ -41,28 +40,24 @@ pub(crate) async fn many(
     service: &Service,
     request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
-    let sums = request::current()?.take_body_sums();
-    let claims = Claims::from_headers(&request.headers)?;
-    match sums {
-        Some(sums) => claims.verify(&sums, None)?,
-        None if claims.is_empty() => {}
-        None => return Err(refuse(S3ErrorCode::InvalidRequest, "The body's checksum could not be checked.")),
-    }
+    body::prove(&request.headers)?;
     let (bucket, delete) = (names::bucket(&request.input.bucket)?, request.input.delete);
     if delete.objects.is_empty() || delete.objects.len() > KEYS_MAX {
         return Err(refuse(S3ErrorCode::MalformedXML, format!("Name 1 to {KEYS_MAX} objects.")));
     }
 
+    let bypass = request.input.bypass_governance_retention;
     let mut output = DeleteObjectsOutput::default();
-    let mut named = Vec::with_capacity(delete.objects.len());
-    for object in &delete.objects {
-        match parse(object) {
-            Ok(key) => named.push((key, object.version_id.clone())),
-            Err(error) => output.errors.get_or_insert_default().push(failed(object.key.clone(), None, &error)),
+    let mut requests = Vec::with_capacity(delete.objects.len());
+    for object in delete.objects {
+        let (key, version) = (object.key.clone(), object.version_id.clone());
+        match allowed(service, object, bypass).await {
+            Ok(request) => requests.push(request),
+            Err(error) => output.errors.get_or_insert_default().push(failed(key, version, &error)),
         }
     }
-    let requests = named.iter().cloned().map(|(key, version)| DeleteObject { version, ..DeleteObject::new(key) });
-    let answers = service.store.delete_objects(&bucket, requests.collect()).await.or_refuse()?;
+    let named: Vec<_> = requests.iter().map(|request| (request.key.clone(), request.version.clone())).collect();
+    let answers = service.store.delete_objects(&bucket, requests).await.or_refuse()?;
     for ((key, version), answer) in named.into_iter().zip(answers) {
         match answer {
             Ok(_) if delete.quiet == Some(true) => {}
@@ -76,11 +71,22 @@ pub(crate) async fn many(
     Ok(S3Response::new(output))
 }
 
-fn parse(object: &ObjectIdentifier) -> S3Result<Key> {
-    if object.e_tag.is_some() || object.last_modified_time.is_some() || object.size.is_some() {
-        return Err(not_offered("Deleting many objects under conditions"));
+/// One key of many, if the caller may delete it.
+async fn allowed(service: &Service, object: ObjectIdentifier, bypass: Option<bool>) -> S3Result<DeleteObject> {
+    let request = parse(object)?;
+    let (key, version) = (request.key.as_str(), request.version.as_deref());
+    if !access::may_delete(service, key, version).await? {
+        return Err(refuse(S3ErrorCode::AccessDenied, "You may not delete this key."));
     }
-    names::key(&object.key)
+    let bypass_governance = lock::may_bypass(service, bypass, key, version).await?;
+    Ok(DeleteObject { bypass_governance, ..request })
+}
+
+fn parse(object: ObjectIdentifier) -> S3Result<DeleteObject> {
+    let condition =
+        conditions::deleting(object.e_tag.map(ETagCondition::ETag), object.last_modified_time.as_ref(), object.size)?;
+    let key = names::key(&object.key)?;
+    Ok(DeleteObject { version: object.version_id, condition, ..DeleteObject::new(key) })
 }
 
 fn done(key: &Key, version: Option<String>, deleted: Deleted) -> DeletedObject {

@@ -1,21 +1,21 @@
 //! GetObject and HeadObject.
 
-use std::ops::Range;
-
-use http::header::CONTENT_RANGE;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use objstore::Store;
 use objstore::name::{BucketName, Key};
-use objstore::store::ObjectInfo;
+use objstore::store::{ObjectInfo, Reader};
 use s3s::dto::{self, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, Timestamp, TimestampFormat};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
+use super::span::{Asked, Span};
 use super::{etag, length, time};
+use crate::access::Authority;
 use crate::body::{Output, open};
 use crate::checksum;
 use crate::conditions::Reading;
-use crate::error::{OrRefuse as _, not_offered, refuse};
-use crate::names;
+use crate::error::{OrRefuse as _, refuse};
 use crate::service::Service;
+use crate::{lifecycle, lock, names, request};
 
 /// What a read asks for.
 struct Wanted {
@@ -23,19 +23,14 @@ struct Wanted {
     key: Key,
     version: Option<String>,
     conditions: Reading,
-    range: Option<dto::Range>,
-    part: Option<i32>,
-    checksums: bool,
+    asked: Asked,
 }
 
 /// What a read found.
 struct Found {
     object: ObjectInfo,
-    /// The bytes to send.
-    span: Range<u64>,
-    /// Whether that is less than asked without a range.
-    partial: bool,
-    checksums: bool,
+    /// What of it is sent.
+    span: Span,
 }
 
 macro_rules! wanted {
@@ -50,16 +45,21 @@ macro_rules! wanted {
                 modified_since: $input.if_modified_since.take(),
                 unmodified_since: $input.if_unmodified_since.take(),
             },
-            range: $input.range.take(),
-            part: $input.part_number,
-            checksums: $input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == dto::ChecksumMode::ENABLED),
+            asked: Asked {
+                range: $input.range.take(),
+                part: $input.part_number,
+                checksums: $input
+                    .checksum_mode
+                    .as_ref()
+                    .is_some_and(|mode| mode.as_str() == dto::ChecksumMode::ENABLED),
+            },
         }
     };
 }
 
 macro_rules! answer {
     ($output:ident, $found:expr) => {{
-        let Found { object, span, partial, checksums } = $found;
+        let Found { object, span: Span { bytes, partial, checksums, parts_count } } = $found;
         let (metadata, missing) = showable(object.metadata);
         let mut output = $output {
             accept_ranges: Some("bytes".into()),
@@ -67,24 +67,39 @@ macro_rules! answer {
             content_disposition: object.headers.content_disposition,
             content_encoding: object.headers.content_encoding,
             content_language: object.headers.content_language,
-            content_length: Some(length(span.end - span.start)),
-            content_range: partial.then(|| format!("bytes {}-{}/{}", span.start, span.end - 1, object.size)),
+            content_length: Some(length(bytes.end - bytes.start)),
+            content_range: partial.then(|| format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, object.size)),
             content_type: Some(object.headers.content_type.unwrap_or_else(|| "binary/octet-stream".into())),
             e_tag: Some(etag(&object.etag)),
+            expiration: object.expiration.as_ref().and_then(lifecycle::header),
             expires: object.headers.expires,
             last_modified: Some(time(object.modified)),
             metadata: Some(metadata),
             missing_meta: missing,
+            parts_count: parts_count.and_then(|count| i32::try_from(count).ok()),
             tag_count: i32::try_from(object.tags.len()).ok().filter(|count| *count > 0),
             version_id: object.version,
             ..$output::default()
         };
-        // The kept checksums are of the whole object: beside a part of it a client would take them for wrong.
-        if checksums && !partial {
-            checksum::fill!(output, &object.checksums, typed);
+        checksum::fill!(output, &checksums);
+        if !checksums.is_empty() {
+            output.checksum_type = object.checksums.first().map(checksum::kind);
         }
+        lock::fill!(output, &object.lock);
         output
     }};
+}
+
+/// Whether any `response-…` parameter is given.
+macro_rules! overridden {
+    ($input:expr) => {
+        $input.response_cache_control.is_some()
+            || $input.response_content_disposition.is_some()
+            || $input.response_content_encoding.is_some()
+            || $input.response_content_language.is_some()
+            || $input.response_content_type.is_some()
+            || $input.response_expires.is_some()
+    };
 }
 
 /// Reads an object or a range of it (S3 API, GetObject).
@@ -93,8 +108,10 @@ pub(crate) async fn get(
     request: S3Request<GetObjectInput>,
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let mut input = request.input;
+    check_overrides(request.credentials.is_some(), overridden!(input))?;
     let wanted = wanted!(input);
-    let (found, output) = service.blocking(move |store| read(store, &wanted)).await?;
+    let authority = request::current()?.authority()?;
+    let (found, output) = service.blocking(move |store| read(store, &authority, &wanted)).await?;
     let mut answer = answer!(GetObjectOutput, found);
     answer.body = Some(output.into_blob());
     Ok(S3Response::new(answer))
@@ -106,62 +123,47 @@ pub(crate) async fn head(
     request: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let mut input = request.input;
+    check_overrides(request.credentials.is_some(), overridden!(input))?;
     let overrides = overrides(&input)?;
     let wanted = wanted!(input);
+    let authority = request::current()?.authority()?;
     let found = service
         .blocking(move |store| {
-            let object = store.head_object(&wanted.bucket, &wanted.key, wanted.version.as_deref()).or_refuse()?;
-            decide(object, &wanted)
+            let (object, reader) = opened(store, &authority, &wanted)?;
+            decide(object, &reader, &wanted)
         })
         .await?;
     Ok(S3Response::with_headers(answer!(HeadObjectOutput, found), overrides))
 }
 
 /// Opens, decides, and reads the first block: one trip to the store.
-fn read(store: &objstore::Store, wanted: &Wanted) -> S3Result<(Found, Output)> {
-    let (object, reader) = store.open_object(&wanted.bucket, &wanted.key, wanted.version.as_deref()).or_refuse()?;
-    let found = decide(object, wanted)?;
-    let output = open(reader, found.span.clone()).or_refuse()?;
+fn read(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(Found, Output)> {
+    let (object, reader) = opened(store, authority, wanted)?;
+    let found = decide(object, &reader, wanted)?;
+    let output = open(reader, found.span.bytes.clone()).or_refuse()?;
     Ok((found, output))
 }
 
-fn decide(object: ObjectInfo, wanted: &Wanted) -> S3Result<Found> {
+/// Opens the object, which may be another than the one that was asked about.
+fn opened(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(ObjectInfo, Reader)> {
+    let (object, reader) = store.open_object(&wanted.bucket, &wanted.key, wanted.version.as_deref()).or_refuse()?;
+    authority.confirm(store, &object.tags)?;
+    Ok((object, reader))
+}
+
+fn decide(object: ObjectInfo, reader: &Reader, wanted: &Wanted) -> S3Result<Found> {
     wanted.conditions.check(&object)?;
-    check_part(&object, wanted)?;
-    let span = match &wanted.range {
-        None => 0..object.size,
-        Some(range) => resolve(range, object.size)?,
-    };
-    Ok(Found { object, span, partial: wanted.range.is_some(), checksums: wanted.checksums })
+    let span = wanted.asked.decide(&object, reader)?;
+    Ok(Found { object, span })
 }
 
-/// Where a range lies in an object of `size` bytes.
-fn resolve(range: &dto::Range, size: u64) -> S3Result<Range<u64>> {
-    let span = range.check(size).ok().filter(|span| !span.is_empty());
-    span.ok_or_else(|| {
-        let mut error =
-            refuse(S3ErrorCode::InvalidRange, format!("The object has {size} bytes; the range is not in it."));
-        if let Ok(whole) = HeaderValue::from_str(&format!("bytes */{size}")) {
-            error.set_headers(HeaderMap::from_iter([(CONTENT_RANGE, whole)]));
-        }
-        error
-    })
-}
-
-/// An object uploaded at once is its own part 1.
-fn check_part(object: &ObjectInfo, wanted: &Wanted) -> S3Result<()> {
-    match wanted.part {
-        None => Ok(()),
-        Some(number) if !(1..=10_000).contains(&number) => {
-            Err(refuse(S3ErrorCode::InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive"))
-        }
-        Some(_) if wanted.range.is_some() => {
-            Err(refuse(S3ErrorCode::InvalidRequest, "Cannot specify both Range header and partNumber query parameter."))
-        }
-        Some(_) if object.parts.is_some() => Err(not_offered("Reading a part of an object by its number")),
-        Some(1) => Ok(()),
-        Some(_) => Err(refuse(S3ErrorCode::InvalidRange, "The object has one part.")),
+/// Whoever may read without a key must not choose what a browser takes the bytes for.
+fn check_overrides(signed: bool, overridden: bool) -> S3Result<()> {
+    if signed || !overridden {
+        return Ok(());
     }
+    let words = "Request specific response headers cannot be used for anonymous GET requests.";
+    Err(refuse(S3ErrorCode::InvalidRequest, words))
 }
 
 /// Metadata that fits into headers, and how much does not: a mount may have kept other names.
@@ -207,18 +209,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_lie_in_the_object() {
-        let span = |text: &str, size| resolve(&dto::Range::parse(text).unwrap(), size).ok();
-        assert_eq!(span("bytes=0-3", 10), Some(0..4));
-        assert_eq!(span("bytes=3-", 10), Some(3..10));
-        assert_eq!(span("bytes=-3", 10), Some(7..10));
-        assert_eq!(span("bytes=-30", 10), Some(0..10));
-        assert_eq!(span("bytes=8-30", 10), Some(8..10));
-        for (text, size) in [("bytes=10-", 10), ("bytes=0-", 0), ("bytes=-1", 0), ("bytes=-0", 10)] {
-            let error = resolve(&dto::Range::parse(text).unwrap(), size).unwrap_err();
-            assert_eq!(error.code().as_str(), "InvalidRange", "{text} of {size}");
-            assert_eq!(error.headers().unwrap().get(CONTENT_RANGE).unwrap(), &format!("bytes */{size}"));
-        }
+    fn overrides_need_a_signature() {
+        assert!(check_overrides(false, false).is_ok() && check_overrides(true, true).is_ok());
+        assert_eq!(check_overrides(false, true).unwrap_err().code().as_str(), "InvalidRequest");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Operations on objects.
 
+pub(crate) mod attributes;
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod put;
+pub(crate) mod span;
 
 use objstore::clock::Timestamp;
 use s3s::dto;
@@ -16,6 +18,11 @@ pub(crate) fn time(time: Timestamp) -> dto::Timestamp {
 /// An entity tag, as answers carry it.
 pub(crate) fn etag(value: &str) -> dto::ETag {
     dto::ETag::Strong(value.to_owned())
+}
+
+/// The version a write made, as its answer tells it: S3 does not tell `null`.
+pub(crate) fn version_made(version: Option<String>) -> Option<String> {
+    version.filter(|id| id != "null")
 }
 
 /// A length or count, as answers carry it. Objects are smaller than 2^63 bytes.
@@ -43,6 +50,7 @@ pub(crate) mod tests {
             parts: None,
             version: None,
             lock: Default::default(),
+            expiration: None,
         }
     }
 }

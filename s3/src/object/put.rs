@@ -1,15 +1,70 @@
 //! PutObject.
 
-use objstore::store::{Lock, PutObject};
+use http::HeaderMap;
+use objstore::name::{BucketName, Key};
+use objstore::store::{Condition, Lock, ObjectInfo, PutObject};
 use s3s::dto::{PutObjectInput, PutObjectOutput};
-use s3s::{S3Request, S3Response, S3Result};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::etag;
-use crate::body::{self, Body, receive};
+use super::{etag, version_made};
+use crate::attributes::Attributes;
+use crate::body::{self, Body, Received, receive};
 use crate::checksum::{self, Claims};
-use crate::error::OrRefuse as _;
+use crate::error::{OrRefuse as _, refuse};
 use crate::service::Service;
-use crate::{attributes, conditions, names};
+use crate::{attributes, conditions, lifecycle, lock, names};
+
+/// An object to be, all of it but the content.
+pub(crate) struct Upload {
+    bucket: BucketName,
+    key: Key,
+    attributes: Attributes,
+    lock: Lock,
+    condition: Condition,
+    /// What is claimed of the content.
+    pub(crate) claims: Claims,
+}
+
+impl Upload {
+    /// Checks what a request gave.
+    pub(crate) fn new(input: &mut PutObjectInput, headers: &HeaderMap) -> S3Result<Self> {
+        Ok(Self {
+            bucket: names::bucket(&input.bucket)?,
+            key: names::key(&input.key)?,
+            condition: conditions::writing(input.if_match.take(), input.if_none_match.take())?,
+            lock: lock::asked!(input)?,
+            attributes: attributes::take!(input)?,
+            claims: Claims::from_headers(headers)?,
+        })
+    }
+
+    /// Refuses a lock on content that nothing is claimed of: what is kept for years is to be what was meant.
+    fn check_locked(&self) -> S3Result<()> {
+        if self.lock == Lock::default() || !self.claims.is_empty() {
+            return Ok(());
+        }
+        let words =
+            "Content-MD5 or an x-amz-checksum- header is required to put an object with object lock parameters.";
+        Err(refuse(S3ErrorCode::InvalidRequest, words))
+    }
+
+    /// Names the content: on disk and visible to all when it returns.
+    pub(crate) async fn store(self, service: &Service, received: Received) -> S3Result<ObjectInfo> {
+        let put = PutObject {
+            bucket: self.bucket,
+            key: self.key,
+            content: received.content,
+            etag: received.sums.etag(),
+            headers: self.attributes.headers,
+            metadata: self.attributes.metadata,
+            tags: self.attributes.tags,
+            checksums: received.sums.checksum.into_iter().collect(),
+            lock: self.lock,
+            condition: self.condition,
+        };
+        service.store.put_object(put).await.or_refuse()
+    }
+}
 
 /// Stores an object: on disk and visible to all when it answers (S3 API, PutObject).
 pub(crate) async fn put(
@@ -17,37 +72,28 @@ pub(crate) async fn put(
     request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
-    let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
-    let condition = conditions::writing(input.if_match.take(), input.if_none_match.take())?;
-    let attributes = attributes::take!(input)?;
+    let upload = Upload::new(&mut input, &request.headers)?;
+    upload.check_locked()?;
     if body::is_large(input.content_length) {
         // That the bucket is gone is told before the body is sent, not after.
-        let bucket = bucket.clone();
+        let bucket = upload.bucket.clone();
         service.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
     }
     let body = Body {
         stream: input.body.take(),
         length: input.content_length,
-        claims: Claims::from_headers(&request.headers)?,
+        claims: upload.claims.clone(),
         trailers: request.trailing_headers,
     };
     let received = receive(&service.store, body).await?;
-    let put = PutObject {
-        bucket,
-        key,
-        content: received.content,
-        etag: received.sums.etag(),
-        headers: attributes.headers,
-        metadata: attributes.metadata,
-        tags: attributes.tags,
-        checksums: received.sums.checksum.into_iter().collect(),
-        lock: Lock::default(),
-        condition,
-    };
-    let object = service.store.put_object(put).await.or_refuse()?;
+    let object = upload.store(service, received).await?;
 
-    let mut output =
-        PutObjectOutput { e_tag: Some(etag(&object.etag)), version_id: object.version, ..PutObjectOutput::default() };
+    let mut output = PutObjectOutput {
+        e_tag: Some(etag(&object.etag)),
+        expiration: object.expiration.as_ref().and_then(lifecycle::header),
+        version_id: version_made(object.version),
+        ..PutObjectOutput::default()
+    };
     checksum::fill!(output, &object.checksums, typed);
     Ok(S3Response::new(output))
 }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::endpoint::{Answer, Endpoint, head, receive};
-use crate::sign::{Signed, sha256, sign};
+use crate::sign::{EMPTY, Signed, sha256, sign};
 
 const KEY: &str = "/wire/body";
 const CHUNK: usize = 64 * 1024;
@@ -76,6 +76,11 @@ fn lying_frames_are_refused_and_leave_nothing() {
         let table = [
             (&whole, unsigned_frames(&content, &trailer(&other)), "BadDigest"),
             (&whole, unsigned_frames(&content, ""), "MalformedTrailerError"),
+            (
+                &framed(&endpoint, UNSIGNED, content.len(), None),
+                unsigned_frames(&content, &trailer(&crc)),
+                "InvalidRequest",
+            ),
             (&head(UNSIGNED, content.len() + 1), unsigned_frames(&content, &trailer(&crc)), "IncompleteBody"),
             (&head(UNSIGNED, content.len() - 1), unsigned_frames(&content, &trailer(&crc)), "IncompleteBody"),
         ];
@@ -103,6 +108,49 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 }
 
 #[test]
+fn frames_cut_before_their_very_end_are_refused() {
+    let endpoint = Endpoint::start();
+    for mut content in contents() {
+        // The last frame of content may end as a body does.
+        content.extend(b"\r\n\r\n");
+        let (name, crc) = ("x-amz-checksum-crc32", crc32(&content));
+        let chunked = framed(&endpoint, SIGNED, content.len(), None);
+        let trailed = framed(&endpoint, &format!("{SIGNED}-TRAILER"), content.len(), Some(name));
+        let unsigned = framed(&endpoint, UNSIGNED, content.len(), Some(name));
+        let last = "0;chunk-signature=".len() + 64 + 4;
+        for (signed, body, cuts) in [
+            (&chunked, chunked.chunks(&content, CHUNK, None), &[1, 2, 3, 4, last][..]),
+            (&trailed, trailed.chunks(&content, CHUNK, Some((name, &crc))), &[1, 2, 3, 4]),
+            (&unsigned, unsigned_frames(&content, &format!("{name}:{crc}\r\n")), &[1, 2, 3, 4]),
+        ] {
+            for cut in cuts {
+                let answer = put(&endpoint, signed, &body[..body.len() - cut]);
+                assert_eq!((answer.status, answer.code().as_str()), (400, "IncompleteBody"), "{cut}");
+            }
+        }
+        assert_eq!(endpoint.send("HEAD", KEY, "", &[], b"").status, 404);
+    }
+}
+
+#[test]
+fn trailers_are_those_announced_each_once() {
+    let endpoint = Endpoint::start();
+    let content = &contents()[0];
+    let (name, crc) = ("x-amz-checksum-crc32", crc32(content));
+    let signed = framed(&endpoint, UNSIGNED, content.len(), Some(name));
+    let good = format!("{name}:{crc}\r\n");
+    for (trailers, code) in [
+        (format!("{good}x-amz-meta-evil:1\r\n"), "MalformedTrailerError"),
+        (format!("{good}{good}"), "MalformedTrailerError"),
+        (good.replace("crc32", "sha1"), "MalformedTrailerError"),
+        (good, "OK"),
+    ] {
+        let answer = put(&endpoint, &signed, &unsigned_frames(content, &trailers));
+        assert_eq!(answer.code(), code, "{trailers}");
+    }
+}
+
+#[test]
 fn lying_plain_bodies_are_refused_and_leave_nothing() {
     let endpoint = Endpoint::start();
     for content in contents() {
@@ -114,6 +162,9 @@ fn lying_plain_bodies_are_refused_and_leave_nothing() {
             (sign(&endpoint.root, "PUT", KEY, "", &[("x-amz-checksum-crc32", &crc)], &hash), "BadDigest"),
             (unsigned(&[("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==")]), "BadDigest"),
             (unsigned(&[("content-md5", "1B2M2Y8=")]), "InvalidDigest"),
+            (unsigned(&[("content-md5", "")]), "InvalidDigest"),
+            (unsigned(&[("x-amz-checksum-crc32", "bad")]), "InvalidRequest"),
+            (unsigned(&[("x-amz-sdk-checksum-algorithm", "CRC32")]), "InvalidRequest"),
             (unsigned(&[("x-amz-checksum-sha512", "AAAA")]), "NotImplemented"),
             (unsigned(&[("content-encoding", "aws-chunked")]), "InvalidRequest"),
             (unsigned(&[("x-amz-decoded-content-length", &length)]), "InvalidRequest"),
@@ -139,6 +190,66 @@ fn a_refusal_before_the_body_ends_the_connection_and_says_so() {
     assert_eq!(refused.header("connection"), Some("close"));
     let missing = endpoint.send("GET", KEY, "", &[], b"");
     assert_eq!((missing.status, missing.header("connection")), (404, None));
+}
+
+#[test]
+fn an_expectation_that_is_not_met_ends_the_connection_and_says_so() {
+    let endpoint = Endpoint::start();
+    // Nothing is to come, so there is no `100 Continue` to send.
+    let empty = endpoint.send("PUT", KEY, "", &[("expect", "100-continue")], b"");
+    assert_eq!((empty.status, empty.header("connection")), (200, Some("close")));
+    let reading = endpoint.send("GET", KEY, "", &[("expect", "100-continue")], b"");
+    assert_eq!((reading.status, reading.header("connection")), (200, Some("close")));
+
+    let signed = sign(&endpoint.root, "PUT", KEY, "", &[("expect", "100-continue")], &sha256(b"content"));
+    let mut stream = endpoint.connect();
+    stream.write_all(head("PUT", KEY, "", &signed.headers, 7).as_bytes()).unwrap();
+    assert_eq!(receive(&mut stream, "PUT").status, 100);
+    stream.write_all(b"content").unwrap();
+    let stored = receive(&mut stream, "PUT");
+    assert_eq!((stored.status, stored.header("connection")), (200, None));
+    let other = sign(&endpoint.root, "GET", KEY, "", &[], EMPTY);
+    stream.write_all(head("GET", KEY, "", &other.headers, 0).as_bytes()).unwrap();
+    assert_eq!(receive(&mut stream, "GET").body, b"content");
+}
+
+#[test]
+fn a_document_is_the_one_its_hash_was_made_of() {
+    let endpoint = Endpoint::start();
+    assert_eq!(endpoint.send("PUT", KEY, "", &[], b"kept").code(), "OK");
+    let place = "<CreateBucketConfiguration/>";
+    let deletion = "<Delete><Object><Key>body</Key></Object></Delete>";
+    let tags = "<Tagging><TagSet/></Tagging>";
+    for (method, path, query, xml) in [
+        ("POST", "/wire", "delete=", deletion),
+        ("PUT", "/other", "", place),
+        ("PUT", KEY, "tagging=", tags),
+        ("POST", KEY, "uploadId=u", "<CompleteMultipartUpload/>"),
+    ] {
+        let signed = sign(&endpoint.root, method, path, query, &[], &sha256(xml.replace('<', " ").as_bytes()));
+        let answer = endpoint.send_signed(method, path, query, &signed, xml.as_bytes());
+        assert_eq!((answer.status, answer.code().as_str()), (400, "XAmzContentSHA256Mismatch"), "{method} {path}");
+        let signed = sign(&endpoint.root, method, path, query, &[], &sha256(xml.as_bytes()));
+        let cut = endpoint.send_cut(method, path, query, &signed, xml.as_bytes(), xml.len() + 1);
+        assert_eq!((cut.status, cut.code().as_str()), (400, "IncompleteBody"), "{method} {path}");
+    }
+    assert_eq!(endpoint.send("HEAD", KEY, "", &[], b"").status, 200);
+    assert_eq!(endpoint.send("HEAD", "/other", "", &[], b"").status, 404);
+}
+
+#[test]
+fn a_bucket_is_made_by_the_body_that_was_sent() {
+    let endpoint = Endpoint::start();
+    let xml = b"<CreateBucketConfiguration/>";
+    let make = |name: &str, value: &str, body: &[u8]| endpoint.send("PUT", "/made", "", &[(name, value)], body).code();
+    let none = "1B2M2Y8AsgTpgAmY7PhCfg==";
+    assert_eq!(make("content-md5", none, xml), "BadDigest");
+    assert_eq!(make("content-md5", "1B2M", b""), "InvalidDigest");
+    assert_eq!(make("x-amz-checksum-crc32", &crc32(b"other"), xml), "BadDigest");
+    assert_eq!(make("x-amz-checksum-crc32", &crc32(b"other"), b""), "BadDigest");
+    assert_eq!(endpoint.send("HEAD", "/made", "", &[], b"").status, 404);
+    assert_eq!(make("x-amz-checksum-crc32", &crc32(xml), xml), "OK");
+    assert_eq!(make("content-md5", none, b""), "OK");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A server on a fresh store, and a client that sends what it is told.
 
+use std::future::Future;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub const BUCKET: &str = "wire";
 pub struct Endpoint {
     pub root: Key,
     pub store: Store,
-    address: SocketAddr,
+    pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<Result<(), s3::Error>>>,
     runtime: Runtime,
@@ -52,13 +53,20 @@ impl Answer {
 
 impl Endpoint {
     pub fn start() -> Self {
+        Self::start_with(|_| ())
+    }
+
+    /// The same, with other settings. With TLS there is no bucket yet.
+    pub fn start_with(set: impl FnOnce(&mut s3::Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = Key { id: "ROOTKEY".into(), secret: "root-secret".into() };
         let mut options = Options::new(dir.path());
         options.root_key = Some((root.id.clone(), Secret::new(root.secret.clone())));
         let store = Store::open(options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let config = s3::Config::new(crate::sign::REGION, s3::Metrics::new(&mut Registry::default()));
+        let mut config = s3::Config::new(crate::sign::REGION, s3::Metrics::new(&mut Registry::default()));
+        set(&mut config);
+        let plain = config.tls.is_none();
         let server = s3::Server::new(store.clone(), config).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -67,8 +75,15 @@ impl Endpoint {
             let _ = stopped.await;
         }));
         let endpoint = Self { root, store, address, stop: Some(stop), serving: Some(serving), runtime, _dir: dir };
-        assert_eq!(endpoint.send("PUT", "/wire", "", &[], b"").code(), "OK");
+        if plain {
+            assert_eq!(endpoint.send("PUT", "/wire", "", &[], b"").code(), "OK");
+        }
         endpoint
+    }
+
+    /// Runs what is async.
+    pub fn block_on<F: Future>(&self, work: F) -> F::Output {
+        self.runtime.block_on(work)
     }
 
     /// A key of a new account with a grant.
@@ -85,6 +100,10 @@ impl Endpoint {
 
     pub fn revoke(&self, key: &Key) {
         self.runtime.block_on(self.store.delete_key(&key.id)).unwrap();
+    }
+
+    pub fn forget(&self, account: &str) {
+        self.runtime.block_on(self.store.delete_account(account)).unwrap();
     }
 
     /// Sends a request of the root account, its body hashed.
@@ -162,7 +181,7 @@ pub fn head(method: &str, path: &str, query: &str, headers: &[(String, String)],
 }
 
 /// Reads one answer.
-pub fn receive(stream: &mut TcpStream, method: &str) -> Answer {
+pub fn receive(stream: &mut impl Read, method: &str) -> Answer {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -183,7 +202,7 @@ pub fn receive(stream: &mut TcpStream, method: &str) -> Answer {
     answer
 }
 
-fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> bool {
+fn more(stream: &mut impl Read, bytes: &mut Vec<u8>) -> bool {
     let mut buffer = [0; 64 * 1024];
     match stream.read(&mut buffer) {
         Ok(0) => false,
@@ -191,7 +210,16 @@ fn more(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> bool {
             bytes.extend_from_slice(&buffer[..read]);
             true
         }
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => false,
         Err(error) => panic!("reading the answer: {error}"),
+    }
+}
+
+/// Whether the other end closes the connection before the read timeout, sending nothing more.
+pub fn closes(stream: &mut impl Read) -> bool {
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => rest.is_empty(),
+        Err(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof),
     }
 }

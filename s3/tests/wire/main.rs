@@ -4,6 +4,21 @@
 
 mod access;
 mod bodies;
+mod bounds;
+mod cors;
 mod endpoint;
+mod hosts;
+mod http2;
+mod multipart;
 mod objects;
+mod patience;
+mod policy;
+mod post;
+mod rights;
 mod sign;
+mod signatures;
+mod tagging;
+mod tls;
+mod urls;
+mod versions;
+mod waiting;

@@ -1,5 +1,7 @@
 //! Signature Version 4, written from its specification and apart from the code under test.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, Mac};
 use objstore::clock::{Clock as _, SystemClock};
 use sha2::{Digest as _, Sha256};
@@ -25,30 +27,84 @@ pub struct Signed {
     signature: String,
 }
 
+/// What a signature is good for, and whether it covers the host.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    /// The day, if it is not the one of the request.
+    pub day: Option<&'a str>,
+    pub region: &'a str,
+    pub service: &'a str,
+    pub host: bool,
+}
+
+impl Scope<'_> {
+    /// Of the endpoint.
+    pub const HERE: Scope<'static> = Scope { day: None, region: REGION, service: "s3", host: true };
+
+    fn text(&self, date: &str) -> String {
+        format!("{}/{}/{}/aws4_request", self.day.unwrap_or(&date[..8]), self.region, self.service)
+    }
+}
+
 /// Signs a request whose body has the payload hash `payload`. `query` is written as it will be signed: sorted, encoded.
 pub fn sign(key: &Key, method: &str, path: &str, query: &str, headers: &[(&str, &str)], payload: &str) -> Signed {
+    sign_for(Scope::HERE, key, method, path, query, headers, payload)
+}
+
+/// The same, for another scope.
+pub fn sign_for(
+    scope: Scope<'_>,
+    key: &Key,
+    method: &str,
+    path: &str,
+    query: &str,
+    headers: &[(&str, &str)],
+    payload: &str,
+) -> Signed {
     let date = now();
-    let scope = format!("{}/{REGION}/s3/aws4_request", &date[..8]);
+    let signing = signing_key(key, &scope.text(&date));
+    let (covers_host, scope) = (scope.host, scope.text(&date));
     let mut headers: Vec<(String, String)> =
         headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    headers.push(("host".into(), "localhost".into()));
+    if !headers.iter().any(|(name, _)| name == "host") {
+        headers.push(("host".into(), "localhost".into()));
+    }
     headers.push(("x-amz-content-sha256".into(), payload.into()));
     headers.push(("x-amz-date".into(), date.clone()));
     headers.sort();
-    let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+    let covered: Vec<_> = headers.iter().filter(|(name, _)| covers_host || name != "host").collect();
+    let names: Vec<&str> = covered.iter().map(|(name, _)| name.as_str()).collect();
     let names = names.join(";");
-    let listed: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+    let listed: String = covered.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
     let request = format!("{method}\n{path}\n{query}\n{listed}\n{names}\n{payload}");
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", sha256(request.as_bytes()));
-    let mut signing = mac(format!("AWS4{}", key.secret).as_bytes(), &date[..8]);
-    for part in [REGION, "s3", "aws4_request"] {
-        signing = mac(&signing, part);
-    }
     let signature = hex(&mac(&signing, &text));
     let credential =
         format!("AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", key.id);
     headers.push(("authorization".into(), credential));
     Signed { headers, date, scope, key: signing, signature }
+}
+
+/// The query of a URL that opens `method` on `path` for a minute.
+pub fn presign(scope: Scope<'_>, key: &Key, method: &str, path: &str) -> String {
+    presign_with(scope, key, method, path, "")
+}
+
+/// The same, with more parameters: sorted, encoded, in small letters.
+pub fn presign_with(scope: Scope<'_>, key: &Key, method: &str, path: &str, more: &str) -> String {
+    let date = now();
+    let credential = format!("{}/{}", key.id, scope.text(&date)).replace('/', "%2F");
+    // Something has to be signed: in place of the host, a header that is sent along.
+    let (name, value) = if scope.host { ("host", "localhost") } else { ("accept", "*/*") };
+    let query = format!(
+        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={credential}&X-Amz-Date={date}&X-Amz-Expires=60\
+         &X-Amz-SignedHeaders={name}{}{more}",
+        if more.is_empty() { "" } else { "&" }
+    );
+    let request = format!("{method}\n{path}\n{query}\n{name}:{value}\n\n{name}\nUNSIGNED-PAYLOAD");
+    let text = format!("AWS4-HMAC-SHA256\n{date}\n{}\n{}", scope.text(&date), sha256(request.as_bytes()));
+    let signature = hex(&mac(&signing_key(key, &scope.text(&date)), &text));
+    format!("{query}&X-Amz-Signature={signature}")
 }
 
 impl Signed {
@@ -93,6 +149,26 @@ impl Signed {
 /// SHA-256 in hex.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
+}
+
+/// The fields that sign a form, and the conditions of its policy besides their own.
+pub fn sign_form(key: &Key, conditions: &str) -> Vec<(&'static str, String)> {
+    let date = now();
+    let mut fields = vec![
+        ("x-amz-algorithm", "AWS4-HMAC-SHA256".to_owned()),
+        ("x-amz-credential", format!("{}/{}/{REGION}/s3/aws4_request", key.id, &date[..8])),
+        ("x-amz-date", date.clone()),
+    ];
+    let own: String = fields.iter().map(|(name, value)| format!(", {{\"{name}\": \"{value}\"}}")).collect();
+    let policy = format!("{{\"expiration\": \"2099-12-31T00:00:00Z\", \"conditions\": [{conditions}{own}]}}");
+    let policy = BASE64.encode(policy);
+    fields.push(("x-amz-signature", hex(&mac(&signing_key(key, &Scope::HERE.text(&date)), &policy))));
+    fields.push(("policy", policy));
+    fields
+}
+
+fn signing_key(key: &Key, scope: &str) -> Vec<u8> {
+    scope.split('/').fold(format!("AWS4{}", key.secret).into_bytes(), |signing, part| mac(&signing, part))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,12 +1,6 @@
-//! Requests to S3 that no SDK sends: signatures that do not hold, and well signed ones that cannot be.
+//! Requests to S3 that no SDK sends: signed well, and still none that can be answered. Spoilt signatures: `signatures`.
 
 use crate::support::*;
-
-#[test]
-fn spoilt_signatures_are_refused() {
-    let Some(python) = python() else { skip!("boto3 is missing: run tests/setup.sh") };
-    run_script(&python, &Server::start(), "signatures.py", &[]);
-}
 
 #[test]
 fn odd_requests_are_refused() {

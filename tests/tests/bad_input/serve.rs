@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use objstore::meta::{Durability, Meta, fjall_engine};
 use objstore::record::key;
+use tests::tls::Certificate;
 
 use crate::support::*;
 
@@ -103,6 +104,13 @@ fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
         Case::new("a log format that is none", 2, &["--log-format=xml"], &["--log-format", "json"]),
         Case::new("a log filter that is none", 2, &["--log-level=shout=loud"], &["--log-level"]),
         Case::new("a config file that is not there", 2, &["--config=/nonexistent/a.toml"], &["/nonexistent/a.toml"]),
+        Case::new("a certificate without its key", 2, &["--tls-cert=a"], &["--tls-cert", "--tls-key", "both"]),
+        Case::new("a key without its certificate", 2, &["--tls-key=a"], &["--tls-cert", "--tls-key", "both"]),
+        Case::new("a domain with a port", 2, &["--s3-domain=s3.example:9000"], &["--s3-domain", "DNS name"]),
+        Case::new("a domain that is an address", 2, &["--s3-domain=a.b,127.0.0.1"], &["--s3-domain", "127.0.0.1"]),
+        Case::new("no connections", 2, &["--s3-max-connections=0"], &["--s3-max-connections", "whole number"]),
+        Case::new("half a truth", 2, &["--s3-block-public-access=yes"], &["--s3-block-public-access", "true"]),
+        Case::new("a day without a unit", 2, &["--lifecycle-day=24"], &["--lifecycle-day", "24h"]),
         Case::new("a bad variable", 2, &[], &["AMPHORA_REGION", "A B"]).env("AMPHORA_REGION", "A B"),
         Case::new("half a root key", 2, &[], &["AMPHORA_ROOT_SECRET_ACCESS_KEY", "both"])
             .env("AMPHORA_ROOT_ACCESS_KEY_ID", "AKEXAMPLE"),
@@ -112,6 +120,31 @@ fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
     ] {
         case.refused(&home);
         assert!(!home.data_dir().exists(), "{}: a data folder was made", case.what);
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_served_ends_the_start() {
+    let home = Home::new().expect("a folder");
+    let (first, second) = (home.path().join("first"), home.path().join("second"));
+    let [good, other] = [&first, &second].map(|folder| {
+        fs::create_dir(folder).expect("made");
+        Certificate::new(folder)
+    });
+    let (good, other) = (need!(good), need!(other));
+    let (text, none) = (home.path().join("text"), home.path().join("none"));
+    fs::write(&text, "no PEM").expect("written");
+    for (certificate, key, words) in [
+        (&none, &good.key, ["none", "cannot be read"]),
+        (&good.certificate, &none, ["none", "cannot be read"]),
+        (&text, &good.key, ["text", "no certificate"]),
+        (&good.certificate, &text, ["text", "no private key"]),
+        (&good.certificate, &other.key, ["not the one of", "first certificate"]),
+    ] {
+        let args = [format!("--tls-cert={}", certificate.display()), format!("--tls-key={}", key.display())];
+        let words = [words[0], words[1], "--tls-cert, --tls-key"];
+        Case::new("TLS files", 1, &args.each_ref().map(String::as_str), &words).refused(&home);
+        assert!(!home.data_dir().exists(), "{words:?}: a data folder was made");
     }
 }
 

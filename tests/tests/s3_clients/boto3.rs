@@ -41,6 +41,21 @@ fn objects_round_trip_with_their_attributes_and_keys() {
 }
 
 #[test]
+fn objects_round_trip_over_tls() {
+    script!(Options::default().tls().start(), "objects.py", none);
+}
+
+#[test]
+fn multipart_uploads_over_tls() {
+    script!(Options::default().tls().start(), "multipart.py", none);
+}
+
+#[test]
+fn presigned_urls_over_tls() {
+    script!(Options::default().tls().start(), "buckets.py", granted);
+}
+
+#[test]
 fn five_thousand_keys_list_as_a_model_does() {
     script!(Server::start(), "listing.py", none);
 }
@@ -53,6 +68,16 @@ fn multipart_uploads_keep_the_rules_of_s3() {
 #[test]
 fn buckets_grants_and_presigned_urls() {
     script!(Server::start(), "buckets.py", granted);
+}
+
+#[test]
+fn settings_of_buckets_do_what_they_say() {
+    script!(Server::start(), "settings.py", none);
+}
+
+#[test]
+fn forms_of_browsers_put_objects() {
+    script!(Server::start(), "forms.py", none);
 }
 
 #[test]

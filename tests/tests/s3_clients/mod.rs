@@ -1,5 +1,13 @@
-//! S3 as real clients see it: boto3, aws-cli, and the SDK for Rust.
+//! S3 as real clients see it: AWS's own, those that others wrote, and programs that keep their data in a bucket.
 
 mod aws_cli;
 mod boto3;
+mod files;
+mod go;
+mod js;
+mod object_store;
+mod opendal;
+mod rclone;
+mod restic;
+mod s3cmd;
 mod sdk;

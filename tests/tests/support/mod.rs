@@ -5,11 +5,11 @@ pub mod cli;
 mod dice;
 pub mod grpc;
 mod mounted;
-mod python;
+pub mod program;
 mod s3client;
 
 pub use dice::Dice;
 pub use mounted::{Mounted, make_bucket};
-pub use python::run_script;
+pub use program::run_script;
 pub use s3client::s3client;
 pub use tests::prelude::*;

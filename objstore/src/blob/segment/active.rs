@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use super::header::{FILE_HEADER, FileHeader};
 use super::segment_path;
-use crate::blob::poison::Poison;
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, Poison};
 use crate::error::Result;
 
 // A sync that need not record new space or a new size takes half the time: zeros are written ahead, in a group that

@@ -102,12 +102,12 @@ pub(super) fn record_size(length: usize) -> usize {
 
 fn seal(bytes: &mut [u8]) {
     let (body, crc) = bytes.split_at_mut(bytes.len() - 4);
-    crc.copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    crc.copy_from_slice(&crc_fast::crc32_iscsi(body).to_le_bytes());
 }
 
 fn is_sealed(bytes: &[u8]) -> bool {
     let (body, crc) = bytes.split_at(bytes.len() - 4);
-    crc == crc32c::crc32c(body).to_le_bytes()
+    crc == crc_fast::crc32_iscsi(body).to_le_bytes()
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

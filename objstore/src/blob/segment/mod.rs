@@ -25,8 +25,7 @@ use parking_lot::Mutex;
 
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
-use super::poison::Poison;
-use crate::disk::Disk;
+use crate::disk::{Disk, Poison};
 use crate::error::{Error, Result};
 use crate::ticket::Ticket;
 
@@ -130,7 +129,7 @@ impl Segments {
             return Ticket::ready(Err(Error::invalid("length", data.len().to_string(), why)));
         }
         // Here, so that the callers' threads share the work.
-        let crc = crc32c::crc32c(&data);
+        let crc = crc_fast::crc32_iscsi(&data);
         let (answer, ticket) = Ticket::pair();
         if let Some(queue) = &self.queue {
             // If the thread is gone, the answer is dropped with the append and the ticket says so.
@@ -158,7 +157,7 @@ impl Segments {
             return Err(Error::corrupt(what(), expected, format!("{}", count - RECORD_HEADER)));
         }
         let data = buf.freeze().slice(RECORD_HEADER..);
-        let found = crc32c::crc32c(&data);
+        let found = crc_fast::crc32_iscsi(&data);
         if found != header.data_crc {
             let expected = format!("checksum {:08x}", header.data_crc);
             return Err(Error::corrupt(what(), expected, format!("{found:08x}")));

@@ -57,10 +57,8 @@ fn print_seed(seed: u64) {
     eprintln!("AMPHORA_SEED={seed}");
 }
 
-/// One random operation; one in four fails, and must leave no trace.
-fn change_and_compare(txn: &mut dyn Txn, random: &mut Random, model: &mut Model) -> Result<()> {
-    let mut changed = model.clone();
-    for _ in 0..random.below(12) {
+fn change(txn: &mut dyn Txn, random: &mut Random, changed: &mut Model) {
+    for _ in 0..random.below(8) {
         let key = random.key();
         if random.below(5) < 2 {
             txn.delete(key.clone());
@@ -71,6 +69,28 @@ fn change_and_compare(txn: &mut dyn Txn, random: &mut Random, model: &mut Model)
             changed.insert(key, value);
         }
     }
+}
+
+/// Parts within parts, half of which are rolled back.
+fn attempt(txn: &mut dyn Txn, random: &mut Random, changed: &mut Model, depth: u64) {
+    for _ in 0..random.below(depth) {
+        let (mark, before) = (txn.mark(), changed.clone());
+        change(txn, random, changed);
+        attempt(txn, random, changed, depth - 1);
+        change(txn, random, changed);
+        if random.below(2) == 0 {
+            txn.roll_back(mark);
+            *changed = before;
+            compare(txn, random, changed);
+        }
+    }
+}
+
+/// One random operation; one in four fails, and must leave no trace.
+fn change_and_compare(txn: &mut dyn Txn, random: &mut Random, model: &mut Model) -> Result<()> {
+    let mut changed = model.clone();
+    change(txn, random, &mut changed);
+    attempt(txn, random, &mut changed, 3);
     compare(txn, random, &changed);
     if random.below(4) == 0 {
         return Err(Error::Busy { what: "the test".into() });

@@ -118,9 +118,9 @@ pub struct SetBucket {
 /// Whether a bucket that still holds something may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// Only if it is empty (S3 API, DeleteBucket).
+    /// Only if it is empty (S3 API, DeleteBucket). Uploads under way do not count: they are dropped.
     IfEmpty,
-    /// With all that it holds; snapshots of it stay.
+    /// With all that it holds, unless object lock protects some of it; snapshots of it stay.
     Force,
 }
 

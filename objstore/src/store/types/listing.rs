@@ -1,6 +1,7 @@
 //! Pages of keys and of versions.
 
-use super::object::ObjectInfo;
+use super::object::{Checksum, ObjectInfo};
+use crate::clock::Timestamp;
 
 /// A request for a page of keys, in byte order.
 #[derive(Clone, Debug, Default)]
@@ -15,11 +16,26 @@ pub struct List {
     pub limit: usize,
 }
 
+/// An object in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key.
+    pub key: String,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// Its entity tag, without quotes.
+    pub etag: String,
+    /// When its content last changed.
+    pub modified: Timestamp,
+    /// The checksums kept with it.
+    pub checksums: Vec<Checksum>,
+}
+
 /// A page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The objects.
-    pub objects: Vec<ObjectInfo>,
+    pub objects: Vec<Listed>,
     /// The common prefixes.
     pub prefixes: Vec<String>,
     /// If there is more: the `after` of the next page (the last key or common prefix of this one).

@@ -6,18 +6,20 @@ mod listing;
 mod object;
 mod upload;
 
-pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication, Secret};
 pub use crate::record::inode::RetentionMode;
 pub use crate::record::settings::{
     CorsRule, DefaultRetention, LifecycleFilter, LifecycleRule, ObjectLock, Ownership, PublicAccess, Settings,
 };
+pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication, Secret};
 pub use bucket::{
     Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, SnapshotInfo, Source, Usage, Versioning,
 };
-pub use listing::{List, ListVersions, Listing, VersionInfo, VersionListing};
+pub use listing::{List, ListVersions, Listed, Listing, VersionInfo, VersionListing};
 pub use object::{
-    Checksum, Condition, CopyObject, DeleteObject, Deleted, Directive, Headers, Lock, ObjectInfo, PutObject, Retention,
+    Checksum, Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, Headers, Lock, ObjectInfo,
+    PutObject, Retention,
 };
 pub use upload::{
-    CompleteUpload, CopyPart, CreateUpload, PartInfo, PartListing, PutPart, UploadInfo, UploadListing, UploadRef,
+    CompleteUpload, CompletedUpload, CopyPart, CreateUpload, ObjectPart, PartHash, PartInfo, PartListing, PutPart,
+    UploadInfo, UploadListing, UploadRef,
 };

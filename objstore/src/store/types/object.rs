@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
+use crate::lifecycle::Expiration;
 use crate::name::{BucketName, Key};
 
 /// The headers S3 keeps with an object.
@@ -45,7 +46,7 @@ pub struct Retention {
 pub struct Lock {
     /// Its retention, also one that has ended.
     pub retention: Option<Retention>,
-    /// Whether a legal hold is on; `None` in a request asks for nothing.
+    /// Whether a legal hold is on; `None` asks for nothing, and tells that there never was one.
     pub legal_hold: Option<bool>,
 }
 
@@ -76,6 +77,8 @@ pub struct ObjectInfo {
     pub version: Option<String>,
     /// What protects it.
     pub lock: Lock,
+    /// When it expires, if it was just written or read as the current one of its key.
+    pub expiration: Option<Expiration>,
 }
 
 /// Conditions of a write or read, by entity tag (RFC 9110, section 13). `*` stands for any object.
@@ -143,10 +146,22 @@ pub struct CopyObject {
     pub metadata: Directive<(Headers, BTreeMap<String, String>)>,
     /// Tags.
     pub tags: Directive<BTreeMap<String, String>>,
+    /// The copy's checksums, worked out of the source that `source_condition` names; `None` takes over the source's,
+    /// but for those of parts' checksums.
+    pub checksums: Option<Vec<Checksum>>,
     /// What is to protect the copy; where nothing is asked for, the bucket's default. The source's stays behind.
     pub lock: Lock,
     /// What must hold for the object now there.
     pub condition: Condition,
+}
+
+/// A copy that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiedObject {
+    /// The copy.
+    pub object: ObjectInfo,
+    /// The version copied, in a bucket that keeps versions.
+    pub source_version: Option<String>,
 }
 
 /// A request to delete an object or one of its versions.

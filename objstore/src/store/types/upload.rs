@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::object::{Checksum, Condition, Headers};
+use super::object::{Checksum, Condition, Headers, Lock};
 use crate::clock::Timestamp;
 use crate::name::{BucketName, Key};
 
@@ -19,6 +19,8 @@ pub struct CreateUpload {
     pub metadata: BTreeMap<String, String>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
+    /// What is to protect the object; where nothing is asked for, the bucket's default when it is completed.
+    pub lock: Lock,
     /// The checksum algorithm the client announced.
     pub checksum_algorithm: Option<String>,
     /// The account that began it, for listings.
@@ -84,6 +86,14 @@ pub struct CopyPart {
     pub range: Option<(u64, u64)>,
 }
 
+/// Hashes the bytes of a part that is copied: the store reads them and knows no algorithms.
+pub trait PartHash: Send {
+    /// Adds bytes.
+    fn update(&mut self, data: &[u8]);
+    /// The entity tag (the MD5 in hex) and the checksums to keep.
+    fn finish(self: Box<Self>) -> (String, Vec<Checksum>);
+}
+
 /// A part as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartInfo {
@@ -131,5 +141,33 @@ pub struct CompleteUpload {
     /// What must hold for the object now there.
     pub condition: Condition,
     /// Checksums of the whole object, verified or derived before.
+    pub checksums: Vec<Checksum>,
+}
+
+/// What completing an upload gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedUpload {
+    /// The object's entity tag, without quotes.
+    pub etag: String,
+    /// Its version id, in a bucket that keeps versions.
+    pub version: Option<String>,
+    /// Its checksums.
+    pub checksums: Vec<Checksum>,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// How many parts it has.
+    pub parts: u32,
+}
+
+/// One of the parts an object was uploaded in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectPart {
+    /// Its number, as it was uploaded.
+    pub number: u32,
+    /// Its first byte in the object.
+    pub offset: u64,
+    /// Its size, in bytes.
+    pub size: u64,
+    /// Its checksums.
     pub checksums: Vec<Checksum>,
 }

@@ -1,0 +1,120 @@
+//! The flags of `serve`, each with its parser.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::{Period, SocketPath};
+
+/// The flags of `serve`. A field `s3_listen` is the flag `--s3-listen`, `AMPHORA_S3_LISTEN` in the environment and
+/// the key `s3-listen` of the file.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Each flag is also a variable of the environment (--s3-listen: AMPHORA_S3_LISTEN) and a key of \
+                        the TOML file of --config (s3-listen = \"127.0.0.1:9000\"). A flag goes before the environment, \
+                        the environment before the file.\n\nAMPHORA_ROOT_ACCESS_KEY_ID and \
+                        AMPHORA_ROOT_SECRET_ACCESS_KEY set the root key at the first start."
+)]
+pub struct Flags {
+    /// Folder of the store; made if absent
+    #[arg(long, value_name = "DIR", default_value = "./amphora-data")]
+    pub data_dir: PathBuf,
+    /// Where S3 is served; port 0 takes any free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9000", value_parser = address)]
+    pub s3_listen: SocketAddr,
+    /// Where /metrics, /healthz and /readyz are served
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9001", value_parser = address)]
+    pub http_listen: SocketAddr,
+    /// Socket of the CSI services (also: CSI_ENDPOINT) [default: DATA_DIR/run/csi.sock]
+    #[arg(long, value_name = "unix://PATH")]
+    pub csi_endpoint: Option<SocketPath>,
+    /// A socket of its own for the CSI node service [default: the one of --csi-endpoint]
+    #[arg(long, value_name = "unix://PATH")]
+    pub csi_node_endpoint: Option<SocketPath>,
+    /// Socket of the COSI services (also: COSI_ENDPOINT) [default: DATA_DIR/run/cosi.sock]
+    #[arg(long, value_name = "unix://PATH")]
+    pub cosi_endpoint: Option<SocketPath>,
+    /// Certificate chain (PEM) to serve S3 with TLS; taken anew when the file changes. Needs --tls-key
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key (PEM, not encrypted) of --tls-cert
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// A domain whose hosts are buckets, as in BUCKET.NAME; several with commas or repeated
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub s3_domain: Vec<s3::Domain>,
+    /// S3 connections at once
+    #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = connections)]
+    pub s3_max_connections: usize,
+    /// S3 region
+    #[arg(long, value_name = "REGION", default_value = "us-east-1", value_parser = region)]
+    pub region: String,
+    /// The URL of S3 that COSI Secrets carry [default: http:// or https:// and the address of --s3-listen]
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub s3_endpoint_url: Option<String>,
+    /// Whether new buckets begin with all four settings of their public access block on, as on AWS
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    pub s3_block_public_access: bool,
+    /// How long a day of lifecycle rules lasts; for tests
+    #[arg(long, value_name = "TIME", default_value = "24h", hide_short_help = true)]
+    pub lifecycle_day: Period,
+    /// CSI name of this node [default: the host name]
+    #[arg(long, value_name = "NAME", value_parser = word)]
+    pub node_id: Option<String>,
+    /// CSI name of the driver
+    #[arg(long, value_name = "NAME", default_value = "csi.amphora.dev", value_parser = word)]
+    pub csi_driver_name: String,
+    /// COSI name of the driver
+    #[arg(long, value_name = "NAME", default_value = "cosi.amphora.dev", value_parser = word)]
+    pub cosi_driver_name: String,
+    /// How logs are written to stderr
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// What is logged: off, error, warn, info, debug or trace, also by module (info,s3=debug)
+    #[arg(long, value_name = "FILTER", default_value = "info", value_parser = crate::logs::check_filter)]
+    pub log_level: String,
+    /// TOML file with further settings
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "use an IP address and a port, as in 127.0.0.1:9000 or [::1]:9000".into())
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=1_000_000) => Ok(count),
+        _ => Err("use a whole number from 1 to 1000000".into()),
+    }
+}
+
+fn word(text: &str) -> Result<String, String> {
+    let good = (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if good { Ok(text.to_owned()) } else { Err("use 1 to 128 visible ASCII characters".into()) }
+}
+
+fn region(text: &str) -> Result<String, String> {
+    let good = (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if good { Ok(text.to_owned()) } else { Err("use 1 to 64 lower-case letters, digits and \"-\"".into()) }
+}
+
+fn url(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let good = host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'));
+    let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if good && plain {
+        Ok(text.trim_end_matches('/').to_owned())
+    } else {
+        Err("use http:// or https:// and a host".into())
+    }
+}

@@ -1,0 +1,54 @@
+//! The parts objects were uploaded in: whether each record belongs to an object, and they make its size.
+
+use super::{Report, Root};
+use crate::error::Result;
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key::{self, tag};
+use crate::record::upload::ObjectParts;
+use crate::tree::Tree;
+
+/// Records read at a time.
+const CHUNK: usize = 256;
+
+/// Checks all of a tree.
+pub(super) fn check(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
+    let prefix = key::by_id(tag::OBJECT_PARTS, root.family);
+    let end = key::after_prefix(&prefix);
+    let mut from = prefix;
+    loop {
+        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
+        for record in &seen {
+            let Some(ino) = key::u64_at(&record.base, key::INODE_AT) else { continue };
+            let what = format!("{}: the parts of inode {ino}", root.what);
+            let Some(parts) = report.take(decode::<ObjectParts>(&what, &record.value)) else { continue };
+            let inode = report.take(tree.inode(ino)).flatten();
+            check_one(&what, inode.map(|(_, inode)| inode), &parts, report);
+        }
+        match seen.last() {
+            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn check_one(what: &str, inode: Option<Inode>, parts: &ObjectParts, report: &mut Report) {
+    let Some((size, object)) = inode.and_then(|inode| Some((inode.size, inode.object?))) else {
+        return report.problem(format!("{what}: there is no such object"));
+    };
+    if !object.part_table {
+        report.problem(format!("{what}: the object does not know of them"));
+    }
+    // Once a mount changed the content they mean nothing.
+    if object.parts == 0 {
+        return;
+    }
+    let sum: u64 = parts.parts.iter().map(|part| part.size).sum();
+    if (parts.parts.len(), sum) != (object.parts as usize, size) {
+        report.problem(format!(
+            "{what}: they are {} of {sum} bytes, the object says {} of {size} bytes",
+            parts.parts.len(),
+            object.parts
+        ));
+    }
+}

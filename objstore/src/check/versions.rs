@@ -1,0 +1,59 @@
+//! Versions that are not current: whether each agrees with the inode it is of.
+
+use super::{Report, Root};
+use crate::error::Result;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+use crate::record::version::Version;
+use crate::tree::{Tree, order_of};
+
+/// Records read at a time.
+const CHUNK: usize = 256;
+
+/// Checks all of a tree.
+pub(super) fn check(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
+    let prefix = key::by_id(tag::VERSION, root.family);
+    let end = key::after_prefix(&prefix);
+    let (mut from, mut null_of) = (prefix, None);
+    loop {
+        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
+        for record in &seen {
+            let named = key::text_at(&record.base, key::VERSION_KEY_AT);
+            let order = named.and_then(|name| key::u64_at(&record.base, key::VERSION_KEY_AT + name.len() + 1));
+            let Some((name, order)) = named.zip(order) else {
+                report.problem(format!("{}: a version has no key and order", root.what));
+                continue;
+            };
+            let what = format!("{}: version {order:016x} of \"{}\"", root.what, name.escape_debug());
+            let Some(version) = report.take(decode::<Version>(&what, &record.value)) else { continue };
+            if version.null && null_of.replace(name.to_owned()).as_deref() == Some(name) {
+                report.problem(format!("{what}: the key has another null version"));
+            }
+            if version.null && report.take(current_is_null(tree, name)) == Some(true) {
+                report.problem(format!("{what}: the key's object is a null version too"));
+            }
+            check_one(tree, &what, order, version, report);
+        }
+        match seen.last() {
+            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn current_is_null(tree: Tree<'_>, name: &str) -> Result<bool> {
+    let current = tree.object(&name.parse()?)?;
+    Ok(current.is_some_and(|(_, inode)| order_of(&inode) == 0))
+}
+
+/// The inode says the order, or that it is the version `null`. That there is one, the names tell.
+fn check_one(tree: Tree<'_>, what: &str, order: u64, version: Version, report: &mut Report) {
+    if version.ino == 0 {
+        return;
+    }
+    let Some((_, inode)) = report.take(tree.inode(version.ino)).flatten() else { return };
+    let said = order_of(&inode);
+    if said != if version.null { 0 } else { order } {
+        report.problem(format!("{what}: its inode {} says {said:016x}", version.ino));
+    }
+}

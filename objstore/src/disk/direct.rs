@@ -1,0 +1,60 @@
+//! Writing a file past the page cache.
+//!
+//! - It takes what can go directly: whole blocks of [`DIRECT_BLOCK`] bytes, from memory and to a place aligned to them.
+//!   The rest is left to an ordinary write of the same file.
+//! - Past the cache is not yet on disk: size, place and the drive's own cache need the file's sync as before.
+//! - A file system that refuses (EINVAL, when the file is opened or first written) is not asked again for that file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::DIRECT_BLOCK;
+
+/// A second descriptor of a file, for direct writes.
+pub(super) struct Direct {
+    file: File,
+    refused: AtomicBool,
+}
+
+impl Direct {
+    /// Opens `path`; `None` where that cannot be, on a file system without direct writes say: an ordinary write does
+    /// as well.
+    pub(super) fn open(path: &Path) -> Option<Self> {
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
+        Some(Self { file, refused: AtomicBool::new(false) })
+    }
+
+    /// Writes as much of the front of `data` as can go directly; how many bytes that was.
+    pub(super) fn write(&self, data: &[u8], offset: u64) -> Result<usize> {
+        let takes = direct_part(data, offset);
+        let mut done = 0;
+        while done < takes && !self.refused.load(Ordering::Relaxed) {
+            match self.file.write_at(&data[done..takes], offset + done as u64) {
+                Ok(count) => {
+                    done += count;
+                    // Cut within a block, as by a disk that fills up: the ordinary write tells why.
+                    if count == 0 || !done.is_multiple_of(DIRECT_BLOCK) {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_refusal(&error) => self.refused.store(true, Ordering::Relaxed),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+}
+
+/// How much of the front of `data`, written at `offset`, can go directly: whole blocks at aligned places.
+pub(crate) fn direct_part(data: &[u8], offset: u64) -> usize {
+    let aligned = data.as_ptr().addr().is_multiple_of(DIRECT_BLOCK) && offset.is_multiple_of(DIRECT_BLOCK as u64);
+    if aligned { data.len() / DIRECT_BLOCK * DIRECT_BLOCK } else { 0 }
+}

@@ -1,0 +1,53 @@
+//! What clients are told of the end of an object (S3 API, GetObject, `x-amz-expiration`).
+
+use super::Day;
+use super::rules::{Rules, Subject};
+use crate::clock::Timestamp;
+use crate::core::Core;
+use crate::error::Result;
+use crate::meta::Read;
+use crate::name::{BucketName, Key};
+use crate::record::bucket::Bucket;
+use crate::record::inode::Inode;
+use crate::store::{Store, settings};
+use crate::tree::Tree;
+
+/// When an object expires as the current one of its key, in days of the calendar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiration {
+    /// From when on.
+    pub at: Timestamp,
+    /// The id of the rule.
+    pub rule: String,
+}
+
+/// When the current object of a key expires, by the settings in the state its bucket's record was read from.
+pub(crate) fn of(
+    read: &dyn Read,
+    core: &Core,
+    bucket: &Bucket,
+    key: &str,
+    inode: &Inode,
+) -> Result<Option<Expiration>> {
+    // Nothing is read for a bucket that was never told anything.
+    if bucket.settings == 0 {
+        return Ok(None);
+    }
+    let found = settings::of(read, core, bucket)?;
+    let rules = Rules { rules: &found.lifecycle, day: Day::default(), now: Timestamp::default() };
+    let expiry = rules.expiry(Subject::object(key, inode), inode.written());
+    Ok(expiry.map(|(at, rule)| Expiration { at, rule: rule.id.clone() }))
+}
+
+impl Store {
+    /// When the current object of a key expires; nothing of a key without one.
+    pub fn expiration(&self, bucket: &BucketName, key: &Key) -> Result<Option<Expiration>> {
+        let snapshot = self.core.meta.snapshot();
+        let Some(record) = self.core.bucket_record(&*snapshot, bucket)? else { return Ok(None) };
+        let line = self.core.lines.line(&*snapshot, record.family, record.branch)?;
+        match (Tree { read: &*snapshot, line: &line }).object(key)? {
+            Some((_, inode)) => of(&*snapshot, &self.core, &record, key.as_str(), &inode),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Looking for what is due, in a snapshot.
+
+use super::rules::{Rules, Subject};
+use super::{CHANGES_MAX, LOOKED_MAX, UPLOADS_MAX};
+use crate::clock::Timestamp;
+use crate::core::Core;
+use crate::error::Result;
+use crate::name::Key;
+use crate::record::bucket::{Bucket, VersioningState};
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key;
+use crate::record::lifecycle::Last;
+use crate::record::upload::Upload;
+use crate::tree::{Tree, protection, sweep};
+
+/// One bucket, its rules, and a state of it.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    /// What the store shares.
+    pub core: &'a Core,
+    /// The bucket.
+    pub bucket: &'a Bucket,
+    /// Its tree.
+    pub tree: Tree<'a>,
+    /// Its rules.
+    pub rules: Rules<'a>,
+}
+
+/// Something that was due when it was looked at.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// A current object expires.
+    Current {
+        /// Its key.
+        key: Key,
+    },
+    /// A noncurrent version, or a delete marker that is not the newest, is removed.
+    Noncurrent {
+        /// Its key.
+        key: Key,
+        /// Its place among the versions of the key.
+        order: u64,
+        /// Since when it is noncurrent.
+        since: Timestamp,
+    },
+    /// A delete marker that is its key's only version is removed.
+    Marker {
+        /// Its key.
+        key: Key,
+        /// Its place.
+        order: u64,
+    },
+    /// An upload is aborted.
+    Upload {
+        /// The key it is for.
+        key: Key,
+        /// Its id.
+        id: String,
+    },
+}
+
+/// What a step looked at.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    /// How much.
+    pub looked_at: usize,
+    /// What of it was due.
+    pub changes: Vec<Change>,
+    /// The last of it.
+    pub last: Option<Last>,
+    /// Whether there is more below the prefix.
+    pub more: bool,
+}
+
+impl View<'_> {
+    /// Whether a current object expires.
+    pub fn current_due(&self, key: &Key, ino: u64, inode: &Inode) -> bool {
+        let directory = key.as_str().ends_with('/');
+        if directory && !expires_as_directory(inode) {
+            return false;
+        }
+        // Where a deletion is for good, it does not take what is protected.
+        let kept = self.bucket.versioning() == VersioningState::Enabled && !directory;
+        if !kept && protection(inode, self.rules.now).is_some() {
+            return false;
+        }
+        let pending = self.core.hot.get(self.bucket.id, ino).and_then(|hot| hot.written());
+        let written = inode.written().max(pending.unwrap_or(Timestamp(i64::MIN)));
+        self.rules.current_due(Subject::object(key.as_str(), inode), written)
+    }
+
+    /// Looks at current objects below `area`.
+    pub fn keys(&self, area: &str, last: Option<&Last>) -> Result<Walked> {
+        let (keys, more) = sweep(self.tree, area, last.map(|last| last.key.as_str()), LOOKED_MAX)?;
+        let mut walked = Walked { more, ..Walked::default() };
+        for (name, ino, inode) in keys {
+            if walked.changes.len() == CHANGES_MAX {
+                walked.more = true;
+                break;
+            }
+            walked.looked_at += 1;
+            // A path that only a mount can name may be too long for a key.
+            if let Ok(key) = name.parse::<Key>()
+                && self.current_due(&key, ino, &inode)
+            {
+                walked.changes.push(Change::Current { key });
+            }
+            walked.last = Some(Last { key: name, ..Last::default() });
+        }
+        Ok(walked)
+    }
+
+    /// Looks at uploads for keys below `area`.
+    pub fn uploads(&self, area: &str, last: Option<&Last>) -> Result<Walked> {
+        let prefix = key::uploads(self.bucket.id, area);
+        let from = match last {
+            Some(last) => [&key::upload(self.bucket.id, &last.key, &last.upload)[..], &[0]].concat(),
+            None => prefix.clone(),
+        };
+        let pairs = self.tree.read.scan(&from, &key::after_prefix(&prefix), LOOKED_MAX)?;
+        let mut walked = Walked { more: pairs.len() == LOOKED_MAX, ..Walked::default() };
+        for pair in pairs {
+            if walked.changes.len() == UPLOADS_MAX {
+                walked.more = true;
+                break;
+            }
+            walked.looked_at += 1;
+            let Some(name) = key::text_at(&pair.key, key::UPLOAD_KEY_AT) else { continue };
+            let id = String::from_utf8_lossy(&pair.key[key::UPLOAD_KEY_AT + name.len() + 1..]).into_owned();
+            let upload: Upload = decode("an upload", &pair.value)?;
+            if self.rules.upload_due(name, Timestamp(upload.created)) {
+                walked.changes.push(Change::Upload { key: name.parse()?, id: id.clone() });
+            }
+            walked.last = Some(Last { key: name.to_owned(), upload: id, ..Last::default() });
+        }
+        Ok(walked)
+    }
+}
+
+/// Whether a directory is an object that was put through S3, and S3 may delete it.
+fn expires_as_directory(inode: &Inode) -> bool {
+    let only_mounts_see = inode.entries > 0 && inode.keys == 0;
+    inode.object.is_some() && !inode.implicit && !only_mounts_see
+}

@@ -1,0 +1,178 @@
+//! The worker's thread.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::step::{self, Pass, Stepped};
+use super::{Day, Figures, Progress};
+use crate::clock::Timestamp;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// How often, at least, the worker looks at the clock, which may be set while it sleeps.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+/// How many times as long as a step took the worker rests after it.
+const REST_FACTOR: u32 = 4;
+/// The shortest and the longest rest.
+const REST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(500));
+
+/// Puts lifecycle rules into effect until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: Mutex<bool>,
+    stopped: Condvar,
+    figures: Mutex<Figures>,
+}
+
+impl Worker {
+    /// Starts the worker of a store; a store has one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system gives no thread.
+    pub fn start(store: &Store, day: Day) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (mine, core) = (shared.clone(), store.core.clone());
+        let thread = std::thread::Builder::new().name("amphora-life".into()).spawn(move || mine.run(&core, day));
+        let thread = thread.map_err(|source| Error::io("starting the thread of lifecycle rules", source))?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// What it did and does.
+    pub fn figures(&self) -> Figures {
+        self.shared.figures.lock().clone()
+    }
+
+    /// Ends the step under way and stops.
+    pub fn stop(&self) {
+        *self.shared.stop.lock() = true;
+        self.shared.stopped.notify_all();
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of lifecycle rules panicked");
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn run(&self, core: &Arc<Core>, day: Day) {
+        let mut next = self.first_pass(core, day);
+        while self.wait_until(core, day, next) {
+            let started = match self.pass(core, day) {
+                Ok(Some(started)) => started,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "a pass of lifecycle rules stopped; it is tried again");
+                    self.figures.lock().errors += 1;
+                    let now = core.clock.now();
+                    next = Timestamp(now.0.saturating_add(nanos(LOOK_MAX))).min(day.next_pass(now));
+                    continue;
+                }
+            };
+            next = day.next_pass(started);
+        }
+    }
+
+    /// When the first pass begins: at once if one is under way, or the last one was some time ago.
+    fn first_pass(&self, core: &Core, day: Day) -> Timestamp {
+        let Ok(record) = step::read(&*core.meta.snapshot()) else { return Timestamp(i64::MIN) };
+        if record.completed != 0 {
+            self.figures.lock().completed = Some(Timestamp(record.completed));
+        }
+        if record.place.is_some() || record.started == 0 {
+            return Timestamp(i64::MIN);
+        }
+        day.next_pass(Timestamp(record.started))
+    }
+
+    /// Sleeps until then, or as long as after a pass begun now if that is sooner: the clock may have been ahead. Whether
+    /// to go on.
+    fn wait_until(&self, core: &Core, day: Day, mut then: Timestamp) -> bool {
+        loop {
+            let now = core.clock.now();
+            then = then.min(day.next_pass(now));
+            let left = then.0.saturating_sub(now.0);
+            let Ok(left @ 1..) = u64::try_from(left) else { return !*self.stop.lock() };
+            if !self.rest(Duration::from_nanos(left).min(LOOK_MAX)) {
+                return false;
+            }
+        }
+    }
+
+    /// Sleeps; whether to go on.
+    fn rest(&self, pause: Duration) -> bool {
+        let mut stop = self.stop.lock();
+        if !*stop {
+            self.stopped.wait_for(&mut stop, pause);
+        }
+        !*stop
+    }
+
+    /// Makes or goes on with a pass; when it began, or nothing if it was stopped.
+    fn pass(&self, core: &Arc<Core>, day: Day) -> Result<Option<Timestamp>> {
+        let mut pass = Pass::resume(core, day)?;
+        loop {
+            core.writable()?;
+            let began = Instant::now();
+            match pass.step(core) {
+                Ok(stepped) if stepped.done => {
+                    let started = Timestamp(pass.record.started);
+                    self.finished(pass.finish(core)?);
+                    return Ok(Some(started));
+                }
+                Ok(stepped) => self.note(stepped),
+                Err(error) => {
+                    let bucket = self.figures.lock().progress.as_ref().map(|progress| progress.bucket.to_string());
+                    tracing::warn!(%error, bucket, "lifecycle rules of a bucket are given up until the next pass");
+                    self.figures.lock().errors += 1;
+                    pass.skip_bucket();
+                }
+            }
+            let pause = (began.elapsed() * REST_FACTOR).clamp(REST.0, REST.1);
+            if !self.rest(pause) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn note(&self, stepped: Stepped) {
+        let mut figures = self.figures.lock();
+        let changed = stepped.changed;
+        figures.looked_at += stepped.looked_at;
+        figures.current += changed.current;
+        figures.noncurrent += changed.noncurrent;
+        figures.markers += changed.markers;
+        figures.uploads += changed.uploads;
+        let Some((_, bucket)) = stepped.bucket else { return };
+        match &mut figures.progress {
+            Some(progress) if progress.bucket == bucket => progress.looked_at += stepped.looked_at,
+            progress => *progress = Some(Progress { bucket, looked_at: stepped.looked_at }),
+        }
+    }
+
+    fn finished(&self, at: Timestamp) {
+        let mut figures = self.figures.lock();
+        figures.passes += 1;
+        figures.completed = Some(at);
+        figures.progress = None;
+    }
+}
+
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,68 @@
+//! An engine for tests whose disk outlives it, and whose commits fail on demand: before they are on disk, or after.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::backend::{Backend, Changes};
+use super::engine::Durability;
+use super::handle::Meta;
+use super::memory::Map;
+use super::txn::Snapshot;
+use super::writer::Writer;
+use crate::error::{Error, Result};
+
+/// What becomes of a commit that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It is not on disk.
+    Lost,
+    /// It is, though nobody was told: only its sync failed.
+    Written,
+}
+
+/// A disk with metadata.
+#[derive(Clone, Default)]
+pub(crate) struct Log {
+    disk: Arc<Map>,
+    failure: Arc<Mutex<Option<Failure>>>,
+}
+
+impl Log {
+    /// Opens what is on the disk.
+    pub(crate) fn open(&self) -> Meta {
+        *self.failure.lock() = None;
+        Meta::new(Arc::new(Writer::start(Faulty { shown: self.disk.copy(), log: self.clone() }).unwrap()))
+    }
+
+    /// Lets every commit from now on fail, until the disk is opened again.
+    pub(crate) fn fail(&self, failure: Failure) {
+        *self.failure.lock() = Some(failure);
+    }
+}
+
+struct Faulty {
+    shown: Map,
+    log: Log,
+}
+
+impl Backend for Faulty {
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.shown.snapshot()
+    }
+
+    fn commit(&self, changes: Changes, durability: Durability) -> Result<()> {
+        let failure = *self.log.failure.lock();
+        if failure != Some(Failure::Lost) {
+            self.log.disk.commit(changes.clone(), durability)?;
+        }
+        match failure {
+            None => self.shown.commit(changes, durability),
+            Some(_) => Err(Error::io("the test's disk", std::io::Error::other("as the test wants"))),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! What is said of a version after it was written: tags, retention, legal hold.
+//!
+//! - None of it changes the version's content, entity tag or Last-Modified, and each change is one transaction.
+//! - A lock only ever gets stronger, but for what governance lets its bypassers do and for a legal hold, which whoever
+//!   may set it may take off (S3 User Guide, "Object Lock considerations").
+//! - Keys that end in `/` are directories, which have no versions: they take tags and no lock, and the bucket's default
+//!   retention leaves them out.
+
+use std::collections::BTreeMap;
+
+use super::object::{keeps_versions, lock_of, version_of};
+use super::types::{Lock, ObjectLock, Retention, RetentionMode};
+use super::{Store, settings};
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::name::{BucketName, Key};
+use crate::record::inode::{self, Object};
+use crate::tree::{Tx, version_id};
+use crate::volume::Change;
+
+/// Nanoseconds of a day, the unit of default retention.
+const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
+
+impl Store {
+    /// Replaces the tags of an object, or of one of its versions (S3 API, PutObjectTagging, DeleteObjectTagging); gives
+    /// the version's id, in a bucket that keeps versions.
+    pub async fn set_tags(
+        &self,
+        bucket: &BucketName,
+        key: &Key,
+        version: Option<&str>,
+        tags: BTreeMap<String, String>,
+    ) -> Result<Option<String>> {
+        self.mark(bucket, key, version, move |_, object| {
+            object.tags = tags;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sets or removes the retention of a version (S3 API, PutObjectRetention); gives its id. `bypass_governance` says
+    /// that the caller may and wants to weaken one in governance mode.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] if the retention in force may not be changed so; [`Error::Invalid`] if the bucket has no object
+    /// lock, or the date is past.
+    pub async fn set_retention(
+        &self,
+        bucket: &BucketName,
+        key: &Key,
+        version: Option<&str>,
+        retention: Option<Retention>,
+        bypass_governance: bool,
+    ) -> Result<Option<String>> {
+        let at = key.clone();
+        self.mark(bucket, key, version, move |tx, object| {
+            check_lock(tx, &at, &Lock { retention, legal_hold: Some(false) })?;
+            check_change(lock_of(object).retention, retention, tx.now, bypass_governance)?;
+            object.retention = retention.map(recorded);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Puts a legal hold on a version, or takes it off (S3 API, PutObjectLegalHold); gives its id.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the bucket has no object lock.
+    pub async fn set_legal_hold(
+        &self,
+        bucket: &BucketName,
+        key: &Key,
+        version: Option<&str>,
+        on: bool,
+    ) -> Result<Option<String>> {
+        let at = key.clone();
+        self.mark(bucket, key, version, move |tx, object| {
+            check_lock(tx, &at, &Lock { retention: None, legal_hold: Some(on) })?;
+            (object.legal_hold, object.hold_off) = (on, !on);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes what is kept with a version.
+    async fn mark(
+        &self,
+        bucket: &BucketName,
+        key: &Key,
+        version: Option<&str>,
+        change: impl FnOnce(&Tx<'_>, &mut Object) -> Result<()> + Send + 'static,
+    ) -> Result<Option<String>> {
+        let (key, version) = (key.clone(), version.map(str::to_owned));
+        self.change_bucket(bucket, move |tx| {
+            let (ino, inode) = version_of(tx.tree(), &key, version.as_deref())?;
+            let before = inode.object.unwrap_or_default();
+            let mut after = before.clone();
+            change(tx, &mut after)?;
+            let id = keeps_versions(&tx.bucket).then(|| version_id(after.version));
+            let locked = lock_of(&after) != lock_of(&before);
+            if after != before {
+                let mut inode = tx.own(ino)?;
+                (inode.object, inode.ctime) = (Some(after), tx.now.0);
+                tx.save(ino, &inode);
+                tx.tell(Change::Attributes { ino });
+                // A lock holds against those too who are writing the version: each write is decided anew from here.
+                let (core, id) = (tx.core.clone(), tx.bucket.id);
+                tx.txn.after_commit(Box::new(move || {
+                    core.end_writes_in_place(id, ino);
+                    if locked {
+                        core.writers.end(id, ino);
+                    }
+                }));
+            }
+            Ok(id)
+        })
+        .await
+    }
+}
+
+/// The object lock of the bucket being changed.
+fn object_lock(tx: &Tx<'_>) -> Result<Option<ObjectLock>> {
+    Ok(settings::of(&*tx.txn, tx.core, &tx.bucket)?.object_lock)
+}
+
+/// Refuses a lock that cannot be had: the bucket has no object lock, the key cannot be locked, the date is past.
+/// PutObject, CopyObject and CreateMultipartUpload call it with what the request asked for, in their transaction.
+pub(super) fn check_lock(tx: &Tx<'_>, key: &Key, asked: &Lock) -> Result<()> {
+    if *asked == Lock::default() {
+        return Ok(());
+    }
+    if object_lock(tx)?.is_none() {
+        let why = "it was neither made with object lock nor set for it (PutObjectLockConfiguration)";
+        return Err(Error::invalid("bucket for object lock", tx.name.as_str(), why));
+    }
+    if key.as_str().ends_with('/') {
+        return Err(Error::invalid(
+            "key for object lock",
+            key.as_str(),
+            "a key that ends in / has no versions to lock",
+        ));
+    }
+    match asked.retention {
+        Some(retention) if retention.until <= tx.now => {
+            Err(Error::invalid("retain until date", retention.until.0.to_string(), "it has to lie in the future"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives an object about to be put under `key` the bucket's default retention, unless it has one that was asked for.
+/// PutObject, CopyObject and CompleteMultipartUpload call it in their transaction; of an upload, the lock asked for when
+/// it was begun is in `object` already.
+pub(super) fn retain_by_default(tx: &Tx<'_>, key: &Key, object: &mut Object) -> Result<()> {
+    if object.retention.is_some() || key.as_str().ends_with('/') {
+        return Ok(());
+    }
+    object.retention = tx.default_retention()?;
+    Ok(())
+}
+
+impl Tx<'_> {
+    /// The retention that the bucket gives to what is written now.
+    pub(crate) fn default_retention(&self) -> Result<Option<inode::Retention>> {
+        let default = object_lock(self)?.and_then(|lock| lock.default);
+        Ok(default.map(|default| {
+            let until = self.now.0.saturating_add(DAY.saturating_mul(i64::from(default.in_days())));
+            inode::Retention { mode: default.mode, until }
+        }))
+    }
+
+    /// Counts the default retention of the version that mounts wrote, and the last of them has closed, from now; it
+    /// never gets weaker by that.
+    pub(crate) fn retain_written(&mut self, ino: u64) -> Result<()> {
+        let (_, inode) = self.tree().live_inode(ino)?;
+        if self.key_written(ino, &inode)?.is_none() {
+            return Ok(());
+        }
+        let Some(now) = self.default_retention()? else { return Ok(()) };
+        let before = inode.object.and_then(|object| object.retention);
+        if before.is_none_or(|before| before.mode == now.mode && before.until < now.until) {
+            let mut inode = self.own(ino)?;
+            inode.object.get_or_insert_default().retention = Some(now);
+            self.save(ino, &inode);
+        }
+        Ok(())
+    }
+}
+
+/// A retention as its record holds it.
+fn recorded(retention: Retention) -> inode::Retention {
+    inode::Retention { mode: retention.mode as i32, until: retention.until.0 }
+}
+
+/// Refuses to weaken a retention that is in force: compliance always, governance without a bypass.
+fn check_change(
+    before: Option<Retention>,
+    after: Option<Retention>,
+    now: Timestamp,
+    bypass_governance: bool,
+) -> Result<()> {
+    let Some(before) = before.filter(|before| before.until > now) else { return Ok(()) };
+    if after.is_some_and(|after| after.mode == before.mode && after.until >= before.until) {
+        return Ok(());
+    }
+    match before.mode {
+        RetentionMode::Governance if bypass_governance => Ok(()),
+        RetentionMode::Governance => Err(Error::Denied {
+            why: "a retention in governance mode is only lengthened, unless governance is bypassed".into(),
+        }),
+        RetentionMode::Compliance | RetentionMode::None => {
+            Err(Error::Denied { why: "a retention in compliance mode is only lengthened, by anybody".into() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retention_in_force_only_gets_stronger() {
+        let (governance, compliance) = (RetentionMode::Governance, RetentionMode::Compliance);
+        let at = |mode, until| Some(Retention { mode, until: Timestamp(until) });
+        let allowed = |before, after, bypass| check_change(before, after, Timestamp(10), bypass).is_ok();
+        let table = [
+            (None, at(governance, 20), true, true),
+            (at(governance, 20), at(governance, 20), true, true),
+            (at(governance, 20), at(governance, 30), true, true),
+            (at(governance, 20), at(governance, 15), false, true),
+            (at(governance, 20), at(compliance, 30), false, true),
+            (at(governance, 20), None, false, true),
+            (at(compliance, 20), at(compliance, 30), true, true),
+            (at(compliance, 20), at(compliance, 15), false, false),
+            (at(compliance, 20), at(governance, 30), false, false),
+            (at(compliance, 20), None, false, false),
+            // One that has ended binds nobody.
+            (at(compliance, 10), None, true, true),
+        ];
+        for (before, after, without, with) in table {
+            let found = (allowed(before, after, false), allowed(before, after, true));
+            assert_eq!(found, (without, with), "{before:?} to {after:?}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Object lock against mounts: nothing a mount does changes, moves or loses a version that is protected, and each
+//! version a mount makes is retained.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::mounted_versions::{content, history, moving, refused, resize, rewrite, texts};
+use super::random::Choices;
+use super::rig::{Later, Rig, by_root, copy_of, find, key, make, make_file, read_file};
+use crate::clock::Timestamp;
+use crate::error::{Error, Posix, Result};
+use crate::name::BucketName;
+use crate::store::*;
+use crate::volume::{Allocate, Make, RenameMode, Volume};
+
+const DAY: i64 = 86_400_000_000_000;
+
+/// A day, which governance protects.
+fn a_day() -> DefaultRetention {
+    DefaultRetention { mode: RetentionMode::Governance as i32, days: Some(1), years: None }
+}
+
+fn retention(rig: &Rig, bucket: &BucketName, at: &str) -> Option<Retention> {
+    rig.store.head_object(bucket, &key(at), None).unwrap().lock.retention
+}
+
+fn is_retained(rig: &Rig, bucket: &BucketName, at: &str) -> bool {
+    retention(rig, bucket, at).is_some_and(|retention| retention.until > rig.store.core.clock.now())
+}
+
+fn lock(rig: &Rig, bucket: &BucketName, default: Option<DefaultRetention>) {
+    rig.switch_versioning(bucket, Versioning::Enabled).unwrap();
+    rig.run(rig.store.set_object_lock(bucket, ObjectLock { default })).unwrap();
+}
+
+fn hold(rig: &Rig, bucket: &BucketName, at: &str, on: bool) {
+    rig.run(rig.store.set_legal_hold(bucket, &key(at), None, on)).unwrap();
+}
+
+/// A file with the names `a` and `b`, and then object lock.
+fn linked(rig: &Rig, bucket: &BucketName, size: usize) -> (Volume, u64) {
+    let volume = rig.mount(bucket);
+    let ino = make_file(&volume, volume.root(), "a").unwrap();
+    rewrite(&volume, ino, &vec![b'1'; size]);
+    volume.link(ino, volume.root(), "b").unwrap();
+    volume.forget(ino, 1);
+    (volume, ino)
+}
+
+/// Asserts that no change through a mount gets at a file.
+fn assert_unchangeable(rig: &Rig, (bucket, volume): (&BucketName, &Volume), at: &str, ino: u64) {
+    let before = rig.get(bucket, at).unwrap();
+    assert!(refused(&volume.write(ino, 0, b"x", false)) && refused(&volume.append(ino, b"x")));
+    for size in [0, 1, before.len() as u64 + 1] {
+        assert!(refused(&resize(volume, ino, size)), "{at} to {size}");
+    }
+    assert!(refused(&volume.allocate(ino, Allocate::PunchHole, 0, 1)));
+    assert!(refused(&volume.allocate(ino, Allocate::Extend, 0, before.len() as u64 + 1)));
+    assert!(refused(&volume.open_writer(ino)));
+    assert!(refused(&volume.unlink(volume.root(), at)));
+    make(volume, volume.root(), "other", Make::Symlink("x".into())).unwrap();
+    assert!(refused(&moving(volume, at, "moved", RenameMode::Replace)));
+    assert!(refused(&moving(volume, "other", at, RenameMode::Replace)));
+    assert!(refused(&moving(volume, at, "other", RenameMode::Exchange)));
+    assert!(refused(&volume.link(ino, volume.root(), "further").map(drop)));
+    volume.unlink(volume.root(), "other").unwrap();
+    assert_eq!(rig.get(bucket, at).unwrap(), before);
+}
+
+#[test]
+fn a_protected_file_with_links_from_before_is_not_changed_through_any_of_them() {
+    for (case, size) in [(0, 9), (1, 9), (2, 9), (0, 100_000), (1, 100_000), (2, 100_000)] {
+        let rig = Rig::in_memory();
+        let bucket = rig.bucket("links");
+        let (volume, ino) = linked(&rig, &bucket, size);
+        volume.pin(ino).unwrap();
+        lock(&rig, &bucket, None);
+        match case {
+            0 => drop(rig.put(&bucket, "a", b"put").unwrap()),
+            1 => {
+                volume.unlink(volume.root(), "a").unwrap();
+                volume.open_writer(find(&volume, "b").unwrap()).unwrap();
+                volume.append(ino, b"more").unwrap();
+                volume.close_writer(ino).unwrap();
+            }
+            _ => {}
+        }
+        hold(&rig, &bucket, "b", true);
+        assert_unchangeable(&rig, (&bucket, &volume), "b", ino);
+        hold(&rig, &bucket, "b", false);
+        let until = Timestamp(rig.store.core.clock.now().0 + DAY);
+        let retention = Some(Retention { mode: RetentionMode::Compliance, until });
+        rig.run(rig.store.set_retention(&bucket, &key("b"), None, retention, false)).unwrap();
+        assert_unchangeable(&rig, (&bucket, &volume), "b", ino);
+        assert_eq!(history(&rig, &bucket, "a").last().unwrap().as_ref().unwrap(), &vec![b'1'; size]);
+        volume.forget(ino, 1);
+        rig.audit_collected();
+    }
+}
+
+#[test]
+fn a_version_never_shares_its_inode_with_a_name() {
+    for size in [9, 100_000] {
+        let rig = Rig::in_memory();
+        let bucket = rig.bucket("apart");
+        let (volume, ino) = linked(&rig, &bucket, size);
+        rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+        let one = vec![b'1'; size];
+        rig.put(&bucket, "b", b"put").unwrap();
+        rewrite(&volume, ino, &vec![b'2'; size]);
+        assert_eq!(history(&rig, &bucket, "a"), [Some(vec![b'2'; size]), Some(one.clone())]);
+        assert_eq!(history(&rig, &bucket, "b"), [Some(b"put".to_vec()), Some(one)]);
+        rig.audit_collected();
+    }
+}
+
+#[test]
+fn a_file_that_lost_the_name_it_knew_learns_the_one_it_is_looked_up_under() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("learning");
+    let (volume, ino) = linked(&rig, &bucket, 1);
+    volume.unlink(volume.root(), "a").unwrap();
+    rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    let stale = |result: Result<()>| matches!(result, Err(Error::Posix(Posix::Stale)));
+    assert!(stale(volume.open_writer(ino)) && stale(resize(&volume, ino, 0)));
+    assert_eq!(read_file(&volume, find(&volume, "b").unwrap()), b"1");
+    rewrite(&volume, ino, b"2");
+    resize(&volume, ino, 0).unwrap();
+    assert_eq!(texts(&history(&rig, &bucket, "b")), ["", "2", "1"]);
+    rig.audit_collected();
+}
+
+#[test]
+fn default_retention_is_there_from_the_first_write_and_counts_from_the_last_close() {
+    let clock = Arc::new(Later::default());
+    let rig = Rig::with_clock(clock.clone());
+    let bucket = rig.locking("default", Some(a_day()));
+    let volume = rig.mount(&bucket);
+    let ino = volume.create(volume.root(), "k", by_root(0o644)).unwrap().ino;
+    volume.open_writer(ino).unwrap();
+    volume.write(ino, 0, b"1", false).unwrap();
+    let begun = retention(&rig, &bucket, "k").unwrap().until;
+    volume.close_writer(ino).unwrap();
+    clock.advance(Duration::from_secs(3_600));
+    volume.write(ino, 1, b"2", false).unwrap();
+    resize(&volume, ino, 3).unwrap();
+    resize(&volume, ino, 2).unwrap();
+    assert!(refused(&volume.unlink(volume.root(), "k")), "who writes it may not remove it either");
+    assert_eq!(retention(&rig, &bucket, "k").unwrap().until, begun);
+    volume.close_writer(ino).unwrap();
+    let ended = retention(&rig, &bucket, "k").unwrap().until;
+    assert!(ended.0 >= begun.0 + 3_600_000_000_000);
+    assert_unchangeable(&rig, (&bucket, &volume), "k", ino);
+    rig.put(&bucket, "k", b"S3 still puts versions").unwrap();
+    assert_eq!(texts(&history(&rig, &bucket, "k"))[1], "12");
+    clock.advance(Duration::from_secs(25 * 3_600));
+    let ino = find(&volume, "k").unwrap();
+    rewrite(&volume, ino, b"s");
+    assert!(is_retained(&rig, &bucket, "k"), "the version that was retained before is not the one that is now");
+    volume.forget(ino, 1);
+}
+
+#[test]
+fn every_version_a_mount_makes_is_retained() {
+    let rig = Rig::on_disk();
+    let bucket = rig.bucket("every");
+    for at in ["cut", "from", "to", "left", "right", "killed"] {
+        rig.put(&bucket, at, at.as_bytes()).unwrap();
+    }
+    lock(&rig, &bucket, Some(a_day()));
+    let volume = rig.mount(&bucket);
+    let ino = find(&volume, "cut").unwrap();
+    resize(&volume, ino, 1).unwrap();
+    assert_unchangeable(&rig, (&bucket, &volume), "cut", ino);
+    moving(&volume, "from", "to", RenameMode::Replace).unwrap();
+    moving(&volume, "left", "right", RenameMode::Exchange).unwrap();
+    make_file(&volume, volume.root(), "made").unwrap();
+    let created = volume.create(volume.root(), "created", by_root(0o644)).unwrap().ino;
+    volume.close_writer(created).unwrap();
+    for at in ["cut", "to", "left", "right", "made", "created"] {
+        assert!(is_retained(&rig, &bucket, at), "{at}");
+        assert_unchangeable(&rig, (&bucket, &volume), at, find(&volume, at).unwrap());
+    }
+    assert!(!is_retained(&rig, &bucket, "killed"), "written before there was a default");
+    let session = rig.mount(&bucket);
+    let ended = session.create(session.root(), "ended", by_root(0o644)).unwrap().ino;
+    session.write(ended, 0, b"text", false).unwrap();
+    drop(session);
+    assert_unchangeable(&rig, (&bucket, &volume), "ended", ended);
+
+    let ino = find(&volume, "killed").unwrap();
+    volume.open_writer(ino).unwrap();
+    volume.write(ino, 0, b"k", false).unwrap();
+    // As a kill would leave it: neither the close nor the end of the session ran.
+    let rig = Rig::at(copy_of(&rig.dir)).unwrap();
+    let volume = rig.mount(&bucket);
+    assert!(is_retained(&rig, &bucket, "killed"));
+    assert_unchangeable(&rig, (&bucket, &volume), "killed", ino);
+}
+
+#[test]
+fn a_lock_that_is_set_binds_those_who_are_writing() {
+    let rig = Rig::in_memory();
+    let bucket = rig.locking("binding", Some(a_day()));
+    let volume = rig.mount(&bucket);
+    for (at, held) in [("held", true), ("kept", false)] {
+        let ino = volume.create(volume.root(), at, by_root(0o644)).unwrap().ino;
+        volume.write(ino, 0, &[b'1'; 100_000], false).unwrap();
+        volume.write(ino, 0, b"2", false).unwrap();
+        if held {
+            hold(&rig, &bucket, at, true);
+        } else {
+            let until = Timestamp(rig.store.core.clock.now().0 + 9 * DAY);
+            let longer = Some(Retention { mode: RetentionMode::Governance, until });
+            rig.run(rig.store.set_retention(&bucket, &key(at), None, longer, false)).unwrap();
+        }
+        assert_unchangeable(&rig, (&bucket, &volume), at, ino);
+        volume.close_writer(ino).unwrap();
+        assert_eq!(rig.get(&bucket, at).unwrap()[0], b'2');
+        volume.forget(ino, 1);
+    }
+    assert!(retention(&rig, &bucket, "kept").unwrap().until.0 > rig.store.core.clock.now().0 + 8 * DAY);
+}
+
+#[test]
+fn a_version_is_still_once_the_hold_on_it_is_answered() {
+    let rig = Rig::in_memory();
+    let bucket = rig.locking("racing", Some(a_day()));
+    let volume = rig.mount(&bucket);
+    for round in 0..40_u64 {
+        let at = format!("k{round}");
+        let ino = volume.create(volume.root(), &at, by_root(0o644)).unwrap().ino;
+        volume.write(ino, 0, &[0; 10_000], false).unwrap();
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                let mut number = 0;
+                loop {
+                    number += 1;
+                    let written = match number % 3 {
+                        0 => volume.append(ino, &[1; 500]),
+                        _ => volume.write(ino, number * 7, &number.to_be_bytes(), false),
+                    };
+                    if written.is_err() {
+                        break written;
+                    }
+                }
+            });
+            std::thread::sleep(Duration::from_micros(round * 50));
+            hold(&rig, &bucket, &at, true);
+            let before = rig.get(&bucket, &at).unwrap();
+            assert!(refused(&writing.join().unwrap()));
+            assert!(rig.get(&bucket, &at).unwrap() == before, "round {round}");
+        });
+        volume.close_writer(ino).unwrap();
+        volume.forget(ino, 1);
+    }
+}
+
+/// The versions that are protected and that nobody has open, by any of their names, with their content.
+fn protected(rig: &Rig, (bucket, volume): (&BucketName, &Volume), open: &[u64]) -> BTreeMap<(String, String), Vec<u8>> {
+    let request = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
+    let mut found = BTreeMap::new();
+    for version in rig.store.list_versions(bucket, &request).unwrap().versions {
+        let (at, id) = (version.object.key.clone(), version.object.version.clone().unwrap());
+        if version.marker || version.latest && open.contains(&find(volume, &at).unwrap()) {
+            continue;
+        }
+        let lock = rig.store.head_object(bucket, &key(&at), Some(&id)).unwrap().lock;
+        if lock.legal_hold == Some(true) || lock.retention.is_some() {
+            found.insert((at, id), content(rig, bucket, &version.object));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_protected_version_changes_or_goes_whatever_both_handles_do() {
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let mut random = Choices::new();
+    for default in [None, Some(a_day()), None, Some(a_day())] {
+        let rig = Rig::in_memory();
+        let bucket = rig.bucket("walk");
+        let (volume, _) = linked(&rig, &bucket, 5_000);
+        lock(&rig, &bucket, default);
+        let (mut open, mut seen): (Vec<u64>, BTreeMap<_, _>) = (Vec::new(), BTreeMap::new());
+        for _ in 0..150 {
+            let (at, other) = (*random.of(&NAMES), *random.of(&NAMES));
+            let size = *random.of(&[0, 3, 5_000, 200_000]);
+            let found = find(&volume, at);
+            let done = match (random.below(11), found) {
+                (0, _) => rig.put(&bucket, at, &random.bytes(size)).map(drop),
+                (1, _) => rig.delete(&bucket, at).map(drop),
+                (2, Ok(_)) => volume.unlink(volume.root(), at),
+                (3, Ok(_)) => moving(&volume, at, other, *random.of(&[RenameMode::Replace, RenameMode::Exchange])),
+                (4, Err(_)) => volume.create(volume.root(), at, by_root(0o644)).map(|made| open.push(made.ino)),
+                (5, Ok(ino)) => volume.pin(ino).and_then(|_| {
+                    let opened = volume.open_writer(ino);
+                    if opened.is_ok() {
+                        open.push(ino);
+                    } else {
+                        volume.forget(ino, 1);
+                    }
+                    opened
+                }),
+                (6, _) if !open.is_empty() => {
+                    let ino = open.swap_remove(random.below(open.len()));
+                    volume.close_writer(ino).map(|()| volume.forget(ino, 1))
+                }
+                (7, Ok(ino)) => resize(&volume, ino, random.below_u64(300_000)),
+                (8, Ok(_)) => rig.run(rig.store.set_legal_hold(&bucket, &key(at), None, true)).map(drop),
+                _ if !open.is_empty() => {
+                    volume.write(*random.of(&open), random.below_u64(4_000), &random.bytes(size), false)
+                }
+                _ => Ok(()),
+            };
+            let expected = [Posix::NotPermitted, Posix::NotFound, Posix::Stale];
+            let is_expected = |error: &Error| matches!(error, Error::Posix(posix) if expected.contains(posix));
+            assert!(done.as_ref().is_ok() || is_expected(done.as_ref().unwrap_err()), "{done:?}");
+            let now = protected(&rig, (&bucket, &volume), &open);
+            // What is closed may be opened again by nobody, so what was seen once stays seen.
+            let all = protected(&rig, (&bucket, &volume), &[]);
+            for (version, before) in &seen {
+                assert!(all.get(version) == Some(before), "{version:?} changed or went");
+            }
+            seen.extend(now);
+        }
+        for ino in open {
+            volume.close_writer(ino).unwrap();
+            volume.forget(ino, 1);
+        }
+        rig.audit_collected();
+    }
+}

@@ -1,0 +1,203 @@
+//! Directories that mounts move, in buckets that keep versions or did: what stays under the old keys, and which object
+//! has which id.
+
+use std::collections::BTreeSet;
+
+use super::lifecycle::{Set, rule};
+use super::mounted_versions::{history, kept};
+use super::random::Choices;
+use super::rig::{Rig, by_root, find, key, make, make_file, name};
+use crate::error::{Error, Posix, Result};
+use crate::name::BucketName;
+use crate::store::*;
+use crate::tree::Tx;
+use crate::volume::{Make, Rename, RenameMode, Volume};
+
+fn moving(volume: &Volume, from: &str, to: &str, mode: RenameMode) -> Result<()> {
+    let place = |path: &str| {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        Ok::<_, Error>((find(volume, above)?, name.to_owned()))
+    };
+    let ((from_parent, from_name), (to_parent, to_name)) = (place(from)?, place(to)?);
+    volume.rename(Rename { from_parent, from_name, to_parent, to_name, mode })
+}
+
+fn crosses(result: &Result<()>) -> bool {
+    matches!(result, Err(Error::Posix(Posix::CrossDevice)))
+}
+
+fn removing(rig: &Rig, bucket: &BucketName, at: &str, id: Option<&str>) {
+    rig.delete_version(bucket, at, id.unwrap(), false).unwrap();
+}
+
+#[test]
+fn a_directory_brings_no_second_null_version_under_a_key() {
+    for versioning in [Versioning::Enabled, Versioning::Suspended] {
+        let rig = Rig::in_memory();
+        let bucket = rig.bucket("nulls");
+        for at in ["d/s/f", "d/g", "e/s/f", "free/s/g"] {
+            rig.put(&bucket, at, at.as_bytes()).unwrap();
+        }
+        rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+        rig.switch_versioning(&bucket, versioning).unwrap();
+        for at in ["e/s/f", "free/s/g"] {
+            rig.delete(&bucket, at).unwrap();
+        }
+        let volume = rig.mount(&bucket);
+        assert!(crosses(&moving(&volume, "d", "e", RenameMode::Replace)), "{versioning:?}");
+        assert!(crosses(&moving(&volume, "d", "e", RenameMode::NoReplace)));
+        let free = volume.make(volume.root(), "e", Make::Directory, by_root(0o755)).unwrap();
+        assert!(crosses(&moving(&volume, "d", "e", RenameMode::Exchange)));
+        assert!(crosses(&moving(&volume, "d", "e", RenameMode::Replace)));
+        volume.forget(free.ino, 1);
+        moving(&volume, "d", "free", RenameMode::Replace).unwrap();
+        assert_eq!(rig.get(&bucket, "free/s/f").unwrap(), b"d/s/f", "no file of it comes under a key with a null");
+        moving(&volume, "free", "d", RenameMode::Replace).unwrap();
+        drop(volume);
+        rig.audit_collected();
+    }
+}
+
+#[test]
+fn a_directory_with_too_many_versions_below_its_new_name_is_copied() {
+    let rig = Rig::in_memory();
+    let (bucket, volume) = kept(&rig, "many");
+    rig.put(&bucket, "d/f", b"x").unwrap();
+    let markers = |numbers: std::ops::Range<usize>| {
+        let requests = numbers.map(|number| DeleteObject::new(key(&format!("e/{number:04}"))));
+        rig.run(rig.store.delete_objects(&bucket, requests.collect())).unwrap();
+    };
+    markers(0..1023);
+    moving(&volume, "d", "e", RenameMode::Replace).unwrap();
+    moving(&volume, "e", "d", RenameMode::Replace).unwrap();
+    markers(1023..1024);
+    assert!(crosses(&moving(&volume, "d", "e", RenameMode::Replace)));
+    assert_eq!(rig.get(&bucket, "d/f").unwrap(), b"x");
+}
+
+/// What an early build could leave, and nothing makes now.
+fn second_null(rig: &Rig, bucket: &BucketName, ino: u64) {
+    let (core, named) = (rig.store.core.clone(), bucket.clone());
+    let done = rig.store.core.meta.write(crate::meta::Durability::Synced, move |txn| {
+        let mut tx = Tx::begin(txn, &core, &named, 0)?;
+        let mut inode = tx.own(ino)?;
+        inode.object.as_mut().unwrap().version = 0;
+        tx.save(ino, &inode);
+        tx.finish()
+    });
+    done.wait().unwrap();
+}
+
+#[test]
+fn lifecycle_removes_the_version_it_looked_at_and_not_its_namesake() {
+    let clock = Set::new();
+    let rig = Rig::with_clock(clock.clone());
+    let bucket = rig.bucket("namesakes");
+    rig.put(&bucket, "k", b"old").unwrap();
+    rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    let live = rig.put(&bucket, "k", b"live").unwrap();
+    second_null(&rig, &bucket, live.ino);
+    rig.set_rules(&bucket, vec![rule(|rule| rule.noncurrent_days = Some(1))]);
+    clock.pass(2);
+    rig.expire();
+    assert_eq!(rig.get(&bucket, "k").unwrap(), b"live");
+    assert_eq!(history(&rig, &bucket, "k").len(), 1);
+    rig.audit_collected();
+}
+
+#[test]
+fn what_was_moved_away_stays_away_when_older_versions_are_deleted() {
+    let rig = Rig::in_memory();
+    let (bucket, volume) = kept(&rig, "away");
+    let ids: Vec<_> = ["1", "2", "3"].map(|body| rig.put(&bucket, "d/f", body.as_bytes()).unwrap().version).into();
+    moving(&volume, "d", "e", RenameMode::Replace).unwrap();
+    for id in &ids[..2] {
+        removing(&rig, &bucket, "d/f", id.as_deref());
+        assert!(rig.get(&bucket, "d/f").is_err());
+        assert!(find(&volume, "d").is_err());
+    }
+    assert_eq!(rig.get(&bucket, "e/f").unwrap(), b"3");
+    rig.put(&bucket, "d/g", b"1").unwrap();
+    let hidden = rig.delete(&bucket, "d/g").unwrap().version;
+    removing(&rig, &bucket, "d/g", hidden.as_deref());
+    assert_eq!(rig.get(&bucket, "d/g").unwrap(), b"1", "without the marker that hid it, it is there again");
+    drop(volume);
+    rig.audit_collected();
+}
+
+#[test]
+fn what_only_a_mount_sees_stays_where_an_object_would_come_back() {
+    let rig = Rig::in_memory();
+    let (bucket, volume) = kept(&rig, "hidden");
+    rig.put(&bucket, "d/f", b"1").unwrap();
+    rig.put(&bucket, "d/g", b"1").unwrap();
+    let hidden = rig.delete(&bucket, "d/f").unwrap().version;
+    let link = Make::Symlink("elsewhere".into());
+    make(&volume, find(&volume, "d").unwrap(), "f", link).unwrap();
+    removing(&rig, &bucket, "d/f", hidden.as_deref());
+    assert_eq!(volume.read_link(find(&volume, "d/f").unwrap()).unwrap(), "elsewhere");
+    assert_eq!(history(&rig, &bucket, "d/f"), [Some(b"1".to_vec())], "it can be had by its id");
+    drop(volume);
+    rig.audit_collected();
+}
+
+#[test]
+fn lifecycle_brings_nothing_back_that_was_moved_away() {
+    let clock = Set::new();
+    let rig = Rig::with_clock(clock.clone());
+    let (bucket, volume) = kept(&rig, "expired");
+    for body in ["1", "2", "3", "4"] {
+        rig.put(&bucket, "d/f", body.as_bytes()).unwrap();
+    }
+    moving(&volume, "d", "e", RenameMode::Replace).unwrap();
+    let kept = |rule: &mut LifecycleRule| (rule.noncurrent_days, rule.noncurrent_kept) = (Some(1), Some(2));
+    rig.set_rules(&bucket, vec![rule(kept)]);
+    clock.pass(2);
+    rig.expire();
+    assert!(rig.get(&bucket, "d/f").is_err());
+    assert_eq!(rig.all_versions(&bucket).len(), 3);
+    drop(volume);
+    rig.audit_collected();
+}
+
+/// No key has two versions with one id.
+fn assert_distinct(rig: &Rig, bucket: &BucketName) {
+    let mut seen = BTreeSet::new();
+    for (at, id) in rig.all_versions(bucket) {
+        let id = id.trim_start_matches("marker ").to_owned();
+        assert!(seen.insert((at.clone(), id.clone())), "{at} has two versions {id}");
+    }
+}
+
+#[test]
+fn ids_stay_distinct_whatever_moves() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("distinct");
+    let mut choices = Choices::new();
+    let files = ["d/f", "d/s/g", "e/f", "e/s/g", "f"];
+    let names = ["d", "e", "d/s", "e/s", "d/f", "e/f", "f"];
+    let modes = [RenameMode::Replace, RenameMode::Exchange];
+    for step in 0..600 {
+        let at = *choices.of(&files);
+        match choices.below(if step < 20 { 2 } else { 8 }) {
+            0..3 => drop(rig.put(&bucket, at, &[1; 9])),
+            3 => drop(rig.delete(&bucket, at)),
+            4 => drop(rig.delete_version(&bucket, at, "null", false)),
+            5 => {
+                let to = *choices.of(&[Versioning::Enabled, Versioning::Suspended]);
+                rig.switch_versioning(&bucket, to).unwrap();
+            }
+            _ => {
+                let volume = rig.mount(&bucket);
+                let (from, to, mode) = (*choices.of(&names), *choices.of(&names), *choices.of(&modes));
+                match choices.below(4) {
+                    0 => drop(find(&volume, "d").and_then(|dir| make_file(&volume, dir, "f"))),
+                    1 => drop(find(&volume, "e").and_then(|dir| volume.unlink(dir, "f"))),
+                    _ => drop(moving(&volume, from, to, mode)),
+                }
+            }
+        }
+        assert_distinct(&rig, &name("distinct"));
+    }
+    rig.audit_collected();
+}

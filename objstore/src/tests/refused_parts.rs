@@ -1,0 +1,125 @@
+//! Many deletions in one commit against the same ones, each in a commit of its own: what is refused leaves nothing.
+
+use super::random::Choices;
+use super::rig::{Rig, find, key, make};
+use crate::error::{Error, Result};
+use crate::name::BucketName;
+use crate::store::*;
+use crate::volume::Make;
+
+const KEYS: [&str; 7] = ["a/", "a/b", "a/c/", "a/c/d", "e/", "e/f", "g"];
+
+impl Rig {
+    fn delete_all(&self, bucket: &BucketName, requests: &[DeleteObject]) -> Vec<Result<Deleted>> {
+        self.run(self.store.delete_objects(bucket, requests.to_vec())).unwrap()
+    }
+
+    /// All that S3 and mounts see of a bucket, and what it is counted as.
+    fn state(&self, bucket: &BucketName) -> String {
+        let usage = self.store.usage(bucket).unwrap();
+        format!("{:?} {:?} {usage:?}", self.version_list(bucket), self.keys(bucket))
+    }
+}
+
+#[test]
+fn a_directory_that_is_refused_keeps_what_a_snapshot_shares_with_it() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("shared");
+    rig.put(&bucket, "a/", &[7; 20_000]).unwrap();
+    let volume = rig.mount(&bucket);
+    make(&volume, find(&volume, "a").unwrap(), "l", Make::Symlink("x".into())).unwrap();
+    let snapshot = rig.snapshot(&bucket, "snapshot");
+    for _ in 0..3 {
+        let requests = [DeleteObject::new(key("a/")), DeleteObject::new(key("nothing"))];
+        let answers = rig.delete_all(&bucket, &requests);
+        assert!(matches!(answers.as_slice(), [Err(Error::NotEmpty { .. }), Ok(_)]), "{answers:?}");
+        rig.audit_collected();
+    }
+    assert_eq!(rig.get(&bucket, "a/").unwrap(), rig.get(&snapshot, "a/").unwrap());
+}
+
+/// Two buckets with the same history.
+struct Twins<'a> {
+    rig: &'a Rig,
+    /// Its deletions share commits.
+    many: BucketName,
+    /// Each of its deletions has a commit of its own.
+    single: BucketName,
+    choices: Choices,
+}
+
+impl Twins<'_> {
+    fn step(&mut self, step: usize) {
+        let at = *self.choices.of(&KEYS);
+        match self.choices.below(10) {
+            0..4 => {
+                let (len, held) = (*self.choices.of(&[9, 20_000]), self.choices.once_in(3));
+                let data = self.choices.bytes(len);
+                self.both(|rig, bucket| put(rig, bucket, at, &data, held));
+            }
+            4 => self.both(|rig, bucket| link(rig, bucket, at)),
+            5 => self.both(|rig, bucket| drop(rig.snapshot(bucket, &format!("{bucket}-{step}")))),
+            _ => self.delete(),
+        }
+    }
+
+    fn both(&self, change: impl Fn(&Rig, &BucketName)) {
+        [&self.many, &self.single].into_iter().for_each(|bucket| change(self.rig, bucket));
+    }
+
+    fn delete(&mut self) {
+        let requests: Vec<_> = (0..self.choices.below(5) + 1).map(|_| self.request()).collect();
+        let together = self.rig.delete_all(&self.many, &requests);
+        let single = |request: &DeleteObject| self.rig.run(self.rig.store.delete_object(&self.single, request.clone()));
+        let alone: Vec<_> = requests.iter().map(single).collect();
+        assert_eq!(format!("{together:?}"), format!("{alone:?}"), "{requests:#?}");
+    }
+
+    fn request(&mut self) -> DeleteObject {
+        let at = *self.choices.of(&KEYS);
+        let version = self.choices.once_in(2).then(|| self.version(at));
+        let condition = match self.choices.once_in(6) {
+            true => Condition { if_match: Some("other".into()), ..Condition::default() },
+            false => Condition::default(),
+        };
+        DeleteObject { version, condition, ..DeleteObject::new(key(at)) }
+    }
+
+    fn version(&mut self, at: &str) -> String {
+        let listed = self.rig.all_versions(&self.single);
+        let of_key = listed.into_iter().filter(|(key, _)| key == at);
+        let mut ids: Vec<String> = of_key.map(|(_, id)| id.trim_start_matches("marker ").to_owned()).collect();
+        ids.extend(["null".to_owned(), "no id".to_owned()]);
+        self.choices.of(&ids).clone()
+    }
+}
+
+fn put(rig: &Rig, bucket: &BucketName, at: &str, data: &[u8], held: bool) {
+    rig.put(bucket, at, data).unwrap();
+    // Refused where the bucket has no object lock, and for directories.
+    drop(rig.run(rig.store.set_legal_hold(bucket, &key(at), None, held)));
+}
+
+/// A name that S3 does not see, in the directory of a key.
+fn link(rig: &Rig, bucket: &BucketName, at: &str) {
+    let volume = rig.mount(bucket);
+    let directory = at.rsplit_once('/').map_or("", |(directory, _)| directory);
+    if let Ok(dir) = find(&volume, directory) {
+        drop(make(&volume, dir, "link", Make::Symlink("x".into())));
+    }
+}
+
+#[test]
+fn deletions_in_one_commit_match_deletions_one_by_one() {
+    for locks in [false, true] {
+        let rig = Rig::in_memory();
+        let made = |bucket| if locks { rig.locking(bucket, None) } else { rig.bucket(bucket) };
+        let (many, single) = (made("many"), made("single"));
+        let mut twins = Twins { rig: &rig, many, single, choices: Choices::new() };
+        for step in 0..200 {
+            twins.step(step);
+            assert_eq!(rig.state(&twins.many), rig.state(&twins.single), "step {step}");
+        }
+        rig.audit_collected();
+    }
+}

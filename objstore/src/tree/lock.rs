@@ -1,0 +1,86 @@
+//! What keeps a version of an object from being deleted (S3 User Guide, "Locking objects with Object Lock").
+//!
+//! - A legal hold protects until it is taken off; a retention until it ends: compliance from everybody, governance
+//!   from all who may not bypass it.
+//! - The lock lies in the version's own inode, so it goes wherever the version goes: into snapshots and clones, and
+//!   under whatever name a mount gives it.
+
+use super::versions::{order_of, version_id};
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::name::Key;
+use crate::record::inode::{Inode, RetentionMode};
+
+/// Why a version cannot be deleted now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// A legal hold is on.
+    LegalHold,
+    /// Retained: nobody may delete it before.
+    Compliance(Timestamp),
+    /// Retained: who may bypass governance may delete it before.
+    Governance(Timestamp),
+}
+
+/// What protects the content of an inode at `now`; the strongest, if there is more than one reason.
+pub(crate) fn protection(inode: &Inode, now: Timestamp) -> Option<Protection> {
+    let object = inode.object.as_ref()?;
+    if object.legal_hold {
+        return Some(Protection::LegalHold);
+    }
+    let retention = object.retention.filter(|retention| retention.until > now.0)?;
+    let until = Timestamp(retention.until);
+    match retention.mode() {
+        RetentionMode::Governance => Some(Protection::Governance(until)),
+        // A damaged mode protects: what was retained must not be lost by it.
+        RetentionMode::Compliance | RetentionMode::None => Some(Protection::Compliance(until)),
+    }
+}
+
+/// Refuses the deletion of a version that is protected.
+///
+/// # Errors
+/// [`Error::Denied`] with the reason.
+pub(crate) fn check_deletable(key: &Key, inode: &Inode, now: Timestamp, bypass_governance: bool) -> Result<()> {
+    let why = match protection(inode, now) {
+        None => return Ok(()),
+        Some(Protection::Governance(_)) if bypass_governance => return Ok(()),
+        Some(Protection::LegalHold) => "is under a legal hold: take that off first".to_owned(),
+        Some(Protection::Compliance(until)) => format!("is retained for {} more seconds", seconds(now, until)),
+        Some(Protection::Governance(until)) => {
+            format!("is retained for {} more seconds, unless governance is bypassed", seconds(now, until))
+        }
+    };
+    let version = version_id(order_of(inode));
+    Err(Error::Denied { why: format!("version {version} of \"{key}\" is protected by object lock: it {why}") })
+}
+
+/// Whole seconds that are left, at least one.
+fn seconds(now: Timestamp, until: Timestamp) -> i64 {
+    (until.0.saturating_sub(now.0) / 1_000_000_000).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::inode::{InodeKind, Object, Retention};
+
+    fn locked(mode: RetentionMode, until: i64, legal_hold: bool) -> Inode {
+        let retention = Some(Retention { mode: mode as i32, until });
+        let object = Object { retention, legal_hold, ..Object::default() };
+        Inode { object: Some(object), ..Inode::new(InodeKind::File, Timestamp(0)) }
+    }
+
+    #[test]
+    fn a_version_is_protected_until_its_retention_ends_and_its_hold_is_off() {
+        let key: Key = "k".parse().unwrap();
+        let deletable = |inode: &Inode, now, bypass| check_deletable(&key, inode, Timestamp(now), bypass).is_ok();
+        let governed = locked(RetentionMode::Governance, 10, false);
+        assert!(!deletable(&governed, 9, false) && deletable(&governed, 9, true) && deletable(&governed, 10, false));
+        let strict = locked(RetentionMode::Compliance, 10, false);
+        assert!(!deletable(&strict, 9, false) && !deletable(&strict, 9, true) && deletable(&strict, 10, false));
+        let held = locked(RetentionMode::Governance, 10, true);
+        assert!(!deletable(&held, 9, true) && !deletable(&held, 11, true));
+        assert!(deletable(&Inode::new(InodeKind::File, Timestamp(0)), 0, false));
+    }
+}

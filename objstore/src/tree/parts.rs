@@ -1,0 +1,52 @@
+//! The parts an object was uploaded in: a record of their own, so that an inode with 10,000 of them stays small.
+//!
+//! - It is written and dropped with the content it belongs to, and seen through branches as that is.
+//! - `object.part_table` of the inode says that it is there. Once a mount changed the content, `object.parts` is zero
+//!   and it means nothing any more; it goes when the content goes.
+
+use prost::Message;
+
+use super::read::Tree;
+use super::tx::Tx;
+use crate::error::{Error, Result};
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key;
+use crate::record::upload::{ObjectPart, ObjectParts};
+
+impl Tree<'_> {
+    /// The parts an inode's content was uploaded in; none if it was not, or changed since.
+    pub fn parts(&self, ino: u64, inode: &Inode) -> Result<Vec<ObjectPart>> {
+        if inode.object.as_ref().is_none_or(|object| object.parts == 0 || !object.part_table) {
+            return Ok(Vec::new());
+        }
+        let what = || format!("the parts of inode {ino}");
+        let found = self.line.get(self.read, &key::object_parts(self.line.family, ino))?;
+        let (_, value) = found.ok_or_else(|| Error::corrupt(what(), "a record, since the inode says so", "none"))?;
+        Ok(decode::<ObjectParts>(&what(), &value)?.parts)
+    }
+}
+
+impl Tx<'_> {
+    /// Keeps the parts of an inode that is being made.
+    pub fn put_parts(&mut self, ino: u64, parts: Vec<ObjectPart>) {
+        let base = key::object_parts(self.line.family, ino);
+        self.line.put(self.txn, &base, ObjectParts { parts }.encode_to_vec());
+    }
+
+    /// Gives the parts of one inode to another that has none.
+    pub fn move_parts(&mut self, from: u64, to: u64) -> Result<()> {
+        let base = key::object_parts(self.line.family, from);
+        let Some((_, value)) = self.line.get(&*self.txn, &base)? else { return Ok(()) };
+        self.line.put(self.txn, &key::object_parts(self.line.family, to), value.to_vec());
+        self.line.remove(self.txn, &base)
+    }
+
+    /// Forgets the parts of an inode whose content goes.
+    pub fn drop_parts(&mut self, ino: u64, inode: &Inode) -> Result<()> {
+        if inode.object.as_ref().is_none_or(|object| !object.part_table) {
+            return Ok(());
+        }
+        self.line.remove(self.txn, &key::object_parts(self.line.family, ino))
+    }
+}

@@ -1,0 +1,323 @@
+//! Who has which file open for writing, and which files are at a version that mounts are writing.
+//!
+//! - A version that a mount's change began is open until the last writer closes the file: further changes belong to it.
+//!   truncate(2) by path is a writer of its own. A file that is created open is at such a version from the start.
+//! - A version has the bucket's default retention from its first change on. As long as it is open, that does not bind
+//!   those who write it, and it is counted anew from the last close. So an open version has no lock but that one: a
+//!   lock that is set meanwhile, or ceasing to be current, ends it, and the next change is decided anew.
+//! - All of it is in memory. A process or session that dies ends every version that was open, retained as it is: the
+//!   next change begins another, or is refused. Handles that outlive it are not counted; a write through one opens a
+//!   version, and closing it ends that.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use super::session::Volume;
+use crate::core::Core;
+use crate::error::{Error, Posix, Result};
+use crate::record::bucket::VersioningState;
+use crate::record::inode::{Inode, InodeKind, Retention};
+use crate::tree::{Tx, protection};
+
+/// How often an operation is begun anew because S3 replaced the file under it.
+const TRIES_MAX: usize = 8;
+
+/// All writers, by bucket and inode.
+#[derive(Default)]
+pub(crate) struct Writers {
+    table: Mutex<HashMap<(u64, u64), Writer>>,
+    /// Files that were being written in place when they ceased to be current, or were locked: a write that began before
+    /// may not have ended yet.
+    ending: Mutex<Ending>,
+}
+
+#[derive(Default)]
+struct Ending {
+    files: Vec<EndingFile>,
+    last: u64,
+}
+
+#[derive(Clone, Copy)]
+struct EndingFile {
+    bucket: u64,
+    ino: u64,
+    /// Tells it from the same file at another time.
+    number: u64,
+}
+
+#[derive(Default)]
+struct Writer {
+    handles: u64,
+    /// The current version, if a change through a mount began it and it goes on.
+    open: Option<Begun>,
+}
+
+/// A version as it was when it was begun.
+#[derive(Clone, Copy)]
+struct Begun {
+    retention: Option<Retention>,
+}
+
+impl Begun {
+    fn of(inode: &Inode) -> Self {
+        Self { retention: inode.object.as_ref().and_then(|object| object.retention) }
+    }
+}
+
+impl Writers {
+    fn opened(&self, bucket: u64, ino: u64) {
+        self.table.lock().entry((bucket, ino)).or_default().handles += 1;
+    }
+
+    /// One handle less; whether that ended a version.
+    fn closed(&self, bucket: u64, ino: u64) -> bool {
+        let mut writers = self.table.lock();
+        let Some(writer) = writers.get_mut(&(bucket, ino)) else { return false };
+        writer.handles = writer.handles.saturating_sub(1);
+        writer.handles == 0 && writers.remove(&(bucket, ino)).is_some_and(|writer| writer.open.is_some())
+    }
+
+    fn begun(&self, bucket: u64, ino: u64) -> Option<Begun> {
+        self.table.lock().get(&(bucket, ino)).and_then(|writer| writer.open)
+    }
+
+    /// Whether mounts are at a version of a file that has no lock but what it was begun with. That is compared and not
+    /// only told by [`Writers::end`], which comes too late for what is committed together with a lock.
+    pub fn is_at(&self, bucket: u64, ino: u64, inode: &Inode) -> bool {
+        let held = inode.object.as_ref().is_some_and(|object| object.legal_hold);
+        let same = |begun: Begun| begun.retention == Begun::of(inode).retention;
+        !held && self.begun(bucket, ino).is_some_and(same)
+    }
+
+    fn begin(&self, bucket: u64, ino: u64, begun: Begun) {
+        self.table.lock().entry((bucket, ino)).or_default().open = Some(begun);
+    }
+
+    /// From the commit under way on, changes of a file do not belong to the version that was being written.
+    pub fn end(&self, bucket: u64, ino: u64) {
+        let mut writers = self.table.lock();
+        if let Some(writer) = writers.get_mut(&(bucket, ino)) {
+            writer.open = None;
+            if writer.handles == 0 {
+                writers.remove(&(bucket, ino));
+            }
+        }
+    }
+}
+
+impl Core {
+    /// From the commit under way on, a file is not written in place any more without deciding that anew.
+    pub fn end_writes_in_place(&self, bucket: u64, ino: u64) {
+        if self.hot.remove(bucket, ino).is_some() {
+            let mut ending = self.writers.ending.lock();
+            ending.last += 1;
+            let number = ending.last;
+            ending.files.push(EndingFile { bucket, ino, number });
+        }
+    }
+
+    /// Waits for the writes in place that were under way when [`Core::end_writes_in_place`] was called: what was
+    /// committed with it does not change after this. Not for the writer thread, which those writes may wait for.
+    pub fn wait_for_writes(&self, bucket: u64) {
+        let waited: Vec<EndingFile> =
+            self.writers.ending.lock().files.iter().filter(|file| file.bucket == bucket).copied().collect();
+        for file in &waited {
+            drop(self.gates.reshape(bucket, file.ino));
+        }
+        if !waited.is_empty() {
+            let done = |file: &EndingFile| waited.iter().any(|one| one.number == file.number);
+            self.writers.ending.lock().files.retain(|file| !done(file));
+        }
+    }
+
+    /// Whether there is anything to wait for.
+    pub fn has_writes_to_wait_for(&self, bucket: u64) -> bool {
+        self.writers.ending.lock().files.iter().any(|file| file.bucket == bucket)
+    }
+}
+
+impl Volume {
+    /// A file was opened for writing: [`Volume::close_writer`] has to follow.
+    ///
+    /// # Errors
+    /// EPERM for a version that object lock protects; ESTALE for a file that does not know the name it has, if the
+    /// bucket keeps versions: look it up again.
+    pub fn open_writer(&self, ino: u64) -> Result<()> {
+        if !self.0.read_only && self.keeps_versions()? {
+            self.check_writable(ino)?;
+        }
+        self.0.core.writers.opened(self.0.bucket, ino);
+        self.count_writer(ino);
+        Ok(())
+    }
+
+    fn check_writable(&self, ino: u64) -> Result<()> {
+        let core = &self.0.core;
+        self.reading(|tree| {
+            let (_, inode) = tree.live_inode(ino)?;
+            if inode.kind() != InodeKind::File || core.writers.is_at(self.0.bucket, ino, &inode) {
+                return Ok(());
+            }
+            if protection(&inode, core.clock.now()).is_some() {
+                return Err(Posix::NotPermitted.into());
+            }
+            if tree.knows_its_key(ino, &inode)? { Ok(()) } else { Err(Posix::Stale.into()) }
+        })
+    }
+
+    /// Opens for writing a file that this change makes, at the version that it is; [`Volume::count_writer`] follows.
+    pub(super) fn open_made(tx: &mut Tx<'_>, ino: u64, made: &Inode) {
+        let (core, bucket, begun) = (tx.core.clone(), tx.bucket.id, Begun::of(made));
+        let versions = tx.bucket.versioning() != VersioningState::Disabled;
+        tx.txn.after_commit(Box::new(move || {
+            core.writers.opened(bucket, ino);
+            if versions {
+                core.writers.begin(bucket, ino, begun);
+            }
+        }));
+    }
+
+    /// Counts a writer among those that the end of the session closes.
+    pub(super) fn count_writer(&self, ino: u64) {
+        *self.0.writers.lock().entry(ino).or_default() += 1;
+    }
+
+    /// A file that was open for writing was closed. The last one ends the version that was written: the bucket's
+    /// default retention counts from now.
+    pub fn close_writer(&self, ino: u64) -> Result<()> {
+        let mut mine = self.0.writers.lock();
+        if let Some(count) = mine.get_mut(&ino) {
+            *count -= 1;
+            if *count == 0 {
+                mine.remove(&ino);
+            }
+        }
+        drop(mine);
+        self.end_writing(ino)
+    }
+
+    fn end_writing(&self, ino: u64) -> Result<()> {
+        if !self.0.core.writers.closed(self.0.bucket, ino) {
+            return Ok(());
+        }
+        self.flush(ino)?;
+        if !self.retains()? {
+            return Ok(());
+        }
+        match self.change(move |tx| tx.retain_written(ino)) {
+            // It was unlinked and is gone.
+            Err(Error::Posix(Posix::Stale)) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// Whether the bucket keeps versions, or did.
+    pub(super) fn keeps_versions(&self) -> Result<bool> {
+        let record = self.0.core.bucket_record(&*self.0.core.meta.snapshot(), &self.0.name)?;
+        Ok(record.is_some_and(|bucket| bucket.versioning() != VersioningState::Disabled))
+    }
+
+    /// Whether the bucket retains new versions.
+    fn retains(&self) -> Result<bool> {
+        let snapshot = self.0.core.meta.snapshot();
+        let Some(record) = self.0.core.bucket_record(&*snapshot, &self.0.name)? else { return Ok(false) };
+        let settings = crate::store::settings::of(&*snapshot, &self.0.core, &record)?;
+        Ok(settings.object_lock.is_some_and(|lock| lock.default.is_some()))
+    }
+
+    /// Before content changes: begins a version, unless one is being written. The caller holds the bucket's gate shared
+    /// and the inode's lock alone.
+    pub(super) fn begin_version(&self, ino: u64) -> Result<()> {
+        let (core, bucket) = (&self.0.core, self.0.bucket);
+        if core.writers.begun(bucket, ino).is_some() || !self.keeps_versions()? {
+            return Ok(());
+        }
+        let pending = core.hot.remove(bucket, ino).and_then(|hot| hot.seen());
+        self.change(move |tx| {
+            if let Some(written) = pending {
+                tx.record_write_time(ino, written)?;
+            }
+            tx.begin_version(ino)?;
+            let (_, inode) = tx.tree().live_inode(ino)?;
+            let (core, begun) = (tx.core.clone(), Begun::of(&inode));
+            tx.txn.after_commit(Box::new(move || core.writers.begin(bucket, ino, begun)));
+            Ok(())
+        })
+    }
+
+    /// Runs a change of content that no handle may stand behind, as a writer of its own.
+    pub(super) fn as_writer(&self, ino: u64, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.0.core.writers.opened(self.0.bucket, ino);
+        let changed = change();
+        let ended = self.end_writing(ino);
+        changed.and(ended)
+    }
+
+    /// Runs a change of content; again if S3 replaced the file between beginning its version and changing it.
+    pub(super) fn changing(&self, ino: u64, change: impl Fn() -> Result<()>) -> Result<()> {
+        for _ in 1..TRIES_MAX {
+            match change() {
+                Err(Error::Busy { .. }) => self.0.core.writers.end(self.0.bucket, ino),
+                answer => return answer,
+            }
+        }
+        change()
+    }
+}
+
+/// Gives back what a session that ends still had open.
+pub(super) fn give_back(session: &super::Session) {
+    for (ino, count) in std::mem::take(&mut *session.writers.lock()) {
+        for _ in 0..count {
+            session.core.writers.closed(session.bucket, ino);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use crate::record::inode::{Object, RetentionMode};
+
+    const UNLOCKED: Begun = Begun { retention: None };
+
+    #[test]
+    fn a_version_that_is_written_has_no_lock_but_the_one_it_began_with() {
+        let until = |until| Some(Retention { mode: RetentionMode::Governance as i32, until });
+        let locked = |retention, legal_hold| {
+            let object = Some(Object { retention, legal_hold, ..Object::default() });
+            Inode { object, ..Inode::new(InodeKind::File, Timestamp(0)) }
+        };
+        let writers = Writers::default();
+        assert!(!writers.is_at(1, 2, &locked(until(5), false)));
+        writers.begin(1, 2, Begun::of(&locked(until(5), false)));
+        assert!(writers.is_at(1, 2, &locked(until(5), false)));
+        assert!(!writers.is_at(1, 2, &locked(until(6), false)) && !writers.is_at(1, 2, &locked(until(5), true)));
+        writers.end(1, 2);
+        assert!(!writers.is_at(1, 2, &locked(until(5), false)));
+    }
+
+    #[test]
+    fn the_last_handle_ends_a_version() {
+        let writers = Writers::default();
+        writers.opened(1, 2);
+        writers.opened(1, 2);
+        writers.begin(1, 2, UNLOCKED);
+        assert!(writers.begun(1, 2).is_some() && writers.begun(2, 2).is_none());
+        assert!(!writers.closed(1, 2) && writers.begun(1, 2).is_some());
+        assert!(writers.closed(1, 2) && writers.begun(1, 2).is_none());
+    }
+
+    #[test]
+    fn a_handle_that_nobody_counted_ends_the_version_it_wrote() {
+        let writers = Writers::default();
+        writers.begin(1, 2, UNLOCKED);
+        assert!(writers.closed(1, 2));
+        assert!(!writers.closed(1, 2) && writers.table.lock().is_empty());
+        writers.begin(1, 2, UNLOCKED);
+        writers.end(1, 2);
+        assert!(writers.table.lock().is_empty());
+    }
+}

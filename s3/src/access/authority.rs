@@ -1,0 +1,248 @@
+//! What the caller of a request may do with a bucket.
+//!
+//! - A statement of the policy that denies wins over everything, grants of the owner too. The one exception: the
+//!   owner's account and root can always get, put and delete the policy itself, so that nobody locks a bucket for good
+//!   (S3 User Guide, Bucket policies).
+//! - Otherwise a grant allows, or the policy does. Whoever is anonymous has no grants.
+//! - What the policy of a bucket denies is denied on its snapshots too; what it allows is allowed on the bucket only.
+//! - A policy is judged off the async workers: whoever writes one decides how long that takes.
+//! - Where public access is restricted, what a public policy allows is for the owner's account only.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{HeaderMap, Uri};
+use objstore::name::BucketName;
+use objstore::store::Account;
+use objstore::{Error, Store};
+use s3s::{S3Error, S3ErrorCode, S3Result};
+
+use super::ask::Ask;
+use super::scene::{Known, Scene, VALUE_BYTES_MAX};
+use super::standing::Standing;
+use crate::error::{OrRefuse as _, from_store, refuse};
+use crate::names;
+use crate::policy::{Question, Rule, Verdict};
+use crate::request::Request;
+use crate::service::Service;
+
+/// What the owner of a bucket can do whatever its policy says.
+const NEVER_LOCKED: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"];
+
+/// What the caller of a request may do with a bucket.
+pub(crate) struct Authority {
+    account: Option<Account>,
+    bucket: BucketName,
+    standing: Standing,
+    /// Only where there is a policy.
+    scene: Option<Scene>,
+    /// What was allowed in the light of an object's tags.
+    by_tags: Mutex<Vec<Ask>>,
+}
+
+/// The tags an object has.
+pub(super) type Tags = BTreeMap<String, String>;
+
+/// How something asked is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Allowed,
+    /// A statement of the policy denies it.
+    Denied,
+    /// Nothing allows it.
+    Missing,
+}
+
+impl Authority {
+    /// The authority of `account`, or of somebody anonymous, over a bucket. What was looked up with the key is used.
+    pub(crate) async fn of(
+        service: &Service,
+        request: &Request,
+        account: Option<Account>,
+        bucket: BucketName,
+        (headers, uri): (&HeaderMap, &Uri),
+    ) -> S3Result<Self> {
+        let known = request.caller().filter(|_| account.is_some() && request.bucket.as_ref() == Some(&bucket));
+        let standing = match known.and_then(|caller| caller.standing.clone()) {
+            Some(standing) => standing.or_refuse()?,
+            None => {
+                let (reader, account, bucket) = (Arc::clone(&service.standings), account.clone(), bucket.clone());
+                service.blocking(move |store| reader.read(store, account.as_ref(), &bucket).or_refuse()).await?
+            }
+        };
+        let scene = match &standing.rule {
+            Rule::Policy(policy, _) => Some(Scene::new(headers, uri, request.peer, policy.size())),
+            Rule::Grants | Rule::Unreadable => None,
+        };
+        Ok(Self { account, bucket, standing, scene, by_tags: Mutex::default() })
+    }
+
+    /// The account; none is anonymous.
+    pub(crate) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    /// The bucket it is about.
+    pub(crate) fn bucket(&self) -> &BucketName {
+        &self.bucket
+    }
+
+    /// Whether grants alone decide.
+    pub(crate) fn by_grants(&self) -> bool {
+        matches!(self.standing.rule, Rule::Grants)
+    }
+
+    /// Whether the caller may do what is asked.
+    pub(crate) async fn allows(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<bool> {
+        if self.scene.is_none() {
+            return Ok(self.decide(&ask, &Tags::new()) == Decision::Allowed);
+        }
+        let authority = Arc::clone(self);
+        let decide =
+            move |store: &Store| Ok(authority.decide(&ask, &authority.tags(store, &ask)?) == Decision::Allowed);
+        service.blocking(decide).await
+    }
+
+    /// Refuses what the caller may not do.
+    pub(crate) async fn require(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<()> {
+        self.require_all(service, vec![ask]).await
+    }
+
+    /// Refuses if one of these is something that the caller may not do.
+    pub(crate) async fn require_all(self: &Arc<Self>, service: &Service, asks: Vec<Ask>) -> S3Result<()> {
+        self.require_on(service, asks, None).await
+    }
+
+    /// The same, of an object that has these tags.
+    pub(super) async fn require_on(
+        self: &Arc<Self>,
+        service: &Service,
+        asks: Vec<Ask>,
+        tags: Option<Tags>,
+    ) -> S3Result<()> {
+        if self.scene.is_none() && asks.iter().all(|ask| self.decide(ask, &Tags::new()) == Decision::Allowed) {
+            return Ok(());
+        }
+        let authority = Arc::clone(self);
+        let require = move |store: &Store| {
+            for ask in asks {
+                match &tags {
+                    Some(tags) => authority.require_now(store, &ask, tags)?,
+                    None => authority.require_now(store, &ask, &authority.tags(store, &ask)?)?,
+                }
+                if authority.asks_tags() {
+                    authority.by_tags.lock().unwrap_or_else(PoisonError::into_inner).push(ask);
+                }
+            }
+            Ok(())
+        };
+        service.blocking(require).await
+    }
+
+    /// Refuses what was allowed in the light of tags that the object which was then opened has not: another took its
+    /// place in between.
+    pub(crate) fn confirm(&self, store: &Store, tags: &Tags) -> S3Result<()> {
+        let asks = self.by_tags.lock().unwrap_or_else(PoisonError::into_inner);
+        asks.iter().try_for_each(|ask| self.require_now(store, ask, tags))
+    }
+
+    fn require_now(&self, store: &Store, ask: &Ask, tags: &Tags) -> S3Result<()> {
+        match self.decide(ask, tags) {
+            Decision::Allowed => Ok(()),
+            Decision::Denied => Err(self.denied(ask)),
+            Decision::Missing => {
+                let frozen = self.standing.mode.is_some();
+                Err(refusal(store, self.account.as_ref(), ask.right.verb(), &self.bucket, frozen))
+            }
+        }
+    }
+
+    fn decide(&self, ask: &Ask, tags: &Tags) -> Decision {
+        let granted = ask.right.allowed_by(self.standing.mode);
+        let unlocked = self.standing.owns && NEVER_LOCKED.contains(&ask.action);
+        match self.says(ask, tags) {
+            Verdict::Denied if !unlocked => Decision::Denied,
+            Verdict::Allowed if self.lets_in() => Decision::Allowed,
+            _ if granted => Decision::Allowed,
+            _ => Decision::Missing,
+        }
+    }
+
+    /// Whether what the policy allows holds for the caller.
+    fn lets_in(&self) -> bool {
+        let standing = &self.standing;
+        standing.taken_of.is_none() && (!standing.restricted || standing.owns)
+    }
+
+    /// The bucket as its policy names it.
+    fn place(&self) -> &BucketName {
+        self.standing.taken_of.as_ref().unwrap_or(&self.bucket)
+    }
+
+    /// What the policy says.
+    fn says(&self, ask: &Ask, tags: &Tags) -> Verdict {
+        let (policy, scene) = match (&self.standing.rule, &self.scene) {
+            (Rule::Policy(policy, _), Some(scene)) => (policy, scene),
+            (Rule::Grants, _) => return Verdict::Silent,
+            (Rule::Unreadable | Rule::Policy(..), _) => return Verdict::Denied,
+        };
+        let resource = match &ask.key {
+            Some(key) => format!("{}/{key}", self.place()),
+            None => self.place().to_string(),
+        };
+        let owner = self.standing.owner.as_deref();
+        let facts = Known { scene, account: self.account.as_ref(), owner, ask, tags };
+        // No policy can name an account of no name.
+        let named = |account: &Account| if self.standing.namesake { String::new() } else { account.name.clone() };
+        let account = self.account.as_ref().map(named);
+        let account = account.as_deref();
+        match policy.judge(&Question { account, action: ask.action, resource: &resource, facts: &facts }) {
+            _ if scene.withheld() => Verdict::Denied,
+            verdict => verdict,
+        }
+    }
+
+    /// The tags of the object, if the policy wants to know them. One that is absent has none.
+    fn tags(&self, store: &Store, ask: &Ask) -> S3Result<Tags> {
+        let Some(key) = ask.key.as_deref().filter(|_| self.asks_tags()) else { return Ok(Tags::new()) };
+        match store.head_object(&self.bucket, &names::key(key)?, ask.version.as_deref()) {
+            Ok(found) => Ok(found.tags),
+            Err(Error::NotFound { .. } | Error::DeleteMarker { .. } | Error::Invalid { .. }) => Ok(Tags::new()),
+            Err(error) => Err(from_store(error)),
+        }
+    }
+
+    /// Whether the policy wants to know the tags of objects.
+    pub(super) fn asks_tags(&self) -> bool {
+        match &self.standing.rule {
+            Rule::Policy(policy, _) => policy.mentions(|key| key.name() == "s3:existingobjecttag/"),
+            Rule::Grants | Rule::Unreadable => false,
+        }
+    }
+
+    fn denied(&self, ask: &Ask) -> S3Error {
+        let policy = format!("The policy of the bucket \"{}\"", self.place());
+        let words = match (&self.standing.rule, &ask.key) {
+            (Rule::Unreadable, _) => format!("{policy} cannot be read; its owner has to put it again."),
+            _ if self.scene.as_ref().is_some_and(Scene::withheld) => {
+                format!("{policy} asks for a value of this request that has more than {VALUE_BYTES_MAX} bytes.")
+            }
+            (_, None) => format!("{policy} denies {}.", ask.action),
+            (_, Some(key)) => format!("{policy} denies {} on \"{key}\".", ask.action),
+        };
+        refuse(S3ErrorCode::AccessDenied, words)
+    }
+}
+
+/// Why not: the bucket is absent, it is a snapshot, or nothing allows it.
+fn refusal(store: &Store, account: Option<&Account>, verb: &str, bucket: &BucketName, granted: bool) -> S3Error {
+    let words = match (store.bucket(bucket), account) {
+        (Err(error), _) => return from_store(error),
+        (Ok(found), _) if found.snapshot && granted => format!("\"{bucket}\" is a snapshot: it cannot be changed."),
+        (Ok(_), Some(account)) => {
+            format!("The account \"{}\" may not {verb} the bucket \"{bucket}\".", account.name)
+        }
+        (Ok(_), None) => format!("Sign the request: nobody anonymous may {verb} the bucket \"{bucket}\" so."),
+    };
+    refuse(S3ErrorCode::AccessDenied, words)
+}

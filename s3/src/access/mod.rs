@@ -1,0 +1,292 @@
+//! Who may do what: default deny.
+//!
+//! - Every operation that is offered stands in one table with what it needs (`table`); what does not stand there is
+//!   refused.
+//! - The check runs after the signature was verified and before anything of the body is read. What only the body says
+//!   (the source of a copy, tags and locks of an object) is checked right after, before the operation runs; keys to
+//!   delete are checked one by one by the operation.
+//! - A request without credentials is anonymous: only a bucket's policy can let it in (`authority`).
+
+mod ask;
+mod authority;
+mod right;
+mod scene;
+mod source;
+mod standing;
+mod table;
+
+pub(crate) use ask::{Ask, Told};
+pub(crate) use authority::Authority;
+pub(crate) use right::Right;
+pub(crate) use source::Seen;
+pub(crate) use standing::{Reader, Standing};
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Uri};
+use objstore::Store;
+use objstore::name::BucketName;
+use objstore::store::Account;
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::dto::{
+    CopyObjectInput, PutObjectLegalHoldInput, PutObjectRetentionInput, PutObjectTaggingInput, TaggingDirective,
+    Timestamp, TimestampFormat, UploadPartCopyInput,
+};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
+
+use crate::error::{OrRefuse as _, not_offered, refuse};
+use crate::request::{self, Request};
+use crate::service::Service;
+use crate::{names, offer, tagging};
+use table::Need;
+
+/// What figures and the access line call an operation that is not in the table.
+const NOT_OFFERED: &str = "NotOffered";
+
+const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
+
+/// Operations that a policy can decide on only with what their body says.
+const TOLD_BY_BODY: [&str; 3] = ["PutObjectTagging", "PutObjectRetention", "PutObjectLegalHold"];
+
+/// The access check.
+pub(crate) struct Access(pub(crate) Service);
+
+#[async_trait::async_trait]
+impl S3Access for Access {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let request = request::current()?;
+        let account = verified(&request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
+        let operation = context.s3_op().name();
+        let Some((name, need)) = table::find(operation) else {
+            request.set_operation(NOT_OFFERED);
+            return Err(not_offered(operation));
+        };
+        request.set_operation(name);
+        match need {
+            Need::Key => signed(account.as_ref()).map(drop)?,
+            Need::Create => may_create(signed(account.as_ref())?)?,
+            _ => self.admit(&request, account, (name, need), context).await?,
+        }
+        offer::check(context.headers())
+    }
+
+    async fn copy_object(&self, request: &mut S3Request<CopyObjectInput>) -> S3Result<()> {
+        let input = &request.input;
+        let replaced = input.tagging_directive.as_ref().is_some_and(|how| how.as_str() == TaggingDirective::REPLACE);
+        let owner = input.expected_source_bucket_owner.as_deref();
+        let tagged = (!replaced).then_some(input.key.as_str());
+        self.allow_source(&input.copy_source, owner, tagged, (&request.headers, &request.uri)).await
+    }
+
+    async fn upload_part_copy(&self, request: &mut S3Request<UploadPartCopyInput>) -> S3Result<()> {
+        let input = &request.input;
+        let owner = input.expected_source_bucket_owner.as_deref();
+        self.allow_source(&input.copy_source, owner, None, (&request.headers, &request.uri)).await
+    }
+
+    async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
+        let input = &request.input;
+        // Tags that are none the operation refuses itself.
+        let tags = tagging::from_set(input.tagging.tag_set.clone(), tagging::Of::Object).unwrap_or_default();
+        let told = Told { tags: Some(tags), ..Told::default() };
+        self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await
+    }
+
+    async fn put_object_retention(&self, request: &mut S3Request<PutObjectRetentionInput>) -> S3Result<()> {
+        let input = &request.input;
+        let retention = input.retention.as_ref();
+        let told = Told {
+            lock_mode: retention.and_then(|retention| Some(retention.mode.as_ref()?.as_str().to_owned())),
+            retain_until: retention.and_then(|retention| written(retention.retain_until_date.as_ref()?)),
+            ..Told::default()
+        };
+        self.allow_told("PutObjectRetention", &input.key, input.version_id.as_deref(), told).await
+    }
+
+    async fn put_object_legal_hold(&self, request: &mut S3Request<PutObjectLegalHoldInput>) -> S3Result<()> {
+        let input = &request.input;
+        let status = input.legal_hold.as_ref().and_then(|hold| Some(hold.status.as_ref()?.as_str().to_owned()));
+        let told = Told { legal_hold: status, ..Told::default() };
+        self.allow_told("PutObjectLegalHold", &input.key, input.version_id.as_deref(), told).await
+    }
+}
+
+impl Access {
+    /// Lets a request about the bucket of the path in.
+    async fn admit(
+        &self,
+        request: &Request,
+        account: Option<Account>,
+        (name, need): (&str, Need),
+        context: &S3AccessContext<'_>,
+    ) -> S3Result<()> {
+        let (headers, uri) = (context.headers(), context.uri());
+        let Some(bucket) = context.s3_path().get_bucket_name() else {
+            return Err(refuse(S3ErrorCode::InvalidRequest, "The request names no bucket."));
+        };
+        let authority = Authority::of(&self.0, request, account, names::bucket(bucket)?, (headers, uri)).await?;
+        let authority = Arc::new(authority);
+        request.set_authority(Arc::clone(&authority));
+        let key = context.s3_path().get_object_key().unwrap_or_default();
+        match need {
+            Need::Keys(action, right) if authority.by_grants() => {
+                authority.require(&self.0, Ask::bucket(action, right)).await?;
+            }
+            // A policy decides key by key.
+            Need::Keys(..) => {}
+            Need::Bucket(action, right) => authority.require(&self.0, Ask::bucket(action, right)).await?,
+            Need::Object(..) if TOLD_BY_BODY.contains(&name) && !authority.by_grants() => {}
+            Need::Object(plain, versioned, right) => {
+                let version = version(uri);
+                let action = if version.is_some() { versioned } else { plain };
+                let ask = Ask::object(action, right, key, version.as_deref());
+                match allow_whole(&self.0, &authority, name, &ask, headers).await {
+                    Err(refused) if right == Right::Read => {
+                        return Err(self.tell_absent(&authority, &ask, refused).await?);
+                    }
+                    allowed => allowed?,
+                }
+            }
+            Need::Key | Need::Create => {}
+        }
+        expect_owner(&self.0, authority.bucket().clone(), header(headers, EXPECTED_OWNER)).await
+    }
+
+    /// Whoever may not read an object but list its key is told that it is absent, which a listing tells anyway.
+    async fn tell_absent(&self, authority: &Arc<Authority>, ask: &Ask, refused: S3Error) -> S3Result<S3Error> {
+        let Some(key) = ask.key.as_deref().filter(|_| !authority.by_grants()) else { return Ok(refused) };
+        if !may_list(&self.0, authority, key).await? {
+            return Ok(refused);
+        }
+        let (bucket, key, version) = (authority.bucket().clone(), names::key(key)?, ask.version.clone());
+        let read = move |store: &Store| store.head_object(&bucket, &key, version.as_deref()).or_refuse();
+        Ok(match self.0.blocking(read).await {
+            Err(error) if *error.code() == S3ErrorCode::NoSuchKey => error,
+            _ => refused,
+        })
+    }
+
+    /// Allows an operation whose body says what a policy wants to know.
+    async fn allow_told(&self, name: &str, key: &str, version: Option<&str>, told: Told) -> S3Result<()> {
+        let authority = request::current()?.authority()?;
+        let Some((_, Need::Object(plain, versioned, right))) = table::find(name) else { return Err(not_offered(name)) };
+        if authority.by_grants() {
+            return Ok(());
+        }
+        let action = if version.is_some() { versioned } else { plain };
+        authority.require(&self.0, Ask { told, ..Ask::object(action, right, key, version) }).await
+    }
+}
+
+/// `x-amz-expected-bucket-owner`: the owner is an account's name here.
+async fn expect_owner(service: &Service, bucket: BucketName, owner: Option<&str>) -> S3Result<()> {
+    let Some(owner) = owner.map(str::to_owned) else { return Ok(()) };
+    let found = service.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
+    if found.owner == owner {
+        return Ok(());
+    }
+    Err(refuse(S3ErrorCode::AccessDenied, format!("The bucket \"{}\" is not owned by \"{owner}\".", found.name)))
+}
+
+/// Allows a form to put `key` with these headers. `account` is whose key signed it; without one it is anonymous.
+pub(crate) async fn allow_form(
+    service: &Service,
+    request: &Request,
+    account: Option<Account>,
+    bucket: BucketName,
+    key: &str,
+    head: (&HeaderMap, &Uri),
+) -> S3Result<()> {
+    let authority = Arc::new(Authority::of(service, request, account, bucket, head).await?);
+    request.set_authority(Arc::clone(&authority));
+    let ask = Ask::object("s3:PutObject", Right::Write, key, None);
+    allow_whole(service, &authority, "PutObject", &ask, head.0).await?;
+    expect_owner(service, authority.bucket().clone(), header(head.0, EXPECTED_OWNER)).await
+}
+
+/// Allows an operation, and what it does besides its own action. A grant that allows the one allows the other.
+async fn allow_whole(
+    service: &Service,
+    authority: &Arc<Authority>,
+    operation: &str,
+    ask: &Ask,
+    headers: &HeaderMap,
+) -> S3Result<()> {
+    let mut asks = vec![ask.clone()];
+    if !authority.by_grants() {
+        let besides = table::besides(operation, ask.version.is_some(), |name| headers.contains_key(name));
+        asks.extend(besides.map(|action| Ask { action, ..ask.clone() }));
+    }
+    authority.require_all(service, asks).await
+}
+
+/// Whether the caller of the current request may delete a key of its bucket, or this version of it.
+pub(crate) async fn may_delete(service: &Service, key: &str, version: Option<&str>) -> S3Result<bool> {
+    let action = if version.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
+    let authority = request::current()?.authority()?;
+    authority.allows(service, Ask::object(action, Right::Write, key, version)).await
+}
+
+/// Whether the caller of the current request may delete or shorten what is retained in governance mode.
+pub(crate) async fn may_bypass_governance(service: &Service, key: &str, version: Option<&str>) -> S3Result<bool> {
+    let authority = request::current()?.authority()?;
+    authority.allows(service, Ask::object("s3:BypassGovernanceRetention", Right::Own, key, version)).await
+}
+
+/// That an object is absent is for those to know who may list the bucket; others are refused (S3 API, GetObject).
+pub(crate) async fn hide_absent(service: &Service, error: S3Error) -> S3Error {
+    if *error.code() != S3ErrorCode::NoSuchKey {
+        return error;
+    }
+    let Ok(request) = request::current() else { return error };
+    let Ok((authority, key)) = request.source() else { return error };
+    match may_list(service, &authority, key).await {
+        Ok(true) => error,
+        Ok(false) => refuse(S3ErrorCode::AccessDenied, "The object is absent, or may not be read."),
+        Err(failed) => failed,
+    }
+}
+
+async fn may_list(service: &Service, authority: &Arc<Authority>, key: &str) -> S3Result<bool> {
+    let told = Told { prefix: Some(key.to_owned()), ..Told::default() };
+    authority.allows(service, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
+}
+
+/// The account of the caller, if `s3s` verified the signature of just that key; none is anonymous.
+fn verified(request: &Request, access_key: Option<&str>) -> S3Result<Option<Account>> {
+    let Some(access_key) = access_key else { return Ok(None) };
+    let caller = request.caller().filter(|caller| caller.access_key == access_key);
+    let caller = caller.ok_or_else(|| refuse(S3ErrorCode::AccessDenied, "The signature is of another key."))?;
+    Ok(Some(caller.account.clone()))
+}
+
+fn signed(account: Option<&Account>) -> S3Result<&Account> {
+    account.ok_or_else(|| refuse(S3ErrorCode::AccessDenied, "Sign the request: anonymous access is not allowed."))
+}
+
+fn may_create(account: &Account) -> S3Result<()> {
+    if account.root || account.may_create_buckets {
+        return Ok(());
+    }
+    Err(refuse(S3ErrorCode::AccessDenied, format!("The account \"{}\" may not create buckets.", account.name)))
+}
+
+/// The version that the URL names. A name may be written in escapes, so each URL with one is read.
+fn version(uri: &Uri) -> Option<String> {
+    let query = uri.query().unwrap_or_default();
+    if !query.contains("versionId") && !query.contains('%') {
+        return None;
+    }
+    scene::parameters(uri).into_iter().find(|(name, value)| name == "versionId" && !value.is_empty()).map(|(_, id)| id)
+}
+
+/// A time as RFC 3339 writes it.
+fn written(time: &Timestamp) -> Option<String> {
+    let mut text = Vec::new();
+    time.format(TimestampFormat::DateTime, &mut text).ok()?;
+    String::from_utf8(text).ok()
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}

@@ -1,0 +1,59 @@
+//! Rights that grants give.
+
+use objstore::store::Mode;
+
+/// A right to a bucket, as a grant gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Any grant will do.
+    Any,
+    /// Get and list.
+    Read,
+    /// Put and delete.
+    Write,
+    /// Change or delete the bucket itself.
+    Own,
+}
+
+impl Right {
+    /// Whether a grant of this mode gives it.
+    pub(crate) fn allowed_by(self, mode: Option<Mode>) -> bool {
+        match (self, mode) {
+            (_, None) => false,
+            (Self::Any, Some(_)) => true,
+            (Self::Read, Some(mode)) => mode.reads(),
+            (Self::Write, Some(mode)) => mode.writes(),
+            (Self::Own, Some(mode)) => mode == Mode::Owner,
+        }
+    }
+
+    /// What whoever lacks it may not do.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Any => "use",
+            Self::Read => "read",
+            Self::Write => "write to",
+            Self::Own => "change or delete",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_follow_modes() {
+        let table = [
+            (None, [false, false, false, false]),
+            (Some(Mode::Read), [true, true, false, false]),
+            (Some(Mode::Write), [true, false, true, false]),
+            (Some(Mode::ReadWrite), [true, true, true, false]),
+            (Some(Mode::Owner), [true, true, true, true]),
+        ];
+        for (mode, allowed) in table {
+            let found = [Right::Any, Right::Read, Right::Write, Right::Own].map(|right| right.allowed_by(mode));
+            assert_eq!(found, allowed, "{mode:?}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A request, as conditions of a policy see it.
+//!
+//! - Only a bucket with a policy pays for it.
+//! - A value too long to be compared for nothing is not told, and what was decided without it is refused.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::{HeaderMap, Uri};
+use objstore::clock::{Clock as _, SystemClock, Timestamp};
+use objstore::store::Account;
+use percent_encoding::percent_decode_str;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+
+use super::ask::{Ask, Told};
+use crate::policy::{Facts, Key};
+use crate::server::Peer;
+use crate::tagging;
+
+const SECONDS_OF_DAY: i64 = 24 * 60 * 60;
+/// Bytes of a value that a policy asks for. A key has half as many.
+pub(super) const VALUE_BYTES_MAX: usize = 2048;
+
+/// What the head of a request says.
+pub(super) struct Scene {
+    headers: HeaderMap,
+    query: Vec<(String, String)>,
+    peer: Option<Peer>,
+    now: Timestamp,
+    /// What was decided of each statement, whatever the object.
+    decided: Box<[OnceLock<bool>]>,
+    /// Whether a value was not told, since it is too long.
+    withheld: AtomicBool,
+}
+
+/// What is known where something is asked.
+pub(super) struct Known<'a> {
+    pub(super) scene: &'a Scene,
+    pub(super) account: Option<&'a Account>,
+    /// The account that owns the bucket.
+    pub(super) owner: Option<&'a str>,
+    pub(super) ask: &'a Ask,
+    /// The tags the object has.
+    pub(super) tags: &'a BTreeMap<String, String>,
+}
+
+impl Scene {
+    /// The scene of a policy of so many statements.
+    pub(super) fn new(headers: &HeaderMap, uri: &Uri, peer: Option<Peer>, statements: usize) -> Self {
+        Self {
+            headers: headers.clone(),
+            query: parameters(uri),
+            peer,
+            now: SystemClock.now(),
+            decided: std::iter::repeat_with(OnceLock::new).take(statements).collect(),
+            withheld: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a value that was asked for was not told, since it is too long.
+    pub(super) fn withheld(&self) -> bool {
+        self.withheld.load(Ordering::Relaxed)
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone())
+    }
+
+    /// How the request is signed: `s3:authType`.
+    fn signed(&self) -> Option<&'static str> {
+        if self.parameter("X-Amz-Signature").is_some() {
+            return Some("REST-QUERY-STRING");
+        }
+        self.header("authorization").map(|_| "REST-HEADER")
+    }
+
+    /// How many milliseconds ago it was signed.
+    fn age_ms(&self) -> Option<i64> {
+        let date = self.parameter("X-Amz-Date").or_else(|| self.header("x-amz-date"))?;
+        let format = format_description!("[year][month][day]T[hour][minute][second]Z");
+        let signed = time::PrimitiveDateTime::parse(&date, format).ok()?.assume_utc().unix_timestamp();
+        Some(self.now.millis() - signed * 1000)
+    }
+
+    fn now(&self) -> Option<OffsetDateTime> {
+        OffsetDateTime::from_unix_timestamp(self.now.parts().0).ok()
+    }
+}
+
+/// The parameters of a URL, decoded.
+pub(super) fn parameters(uri: &Uri) -> Vec<(String, String)> {
+    let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (decode(name), decode(value)))
+        .collect()
+}
+
+fn decode(text: &str) -> String {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+}
+
+impl Known<'_> {
+    fn principal(&self, name: &str) -> Option<String> {
+        let account = self.account.map(|account| account.name.as_str());
+        match (name, self.account) {
+            ("aws:principaltype", None) => Some("Anonymous".into()),
+            ("aws:principaltype", Some(account)) => Some(if account.root { "Account" } else { "User" }.into()),
+            ("aws:userid", None) => Some("anonymous".into()),
+            ("aws:userid" | "aws:principalaccount", _) => account.map(str::to_owned),
+            ("aws:username", Some(account)) if !account.root => Some(account.name.clone()),
+            ("aws:principalarn", Some(account)) => {
+                let name = &account.name;
+                Some(if account.root {
+                    format!("arn:aws:iam::{name}:root")
+                } else {
+                    format!("arn:aws:iam::{name}:user/{name}")
+                })
+            }
+            ("aws:principalisawsservice" | "aws:viaawsservice", _) => Some("false".into()),
+            _ => None,
+        }
+    }
+
+    fn global(&self, name: &str) -> Option<String> {
+        let scene = self.scene;
+        match name {
+            "aws:sourceip" => scene.peer.map(|peer| peer.address.ip().to_canonical().to_string()),
+            "aws:securetransport" => scene.peer.map(|peer| peer.secure.to_string()),
+            "aws:currenttime" => scene.now()?.format(&Rfc3339).ok(),
+            "aws:epochtime" => Some(scene.now.parts().0.to_string()),
+            "aws:useragent" => scene.header("user-agent"),
+            "aws:referer" => scene.header("referer"),
+            "aws:resourceaccount" => self.owner.map(str::to_owned),
+            _ => self.principal(name),
+        }
+    }
+
+    /// Keys of S3, without their `s3:`.
+    fn own(&self, name: &str) -> Option<String> {
+        let (scene, ask) = (self.scene, self.ask);
+        match name {
+            "prefix" => ask.told.prefix.clone().or_else(|| scene.parameter(name)),
+            "delimiter" | "max-keys" => scene.parameter(name),
+            "versionid" => ask.version.clone(),
+            "authtype" => scene.signed().map(str::to_owned),
+            "signatureversion" => scene.signed().map(|_| "AWS4-HMAC-SHA256".into()),
+            "signatureage" => scene.age_ms().map(|age| age.to_string()),
+            "resourceaccount" => self.owner.map(str::to_owned),
+            "object-lock-mode" => ask.told.lock_mode.clone().or_else(|| scene.header("x-amz-object-lock-mode")),
+            "object-lock-legal-hold" => {
+                ask.told.legal_hold.clone().or_else(|| scene.header("x-amz-object-lock-legal-hold"))
+            }
+            "object-lock-retain-until-date" => self.retain_until(),
+            "object-lock-remaining-retention-days" => self.days_left().map(|days| days.to_string()),
+            "if-match" | "if-none-match" => scene.header(name),
+            _ if name.starts_with("x-amz-") => scene.header(name),
+            _ => None,
+        }
+    }
+
+    fn retain_until(&self) -> Option<String> {
+        let told = self.ask.told.retain_until.clone();
+        told.or_else(|| self.scene.header("x-amz-object-lock-retain-until-date"))
+    }
+
+    fn days_left(&self) -> Option<i64> {
+        let until = OffsetDateTime::parse(&self.retain_until()?, &Rfc3339).ok()?;
+        Some((until.unix_timestamp() - self.scene.now.parts().0).div_euclid(SECONDS_OF_DAY))
+    }
+
+    /// The tags the request would give.
+    fn asked_tags(&self) -> BTreeMap<String, String> {
+        let from_header = || tagging::from_query(&self.scene.header("x-amz-tagging")?).ok();
+        self.ask.told.tags.clone().or_else(from_header).unwrap_or_default()
+    }
+
+    /// `x-amz-copy-source` as policies write it: decoded, with or without a leading slash, without a version.
+    fn copy_source(&self) -> Vec<String> {
+        let Some(given) = self.scene.header("x-amz-copy-source") else { return Vec::new() };
+        let path = given.split("?versionId=").next().unwrap_or_default();
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let bare = path.strip_prefix('/').unwrap_or(&path);
+        vec![bare.to_owned(), format!("/{bare}")]
+    }
+}
+
+impl Known<'_> {
+    fn found(&self, key: &Key) -> Vec<String> {
+        let one = match (key.name(), key.tag()) {
+            ("s3:x-amz-copy-source", _) => return self.copy_source(),
+            ("s3:requestobjecttagkeys", _) => return self.asked_tags().into_keys().collect(),
+            ("s3:requestobjecttag/", Some(tag)) => self.asked_tags().remove(tag),
+            ("s3:existingobjecttag/", Some(tag)) => self.tags.get(tag).cloned(),
+            (name, _) => match name.strip_prefix("s3:") {
+                Some(own) => self.own(own),
+                None => self.global(name),
+            },
+        };
+        one.into_iter().collect()
+    }
+}
+
+impl Facts for Known<'_> {
+    fn values(&self, key: &Key) -> Vec<String> {
+        let mut found = self.found(key);
+        let known = found.len();
+        found.retain(|value| value.len() <= VALUE_BYTES_MAX);
+        if found.len() < known {
+            self.scene.withheld.store(true, Ordering::Relaxed);
+        }
+        found
+    }
+
+    fn once(&self, statement: usize, decide: &dyn Fn() -> bool) -> bool {
+        match self.scene.decided.get(statement) {
+            Some(decided) if self.ask.told == Told::default() => *decided.get_or_init(decide),
+            // What a body says is of one question only.
+            _ => decide(),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The source of a copy: who may read it, and give its tags to what it is copied to.
+//!
+//! - Where its tags matter, all is decided on one look at it, and the copy is bound to what was seen then.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Uri};
+use objstore::Store;
+use s3s::S3Result;
+use s3s::dto::CopySource;
+
+use super::authority::Tags;
+use super::{Access, Ask, Authority, Right, Told, expect_owner, hide_absent};
+use crate::names::{self, Source};
+use crate::object::copy::refuse_source;
+use crate::request;
+
+/// The source of a copy, as the copy was allowed.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// Its entity tag then: what has another was not asked for.
+    pub(crate) etag: String,
+    /// The tags it had.
+    pub(crate) tags: Tags,
+}
+
+impl Access {
+    /// Allows reading the source of a copy; if its tags are copied to the key `tagged`, reading them and putting them
+    /// there.
+    pub(super) async fn allow_source(
+        &self,
+        given: &CopySource,
+        owner: Option<&str>,
+        tagged: Option<&str>,
+        head: (&HeaderMap, &Uri),
+    ) -> S3Result<()> {
+        let request = request::current()?;
+        let (target, source) = (request.authority()?, names::source(given)?);
+        let authority = match *target.bucket() == source.bucket {
+            true => Arc::clone(&target),
+            false => {
+                let account = target.account().cloned();
+                Arc::new(Authority::of(&self.0, &request, account, source.bucket.clone(), head).await?)
+            }
+        };
+        request.set_source(Arc::clone(&authority), source.key.as_str().to_owned());
+        // Who reads and writes by grants alone reads and writes tags as well.
+        let tagged = tagged.filter(|_| !target.by_grants() || !authority.by_grants());
+        let seen = if tagged.is_some() || authority.asks_tags() { Some(self.see(&source).await) } else { None };
+        let tags = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(|seen| seen.tags.clone());
+        authority.require_on(&self.0, reading(&source, tagged.and(tags.as_ref())), tags).await?;
+        if let Some(seen) = seen {
+            let seen = match seen {
+                Ok(seen) => seen,
+                Err(error) => return Err(hide_absent(&self.0, error).await),
+            };
+            if let Some(key) = tagged {
+                target.require_all(&self.0, tagging_of(key, &seen.tags)).await?;
+            }
+            request.set_seen(seen);
+        }
+        expect_owner(&self.0, source.bucket, owner).await
+    }
+
+    async fn see(&self, source: &Source) -> S3Result<Seen> {
+        let (bucket, key, version) = (source.bucket.clone(), source.key.clone(), source.version.clone());
+        let head = move |store: &Store| store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source);
+        let found = self.0.blocking(head).await?;
+        Ok(Seen { etag: found.etag, tags: found.tags })
+    }
+}
+
+/// What reading the source of a copy needs, and its tags if they are copied.
+fn reading(source: &Source, tags: Option<&Tags>) -> Vec<Ask> {
+    let (key, version) = (source.key.as_str(), source.version.as_deref());
+    let (read, read_tags) = match version {
+        None => ("s3:GetObject", "s3:GetObjectTagging"),
+        Some(_) => ("s3:GetObjectVersion", "s3:GetObjectVersionTagging"),
+    };
+    let mut asks = vec![Ask::object(read, Right::Read, key, version)];
+    if tags.is_some_and(|tags| !tags.is_empty()) {
+        asks.push(Ask::object(read_tags, Right::Read, key, version));
+    }
+    asks
+}
+
+/// What a copy needs to give `key` these tags. Putting the object is asked again: then its tags were not known.
+fn tagging_of(key: &str, tags: &Tags) -> Vec<Ask> {
+    let told = Told { tags: Some(tags.clone()), ..Told::default() };
+    let put = Ask { told, ..Ask::object("s3:PutObject", Right::Write, key, None) };
+    match tags.is_empty() {
+        true => vec![put],
+        false => vec![Ask { action: "s3:PutObjectTagging", ..put.clone() }, put],
+    }
+}

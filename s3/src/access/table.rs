@@ -1,0 +1,140 @@
+//! The table of what is offered, and what each operation needs.
+//!
+//! - An operation that does not stand here is refused, whoever asks.
+//! - Each row names the action a bucket policy decides on and the right a grant must give.
+
+use super::right::Right;
+
+/// What an operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Any key.
+    Key,
+    /// An account that may create buckets.
+    Create,
+    /// This action on the bucket.
+    Bucket(&'static str, Right),
+    /// This action on the object; the second one where a version is named.
+    Object(&'static str, &'static str, Right),
+    /// Something of each of the keys in the body: the operation asks for each, and refuses it in its answer.
+    Keys(&'static str, Right),
+}
+
+use Need::{Bucket, Create, Key, Keys, Object};
+use Right::{Any, Own, Read, Write};
+
+/// Every operation that is offered.
+const OPERATIONS: &[(&str, Need)] = &[
+    ("ListBuckets", Key),
+    ("CreateBucket", Create),
+    ("HeadBucket", Bucket("s3:ListBucket", Any)),
+    ("GetBucketLocation", Bucket("s3:GetBucketLocation", Any)),
+    ("DeleteBucket", Bucket("s3:DeleteBucket", Own)),
+    ("GetBucketVersioning", Bucket("s3:GetBucketVersioning", Any)),
+    ("PutBucketVersioning", Bucket("s3:PutBucketVersioning", Own)),
+    ("GetBucketTagging", Bucket("s3:GetBucketTagging", Any)),
+    ("PutBucketTagging", Bucket("s3:PutBucketTagging", Own)),
+    ("DeleteBucketTagging", Bucket("s3:PutBucketTagging", Own)),
+    ("GetBucketCors", Bucket("s3:GetBucketCORS", Any)),
+    ("PutBucketCors", Bucket("s3:PutBucketCORS", Own)),
+    ("DeleteBucketCors", Bucket("s3:PutBucketCORS", Own)),
+    ("GetBucketLifecycleConfiguration", Bucket("s3:GetLifecycleConfiguration", Any)),
+    ("PutBucketLifecycleConfiguration", Bucket("s3:PutLifecycleConfiguration", Own)),
+    ("DeleteBucketLifecycle", Bucket("s3:PutLifecycleConfiguration", Own)),
+    ("GetObjectLockConfiguration", Bucket("s3:GetBucketObjectLockConfiguration", Any)),
+    ("PutObjectLockConfiguration", Bucket("s3:PutBucketObjectLockConfiguration", Own)),
+    ("GetBucketRequestPayment", Bucket("s3:GetBucketRequestPayment", Any)),
+    // Who may do what with the bucket.
+    ("GetBucketPolicy", Bucket("s3:GetBucketPolicy", Own)),
+    ("PutBucketPolicy", Bucket("s3:PutBucketPolicy", Own)),
+    ("DeleteBucketPolicy", Bucket("s3:DeleteBucketPolicy", Own)),
+    ("GetBucketPolicyStatus", Bucket("s3:GetBucketPolicyStatus", Own)),
+    ("GetPublicAccessBlock", Bucket("s3:GetBucketPublicAccessBlock", Own)),
+    ("PutPublicAccessBlock", Bucket("s3:PutBucketPublicAccessBlock", Own)),
+    ("DeletePublicAccessBlock", Bucket("s3:PutBucketPublicAccessBlock", Own)),
+    ("GetBucketOwnershipControls", Bucket("s3:GetBucketOwnershipControls", Own)),
+    ("PutBucketOwnershipControls", Bucket("s3:PutBucketOwnershipControls", Own)),
+    ("DeleteBucketOwnershipControls", Bucket("s3:PutBucketOwnershipControls", Own)),
+    ("GetBucketAcl", Bucket("s3:GetBucketAcl", Own)),
+    ("PutBucketAcl", Bucket("s3:PutBucketAcl", Own)),
+    ("GetObjectAcl", Object("s3:GetObjectAcl", "s3:GetObjectVersionAcl", Own)),
+    ("PutObjectAcl", Object("s3:PutObjectAcl", "s3:PutObjectVersionAcl", Own)),
+    // Keys.
+    ("ListObjects", Bucket("s3:ListBucket", Read)),
+    ("ListObjectsV2", Bucket("s3:ListBucket", Read)),
+    ("ListObjectVersions", Bucket("s3:ListBucketVersions", Read)),
+    ("GetObject", Object("s3:GetObject", "s3:GetObjectVersion", Read)),
+    ("HeadObject", Object("s3:GetObject", "s3:GetObjectVersion", Read)),
+    ("GetObjectAttributes", Object("s3:GetObject", "s3:GetObjectVersion", Read)),
+    ("PutObject", Object("s3:PutObject", "s3:PutObject", Write)),
+    ("CopyObject", Object("s3:PutObject", "s3:PutObject", Write)),
+    ("DeleteObject", Object("s3:DeleteObject", "s3:DeleteObjectVersion", Write)),
+    ("DeleteObjects", Keys("s3:DeleteObject", Write)),
+    ("GetObjectTagging", Object("s3:GetObjectTagging", "s3:GetObjectVersionTagging", Read)),
+    ("PutObjectTagging", Object("s3:PutObjectTagging", "s3:PutObjectVersionTagging", Write)),
+    ("DeleteObjectTagging", Object("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging", Write)),
+    // A lock holds against those who write; a write that asks for one by headers gives it to its own version only.
+    ("GetObjectRetention", Object("s3:GetObjectRetention", "s3:GetObjectRetention", Read)),
+    ("PutObjectRetention", Object("s3:PutObjectRetention", "s3:PutObjectRetention", Own)),
+    ("GetObjectLegalHold", Object("s3:GetObjectLegalHold", "s3:GetObjectLegalHold", Read)),
+    ("PutObjectLegalHold", Object("s3:PutObjectLegalHold", "s3:PutObjectLegalHold", Own)),
+    // Uploads.
+    ("CreateMultipartUpload", Object("s3:PutObject", "s3:PutObject", Write)),
+    ("UploadPart", Object("s3:PutObject", "s3:PutObject", Write)),
+    ("UploadPartCopy", Object("s3:PutObject", "s3:PutObject", Write)),
+    ("CompleteMultipartUpload", Object("s3:PutObject", "s3:PutObject", Write)),
+    ("AbortMultipartUpload", Object("s3:AbortMultipartUpload", "s3:AbortMultipartUpload", Write)),
+    // A writer has to find its own uploads to go on with them or drop them.
+    ("ListParts", Object("s3:ListMultipartUploadParts", "s3:ListMultipartUploadParts", Any)),
+    ("ListMultipartUploads", Bucket("s3:ListBucketMultipartUploads", Any)),
+];
+
+/// The row of an operation, by the name `s3s` gives it.
+pub(super) fn find(operation: &str) -> Option<(&'static str, Need)> {
+    OPERATIONS.iter().find(|(name, _)| *name == operation).copied()
+}
+
+/// Headers of a write that ask for more than the write itself, and the action that this is.
+const BY_HEADER: [(&str, &str); 4] = [
+    ("x-amz-tagging", "s3:PutObjectTagging"),
+    ("x-amz-object-lock-mode", "s3:PutObjectRetention"),
+    ("x-amz-object-lock-retain-until-date", "s3:PutObjectRetention"),
+    ("x-amz-object-lock-legal-hold", "s3:PutObjectLegalHold"),
+];
+
+/// The actions on the same object that an operation needs besides its own.
+pub(super) fn besides(
+    operation: &str,
+    versioned: bool,
+    has_header: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = &'static str> {
+    let attributes = match (operation, versioned) {
+        ("GetObjectAttributes", false) => Some("s3:GetObjectAttributes"),
+        ("GetObjectAttributes", true) => Some("s3:GetObjectVersionAttributes"),
+        _ => None,
+    };
+    let writes = matches!(operation, "PutObject" | "CopyObject" | "CreateMultipartUpload");
+    let by_header = BY_HEADER.into_iter().filter(move |(name, _)| writes && has_header(name));
+    attributes.into_iter().chain(by_header.map(|(_, action)| action))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_stands_once_in_the_table() {
+        let names: std::collections::BTreeSet<&str> = OPERATIONS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), OPERATIONS.len());
+    }
+    #[test]
+    fn headers_of_a_write_ask_for_more() {
+        let asked = |operation, name: &'static str| -> Vec<&str> {
+            besides(operation, false, move |found| found == name).collect()
+        };
+        assert_eq!(asked("PutObject", "x-amz-tagging"), ["s3:PutObjectTagging"]);
+        assert_eq!(asked("CopyObject", "x-amz-object-lock-legal-hold"), ["s3:PutObjectLegalHold"]);
+        assert_eq!(asked("GetObject", "x-amz-tagging"), Vec::<&str>::new());
+        assert_eq!(asked("GetObjectAttributes", ""), ["s3:GetObjectAttributes"]);
+    }
+}

@@ -1,0 +1,183 @@
+//! Which bucket and key a request addresses: by its path alone, or by its host and its path.
+//!
+//! - The host `BUCKET.DOMAIN`, of a domain the endpoint was told, names the bucket, and the whole path is the key. Any
+//!   other host (the domain itself, an IP address, a name nobody told) leaves both to the path: `/BUCKET/KEY`.
+//! - The routing of `s3s`, the access check and the access line ask this file, so they cannot disagree.
+//! - Case, port and final dot of a host do not count here; a signature is over the host as it was sent.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderMap, Version};
+use s3s::S3Result;
+use s3s::host::{S3Host, VirtualHost};
+
+/// A DNS name that buckets are hosts of, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain(String);
+
+/// Why a text is no [`Domain`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("use a DNS name without a port, as in s3.example.org")]
+pub struct BadDomain;
+
+impl FromStr for Domain {
+    type Err = BadDomain;
+
+    fn from_str(text: &str) -> Result<Self, BadDomain> {
+        let label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        let named = text.len() <= 253 && text.split('.').all(label) && text.parse::<IpAddr>().is_err();
+        if named { Ok(Self(text.to_ascii_lowercase())) } else { Err(BadDomain) }
+    }
+}
+
+/// The domains of an endpoint: a cheap handle. With none, every request is addressed by its path.
+#[derive(Clone, Debug, Default)]
+pub struct Domains(Arc<[Domain]>);
+
+impl FromIterator<Domain> for Domains {
+    fn from_iter<I: IntoIterator<Item = Domain>>(domains: I) -> Self {
+        Self(domains.into_iter().collect())
+    }
+}
+
+impl Domains {
+    /// The bucket a host names. Of domains within one another, the longest counts.
+    fn bucket(&self, host: &str) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let host = without_port(host);
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        if self.0.iter().any(|domain| domain.0 == host) {
+            return None;
+        }
+        let buckets = self.0.iter().filter_map(|domain| host.strip_suffix(domain.0.as_str())?.strip_suffix('.'));
+        buckets.min_by_key(|bucket| bucket.len()).map(str::to_owned)
+    }
+}
+
+impl S3Host for Domains {
+    fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
+        let virtual_host = VirtualHost::new(host);
+        Ok(match self.bucket(host) {
+            Some(bucket) => virtual_host.with_bucket(bucket),
+            None => virtual_host,
+        })
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// What a request addresses.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// What stands where a bucket's name belongs.
+    pub(crate) bucket: String,
+    /// The key.
+    pub(crate) key: Option<String>,
+    /// Whether the host named the bucket.
+    pub(crate) by_host: bool,
+}
+
+impl Address {
+    /// What `host` and the percent-decoded `path` address.
+    pub(crate) fn new(domains: &Domains, host: &str, path: &str) -> Self {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let some = |key: &str| (!key.is_empty()).then(|| key.to_owned());
+        if let Some(bucket) = domains.bucket(host) {
+            return Self { bucket, key: some(path), by_host: true };
+        }
+        let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
+        Self { bucket: bucket.to_owned(), key: some(key), by_host: false }
+    }
+}
+
+/// The host a request names, as `s3s` reads it: its Host header, or what stands for it in HTTP/2.
+pub(crate) fn host(head: &Parts) -> &str {
+    let authority = || match head.version {
+        Version::HTTP_2 => head.uri.authority().map_or("", |authority| authority.as_str()),
+        _ => "",
+    };
+    if head.headers.contains_key(HOST) { host_header(&head.headers) } else { authority() }
+}
+
+/// The Host header, which `s3s` adds where HTTP/2 has another form of it.
+pub(crate) fn host_header(headers: &HeaderMap) -> &str {
+    headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domains(names: &[&str]) -> Domains {
+        names.iter().map(|name| name.parse::<Domain>().unwrap()).collect()
+    }
+
+    fn address(host: &str, path: &str) -> (String, Option<String>, bool) {
+        let address = Address::new(&domains(&["s3.example.org", "example.org", "localhost"]), host, path);
+        (address.bucket, address.key, address.by_host)
+    }
+
+    #[test]
+    fn paths_name_bucket_and_key() {
+        for host in ["s3.example.org", "S3.Example.org:9000", "127.0.0.1:9000", "[::1]:9000", "elsewhere.net", ""] {
+            let key = |key: &str| Some(key.to_owned());
+            assert_eq!(address(host, "/"), (String::new(), None, false), "{host}");
+            assert_eq!(address(host, "/abc"), ("abc".into(), None, false), "{host}");
+            assert_eq!(address(host, "/abc/"), ("abc".into(), None, false), "{host}");
+            assert_eq!(address(host, "/abc/a/b"), ("abc".into(), key("a/b"), false), "{host}");
+            assert_eq!(address(host, "/abc//b"), ("abc".into(), key("/b"), false), "{host}");
+        }
+    }
+
+    #[test]
+    fn hosts_name_buckets_below_the_longest_domain() {
+        for (host, bucket) in [
+            ("abc.s3.example.org", "abc"),
+            ("abc.s3.example.org:9000", "abc"),
+            ("ABC.s3.EXAMPLE.org.", "abc"),
+            ("a.b.c.s3.example.org", "a.b.c"),
+            ("abc.example.org", "abc"),
+            ("abc.localhost:1", "abc"),
+            (".s3.example.org", ""),
+        ] {
+            assert_eq!(address(host, "/a/b"), (bucket.to_owned(), Some("a/b".to_owned()), true), "{host}");
+            assert_eq!(address(host, "//b"), (bucket.to_owned(), Some("/b".to_owned()), true), "{host}");
+            assert_eq!(address(host, "/"), (bucket.to_owned(), None, true), "{host}");
+        }
+        assert!(!address("abcs3.example.com", "/").2 && !address("notlocalhost", "/").2);
+    }
+
+    #[test]
+    fn routing_agrees_with_the_address() {
+        let domains = domains(&["s3.example.org"]);
+        for host in ["abc.s3.example.org:80", "s3.example.org", "[::1]", "x..s3.example.org", "a b", "localhost"] {
+            let parsed = domains.parse_host_header(host).unwrap();
+            let address = Address::new(&domains, host, "/k");
+            assert_eq!(parsed.bucket(), address.by_host.then_some(address.bucket.as_str()), "{host}");
+        }
+    }
+
+    #[test]
+    fn domains_are_dns_names() {
+        assert_eq!("S3.Example.org".parse(), Ok(Domain("s3.example.org".into())));
+        for text in ["", ".", "a..b", "a.", "127.0.0.1", "s3.example.org:9000", "http://s3", "-a", "a_b"] {
+            assert_eq!(text.parse::<Domain>(), Err(BadDomain), "{text}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a body is, as the head of its request tells: known before anything of it is read.
+
+use http::request::Parts;
+use http::{Method, Uri};
+
+use crate::guard::Query;
+use crate::post::is_form;
+
+/// Parameters that make the body of a PUT or POST a document.
+const DOCUMENTS: [&str; 12] = [
+    "acl",
+    "cors",
+    "delete",
+    "legal-hold",
+    "lifecycle",
+    "object-lock",
+    "ownershipControls",
+    "policy",
+    "publicAccessBlock",
+    "retention",
+    "tagging",
+    "versioning",
+];
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// XML or JSON, which `s3s` reads whole.
+    Document,
+    /// Content in chunks that are signed one by one.
+    Chunks,
+    /// Content, as it is stored; and forms, which carry it.
+    Content,
+}
+
+impl Kind {
+    /// Of the body behind this head. `of_object` says whether its path names an object.
+    pub(crate) fn of(head: &Parts, of_object: bool) -> Self {
+        let put = head.method == Method::PUT && (!of_object || is_named(&head.uri));
+        if put || head.method == Method::POST && !is_form(head) {
+            return Self::Document;
+        }
+        let payload = head.headers.get("x-amz-content-sha256").map(http::HeaderValue::as_bytes).unwrap_or_default();
+        if payload.starts_with(b"STREAMING-AWS4-") { Self::Chunks } else { Self::Content }
+    }
+}
+
+/// Whether a parameter makes the body a document.
+pub(super) fn is_named(uri: &Uri) -> bool {
+    let query = Query::of(uri);
+    DOCUMENTS.iter().any(|name| query.has_in_any_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_known_by_its_head() {
+        let (payload, form) = ("x-amz-content-sha256", "content-type");
+        let table = [
+            ("PUT", "/b/k", (payload, "UNSIGNED-PAYLOAD"), Kind::Content),
+            ("PUT", "/b/k", (payload, "STREAMING-UNSIGNED-PAYLOAD-TRAILER"), Kind::Content),
+            ("PUT", "/b/k", (payload, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), Kind::Chunks),
+            ("PUT", "/b/k?partNumber=1&uploadId=tagging", (payload, ""), Kind::Content),
+            ("PUT", "/b/k?versionId=7&tagging=", (payload, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), Kind::Document),
+            ("PUT", "/b/k?%74agging", (payload, ""), Kind::Document),
+            ("PUT", "/b/k?ACL", (payload, ""), Kind::Document),
+            ("PUT", "/b", (payload, ""), Kind::Document),
+            ("POST", "/b?delete", (payload, ""), Kind::Document),
+            ("POST", "/b/k?uploadId=u", (form, "application/xml"), Kind::Document),
+            ("POST", "/b", (form, "multipart/form-data; boundary=x"), Kind::Content),
+            ("GET", "/b?tagging", (payload, ""), Kind::Content),
+        ];
+        for (method, uri, (name, value), expected) in table {
+            let request = http::Request::builder().method(method).uri(uri).header(name, value);
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(Kind::of(&head, uri.contains("/k")), expected, "{method} {uri} {value}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The policy of a bucket: PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus.
+//!
+//! - A policy is kept as it came, byte for byte, once it was understood whole.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use objstore::Error;
+use objstore::store::Settings;
+use s3s::dto::{
+    DeleteBucketPolicyInput, DeleteBucketPolicyOutput, GetBucketPolicyInput, GetBucketPolicyOutput,
+    GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput, PolicyStatus, PutBucketPolicyInput, PutBucketPolicyOutput,
+};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+
+use crate::error::{OrRefuse as _, refuse};
+use crate::policy::Policy;
+use crate::service::Service;
+use crate::{body, names, public_access};
+
+/// Sets the policy of a bucket (S3 API, PutBucketPolicy).
+///
+/// `x-amz-confirm-remove-self-bucket-access` is not needed: the owner can always change the policy.
+pub(crate) async fn put(
+    service: &Service,
+    request: S3Request<PutBucketPolicyInput>,
+) -> S3Result<S3Response<PutBucketPolicyOutput>> {
+    body::prove(&request.headers)?;
+    let (bucket, text) = (names::bucket(&request.input.bucket)?, request.input.policy);
+    let (name, given) = (bucket.clone(), text.clone());
+    let (public, accounts) = service
+        .blocking(move |store| {
+            let accounts = RefCell::new(BTreeMap::new());
+            let exists = |account: &str| {
+                let found = store.account(account).ok();
+                found.map(|found| accounts.borrow_mut().insert(found.name, found.id)).is_some()
+            };
+            let policy = Policy::parse(&given, name.as_str(), &exists);
+            let policy = policy.map_err(|why| refuse(S3ErrorCode::MalformedPolicy, why.0))?;
+            Ok((policy.is_public(), accounts.take()))
+        })
+        .await?;
+    let default = service.standings.default_block();
+    let change = move |settings: &mut Settings| {
+        if public && public_access::in_force(settings, default).block_policy {
+            let why = "the policy is public, and the bucket's public access block forbids public policies";
+            return Err(Error::Denied { why: why.into() });
+        }
+        (settings.policy, settings.policy_accounts) = (Some(text), accounts);
+        Ok(())
+    };
+    service.store.change_settings(&bucket, change).await.or_refuse()?;
+    Ok(S3Response::new(PutBucketPolicyOutput::default()))
+}
+
+/// Tells the policy of a bucket (S3 API, GetBucketPolicy).
+pub(crate) async fn get(
+    service: &Service,
+    request: S3Request<GetBucketPolicyInput>,
+) -> S3Result<S3Response<GetBucketPolicyOutput>> {
+    let bucket = names::bucket(&request.input.bucket)?;
+    let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
+    match &settings.policy {
+        Some(policy) => Ok(S3Response::new(GetBucketPolicyOutput { policy: Some(policy.clone()) })),
+        None => Err(refuse(S3ErrorCode::NoSuchBucketPolicy, "The bucket policy does not exist.")),
+    }
+}
+
+/// Removes the policy of a bucket, if it has one (S3 API, DeleteBucketPolicy).
+pub(crate) async fn delete(
+    service: &Service,
+    request: S3Request<DeleteBucketPolicyInput>,
+) -> S3Result<S3Response<DeleteBucketPolicyOutput>> {
+    let bucket = names::bucket(&request.input.bucket)?;
+    let change = |settings: &mut Settings| {
+        settings.policy = None;
+        settings.policy_accounts.clear();
+        Ok(())
+    };
+    service.store.change_settings(&bucket, change).await.or_refuse()?;
+    Ok(S3Response::new(DeleteBucketPolicyOutput::default()))
+}
+
+/// Tells whether the policy of a bucket is public; without one it is not (S3 API, GetBucketPolicyStatus).
+pub(crate) async fn status(
+    service: &Service,
+    request: S3Request<GetBucketPolicyStatusInput>,
+) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
+    let (bucket, standings) = (names::bucket(&request.input.bucket)?, service.standings.clone());
+    let standing = service.blocking(move |store| standings.read(store, None, &bucket).or_refuse()).await?;
+    let policy_status = Some(PolicyStatus { is_public: Some(standing.is_public()) });
+    Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status }))
+}

@@ -1,0 +1,59 @@
+//! The checksum of a copy.
+//!
+//! - A copy keeps its source's checksum, which is of the same bytes. But it is one part: of a checksum of parts'
+//!   checksums only the CRC of the whole is left, which follows from the parts' without reading them.
+//! - Another algorithm has to be asked for; then the bytes are read once.
+
+use objstore::Store;
+use objstore::store::{Checksum, ObjectInfo, Reader};
+use s3s::S3Result;
+
+use super::{Algorithm, Hasher, parts};
+use crate::error::OrRefuse as _;
+use crate::names::Source;
+use crate::object::copy::refuse_source;
+
+/// Bytes read and hashed at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// A checksum worked out for a copy.
+pub(crate) struct Copied {
+    /// The entity tag of the source it was worked out of.
+    pub(crate) source_etag: String,
+    /// The checksum; `None` if the copy is to have none.
+    pub(crate) checksum: Option<Checksum>,
+}
+
+/// The checksum of a copy that is not simply its source's; `None` if it is. Blocking.
+pub(crate) fn of_copy(store: &Store, source: &Source, asked: Option<Algorithm>) -> S3Result<Option<Copied>> {
+    let opened = store.open_object(&source.bucket, &source.key, source.version.as_deref());
+    let (object, reader) = opened.map_err(refuse_source)?;
+    let kept = object.checksums.first();
+    let (composite, named) = match kept {
+        Some(kept) => (kept.value.contains('-'), Algorithm::from_name(&kept.algorithm).ok()),
+        None => (false, None),
+    };
+    let Some(algorithm) = asked.or(named.filter(|_| composite)) else { return Ok(None) };
+    if named == Some(algorithm) && !composite {
+        return Ok(None);
+    }
+    let known = if named == Some(algorithm) { parts::whole(algorithm, &reader.parts().or_refuse()?) } else { None };
+    let known = known.filter(|_| object.parts.is_some());
+    let checksum = match known {
+        None if asked.is_some() => Some(read(algorithm, &object, &reader)?),
+        known => known,
+    };
+    Ok(Some(Copied { source_etag: object.etag, checksum }))
+}
+
+fn read(algorithm: Algorithm, object: &ObjectInfo, reader: &Reader) -> S3Result<Checksum> {
+    let mut hasher = Hasher::new(algorithm);
+    let mut at = 0;
+    while at < object.size {
+        let len = usize::try_from((object.size - at).min(CHUNK_BYTES)).unwrap_or_default();
+        let data = reader.read(at, len).or_refuse()?;
+        hasher.update(&data);
+        at += data.len().max(1) as u64;
+    }
+    Ok(Checksum { algorithm: algorithm.name().into(), value: hasher.finish() })
+}

@@ -1,0 +1,123 @@
+//! Preflights, and the headers that answers to other origins carry.
+//!
+//! - A preflight is a browser's question before it sends the request: nobody signs it, and it tells only what the rules
+//!   say.
+//! - Answers vary with the origin wherever a bucket has rules, refusals too, so that no cache mixes them up.
+
+use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use objstore::Store;
+use objstore::name::BucketName;
+use s3s::{HttpResponse, S3Error, S3Result};
+
+use super::config::METHODS;
+use super::rule::{Wish, allow, names};
+use crate::error::{OrRefuse as _, custom};
+use crate::request::Request;
+use crate::service::Service;
+
+const VARIES: HeaderValue =
+    HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method");
+/// Headers that a preflight names; browsers name those that a script sets.
+const NAMES_MAX: usize = 100;
+/// What the access line and figures call a preflight.
+const OPERATION: &str = "Preflight";
+
+/// A request that came from a site.
+pub(crate) struct Asked {
+    origin: String,
+    method: String,
+}
+
+impl Asked {
+    /// Of a request with an Origin that is not a preflight.
+    pub(crate) fn of(head: &Parts) -> Option<Self> {
+        let origin = text(&head.headers, &ORIGIN).filter(|_| head.method != Method::OPTIONS)?;
+        // No script can send this header; a client that does asks as if it were the method.
+        let method = text(&head.headers, &ACCESS_CONTROL_REQUEST_METHOD).unwrap_or(head.method.as_str());
+        Some(Self { origin: origin.to_owned(), method: method.to_owned() })
+    }
+
+    /// Tells the browser in `answer` what the bucket's rules allow.
+    pub(crate) async fn tell(&self, service: &Service, request: &Request, answer: &mut HttpResponse) {
+        let Some(bucket) = request.bucket.clone() else { return };
+        let (origin, method) = (self.origin.clone(), self.method.clone());
+        let Ok(Some(told)) = judge(service, bucket, origin, method, String::new()).await else { return };
+        answer.headers_mut().append(VARY, VARIES);
+        if let Told::Allowed(headers) = told {
+            answer.headers_mut().extend(headers);
+        }
+    }
+}
+
+/// Answers a preflight (S3 API, "OPTIONS object").
+pub(crate) async fn preflight(service: &Service, request: &Request, headers: &HeaderMap) -> S3Result<HttpResponse> {
+    request.set_operation(OPERATION);
+    let Some(origin) = text(headers, &ORIGIN) else {
+        return Err(bad("Insufficient information. Origin request header needed."));
+    };
+    let method = text(headers, &ACCESS_CONTROL_REQUEST_METHOD).unwrap_or("null");
+    if !METHODS.contains(&method) {
+        return Err(bad(format!("Invalid Access-Control-Request-Method: {method}")));
+    }
+    let asked = text(headers, &ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
+    if names(asked).count() > NAMES_MAX {
+        return Err(bad(format!("Access-Control-Request-Headers names at most {NAMES_MAX} headers.")));
+    }
+    let (origin, method, asked) = (origin.to_owned(), method.to_owned(), asked.to_owned());
+    let told = match request.bucket.clone() {
+        Some(bucket) => judge(service, bucket, origin, method, asked).await.unwrap_or_default(),
+        None => None,
+    };
+    let told = match told {
+        Some(Told::Allowed(told)) => told,
+        None => return Err(forbidden("CORSResponse: CORS is not enabled for this bucket.")),
+        Some(Told::Refused) => {
+            return Err(forbidden(
+                "CORSResponse: This CORS request is not allowed. This is usually because the evaluation of Origin, \
+                 request method / Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted \
+                 by the resource's CORS spec.",
+            ));
+        }
+    };
+    let mut answer = HttpResponse::new(s3s::Body::empty());
+    *answer.headers_mut() = told;
+    answer.headers_mut().insert(VARY, VARIES);
+    Ok(answer)
+}
+
+/// What a bucket's rules say to a wish.
+enum Told {
+    Allowed(HeaderMap),
+    Refused,
+}
+
+/// Asks the rules of a bucket; `None` if it has none. It runs off the async workers: whoever writes rules decides how
+/// long that takes.
+async fn judge(
+    service: &Service,
+    bucket: BucketName,
+    origin: String,
+    method: String,
+    headers: String,
+) -> S3Result<Option<Told>> {
+    let judge = move |store: &Store| {
+        let settings = store.settings(&bucket).or_refuse()?.settings;
+        let allowed = || allow(&settings.cors, Wish { origin: &origin, method: &method, headers: &headers });
+        Ok((!settings.cors.is_empty()).then(|| allowed().map_or(Told::Refused, Told::Allowed)))
+    };
+    service.blocking(judge).await
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn bad(words: impl Into<String>) -> S3Error {
+    custom("BadRequest", StatusCode::BAD_REQUEST, words)
+}
+
+fn forbidden(words: &'static str) -> S3Error {
+    custom("AccessForbidden", StatusCode::FORBIDDEN, words)
+}

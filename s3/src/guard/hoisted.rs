@@ -1,0 +1,106 @@
+//! Headers that a signer put into the URL: `x-amz-…` parameters of a presigned URL, which AWS takes for headers.
+//!
+//! - Only what a signature in the URL covers becomes a header: it is verified as a part of the query.
+//! - A header that came as one stays, and has to be signed as one.
+//! - Forms are signed by their policy, so of their URLs nothing is taken.
+//! - SDKs that sign before they know the content put the checksum of no content into each URL (aws-sdk-js v3). It
+//!   claims nothing, so it is not taken.
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use s3s::{S3ErrorCode, S3Result};
+
+use super::presigned::PARAMETERS;
+use super::query::Query;
+use crate::checksum::is_of_nothing;
+use crate::error::refuse;
+use crate::post::is_form;
+
+/// Parameters that speak of the URL itself, besides those of the signature.
+const NO_HEADERS: [&str; 2] = ["x-amz-security-token", "x-amz-sdk-checksum-algorithm"];
+
+/// Makes headers of parameters; their names.
+pub(crate) fn hoist(head: &mut Parts) -> Vec<HeaderName> {
+    // As `s3s` tells a presigned URL.
+    let marked = head.uri.query().is_some_and(|query| query.contains("Signature"));
+    if !marked || is_form(head) {
+        return Vec::new();
+    }
+    let query = Query::of(&head.uri);
+    let mut hoisted = HeaderMap::new();
+    for (name, value) in of(&query) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
+            && !head.headers.contains_key(&name)
+        {
+            hoisted.append(name, value);
+        }
+    }
+    let names = hoisted.keys().cloned().collect();
+    head.headers.extend(hoisted);
+    names
+}
+
+/// Refuses what should have become a header and could not.
+pub(super) fn check(query: &Query, headers: &HeaderMap) -> S3Result<()> {
+    match of(query).find(|(name, _)| !headers.contains_key(*name)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let words = format!("The parameter {name} of the URL cannot be taken for a header; send it as one.");
+            Err(refuse(S3ErrorCode::InvalidArgument, words))
+        }
+    }
+}
+
+/// The parameters that are headers, if the query is signed.
+fn of(query: &Query) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = if query.has("X-Amz-Signature") { query.pairs() } else { &[] };
+    pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).filter(|(name, value)| {
+        let ours = name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"));
+        let mut others = PARAMETERS.iter().chain(&NO_HEADERS);
+        ours && !others.any(|other| other.eq_ignore_ascii_case(name)) && !is_of_nothing(name, value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::code;
+    use super::*;
+
+    fn hoisted(method: &str, query: &str, headers: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut request = http::Request::builder().method(method).uri(format!("/b/k?{query}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        let names = hoist(&mut head);
+        let value = |name: &HeaderName| String::from_utf8(head.headers[name].as_bytes().to_vec()).unwrap();
+        names.iter().map(|name| (name.to_string(), value(name))).collect()
+    }
+
+    #[test]
+    fn parameters_of_a_signed_url_are_headers_and_no_others_are() {
+        let one = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        let meta = "X-Amz-Meta-A=%C3%A9+1";
+        let signed = format!("X-Amz-Date=20260131T120000Z&x-id=PutObject&X-Amz-Signature=0&{meta}");
+        assert_eq!(hoisted("PUT", &signed, &[]), one("x-amz-meta-a", "é 1"));
+        assert_eq!(hoisted("PUT", meta, &[]), []);
+        assert_eq!(hoisted("PUT", &signed.replace("X-Amz-S", "X%2dAmz-S"), &[]), one("x-amz-meta-a", "é 1"));
+        assert_eq!(hoisted("PUT", &signed, &[("x-amz-meta-a", "2")]), []);
+        assert_eq!(hoisted("POST", &signed, &[("content-type", "multipart/form-data; boundary=b")]), []);
+        let sums = "X-Amz-Signature=0&x-amz-sdk-checksum-algorithm=CRC32&x-amz-checksum-crc32=";
+        assert_eq!(hoisted("PUT", &format!("{sums}AAAAAA%3D%3D"), &[]), []);
+        assert_eq!(hoisted("PUT", &format!("{sums}y%2FQ5Jg%3D%3D"), &[]), one("x-amz-checksum-crc32", "y/Q5Jg=="));
+    }
+
+    #[test]
+    fn what_cannot_be_a_header_is_refused() {
+        let whole = format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20260131%2Fus-east-1%2Fs3%2Faws4_request\
+             &X-Amz-Date=20260131T120000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature={}",
+            "0".repeat(64)
+        );
+        for (more, expected) in [("x-amz-meta-a=1%0A", "InvalidArgument"), ("x-amz-a%20b=1", "InvalidArgument")] {
+            assert_eq!(code("PUT", &format!("/abc/k?{whole}&{more}"), &[]), expected, "{more}");
+        }
+    }
+}

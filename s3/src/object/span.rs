@@ -1,0 +1,177 @@
+//! Which bytes of an object a read gives: all, a range, or a part.
+//!
+//! - A Range that is malformed, of another unit, or of several ranges is as none at all, as on S3. `s3s` refuses such
+//!   headers, so they are taken off before it sees them. One that was signed has to stay, or the signature would not
+//!   match, and is refused.
+//! - A checksum beside the bytes is always of exactly these bytes: of the whole object, or of the part they are.
+
+use std::ops::Range;
+
+use http::header::{AUTHORIZATION, CONTENT_RANGE, RANGE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use objstore::store::{Checksum, ObjectInfo, ObjectPart, Reader};
+use s3s::dto;
+use s3s::{S3Error, S3ErrorCode, S3Result};
+
+use crate::error::{OrRefuse as _, custom, not_offered, refuse};
+use crate::guard;
+
+/// What a read gives.
+pub(crate) struct Span {
+    /// The bytes.
+    pub(crate) bytes: Range<u64>,
+    /// Whether the answer is 206, with their place.
+    pub(crate) partial: bool,
+    /// Checksums of the bytes, where they were asked for and are known.
+    pub(crate) checksums: Vec<Checksum>,
+    /// How many parts the object has, where one was asked for.
+    pub(crate) parts_count: Option<u32>,
+}
+
+/// What a read asks for.
+pub(crate) struct Asked {
+    /// Range
+    pub(crate) range: Option<dto::Range>,
+    /// partNumber
+    pub(crate) part: Option<i32>,
+    /// Whether checksums are wanted.
+    pub(crate) checksums: bool,
+}
+
+impl Asked {
+    /// Decides on the object that was opened. Blocking.
+    pub(crate) fn decide(&self, object: &ObjectInfo, reader: &Reader) -> S3Result<Span> {
+        let part = self.part.map(number).transpose()?;
+        match (part, &self.range) {
+            (Some(_), Some(_)) => {
+                let words = "Cannot specify both Range header and partNumber query parameter.";
+                Err(refuse(S3ErrorCode::InvalidRequest, words))
+            }
+            (Some(number), None) => self.part(number, object, reader),
+            (None, Some(range)) => self.range(resolve(range, object.size)?, object, reader),
+            (None, None) => Ok(self.whole(object)),
+        }
+    }
+
+    fn whole(&self, object: &ObjectInfo) -> Span {
+        let checksums = if self.checksums { object.checksums.clone() } else { Vec::new() };
+        Span { bytes: 0..object.size, partial: false, checksums, parts_count: None }
+    }
+
+    fn range(&self, bytes: Range<u64>, object: &ObjectInfo, reader: &Reader) -> S3Result<Span> {
+        let mut checksums = Vec::new();
+        if self.checksums && bytes == (0..object.size) {
+            checksums.clone_from(&object.checksums);
+        } else if self.checksums && object.parts.is_some() {
+            let parts = reader.parts().or_refuse()?;
+            let same = parts.into_iter().find(|part| place(part) == bytes);
+            checksums = same.map(|part| part.checksums).unwrap_or_default();
+        }
+        Ok(Span { bytes, partial: true, checksums, parts_count: None })
+    }
+
+    fn part(&self, number: u32, object: &ObjectInfo, reader: &Reader) -> S3Result<Span> {
+        let Some(count) = object.parts else {
+            // An object that was not uploaded in parts is its own part 1.
+            let whole = self.whole(object);
+            let partial = object.size > 0;
+            return if number == 1 { Ok(Span { partial, ..whole }) } else { Err(no_part(number)) };
+        };
+        let parts = reader.parts().or_refuse()?;
+        if parts.is_empty() {
+            return Err(not_offered("Reading a part of an object uploaded before its parts were kept"));
+        }
+        let part = parts.into_iter().find(|part| part.number == number).ok_or_else(|| no_part(number))?;
+        let bytes = place(&part);
+        let checksums = if self.checksums { part.checksums } else { Vec::new() };
+        Ok(Span { partial: !bytes.is_empty(), bytes, checksums, parts_count: Some(count) })
+    }
+}
+
+fn place(part: &ObjectPart) -> Range<u64> {
+    part.offset..part.offset + part.size
+}
+
+fn number(number: i32) -> S3Result<u32> {
+    crate::multipart::part::number(number)
+}
+
+fn no_part(number: u32) -> S3Error {
+    let words = format!("The requested partnumber is not satisfiable: the object has no part {number}.");
+    custom("InvalidPartNumber", StatusCode::RANGE_NOT_SATISFIABLE, words)
+}
+
+/// Where a range lies in an object of `size` bytes.
+fn resolve(range: &dto::Range, size: u64) -> S3Result<Range<u64>> {
+    let span = range.check(size).ok().filter(|span| !span.is_empty());
+    span.ok_or_else(|| {
+        let mut error =
+            refuse(S3ErrorCode::InvalidRange, format!("The object has {size} bytes; the range is not in it."));
+        if let Ok(whole) = HeaderValue::from_str(&format!("bytes */{size}")) {
+            error.set_headers(HeaderMap::from_iter([(CONTENT_RANGE, whole)]));
+        }
+        error
+    })
+}
+
+/// Takes a Range off a read that is no single range of bytes.
+pub(crate) fn forget_odd_range(head: &mut Parts) {
+    let reads = head.method == Method::GET || head.method == Method::HEAD;
+    if reads && head.headers.contains_key(RANGE) && is_odd(&head.headers) && !is_signed(head) {
+        head.headers.remove(RANGE);
+    }
+}
+
+fn is_odd(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(RANGE).iter();
+    let first = values.next().and_then(|value| value.to_str().ok());
+    values.next().is_some() || first.is_none_or(|range| dto::Range::parse(range).is_err())
+}
+
+/// Whether the signature covers the Range header.
+fn is_signed(head: &Parts) -> bool {
+    let covers = |signed: &str| signed.split(';').any(|name| name.eq_ignore_ascii_case(RANGE.as_str()));
+    let header = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let in_header = header.split([',', ' ']).filter_map(|field| field.trim().strip_prefix("SignedHeaders="));
+    in_header.chain(guard::Query::of(&head.uri).get("X-Amz-SignedHeaders")).any(covers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_lie_in_the_object() {
+        let span = |text: &str, size| resolve(&dto::Range::parse(text).unwrap(), size).ok();
+        assert_eq!(span("bytes=0-3", 10), Some(0..4));
+        assert_eq!(span("bytes=3-", 10), Some(3..10));
+        assert_eq!(span("bytes=-3", 10), Some(7..10));
+        assert_eq!(span("bytes=-30", 10), Some(0..10));
+        assert_eq!(span("bytes=8-30", 10), Some(8..10));
+        for (text, size) in [("bytes=10-", 10), ("bytes=0-", 0), ("bytes=-1", 0), ("bytes=-0", 10)] {
+            let error = resolve(&dto::Range::parse(text).unwrap(), size).unwrap_err();
+            assert_eq!(error.code().as_str(), "InvalidRange", "{text} of {size}");
+            assert_eq!(error.headers().unwrap().get(CONTENT_RANGE).unwrap(), &format!("bytes */{size}"));
+        }
+    }
+
+    #[test]
+    fn an_odd_range_is_as_none_unless_it_was_signed() {
+        let kept = |method: &str, uri: &str, range: &str, authorization: &str| {
+            let request = http::Request::builder().method(method).uri(uri).header(RANGE, range);
+            let (mut head, ()) = request.header(AUTHORIZATION, authorization).body(()).unwrap().into_parts();
+            forget_odd_range(&mut head);
+            head.headers.contains_key(RANGE)
+        };
+        assert!(kept("GET", "/abc/k", "bytes=0-3", ""));
+        for odd in ["bytes=0-1,3-4", "lines=0-3", "bytes=x", "bytes=3-1", "0-3", "bytes=", ""] {
+            assert!(!kept("GET", "/abc/k", odd, ""), "{odd}");
+            assert!(!kept("HEAD", "/abc/k?X-Amz-SignedHeaders=host", odd, ""), "{odd}");
+            assert!(kept("GET", "/abc/k?X-Amz-SignedHeaders=host%3Brange", odd, ""), "{odd}");
+            let signed = "AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;range;x-amz-date, Signature=0";
+            assert!(kept("GET", "/abc/k", odd, signed), "{odd}");
+            assert!(!kept("GET", "/abc/k", odd, &signed.replace("range;", "")), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Who pays for requests: nobody does, so the owner, as in each bucket that was never told otherwise.
+
+use s3s::dto::{GetBucketRequestPaymentInput, GetBucketRequestPaymentOutput, Payer};
+use s3s::{S3Request, S3Response, S3Result};
+
+use crate::service::Service;
+
+/// Tells who pays (S3 API, GetBucketRequestPayment).
+pub(crate) async fn get(
+    _service: &Service,
+    _request: S3Request<GetBucketRequestPaymentInput>,
+) -> S3Result<S3Response<GetBucketRequestPaymentOutput>> {
+    let payer = Some(Payer::from_static(Payer::BUCKET_OWNER));
+    Ok(S3Response::new(GetBucketRequestPaymentOutput { payer }))
+}

@@ -1,0 +1,107 @@
+//! Policies, each read once.
+//!
+//! - A policy is found by its bucket and the revision of the bucket's settings, so a changed one is never mistaken for
+//!   the one before.
+//! - A policy in the store that cannot be read denies everything: what it was meant to forbid is not known.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use objstore::name::BucketName;
+use objstore::store::BucketSettings;
+
+use super::Policy;
+
+/// Bytes of policies kept ready, at most, as they are written; ready they take several times that.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+/// What keeping a policy takes besides its bytes.
+const KEPT_BYTES_EACH: usize = 512;
+
+/// What holds in a bucket.
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    /// Grants alone.
+    Grants,
+    /// This policy too; whether it is public.
+    Policy(Arc<Policy>, bool),
+    /// A policy that cannot be read.
+    Unreadable,
+}
+
+/// Policies by bucket.
+#[derive(Default)]
+pub(crate) struct Policies(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    by_bucket: HashMap<u64, Ready>,
+    bytes: usize,
+}
+
+struct Ready {
+    /// The revision it was read at.
+    revision: u64,
+    rule: Rule,
+    bytes: usize,
+}
+
+impl Policies {
+    /// What holds in the bucket of these settings.
+    pub(crate) fn rule(&self, name: &BucketName, bucket: &BucketSettings) -> Rule {
+        let Some(text) = &bucket.settings.policy else { return Rule::Grants };
+        if let Some(found) = self.lock().by_bucket.get(&bucket.bucket)
+            && found.revision == bucket.revision
+        {
+            return found.rule.clone();
+        }
+        let rule = read(name, text);
+        let ready = Ready { revision: bucket.revision, rule: rule.clone(), bytes: text.len() + KEPT_BYTES_EACH };
+        self.lock().keep(bucket.bucket, ready);
+        rule
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, bucket: u64, ready: Ready) {
+        if self.bytes + ready.bytes > KEPT_BYTES_MAX {
+            *self = Self::default();
+        }
+        self.bytes += ready.bytes;
+        self.bytes -= self.by_bucket.insert(bucket, ready).map_or(0, |before| before.bytes);
+    }
+}
+
+/// Accounts may have been deleted since the policy was put; their names then mean nobody.
+fn read(name: &BucketName, text: &str) -> Rule {
+    match Policy::parse(text, name.as_str(), &|_| true) {
+        Ok(policy) => {
+            let public = policy.is_public();
+            Rule::Policy(Arc::new(policy), public)
+        }
+        Err(why) => {
+            tracing::error!(bucket = name.as_str(), why = why.0, "the bucket's policy cannot be read");
+            Rule::Unreadable
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_kept_up_to_so_many_bytes() {
+        let mut kept = Kept::default();
+        let ready = |bytes| Ready { revision: 1, rule: Rule::Unreadable, bytes };
+        for bucket in 0..10_000 {
+            kept.keep(bucket, ready(20 * 1024));
+            kept.keep(bucket, ready(10 * 1024));
+            assert_eq!(kept.bytes, kept.by_bucket.values().map(|ready| ready.bytes).sum::<usize>());
+            assert!(kept.bytes <= KEPT_BYTES_MAX && kept.by_bucket.contains_key(&bucket), "{bucket}");
+        }
+    }
+}

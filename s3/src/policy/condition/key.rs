@@ -1,0 +1,172 @@
+//! Condition keys.
+//!
+//! - Case does not matter, but for the tag's key in those that name one.
+//! - All keys of S3 and all global ones are known (Service authorization reference, Amazon S3; IAM User Guide, AWS
+//!   global condition context keys). Those that never have a value here make a condition that a request without the
+//!   key does not meet.
+
+/// A condition key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Its name in lower case; of one that names a tag, with the `/`.
+    name: String,
+    /// The tag it names.
+    tag: Option<String>,
+}
+
+impl Key {
+    /// The key of this name, if it is one.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        match name.split_once('/') {
+            None => {
+                let name = name.to_ascii_lowercase();
+                KNOWN.contains(&name.as_str()).then_some(Self { name, tag: None })
+            }
+            Some((family, tag)) if !tag.is_empty() => {
+                let name = format!("{}/", family.to_ascii_lowercase());
+                FAMILIES.contains(&name.as_str()).then(|| Self { name, tag: Some(tag.to_owned()) })
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Its name, in lower case.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether its value differs from one object of a request to another.
+    pub(super) fn is_of_object(&self) -> bool {
+        matches!(self.name.as_str(), "s3:existingobjecttag/" | "s3:versionid")
+    }
+
+    /// The tag it names.
+    pub(crate) fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+}
+
+/// Keys that name a tag.
+const FAMILIES: &[&str] = &[
+    "aws:principaltag/",
+    "aws:requesttag/",
+    "aws:resourcetag/",
+    "s3:buckettag/",
+    "s3:existingobjecttag/",
+    "s3:requestobjecttag/",
+    "s3:resourcetag/",
+];
+
+const KNOWN: &[&str] = &[
+    "aws:assumedroot",
+    "aws:calledvia",
+    "aws:calledviafirst",
+    "aws:calledvialast",
+    "aws:chatbotsourcearn",
+    "aws:currenttime",
+    "aws:ec2instancesourceprivateipv4",
+    "aws:ec2instancesourcevpc",
+    "aws:epochtime",
+    "aws:federatedprovider",
+    "aws:multifactorauthage",
+    "aws:multifactorauthpresent",
+    "aws:principalaccount",
+    "aws:principalarn",
+    "aws:principalisawsservice",
+    "aws:principalorgid",
+    "aws:principalorgpaths",
+    "aws:principalservicename",
+    "aws:principalservicenameslist",
+    "aws:principaltype",
+    "aws:referer",
+    "aws:requestedregion",
+    "aws:resourceaccount",
+    "aws:resourceorgid",
+    "aws:resourceorgpaths",
+    "aws:securetransport",
+    "aws:sourceaccount",
+    "aws:sourcearn",
+    "aws:sourceidentity",
+    "aws:sourceip",
+    "aws:sourceorgid",
+    "aws:sourceorgpaths",
+    "aws:sourceowner",
+    "aws:sourcevpc",
+    "aws:sourcevpcarn",
+    "aws:sourcevpce",
+    "aws:tagkeys",
+    "aws:tokenissuetime",
+    "aws:useragent",
+    "aws:userid",
+    "aws:username",
+    "aws:viaawsservice",
+    "aws:vpceaccount",
+    "aws:vpceorgid",
+    "aws:vpceorgpaths",
+    "aws:vpcsourceip",
+    "s3:accessgrantsinstancearn",
+    "s3:accesspointnetworkorigin",
+    "s3:authtype",
+    "s3:dataaccesspointaccount",
+    "s3:dataaccesspointarn",
+    "s3:delimiter",
+    "s3:existingjoboperation",
+    "s3:existingjobpriority",
+    "s3:if-match",
+    "s3:if-none-match",
+    "s3:inventoryaccessibleoptionalfields",
+    "s3:isreplicationpauserequest",
+    "s3:jobsuspendedcause",
+    "s3:locationconstraint",
+    "s3:max-keys",
+    "s3:object-lock-legal-hold",
+    "s3:object-lock-mode",
+    "s3:object-lock-remaining-retention-days",
+    "s3:object-lock-retain-until-date",
+    "s3:objectcreationoperation",
+    "s3:prefix",
+    "s3:requestjoboperation",
+    "s3:requestjobpriority",
+    "s3:requestobjecttagkeys",
+    "s3:resourceaccount",
+    "s3:signatureage",
+    "s3:signatureversion",
+    "s3:tlsversion",
+    "s3:versionid",
+    "s3:x-amz-acl",
+    "s3:x-amz-bucket-namespace",
+    "s3:x-amz-content-sha256",
+    "s3:x-amz-copy-source",
+    "s3:x-amz-grant-full-control",
+    "s3:x-amz-grant-read",
+    "s3:x-amz-grant-read-acp",
+    "s3:x-amz-grant-write",
+    "s3:x-amz-grant-write-acp",
+    "s3:x-amz-metadata-directive",
+    "s3:x-amz-object-ownership",
+    "s3:x-amz-server-side-encryption",
+    "s3:x-amz-server-side-encryption-aws-kms-key-id",
+    "s3:x-amz-server-side-encryption-customer-algorithm",
+    "s3:x-amz-storage-class",
+    "s3:x-amz-website-redirect-location",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_known_and_only_a_tag_keeps_its_case() {
+        assert_eq!(Key::parse("AWS:SourceIP").unwrap().name(), "aws:sourceip");
+        let tag = Key::parse("s3:ExistingObjectTag/Team/a").unwrap();
+        assert_eq!((tag.name(), tag.tag()), ("s3:existingobjecttag/", Some("Team/a")));
+        for name in ["s3:nothing", "aws:SourceIp/x", "s3:ExistingObjectTag", "s3:ExistingObjectTag/", "kms:x", ""] {
+            assert_eq!(Key::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_lists_are_sorted() {
+        assert!(KNOWN.is_sorted() && FAMILIES.is_sorted());
+    }
+}

@@ -1,0 +1,161 @@
+//! Statements of a policy.
+
+use super::action::Actions;
+use super::condition::Condition;
+use super::json::Json;
+use super::pattern::Variables;
+use super::principal::Principals;
+use super::resource::Resources;
+use super::{Key, Malformed, Question, texts};
+
+/// What a statement lists: all it is about, or all it is not about.
+#[derive(Debug)]
+enum Listed<T> {
+    These(T),
+    AllBut(T),
+}
+
+impl<T> Listed<T> {
+    fn include(&self, among: impl FnOnce(&T) -> bool) -> bool {
+        match self {
+            Self::These(list) => among(list),
+            Self::AllBut(list) => !among(list),
+        }
+    }
+
+    fn list(&self) -> &T {
+        match self {
+            Self::These(list) | Self::AllBut(list) => list,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Allow,
+    Deny,
+}
+
+/// A statement.
+#[derive(Debug)]
+pub(super) struct Statement {
+    effect: Effect,
+    principals: Listed<Principals>,
+    actions: Listed<Actions>,
+    resources: Listed<Resources>,
+    conditions: Vec<Condition>,
+}
+
+const FIELDS: [&str; 9] =
+    ["Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition"];
+
+impl Statement {
+    /// Reads a statement of the policy of `bucket`.
+    pub(super) fn parse(
+        given: &Json,
+        bucket: &str,
+        variables: Variables,
+        exists: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Malformed> {
+        let Json::Object(members) = given else {
+            return Err(Malformed("Invalid policy syntax: a statement is an object.".into()));
+        };
+        if let Some((name, _)) = members.iter().find(|(name, _)| !FIELDS.contains(&name.as_str())) {
+            return Err(Malformed(format!("Unknown field {name}.")));
+        }
+        let member = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+        if member("Sid").is_some_and(|sid| !matches!(sid, Json::Text(_))) {
+            return Err(Malformed("Invalid policy syntax: Sid is a text.".into()));
+        }
+        let statement = Self {
+            effect: effect(member("Effect"))?,
+            principals: listed(member("Principal"), member("NotPrincipal"), "Principal", |given| {
+                Principals::parse(given, exists)
+            })?,
+            actions: listed(member("Action"), member("NotAction"), "Action", |given| {
+                Actions::parse(&texts("Action", given)?)
+            })?,
+            resources: listed(member("Resource"), member("NotResource"), "Resource", |given| {
+                Resources::parse(&texts("Resource", given)?, bucket, variables)
+            })?,
+            conditions: match member("Condition") {
+                Some(given) => Condition::parse_all(given, variables)?,
+                None => Vec::new(),
+            },
+        };
+        statement.check()?;
+        Ok(statement)
+    }
+
+    /// Whether the parts go together.
+    fn check(&self) -> Result<(), Malformed> {
+        if self.effect == Effect::Allow && matches!(self.principals, Listed::AllBut(_)) {
+            return Err(Malformed("Allow with NotPrincipal is not allowed: name those you allow.".into()));
+        }
+        if let (Listed::These(actions), Listed::These(resources)) = (&self.actions, &self.resources) {
+            let kinds = resources.kinds();
+            if !actions.kinds().all(|action| action.meets(kinds)) {
+                return Err(Malformed("Action does not apply to any resource(s) in statement.".into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it, the statement of this number, is about what is asked.
+    pub(super) fn is_about(&self, number: usize, question: &Question<'_>) -> bool {
+        let Question { account, action, resource, facts } = *question;
+        let hold = |of_object| {
+            let mut conditions = self.conditions.iter().filter(|condition| condition.asks_object() == of_object);
+            conditions.all(|condition| condition.holds(facts))
+        };
+        self.principals.include(|principals| principals.include(account))
+            && self.actions.include(|actions| actions.include(action))
+            && self.resources.include(|resources| resources.include(resource, facts))
+            && facts.once(number, &|| hold(false))
+            && hold(true)
+    }
+
+    pub(super) fn denies(&self) -> bool {
+        self.effect == Effect::Deny
+    }
+
+    /// Whether it lets in anybody.
+    pub(super) fn is_public(&self) -> bool {
+        let everyone = matches!(self.principals, Listed::These(Principals::Everyone) | Listed::AllBut(_));
+        self.effect == Effect::Allow && everyone && !self.conditions.iter().any(Condition::narrows)
+    }
+
+    /// Whether a condition or a variable of it wants to know such a key.
+    pub(super) fn mentions(&self, wanted: impl Fn(&Key) -> bool) -> bool {
+        let conditions = self.conditions.iter().map(Condition::key);
+        let patterns = self.resources.list().patterns().chain(self.conditions.iter().flat_map(Condition::patterns));
+        conditions.chain(patterns.flat_map(super::pattern::Pattern::keys)).any(wanted)
+    }
+}
+
+fn effect(given: Option<&Json>) -> Result<Effect, Malformed> {
+    match given {
+        Some(Json::Text(effect)) if effect == "Allow" => Ok(Effect::Allow),
+        Some(Json::Text(effect)) if effect == "Deny" => Ok(Effect::Deny),
+        Some(Json::Text(effect)) => Err(Malformed(format!("Invalid effect: {effect}; use Allow or Deny."))),
+        Some(_) => Err(Malformed("Invalid policy syntax: Effect is a text.".into())),
+        None => Err(Malformed("Missing required field Effect.".into())),
+    }
+}
+
+/// One of two elements, of which there has to be just one.
+fn listed<T>(
+    these: Option<&Json>,
+    all_but: Option<&Json>,
+    name: &str,
+    read: impl FnOnce(&Json) -> Result<T, Malformed>,
+) -> Result<Listed<T>, Malformed> {
+    match (these, all_but) {
+        (Some(given), None) => read(given).map(Listed::These),
+        (None, Some(given)) => read(given).map(Listed::AllBut),
+        (None, None) => Err(Malformed(format!("Missing required field {name}."))),
+        (Some(_), Some(_)) => {
+            Err(Malformed(format!("Invalid policy syntax: {name} and Not{name} exclude each other.")))
+        }
+    }
+}

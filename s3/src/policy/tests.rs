@@ -1,0 +1,331 @@
+//! The engine, asked case by case.
+
+use std::collections::BTreeMap;
+
+use super::{Facts, Key, Malformed, Policy, Question, Verdict};
+
+/// Condition keys with their values.
+type Values<'a> = &'a [(&'a str, &'a [&'a str])];
+
+/// Facts that a test gives.
+pub(super) struct Given(BTreeMap<String, Vec<String>>);
+
+impl Given {
+    pub(super) fn new(values: Values<'_>) -> Self {
+        let one = |(key, values): &(&str, &[&str])| {
+            let key = Key::parse(key).expect("a key");
+            (id(&key), values.iter().map(|value| (*value).to_owned()).collect())
+        };
+        Self(values.iter().map(one).collect())
+    }
+}
+
+fn id(key: &Key) -> String {
+    format!("{}{}", key.name(), key.tag().unwrap_or_default())
+}
+
+impl Facts for Given {
+    fn values(&self, key: &Key) -> Vec<String> {
+        self.0.get(&id(key)).cloned().unwrap_or_default()
+    }
+
+    fn once(&self, _: usize, decide: &dyn Fn() -> bool) -> bool {
+        decide()
+    }
+}
+
+fn parse(text: &str) -> Result<Policy, Malformed> {
+    Policy::parse(text, "abc", &|account| matches!(account, "alice" | "bob"))
+}
+
+/// A statement about everybody and everything, with more in it.
+fn allow(more: &str) -> String {
+    format!(
+        r#"{{"Version": "2012-10-17", "Statement": [{{"Effect": "Allow", "Principal": "*", "Action": "s3:*",
+        "Resource": ["arn:aws:s3:::abc", "arn:aws:s3:::abc/*"]{more}}}]}}"#
+    )
+}
+
+fn condition(text: &str) -> String {
+    allow(&format!(r#", "Condition": {{{text}}}"#))
+}
+
+fn holds(text: &str, values: Values<'_>) -> bool {
+    let policy = parse(&condition(text)).unwrap_or_else(|why| panic!("{text}: {}", why.0));
+    let facts = Given::new(values);
+    let question = Question { account: None, action: "s3:GetObject", resource: "abc/k", facts: &facts };
+    policy.judge(&question) == Verdict::Allowed
+}
+
+#[test]
+fn statements_are_about_their_principals_actions_and_resources() {
+    let deny = r#"{"Effect": "Deny", "Principal": {"AWS": ["arn:aws:iam:::user/bob"]}, "Action": "s3:Delete*",
+                   "Resource": "arn:aws:s3:::abc/kept/*"}"#;
+    let others = r#"{"Effect": "Deny", "NotPrincipal": {"AWS": ["alice", "bob"]}, "NotAction": "s3:GetObject",
+                     "NotResource": "arn:aws:s3:::abc/drop/*"}"#;
+    let bob = r#"{"Effect": "Allow", "Principal": {"AWS": "bob"}, "Action": ["s3:DeleteObject", "s3:ListBucket"],
+                  "Resource": ["arn:aws:s3:::abc", "arn:aws:s3:::abc/*"]}"#;
+    let all = r#"{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["s3:getobject", "s3:PutObject"],
+                  "Resource": "arn:aws:s3:::ab?/*"}"#;
+    let policy = parse(&format!(r#"{{"Id": "x", "Statement": [{deny}, {others}, {bob}, {all}]}}"#)).unwrap();
+    let table = [
+        (Some("bob"), "s3:DeleteObject", "abc/k", Verdict::Allowed),
+        (Some("bob"), "s3:DeleteObject", "abc/kept/k", Verdict::Denied),
+        (Some("bob"), "s3:DeleteObjectVersion", "abc/kept/k", Verdict::Denied),
+        (Some("bob"), "s3:ListBucket", "abc", Verdict::Allowed),
+        (Some("bob"), "s3:ListBucketVersions", "abc", Verdict::Silent),
+        (Some("alice"), "s3:DeleteObject", "abc/k", Verdict::Silent),
+        (Some("alice"), "s3:GetObject", "abc/k", Verdict::Allowed),
+        (Some("alice"), "s3:GetObject", "abc", Verdict::Silent),
+        (None, "s3:GetObject", "abc/k", Verdict::Allowed),
+        (None, "s3:GetObjectVersion", "abc/k", Verdict::Denied),
+        (None, "s3:PutObject", "abc/k", Verdict::Denied),
+        (None, "s3:PutObject", "abc/drop/k", Verdict::Allowed),
+        (Some("carol"), "s3:PutObject", "abc/k", Verdict::Denied),
+    ];
+    for (account, action, resource, expected) in table {
+        let question = Question { account, action, resource, facts: &Given::new(&[]) };
+        assert_eq!(policy.judge(&question), expected, "{account:?} {action} {resource}");
+    }
+}
+
+#[test]
+fn conditions_compare_as_their_operators_say() {
+    let table: &[(&str, Values<'_>, bool)] = &[
+        // Texts.
+        (r#""StringEquals": {"aws:Referer": "a"}"#, &[("aws:Referer", &["a"])], true),
+        (r#""StringEquals": {"aws:Referer": "a"}"#, &[("aws:Referer", &["A"])], false),
+        (r#""StringEquals": {"aws:Referer": ["b", "a"]}"#, &[("aws:Referer", &["a"])], true),
+        (r#""StringEquals": {"aws:Referer": "a*"}"#, &[("aws:Referer", &["ab"])], false),
+        (r#""StringEquals": {"aws:Referer": "a"}"#, &[], false),
+        (r#""StringEqualsIfExists": {"aws:Referer": "a"}"#, &[], true),
+        (r#""StringEqualsIfExists": {"aws:Referer": "a"}"#, &[("aws:Referer", &["b"])], false),
+        (r#""StringNotEquals": {"aws:Referer": ["a", "b"]}"#, &[("aws:Referer", &["b"])], false),
+        (r#""StringNotEquals": {"aws:Referer": ["a", "b"]}"#, &[("aws:Referer", &["c"])], true),
+        (r#""StringNotEquals": {"aws:Referer": "a"}"#, &[], true),
+        (r#""StringEqualsIgnoreCase": {"aws:Referer": "ÄB"}"#, &[("aws:Referer", &["äb"])], true),
+        (r#""StringNotEqualsIgnoreCase": {"aws:Referer": "AB"}"#, &[("aws:Referer", &["ab"])], false),
+        (r#""StringLike": {"aws:Referer": "http://*.org/?"}"#, &[("aws:Referer", &["http://x.org/a"])], true),
+        (r#""StringNotLike": {"aws:Referer": "http://*"}"#, &[("aws:Referer", &["http://x"])], false),
+        (r#""StringLike": {"aws:Referer": "${aws:username}-*"}"#, &[("aws:Referer", &["bob-1"])], false),
+        (
+            r#""StringLike": {"aws:Referer": "${aws:username}-*"}"#,
+            &[("aws:Referer", &["bob-1"]), ("aws:username", &["bob"])],
+            true,
+        ),
+        // Numbers.
+        (r#""NumericEquals": {"s3:max-keys": 10}"#, &[("s3:max-keys", &["10.0"])], true),
+        (r#""NumericNotEquals": {"s3:max-keys": "10"}"#, &[("s3:max-keys", &["10"])], false),
+        (r#""NumericLessThan": {"s3:max-keys": "10"}"#, &[("s3:max-keys", &["10"])], false),
+        (r#""NumericLessThanEquals": {"s3:max-keys": "10"}"#, &[("s3:max-keys", &["10"])], true),
+        (r#""NumericGreaterThan": {"s3:max-keys": "10"}"#, &[("s3:max-keys", &["9"])], false),
+        (r#""NumericGreaterThanEquals": {"s3:max-keys": "10"}"#, &[("s3:max-keys", &["11"])], true),
+        (r#""NumericGreaterThan": {"s3:max-keys": "10"}"#, &[("s3:max-keys", &["many"])], false),
+        // Dates.
+        (
+            r#""DateLessThan": {"aws:CurrentTime": "2030-01-01T00:00:00Z"}"#,
+            &[("aws:CurrentTime", &["2029-12-31T23:59:59Z"])],
+            true,
+        ),
+        (
+            r#""DateGreaterThan": {"aws:CurrentTime": "2030-01-01"}"#,
+            &[("aws:CurrentTime", &["2029-12-31T23:59:59Z"])],
+            false,
+        ),
+        (
+            r#""DateEquals": {"aws:CurrentTime": "2030-01-01T01:00:00+01:00"}"#,
+            &[("aws:CurrentTime", &["2030-01-01T00:00:00Z"])],
+            true,
+        ),
+        (r#""DateLessThanEquals": {"aws:EpochTime": "86400"}"#, &[("aws:EpochTime", &["86400"])], true),
+        (r#""DateGreaterThanEquals": {"aws:EpochTime": 86401}"#, &[("aws:EpochTime", &["86400"])], false),
+        (r#""DateNotEquals": {"aws:EpochTime": "1970-01-02"}"#, &[("aws:EpochTime", &["86400"])], false),
+        // Booleans and bytes.
+        (r#""Bool": {"aws:SecureTransport": false}"#, &[("aws:SecureTransport", &["false"])], true),
+        (r#""Bool": {"aws:SecureTransport": "true"}"#, &[("aws:SecureTransport", &["false"])], false),
+        (r#""Bool": {"aws:SecureTransport": "true"}"#, &[], false),
+        (r#""BoolIfExists": {"aws:SecureTransport": "true"}"#, &[], true),
+        (r#""BinaryEquals": {"s3:x-amz-content-sha256": "AQI="}"#, &[("s3:x-amz-content-sha256", &["AQI="])], true),
+        (r#""BinaryEquals": {"s3:x-amz-content-sha256": "AQI="}"#, &[("s3:x-amz-content-sha256", &["AQM="])], false),
+        // Addresses.
+        (r#""IpAddress": {"aws:SourceIp": ["10.0.0.0/8", "::1"]}"#, &[("aws:SourceIp", &["10.1.2.3"])], true),
+        (r#""IpAddress": {"aws:SourceIp": ["10.0.0.0/8", "::1"]}"#, &[("aws:SourceIp", &["::1"])], true),
+        (r#""IpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#, &[("aws:SourceIp", &["11.1.2.3"])], false),
+        (r#""NotIpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#, &[("aws:SourceIp", &["10.1.2.3"])], false),
+        (r#""NotIpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#, &[("aws:SourceIp", &["11.1.2.3"])], true),
+        // ARNs.
+        (
+            r#""ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*:user/b*"}"#,
+            &[("aws:PrincipalArn", &["arn:aws:iam::bob:user/bob"])],
+            true,
+        ),
+        (
+            r#""ArnLike": {"aws:PrincipalArn": "arn:*:user/bob"}"#,
+            &[("aws:PrincipalArn", &["arn:aws:iam::bob:user/bob"])],
+            false,
+        ),
+        (
+            r#""ArnEquals": {"aws:PrincipalArn": "arn:aws:iam::bob:*"}"#,
+            &[("aws:PrincipalArn", &["arn:aws:iam::bob:user/bob"])],
+            true,
+        ),
+        (
+            r#""ArnNotEquals": {"aws:PrincipalArn": "arn:aws:iam::bob:user/bob"}"#,
+            &[("aws:PrincipalArn", &["arn:aws:iam::bob:user/bob"])],
+            false,
+        ),
+        (r#""ArnNotLike": {"aws:PrincipalArn": "arn:aws:iam::bob:user/bob"}"#, &[], true),
+        // Whether the key is there.
+        (r#""Null": {"aws:Referer": "true"}"#, &[], true),
+        (r#""Null": {"aws:Referer": "true"}"#, &[("aws:Referer", &["a"])], false),
+        (r#""Null": {"aws:Referer": false}"#, &[("aws:Referer", &["a"])], true),
+        // Many values.
+        (
+            r#""ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}"#,
+            &[("s3:RequestObjectTagKeys", &["a", "b"])],
+            true,
+        ),
+        (
+            r#""ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}"#,
+            &[("s3:RequestObjectTagKeys", &["a", "c"])],
+            false,
+        ),
+        (r#""ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}"#, &[], true),
+        (
+            r#""ForAnyValue:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}"#,
+            &[("s3:RequestObjectTagKeys", &["b", "c"])],
+            true,
+        ),
+        (r#""ForAnyValue:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}"#, &[], false),
+        (
+            r#""ForAllValues:StringNotLike": {"s3:RequestObjectTagKeys": "x*"}"#,
+            &[("s3:RequestObjectTagKeys", &["a", "xb"])],
+            false,
+        ),
+        (
+            r#""ForAnyValue:StringNotEquals": {"s3:RequestObjectTagKeys": "a"}"#,
+            &[("s3:RequestObjectTagKeys", &["a", "b"])],
+            true,
+        ),
+        // Tags, and several at once.
+        (r#""StringEquals": {"s3:ExistingObjectTag/Team": "red"}"#, &[("s3:ExistingObjectTag/Team", &["red"])], true),
+        (r#""StringEquals": {"s3:ExistingObjectTag/Team": "red"}"#, &[("s3:ExistingObjectTag/team", &["red"])], false),
+        (
+            r#""StringEquals": {"aws:Referer": "a", "s3:prefix": "p"}, "Bool": {"aws:SecureTransport": true}"#,
+            &[("aws:Referer", &["a"]), ("s3:prefix", &["p"]), ("aws:SecureTransport", &["true"])],
+            true,
+        ),
+        (
+            r#""StringEquals": {"aws:Referer": "a", "s3:prefix": "p"}, "Bool": {"aws:SecureTransport": true}"#,
+            &[("aws:Referer", &["a"]), ("s3:prefix", &["q"]), ("aws:SecureTransport", &["true"])],
+            false,
+        ),
+    ];
+    for (text, values, expected) in table {
+        assert_eq!(holds(text, values), *expected, "{text} on {values:?}");
+    }
+}
+
+#[test]
+fn variables_name_the_caller_in_policies_of_2012_only() {
+    let home = |version: &str| {
+        let text = allow("").replace("abc/*", "abc/home/${aws:username}/*").replace("2012-10-17", version);
+        parse(&text).unwrap()
+    };
+    let facts = Given::new(&[("aws:username", &["bob"])]);
+    let asked = |policy: &Policy, resource| {
+        policy.judge(&Question { account: Some("bob"), action: "s3:GetObject", resource, facts: &facts })
+    };
+    assert_eq!(asked(&home("2012-10-17"), "abc/home/bob/k"), Verdict::Allowed);
+    assert_eq!(asked(&home("2012-10-17"), "abc/home/alice/k"), Verdict::Silent);
+    assert_eq!(asked(&home("2008-10-17"), "abc/home/bob/k"), Verdict::Silent);
+    assert_eq!(asked(&home("2008-10-17"), "abc/home/${aws:username}/k"), Verdict::Allowed);
+}
+
+#[test]
+fn what_is_not_understood_is_refused() {
+    let with = |from: &str, to: &str| allow("").replace(from, to);
+    let table = [
+        (String::new(), "first byte"),
+        (" {}".into(), "first byte"),
+        ("{".into(), "valid JSON"),
+        ("{}".into(), "Statement"),
+        (r#"{"Statement": []}"#.into(), "Statement"),
+        (r#"{"Statement": ["x"]}"#.into(), "object"),
+        (r#"{"Statement": {"Effect": "Allow", "Effect": "Deny"}}"#.into(), "named twice"),
+        (with("2012-10-17", "2013-01-01"), "version"),
+        (with("\"Version\"", "\"Verson\""), "Unknown field Verson"),
+        (with("\"Allow\"", "\"allow\""), "Invalid effect"),
+        (with("\"Effect\": \"Allow\",", ""), "Effect"),
+        (with("\"Principal\": \"*\",", ""), "Principal"),
+        (with("\"Principal\": \"*\"", "\"Principal\": \"bob\""), "principal"),
+        (with("\"Principal\": \"*\"", "\"Principal\": {}"), "principal"),
+        (with("\"Principal\": \"*\"", "\"Principal\": {\"AWS\": []}"), "Principal"),
+        (with("\"Principal\": \"*\"", "\"Principal\": {\"AWS\": \"carol\"}"), "\"carol\""),
+        (with("\"Principal\": \"*\"", "\"Principal\": {\"Service\": \"x\"}"), "\"Service\""),
+        (with("\"Principal\": \"*\"", "\"NotPrincipal\": {\"AWS\": \"bob\"}"), "NotPrincipal"),
+        (with("\"Principal\": \"*\"", "\"Principal\": \"*\", \"NotPrincipal\": \"*\""), "exclude"),
+        (with("\"Action\": \"s3:*\",", ""), "Action"),
+        (with("s3:*", "s3:GetObjekt"), "invalid action"),
+        (with("s3:*", "s3:ListAllMyBuckets"), "does not apply"),
+        (with("\"arn:aws:s3:::abc\", ", "").replace("s3:*", "s3:ListBucket"), "does not apply"),
+        (with(", \"arn:aws:s3:::abc/*\"", "").replace("s3:*", "s3:GetObject"), "does not apply"),
+        (with("arn:aws:s3:::abc/*", "arn:aws:s3:::abd/*"), "invalid resource"),
+        (with("arn:aws:s3:::abc/*", "abc/*"), "invalid resource"),
+        (with("arn:aws:s3:::abc/*", "*"), "invalid resource"),
+        (with("abc/*", "abc/${x}"), "policy variable"),
+        (allow(r#", "Sid": 1"#).replace("\"Sid\": 1", "\"Sid\": []"), "Sid"),
+        (allow(r#", "Notes": "x""#), "Unknown field Notes"),
+        (allow(r#", "Condition": []"#), "Condition"),
+        (condition(r#""StringIs": {"aws:Referer": "a"}"#), "\"StringIs\""),
+        (condition(r#""ForSome:StringEquals": {"aws:Referer": "a"}"#), "operator"),
+        (condition(r#""NullIfExists": {"aws:Referer": "true"}"#), "operator"),
+        (condition(r#""StringEquals": "a""#), "keys"),
+        (condition(r#""StringEquals": {"aws:Refferer": "a"}"#), "invalid condition key"),
+        (condition(r#""StringEquals": {"s3:x-amz-nothing": "a"}"#), "invalid condition key"),
+        (condition(r#""StringEquals": {"aws:Referer": {}}"#), "aws:Referer"),
+        (condition(r#""NumericEquals": {"s3:max-keys": "many"}"#), "number"),
+        (condition(r#""DateEquals": {"aws:CurrentTime": "tomorrow"}"#), "date"),
+        (condition(r#""Bool": {"aws:SecureTransport": "yes"}"#), "true or false"),
+        (condition(r#""IpAddress": {"aws:SourceIp": "10.0.0.0/40"}"#), "range"),
+        (condition(r#""BinaryEquals": {"aws:Referer": "*"}"#), "base64"),
+        (allow(&" ".repeat(20 * 1024)), "at most"),
+    ];
+    for (text, words) in table {
+        let why = parse(&text).map(|_| "taken".to_owned()).unwrap_or_else(|why| why.0);
+        assert!(why.contains(words), "{text}: {why}");
+    }
+}
+
+#[test]
+fn public_is_what_lets_anybody_in() {
+    let table = [
+        (allow(""), true),
+        (allow("").replace("\"*\"", "{\"AWS\": \"*\"}"), true),
+        (allow("").replace("\"*\"", "{\"AWS\": [\"bob\", \"*\"]}"), true),
+        (allow("").replace("\"*\"", "{\"AWS\": \"bob\"}"), false),
+        (allow("").replace("Allow", "Deny"), false),
+        (condition(r#""IpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#), false),
+        (condition(r#""IpAddress": {"aws:SourceIp": ["10.0.0.0/8", "0.0.0.0/1"]}"#), true),
+        (condition(r#""IpAddressIfExists": {"aws:SourceIp": "10.0.0.0/8"}"#), true),
+        (condition(r#""NotIpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#), true),
+        (condition(r#""StringEquals": {"aws:PrincipalAccount": "bob"}"#), false),
+        (condition(r#""StringLike": {"aws:PrincipalAccount": "b*"}"#), true),
+        (condition(r#""ForAllValues:StringEquals": {"aws:PrincipalAccount": "bob"}"#), true),
+        (condition(r#""ArnLike": {"aws:PrincipalArn": "arn:aws:iam::bob:user/bob"}"#), false),
+        (condition(r#""StringEquals": {"aws:userid": "${aws:username}"}"#), true),
+        (condition(r#""StringEquals": {"aws:Referer": "http://x"}"#), true),
+        (condition(r#""Bool": {"aws:SecureTransport": "true"}"#), true),
+    ];
+    for (text, expected) in table {
+        assert_eq!(parse(&text).unwrap().is_public(), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_policy_tells_what_it_wants_to_know() {
+    let tags = |key: &Key| key.name() == "s3:existingobjecttag/";
+    assert!(!parse(&allow("")).unwrap().mentions(tags));
+    assert!(parse(&condition(r#""Null": {"s3:ExistingObjectTag/a": "true"}"#)).unwrap().mentions(tags));
+    assert!(parse(&allow("").replace("abc/*", "abc/${s3:ExistingObjectTag/a}/*")).unwrap().mentions(tags));
+}

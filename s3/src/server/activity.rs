@@ -1,0 +1,206 @@
+//! What a connection is doing, and how long it may go on.
+//!
+//! - Between requests a connection is idle; with one it is busy until the answer's body is dropped.
+//! - Bytes sent keep a connection of HTTP/1 alive, because the end of an answer leaves slowly; those of HTTP/2 do not
+//!   count, because pings are among them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::Version;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Limits;
+
+/// What a connection is doing.
+pub(super) struct Activity {
+    opened: Instant,
+    state: Mutex<State>,
+    /// Milliseconds from `opened` to the last bytes sent.
+    sent_ms: AtomicU64,
+    http2: AtomicBool,
+    turned: Notify,
+}
+
+struct State {
+    /// When each request under way began, by its number: the first began first.
+    requests: BTreeMap<u64, Instant>,
+    next: u64,
+    /// How many of them have no answer yet.
+    working: usize,
+    /// When something moved last.
+    moved: Instant,
+}
+
+/// What is to become of a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Look again then.
+    Fine(Instant),
+    /// It did nothing since its last request.
+    Idle,
+    /// Its first head, a request or the taking of an answer lasts too long.
+    Overdue,
+}
+
+impl Activity {
+    /// A connection that was just opened.
+    pub(super) fn new() -> Arc<Self> {
+        let opened = Instant::now();
+        Arc::new(Self {
+            opened,
+            state: Mutex::new(State { requests: BTreeMap::new(), next: 0, working: 0, moved: opened }),
+            sent_ms: AtomicU64::new(0),
+            http2: AtomicBool::new(false),
+            turned: Notify::new(),
+        })
+    }
+
+    /// A request begins; it is over when the guard drops.
+    pub(super) fn begin(self: &Arc<Self>, version: Version) -> Busy {
+        self.http2.store(version == Version::HTTP_2, Ordering::Relaxed);
+        let now = Instant::now();
+        let mut state = self.lock();
+        let id = state.next;
+        state.next += 1;
+        state.working += 1;
+        state.moved = now;
+        state.requests.insert(id, now);
+        if state.requests.len() == 1 {
+            self.turned.notify_one();
+        }
+        drop(state);
+        Busy { activity: Arc::clone(self), id, working: true }
+    }
+
+    /// Bytes left.
+    pub(super) fn sent(&self) {
+        let ms = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.sent_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Ends when the connection turns busy or idle.
+    pub(super) async fn turned(&self) {
+        self.turned.notified().await;
+    }
+
+    /// Whether no request is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lock().requests.is_empty()
+    }
+
+    /// What `limits` say at `now`.
+    pub(super) fn verdict(&self, limits: &Limits, now: Instant) -> Verdict {
+        let state = self.lock();
+        let sent = match self.http2.load(Ordering::Relaxed) || state.next == 0 {
+            true => state.moved,
+            false => state.moved.max(self.opened + Duration::from_millis(self.sent_ms.load(Ordering::Relaxed))),
+        };
+        let Some((_, oldest)) = state.requests.first_key_value() else {
+            let (limit, then) = match state.next {
+                0 => (limits.head, Verdict::Overdue),
+                _ => (limits.idle, Verdict::Idle),
+            };
+            let end = sent + limit;
+            return if now < end { Verdict::Fine(end) } else { then };
+        };
+        let end = *oldest + limits.request;
+        // The store may take its time; a client may not. Who begins to answer meanwhile is looked at then.
+        let stalled = if state.working == 0 { sent } else { now } + limits.answer_stall;
+        let end = end.min(stalled);
+        if now < end { Verdict::Fine(end) } else { Verdict::Overdue }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request under way.
+pub(super) struct Busy {
+    activity: Arc<Activity>,
+    id: u64,
+    working: bool,
+}
+
+impl Busy {
+    /// Its answer begins.
+    pub(super) fn answers(&mut self) {
+        let mut state = self.activity.lock();
+        state.moved = Instant::now();
+        state.working -= usize::from(std::mem::take(&mut self.working));
+    }
+
+    /// More of its answer was taken.
+    pub(super) fn moves(&self) {
+        self.activity.lock().moved = Instant::now();
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut state = self.activity.lock();
+        state.moved = Instant::now();
+        state.working -= usize::from(self.working);
+        state.requests.remove(&self.id);
+        if state.requests.is_empty() {
+            self.activity.turned.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn limits() -> Limits {
+        let [head, idle, answer_stall, request] = [10, 20, 30, 100].map(Duration::from_secs);
+        Limits { head, idle, answer_stall, request, ..Limits::default() }
+    }
+
+    /// The verdict so many seconds from now.
+    fn after(activity: &Activity, seconds: u32) -> Option<Verdict> {
+        let verdict = activity.verdict(&limits(), Instant::now() + seconds * SECOND);
+        (!matches!(verdict, Verdict::Fine(_))).then_some(verdict)
+    }
+
+    #[tokio::test]
+    async fn the_first_head_has_less_time_than_the_next() {
+        let activity = Activity::new();
+        activity.sent();
+        assert_eq!((after(&activity, 9), after(&activity, 11)), (None, Some(Verdict::Overdue)));
+        drop(activity.begin(Version::HTTP_11));
+        assert_eq!((after(&activity, 19), after(&activity, 21)), (None, Some(Verdict::Idle)));
+    }
+
+    #[tokio::test]
+    async fn work_may_take_long_and_an_answer_that_is_not_taken_may_not() {
+        let activity = Activity::new();
+        let mut busy = activity.begin(Version::HTTP_2);
+        assert_eq!((after(&activity, 99), after(&activity, 101)), (None, Some(Verdict::Overdue)));
+        busy.answers();
+        assert_eq!((after(&activity, 29), after(&activity, 31)), (None, Some(Verdict::Overdue)));
+        let other = activity.begin(Version::HTTP_2);
+        assert_eq!(after(&activity, 31), None, "one of two works");
+        drop(busy);
+        assert!(!activity.is_idle());
+        drop(other);
+        assert!(activity.is_idle());
+    }
+
+    #[tokio::test]
+    async fn bytes_sent_count_for_http_1_only() {
+        for (version, expected) in [(Version::HTTP_11, None), (Version::HTTP_2, Some(Verdict::Idle))] {
+            let activity = Activity::new();
+            drop(activity.begin(version));
+            // As if the last bytes left 15 seconds after the request.
+            activity.sent_ms.store(15_000, Ordering::Relaxed);
+            assert_eq!(after(&activity, 25), expected, "{version:?}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The requests of one connection, on their way to the layer and back.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::Service;
+
+use super::activity::{Activity, Busy};
+use crate::body::Outbound;
+use crate::layer::Layer;
+
+const COME_AGAIN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
+    <Message>All connections the server takes are busy; try again in a moment.</Message></Error>";
+
+/// Who sent a request, and how: an extension of its head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// The other end of the connection.
+    pub(crate) address: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub(crate) secure: bool,
+}
+
+/// The service of one connection.
+pub(super) struct Door {
+    pub(super) layer: Layer,
+    pub(super) activity: Arc<Activity>,
+    pub(super) peer: Peer,
+    /// Whether requests are only told to come again.
+    pub(super) turned_away: bool,
+}
+
+impl Service<Request<Incoming>> for Door {
+    type Response = Response<Answer>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let mut busy = self.activity.begin(request.version());
+        if self.turned_away {
+            let answer = come_again(request.version()).map(|body| Answer { body: Inner::Refusal(body), busy });
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
+        request.extensions_mut().insert(self.peer);
+        let served = self.layer.call(request);
+        Box::pin(async move {
+            let answer = served.await?;
+            busy.answers();
+            Ok(answer.map(|body| Answer { body: Inner::Served(body), busy }))
+        })
+    }
+}
+
+fn come_again(version: Version) -> Response<s3s::Body> {
+    let mut answer = Response::new(s3s::Body::from(Bytes::from_static(COME_AGAIN.as_bytes())));
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    if version != Version::HTTP_2 {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
+/// The body of an answer; its request is over when it drops.
+pub(super) struct Answer {
+    body: Inner,
+    busy: Busy,
+}
+
+enum Inner {
+    Served(Outbound),
+    Refusal(s3s::Body),
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = s3s::StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
+        let frame = match &mut self.body {
+            Inner::Served(body) => ready!(Pin::new(body).poll_frame(context)),
+            Inner::Refusal(body) => ready!(Pin::new(body).poll_frame(context)),
+        };
+        self.busy.moves();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.body {
+            Inner::Served(body) => body.is_end_stream(),
+            Inner::Refusal(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.body {
+            Inner::Served(body) => body.size_hint(),
+            Inner::Refusal(body) => body.size_hint(),
+        }
+    }
+}

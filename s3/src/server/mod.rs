@@ -1,0 +1,121 @@
+//! The HTTP server under the S3 endpoint.
+//!
+//! - From the wire inward: `places` (how many connections), `connection` (one of them, its handshake and its end),
+//!   `tls`, `stream` (its bytes), `door` (its requests), and the protocol, which `layer` begins.
+//! - Everything a client may make the server hold ends by itself: [`Limits`] has each bound and its reason.
+//! - TCP_NODELAY, and head and first bytes in one write: without both, a small GET stalls for 40 ms with some clients.
+//! - On shutdown no connection is taken any more; requests under way have [`Config::drain`] to end.
+
+mod activity;
+mod config;
+mod connection;
+mod door;
+mod places;
+mod protocol;
+mod stream;
+mod tls;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use objstore::Store;
+use s3s::region::Region;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::layer::Layer;
+use crate::service::Service;
+use crate::{access, public_access};
+use connection::Shared;
+
+pub use config::{Config, Error, Limits};
+pub(crate) use door::Peer;
+pub use tls::{Tls, TlsError};
+
+/// Pause after the system had no descriptor or memory for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The S3 endpoint, ready to serve.
+pub struct Server {
+    shared: Arc<Shared>,
+    drain: Duration,
+}
+
+impl Server {
+    /// The endpoint of `store`.
+    ///
+    /// # Errors
+    /// [`Error::Region`].
+    pub fn new(store: Store, config: Config) -> Result<Self, Error> {
+        let region = Region::new(config.region.as_str().into()).map_err(|_| Error::Region(config.region.clone()))?;
+        let standings = Arc::new(access::Reader::new(public_access::all(config.block_public_access)));
+        let service = Service { store, region: Arc::from(region.as_str()), standings };
+        let s3 = protocol::service(service.clone(), region, config.domains.clone());
+        let layer = Layer::new(s3, service, config.metrics.clone(), config.domains, &config.limits);
+        let shared = Arc::new(Shared::new(layer, config.metrics, config.tls, config.limits));
+        Ok(Self { shared, drain: config.drain })
+    }
+
+    /// Serves until `shutdown`, then lets the requests under way end.
+    ///
+    /// # Errors
+    /// [`Error::Accept`].
+    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        let stop = watch::Sender::new(false);
+        if let Some(tls) = &self.shared.tls {
+            tokio::spawn(tls.clone().keep_fresh(self.shared.metrics.clone(), stop.subscribe()));
+        }
+        let mut shutdown = pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, from)) => self.admit(socket, from, &stop),
+                Err(error) if passes(&error) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(error) => return Err(Error::Accept(error)),
+            }
+        }
+        drop(listener);
+        stop.send_replace(true);
+        // Each connection holds a receiver.
+        if tokio::time::timeout(self.drain, stop.closed()).await.is_err() {
+            tracing::warn!(seconds = self.drain.as_secs(), "requests were still under way at the end of the drain");
+        }
+        Ok(())
+    }
+
+    fn admit(&self, socket: TcpStream, from: SocketAddr, stop: &watch::Sender<bool>) {
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, "a connection closed before it was served");
+            return;
+        }
+        let Some(ticket) = self.shared.places.enter() else {
+            self.shared.metrics.turned_away();
+            return;
+        };
+        tokio::spawn(connection::serve(Arc::clone(&self.shared), socket, from, ticket, stop.subscribe()));
+    }
+}
+
+/// Whether an accept may work again soon: a client left, or descriptors or memory ran out.
+fn passes(error: &io::Error) -> bool {
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOBUFS: i32 = 105;
+    let exhausted = matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE | ENOBUFS));
+    if exhausted {
+        tracing::warn!(%error, "no connection can be taken; raise the limit of open files");
+    }
+    exhausted
+        || matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+        )
+}

@@ -1,0 +1,77 @@
+//! The protocol the endpoint speaks: HTTP by hyper, S3 by `s3s`, each with its bounds.
+//!
+//! - Authentication is always set: without it `s3s` would skip the access check too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto;
+use s3s::config::{S3Config, S3ConfigProvider};
+use s3s::region::Region;
+use s3s::service::{S3Service, S3ServiceBuilder};
+
+use crate::access::Access;
+use crate::address::Domains;
+use crate::auth::Keys;
+use crate::body::{CHUNK_BYTES_MAX, DOCUMENT_BYTES_MAX};
+use crate::request;
+use crate::service::Service;
+
+/// Headers of one request.
+const HEADERS_MAX: usize = 200;
+/// Bytes of the header list of one HTTP/2 request.
+const HTTP2_HEADER_BYTES_MAX: u32 = 64 * 1024;
+/// Requests at once on one HTTP/2 connection.
+const HTTP2_STREAMS_MAX: u32 = 64;
+/// How often a quiet HTTP/2 connection is asked whether it lives.
+const HTTP2_PING: Duration = Duration::from_secs(30);
+
+/// HTTP/1.1 and HTTP/2, told apart by how a connection begins.
+pub(super) fn http() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // `activity` times the head, also while the versions are told apart, which hyper does not.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_headers(HEADERS_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HTTP2_HEADER_BYTES_MAX)
+        .max_concurrent_streams(HTTP2_STREAMS_MAX)
+        .keep_alive_interval(HTTP2_PING)
+        .adaptive_window(true);
+    builder
+}
+
+/// S3 by `service`.
+pub(super) fn service(service: Service, region: Region, domains: Domains) -> S3Service {
+    let mut builder = S3ServiceBuilder::new(service.clone());
+    builder.set_auth(Keys(service.clone()));
+    builder.set_access(Access(service));
+    builder.set_host(domains);
+    let mut config = S3Config::default();
+    config.expected_region = Some(region);
+    config.sig_v4_allowed_services = vec!["s3".into()];
+    config.enable_sig_v2 = false;
+    config.allow_post_signature = false;
+    config.xml_max_body_size = DOCUMENT_BYTES_MAX;
+    config.aws_chunked_stream_max_chunk_size = CHUNK_BYTES_MAX;
+    builder.set_config(Arc::new(Settings(Arc::new(config))));
+    builder.build()
+}
+
+/// The settings, as `s3s` asks for them in each request.
+struct Settings(Arc<S3Config>);
+
+impl S3ConfigProvider for Settings {
+    fn snapshot(&self) -> Arc<S3Config> {
+        let Ok(request) = request::current() else { return Arc::clone(&self.0) };
+        let hoisted = request.hoisted();
+        if hoisted.is_empty() {
+            return Arc::clone(&self.0);
+        }
+        // What became a header out of the URL is signed as a part of the URL.
+        let mut settings = S3Config::clone(&self.0);
+        settings.unsigned_amz_header_allowlist.extend(hoisted.iter().map(ToString::to_string));
+        Arc::new(settings)
+    }
+}

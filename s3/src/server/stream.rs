@@ -1,0 +1,91 @@
+//! The bytes of one connection, plain or encrypted; those that leave are noted.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use super::activity::Activity;
+
+/// A connection, its handshake done.
+pub(super) enum Socket {
+    Plain(TcpStream),
+    /// Boxed, because it is some ten times as large.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection whose activity is noted.
+pub(super) struct Stream {
+    pub(super) socket: Socket,
+    pub(super) activity: Arc<Activity>,
+}
+
+/// Calls a method of whichever socket it is.
+macro_rules! socket {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match &mut $stream.socket {
+            Socket::Plain(socket) => {
+                let $inner = Pin::new(socket);
+                $call
+            }
+            Socket::Tls(socket) => {
+                let $inner = Pin::new(socket);
+                $call
+            }
+        }
+    };
+}
+
+impl Stream {
+    fn note(&self, sent: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(sent, Poll::Ready(Ok(1..))) {
+            self.activity.sent();
+        }
+        sent
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        socket!(self, socket => socket.poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let sent = socket!(self, socket => socket.poll_write(context, bytes));
+        self.note(sent)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let sent = socket!(self, socket => socket.poll_write_vectored(context, slices));
+        self.note(sent)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.socket {
+            Socket::Plain(socket) => socket.is_write_vectored(),
+            Socket::Tls(socket) => socket.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        socket!(self, socket => socket.poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        socket!(self, socket => socket.poll_shutdown(context))
+    }
+}

@@ -1,0 +1,89 @@
+//! A certificate chain and its key, as two PEM files hold them.
+//!
+//! - No error carries anything of the key's file but its name.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::crypto::CryptoProvider;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+/// Why TLS cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("the TLS file {} cannot be read", .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// No certificate.
+    #[error("{} holds no certificate in PEM: the chain begins with the server's own (BEGIN CERTIFICATE)", .0.display())]
+    NoCertificate(PathBuf),
+    /// No private key.
+    #[error("{} holds no private key in PEM, or an encrypted one: use PKCS#8, PKCS#1 or SEC1, not encrypted", .0.display())]
+    NoKey(PathBuf),
+    /// They do not belong together.
+    #[error("the key in {} is not the one of the first certificate in {}", .key.display(), .certificate.display())]
+    Mismatch {
+        /// The file of the certificate chain.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+    },
+    /// Rustls does not take them.
+    #[error("the TLS certificate or its key cannot be used")]
+    Unusable(#[source] rustls::Error),
+}
+
+/// Where a pair is.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+/// What tells one pair from another: a hash, so that the key is not kept a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair(u64);
+
+/// What the files hold.
+pub(super) struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Files {
+    /// Reads both.
+    pub(super) fn read(&self) -> Result<(Pair, Contents), TlsError> {
+        let contents = Contents { certificate: read(&self.certificate)?, key: read(&self.key)? };
+        let mut hasher = DefaultHasher::new();
+        (&contents.certificate, &contents.key).hash(&mut hasher);
+        Ok((Pair(hasher.finish()), contents))
+    }
+
+    /// The pair they hold, proved to belong together.
+    pub(super) fn certified(&self, contents: &Contents, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&contents.certificate).collect();
+        let chain = chain.ok().filter(|chain| !chain.is_empty());
+        let chain = chain.ok_or_else(|| TlsError::NoCertificate(self.certificate.clone()))?;
+        let key = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|_| TlsError::NoKey(self.key.clone()))?;
+        CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                TlsError::Mismatch { certificate: self.certificate.clone(), key: self.key.clone() }
+            }
+            error => TlsError::Unusable(error),
+        })
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(file).map_err(|error| TlsError::Read { file: file.to_owned(), error })
+}

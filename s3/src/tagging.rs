@@ -1,0 +1,258 @@
+//! Tags of objects and buckets: what may be one, and the operations on them.
+//!
+//! - The same limits hold however tags come: in XML, in `x-amz-tagging`, in a form (S3 User Guide, "Categorizing your
+//!   storage using tags").
+//! - An object without tags has an empty set; a bucket without tags has none, which is an error to ask for.
+
+use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
+use s3s::dto::{self, Tag, TagSet, Tagging};
+use s3s::xml::{Deserialize as _, Deserializer};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+use crate::error::{OrRefuse as _, refuse};
+use crate::service::Service;
+use crate::{body, names, request};
+
+const NAME_CHARS_MAX: usize = 128;
+const VALUE_CHARS_MAX: usize = 256;
+/// What begins so is the provider's own.
+const RESERVED: &str = "aws:";
+
+/// Tags by name.
+pub(crate) type Tags = BTreeMap<String, String>;
+
+/// Whose tags they are: it decides how many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    Object,
+    Bucket,
+}
+
+impl Of {
+    fn most(self) -> usize {
+        match self {
+            Self::Object => 10,
+            Self::Bucket => 50,
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Object => "An object",
+            Self::Bucket => "A bucket",
+        }
+    }
+
+    /// Checks tags.
+    fn check(self, pairs: impl IntoIterator<Item = S3Result<(String, String)>>) -> S3Result<Tags> {
+        let mut tags = Tags::new();
+        for pair in pairs {
+            let (name, value) = pair?;
+            check_name(&name)?;
+            check_value(&value)?;
+            if tags.insert(name, value).is_some() {
+                return Err(bad("Cannot provide multiple tags with the same key."));
+            }
+        }
+        if tags.len() > self.most() {
+            return Err(bad(format!("{} has at most {} tags.", self.noun(), self.most())));
+        }
+        Ok(tags)
+    }
+}
+
+fn check_name(name: &str) -> S3Result<()> {
+    let chars = name.chars().count();
+    if chars == 0 || chars > NAME_CHARS_MAX || !name.chars().all(is_allowed) {
+        return Err(bad(format!("A tag's key has 1 to {NAME_CHARS_MAX} letters, digits, spaces or _.:/=+-@.")));
+    }
+    let reserved = name.get(..RESERVED.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED));
+    if reserved { Err(bad("The keys of tags that begin with \"aws:\" are reserved.")) } else { Ok(()) }
+}
+
+fn check_value(value: &str) -> S3Result<()> {
+    if value.chars().count() > VALUE_CHARS_MAX || !value.chars().all(is_allowed) {
+        return Err(bad(format!("A tag's value has up to {VALUE_CHARS_MAX} letters, digits, spaces or _.:/=+-@.")));
+    }
+    Ok(())
+}
+
+/// Letters, digits and spaces of any script, and some signs; all of them pass XML and headers.
+fn is_allowed(one: char) -> bool {
+    one.is_alphanumeric() || (one.is_whitespace() && !one.is_control()) || "_.:/=+-@".contains(one)
+}
+
+/// Parses `x-amz-tagging`: a query string.
+pub(crate) fn from_query(query: &str) -> S3Result<Tags> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    Of::Object.check(pairs.map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decode(name)?, decode(value)?))
+    }))
+}
+
+/// Parses the XML of a form's `tagging` field.
+pub(crate) fn from_xml(xml: &str) -> S3Result<Tags> {
+    let malformed = || refuse(S3ErrorCode::MalformedXML, "The field tagging is not the XML of a Tagging.");
+    let mut reader = Deserializer::new(xml.as_bytes());
+    let tagging = Tagging::deserialize(&mut reader).map_err(|_| malformed())?;
+    reader.expect_eof().map_err(|_| malformed())?;
+    from_set(tagging.tag_set, Of::Object)
+}
+
+/// Checks the tags that a request gives in XML.
+pub(crate) fn from_set(set: TagSet, of: Of) -> S3Result<Tags> {
+    of.check(set.into_iter().map(|tag| Ok((tag.key.unwrap_or_default(), tag.value.unwrap_or_default()))))
+}
+
+fn to_set(tags: Tags) -> TagSet {
+    tags.into_iter().map(|(key, value)| Tag { key: Some(key), value: Some(value) }).collect()
+}
+
+fn decode(part: &str) -> S3Result<String> {
+    let spaced = part.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| bad("A tag is not UTF-8."))
+}
+
+fn bad(words: impl Into<String>) -> S3Error {
+    refuse(S3ErrorCode::InvalidTag, words)
+}
+
+/// Tells the tags of an object or a version (S3 API, GetObjectTagging).
+pub(crate) async fn get_object(
+    service: &Service,
+    request: S3Request<dto::GetObjectTaggingInput>,
+) -> S3Result<S3Response<dto::GetObjectTaggingOutput>> {
+    let input = request.input;
+    let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
+    let authority = request::current()?.authority()?;
+    let object = service
+        .blocking(move |store| {
+            let object = store.head_object(&bucket, &key, input.version_id.as_deref()).or_refuse()?;
+            authority.confirm(store, &object.tags)?;
+            Ok(object)
+        })
+        .await?;
+    let (tag_set, version_id) = (to_set(object.tags), object.version);
+    Ok(S3Response::new(dto::GetObjectTaggingOutput { tag_set, version_id }))
+}
+
+/// Replaces the tags of an object or a version (S3 API, PutObjectTagging).
+pub(crate) async fn put_object(
+    service: &Service,
+    request: S3Request<dto::PutObjectTaggingInput>,
+) -> S3Result<S3Response<dto::PutObjectTaggingOutput>> {
+    body::prove(&request.headers)?;
+    let input = request.input;
+    let tags = from_set(input.tagging.tag_set, Of::Object)?;
+    let version_id = set(service, &input.bucket, &input.key, input.version_id, tags).await?;
+    Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id }))
+}
+
+/// Removes the tags of an object or a version (S3 API, DeleteObjectTagging).
+pub(crate) async fn delete_object(
+    service: &Service,
+    request: S3Request<dto::DeleteObjectTaggingInput>,
+) -> S3Result<S3Response<dto::DeleteObjectTaggingOutput>> {
+    let input = request.input;
+    let version_id = set(service, &input.bucket, &input.key, input.version_id, Tags::new()).await?;
+    Ok(S3Response::new(dto::DeleteObjectTaggingOutput { version_id }))
+}
+
+async fn set(
+    service: &Service,
+    bucket: &str,
+    key: &str,
+    version: Option<String>,
+    tags: Tags,
+) -> S3Result<Option<String>> {
+    let (bucket, key) = (names::bucket(bucket)?, names::key(key)?);
+    service.store.set_tags(&bucket, &key, version.as_deref(), tags).await.or_refuse()
+}
+
+/// Tells the tags of a bucket (S3 API, GetBucketTagging).
+pub(crate) async fn get_bucket(
+    service: &Service,
+    request: S3Request<dto::GetBucketTaggingInput>,
+) -> S3Result<S3Response<dto::GetBucketTaggingOutput>> {
+    let bucket = names::bucket(&request.input.bucket)?;
+    let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
+    if settings.tags.is_empty() {
+        return Err(refuse(S3ErrorCode::NoSuchTagSet, "The bucket has no tags."));
+    }
+    Ok(S3Response::new(dto::GetBucketTaggingOutput { tag_set: to_set(settings.tags.clone()) }))
+}
+
+/// Replaces the tags of a bucket (S3 API, PutBucketTagging).
+pub(crate) async fn put_bucket(
+    service: &Service,
+    request: S3Request<dto::PutBucketTaggingInput>,
+) -> S3Result<S3Response<dto::PutBucketTaggingOutput>> {
+    body::prove(&request.headers)?;
+    let tags = from_set(request.input.tagging.tag_set, Of::Bucket)?;
+    set_bucket(service, &request.input.bucket, tags).await?;
+    Ok(S3Response::new(dto::PutBucketTaggingOutput::default()))
+}
+
+/// Removes the tags of a bucket (S3 API, DeleteBucketTagging).
+pub(crate) async fn delete_bucket(
+    service: &Service,
+    request: S3Request<dto::DeleteBucketTaggingInput>,
+) -> S3Result<S3Response<dto::DeleteBucketTaggingOutput>> {
+    set_bucket(service, &request.input.bucket, Tags::new()).await?;
+    Ok(S3Response::new(dto::DeleteBucketTaggingOutput::default()))
+}
+
+async fn set_bucket(service: &Service, bucket: &str, tags: Tags) -> S3Result<()> {
+    let bucket = names::bucket(bucket)?;
+    let change = move |settings: &mut objstore::store::Settings| {
+        settings.tags = tags;
+        Ok(())
+    };
+    service.store.change_settings(&bucket, change).await.or_refuse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(pairs: &[(&str, &str)]) -> Tags {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_header_of_tags_is_a_query_string() {
+        assert_eq!(from_query("a=1&b+c=%C3%A9&d").unwrap(), tags(&[("a", "1"), ("b c", "é"), ("d", "")]));
+        assert_eq!(from_query("").unwrap(), Tags::new());
+        let many = (0..11).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join("&");
+        for bad in ["a=1&a=2", "=1", "a=%FF", "aws:a=1", "AWS:a=1", "a=%0A", "a%3Cb=1", &many] {
+            assert_eq!(from_query(bad).unwrap_err().code().as_str(), "InvalidTag", "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_limits_are_counted_in_characters() {
+        let pair = |name: usize, value: usize| [Ok(("é".repeat(name), "ü".repeat(value)))];
+        assert!(Of::Object.check(pair(128, 256)).is_ok());
+        for (name, value) in [(129, 0), (1, 257), (0, 1)] {
+            assert_eq!(Of::Bucket.check(pair(name, value)).unwrap_err().code().as_str(), "InvalidTag");
+        }
+        let many = |most: usize| (0..most).map(|n| Ok((n.to_string(), String::new())));
+        for of in [Of::Object, Of::Bucket] {
+            assert!(of.check(many(of.most())).is_ok());
+            assert!(of.check(many(of.most() + 1)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_form_writes_tags_as_xml() {
+        let xml = "<Tagging><TagSet><Tag><Key>0</Key><Value>a b</Value></Tag></TagSet></Tagging>";
+        assert_eq!(from_xml(xml).unwrap(), tags(&[("0", "a b")]));
+        for bad in ["", "0=1", "<Tagging/>", &format!("{xml}<a/>")] {
+            assert_eq!(from_xml(bad).unwrap_err().code().as_str(), "MalformedXML", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Policies, public access, ownership and ACLs, as strangers and owners meet them.
+
+use objstore::store::Mode;
+
+use crate::endpoint::{Answer, Endpoint};
+use crate::sign::{Key, Signed};
+
+/// A statement about the bucket of the tests.
+fn statement(effect: &str, principal: &str, action: &str, resource: &str, more: &str) -> String {
+    format!(
+        r#"{{"Effect": "{effect}", "Principal": {principal}, "Action": {action},
+        "Resource": "arn:aws:s3:::{resource}"{more}}}"#
+    )
+}
+
+fn policy(statements: &[String]) -> String {
+    format!(r#"{{"Version": "2012-10-17", "Statement": [{}]}}"#, statements.join(", "))
+}
+
+fn put_policy(endpoint: &Endpoint, text: &str) -> String {
+    endpoint.send("PUT", "/wire", "policy=", &[], text.as_bytes()).code()
+}
+
+fn unsigned(endpoint: &Endpoint, method: &str, path: &str, query: &str, body: &[u8]) -> Answer {
+    endpoint.send_signed(method, path, query, &Signed::bare(&[("host", "localhost")]), body)
+}
+
+fn put(endpoint: &Endpoint, keys: &[&str]) {
+    for key in keys {
+        assert_eq!(endpoint.send("PUT", &format!("/wire/{key}"), "", &[], b"1").code(), "OK");
+    }
+}
+
+/// The code of a request of `key`.
+fn ask(endpoint: &Endpoint, key: &Key, method: &str, path: &str, query: &str) -> String {
+    endpoint.send_as(key, method, path, query, &[], b"").code()
+}
+
+#[test]
+fn a_policy_lets_others_in_and_keeps_grants_out() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["pub/a", "b"]);
+    let (bob, carol) = (endpoint.account("bob", None), endpoint.account("carol", Some(Mode::ReadWrite)));
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/pub/a", ""), "AccessDenied");
+    let bobs = r#"{"AWS": "arn:aws:iam::bob:root"}"#;
+    let text = policy(&[
+        statement("Allow", bobs, r#""s3:GetObject""#, "wire/pub/*", ""),
+        statement("Deny", r#""*""#, r#"["s3:DeleteObject", "s3:*BucketPolicy"]"#, "wire*", ""),
+    ]);
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/pub/a", ""), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/b", ""), "AccessDenied");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire", "list-type=2"), "AccessDenied");
+    assert_eq!(ask(&endpoint, &bob, "PUT", "/wire/pub/a", ""), "AccessDenied");
+    assert_eq!(ask(&endpoint, &carol, "GET", "/wire/b", ""), "OK");
+    assert_eq!(ask(&endpoint, &carol, "DELETE", "/wire/b", ""), "AccessDenied");
+    assert_eq!(ask(&endpoint, &endpoint.root, "DELETE", "/wire/b", ""), "AccessDenied");
+
+    let kept = endpoint.send("GET", "/wire", "policy=", &[], b"");
+    assert_eq!(String::from_utf8(kept.body).unwrap(), text);
+    assert_eq!(ask(&endpoint, &carol, "DELETE", "/wire", "policy="), "AccessDenied");
+    assert_eq!(ask(&endpoint, &endpoint.root, "DELETE", "/wire", "policy="), "OK");
+    assert_eq!(ask(&endpoint, &endpoint.root, "GET", "/wire", "policy="), "NoSuchBucketPolicy");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/pub/a", ""), "AccessDenied");
+    assert_eq!(ask(&endpoint, &carol, "DELETE", "/wire/b", ""), "OK");
+}
+
+#[test]
+fn nobody_anonymous_gets_in_until_the_owner_opens_the_bucket() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let bob = endpoint.account("bob", None);
+    let public = policy(&[statement("Allow", r#""*""#, r#""s3:GetObject""#, "wire/*", "")]);
+    assert_eq!(unsigned(&endpoint, "GET", "/wire/a", "", b"").code(), "AccessDenied");
+    assert_eq!(unsigned(&endpoint, "GET", "/no-such-bucket/a", "", b"").code(), "NoSuchBucket");
+    assert_eq!(unsigned(&endpoint, "GET", "/", "", b"").code(), "AccessDenied");
+    assert_eq!(unsigned(&endpoint, "PUT", "/mine", "", b"").code(), "AccessDenied");
+
+    // A new bucket blocks public access.
+    let block = endpoint.send("GET", "/wire", "publicAccessBlock=", &[], b"");
+    assert_eq!(String::from_utf8(block.body).unwrap().matches(">true<").count(), 4);
+    assert_eq!(put_policy(&endpoint, &public), "AccessDenied");
+    assert_eq!(ask(&endpoint, &endpoint.root, "DELETE", "/wire", "publicAccessBlock="), "OK");
+    assert_eq!(
+        ask(&endpoint, &endpoint.root, "GET", "/wire", "publicAccessBlock="),
+        "NoSuchPublicAccessBlockConfiguration"
+    );
+    assert_eq!(put_policy(&endpoint, &public), "OK");
+    assert_eq!(unsigned(&endpoint, "GET", "/wire/a", "", b"").code(), "OK");
+    assert_eq!(unsigned(&endpoint, "PUT", "/wire/a", "", b"2").code(), "AccessDenied");
+    assert_eq!(unsigned(&endpoint, "GET", "/wire", "", b"").code(), "AccessDenied");
+    let status = endpoint.send("GET", "/wire", "policyStatus=", &[], b"");
+    assert!(String::from_utf8(status.body).unwrap().contains("<IsPublic>true</IsPublic>"));
+
+    let restrict = "<PublicAccessBlockConfiguration><RestrictPublicBuckets>true</RestrictPublicBuckets>\
+                    </PublicAccessBlockConfiguration>";
+    let restricted = endpoint.send("PUT", "/wire", "publicAccessBlock=", &[], restrict.as_bytes());
+    assert_eq!(restricted.code(), "OK");
+    assert_eq!(unsigned(&endpoint, "GET", "/wire/a", "", b"").code(), "AccessDenied");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "AccessDenied");
+    assert_eq!(ask(&endpoint, &endpoint.root, "GET", "/wire/a", ""), "OK");
+}
+
+#[test]
+fn an_anonymous_writer_can_upload_in_parts() {
+    let endpoint = Endpoint::start_with(|config| config.block_public_access = false);
+    let text =
+        policy(&[statement("Allow", r#""*""#, r#"["s3:PutObject", "s3:ListMultipartUploadParts"]"#, "wire/*", "")]);
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    let begun = unsigned(&endpoint, "POST", "/wire/k", "uploads=", b"");
+    let xml = String::from_utf8(begun.body).unwrap();
+    let id = xml.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();
+    let part = unsigned(&endpoint, "PUT", "/wire/k", &format!("partNumber=1&uploadId={id}"), b"content");
+    assert_eq!(part.code(), "OK");
+    assert_eq!(unsigned(&endpoint, "GET", "/wire/k", &format!("uploadId={id}"), b"").code(), "OK");
+    assert_eq!(unsigned(&endpoint, "DELETE", "/wire/k", &format!("uploadId={id}"), b"").code(), "AccessDenied");
+}
+
+#[test]
+fn what_is_absent_is_for_those_who_may_list() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["open/a", "shut/a"]);
+    let bob = endpoint.account("bob", None);
+    let list = r#", "Condition": {"StringLike": {"s3:prefix": "open/*"}}"#;
+    let bobs = r#"{"AWS": "bob"}"#;
+    let text = policy(&[
+        statement("Allow", bobs, r#""s3:ListBucket""#, "wire", list),
+        statement("Allow", bobs, r#""s3:GetObject""#, "wire/*/*", ""),
+    ]);
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    let status = |path: &str| endpoint.send_as(&bob, "HEAD", path, "", &[], b"").status;
+    assert_eq!(["/wire/open/a", "/wire/open/b", "/wire/shut/a", "/wire/shut/b"].map(status), [200, 404, 200, 403]);
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/open/b", ""), "NoSuchKey");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/shut/b", ""), "AccessDenied");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire", "prefix=open%2Fa"), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire", "prefix=shut%2Fa"), "AccessDenied");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire", ""), "AccessDenied");
+}
+
+#[test]
+fn each_of_many_keys_is_decided_on_its_own() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["drop/a", "keep/a"]);
+    let bob = endpoint.account("bob", None);
+    let text = policy(&[statement("Allow", r#"{"AWS": "bob"}"#, r#""s3:DeleteObject""#, "wire/drop/*", "")]);
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    let keys = "<Delete><Object><Key>drop/a</Key></Object><Object><Key>keep/a</Key></Object></Delete>";
+    let answer = endpoint.send_as(&bob, "POST", "/wire", "delete=", &[], keys.as_bytes());
+    let xml = String::from_utf8(answer.body).unwrap();
+    assert!(xml.contains("<Deleted><Key>drop/a</Key>"), "{xml}");
+    assert!(xml.contains("<Code>AccessDenied</Code><Key>keep/a</Key>"), "{xml}");
+    assert_eq!(ask(&endpoint, &endpoint.root, "GET", "/wire/drop/a", ""), "NoSuchKey");
+    assert_eq!(ask(&endpoint, &endpoint.root, "GET", "/wire/keep/a", ""), "OK");
+}
+
+#[test]
+fn a_copy_reads_its_source_and_tags_are_rights_of_their_own() {
+    let endpoint = Endpoint::start();
+    let tagged = [("x-amz-tagging", "team=red")];
+    assert_eq!(endpoint.send("PUT", "/wire/red", "", &tagged, b"1").code(), "OK");
+    put(&endpoint, &["plain"]);
+    let bob = endpoint.account("bob", None);
+    let bobs = r#"{"AWS": "bob"}"#;
+    let red = r#", "Condition": {"StringEquals": {"s3:ExistingObjectTag/team": "red"}}"#;
+    let text = policy(&[
+        statement("Allow", bobs, r#""s3:PutObject""#, "wire/to/*", ""),
+        statement("Allow", bobs, r#""s3:GetObject""#, "wire/plain", ""),
+        statement("Allow", bobs, r#""s3:GetObject""#, "wire/*", red),
+    ]);
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/red", ""), "OK");
+    let copy = |source: &str, more: &[(&str, &str)]| {
+        let headers = [&[("x-amz-copy-source", source)], more].concat();
+        endpoint.send_as(&bob, "PUT", "/wire/to/k", "", &headers, b"").code()
+    };
+    assert_eq!(copy("/wire/plain", &[]), "OK");
+    assert_eq!(copy("/wire/other", &[]), "AccessDenied");
+    assert_eq!(copy("/wire/red", &[]), "AccessDenied", "its tags would be copied");
+    assert_eq!(copy("/wire/red", &[("x-amz-tagging-directive", "REPLACE")]), "OK");
+    let put = |headers: &[(&str, &str)]| endpoint.send_as(&bob, "PUT", "/wire/to/t", "", headers, b"1").code();
+    assert_eq!(put(&[]), "OK");
+    assert_eq!(put(&tagged), "AccessDenied");
+}
+
+#[test]
+fn tags_in_a_body_are_known_to_conditions() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let bob = endpoint.account("bob", None);
+    let only = r#", "Condition": {"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["team"]}}"#;
+    let text = policy(&[statement("Allow", r#"{"AWS": "bob"}"#, r#""s3:PutObjectTagging""#, "wire/*", only)]);
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    let tag = |name: &str| {
+        let xml = format!("<Tagging><TagSet><Tag><Key>{name}</Key><Value>x</Value></Tag></TagSet></Tagging>");
+        endpoint.send_as(&bob, "PUT", "/wire/a", "tagging=", &[], xml.as_bytes()).code()
+    };
+    assert_eq!(tag("team"), "OK");
+    assert_eq!(tag("boss"), "AccessDenied");
+}
+
+#[test]
+fn a_policy_that_is_none_changes_nothing() {
+    let endpoint = Endpoint::start();
+    let good = policy(&[statement("Deny", r#""*""#, r#""s3:DeleteObject""#, "wire/*", "")]);
+    assert_eq!(put_policy(&endpoint, &good), "OK");
+    for text in [
+        "{}".to_owned(),
+        good.replace("wire/*", "other/*"),
+        good.replace("s3:DeleteObject", "s3:Nothing"),
+        good.replace(r#""*""#, r#"{"AWS": "nobody-known"}"#),
+        good.replace("Deny", "Perhaps"),
+    ] {
+        assert_eq!(put_policy(&endpoint, &text), "MalformedPolicy", "{text}");
+    }
+    let kept = endpoint.send("GET", "/wire", "policy=", &[], b"");
+    assert_eq!(String::from_utf8(kept.body).unwrap(), good);
+}
+
+#[test]
+fn the_owner_of_a_bucket_owns_all_in_it() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    for path in ["/wire", "/wire/a"] {
+        let acl = endpoint.send("GET", path, "acl=", &[], b"");
+        let xml = String::from_utf8(acl.body).unwrap();
+        assert!(xml.contains("<ID>root</ID>") && xml.contains("<Permission>FULL_CONTROL</Permission>"), "{xml}");
+        let set = |acl: &str| endpoint.send("PUT", path, "acl=", &[("x-amz-acl", acl)], b"").code();
+        assert_eq!(set("bucket-owner-full-control"), "OK");
+        assert_eq!(set("public-read"), "AccessControlListNotSupported");
+        let same = format!(
+            "<AccessControlPolicy>{}",
+            xml.split_once("<AccessControlPolicy").unwrap().1.split_once('>').unwrap().1
+        );
+        assert_eq!(endpoint.send("PUT", path, "acl=", &[], same.as_bytes()).code(), "OK");
+        let other = same.replace("FULL_CONTROL", "READ");
+        assert_eq!(endpoint.send("PUT", path, "acl=", &[], other.as_bytes()).code(), "AccessControlListNotSupported");
+    }
+    assert_eq!(endpoint.send("GET", "/wire/b", "acl=", &[], b"").code(), "NoSuchKey");
+
+    let controls = |rule: &str| {
+        let xml =
+            format!("<OwnershipControls><Rule><ObjectOwnership>{rule}</ObjectOwnership></Rule></OwnershipControls>");
+        endpoint.send("PUT", "/wire", "ownershipControls=", &[], xml.as_bytes()).code()
+    };
+    let get = || endpoint.send("GET", "/wire", "ownershipControls=", &[], b"");
+    assert!(String::from_utf8(get().body).unwrap().contains("BucketOwnerEnforced"));
+    assert_eq!(controls("ObjectWriter"), "NotImplemented");
+    assert_eq!(endpoint.send("DELETE", "/wire", "ownershipControls=", &[], b"").code(), "OK");
+    assert_eq!(get().code(), "OwnershipControlsNotFoundError");
+    assert_eq!(controls("BucketOwnerEnforced"), "OK");
+    assert_eq!(get().code(), "OK");
+}
+
+#[test]
+fn the_expected_owner_is_checked() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let get = |owner: &str| endpoint.send("GET", "/wire/a", "", &[("x-amz-expected-bucket-owner", owner)], b"").code();
+    assert_eq!(get("root"), "OK");
+    assert_eq!(get("bob"), "AccessDenied");
+    let copy = |owner: &str| {
+        let headers = [("x-amz-copy-source", "/wire/a"), ("x-amz-source-expected-bucket-owner", owner)];
+        endpoint.send("PUT", "/wire/b", "", &headers, b"").code()
+    };
+    assert_eq!(copy("bob"), "AccessDenied");
+    assert_eq!(copy("root"), "OK");
+}
+
+#[test]
+fn a_condition_knows_where_and_how_a_request_came() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let bob = endpoint.account("bob", None);
+    let allowed = |condition: &str| {
+        let more = format!(r#", "Condition": {{{condition}}}"#);
+        let text = policy(&[statement("Allow", r#"{"AWS": "bob"}"#, r#""s3:GetObject""#, "wire/*", &more)]);
+        assert_eq!(put_policy(&endpoint, &text), "OK", "{condition}");
+        ask(&endpoint, &bob, "GET", "/wire/a", "") == "OK"
+    };
+    for (condition, expected) in [
+        (r#""IpAddress": {"aws:SourceIp": "127.0.0.0/8"}"#, true),
+        (r#""IpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#, false),
+        (r#""Bool": {"aws:SecureTransport": "true"}"#, false),
+        (r#""StringEquals": {"aws:username": "bob"}"#, true),
+        (r#""ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*:user/bob"}"#, true),
+        (r#""StringEquals": {"aws:ResourceAccount": "root"}"#, true),
+        (r#""StringEquals": {"s3:authType": "REST-HEADER", "s3:signatureversion": "AWS4-HMAC-SHA256"}"#, true),
+        (r#""NumericLessThan": {"s3:signatureAge": 600000}"#, true),
+        (r#""DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}"#, true),
+        (r#""DateLessThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}"#, false),
+        (r#""Null": {"s3:x-amz-acl": "true"}"#, true),
+        (r#""StringEquals": {"s3:x-amz-content-sha256": "UNSIGNED-PAYLOAD"}"#, false),
+    ] {
+        assert_eq!(allowed(condition), expected, "{condition}");
+    }
+}
+
+#[test]
+fn a_later_account_of_the_same_name_is_not_the_one_that_was_meant() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let bob = endpoint.account("bob", None);
+    let text = policy(&[statement("Allow", r#"{"AWS": "bob"}"#, r#""s3:GetObject""#, "wire/*", "")]);
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "OK");
+
+    endpoint.revoke(&bob);
+    endpoint.forget("bob");
+    let namesake = endpoint.account("bob", None);
+    assert_eq!(ask(&endpoint, &namesake, "GET", "/wire/a", ""), "AccessDenied");
+    assert_eq!(put_policy(&endpoint, &text), "OK");
+    assert_eq!(ask(&endpoint, &namesake, "GET", "/wire/a", ""), "OK");
+}

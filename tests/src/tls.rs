@@ -1,0 +1,58 @@
+//! A certificate for a test server, and the authority that signed it for the clients to trust.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::child::run;
+use crate::tools::required;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Files in PEM.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// The authority's certificate: what `AWS_CA_BUNDLE` and its like name.
+    pub authority: PathBuf,
+    /// The server's, for 127.0.0.1 and localhost.
+    pub certificate: PathBuf,
+    /// The server's private key.
+    pub key: PathBuf,
+}
+
+impl Certificate {
+    /// Makes one in `dir`, good for two days.
+    ///
+    /// # Errors
+    /// There is no openssl, or it failed; the text serves as the reason of a skip.
+    pub fn new(dir: &Path) -> Result<Self, String> {
+        let [authority, authority_key, certificate, key] =
+            ["ca.crt", "ca.key", "tls.crt", "tls.key"].map(|name| dir.join(name));
+        // Strict clients want an authority apart from the server, each with the uses it has.
+        let ca = ["keyUsage=critical,keyCertSign,cRLSign"];
+        request("/CN=amphora tests", &authority, &authority_key, None, &ca)?;
+        let leaf = ["basicConstraints=critical,CA:FALSE", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
+        request("/CN=localhost", &certificate, &key, Some((&authority, &authority_key)), &leaf)?;
+        Ok(Self { authority, certificate, key })
+    }
+}
+
+fn request(
+    subject: &str,
+    certificate: &Path,
+    key: &Path,
+    signer: Option<(&Path, &Path)>,
+    extensions: &[&str],
+) -> Result<(), String> {
+    let mut command = Command::new(required("openssl")?);
+    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+    command.args(["-days", "2", "-subj", subject]).arg("-out").arg(certificate).arg("-keyout").arg(key);
+    if let Some((authority, key)) = signer {
+        command.arg("-CA").arg(authority).arg("-CAkey").arg(key);
+    }
+    for extension in extensions {
+        command.args(["-addext", extension]);
+    }
+    let outcome = run(&mut command, LIMIT)?;
+    if outcome.status.success() { Ok(()) } else { Err(format!("a certificate cannot be made: {outcome}")) }
+}
