@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Installs the S3 servers that the benchmark compares with, through the Go and Rust clients, into .test-tools/bench.
+#
+#   benches/peers.sh                   minio and versitygw (a few minutes each)
+#   benches/peers.sh garage s3s-fs     these (garage takes a quarter of an hour to compile)
+set -euo pipefail
+
+MINIO=v0.0.0-20260212201848-7aac2a2c5b7c
+VERSITYGW=v1.8.0
+GARAGE=2.5.0
+S3S_FS=0.17.0
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+home=$root/.test-tools/bench
+mkdir -p "$home/bin"
+export GOBIN=$home/bin GOFLAGS=-buildvcs=false CARGO_TARGET_DIR=$home/target
+
+[ $# -gt 0 ] || set -- minio versitygw
+for peer in "$@"; do
+  [ -x "$home/bin/$peer" ] && continue
+  echo "installing $peer; its output is in $home/$peer.log"
+  case $peer in
+    minio) install=(go install "github.com/minio/minio@$MINIO") ;;
+    versitygw) install=(go install "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW") ;;
+    garage) install=(cargo install "garage@$GARAGE" --locked --root "$home") ;;
+    s3s-fs) install=(cargo install "s3s-fs@$S3S_FS" --features binary --ignore-rust-version --root "$home") ;;
+    *) echo "$peer is not known: minio, versitygw, garage, s3s-fs" >&2; exit 2 ;;
+  esac
+  # A peer that does not install is left out of the comparison.
+  (cd "$home" && "${install[@]}" >"$home/$peer.log" 2>&1) || echo "$peer could not be installed" >&2
+done
