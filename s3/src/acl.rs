@@ -68,7 +68,7 @@ pub(crate) async fn set_object(
 fn check(canned: Option<&str>, list: Option<&AccessControlPolicy>, owner: &Owner) -> S3Result<()> {
     match (canned, list) {
         (Some(_), Some(_)) => Err(refuse(S3ErrorCode::UnexpectedContent, "Give an ACL by name or as XML, not both.")),
-        (Some("private" | "bucket-owner-full-control"), None) => Ok(()),
+        (Some("bucket-owner-full-control"), None) => Ok(()),
         (None, Some(list)) if is_full_control(list, owner) => Ok(()),
         (None, None) => Err(refuse(S3ErrorCode::MissingSecurityHeader, "The request gives no ACL.")),
         _ => Err(no_lists()),
@@ -124,7 +124,7 @@ mod tests {
         let read = Grant { permission: Some(Permission::from_static(Permission::READ)), ..full_control(&owner) };
         let other = full_control(&person("bob"));
         let table = [
-            (Some("private"), None, ""),
+            (Some("private"), None, "AccessControlListNotSupported"),
             (Some("bucket-owner-full-control"), None, ""),
             (Some("public-read"), None, "AccessControlListNotSupported"),
             (None, Some(list(vec![full_control(&owner)])), ""),

@@ -18,17 +18,21 @@ const REFUSED: [(&str, &str); 6] = [
     ("x-amz-bucket-namespace", "A bucket namespace"),
 ];
 
+/// Operations that may say `private`, which is what holds: making a bucket, as on AWS, and forms, which people wrote long
+/// ago. To all others AWS answers that there are no ACLs.
+const MAY_SAY_PRIVATE: [&str; 2] = ["CreateBucket", "PostObject"];
+
 /// Refuses headers that ask for what is not offered.
-pub(crate) fn check(headers: &HeaderMap) -> S3Result<()> {
+pub(crate) fn check(operation: &str, headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in headers {
         if name.as_str().starts_with("x-amz-") {
-            check_one(name, value)?;
+            check_one(operation, name, value)?;
         }
     }
     Ok(())
 }
 
-fn check_one(name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
+fn check_one(operation: &str, name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
     let (name, value) = (name.as_str(), value.as_bytes());
     if let Some((_, what)) = REFUSED.iter().find(|(start, _)| name.starts_with(start)) {
         // `false` asks for nothing.
@@ -38,7 +42,8 @@ fn check_one(name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
         "x-amz-storage-class" if value != b"STANDARD" => {
             Err(refuse(S3ErrorCode::InvalidStorageClass, "The one storage class is STANDARD."))
         }
-        "x-amz-acl" if !matches!(value, b"private" | b"bucket-owner-full-control") => Err(no_lists()),
+        "x-amz-acl" if value == b"private" && MAY_SAY_PRIVATE.contains(&operation) => Ok(()),
+        "x-amz-acl" if value != b"bucket-owner-full-control" => Err(no_lists()),
         "x-amz-object-ownership" if value != b"BucketOwnerEnforced" => Err(no_lists()),
         _ if name.starts_with("x-amz-grant-") => Err(no_lists()),
         _ => Ok(()),
@@ -63,14 +68,26 @@ mod tests {
             ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"),
             ("x-amz-storage-class", "STANDARD", ""),
             ("x-amz-acl", "public-read", "AccessControlListNotSupported"),
-            ("x-amz-acl", "private", ""),
+            ("x-amz-acl", "private", "AccessControlListNotSupported"),
+            ("x-amz-acl", "bucket-owner-full-control", ""),
             ("x-amz-grant-read", "id=1", "AccessControlListNotSupported"),
             ("x-amz-meta-acl", "public-read", ""),
         ];
         for (name, value, code) in table {
             let headers = [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect();
-            let found = check(&headers).map_err(|error| error.code().as_str().to_owned()).err().unwrap_or_default();
+            let found = check("PutObject", &headers)
+                .map_err(|error| error.code().as_str().to_owned())
+                .err()
+                .unwrap_or_default();
             assert_eq!(found, code, "{name}: {value}");
         }
+    }
+
+    #[test]
+    fn a_bucket_is_made_private_as_it_is_anyway() {
+        let headers =
+            [(HeaderName::from_static("x-amz-acl"), HeaderValue::from_static("private"))].into_iter().collect();
+        assert!(check("CreateBucket", &headers).is_ok());
+        assert!(check("PutBucketAcl", &headers).is_err());
     }
 }

@@ -67,7 +67,7 @@ impl S3Access for Access {
             Need::Create => may_create(signed(account.as_ref())?)?,
             _ => self.admit(&request, account, (name, need), context).await?,
         }
-        offer::check(context.headers())
+        offer::check(name, context.headers())
     }
 
     async fn copy_object(&self, request: &mut S3Request<CopyObjectInput>) -> S3Result<()> {

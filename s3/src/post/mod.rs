@@ -83,8 +83,8 @@ pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, bo
 
     let headers = upload::headers(&fields, &head.headers)?;
     let mut input = upload::input(bucket.as_str(), &fields, &headers)?;
-    offer::check(&headers)?;
-    offer::check(&head.headers)?;
+    offer::check("PostObject", &headers)?;
+    offer::check("PostObject", &head.headers)?;
     let account = caller.map(|caller| caller.account.clone());
     access::allow_form(service, request, account, bucket.clone(), &input.key, (&headers, &head.uri)).await?;
     let success = Success::of(&fields)?;

@@ -23,7 +23,7 @@ fn sha256_parameter(body: &[u8]) -> String {
 #[test]
 fn what_is_offered_is_done() {
     let endpoint = Endpoint::start();
-    let more = "x-amz-acl=private&x-amz-meta-a=b%20c&x-amz-tagging=t%3D1";
+    let more = "x-amz-acl=bucket-owner-full-control&x-amz-meta-a=b%20c&x-amz-tagging=t%3D1";
     assert_eq!(put(&endpoint, more, &[], b"content"), "OK");
     let kept = endpoint.send("GET", KEY, "", &[], b"");
     let headers = [kept.header("x-amz-meta-a"), kept.header("x-amz-tagging-count")];
