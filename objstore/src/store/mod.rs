@@ -6,6 +6,7 @@
 
 mod account;
 mod bucket;
+mod copy;
 mod grant;
 pub(crate) mod header;
 mod key;

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::meta::Durability;
 use crate::record::inode::Content;
 use crate::store::Store;
-use crate::store::object::{check, shared_object};
+use crate::store::copy::shared_object;
+use crate::store::object::check;
 use crate::store::types::{Checksum, Condition, CopyPart, PartHash, PartInfo, PutPart};
 use crate::tree::Tx;
 

@@ -1,0 +1,138 @@
+//! Copies: by reference, whatever the size (S3 API, CopyObject, UploadPartCopy).
+//!
+//! - Writes in place to the source are held back while its content is shared, and what they wrote before is on disk: a
+//!   copy is on disk when it is answered. A crash before the commit leaves the source as it was and no copy.
+
+use super::Store;
+use super::marks::{check_lock, retain_by_default};
+use super::object::{check, check_current, keeps_versions, object_record, shown_in, version_of};
+use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, Lock, ObjectInfo};
+use super::upload::stored_checksums;
+use crate::blob::BlobId;
+use crate::content::{Alone, Shared};
+use crate::core::Core;
+use crate::error::Result;
+use crate::lifecycle::expiration;
+use crate::meta::Durability;
+use crate::name::{BucketName, Key};
+use crate::record::inode::{Inode, Object};
+use crate::tree::{Tree, Tx, order_of, version_id};
+
+impl Store {
+    /// Copies an object by reference.
+    pub async fn copy_object(&self, request: CopyObject) -> Result<CopiedObject> {
+        let settled = self.clone();
+        let (copied, bucket) = self
+            .blocking(move |store| {
+                let source = (&request.source_key, request.source_version.as_deref());
+                let gate = store.hold_source(&request.source_bucket, source)?;
+                let core = store.core.clone();
+                let written = store.core.meta.write(Durability::Synced, move |txn| {
+                    let (source_versioned, (source, shared)) = share(txn, &core, &request)?;
+                    let mut tx = Tx::begin(txn, &core, &request.bucket, 0)?;
+                    check_current(tx.tree(), &request.condition, &request.key)?;
+                    check_lock(&tx, &request.key, &request.lock)?;
+                    let ino = tx.new_ino()?;
+                    let content = tx.take_shared(ino, &shared)?;
+                    let mut object = copied(&source, request.metadata, request.tags, request.lock);
+                    if let Some(checksums) = request.checksums {
+                        object.checksums = stored_checksums(checksums);
+                    }
+                    retain_by_default(&tx, &request.key, &mut object)?;
+                    let inode = tx.put_object(&request.key, ino, content, source.size, object)?;
+                    let (bucket, versioned) = (tx.bucket.id, keeps_versions(&tx.bucket));
+                    let expiration = expiration::of(&*tx.txn, tx.core, &tx.bucket, request.key.as_str(), &inode)?;
+                    tx.finish()?;
+                    let info = shown_in(versioned, request.key.as_str(), ino, &inode);
+                    let source_version = source_versioned.then(|| version_id(order_of(&source)));
+                    Ok((CopiedObject { object: ObjectInfo { expiration, ..info }, source_version }, bucket))
+                });
+                let answer = written.wait();
+                drop(gate);
+                answer
+            })
+            .await?;
+        settled.settle(bucket).await;
+        Ok(copied)
+    }
+
+    /// Holds back writes in place to a bucket while an object of it is shared, with what was written to that object in
+    /// place on disk: a copy is on disk when it is answered. Snapshots need no holding.
+    pub(super) fn hold_source(
+        &self,
+        bucket: &BucketName,
+        (key, version): (&Key, Option<&str>),
+    ) -> Result<Option<Alone>> {
+        let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(None) };
+        let gate = self.core.gates.share(record.id);
+        let snapshot = self.core.meta.snapshot();
+        let line = self.core.readable(&*snapshot, bucket)?;
+        let (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
+        let pending = self.core.hot.remove(record.id, ino).and_then(|hot| hot.seen());
+        self.record_write_times(bucket, pending.map(|written| (ino, written)).into_iter().collect())?;
+        if let Some(home) = inode.home() {
+            self.core.blobs.sync_file(BlobId(home))?;
+        }
+        Ok(Some(gate))
+    }
+}
+
+/// The source of a copy, its content safe to refer to, and whether it lies where versions are kept.
+fn share(
+    txn: &mut dyn crate::meta::Txn,
+    core: &std::sync::Arc<Core>,
+    request: &CopyObject,
+) -> Result<(bool, (Inode, Shared))> {
+    let (bucket, key) = (&request.source_bucket, &request.source_key);
+    let version = request.source_version.as_deref();
+    shared_object(txn, core, bucket, (key, version), &request.source_condition, |tx, ino| {
+        Ok((keeps_versions(&tx.bucket), tx.share_content(ino)?))
+    })
+}
+
+/// Finds the source of a copy and shares it; a snapshot is read as it is.
+pub(super) fn shared_object<T>(
+    txn: &mut dyn crate::meta::Txn,
+    core: &std::sync::Arc<Core>,
+    bucket: &BucketName,
+    (key, version): (&Key, Option<&str>),
+    condition: &Condition,
+    share: impl FnOnce(&mut Tx<'_>, u64) -> Result<T>,
+) -> Result<T> {
+    let mut tx = Tx::begin_source(txn, core, bucket)?;
+    let (ino, inode) = version_of(tx.tree(), key, version)?;
+    check(condition, key, Some((ino, &inode)))?;
+    let shared = share(&mut tx, ino)?;
+    tx.finish()?;
+    Ok(shared)
+}
+
+/// What a copy carries. A tag made of the source's inode and generation stays behind: in a clone the same two stand for
+/// other content, so the copy gets one of its own.
+fn copied(
+    source: &Inode,
+    metadata: Directive<(Headers, std::collections::BTreeMap<String, String>)>,
+    tags: Directive<std::collections::BTreeMap<String, String>>,
+    lock: Lock,
+) -> Object {
+    let mut object = source.object.clone().unwrap_or_default();
+    object.version = 0;
+    object.become_whole();
+    let locked =
+        object_record(String::new(), Headers::default(), Default::default(), Default::default(), Vec::new(), lock);
+    (object.retention, object.legal_hold, object.hold_off) = (locked.retention, locked.legal_hold, locked.hold_off);
+    if let Directive::Replace((headers, metadata)) = metadata {
+        let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new(), lock);
+        object = Object {
+            etag: object.etag,
+            tags: object.tags,
+            checksums: object.checksums,
+            parts: object.parts,
+            ..replaced
+        };
+    }
+    if let Directive::Replace(tags) = tags {
+        object.tags = tags;
+    }
+    object
+}
