@@ -35,9 +35,15 @@ impl Tree<'_> {
                 _ => run.iter().try_for_each(|ino| self.listed_inode(*ino).map(|inode| found.push(inode)))?,
             }
         }
-        // Each number has one inode by now, in the order of the numbers.
-        let place = |ino: &u64| sorted.binary_search(ino).ok().and_then(|at| found.get(at).cloned());
-        inos.iter().map(|ino| place(ino).ok_or_else(|| lost(*ino))).collect()
+        // Each number has one inode by now, in the order of the numbers; only hard links ask for one twice.
+        let once = sorted.len() == inos.len();
+        let mut found: Vec<Option<ListedInode>> = found.into_iter().map(Some).collect();
+        let place = |ino: &u64| {
+            let slot = sorted.binary_search(ino).ok().and_then(|at| found.get_mut(at));
+            let inode = slot.and_then(|slot| if once { slot.take() } else { slot.clone() });
+            inode.ok_or_else(|| lost(*ino))
+        };
+        inos.iter().map(place).collect()
     }
 
     fn scan_run(&self, (first, last): (u64, u64), run: &[u64], found: &mut Vec<ListedInode>) -> Result<()> {

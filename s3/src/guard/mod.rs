@@ -101,6 +101,15 @@ mod tests {
         check(&head, of_object, "us-east-1").err().map(|error| error.code().as_str().to_owned()).unwrap_or_default()
     }
 
+    /// The query of a presigned URL with nothing wrong but its signature.
+    pub(super) fn presigned() -> String {
+        format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20260131%2Fus-east-1%2Fs3%2Faws4_request\
+             &X-Amz-Date=20260131T120000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature={}",
+            "0".repeat(64)
+        )
+    }
+
     #[test]
     fn old_signatures_foreign_tokens_and_huge_headers_are_refused() {
         assert_eq!(code("GET", "/abc", &[("authorization", "AWS AKID:c2ln")]), "InvalidRequest");

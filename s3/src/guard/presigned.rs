@@ -43,15 +43,11 @@ fn bad(words: impl Into<String>) -> S3Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::code;
+    use super::super::tests::{code, presigned};
 
     #[test]
     fn broken_parameters_are_told_as_aws_tells_them() {
-        let whole = format!(
-            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20260131%2Fus-east-1%2Fs3%2Faws4_request\
-             &X-Amz-Date=20260131T120000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Signature={}",
-            "0".repeat(64)
-        );
+        let whole = presigned();
         let bad = "AuthorizationQueryParametersError";
         let table = [
             (whole.clone(), ""),

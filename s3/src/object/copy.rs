@@ -84,21 +84,24 @@ pub(crate) async fn copy(
         lock,
         condition,
     };
-    let CopiedObject { object, source_version } = service.store.copy_object(copy).await.map_err(refuse_source)?;
+    let copied = service.store.copy_object(copy).await.map_err(refuse_source)?;
+    Ok(S3Response::new(answer(copied)))
+}
 
+fn answer(CopiedObject { object, source_version }: CopiedObject) -> CopyObjectOutput {
     let mut result = CopyObjectResult {
         e_tag: Some(etag(&object.etag)),
         last_modified: Some(time(object.modified)),
         ..CopyObjectResult::default()
     };
     checksum::fill!(result, &object.checksums, typed);
-    Ok(S3Response::new(CopyObjectOutput {
+    CopyObjectOutput {
         copy_object_result: Some(result),
         copy_source_version_id: source_version,
         expiration: object.expiration.as_ref().and_then(lifecycle::header),
         version_id: version_made(object.version),
         ..CopyObjectOutput::default()
-    }))
+    }
 }
 
 /// Decides the conditions on the source now, and binds the copy to the object they were decided on, which is the one

@@ -43,8 +43,10 @@ fn appends_of_many_threads_are_all_kept_and_share_syncs() {
             let blobs = &bench.blobs;
             move || {
                 let data = |n| content(seed * 37 + n * 501);
-                let tickets: Vec<_> = (0..per_thread)
-                    .map(|n| (blobs.next_id(), data(n)))
+                // Made before, so that a busy machine does not spread the appends out until each has a sync to itself.
+                let made: Vec<_> = (0..per_thread).map(|n| (blobs.next_id(), data(n))).collect();
+                let tickets: Vec<_> = made
+                    .into_iter()
                     .map(|(id, data)| (id, blobs.append(id, Bytes::from(data.clone())), data))
                     .collect();
                 tickets.into_iter().map(|(id, ticket, data)| (id, ticket.wait().unwrap(), data)).collect::<Vec<_>>()
