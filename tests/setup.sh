@@ -25,7 +25,7 @@ MISSING=()
 
 # command:package. Looked up in sbin too, where mkfs lives and a plain user's PATH does not reach.
 PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl
-  openssl:openssl node:nodejs npm:npm)
+  openssl:openssl node:nodejs npm:npm rsync:rsync db_bench:rocksdb-tools fio:fio)
 PATH=$PATH:/usr/sbin:/sbin
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -36,6 +36,8 @@ missing_packages() {
   for entry in "${PACKAGES[@]}"; do
     has "${entry%%:*}" || echo "${entry##*:}"
   done
+  # Its programs are not in PATH.
+  compgen -G '/usr/lib/postgresql/*/bin/pg_amcheck' >/dev/null || echo postgresql
   # The interpreter is there on most machines; the module that fills a venv is a package of its own on Debian.
   [ -e "$(marker "python-$PYTHON_TOOLS")" ] || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
@@ -43,6 +45,9 @@ missing_packages() {
 install_packages() {
   [ "$(id -u)" = 0 ] && has apt-get || { echo "packages need root and apt-get: $*"; return 1; }
   export DEBIAN_FRONTEND=noninteractive
+  # The tests make clusters of their own; nobody here wants one that is started with the machine.
+  [ -e /etc/postgresql-common ] || { mkdir -p /etc/postgresql-common &&
+    echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf; }
   local bounded=(-o Acquire::http::Timeout=20 -o Acquire::Retries=1 -o DPkg::Lock::Timeout=120)
   timeout 300 apt-get "${bounded[@]}" update -q &&
     timeout 600 apt-get "${bounded[@]}" install -q -y --no-install-recommends "$@"

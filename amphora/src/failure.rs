@@ -12,6 +12,8 @@ pub enum Failure {
     Clap(clap::Error),
     /// Refused or failed: exit status 1.
     Failed(String),
+    /// A mount that mount(8) asked for failed: exit status 32, as it says itself.
+    Mount(String),
 }
 
 impl Failure {
@@ -25,6 +27,15 @@ impl Failure {
         Self::Failed(text.into())
     }
 
+    /// The same as a helper of mount(8) tells it: mount(8), EXIT STATUS.
+    pub fn of_mount_helper(self) -> Self {
+        match self {
+            Self::Failed(text) => Self::Mount(text),
+            Self::Usage(text) => Self::Failed(text),
+            other => other,
+        }
+    }
+
     /// The exit status.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
@@ -32,6 +43,7 @@ impl Failure {
             Self::Usage(_) => ExitCode::from(2),
             Self::Clap(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::Failed(_) => ExitCode::from(1),
+            Self::Mount(_) => ExitCode::from(32),
         }
     }
 }
@@ -39,7 +51,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Failed(text) => f.write_str(text),
+            Self::Usage(text) | Self::Failed(text) | Self::Mount(text) => f.write_str(text),
             Self::Clap(error) => write!(f, "{error}"),
         }
     }

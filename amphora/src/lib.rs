@@ -2,6 +2,7 @@
 //!
 //! - `cli` parses and prints, `config` says what a server runs with, `serve` opens the doors and closes them.
 //! - `admin` is the door of the command line; S3, COSI and CSI live in crates of their own.
+//! - `holder` is the role that keeps mounts while no server runs, and how a server finds or starts one.
 //! - `mounts` is where CSI, the admin service and FUSE meet; they do not know each other.
 
 mod admin;
@@ -9,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod credentials;
 pub mod failure;
+mod holder;
 mod logs;
 mod memory;
 mod metrics;

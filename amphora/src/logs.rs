@@ -6,11 +6,10 @@ use crate::config::LogFormat;
 
 /// Modules held back unless the filter names them: `s3s` logs each refused request as an error, which the access log
 /// of `s3` already tells; the others chat.
-const QUIET: [(&str, &str); 7] = [
+const QUIET: [(&str, &str); 6] = [
     ("s3s", "off"),
     ("fjall", "warn"),
     ("lsm_tree", "warn"),
-    ("fuser", "warn"),
     ("h2", "warn"),
     ("hyper", "warn"),
     ("hyper_util", "warn"),

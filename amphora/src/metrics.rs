@@ -2,18 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use fuse::LATENCY_BOUNDS_US;
 use objstore::Store;
 use objstore::lifecycle::Worker;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
-use crate::mounts::{OperationTotal, Table, Totals};
+use crate::mounts::{OperationTotal, Table};
 
 /// All figures of a server, each named `amphora_…`, and those S3 counts for itself.
 pub fn registry(store: &Store, mounts: &Arc<Table>, lifecycle: &Arc<Worker>) -> (Registry, s3::Metrics) {
@@ -67,13 +69,27 @@ impl Collector for MountFigures {
             totals.read_bytes,
         )?;
         counter(&mut encoder, "fuse_written_bytes", "Bytes written through mounts", totals.written_bytes)?;
-        let help = "Calls of the kernel, by operation";
-        family(&mut encoder, "fuse_operations", help, &totals, |operation| operation.count)?;
         let help = "Calls of the kernel answered with an error, by operation";
-        family(&mut encoder, "fuse_errors", help, &totals, |operation| operation.errors)?;
-        let help = "Time spent in calls of the kernel, by operation";
-        family(&mut encoder, "fuse_seconds", help, &totals, |operation| operation.took.as_secs_f64())
+        let mut errors = encoder.encode_descriptor("fuse_errors", help, None, MetricType::Counter)?;
+        for (operation, total) in &totals.operations {
+            ConstCounter::new(total.errors).encode(errors.encode_family(&[("operation", *operation)])?)?;
+        }
+        let help = "How long calls of the kernel took, by operation";
+        let unit = Unit::Seconds;
+        let mut took = encoder.encode_descriptor("fuse_operation", help, Some(&unit), MetricType::Histogram)?;
+        for (operation, total) in &totals.operations {
+            let label = [("operation", *operation)];
+            histogram(took.encode_family(&label)?, total)?;
+        }
+        Ok(())
     }
+}
+
+/// The latencies of one operation of the mounts.
+fn histogram(mut encoder: MetricEncoder<'_>, total: &OperationTotal) -> fmt::Result {
+    let bounds = LATENCY_BOUNDS_US.iter().map(|bound| Duration::from_micros(*bound).as_secs_f64()).chain([f64::MAX]);
+    let buckets: Vec<_> = bounds.zip(total.buckets).collect();
+    encoder.encode_histogram::<NoLabelSet>(total.took.as_secs_f64(), total.count, &buckets, None)
 }
 
 /// What the worker of lifecycle rules did.
@@ -114,24 +130,6 @@ impl Collector for LifecycleFigures {
         }
         Ok(())
     }
-}
-
-/// A counter with a value for each operation of the mounts.
-fn family<N>(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    totals: &Totals,
-    value: impl Fn(&OperationTotal) -> N,
-) -> fmt::Result
-where
-    ConstCounter<N>: EncodeMetric,
-{
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (operation, total) in &totals.operations {
-        ConstCounter::new(value(total)).encode(metric.encode_family(&[("operation", *operation)])?)?;
-    }
-    Ok(())
 }
 
 fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {

@@ -13,6 +13,8 @@ pub(crate) struct MountFlags {
     pub(crate) uid: Option<u32>,
     /// `gid=`: the group every file shows.
     pub(crate) gid: Option<u32>,
+    /// `umask=`: permission bits to hide, as an octal number.
+    pub(crate) umask: u32,
     /// `prefix=`: the folder of the bucket to mount.
     pub(crate) prefix: String,
     /// `ro`, `noexec`, `nosuid`, `nodev`, `noatime`.
@@ -27,7 +29,7 @@ impl MountFlags {
             if !flags.take(option) {
                 return Err(Status::invalid_argument(format!(
                     "mount option number {} is not known or has no valid value: use ro, rw, uid=NUMBER, gid=NUMBER, \
-                     prefix=FOLDER, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
+                     umask=OCTAL, prefix=FOLDER, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
                     place + 1
                 )));
             }
@@ -39,10 +41,17 @@ impl MountFlags {
         match option.split_once('=').unwrap_or((option, "")) {
             ("uid", id) => id.parse().is_ok_and(|id| self.uid.replace(id).is_none()),
             ("gid", id) => id.parse().is_ok_and(|id| self.gid.replace(id).is_none()),
+            ("umask", bits) => self.take_umask(bits),
             ("prefix", folder) => self.take_prefix(folder),
             (switch, "") => self.take_switch(switch),
             _ => false,
         }
+    }
+
+    fn take_umask(&mut self, bits: &str) -> bool {
+        let umask = u32::from_str_radix(bits, 8).ok().filter(|umask| *umask <= 0o777 && !bits.starts_with('+'));
+        self.umask = umask.unwrap_or(self.umask);
+        umask.is_some()
     }
 
     fn take_prefix(&mut self, folder: &str) -> bool {
@@ -84,7 +93,8 @@ mod tests {
     #[test]
     fn options_are_read_one_by_one_or_in_a_list() {
         assert_eq!(parse(&[]).unwrap(), MountFlags::default());
-        let flags = parse(&["ro,noexec", "uid=1000", "gid=0", "prefix=/a/b/"]).unwrap();
+        let flags = parse(&["ro,noexec", "uid=1000", "gid=0", "prefix=/a/b/", "umask=027"]).unwrap();
+        assert_eq!(flags.umask, 0o027);
         assert_eq!((flags.uid, flags.gid, flags.prefix.as_str()), (Some(1000), Some(0), "a/b"));
         assert_eq!(flags.bind, BindFlags { read_only: true, no_exec: true, ..Default::default() });
         assert!(!parse(&["ro", "rw"]).unwrap().bind.read_only, "the last of two counts");
@@ -92,7 +102,17 @@ mod tests {
 
     #[test]
     fn unknown_options_are_refused_without_their_text() {
-        for option in ["password=hunter2", "ro=hunter2", "uid=hunter2", "uid=", "prefix=", "prefix=a/../hunter2", ""] {
+        for option in [
+            "password=hunter2",
+            "ro=hunter2",
+            "uid=hunter2",
+            "uid=",
+            "umask=8",
+            "umask=1777",
+            "prefix=",
+            "prefix=a/../hunter2",
+            "",
+        ] {
             let status = parse(&["ro", option]).unwrap_err();
             assert_eq!(status.code(), tonic::Code::InvalidArgument, "{option}");
             assert!(status.message().contains("number 2") && !status.message().contains("hunter2"), "{status}");

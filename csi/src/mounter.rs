@@ -18,6 +18,9 @@ pub struct MountOptions {
     pub uid: Option<u32>,
     /// Show every file as owned by this group.
     pub gid: Option<u32>,
+    /// Permission bits to hide from the modes shown, 0 to 0o777.
+    #[serde(default)]
+    pub umask: u32,
     /// Make this folder of the bucket the root of the mount; empty is the whole bucket.
     pub prefix: String,
     /// The account whose key opened the bucket, by name; `None` if the driver opened a volume of its own.

@@ -25,6 +25,7 @@ fn posix(outcome: Posix) -> Errno {
         Posix::CrossDevice => Errno::XDEV,
         Posix::NoData => Errno::NODATA,
         Posix::NoSpace => Errno::NOSPC,
+        Posix::NotSupported => Errno::OPNOTSUPP,
     }
 }
 
@@ -47,6 +48,8 @@ fn number(error: &Error) -> Errno {
         Error::Poisoned { .. } => Errno::ROFS,
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => Errno::NOSPC,
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::EDQUOT) => Errno::NOSPC,
+        // Past what the file system below can hold in one file.
+        Error::Io { source, .. } if source.raw_os_error() == Some(libc::EFBIG) => Errno::FBIG,
         Error::Io { .. }
         | Error::Corrupt { .. }
         | Error::Engine { .. }
@@ -81,6 +84,7 @@ mod tests {
     #[test]
     fn programs_get_the_number_linux_would_give() {
         let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let large = std::io::Error::from_raw_os_error(libc::EFBIG);
         let broken = std::io::Error::from_raw_os_error(libc::EIO);
         let quota = Error::QuotaExceeded { bucket: "b".into(), limit_bytes: 1, used_bytes: 1, asked_bytes: 1 };
         let cases = [
@@ -89,6 +93,7 @@ mod tests {
             (quota, Errno::DQUOT),
             (Error::not_found(Noun::Bucket, "b"), Errno::STALE),
             (Error::io("write", full), Errno::NOSPC),
+            (Error::io("write", large), Errno::FBIG),
             (Error::io("write", broken), Errno::IO),
             (Error::corrupt("blob", "a", "b"), Errno::IO),
             (Error::Poisoned { why: "sync".into() }, Errno::ROFS),

@@ -67,3 +67,9 @@ impl Error {
         Self::Target { path: path.to_owned(), why }
     }
 }
+
+/// An error and its causes on one line, for the log.
+pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::errno::Result;
 use crate::handles::OpenDirectories;
 use crate::invalidate::{Echo, Echoes};
+use crate::passthrough::Opens;
 use crate::stats::Stats;
 use crate::view::View;
 
@@ -26,6 +27,8 @@ pub(crate) struct Fs {
     pub clock: Arc<dyn Clock>,
     pub stats: Arc<Stats>,
     pub echoes: Echoes,
+    /// The files that are open, in memory that outlives this process.
+    pub opens: Opens,
 }
 
 impl Fs {

@@ -1,8 +1,12 @@
 //! Open files and open directories.
 //!
-//! - An open file is a value in its handle, not an entry in a table: it costs nothing and outlives this process.
-//! - An open directory keeps the names it had when reading began: a cookie is an index into them, so a listing is
-//!   stable while others change the directory. Reading from the start (rewinddir) loads them anew.
+//! - An open file is a value in its handle: it costs nothing and outlives this process. How a node is open is counted
+//!   apart (`passthrough`).
+//! - An open directory keeps the names it had when reading began, so a listing is stable while others change the
+//!   directory. Reading from the start (rewinddir) loads them anew.
+//! - A cookie is an index into the names and a hash of the name before it. A process that takes the mount over loads
+//!   the names anew and finds the place by the hash: where that name was deleted since, reading begins again, so that
+//!   a program that deletes what it lists, as `rm -r` does, misses nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,25 +20,34 @@ use parking_lot::{Mutex, RwLock};
 pub(crate) struct OpenFile {
     /// Whether it was opened for writing, so that closing it has something to hand in.
     pub writable: bool,
+    /// The life of the store in which it was opened: only that one counts its writer.
+    pub life: u32,
 }
 
 impl OpenFile {
     const WRITABLE: u64 = 1;
+    const LIFE_AT: u32 = 32;
 
-    /// From the flags of open(2).
-    pub fn from_flags(flags: i32) -> Self {
-        Self { writable: flags & libc::O_ACCMODE != libc::O_RDONLY }
+    /// From the flags of open(2), in this life of the store.
+    pub fn new(flags: i32, life: u32) -> Self {
+        Self { writable: is_writer(flags), life }
     }
 
     /// The number for the kernel.
     pub fn encode(self) -> u64 {
-        if self.writable { Self::WRITABLE } else { 0 }
+        u64::from(self.life) << Self::LIFE_AT | if self.writable { Self::WRITABLE } else { 0 }
     }
 
     /// From the kernel's number.
     pub fn decode(handle: u64) -> Self {
-        Self { writable: handle & Self::WRITABLE != 0 }
+        let life = u32::try_from(handle >> Self::LIFE_AT).unwrap_or(0);
+        Self { writable: handle & Self::WRITABLE != 0, life }
     }
+}
+
+/// Whether the flags of open(2) ask for writing.
+pub(crate) fn is_writer(flags: i32) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
 /// The names of a directory from one moment.
@@ -44,6 +57,36 @@ pub(crate) struct Names {
     pub parent: u64,
     /// All but "." and "..".
     pub entries: Vec<DirEntry>,
+}
+
+impl Names {
+    /// "." and ".." come first.
+    pub const DOTS: u64 = 2;
+
+    /// The cookie of what follows an entry.
+    pub fn cookie(&self, index: usize) -> u64 {
+        let hash = self.entries.get(index).map_or(0, |entry| hash(&entry.name));
+        hash << 32 | (index as u64 + Self::DOTS + 1)
+    }
+
+    /// The entry to go on with at a cookie.
+    pub fn index(&self, cookie: u64) -> usize {
+        let after = usize::try_from(u64::from(cookie as u32).saturating_sub(Self::DOTS)).unwrap_or(usize::MAX);
+        let is_it = |entry: &DirEntry| hash(&entry.name) == cookie >> 32;
+        match after.checked_sub(1) {
+            None => 0,
+            Some(before) if self.entries.get(before).is_some_and(is_it) => after,
+            Some(_) => self.entries.iter().position(is_it).map_or(0, |before| before + 1),
+        }
+    }
+}
+
+/// 31 bits of a name (FNV-1a, folded): a cookie is a positive number.
+fn hash(name: &str) -> u64 {
+    let hash = name
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    (hash ^ hash >> 32) & 0x7FFF_FFFF
 }
 
 type Stream = Arc<Mutex<Option<Arc<Names>>>>;
@@ -56,6 +99,11 @@ pub(crate) struct OpenDirectories {
 }
 
 impl OpenDirectories {
+    /// None yet, in this life of the store: no number is one of a life before.
+    pub fn new(life: u32) -> Self {
+        Self { last: AtomicU64::new(u64::from(life) << 32), ..Self::default() }
+    }
+
     /// A handle for one more.
     pub fn open(&self) -> u64 {
         let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
@@ -68,10 +116,11 @@ impl OpenDirectories {
         self.streams.write().remove(&handle);
     }
 
-    /// The names to go on with from `offset`, loaded by `load` at the start. A handle that is not known, because
-    /// another process opened it, loads them each time.
+    /// The names to go on with from `offset`, loaded by `load` at the start, and for a handle that is not known,
+    /// because another process opened it.
     pub fn names<E>(&self, handle: u64, offset: u64, load: impl FnOnce() -> Result<Names, E>) -> Result<Arc<Names>, E> {
-        let stream = self.streams.read().get(&handle).cloned().unwrap_or_default();
+        let known = self.streams.read().get(&handle).cloned();
+        let stream = known.unwrap_or_else(|| self.streams.write().entry(handle).or_default().clone());
         let mut names = stream.lock();
         match names.as_ref().filter(|_| offset > 0) {
             Some(names) => Ok(names.clone()),
@@ -82,14 +131,16 @@ impl OpenDirectories {
 
 #[cfg(test)]
 mod tests {
+    use objstore::volume::Kind;
+
     use super::*;
 
     #[test]
     fn open_files_survive_the_kernel() {
         for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
-            let file = OpenFile::from_flags(flags);
+            let file = OpenFile::new(flags, u32::MAX - 1);
             assert_eq!(OpenFile::decode(file.encode()), file);
-            assert_eq!(file.writable, flags & libc::O_ACCMODE != libc::O_RDONLY);
+            assert_eq!(file.writable, flags != libc::O_RDONLY);
         }
     }
 
@@ -103,5 +154,24 @@ mod tests {
         assert_eq!(open.names(handle, 0, load(3)).unwrap().parent, 3);
         open.close(handle);
         assert_eq!(open.names(handle, 5, load(4)).unwrap().parent, 4);
+    }
+
+    #[test]
+    fn a_place_is_found_in_names_that_were_loaded_anew() {
+        let names = |all: &[&str]| {
+            let entry = |name: &&str| DirEntry { name: (*name).to_owned(), ino: 9, kind: Kind::File };
+            Names { parent: 1, entries: all.iter().map(entry).collect() }
+        };
+        let old = names(&["a", "b", "c", "d"]);
+        for index in 0..4 {
+            assert_eq!(old.index(old.cookie(index)), index + 1);
+            assert!(old.cookie(index).cast_signed() > 0);
+        }
+        assert_eq!((old.index(0), old.index(1), old.index(2)), (0, 0, 0));
+        let after_b = old.cookie(1);
+        assert_eq!(names(&["b", "c", "d"]).index(after_b), 1, "what was before it is gone");
+        assert_eq!(names(&["0", "a", "b", "c"]).index(after_b), 3, "something came before it");
+        assert_eq!(names(&["c", "d"]).index(after_b), 0, "it is gone itself");
+        assert_eq!(names(&[]).index(after_b), 0);
     }
 }

@@ -5,9 +5,12 @@
 //!   others, which a thread here passes on before it acknowledges it. An S3 write is answered only after that.
 //! - Dropping a name takes the directory's lock in the kernel, and dropping pages waits for pages being read. Both
 //!   may be held by a program whose request this mount is answering at that very moment. So these threads wait for
-//!   nothing but the kernel, and no request ever waits for them.
+//!   nothing but the kernel, and no request ever waits for them. For a mount that outlives this process another one
+//!   waits in their place (`notifier`).
 //! - The kernel orders them right: an answer to a lookup or read that was under way when the change came is taken in
 //!   under the same lock, so it is either dropped by the notice or was asked for after it.
+//! - The feed also asks whether the kernel still holds an inode without a name, which only the kernel knows of a mount
+//!   that was taken over. The answer is right at that moment; if the kernel lets go later, it sends a forget.
 //! - `Echo` is for the two changes through this mount that the kernel does not see: an append that landed elsewhere
 //!   than the kernel thought, and privileges taken from a file by a write.
 
@@ -18,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use objstore::volume::{Change, Feed};
+use objstore::volume::{Change, Feed, Volume};
 
 use crate::stats::{Op, Stats};
 use crate::view::View;
@@ -31,6 +34,8 @@ pub(crate) trait Kernel: Clone + Send + 'static {
     fn drop_content(&self, node: u64) -> io::Result<()>;
     /// Forget a node's attributes.
     fn drop_attributes(&self, node: u64) -> io::Result<()>;
+    /// Whether it holds a node.
+    fn probe(&self, node: u64) -> io::Result<bool>;
 }
 
 /// A change through this mount that the kernel does not know of.
@@ -54,11 +59,11 @@ pub(crate) struct Invalidator<K> {
 }
 
 impl<K: Kernel> Invalidator<K> {
-    /// Follows `feed` until it is closed.
-    pub fn follow(self, mut feed: Feed) -> io::Result<JoinHandle<()>> {
+    /// Follows `feed`, which is of `volume`, until it is closed.
+    pub fn follow(self, mut feed: Feed, volume: Volume) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("fuse-feed".into()).spawn(move || {
             while let Some(changes) = feed.next() {
-                self.pass(&changes);
+                self.pass(&changes, |ino, held| volume.probe_result(ino, held));
                 feed.acknowledge();
             }
         })
@@ -76,18 +81,20 @@ impl<K: Kernel> Invalidator<K> {
         })
     }
 
-    /// A batch, each node and name once. A directory's attributes are dropped after its names: the kernel does so by
-    /// itself only for names it knows.
-    fn pass(&self, changes: &[Change]) {
+    /// A batch, each node and name once. A directory's listing and attributes are dropped after its names: the kernel
+    /// drops attributes by itself only for names it knows, and a listing never.
+    fn pass(&self, changes: &[Change], probed: impl Fn(u64, bool)) {
         let (mut entries, mut contents, mut attributes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut asked = BTreeSet::new();
         for change in changes {
             match change {
                 Change::Entry { parent, name } => {
                     entries.extend(self.view.shown(*parent).map(|parent| (parent, name.as_str())));
-                    attributes.extend(self.view.shown(*parent));
+                    contents.extend(self.view.shown(*parent));
                 }
                 Change::Content { ino } => contents.extend(self.view.shown(*ino)),
                 Change::Attributes { ino } => attributes.extend(self.view.shown(*ino)),
+                Change::Probe { ino } => drop(asked.insert(*ino)),
             }
         }
         for (parent, name) in entries {
@@ -98,6 +105,10 @@ impl<K: Kernel> Invalidator<K> {
         }
         for node in attributes.difference(&contents) {
             self.tell(|kernel| kernel.drop_attributes(*node));
+        }
+        // Last: dropping a name may have been what held the inode.
+        for ino in asked {
+            self.tell(|kernel| kernel.probe(self.view.node(ino)).map(|held| probed(ino, held)));
         }
     }
 
@@ -134,6 +145,13 @@ mod tests {
             self.0.lock().push(format!("attributes {node}"));
             Ok(())
         }
+        fn probe(&self, node: u64) -> io::Result<bool> {
+            self.0.lock().push(format!("probe {node}"));
+            match node {
+                6 => Err(io::ErrorKind::NotConnected.into()),
+                node => Ok(node == 5),
+            }
+        }
     }
 
     #[test]
@@ -141,7 +159,12 @@ mod tests {
         let heard = Heard::default();
         let view = View::new(7, &Options::default());
         let invalidator = Invalidator { kernel: heard.clone(), view, stats: Arc::default() };
-        invalidator.pass(&[
+        let answers = Mutex::new(Vec::new());
+        let changes = [
+            Change::Probe { ino: 4 },
+            Change::Probe { ino: 5 },
+            Change::Probe { ino: 5 },
+            Change::Probe { ino: 6 },
             Change::Entry { parent: 7, name: "a".into() },
             Change::Entry { parent: 7, name: "b".into() },
             Change::Entry { parent: 7, name: "a".into() },
@@ -149,7 +172,12 @@ mod tests {
             Change::Content { ino: 9 },
             Change::Attributes { ino: 9 },
             Change::Content { ino: 9 },
-        ]);
-        assert_eq!(*heard.0.lock(), ["entry 1 a", "entry 1 b", "content 9", "attributes 1"]);
+        ];
+        invalidator.pass(&changes, |ino, held| answers.lock().push((ino, held)));
+        assert_eq!(
+            *heard.0.lock(),
+            ["entry 1 a", "entry 1 b", "content 1", "content 9", "probe 4", "probe 5", "probe 6"]
+        );
+        assert_eq!(*answers.lock(), [(4, false), (5, true)], "a kernel that does not answer says nothing");
     }
 }

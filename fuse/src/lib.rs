@@ -2,28 +2,38 @@
 //!
 //! - [`mount`] mounts a volume and serves it from this process until [`Mount::unmount`]; [`mountpoint_state`] and
 //!   [`unmount_path`] tell about and clear mountpoints, also those of a process that died.
-//! - `adapter` alone knows `fuser`: it unpacks requests and packs replies. `fs` and `ops` hold what they mean.
+//! - `wire` speaks the FUSE protocol, and `adapter` alone stands between it and the rest: it unpacks requests and packs
+//!   answers. `fs` and `ops` hold what they mean.
 //! - A node is a persistent inode number and an open file is a plain value, so nothing the kernel holds refers to
 //!   state of this process, except the names of a directory that is being listed.
+//! - [`mount_kept`] puts the mount with a [`holder`] as well, and [`take_over`] goes on with it in another process.
 //! - What the kernel caches is valid for a day, and dropped the moment the store's feed reports a change by others
 //!   (`invalidate`).
 
 mod adapter;
-mod crew;
+mod attached;
 mod errno;
 mod error;
 mod fs;
 mod handles;
+pub mod holder;
 mod invalidate;
 mod mount;
 mod mountpoint;
+mod notifier;
+mod opened;
 mod ops;
 mod options;
+mod passthrough;
+mod session;
+mod shared;
 mod stats;
 mod view;
+mod wire;
 
 pub use error::{Error, Result};
-pub use mount::{Ended, Mount, mount};
+pub use mount::{Ended, Keep, Mount, mount, mount_kept, take_over};
 pub use mountpoint::{MountpointState, mountpoint_state, unmount_path};
+pub use notifier::{NOTIFIER, run_notifier};
 pub use options::Options;
-pub use stats::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot};
+pub use stats::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot, WatchedCall};

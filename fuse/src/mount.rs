@@ -1,34 +1,34 @@
-//! Mounting, serving and unmounting.
+//! Mounting, taking over, serving and unmounting.
 //!
-//! - The kernel's mount is made and taken away here, by mount(2) and umount2(2) on our own descriptor of
-//!   `/dev/fuse`; `fuser` serves the descriptor and never touches a mountpoint (its own unmounting goes by path and
-//!   can take down what somebody else mounted there since).
-//! - Unmounting detaches: it never waits for programs inside, nor takes away a mount that is not this one.
-//! - A crash leaves the mountpoint behind, answering ENOTCONN: [`crate::MountpointState::Stale`].
+//! - The kernel's mount is made and taken away by us (`attached`); who serves the descriptor never touches a mountpoint.
+//! - A mount that is kept is with the holder before it does anything, and stays there until the kernel is done with it.
+//!
+//! What a crash leaves, by the last thing that was done: mount(2), a dead mountpoint ([`crate::MountpointState::Stale`]);
+//! the deposit, a mount whose INIT waits for the next server; the answer to INIT, a mount whose requests do;
+//! umount2(2), a deposit whose device says that it is over, which the next server or the holder drops. Without a
+//! holder it is a dead mountpoint in each case.
 
-use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use objstore::volume::Volume;
-use parking_lot::{Condvar, Mutex};
-use rustix::fs::OFlags;
-use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::adapter::{self, REQUEST_BYTES_MAX};
+use crate::adapter::{self, Agreement, Feature};
+use crate::attached::{Attached, open_device};
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::handles::OpenDirectories;
+use crate::holder::{Custody, Held, Record};
 use crate::invalidate::Invalidator;
 use crate::mountpoint::{self, MountpointState, mountpoint_state};
-use crate::options::{Options, SUBTYPE};
-use crate::stats::{Stats, StatsSnapshot};
-use crate::view::View;
+use crate::options::{Options, REQUEST_BYTES_MAX};
+use crate::passthrough::{Opens, Wish};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stats::{Stats, StatsSnapshot, WatchedCall};
+use crate::view::{ROOT_NODE, View};
 
 /// How long [`Mount::unmount`] waits for the session to end.
 const END_MAX: Duration = Duration::from_secs(10);
@@ -42,57 +42,186 @@ pub enum Ended {
     Busy,
 }
 
+/// How a mount is kept for the process after this one.
+pub struct Keep {
+    /// Where.
+    pub custody: Arc<Custody>,
+    /// Its number: that of the volume's session.
+    pub id: u64,
+    /// What the next process has to know to open the volume again; [`Held::description`] gives it back.
+    pub description: Vec<u8>,
+}
+
 /// A mounted volume, served by threads of this process. Dropping it unmounts.
 pub struct Mount {
     attached: Attached,
     session: Arc<Session>,
     stats: Arc<Stats>,
     volume: Volume,
+    /// Whether the holder has it.
+    kept: bool,
 }
 
-/// Mounts `volume` at the directory `at`.
+/// Mounts `volume` at the directory `at`; it ends with this process.
 ///
 /// # Errors
 /// If `at` is no directory or an Amphora mount already, an option is not valid, or this process may not mount.
 pub fn mount(volume: Volume, at: &Path, options: Options) -> Result<Mount> {
+    mount_or_end(volume, at, options, None)
+}
+
+/// Mounts `volume` at the directory `at`, to outlive this process. What cannot be kept, because there is no holder or
+/// the kernel is too old for it (Linux 6.9), is mounted all the same.
+///
+/// # Errors
+/// As [`mount`].
+pub fn mount_kept(volume: Volume, at: &Path, options: Options, keep: Keep) -> Result<Mount> {
+    mount_or_end(volume, at, options, Some(keep))
+}
+
+/// Goes on with a mount that another process began: whatever its programs asked for meanwhile, and whatever that
+/// process left unanswered, is served now. The volume has to be that mount's own session.
+///
+/// # Errors
+/// If its record is of no use to this version; then it stays with the holder, and programs inside wait.
+pub fn take_over(volume: Volume, held: Held, options: Options, custody: Arc<Custody>) -> Result<Mount> {
+    let failed = |source| Error::io("taking over", held.path(), source);
+    let (device, memory) = held.descriptors().map_err(failed)?;
+    let shared = Shared::open(memory).map_err(failed)?;
+    let agreement = Agreement { init: held.record.init.clone(), answer: held.record.answer.clone() };
+    let session = adapter::Session::resume(device, &agreement).map_err(failed)?;
+    // Before the first request is read: what this process has taken must not be sent to it once more.
+    session.notices().resend().map_err(failed)?;
+    let attached = Attached::found(held.record.path.clone(), held.record.device.clone());
+    let id = held.id();
+    custody.adopt(held.deposit);
+    serve(volume, attached, session, shared, options, Some((custody, id)))
+}
+
+/// A session whose mount does not come to be is over.
+fn mount_or_end(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
+    let ending = volume.clone();
+    begin(volume, at, options, keep).inspect_err(|_| ending.end())
+}
+
+fn begin(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
     check(at, &options)?;
     let path = mountpoint::resolve(at)?;
+    let failed = |source| Error::io("starting the session of", at, source);
+    let shared = Shared::create().map_err(failed)?;
+    let device = open_device()?;
+    let attached = Attached::new(path, &device, &options, volume.read_only())?;
+    let hello = adapter::Hello::read(device).map_err(failed)?;
+    let kept = keep.and_then(|keep| deposit(&attached, &hello, &shared, keep));
+    let session = hello.answer().map_err(failed);
+    let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
+    let readahead = options.readahead_bytes.min(REQUEST_BYTES_MAX);
+    let mount = serve(volume, attached, session, shared, options, kept.clone());
+    let mount = mount.inspect_err(|_| withdraw(kept.as_ref()))?;
+    mount.attached.set_readahead(readahead);
+    Ok(mount)
+}
+
+/// Where a mount is kept, and its number there.
+type Kept = (Arc<Custody>, u64);
+
+/// Puts a fresh mount with the holder. `None` if it is not to be kept at all.
+fn deposit(attached: &Attached, hello: &adapter::Hello, shared: &Shared, keep: Keep) -> Option<Kept> {
+    let Keep { custody, id, description } = keep;
+    let path = attached.path().display();
+    if !hello.has(Feature::HasResend) {
+        tracing::warn!(%path, "this kernel cannot ask again what a server left unanswered (Linux 6.9 can): the mount ends with the server");
+        return None;
+    }
+    let Agreement { init, answer } = hello.agreement();
+    let (device, path_kept) = (attached.device().to_owned(), attached.path().to_owned());
+    let record = Record { init, answer, device, path: path_kept, description };
+    let kept = Held::deposit(id, &record, hello.device(), shared.memory());
+    match kept.map_err(crate::holder::Error::Broken).and_then(|deposit| custody.deposit(deposit)) {
+        Ok(()) => {}
+        Err(error) => {
+            let (why, later) = (crate::error::with_causes(&error), error.is_broken());
+            tracing::warn!(%path, error = why, later, "no holder keeps the mount: it would end with the server");
+            return later.then_some((custody, id));
+        }
+    }
+    Some((custody, id))
+}
+
+/// Has the holder forget a mount that is over. One that cannot be asked notices by itself.
+fn withdraw(kept: Option<&Kept>) {
+    if let Some((custody, id)) = kept
+        && let Err(error) = custody.withdraw(*id)
+    {
+        tracing::debug!(
+            error = crate::error::with_causes(&error),
+            "the holder could not be told of the end of a mount"
+        );
+    }
+}
+
+/// Starts the threads of a mount.
+fn serve(
+    volume: Volume,
+    attached: Attached,
+    session: adapter::Session,
+    shared: Shared,
+    options: Options,
+    kept: Option<Kept>,
+) -> Result<Mount> {
     let view = View::new(volume.root(), &options);
     let stats = Arc::new(Stats::default());
     let (echoes, echoed) = channel();
-    // The feed starts before the kernel can cache anything, so that no change falls between.
+    // The feed starts before this process lets the kernel cache anything, so that no change falls between.
     let feed = volume.feed();
-    let device = open_device()?;
-    let attached = Attached::new(path, &device, &options, volume.read_only())?;
+    let failed = |source| Error::io("starting the session of", attached.path(), source);
+    let closing = volume.clone();
+    let kernel = match options.notifier.filter(|_| kept.is_some()) {
+        Some(program) => session.notices().apart(&program).map_err(failed)?,
+        None => session.notices(),
+    };
+    let invalidator = Invalidator { kernel, view, stats: stats.clone() };
+    let backing = session.has(Feature::Passthrough).then(|| session.backing());
+    let wish = Wish { page_cache: options.page_cache };
+    let opens = Opens::resume(Arc::new(shared), backing, volume.clone(), view, wish);
     let filesystem = Fs {
         volume: volume.clone(),
         view,
-        directories: OpenDirectories::default(),
+        directories: OpenDirectories::new(volume.life()),
         clock: options.clock,
         stats: stats.clone(),
         echoes,
+        opens,
     };
-    let failed = |source| Error::io("starting the session of", &attached.path, source);
-    let server = adapter::Server::start(filesystem, device, options.threads).map_err(failed)?;
-    let invalidator = Invalidator { kernel: server.kernel(), view, stats: stats.clone() };
-    invalidator.clone().echo(echoed).map_err(failed)?;
-    let following = invalidator.follow(feed).map_err(failed)?;
-    let closing = volume.clone();
-    let session =
-        Session::run(server, volume.clone(), following).inspect_err(|_| closing.close_feed()).map_err(failed)?;
-    attached.raise_readahead();
-    Ok(Mount { attached, session, stats, volume })
+    let server = adapter::Server::new(filesystem, session, options.threads);
+    let is_kept = kept.is_some();
+    let started = invalidator.clone().echo(echoed);
+    let started = started.and_then(|_| invalidator.follow(feed, volume.clone()));
+    let started =
+        started.and_then(|following| Session::run(server, volume.clone(), following, move || withdraw(kept.as_ref())));
+    let session = started.inspect_err(|_| closing.close_feed()).map_err(failed)?;
+    Ok(Mount { attached, session, stats, volume, kept: is_kept })
 }
 
 impl Mount {
     /// Where it is mounted.
     pub fn path(&self) -> &Path {
-        &self.attached.path
+        self.attached.path()
     }
 
     /// Whether it is still served: not so once somebody unmounted it and the last file in it was closed.
     pub fn is_alive(&self) -> bool {
         !self.session.is_over()
+    }
+
+    /// Whether it is still at its path, seen or covered by another.
+    pub fn is_attached(&self) -> bool {
+        self.attached.is_attached()
+    }
+
+    /// Whether it was made to outlive this process.
+    pub fn is_kept(&self) -> bool {
+        self.kept
     }
 
     /// Detaches it from its path, waits, ten seconds at most, for its session to end, and brings what was written
@@ -104,13 +233,34 @@ impl Mount {
         self.attached.detach()?;
         let ended = if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy };
         let synced = self.volume.sync_volume();
-        synced.map_err(|source| Error::Unsynced { path: self.attached.path.clone(), source })?;
+        synced.map_err(|source| Error::Unsynced { path: self.path().to_owned(), source })?;
         Ok(ended)
+    }
+
+    /// Leaves it to the next process: nothing is served from now on, and programs inside wait. For a process that ends
+    /// at once; its threads stay. Whether all requests that were under way are answered within `limit`; the others are
+    /// asked again of the next process, as after a crash.
+    pub fn leave(self, limit: Duration) -> bool {
+        let answered = self.session.pause(limit);
+        // Dropping it would unmount.
+        std::mem::forget(self);
+        answered
     }
 
     /// How often each operation was called and how long it took.
     pub fn stats(&self) -> StatsSnapshot {
         self.stats.snapshot()
+    }
+
+    /// Each call of the kernel from now on, until the receiver is dropped or the mount ends.
+    pub fn watch(&self) -> Receiver<WatchedCall> {
+        self.stats.watch()
+    }
+
+    /// A path of a node from the bucket's root; `None` if it has none any more.
+    pub fn path_of(&self, node: u64) -> Option<String> {
+        let ino = if node == ROOT_NODE { self.volume.root() } else { node };
+        self.volume.path(ino).ok().flatten()
     }
 }
 
@@ -140,129 +290,4 @@ fn check(at: &Path, options: &Options) -> Result<()> {
         return Err(Error::target(at, "it is not a directory; name one that exists"));
     }
     Ok(())
-}
-
-fn open_device() -> Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty()).map_err(|errno| Error::Unable {
-        why: "it cannot open /dev/fuse; load the kernel module fuse, and in a container pass the device in",
-        source: errno.into(),
-    })
-}
-
-/// The kernel's mount, detached on drop.
-struct Attached {
-    path: PathBuf,
-    /// Its device, to know it again.
-    device: OnceLock<String>,
-    detached: AtomicBool,
-}
-
-impl Attached {
-    fn new(path: PathBuf, device: &OwnedFd, options: &Options, read_only: bool) -> Result<Self> {
-        let mut flags = MountFlags::empty();
-        flags.set(MountFlags::RDONLY, options.read_only || read_only);
-        flags.set(MountFlags::NOSUID | MountFlags::NODEV, !options.privileged_files);
-        let data = CString::new(data(device.as_fd().as_raw_fd(), options)).unwrap_or_default();
-        let kind = format!("fuse.{SUBTYPE}");
-        let source = options.fs_name.as_str();
-        rustix::mount::mount(source, &path, kind.as_str(), flags, data.as_c_str()).map_err(|errno| match errno {
-            rustix::io::Errno::PERM => Error::Unable {
-                why: "mounting needs root (CAP_SYS_ADMIN); run it as root or in a privileged container",
-                source: errno.into(),
-            },
-            errno => Error::io("mounting at", &path, errno),
-        })?;
-        let attached = Self { path, device: OnceLock::new(), detached: AtomicBool::new(false) };
-        if let Some(mounted) = mountpoint::top(&attached.path) {
-            let _ = attached.device.set(mounted.device);
-        }
-        Ok(attached)
-    }
-
-    /// Unmounts, unless somebody did or mounted something else over it.
-    fn detach(&self) -> Result<()> {
-        if self.detached.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let mounted = mountpoint::top(&self.path).map(|mounted| mounted.device);
-        if mounted.is_none() || mounted.as_ref() != self.device.get() {
-            return Ok(());
-        }
-        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        rustix::mount::unmount(&self.path, flags).map_err(|errno| {
-            self.detached.store(false, Ordering::Release);
-            Error::io("unmounting", &self.path, errno)
-        })
-    }
-
-    /// Has the kernel read ahead as much as one request can carry; INIT can only lower its default of 128 KiB.
-    fn raise_readahead(&self) {
-        let Some(device) = self.device.get() else { return };
-        let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
-        if let Err(error) = std::fs::write(&file, (REQUEST_BYTES_MAX / 1024).to_string()) {
-            tracing::debug!(%error, file, "reading ahead stays at the kernel's default");
-        }
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        if let Err(error) = self.detach() {
-            tracing::warn!(%error, "a mountpoint is left behind");
-        }
-    }
-}
-
-/// The options the kernel's FUSE takes (mount.fuse(8)).
-fn data(device: i32, options: &Options) -> String {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let others = if options.allow_other { ",allow_other" } else { "" };
-    format!(
-        "fd={device},rootmode=40000,user_id={uid},group_id={gid},default_permissions,\
-         max_read={REQUEST_BYTES_MAX}{others}"
-    )
-}
-
-/// The serving threads.
-struct Session {
-    thread: Mutex<Option<JoinHandle<()>>>,
-    over: Mutex<bool>,
-    ended: Condvar,
-}
-
-impl Session {
-    /// Serves until the kernel is done with the mount, then ends the feed.
-    fn run(server: adapter::Server, volume: Volume, following: JoinHandle<()>) -> std::io::Result<Arc<Self>> {
-        let session = Arc::new(Self { thread: Mutex::new(None), over: Mutex::new(false), ended: Condvar::new() });
-        let running = session.clone();
-        let thread = std::thread::Builder::new().name("fuse-session".into()).spawn(move || {
-            if let Err(error) = server.run() {
-                tracing::warn!(%error, "a mount's session ended early");
-            }
-            volume.close_feed();
-            let _ = following.join();
-            drop(volume);
-            *running.over.lock() = true;
-            running.ended.notify_all();
-        })?;
-        *session.thread.lock() = Some(thread);
-        Ok(session)
-    }
-
-    fn is_over(&self) -> bool {
-        *self.over.lock()
-    }
-
-    /// Whether it is over within `limit`.
-    fn wait(&self, limit: Duration) -> bool {
-        let mut over = self.over.lock();
-        self.ended.wait_while_for(&mut over, |over| !*over, limit);
-        let ended = *over;
-        drop(over);
-        if ended && let Some(thread) = self.thread.lock().take() {
-            let _ = thread.join();
-        }
-        ended
-    }
 }

@@ -100,6 +100,12 @@ pub(crate) fn top(path: &Path) -> Option<Mounted> {
     last_at(&table, path)
 }
 
+/// Whether the device is mounted at `path`, which has to be resolved; perhaps below others.
+pub(crate) fn has(path: &Path, device: &str) -> bool {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    table.split(|&byte| byte == b'\n').filter_map(|line| parse(line, path)).any(|mounted| mounted.device == device)
+}
+
 /// Later lines lie on top of earlier ones.
 fn last_at(table: &[u8], path: &Path) -> Option<Mounted> {
     table.split(|&byte| byte == b'\n').rev().find_map(|line| parse(line, path))

@@ -1,8 +1,12 @@
 //! How a volume is mounted.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use objstore::clock::{Clock, SystemClock};
+
+/// The most one request carries, in bytes.
+pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
 /// The filesystem's type in `/proc/self/mountinfo` is `fuse.` and this.
 pub(crate) const SUBTYPE: &str = "amphora";
@@ -24,8 +28,17 @@ pub struct Options {
     pub privileged_files: bool,
     /// What `/proc/self/mountinfo` and `df` show as the source, such as `amphora:bucket`.
     pub fs_name: String,
+    /// How far the kernel reads ahead, in bytes, up to what one request carries (1 MiB).
+    pub readahead_bytes: u32,
+    /// Keep file content in the kernel's page cache. Without it each read(2) comes to the server; memory can be mapped
+    /// all the same.
+    pub page_cache: bool,
     /// Threads that take requests from the kernel; at least 2. Slow calls get further threads when all are busy.
     pub threads: usize,
+    /// The program that gives the kernel notices of a mount which outlives this process, called with the argument
+    /// [`NOTIFIER`](crate::NOTIFIER): it is to call [`run_notifier`](crate::run_notifier). Without one this process gives
+    /// them, and killing it at the wrong moment leaves a process that cannot end.
+    pub notifier: Option<PathBuf>,
     /// Tells the time for "set it to now".
     pub clock: Arc<dyn Clock>,
 }
@@ -41,7 +54,10 @@ impl Default for Options {
             allow_other: rustix::process::geteuid().is_root(),
             privileged_files: false,
             fs_name: SUBTYPE.to_owned(),
+            readahead_bytes: REQUEST_BYTES_MAX,
+            page_cache: true,
             threads: (cpus * 2).clamp(4, 16),
+            notifier: None,
             clock: Arc::new(SystemClock),
         }
     }

@@ -1,7 +1,13 @@
-//! How often each operation was called, how often it failed, and how long it took.
+//! How often each operation was called, how often it failed, and how long it took; and, for who watches, each call.
+//!
+//! - Counting costs a few atomic additions. Watching costs calls nothing while nobody does.
+//! - A watcher that is too slow loses calls, and is told how many; no call ever waits for one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// The operations of a mount, as they are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +40,10 @@ pub(crate) enum Op {
     RemoveXattr,
     Allocate,
     Seek,
+    CopyRange,
+    MakeUnnamed,
+    SyncFs,
+    StatX,
     Invalidate,
 }
 
@@ -67,6 +77,10 @@ const NAMES: [&str; Op::Invalidate as usize + 1] = [
     "removexattr",
     "fallocate",
     "lseek",
+    "copy_file_range",
+    "tmpfile",
+    "syncfs",
+    "statx",
     "invalidate",
 ];
 
@@ -83,22 +97,91 @@ struct Counter {
     buckets: [AtomicU64; BUCKETS],
 }
 
+/// Calls a watcher may be behind.
+const BEHIND_MAX: usize = 4096;
+
+/// A call of the kernel that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// What was called.
+    pub op: Op,
+    /// The node it was called on; of a call on a name, its directory's.
+    pub node: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// The error it was answered with.
+    pub errno: Option<i32>,
+}
+
 /// The counters of one mount.
 #[derive(Debug)]
 pub(crate) struct Stats {
     operations: [Counter; NAMES.len()],
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
+    watched: AtomicBool,
+    watchers: Mutex<Vec<Watcher>>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    calls: SyncSender<WatchedCall>,
+    /// Calls it missed since the last it was given.
+    missed: u64,
+}
+
+/// A call as a watcher of the mount is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchedCall {
+    /// The operation's name, as in [`OperationStats::name`].
+    pub operation: &'static str,
+    /// The inode it was called on, as the mount numbers it; of a call on a name, its directory's.
+    pub node: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// The error it was answered with (errno(3)).
+    pub errno: Option<i32>,
+    /// Calls that were left out before this one, because the watcher was too slow.
+    pub missed: u64,
 }
 
 impl Default for Stats {
     fn default() -> Self {
         let operations = std::array::from_fn(|_| Counter::default());
-        Self { operations, read_bytes: AtomicU64::new(0), written_bytes: AtomicU64::new(0) }
+        Self {
+            operations,
+            read_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            watched: AtomicBool::new(false),
+            watchers: Mutex::default(),
+        }
     }
 }
 
 impl Stats {
+    /// Counts a call of the kernel, and tells those who watch.
+    pub fn call(&self, call: Call) {
+        self.record(call.op, call.took, call.errno.is_some());
+        if self.watched.load(Ordering::Relaxed) {
+            self.tell(call);
+        }
+    }
+
+    fn tell(&self, call: Call) {
+        let mut watchers = self.watchers.lock();
+        watchers.retain_mut(|watcher| watcher.tell(call));
+        self.watched.store(!watchers.is_empty(), Ordering::Relaxed);
+    }
+
+    /// The calls from now on, until the receiver is dropped.
+    pub fn watch(&self) -> Receiver<WatchedCall> {
+        let (calls, watched) = sync_channel(BEHIND_MAX);
+        let mut watchers = self.watchers.lock();
+        watchers.push(Watcher { calls, missed: 0 });
+        self.watched.store(true, Ordering::Relaxed);
+        watched
+    }
+
     /// Counts one operation.
     pub fn record(&self, op: Op, took: Duration, failed: bool) {
         let counter = &self.operations[op as usize];
@@ -137,6 +220,20 @@ impl Stats {
             })
             .collect();
         StatsSnapshot { operations, read_bytes: load(&self.read_bytes), written_bytes: load(&self.written_bytes) }
+    }
+}
+
+impl Watcher {
+    /// Whether anybody still listens.
+    fn tell(&mut self, call: Call) -> bool {
+        let Call { op, node, took, errno } = call;
+        let told = WatchedCall { operation: NAMES[op as usize], node, took, errno, missed: self.missed };
+        match self.calls.try_send(told) {
+            Ok(()) => self.missed = 0,
+            Err(TrySendError::Full(_)) => self.missed += 1,
+            Err(TrySendError::Disconnected(_)) => return false,
+        }
+        true
     }
 }
 
@@ -180,6 +277,26 @@ mod tests {
         let write = snapshot.operations.iter().find(|operation| operation.name == "write").unwrap();
         assert_eq!((write.count, write.errors), (5, 1));
         assert_eq!((write.buckets[0], write.buckets[1], write.buckets[7], write.buckets[16]), (2, 1, 1, 1));
-        assert_eq!(snapshot.operations.len(), write.buckets.len() + 12);
+        assert_eq!(snapshot.operations.len(), NAMES.len());
+    }
+
+    #[test]
+    fn a_watcher_sees_each_call_or_how_many_it_missed() {
+        let stats = Stats::default();
+        let call = |node| Call { op: Op::Open, node, took: Duration::from_micros(3), errno: Some(libc::ENOENT) };
+        stats.call(call(1));
+        let watched = stats.watch();
+        for node in 0..BEHIND_MAX as u64 + 5 {
+            stats.call(call(node));
+        }
+        let first = watched.recv().unwrap();
+        assert_eq!((first.operation, first.node, first.errno, first.missed), ("open", 0, Some(libc::ENOENT), 0));
+        stats.call(call(99));
+        let last = watched.try_iter().last().unwrap();
+        assert_eq!((last.node, last.missed), (99, 5));
+        drop(watched);
+        stats.call(call(7));
+        assert!(!stats.watched.load(Ordering::Relaxed));
+        assert_eq!(stats.snapshot().operations[Op::Open as usize].errors, BEHIND_MAX as u64 + 8);
     }
 }

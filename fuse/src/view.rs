@@ -3,8 +3,9 @@
 //! - A node is the store's inode number, but the root of the mount is always node 1 (FUSE_ROOT_ID). Where a
 //!   directory of the bucket is the root, the bucket's own root lies above it and is never shown.
 
-use objstore::volume::{Attr, Ownership, ROOT_INO};
+use objstore::volume::{Acl, Attr, Hidden, Ownership, ROOT_INO, WhichAcl};
 
+use crate::ops::names::New;
 use crate::options::Options;
 
 /// The node of the mount's root (FUSE protocol, FUSE_ROOT_ID).
@@ -15,14 +16,28 @@ pub(crate) const ROOT_NODE: u64 = 1;
 pub(crate) struct Caller {
     pub uid: u32,
     pub gid: u32,
+    /// The process, or 0 if it lies outside the mount's namespace of processes.
+    pub pid: u32,
 }
 
 impl Caller {
-    /// Whether the caller keeps setuid and setgid on what it changes. The kernel decides by CAP_FSETID, which
-    /// `fuser` does not hand on for truncation, so it is the superuser who has it here.
+    /// Whether the caller keeps setuid and setgid on what it changes, where the kernel does not say whether it has
+    /// CAP_FSETID (fallocate, copies of ranges): so the superuser does.
     pub fn keeps_privileges(self) -> bool {
         self.uid == 0
     }
+
+    /// Whether the caller neither is of a group nor may act as if. The request tells only one group of a process.
+    pub fn is_outside(self, group: u32) -> bool {
+        !self.keeps_privileges() && self.gid != group && !groups(self.pid).contains(&group)
+    }
+}
+
+/// The further groups of a process; none of one that is not to be seen.
+fn groups(pid: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    line.map_or_else(Vec::new, |line| line.split_whitespace().filter_map(|group| group.parse().ok()).collect())
 }
 
 /// The mapping between the store's inodes and what the kernel sees.
@@ -71,9 +86,23 @@ impl View {
     }
 
     /// Owner and mode of what `caller` makes.
-    pub fn ownership(&self, caller: Caller, mode: u32) -> Ownership {
+    pub fn ownership(&self, caller: Caller, new: New) -> Ownership {
         let (uid, gid) = (self.uid.unwrap_or(caller.uid), self.gid.unwrap_or(caller.gid));
-        Ownership { uid, gid, mode: mode & 0o7777 }
+        Ownership { uid, gid, mode: new.mode & 0o7777, umask: new.umask }
+    }
+
+    /// The names in ACLs that mean nothing where the mount shows an owner or group of its own.
+    pub fn hidden(&self) -> Hidden {
+        Hidden { users: self.uid.is_some(), groups: self.gid.is_some() }
+    }
+
+    /// An ACL as the mount shows it: without such names, and an access ACL without what is hidden from modes.
+    pub fn show_acl(&self, acl: Acl, which: WhichAcl) -> Acl {
+        let mut shown = acl.without(self.hidden());
+        if which == WhichAcl::Access {
+            shown.limit_to(!self.umask);
+        }
+        shown
     }
 
     /// The owner to store for a chown to `uid`: none where the mount shows its own, which no chown can change.
@@ -110,6 +139,32 @@ mod tests {
         let below = view(57, None);
         assert_eq!((below.ino(1), below.node(57), below.ino(9), below.node(9)), (57, 1, 9, 9));
         assert_eq!(below.shown(ROOT_INO), None, "the bucket's root is above the mount's");
+    }
+
+    #[test]
+    fn acls_are_shown_as_modes_and_owners_are() {
+        // u::rwx,u:9:rwx,g::r-x,m::rwx,o::r--
+        let value = [
+            [1, 0, 7, 0, 255, 255, 255, 255],
+            [2, 0, 7, 0, 9, 0, 0, 0],
+            [4, 0, 5, 0, 255, 255, 255, 255],
+            [16, 0, 7, 0, 255, 255, 255, 255],
+            [32, 0, 4, 0, 255, 255, 255, 255],
+        ];
+        let acl = Acl::parse(&[&[2, 0, 0, 0], value.as_flattened()].concat()).unwrap().unwrap();
+        let view = View { umask: 0o027, ..view(ROOT_INO, Some(5)) };
+        let shown = view.show_acl(acl.clone(), WhichAcl::Access);
+        assert_eq!((shown.mode(), shown.entries().len()), (0o750, 4));
+        assert_eq!(view.show_acl(acl, WhichAcl::Default).mode(), 0o774);
+    }
+
+    #[test]
+    fn groups_are_those_of_the_process() {
+        let mine = rustix::process::getgroups().unwrap();
+        let me = std::process::id();
+        assert_eq!(groups(me), mine.iter().map(|group| group.as_raw()).collect::<Vec<_>>());
+        let caller = Caller { uid: 1, gid: 2, pid: 0 };
+        assert!(!caller.is_outside(2) && caller.is_outside(3) && !Caller { uid: 0, ..caller }.is_outside(3));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::blob::Blobs;
 use crate::branch::{Line, Lines};
 use crate::clock::{Clock, Random};
-use crate::content::{Gates, HotFiles, Readers, RecentSyncs};
+use crate::content::{BackedFiles, Gates, LiveFiles, Readers, RecentSyncs, VerifiedBlobs};
 use crate::disk::Disk;
 use crate::error::{Error, Noun, Result};
 use crate::feed::Feeds;
@@ -39,19 +39,29 @@ pub(crate) struct Core {
     /// The ancestors of each branch.
     pub lines: Lines,
     /// Inodes that mounts hold.
-    pub pins: Pins,
+    pub pins: Arc<Pins>,
     /// What mounts have to forget.
     pub feeds: Feeds,
+    /// Sessions that outlive the server.
+    pub lasting: crate::volume::Lasting,
+    /// What their mounts may not have been told.
+    pub owed: crate::owed::Ledger,
+    /// How often the store was opened.
+    pub life: u32,
     /// Readers that need content which may be in the trash.
     pub readers: Arc<Readers>,
     /// Files being written in place.
-    pub hot: HotFiles,
+    pub live: LiveFiles,
     /// Files open for writing through mounts.
     pub writers: crate::volume::Writers,
     /// Files synced lately.
     pub recent_syncs: RecentSyncs,
     /// Settings of buckets, decoded.
     pub settings: crate::store::settings::SettingsCache,
+    /// Files that programs have open past the server.
+    pub backed: BackedFiles,
+    /// Content compared with its checksums.
+    pub verified: VerifiedBlobs,
     /// Who may write in place, and when.
     pub gates: Gates,
     /// Rises whenever an account or grant changes.

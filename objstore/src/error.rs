@@ -92,6 +92,8 @@ pub enum Posix {
     NoData,
     /// ENOSPC for extended attributes past their limit.
     NoSpace,
+    /// EOPNOTSUPP
+    NotSupported,
 }
 
 /// Why the store refused.

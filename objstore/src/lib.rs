@@ -18,6 +18,7 @@ mod grant;
 pub mod lifecycle;
 pub mod meta;
 pub mod name;
+mod owed;
 mod pins;
 pub mod record;
 pub mod store;

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use objstore::store::Headers;
+use objstore::store::words::METADATA_BYTES_MAX;
 use s3s::{S3ErrorCode, S3Result};
 
 use crate::error::refuse;
 use crate::tagging;
-
-/// Names and values of user metadata together, in bytes (S3 User Guide, "Working with object metadata").
-const METADATA_BYTES_MAX: usize = 2048;
 
 /// Attributes of a new object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use objstore::store::words;
 use percent_encoding::percent_decode_str;
 use s3s::dto::{self, Tag, TagSet, Tagging};
 use s3s::xml::{Deserialize as _, Deserializer};
@@ -14,11 +15,6 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use crate::error::{OrRefuse as _, refuse};
 use crate::service::Service;
 use crate::{body, names, request};
-
-const NAME_CHARS_MAX: usize = 128;
-const VALUE_CHARS_MAX: usize = 256;
-/// What begins so is the provider's own.
-const RESERVED: &str = "aws:";
 
 /// Tags by name.
 pub(crate) type Tags = BTreeMap<String, String>;
@@ -33,7 +29,7 @@ pub(crate) enum Of {
 impl Of {
     fn most(self) -> usize {
         match self {
-            Self::Object => 10,
+            Self::Object => words::OBJECT_TAGS_MAX,
             Self::Bucket => 50,
         }
     }
@@ -64,24 +60,18 @@ impl Of {
 }
 
 fn check_name(name: &str) -> S3Result<()> {
-    let chars = name.chars().count();
-    if chars == 0 || chars > NAME_CHARS_MAX || !name.chars().all(is_allowed) {
-        return Err(bad(format!("A tag's key has 1 to {NAME_CHARS_MAX} letters, digits, spaces or _.:/=+-@.")));
+    if words::is_reserved_tag(name) {
+        return Err(bad("The keys of tags that begin with \"aws:\" are reserved."));
     }
-    let reserved = name.get(..RESERVED.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED));
-    if reserved { Err(bad("The keys of tags that begin with \"aws:\" are reserved.")) } else { Ok(()) }
+    if words::is_tag_name(name) { Ok(()) } else { Err(bad(not_of_tags("key has 1", words::TAG_NAME_CHARS_MAX))) }
 }
 
 fn check_value(value: &str) -> S3Result<()> {
-    if value.chars().count() > VALUE_CHARS_MAX || !value.chars().all(is_allowed) {
-        return Err(bad(format!("A tag's value has up to {VALUE_CHARS_MAX} letters, digits, spaces or _.:/=+-@.")));
-    }
-    Ok(())
+    if words::is_tag_value(value) { Ok(()) } else { Err(bad(not_of_tags("value has up", words::TAG_VALUE_CHARS_MAX))) }
 }
 
-/// Letters, digits and spaces of any script, and some signs; all of them pass XML and headers.
-fn is_allowed(one: char) -> bool {
-    one.is_alphanumeric() || (one.is_whitespace() && !one.is_control()) || "_.:/=+-@".contains(one)
+fn not_of_tags(has: &str, most: usize) -> String {
+    format!("A tag's {has} to {most} letters, digits, spaces or _.:/=+-@.")
 }
 
 /// Parses `x-amz-tagging`: a query string.

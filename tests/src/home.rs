@@ -59,8 +59,8 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         for target in mounts_below(self.path()) {
-            // What stays mounted is seen right below.
-            let _ = unmount(&target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+            // What stays mounted is seen right below. By force: who waits in a mount that nobody serves must not wait on.
+            let _ = unmount(&target, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
         if std::thread::panicking() || !mounts_below(self.path()).is_empty() {
             self.dir.disable_cleanup(true);

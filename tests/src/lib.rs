@@ -4,8 +4,10 @@
 //! - Nothing here talks a protocol; clients live beside the tests that use them.
 //! - It depends on little, because `cargo verify` compiles it before it can print its first line.
 
+pub mod amount;
 pub mod child;
 pub mod home;
+mod launcher;
 pub mod ready;
 pub mod server;
 pub mod skip;
@@ -15,6 +17,7 @@ pub mod totals;
 
 /// The names a test module needs, in one import.
 pub mod prelude {
+    pub use crate::amount::{amount, is_full, limit};
     pub use crate::child::{Outcome, run, wait_until};
     pub use crate::home::Home;
     pub use crate::ready::Ready;

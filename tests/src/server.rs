@@ -1,21 +1,22 @@
-//! The built `amphora serve` as a child process, on a fresh store, free ports and sockets of its own.
+//! The built `amphora serve` as a process of its own, on a fresh store, free ports and sockets of its own.
 //!
 //! - It counts as started once its `ready` line is there; until then every wait is bounded.
 //! - A restart finds the same data, ports and sockets.
+//! - It has no holder, so its mounts end with it, unless [`Options::holder`] gives it one; that ends with the [`Server`].
 //! - Dropping it kills it by its process id; if the test is panicking, the end of its log is printed first.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child;
 use crate::home::Home;
+use crate::launcher::Launcher;
 use crate::ready::Ready;
 use crate::tls::Certificate;
 use crate::tools;
@@ -34,6 +35,7 @@ pub struct Options {
     envs: Vec<(String, String)>,
     split_csi: bool,
     tls: bool,
+    holder: bool,
 }
 
 impl Options {
@@ -65,6 +67,13 @@ impl Options {
         self
     }
 
+    /// Has mounts outlive the server.
+    #[must_use]
+    pub fn holder(mut self) -> Self {
+        self.holder = true;
+        self
+    }
+
     /// Starts a server on a fresh store.
     ///
     /// # Errors
@@ -72,7 +81,8 @@ impl Options {
     pub fn try_start(self) -> Result<Server, String> {
         let home = Home::new()?;
         let certificate = self.tls.then(|| Certificate::new(home.path())).transpose()?;
-        let mut server = Server { home, certificate, options: self, running: None, ready: None };
+        let mut server =
+            Server { home, certificate, options: self, launcher: Launcher::new()?, running: None, ready: None };
         server.launch()?;
         Ok(server)
     }
@@ -110,8 +120,8 @@ impl std::fmt::Debug for Credentials {
 /// A server under test.
 #[derive(Debug)]
 pub struct Server {
-    // Before `home`, though `Drop` ends it anyway: no process may outlive its folder.
-    running: Option<Child>,
+    launcher: Launcher,
+    running: Option<Pid>,
     options: Options,
     /// Of the latest start; kept over a kill, since a restart takes its ports from here.
     ready: Option<Ready>,
@@ -177,7 +187,7 @@ impl Server {
     /// The process id; `None` when it is not running.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
-        self.running.as_ref().map(Child::id)
+        self.running.map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
     }
 
     /// A command of the same binary that talks to this server: `server.cli(["bucket", "list"])`.
@@ -198,11 +208,15 @@ impl Server {
     }
 
     /// Kills the server with SIGKILL, as a crash would. Nothing if it is not running.
+    ///
+    /// # Panics
+    /// It is not gone within the limit.
     pub fn kill9(&mut self) {
-        if let Some(mut child) = self.running.take() {
-            // Both fail only when it has ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Some(pid) = self.running.take() {
+            // It fails only when it has ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+            let gone = self.launcher.ended(STOP_LIMIT).is_some();
+            assert!(gone || std::thread::panicking(), "the server was still there {STOP_LIMIT:?} after SIGKILL");
         }
     }
 
@@ -212,13 +226,14 @@ impl Server {
     /// It is not running, or not gone within the limit (it is then killed).
     #[track_caller]
     pub fn terminate(&mut self) -> ExitStatus {
-        let mut child = self.running.take().expect("the server is running");
-        let _ = kill_process(child::pid(&child), Signal::TERM);
-        child::wait(&mut child, STOP_LIMIT).unwrap_or_else(|| {
-            self.running = Some(child);
+        let pid = self.running.expect("the server is running");
+        let _ = kill_process(pid, Signal::TERM);
+        let Some(status) = self.launcher.ended(STOP_LIMIT) else {
             self.kill9();
             panic!("the server was still there {} s after SIGTERM", STOP_LIMIT.as_secs())
-        })
+        };
+        self.running = None;
+        status
     }
 
     /// Starts the server again on the same data, ports and sockets; ends it first if it is running.
@@ -235,12 +250,34 @@ impl Server {
         }
     }
 
+    /// Has the server put the program it was started from in its place, as after an upgrade; it is ready then, and has
+    /// the process id it had.
+    ///
+    /// # Panics
+    /// The command fails, or another process took its place.
+    #[track_caller]
+    pub fn upgrade(&mut self) {
+        match child::run(&mut self.cli(["upgrade"]), START_LIMIT) {
+            Ok(outcome) => drop(outcome.ok()),
+            Err(error) => panic!("{error}"),
+        }
+        let ended = self.launcher.ended(Duration::ZERO);
+        assert!(ended.is_none(), "the server ended at its upgrade: {ended:?}");
+    }
+
+    /// Kills the holder with SIGKILL, which ends its mounts once no server has them. Nothing if there is none.
+    pub fn end_holder(&self) {
+        if let Some(pid) = holder_of(&self.home.socket("holder")) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
     fn launch(&mut self) -> Result<(), String> {
-        let mut child = self.command()?.spawn().map_err(|error| format!("amphora serve does not start: {error}"))?;
-        let stdout = child.stdout.take().expect("stdout is piped");
-        self.running = Some(child);
-        let lines = copy_lines(stdout, self.open_log()?);
-        match self.await_ready(&lines) {
+        let begin = self.log().len();
+        let pid = self.launcher.start(&self.command()?, &self.home.log())?;
+        self.running = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        match self.await_ready(begin) {
             Ok(ready) => {
                 self.ready = Some(ready);
                 Ok(())
@@ -266,30 +303,34 @@ impl Server {
         if self.options.split_csi {
             command.arg("--csi-node-endpoint").arg(unix(&self.home.socket("csi-node")));
         }
+        if self.options.holder {
+            command.arg("--holder-endpoint").arg(unix(&self.home.socket("holder")));
+        } else {
+            command.arg("--no-holder");
+        }
         if let Some(Certificate { certificate, key, .. }) = &self.certificate {
             command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         }
         command.args(&self.options.args).envs(self.options.envs.iter().cloned());
-        command.current_dir(self.home.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.open_log()?);
+        command.current_dir(self.home.path());
         Ok(command)
     }
 
-    fn open_log(&self) -> Result<File, String> {
-        let path = self.home.log();
-        OpenOptions::new().create(true).append(true).open(&path).map_err(|e| format!("{}: {e}", path.display()))
-    }
-
-    fn await_ready(&mut self, lines: &Receiver<Ready>) -> Result<Ready, String> {
-        let child = self.running.as_mut().expect("launched above");
-        let answer = child::wait_until(START_LIMIT, || match lines.try_recv() {
-            Ok(ready) => Some(Ok(ready)),
-            Err(TryRecvError::Disconnected) => {
-                let status = child::wait(child, Duration::from_secs(5));
-                Some(
-                    Err(status.map_or_else(|| "closed its stdout".to_owned(), |status| format!("ended with {status}"))),
-                )
+    /// Waits for the ready line behind the first `begin` bytes of the log.
+    fn await_ready(&mut self, begin: usize) -> Result<Ready, String> {
+        let answer = child::wait_until(START_LIMIT, || {
+            let ended = self.launcher.ended(Duration::ZERO);
+            let log = self.log();
+            // A line counts once it is whole.
+            let lines = log.get(begin..).unwrap_or_default().split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            let ready = lines.filter_map(Ready::parse).next_back().map(Ok);
+            match ended {
+                Some(status) => {
+                    self.running = None;
+                    Some(Err(format!("ended with {status}")))
+                }
+                None => ready,
             }
-            Err(TryRecvError::Empty) => None,
         });
         answer.unwrap_or_else(|| Err(format!("was not ready within {} s", START_LIMIT.as_secs())))
     }
@@ -298,6 +339,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill9();
+        self.end_holder();
         if std::thread::panicking() {
             // Through the standard streams' own lock rather than a macro: the test harness shows it as it is.
             let (home, log) = (self.home.path().display().to_string(), self.log());
@@ -306,20 +348,12 @@ impl Drop for Server {
     }
 }
 
-/// Copies stdout to the log for as long as there is any, and hands on the ready line.
-fn copy_lines(stdout: ChildStdout, mut log: File) -> Receiver<Ready> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line);
-            // A log that cannot be written must not stop the reading, which would block the server.
-            let _ = writeln!(log, "{line}");
-            if let Some(ready) = Ready::parse(&line) {
-                let _ = sender.send(ready);
-            }
-        }
-    });
-    receiver
+/// Who listens at the socket of a holder.
+fn holder_of(socket: &Path) -> Option<Pid> {
+    let address = SocketAddrUnix::new(socket).ok()?;
+    let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?;
+    rustix::net::connect(&client, &address).ok()?;
+    Some(rustix::net::sockopt::socket_peercred(&client).ok()?.pid)
 }
 
 fn unix(path: &Path) -> String {

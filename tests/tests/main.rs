@@ -7,6 +7,7 @@ mod csi;
 mod handles;
 mod kill;
 mod mount;
+mod outlive;
 mod process;
 mod races;
 mod s3_clients;

@@ -11,18 +11,21 @@ mod mount;
 mod peer;
 mod snapshot;
 mod status;
+mod upgrade;
 mod volume;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use objstore::Store;
+use objstore::clock::Timestamp;
 use proto::amphora::admin::v1 as api;
 use proto::amphora::admin::v1::admin_server::{Admin, AdminServer};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use crate::mounts::Table;
+pub use upgrade::Upgrade;
 
 /// What the admin service answers from.
 pub struct Service {
@@ -38,6 +41,10 @@ pub struct Service {
     pub s3_address: String,
     /// When the server started.
     pub started: Instant,
+    /// The same, as a time.
+    pub started_at: Timestamp,
+    /// This program, and what has the server go on as the next one.
+    pub upgrade: Upgrade,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -174,7 +181,21 @@ impl Admin for Service {
         mount::unmount(self, r.into_inner()).await.map(Response::new)
     }
 
+    async fn mount_stats(&self, r: Request<api::MountStatsRequest>) -> Answer<api::MountStatsResponse> {
+        mount::stats(self, &r.into_inner()).map(Response::new)
+    }
+
+    type WatchMountStream = mount::Watched;
+
+    async fn watch_mount(&self, r: Request<api::WatchMountRequest>) -> Answer<mount::Watched> {
+        mount::watch(self, &r.into_inner()).map(Response::new)
+    }
+
     async fn status(&self, _: Request<api::StatusRequest>) -> Answer<api::StatusResponse> {
         status::get(self).await.map(Response::new)
+    }
+
+    async fn upgrade(&self, _: Request<api::UpgradeRequest>) -> Answer<api::UpgradeResponse> {
+        upgrade::begin(self).await.map(Response::new)
     }
 }

@@ -1,22 +1,38 @@
 //! Mounts, over the admin socket.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
+use fuse::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot, WatchedCall};
 use objstore::name::BucketName;
 use objstore::{Noun, Store};
 use proto::amphora::admin::v1 as api;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::bucket::name;
 use super::{Service, finished, refused};
 use crate::credentials::Credentials;
-use crate::mounts::{Access, Error, MountPoint, Origin, Request};
+use crate::mounts::{Access, Error, Look, MountPoint, Origin, Request};
+
+/// Calls that wait for a watcher.
+const WATCHED_MAX: usize = 256;
+/// How often it is looked whether a watcher is still there.
+const WATCH_PERIOD: Duration = Duration::from_millis(500);
 
 pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Result<api::MountResponse, Status> {
     let dir = directory(&request.dir)?;
     let key = key(&request)?;
     let bucket = name(&request.bucket)?;
     let snapshot = request.snapshot.as_deref().map(name).transpose()?;
+    let look = Look {
+        uid: request.uid,
+        gid: request.gid,
+        umask: request.umask,
+        readahead_bytes: request.readahead_bytes,
+        uncached: request.uncached,
+    };
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {
         let shown = shown_bucket(&store, bucket, snapshot)?;
@@ -25,8 +41,7 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
             bucket: shown,
             read_only: request.read_only || access.read_only,
             prefix: request.prefix,
-            uid: request.uid,
-            gid: request.gid,
+            look,
             account: access.account,
             origin: Origin::Admin,
         };
@@ -48,6 +63,72 @@ pub(super) async fn unmount(service: &Service, request: api::UnmountRequest) -> 
     let unmounted = tokio::task::spawn_blocking(move || mounts.unmount(&dir)).await;
     finished(unmounted)?.map_err(|error| status_of(&error))?;
     Ok(api::UnmountResponse {})
+}
+
+/// What mounts did.
+pub(super) fn stats(service: &Service, request: &api::MountStatsRequest) -> Result<api::MountStatsResponse, Status> {
+    let dir = request.dir.as_deref().map(directory).transpose()?;
+    let told = service.mounts.stats(dir.as_deref()).map_err(|error| status_of(&error))?;
+    let mounts = told.iter().map(|(point, stats)| figures(point, stats)).collect();
+    Ok(api::MountStatsResponse { mounts })
+}
+
+fn figures(point: &MountPoint, stats: &StatsSnapshot) -> api::MountFigures {
+    let called = stats.operations.iter().filter(|operation| operation.count > 0);
+    api::MountFigures {
+        mount: Some(shown(point)),
+        read_bytes: stats.read_bytes,
+        written_bytes: stats.written_bytes,
+        operations: called.map(operation_figures).collect(),
+    }
+}
+
+fn operation_figures(operation: &OperationStats) -> api::OperationFigures {
+    let bounds = LATENCY_BOUNDS_US.iter().copied().map(Some).chain([None]);
+    let buckets = bounds.zip(&operation.buckets);
+    api::OperationFigures {
+        name: operation.name.to_owned(),
+        count: operation.count,
+        errors: operation.errors,
+        total_ns: nanos(operation.total),
+        buckets: buckets.map(|(at_most_us, count)| api::LatencyBucket { at_most_us, count: *count }).collect(),
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What a watcher of a mount gets.
+pub(super) type Watched = ReceiverStream<Result<api::WatchedCall, Status>>;
+
+/// The calls of a mount, as they are answered, until the client goes away or the mount ends.
+pub(super) fn watch(service: &Service, request: &api::WatchMountRequest) -> Result<Watched, Status> {
+    let dir = directory(&request.dir)?;
+    let calls = service.mounts.watch(&dir).map_err(|error| status_of(&error))?;
+    let mounts = service.mounts.clone();
+    let (answers, stream) = tokio::sync::mpsc::channel(WATCHED_MAX);
+    tokio::task::spawn_blocking(move || {
+        while !answers.is_closed() {
+            match calls.recv_timeout(WATCH_PERIOD) {
+                Ok(call) => {
+                    let path = mounts.path_of(&dir, call.node);
+                    if answers.blocking_send(Ok(watched(call, path))).is_err() {
+                        break;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    Ok(ReceiverStream::new(stream))
+}
+
+fn watched(call: WatchedCall, path: Option<String>) -> api::WatchedCall {
+    let WatchedCall { operation, node, took, errno, missed } = call;
+    let (operation, errno) = (operation.to_owned(), errno.unwrap_or(0));
+    api::WatchedCall { operation, inode: node, path, took_ns: nanos(took), errno, missed }
 }
 
 /// A mount as the protocol writes it.
@@ -93,7 +174,9 @@ fn status_of(error: &Error) -> Status {
         Error::Store(error) => refused(error),
         Error::Fuse(fuse::Error::Target { .. } | fuse::Error::Unable { .. }) => Status::failed_precondition(text),
         Error::Fuse(fuse::Error::Option { .. }) => Status::invalid_argument(text),
-        Error::Fuse(fuse::Error::Io { .. } | fuse::Error::Unsynced { .. }) => Status::internal(text),
+        Error::Holder { .. } | Error::Fuse(fuse::Error::Io { .. } | fuse::Error::Unsynced { .. }) => {
+            Status::internal(text)
+        }
     }
 }
 

@@ -16,5 +16,6 @@ pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status
         buckets: buckets as u64,
         mounts: service.mounts.list().iter().map(super::mount::shown).collect(),
         poisoned: stats.poisoned,
+        started_unix_ms: service.started_at.millis(),
     })
 }

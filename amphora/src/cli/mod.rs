@@ -1,7 +1,7 @@
 //! The command line: one file per noun, each with its arguments and what it asks the server.
 //!
 //! - Flags, exit statuses and JSON field names are stable: people and tests script them.
-//! - Every command but `serve`, `check` and `completions` talks to a running server over its admin socket.
+//! - Every command but `serve`, `holder`, `check` and `completions` talks to a running server over its admin socket.
 
 mod account;
 mod bucket;
@@ -13,6 +13,7 @@ mod mount;
 mod output;
 mod snapshot;
 mod status;
+mod upgrade;
 mod volume;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::config::{Env, Flags, SocketPath};
 use crate::failure::Failure;
+use crate::holder::Holder;
 use client::Client;
 use output::Printer;
 
@@ -67,10 +69,17 @@ pub enum Command {
     Mount(mount::Mount),
     /// Unmount a directory
     Umount(mount::Umount),
+    /// Keep mounts while no server runs; `serve` starts one by itself, unless it finds one
+    Holder(Holder),
+    /// Give the kernel notices of a mount: `serve` starts one for each mount it keeps
+    #[command(hide = true)]
+    Notifier,
     /// Verify a store that no server has open
     Check(check::Check),
     /// How the server is
     Status,
+    /// Have the server go on as the program that lies at its path by now; mounts go on
+    Upgrade,
     /// Print a shell's completion script
     Completions {
         /// The shell
@@ -83,21 +92,30 @@ pub enum Command {
 /// # Errors
 /// Why it was refused or failed, with its exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(), Failure> {
+    let args: Vec<_> = args.into_iter().collect();
+    if args.first().is_some_and(|program| mount::helper::is_called(program.as_ref())) {
+        return runtime()?.block_on(mount::helper::run(args, env)).map_err(Failure::of_mount_helper);
+    }
     let cli = crate::config::parse(args, env)?;
     let mut printer = Printer::new(cli.output, std::io::stdout());
     match cli.command {
         Command::Serve(flags) => crate::serve::run(flags, cli.admin_endpoint, env),
+        Command::Holder(holder) => holder.run(env),
+        Command::Notifier => {
+            fuse::run_notifier().map_err(|error| Failure::failed(format!("no server is there ({error})")))
+        }
         Command::Check(check) => check.run(&mut printer),
         Command::Completions { shell } => completions(shell, &mut printer),
         command => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(|error| Failure::failed(format!("no async runtime: {error}")))?;
             let socket = cli.admin_endpoint.map_or_else(|| default_endpoint(env), Ok)?;
-            runtime.block_on(ask(command, &socket, &mut printer))
+            runtime()?.block_on(ask(command, &socket, &mut printer))
         }
     }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::failed(format!("no async runtime: {error}")))
 }
 
 async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
@@ -109,10 +127,17 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer) -> Re
         Command::Grant(command) => command.run(&mut client, printer).await,
         Command::Snapshot(command) => command.run(&mut client, printer).await,
         Command::Volume(command) => command.run(&mut client, printer).await,
-        Command::Mount(mount) => mount.run(&mut client).await,
+        Command::Mount(mount) => mount.run(&mut client, printer).await,
         Command::Umount(umount) => umount.run(&mut client).await,
         Command::Status => status::run(&mut client, printer).await,
-        Command::Serve(_) | Command::Check(_) | Command::Completions { .. } => unreachable!("needs no server"),
+        Command::Upgrade => upgrade::run(client, socket, printer).await,
+        Command::Serve(_)
+        | Command::Holder(_)
+        | Command::Notifier
+        | Command::Check(_)
+        | Command::Completions { .. } => {
+            unreachable!("needs no server")
+        }
     }
 }
 
@@ -146,7 +171,8 @@ mod tests {
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --config f \
              --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --s3-max-connections 9 \
-             --s3-block-public-access false --lifecycle-day 10s",
+             --s3-block-public-access false --lifecycle-day 10s --holder-endpoint unix:///e --no-holder",
+            "holder --socket unix:///e --detached",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
             "bucket list --output json",
             "--output json --admin-endpoint unix:///d bucket show b",
@@ -168,10 +194,15 @@ mod tests {
             "snapshot delete s",
             "volume list",
             "volume show b",
-            "mount b /mnt -o ro,uid=1,gid=2,prefix=x/y --credentials f",
+            "mount b /mnt -o ro,uid=1,gid=2,umask=077,prefix=x/y,readahead=64Ki,cache=off --credentials f",
+            "mount stats",
+            "mount stats /mnt",
+            "mount trace /mnt",
+            "mount -o rw stats /mnt",
             "umount /mnt",
             "check d --repair",
             "status --output=json",
+            "upgrade",
             "completions bash",
         ] {
             let words = std::iter::once("amphora").chain(line.split_whitespace());

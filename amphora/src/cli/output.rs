@@ -67,6 +67,17 @@ impl Printer {
         }
     }
 
+    /// One of a stream: this line, or a JSON object on a line of its own.
+    pub(super) fn line(&mut self, value: &impl Serialize, text: &str) -> Result<(), Failure> {
+        match self.format {
+            Format::Text => self.raw(format!("{text}\n").as_bytes()),
+            Format::Json => {
+                let json = serde_json::to_string(value).map_err(|error| Failure::failed(error.to_string()))?;
+                self.raw(format!("{json}\n").as_bytes())
+            }
+        }
+    }
+
     /// These bytes, whatever the format.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self.out.write_all(bytes).and_then(|()| self.out.flush()) {

@@ -33,6 +33,13 @@ pub struct Flags {
     /// Socket of the COSI services (also: COSI_ENDPOINT) [default: DATA_DIR/run/cosi.sock]
     #[arg(long, value_name = "unix://PATH")]
     pub cosi_endpoint: Option<SocketPath>,
+    /// Socket of the holder, which keeps mounts while no server runs [default: DATA_DIR/run/holder.sock]
+    #[arg(long, value_name = "unix://PATH")]
+    pub holder_endpoint: Option<SocketPath>,
+    /// Do without a holder: mounts end with the server
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub no_holder: bool,
     /// Certificate chain (PEM) to serve S3 with TLS; taken anew when the file changes. Needs --tls-key
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,

@@ -245,6 +245,7 @@ mod tests {
             ("s3-max-connections = 0", vec!["s3-max-connections", "whole number"]),
             ("s3-block-public-access = \"maybe\"", vec!["s3-block-public-access", "true"]),
             ("lifecycle-day = 24", vec!["lifecycle-day", "24h"]),
+            ("no-holder = 7", vec!["no-holder", "true"]),
             ("region = [1]", vec!["region", "text or a number"]),
             ("s3_listen = \"127.0.0.1:1\"", vec!["unknown key s3_listen", "s3-listen"]),
             ("config = \"other.toml\"", vec!["unknown key config"]),

@@ -77,6 +77,8 @@ pub struct Sockets {
     pub csi_node: Option<SocketPath>,
     /// COSI.
     pub cosi: SocketPath,
+    /// The holder's; `None`: do without one.
+    pub holder: Option<SocketPath>,
 }
 
 impl Settings {
@@ -92,6 +94,10 @@ impl Settings {
             csi: or_default(flags.csi_endpoint, &data_dir, "csi")?,
             csi_node: flags.csi_node_endpoint,
             cosi: or_default(flags.cosi_endpoint, &data_dir, "cosi")?,
+            holder: match flags.no_holder {
+                true => None,
+                false => Some(or_default(flags.holder_endpoint, &data_dir, "holder")?),
+            },
         };
         sockets.check_distinct()?;
         Ok(Self {
@@ -121,6 +127,7 @@ impl Sockets {
             ("--csi-endpoint", Some(&self.csi)),
             ("--csi-node-endpoint", self.csi_node.as_ref()),
             ("--cosi-endpoint", Some(&self.cosi)),
+            ("--holder-endpoint", self.holder.as_ref()),
         ];
         for (at, (flag, socket)) in named.iter().enumerate() {
             let twin = named[..at].iter().find(|(_, other)| socket.is_some() && other == socket);
@@ -195,6 +202,7 @@ mod tests {
         assert_eq!(settings.s3_listen.to_string(), "127.0.0.1:9000");
         assert_eq!(settings.http_listen.to_string(), "127.0.0.1:9001");
         assert_eq!(settings.sockets.admin.path(), settings.data_dir.join("run/admin.sock"));
+        assert_eq!(settings.sockets.holder.expect("on").path(), settings.data_dir.join("run/holder.sock"));
         assert_eq!(settings.region, "us-east-1");
         assert!(settings.tls.is_none());
         assert_eq!(settings.s3_max_connections, 4096);
@@ -208,6 +216,16 @@ mod tests {
         let error = settings(&["--csi-endpoint=/a.sock", "--cosi-endpoint=/a.sock"], &[]).expect_err("shared");
         let text = error.to_string();
         assert!(text.contains("--cosi-endpoint") && text.contains("--csi-endpoint"), "{text}");
+    }
+
+    #[test]
+    fn a_holder_is_done_without_only_when_asked() {
+        let holder = |args: &[&str]| settings(args, &[]).expect("good").sockets.holder;
+        assert_eq!(holder(&["--holder-endpoint=/h.sock"]).expect("on").to_string(), "unix:///h.sock");
+        assert!(holder(&["--no-holder"]).is_none() && holder(&["--no-holder=true"]).is_none());
+        assert!(holder(&["--no-holder=false"]).is_some());
+        let text = settings(&["--holder-endpoint=/a.sock", "--cosi-endpoint=/a.sock"], &[]).expect_err("shared");
+        assert!(text.to_string().contains("--holder-endpoint"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -27,6 +28,16 @@ impl SocketPath {
             ));
         }
         Ok(Self(path))
+    }
+
+    /// Makes the folder it lies in, for its owner alone.
+    ///
+    /// # Errors
+    /// The folder, and what the system says.
+    pub fn make_folder(&self) -> Result<(), String> {
+        let Some(folder) = self.0.parent() else { return Ok(()) };
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| format!("its folder {} cannot be made ({error})", folder.display()))
     }
 
     /// The path.

@@ -34,6 +34,13 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The holder cannot be asked.
+    #[error("the holder cannot be asked")]
+    Holder {
+        /// Why.
+        #[source]
+        source: fuse::holder::Error,
+    },
     /// The store refuses.
     #[error(transparent)]
     Store(#[from] objstore::Error),

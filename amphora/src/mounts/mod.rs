@@ -3,55 +3,40 @@
 //! - A directory is mounted once; an operation on one holds its slot, and a second one meanwhile is refused as busy.
 //! - The table's lock is never held while the system mounts or unmounts.
 //! - A mount that somebody else took away counts as gone.
+//! - With a holder a mount outlives this process: the next one takes it over before it opens a door (`holding`).
 //! - A directory is known by its path with the links of its parent followed; the directory itself is never touched,
 //!   because a mount there may be dead.
 
 mod access;
 mod error;
+mod holding;
 mod mounter;
+mod request;
 mod totals;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use access::Access;
 pub use error::Error;
+pub use holding::{Holding, Inheritance};
+pub use request::{Look, Origin, Request};
 pub use totals::{OperationTotal, Totals};
 
-use fuse::{Ended, Mount, MountpointState};
+use fuse::holder::Held;
+use fuse::{Ended, Mount, MountpointState, StatsSnapshot, WatchedCall};
 use objstore::Store;
 use objstore::disk::{Disk as _, RealDisk};
 use objstore::name::BucketName;
-use objstore::volume::VolumeOptions;
+use objstore::volume::SessionId;
 
-/// What to mount, and how.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The bucket or snapshot.
-    pub bucket: BucketName,
-    /// Refuse changes.
-    pub read_only: bool,
-    /// Show only what is below this directory of the bucket; empty: all.
-    pub prefix: String,
-    /// Show all files as this user's.
-    pub uid: Option<u32>,
-    /// Show all files as this group's.
-    pub gid: Option<u32>,
-    /// Whose grant opens it, by account: the mount ends with the grant. `None`: the administrator's.
-    pub account: Option<String>,
-    /// Who wants it.
-    pub origin: Origin,
-}
+use holding::Inherited;
 
-/// Who a mount was made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// `amphora mount`.
-    Admin,
-    /// CSI NodeStageVolume.
-    Csi,
-}
+/// How long what is under way may take once mounts are left to the next process.
+const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A mount as it is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +54,16 @@ pub struct MountPoint {
 /// The mounts of this process.
 pub struct Table {
     store: Store,
+    /// Where mounts are kept; `None`: they end with this process.
+    holding: Option<Holding>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     slots: BTreeMap<PathBuf, Slot>,
+    /// Detached mounts that programs still hold files of.
+    lingering: Vec<Mount>,
     /// What mounts that ended did.
     ended: Totals,
 }
@@ -93,8 +82,53 @@ struct Entry {
 impl Table {
     /// An empty one.
     #[must_use]
-    pub fn new(store: Store) -> Self {
-        Self { store, state: Mutex::default() }
+    pub fn new(store: Store, holding: Option<Holding>) -> Self {
+        Self { store, holding, state: Mutex::default() }
+    }
+
+    /// Goes on with the mounts of a process before this one. One that cannot be gone on with is told in the log; the
+    /// others are served. Blocking.
+    pub fn adopt(&self, inheritance: Inheritance) {
+        for inherited in inheritance.into_mounts() {
+            let (id, dir) = (inherited.held.id(), inherited.held.path().to_owned());
+            if let Err(error) = self.take_over(inherited) {
+                let error = crate::failure::with_causes(&error);
+                tracing::error!(id, dir = %dir.display(), error, "a mount cannot be taken over: programs inside wait");
+            }
+        }
+    }
+
+    fn take_over(&self, inherited: Inherited) -> Result<(), Error> {
+        let Inherited { held, request } = inherited;
+        let Some(holding) = &self.holding else { return Ok(()) };
+        let session = SessionId::new(held.id());
+        let volume = match self.store.open_volume(&request.bucket, request.volume(session, true)) {
+            Err(objstore::Error::NotFound { .. } | objstore::Error::Invalid { .. }) => {
+                return self.give_up(holding, &held);
+            }
+            opened => opened?,
+        };
+        let read_only = request.read_only || volume.read_only();
+        let mount = fuse::take_over(volume, held, request.options(read_only), holding.custody.clone())?;
+        let dir = mount.path().to_owned();
+        tracing::info!(bucket = %request.bucket, dir = %dir.display(), read_only, "taken over");
+        if mount.is_attached() {
+            let point = MountPoint { bucket: request.bucket, dir: dir.clone(), read_only, origin: request.origin };
+            self.state().slots.insert(dir, Slot::Mounted(Entry { point, mount }));
+        } else {
+            self.state().linger(mount);
+        }
+        Ok(())
+    }
+
+    /// Ends a mount that the store knows nothing of: it was put back to an earlier time, perhaps.
+    fn give_up(&self, holding: &Holding, held: &Held) -> Result<(), Error> {
+        tracing::warn!(dir = %held.path().display(), "the store does not know a mount of its own: the mount is ended");
+        if let Some(session) = SessionId::new(held.id()) {
+            self.store.end_session(session)?;
+        }
+        held.detach()?;
+        holding.custody.withdraw(held.id()).map_err(|source| Error::Holder { source })
     }
 
     /// Mounts. Blocking.
@@ -105,17 +139,14 @@ impl Table {
         let dir = &resolve(dir)?;
         let slot = self.reserve(dir)?;
         clear_dead(dir)?;
-        let volume = VolumeOptions { read_only: request.read_only, prefix: request.prefix, account: request.account };
-        let volume = self.store.open_volume(&request.bucket, volume)?;
+        let session = self.holding.as_ref().map(|_| self.store.new_session());
+        let volume = self.store.open_volume(&request.bucket, request.volume(session, false))?;
         let read_only = request.read_only || volume.read_only();
-        let options = fuse::Options {
-            read_only,
-            uid: request.uid,
-            gid: request.gid,
-            fs_name: format!("amphora:{}", request.bucket),
-            ..fuse::Options::default()
+        let options = request.options(read_only);
+        let mount = match self.holding.as_ref().zip(session) {
+            Some((holding, session)) => fuse::mount_kept(volume, dir, options, holding.keep(session, &request))?,
+            None => fuse::mount(volume, dir, options)?,
         };
-        let mount = fuse::mount(volume, dir, options)?;
         let point = MountPoint { bucket: request.bucket, dir: dir.to_owned(), read_only, origin: request.origin };
         tracing::info!(bucket = %point.bucket, dir = %dir.display(), read_only, "mounted");
         slot.fill(Entry { point, mount });
@@ -136,23 +167,43 @@ impl Table {
         };
         let unmounted = entry.mount.unmount();
         if matches!(unmounted, Ok(_) | Err(fuse::Error::Unsynced { .. })) {
-            self.state().ended.add(&entry.mount.stats());
-            entry.end(unmounted.as_ref().is_ok_and(|ended| *ended == Ended::Busy));
+            let busy = unmounted.as_ref().is_ok_and(|ended| *ended == Ended::Busy);
+            tracing::info!(bucket = %entry.point.bucket, dir = %dir.display(), busy, "unmounted");
+            let mut state = self.state();
+            state.ended.add(&entry.mount.stats());
+            if busy {
+                state.linger(entry.mount);
+            }
         } else {
             slot.fill(entry);
         }
         Ok(unmounted.map(drop)?)
     }
 
-    /// Ends all mounts with the process: what is mapped in memory and changed reaches the store, and those of
-    /// `amphora mount` are unmounted. Those of CSI stay where pods see them, dead until the next process rebuilds
-    /// them; detaching them would only wait for the pods. All at once, because each takes its time. Blocking.
+    /// Has all mounts be without this process, which is about to end: what is mapped in memory and changed reaches the
+    /// store; those that a holder keeps are left to the next process; the others end. Of those, the ones of CSI stay
+    /// where pods see them, dead until the next process rebuilds them; detaching them would only wait for the pods.
+    /// Blocking.
     pub fn end_all(&self) {
-        let slots = std::mem::take(&mut self.state().slots);
+        let state = std::mem::take(&mut *self.state());
+        let entries: Vec<_> = state.slots.into_values().filter_map(Slot::into_entry).collect();
+        // All are still served: one may lie in another, and each takes its time.
         std::thread::scope(|threads| {
-            // The innermost first: one mount may lie in another.
-            for entry in slots.into_values().rev().filter_map(Slot::into_entry) {
+            for entry in &entries {
+                threads.spawn(|| entry.sync());
+            }
+        });
+        let is_held = self.holding.as_ref().is_some_and(|holding| holding.custody.is_held());
+        let (kept, ending): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| is_held && entry.mount.is_kept());
+        std::thread::scope(|threads| {
+            // The innermost first.
+            for entry in ending.into_iter().rev() {
                 threads.spawn(move || entry.end_with_process());
+            }
+        });
+        std::thread::scope(|threads| {
+            for mount in kept.into_iter().map(|entry| entry.mount).chain(state.lingering) {
+                threads.spawn(move || leave(mount));
             }
         });
     }
@@ -175,6 +226,49 @@ impl Table {
     #[must_use]
     pub fn dirs_of(&self, bucket: &BucketName) -> Vec<PathBuf> {
         self.list().into_iter().filter(|point| point.bucket == *bucket).map(|point| point.dir).collect()
+    }
+
+    /// What each mount did since this process serves it; only that at `dir`, if given.
+    ///
+    /// # Errors
+    /// `dir` is no mount of this server.
+    pub fn stats(&self, dir: Option<&Path>) -> Result<Vec<(MountPoint, StatsSnapshot)>, Error> {
+        let dir = dir.map(resolve).transpose()?;
+        let state = self.state();
+        let alive = state.slots.values().filter_map(Slot::alive);
+        let asked = alive.filter(|entry| dir.as_ref().is_none_or(|dir| entry.point.dir == *dir));
+        let told: Vec<_> = asked.map(|entry| (entry.point.clone(), entry.mount.stats())).collect();
+        match dir {
+            Some(dir) if told.is_empty() => Err(Error::NotMounted { dir }),
+            _ => Ok(told),
+        }
+    }
+
+    /// The calls of the kernel through the mount at `dir`, from now on.
+    ///
+    /// # Errors
+    /// It is no mount of this server.
+    pub fn watch(&self, dir: &Path) -> Result<Receiver<WatchedCall>, Error> {
+        let dir = resolve(dir)?;
+        let state = self.state();
+        let entry = state.slots.get(&dir).and_then(Slot::alive);
+        entry.map(|entry| entry.mount.watch()).ok_or_else(|| Error::NotMounted { dir: dir.clone() })
+    }
+
+    /// A path below the bucket of a node of the mount at `dir`.
+    #[must_use]
+    pub fn path_of(&self, dir: &Path, node: u64) -> Option<String> {
+        let dir = resolve(dir).ok()?;
+        self.state().slots.get(&dir).and_then(Slot::alive)?.mount.path_of(node)
+    }
+
+    /// The mounts that would end with this process, because no holder keeps them.
+    #[must_use]
+    pub fn ending(&self) -> Vec<PathBuf> {
+        let is_held = self.holding.as_ref().is_some_and(|holding| holding.custody.is_held());
+        let state = self.state();
+        let mounted = state.slots.values().filter_map(Slot::alive);
+        mounted.filter(|entry| !is_held || !entry.mount.is_kept()).map(|entry| entry.point.dir.clone()).collect()
     }
 
     /// What all mounts did since the process started.
@@ -245,13 +339,28 @@ impl Slot {
     }
 }
 
+impl State {
+    /// Keeps a detached mount until its programs let go; dropping it would wait for them.
+    fn linger(&mut self, mount: Mount) {
+        self.lingering.retain(Mount::is_alive);
+        self.lingering.push(mount);
+    }
+}
+
 impl Entry {
-    fn end_with_process(self) {
-        let dir = self.point.dir.display();
-        // The kernel hands over what it holds of the mount: pages that programs mapped and changed.
+    /// Has the kernel hand over what it holds of the mount: pages that programs mapped and changed.
+    fn sync(&self) {
+        if !self.mount.is_alive() {
+            return;
+        }
         if let Err(error) = RealDisk::new().sync_everything(&self.point.dir) {
+            let dir = self.point.dir.display();
             tracing::error!(%dir, %error, "changes that programs made through mapped memory may be lost");
         }
+    }
+
+    fn end_with_process(self) {
+        let dir = self.point.dir.display();
         match self.point.origin {
             Origin::Csi => {
                 tracing::info!(bucket = %self.point.bucket, %dir, "left for the next start");
@@ -259,7 +368,14 @@ impl Entry {
                 std::mem::forget(self);
             }
             Origin::Admin => match self.mount.unmount() {
-                Ok(ended) => self.end(ended == Ended::Busy),
+                Ok(ended) => {
+                    let busy = ended == Ended::Busy;
+                    tracing::info!(bucket = %self.point.bucket, %dir, busy, "unmounted");
+                    if busy {
+                        // Dropping it would wait for its programs once more; its threads go with the process.
+                        std::mem::forget(self);
+                    }
+                }
                 Err(error) => {
                     let error = crate::failure::with_causes(&error);
                     tracing::error!(%dir, error, "a mount could not be ended well");
@@ -267,15 +383,13 @@ impl Entry {
             },
         }
     }
+}
 
-    /// Lets go of a mount that was unmounted; `busy` if programs still hold files of it.
-    fn end(self, busy: bool) {
-        tracing::info!(bucket = %self.point.bucket, dir = %self.point.dir.display(), busy, "unmounted");
-        if busy {
-            // Dropping it would wait for those programs once more; its threads go by themselves.
-            std::mem::forget(self);
-        }
-    }
+/// Leaves a mount to the next process.
+fn leave(mount: Mount) {
+    let dir = mount.path().display().to_string();
+    let answered = mount.leave(LEAVE_LIMIT);
+    tracing::info!(dir, answered, "left to the next server");
 }
 
 /// A slot held for an operation; given back on drop unless filled.

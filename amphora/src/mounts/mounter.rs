@@ -7,7 +7,7 @@ use fuse::MountpointState;
 use objstore::name::BucketName;
 use objstore::{Noun, Result};
 
-use super::{Error, Origin, Request, Table};
+use super::{Error, Look, Origin, Request, Table};
 
 impl csi::Mounter for Table {
     fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()> {
@@ -15,8 +15,7 @@ impl csi::Mounter for Table {
             bucket: bucket.clone(),
             read_only: options.read_only,
             prefix: options.prefix.clone(),
-            uid: options.uid,
-            gid: options.gid,
+            look: Look { uid: options.uid, gid: options.gid, umask: options.umask, ..Look::default() },
             account: options.account.clone(),
             origin: Origin::Csi,
         };
@@ -58,6 +57,7 @@ fn into_store(error: Error) -> objstore::Error {
         }
         Error::Fuse(fuse::Error::Unable { .. } | fuse::Error::Target { .. })
         | Error::NoDirectory { .. }
-        | Error::NotMounted { .. } => objstore::Error::Unusable { why: text },
+        | Error::NotMounted { .. }
+        | Error::Holder { .. } => objstore::Error::Unusable { why: text },
     }
 }

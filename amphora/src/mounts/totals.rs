@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fuse::StatsSnapshot;
+use fuse::{LATENCY_BOUNDS_US, StatsSnapshot};
 
 /// Sums over mounts.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct OperationTotal {
     pub errors: u64,
     /// The time they took.
     pub took: Duration,
+    /// How many took how long, as [`fuse::OperationStats::buckets`] tells.
+    pub buckets: [u64; LATENCY_BOUNDS_US.len() + 1],
 }
 
 impl Totals {
@@ -37,6 +39,9 @@ impl Totals {
             total.count += operation.count;
             total.errors += operation.errors;
             total.took += operation.total;
+            for (sum, calls) in total.buckets.iter_mut().zip(&operation.buckets) {
+                *sum += calls;
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::future::IntoFuture as _;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
@@ -11,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::service::Routes;
 
+use super::passed::Passed;
 use super::{http, wiring};
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -26,10 +28,10 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    pub(super) async fn bind(settings: &Settings) -> Result<Self, Failure> {
+    pub(super) async fn bind(settings: &Settings, passed: &mut Passed) -> Result<Self, Failure> {
         let tls = wiring::tls(settings).await?;
-        let (s3, s3_address) = bind("--s3-listen", settings.s3_listen).await?;
-        let (http, http_address) = bind("--http-listen", settings.http_listen).await?;
+        let (s3, s3_address) = open("s3", settings.s3_listen, passed).await?;
+        let (http, http_address) = open("http", settings.http_listen, passed).await?;
         Ok(Self { tls, s3, s3_address, http, http_address })
     }
 
@@ -38,6 +40,25 @@ impl Ports {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.s3_address)
     }
+}
+
+/// The port of the flag `--NAME-listen`: passed on, or bound.
+async fn open(name: &str, address: SocketAddr, passed: &mut Passed) -> Result<(TcpListener, SocketAddr), Failure> {
+    let opened = match passed.socket(name).and_then(|socket| inherited(socket, address)) {
+        Some(inherited) => inherited,
+        None => bind(&format!("--{name}-listen"), address).await?,
+    };
+    passed.keep(name, &opened.0);
+    Ok(opened)
+}
+
+/// A socket that listens at the address already.
+fn inherited(socket: OwnedFd, address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
+    let listener = std::net::TcpListener::from(socket);
+    let bound = listener.local_addr().ok()?;
+    let fits = bound == address || (address.port() == 0 && bound.ip() == address.ip());
+    listener.set_nonblocking(true).ok()?;
+    fits.then(|| TcpListener::from_std(listener).ok()).flatten().map(|listener| (listener, bound))
 }
 
 /// Binds an address; the one bound differs when port 0 was asked for.

@@ -3,14 +3,18 @@
 //! - TCP ports are bound before the store is opened, so that a second server with the same settings changes nothing;
 //!   sockets after it, because the store's lock is what tells whose they are.
 //! - Nothing is announced before every door is bound; a door that cannot be bound ends the start with its flag named.
-//! - On SIGTERM or SIGINT: no new work, requests under way get [`DRAIN_LIMIT`], then mounts are ended, then the
-//!   store is closed. A second signal ends the process at once.
-//! - A crash leaves the store to its own recovery, stale sockets to the next start, and dead mounts to it as well:
-//!   those of CSI are rebuilt from their stage records, those of `amphora mount` are detached when mounted again.
+//! - The mounts of a process before this one are taken over before any door opens.
+//! - On SIGTERM or SIGINT: no new work, requests under way get [`DRAIN_LIMIT`], then mounts are left to the holder, or
+//!   ended if there is none, then the store is closed. A second signal ends the process at once.
+//! - A crash leaves the store to its own recovery, stale sockets to the next start, and mounts to the holder. Without
+//!   one they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount` are detached when
+//!   mounted again.
 
 mod doors;
 mod http;
 mod notify;
+mod passed;
+mod program;
 mod root;
 mod signals;
 mod sockets;
@@ -21,13 +25,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use objstore::Store;
+use objstore::clock::{Clock as _, SystemClock};
 use objstore::lifecycle::Worker;
 
+use crate::admin::Upgrade;
 use crate::config::{Env, Flags, Settings, SocketPath};
 use crate::failure::{Failure, with_causes};
-use crate::mounts::Table;
+use crate::mounts::{Inheritance, Table};
 use doors::{Doors, Ports};
-use notify::Notify;
+pub(crate) use notify::Notify;
+use passed::Passed;
+pub use program::Program;
 use signals::Signals;
 use sockets::Sockets;
 
@@ -44,6 +52,8 @@ const BLOCKING_THREADS: usize = 128;
 pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
     crate::memory::set_up();
     crate::logs::start(&flags.log_level, flags.log_format);
+    // Before anything is opened, or replaced.
+    let (passed, program) = (Passed::take(env), Program::started(env));
     raise_open_files();
     let settings = Settings::new(flags, admin, env)?;
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
@@ -53,10 +63,21 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("no async runtime: {error}")))?;
-    let result = runtime.block_on(serve(settings, &Notify::new(env)));
+    let result = runtime.block_on(serve(settings, &Notify::new(env), program.clone(), passed));
     // A blocking call that hangs, on a dead disk say, must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    result
+    match result? {
+        End::Stopped => Ok(()),
+        End::Upgrade(passed) => Err(program.replace(&passed)),
+    }
+}
+
+/// How a server ended that was told to.
+enum End {
+    /// For good.
+    Stopped,
+    /// To go on as the next program, with these sockets.
+    Upgrade(Passed),
 }
 
 /// Takes as many open files as the system allows: connections, content and mounts each hold some, and a shell's
@@ -70,17 +91,26 @@ fn raise_open_files() {
     }
 }
 
-async fn serve(settings: Settings, notify: &Notify) -> Result<(), Failure> {
+async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed: Passed) -> Result<End, Failure> {
     let signals = Signals::new()?;
     let csi_config = wiring::csi(&settings)?;
-    let ports = Ports::bind(&settings).await?;
-    let store = open(&settings).await?;
-    let served = match Server::start(&settings, csi_config, ports, &store).await {
+    let ports = Ports::bind(&settings, &mut passed).await?;
+    let (holding, inheritance) = wiring::holding(&settings).await?;
+    let store = open(&settings, &inheritance).await?;
+    let mounts = Arc::new(Table::new(store.clone(), holding));
+    let adopting = mounts.clone();
+    blocking("taking mounts over", move || adopting.adopt(inheritance)).await?;
+    let upgrade = Upgrade { program, wanted: Arc::default() };
+    let served = match Server::start(&settings, csi_config, ports, &store, &mounts, upgrade, passed).await {
         Ok(server) => server.until_stopped(signals, notify).await,
         Err(failure) => Err(failure),
     };
+    // Also after a start that failed: nothing may be answered from a store that is closed.
+    if let Err(failure) = blocking("ending the mounts", move || mounts.end_all()).await {
+        tracing::error!(%failure, "mounts are left behind");
+    }
     let closed = blocking("closing the store", move || store.close()).await;
-    served.and(closed)
+    served.and_then(|end| closed.map(|()| end))
 }
 
 /// Runs what blocks beside the async workers.
@@ -88,9 +118,10 @@ async fn blocking<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send
     tokio::task::spawn_blocking(work).await.map_err(|error| Failure::failed(format!("{what}: {error}")))
 }
 
-async fn open(settings: &Settings) -> Result<Store, Failure> {
+async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, Failure> {
     let mut options = objstore::store::Options::new(&settings.data_dir);
     options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
+    options.continued = inheritance.sessions();
     let opened = blocking("opening the store", move || Store::open(options)).await?;
     opened.map_err(|error| Failure::failed(with_causes(&error)))
 }
@@ -99,25 +130,34 @@ async fn open(settings: &Settings) -> Result<Store, Failure> {
 struct Server {
     doors: Doors,
     sockets: Sockets,
-    mounts: Arc<Table>,
     lifecycle: Arc<Worker>,
+    upgrade: Upgrade,
+    passed: Passed,
     ready: String,
 }
 
 impl Server {
-    async fn start(settings: &Settings, csi_config: csi::Config, ports: Ports, store: &Store) -> Result<Self, Failure> {
+    async fn start(
+        settings: &Settings,
+        csi_config: csi::Config,
+        ports: Ports,
+        store: &Store,
+        mounts: &Arc<Table>,
+        upgrade: Upgrade,
+        mut passed: Passed,
+    ) -> Result<Self, Failure> {
         let root = root::key(settings, store).await?;
-        let mounts = Arc::new(Table::new(store.clone()));
         let (mut doors, mut sockets) = (Doors::new(), Sockets::default());
-        let admin = sockets.bind("admin", &settings.sockets.admin)?;
-        let csi = sockets.bind("csi", &settings.sockets.csi)?;
-        let csi_node = settings.sockets.csi_node.as_ref().map(|path| sockets.bind("csi-node", path)).transpose()?;
-        let cosi = sockets.bind("cosi", &settings.sockets.cosi)?;
-        let node = wiring::csi_node(csi_config.clone(), store, &mounts).await?;
+        let mut open = |name, path| sockets.open(name, path, &mut passed);
+        let admin = open("admin", &settings.sockets.admin)?;
+        let csi = open("csi", &settings.sockets.csi)?;
+        let csi_node = settings.sockets.csi_node.as_ref().map(|path| open("csi-node", path)).transpose()?;
+        let cosi = open("cosi", &settings.sockets.cosi)?;
+        let node = wiring::csi_node(csi_config.clone(), store, mounts).await?;
 
         let (s3_url, http_url) = (ports.s3_url(), format!("http://{}", ports.http_address));
         let lifecycle = wiring::lifecycle(settings, store)?;
-        let (registry, s3_metrics) = crate::metrics::registry(store, &mounts, &lifecycle);
+        let (registry, s3_metrics) = crate::metrics::registry(store, mounts, &lifecycle);
         let admin_service = crate::admin::Service {
             store: store.clone(),
             mounts: mounts.clone(),
@@ -125,6 +165,8 @@ impl Server {
             data_dir: settings.data_dir.display().to_string(),
             s3_address: ports.s3_address.to_string(),
             started: Instant::now(),
+            started_at: SystemClock.now(),
+            upgrade: upgrade.clone(),
         };
         let s3 = wiring::s3(settings, store, s3_metrics, ports.tls)?;
         doors.open("S3", s3.serve(ports.s3, doors.stopped()));
@@ -140,37 +182,41 @@ impl Server {
         doors.open_grpc("admin", admin, crate::admin::routes(admin_service));
         let credentials = root.credentials.display();
         let ready = format!("ready s3={s3_url} http={http_url} {sockets} credentials={credentials}");
-        Ok(Self { doors, sockets, mounts, lifecycle, ready })
+        Ok(Self { doors, sockets, lifecycle, upgrade, passed, ready })
     }
 
     /// Announces the server, waits for a signal or a broken door, and closes everything but the store.
-    async fn until_stopped(mut self, mut signals: Signals, notify: &Notify) -> Result<(), Failure> {
+    async fn until_stopped(mut self, mut signals: Signals, notify: &Notify) -> Result<End, Failure> {
         announce(&self.ready)?;
         notify.ready();
         let ended = tokio::select! {
             signal = signals.next() => {
                 tracing::info!(signal, "stopping; a second signal ends the process at once");
-                Ok(())
+                Ok(false)
             }
+            () = self.upgrade.wanted.notified() => Ok(true),
             failure = self.doors.broken() => Err(failure),
         };
-        notify.stopping();
         signals.exit_at_next();
+        if matches!(ended, Ok(true)) {
+            notify.reloading();
+            std::mem::take(&mut self.sockets).leave();
+            let passed = std::mem::take(&mut self.passed);
+            self.close().await;
+            return Ok(End::Upgrade(passed));
+        }
+        notify.stopping();
         self.close().await;
-        ended
+        ended.map(|_| End::Stopped)
     }
 
     async fn close(self) {
-        drop(self.sockets);
+        drop((self.sockets, self.passed));
         // A moment longer than each door may take, so that it can tell what it cut off.
         self.doors.close(DRAIN_LIMIT + Duration::from_secs(1)).await;
         let lifecycle = self.lifecycle;
         if let Err(failure) = blocking("stopping the lifecycle rules", move || lifecycle.stop()).await {
             tracing::error!(%failure, "the worker of lifecycle rules is left behind");
-        }
-        let mounts = self.mounts.clone();
-        if let Err(failure) = blocking("ending the mounts", move || mounts.end_all()).await {
-            tracing::error!(%failure, "mounts are left behind");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Telling systemd how the server is (sd_notify(3)): one datagram to the socket `NOTIFY_SOCKET` names.
+//! Telling systemd how a server or a holder is (sd_notify(3)): one datagram to the socket `NOTIFY_SOCKET` names.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,10 +7,10 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use crate::config::Env;
 
 /// Where to tell it; `None` without systemd.
-pub(super) struct Notify(Option<SocketAddr>);
+pub(crate) struct Notify(Option<SocketAddr>);
 
 impl Notify {
-    pub(super) fn new(env: Env<'_>) -> Self {
+    pub(crate) fn new(env: Env<'_>) -> Self {
         let socket = env("NOTIFY_SOCKET").and_then(|name| match name.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
             path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path)).ok(),
@@ -19,8 +19,13 @@ impl Notify {
     }
 
     /// Every door is open.
-    pub(super) fn ready(&self) {
+    pub(crate) fn ready(&self) {
         self.send("READY=1");
+    }
+
+    /// The process goes on as another program; ready once more when that is.
+    pub(super) fn reloading(&self) {
+        self.send("RELOADING=1");
     }
 
     /// The doors are closing.

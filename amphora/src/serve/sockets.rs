@@ -6,12 +6,13 @@
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::UnixListener;
 
+use super::passed::Passed;
 use crate::config::SocketPath;
 use crate::failure::Failure;
 
@@ -23,11 +24,25 @@ const BACKLOG: i32 = 128;
 pub(super) struct Sockets(Vec<(&'static str, SocketFile)>);
 
 impl Sockets {
-    /// Binds the socket of the flag `--NAME-endpoint`.
-    pub(super) fn bind(&mut self, name: &'static str, path: &SocketPath) -> Result<UnixListener, Failure> {
-        let (listener, file) = bind(&format!("--{name}-endpoint"), path)?;
+    /// The socket of the flag `--NAME-endpoint`: passed on, or bound.
+    pub(super) fn open(
+        &mut self,
+        name: &'static str,
+        path: &SocketPath,
+        passed: &mut Passed,
+    ) -> Result<UnixListener, Failure> {
+        let (listener, file) = match passed.socket(name).and_then(|socket| inherited(socket, path)) {
+            Some(inherited) => inherited,
+            None => bind(&format!("--{name}-endpoint"), path)?,
+        };
+        passed.keep(name, &listener);
         self.0.push((name, file));
         Ok(listener)
+    }
+
+    /// Leaves the files, for the process that gets the sockets.
+    pub(super) fn leave(self) {
+        std::mem::forget(self);
     }
 }
 
@@ -49,18 +64,21 @@ impl Drop for SocketFile {
     }
 }
 
+/// A socket that listens at the path already.
+fn inherited(socket: OwnedFd, path: &SocketPath) -> Option<(UnixListener, SocketFile)> {
+    let listener = std::os::unix::net::UnixListener::from(socket);
+    let fits = listener.local_addr().ok()?.as_pathname() == Some(path.path()) && path.path().exists();
+    listener.set_nonblocking(true).ok()?;
+    let listener = fits.then(|| UnixListener::from_std(listener).ok()).flatten()?;
+    Some((listener, SocketFile(path.clone())))
+}
+
 /// Binds a socket and listens on it. `flag` names it in errors.
 fn bind(flag: &str, path: &SocketPath) -> Result<(UnixListener, SocketFile), Failure> {
-    make_folder(path).and_then(|()| clear_way(path)).and_then(|()| listen(path)).map_err(|why| {
+    path.make_folder().and_then(|()| clear_way(path)).and_then(|()| listen(path)).map_err(|why| {
         let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
         Failure::failed(format!("{path} cannot be served: {why}; name another with {flag} or AMPHORA_{variable}"))
     })
-}
-
-fn make_folder(path: &SocketPath) -> Result<(), String> {
-    let Some(folder) = path.path().parent() else { return Ok(()) };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| format!("its folder {} cannot be made ({error})", folder.display()))
 }
 
 fn clear_way(path: &SocketPath) -> Result<(), String> {

@@ -8,7 +8,7 @@ use objstore::lifecycle::{Day, Worker};
 use super::blocking;
 use crate::config::Settings;
 use crate::failure::{Failure, with_causes};
-use crate::mounts::Table;
+use crate::mounts::{Holding, Inheritance, Table};
 
 /// COSI, with the URL of S3 that its Secrets carry.
 pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
@@ -62,6 +62,14 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
     };
     config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;
     Ok(config)
+}
+
+/// The holder, and what it keeps for the store: nothing without one.
+pub(super) async fn holding(settings: &Settings) -> Result<(Option<Holding>, Inheritance), Failure> {
+    let Some(socket) = settings.sockets.holder.clone() else { return Ok(Default::default()) };
+    let data_dir = settings.data_dir.clone();
+    let found = blocking("asking the holder", move || Holding::find(&socket, &data_dir)).await?;
+    found.map(|(holding, inheritance)| (Some(holding), inheritance)).map_err(Failure::failed)
 }
 
 /// The CSI node of this machine, with the mounts of a former process rebuilt.

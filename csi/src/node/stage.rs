@@ -54,6 +54,7 @@ impl Inner {
                 || flags.bind.read_only,
             uid: flags.uid,
             gid: flags.gid,
+            umask: flags.umask,
             prefix: flags.prefix.clone(),
             account: opened.account,
         })

@@ -1,109 +1,138 @@
 //! Between the protocol's types and ours.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use fuser::{FileAttr, FileType, INodeNo, Request, TimeOrNow};
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind};
 
-use crate::ops::attributes::When;
+use crate::ops::attributes::{Wanted, When};
+use crate::stats::Op;
 use crate::view::Caller;
+use crate::wire::{self, Attributes, Context, Operation, SetAttr, Time};
 
 /// The unit of statfs(2), and the block size shown.
 pub(super) const BLOCK_BYTES: u32 = 4096;
 
-pub(super) fn caller(request: &Request) -> Caller {
-    Caller { uid: request.uid(), gid: request.gid() }
+pub(super) fn caller(context: &Context) -> Caller {
+    Caller { uid: context.uid, gid: context.gid, pid: context.pid }
 }
 
-pub(super) fn when(time: TimeOrNow) -> When {
-    match time {
-        TimeOrNow::Now => When::Now,
-        TimeOrNow::SpecificTime(time) => When::At(timestamp(time)),
+pub(super) fn wanted(set: &SetAttr) -> Wanted {
+    Wanted {
+        mode: set.mode,
+        uid: set.uid,
+        gid: set.gid,
+        size: set.size,
+        atime: set.atime.map(when),
+        mtime: set.mtime.map(when),
+        kill_privileges: set.kill_privileges,
     }
 }
 
-/// Before 1970, `fuser` 0.18 takes the nanoseconds away where the protocol adds them to the seconds: undone here.
-pub(super) fn timestamp(time: SystemTime) -> Timestamp {
-    let (seconds, nanos) = match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => (i64::try_from(after.as_secs()).unwrap_or(i64::MAX), after.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            (i64::try_from(before.as_secs()).map_or(i64::MIN, |seconds| -seconds), before.subsec_nanos())
-        }
-    };
-    Timestamp::from_parts(seconds, nanos)
+fn when(when: wire::When) -> When {
+    match when {
+        wire::When::Now => When::Now,
+        wire::When::At(time) => When::At(Timestamp::from_parts(time.seconds, time.nanos)),
+    }
 }
 
-pub(super) fn file_attr(attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(attr.ino),
+pub(super) fn time(time: Timestamp) -> Time {
+    let (seconds, nanos) = time.parts();
+    Time { seconds, nanos }
+}
+
+pub(super) fn attributes(attr: &Attr) -> Attributes {
+    Attributes {
+        node: attr.ino,
         size: attr.size,
         blocks: attr.blocks,
-        atime: attr.atime.into(),
-        mtime: attr.mtime.into(),
-        ctime: attr.ctime.into(),
-        crtime: attr.btime.into(),
-        kind: file_type(attr.kind),
-        perm: u16::try_from(attr.mode & 0o7777).unwrap_or(0),
+        atime: time(attr.atime),
+        mtime: time(attr.mtime),
+        ctime: time(attr.ctime),
+        mode: type_bits(attr.kind) | attr.mode & 0o7777,
         nlink: attr.nlink,
         uid: attr.uid,
         gid: attr.gid,
         rdev: attr.rdev,
-        blksize: BLOCK_BYTES,
-        flags: 0,
+        block_bytes: BLOCK_BYTES,
     }
 }
 
-/// Node 0 is the absence of the name, cached like its presence.
-pub(super) fn entry_attr(found: Option<&Attr>) -> FileAttr {
-    found.map_or_else(|| bare_attr(0, Kind::File), file_attr)
-}
-
-/// A node of which only number and kind matter.
-pub(super) fn bare_attr(node: u64, kind: Kind) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(node),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: file_type(kind),
-        perm: 0,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: BLOCK_BYTES,
-        flags: 0,
-    }
-}
-
-pub(super) fn file_type(kind: Kind) -> FileType {
+fn type_bits(kind: Kind) -> u32 {
     match kind {
-        Kind::File => FileType::RegularFile,
-        Kind::Directory => FileType::Directory,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::CharDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
+        Kind::File => libc::S_IFREG,
+        Kind::Directory => libc::S_IFDIR,
+        Kind::Symlink => libc::S_IFLNK,
+        Kind::Fifo => libc::S_IFIFO,
+        Kind::Socket => libc::S_IFSOCK,
+        Kind::CharDevice => libc::S_IFCHR,
+        Kind::BlockDevice => libc::S_IFBLK,
     }
+}
+
+/// The kind as readdir(3) tells it.
+pub(super) fn listed_kind(kind: Kind) -> u32 {
+    type_bits(kind) >> 12
+}
+
+/// As what an operation is counted.
+pub(super) fn op(operation: &Operation<'_>) -> Option<Op> {
+    Some(match operation {
+        Operation::Lookup(_) => Op::Lookup,
+        Operation::Forget(_) | Operation::BatchForget(_) => Op::Forget,
+        Operation::GetAttr => Op::GetAttr,
+        Operation::StatX => Op::StatX,
+        Operation::SetAttr(_) => Op::SetAttr,
+        Operation::ReadLink => Op::ReadLink,
+        Operation::SymLink { .. } | Operation::MakeNode { .. } | Operation::MakeDir(_) => Op::Make,
+        Operation::Unlink(_) => Op::Unlink,
+        Operation::RemoveDir(_) => Op::RemoveDir,
+        Operation::Rename { .. } => Op::Rename,
+        Operation::Link { .. } => Op::Link,
+        Operation::Open { .. } => Op::Open,
+        Operation::Create { .. } => Op::Create,
+        Operation::TmpFile { .. } => Op::MakeUnnamed,
+        Operation::Read { .. } => Op::Read,
+        Operation::Write(_) => Op::Write,
+        Operation::Flush { .. } => Op::Flush,
+        Operation::Release { .. } => Op::Release,
+        Operation::Sync { .. } | Operation::SyncDir => Op::Sync,
+        Operation::SyncFs => Op::SyncFs,
+        Operation::OpenDir => Op::OpenDir,
+        Operation::ReadDir(_) => Op::ReadDir,
+        Operation::ReadDirPlus(_) => Op::ReadDirPlus,
+        Operation::ReleaseDir { .. } => Op::ReleaseDir,
+        Operation::StatFs => Op::StatFs,
+        Operation::SetXattr { .. } => Op::SetXattr,
+        Operation::GetXattr { .. } => Op::GetXattr,
+        Operation::ListXattr { .. } => Op::ListXattr,
+        Operation::RemoveXattr(_) => Op::RemoveXattr,
+        Operation::Allocate { .. } => Op::Allocate,
+        Operation::Seek { .. } => Op::Seek,
+        Operation::CopyRange(_) => Op::CopyRange,
+        Operation::Init
+        | Operation::Destroy
+        | Operation::NotifyReply
+        | Operation::Refused(_)
+        | Operation::Unknown(_) => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn times_before_1970_come_back_as_they_were_sent() {
-        // The protocol's (-2 s, 0.25 s) is 1.75 s before 1970; `fuser` makes it 2.25 s before.
-        let as_fuser = UNIX_EPOCH - Duration::new(2, 250_000_000);
-        assert_eq!(timestamp(as_fuser), Timestamp(-1_750_000_000));
-        assert_eq!(timestamp(UNIX_EPOCH + Duration::new(2, 5)), Timestamp(2_000_000_005));
+        let sent = Time { seconds: -2, nanos: 250_000_000 };
+        let When::At(kept) = when(wire::When::At(sent)) else { panic!() };
+        assert_eq!(kept, Timestamp(-1_750_000_000));
+        assert_eq!(time(kept), sent);
+    }
+
+    #[test]
+    fn kinds_are_those_of_readdir() {
+        let kinds = [(Kind::File, libc::DT_REG), (Kind::Directory, libc::DT_DIR), (Kind::Socket, libc::DT_SOCK)];
+        for (kind, expected) in kinds {
+            assert_eq!(listed_kind(kind), u32::from(expected));
+        }
     }
 }

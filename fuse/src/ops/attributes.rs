@@ -1,7 +1,10 @@
 //! Attributes of inodes, and the space of the volume.
 //!
 //! - The kernel leaves taking setuid and setgid away to the server (HANDLE_KILLPRIV_V2): on chown for everybody, on
-//!   truncate, write and fallocate for who lacks CAP_FSETID.
+//!   truncate, write and fallocate for who lacks CAP_FSETID. Before a change of content that has to take them away, and
+//!   for a chown(2) to nobody, it asks to set no attribute at all: that is the moment to do it, unless it is asked by
+//!   somebody who may neither own nor write the file, and so can only have called chown(2). (It asks the same before root
+//!   writes a file with capabilities, after it took those away. Such a file loses setuid too, if it has both.)
 
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind, SetAttr, Space};
@@ -10,6 +13,9 @@ use crate::errno::{self, Result};
 use crate::fs::Fs;
 use crate::invalidate::Echo;
 use crate::view::Caller;
+
+/// The setgid bit.
+const SETGID: u32 = 0o2000;
 
 /// A time to set.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +35,8 @@ pub(crate) struct Wanted {
     pub size: Option<u64>,
     pub atime: Option<When>,
     pub mtime: Option<When>,
+    /// It takes setuid and setgid away: a chown, or a change of size by who lacks CAP_FSETID.
+    pub kill_privileges: bool,
 }
 
 impl Wanted {
@@ -49,26 +57,21 @@ impl Fs {
     /// Sets attributes and answers with all of them, as they are then.
     pub fn set_attr(&self, node: u64, wanted: Wanted, caller: Caller) -> Result<Attr> {
         let ino = self.view.ino(node);
-        let owned = Wanted { uid: self.view.new_owner(wanted.uid)?, gid: self.view.new_group(wanted.gid)?, ..wanted };
-        if owned.is_empty() {
-            return self.attr(node);
-        }
-        let chown = owned.uid.or(owned.gid).is_some() && self.kind(ino)? != Kind::Directory;
-        let truncate = owned.size.is_some() && !caller.keeps_privileges();
+        let (uid, gid) = (self.view.new_owner(wanted.uid)?, self.view.new_group(wanted.gid)?);
+        let held = if wanted.kill_privileges || wanted.is_empty() { Some(self.attr(node)?) } else { None };
+        let held = held.filter(|attr| attr.kind != Kind::Directory);
+        let held = held.filter(|attr| wanted.kill_privileges || owns_or_writes(caller, attr));
         let set = SetAttr {
-            mode: owned.mode.map(|mode| mode & 0o7777),
-            uid: owned.uid,
-            gid: owned.gid,
-            size: owned.size,
-            atime: owned.atime.map(|when| self.time(when)),
-            mtime: owned.mtime.map(|when| self.time(when)),
-            kill_privileges: chown || truncate,
+            mode: wanted.mode.map(|mode| mode & 0o7777),
+            uid,
+            gid,
+            size: wanted.size,
+            atime: wanted.atime.map(|when| self.time(when)),
+            mtime: wanted.mtime.map(|when| self.time(when)),
+            kill_privileges: held.is_some(),
+            outsider: held.is_some_and(|attr| attr.mode & SETGID != 0 && caller.is_outside(attr.gid)),
         };
         self.volume.set_attr(ino, set).map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
-    }
-
-    fn kind(&self, ino: u64) -> Result<Kind> {
-        self.volume.attr(ino).map(|attr| attr.kind).map_err(|error| errno::of(&error))
     }
 
     fn time(&self, when: When) -> Timestamp {
@@ -92,8 +95,19 @@ impl Fs {
         Ok(())
     }
 
+    /// All that was written to the volume on disk.
+    pub fn sync_volume(&self) -> Result<()> {
+        self.volume.sync_volume().map_err(|error| errno::of_sync(&error))
+    }
+
     /// The space of the volume.
     pub fn space(&self) -> Result<Space> {
         self.volume.space().map_err(|error| errno::of(&error))
     }
+}
+
+/// Whether somebody could take setuid and setgid from a file, by its mode: its owner, or who may write it.
+fn owns_or_writes(caller: Caller, attr: &Attr) -> bool {
+    let writes = if caller.is_outside(attr.gid) { 0o002 } else { 0o020 };
+    caller.keeps_privileges() || caller.uid == attr.uid || attr.mode & writes != 0
 }

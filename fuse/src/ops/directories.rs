@@ -1,20 +1,24 @@
 //! Directory streams.
 //!
-//! - Names come from one moment; what they mean is looked up when they are handed out. The kernel takes the names of
-//!   a READDIRPLUS answer into its cache for a day, holding the directory's lock: a meaning loaded with the names
-//!   could be older than a notice that is done already, and would stay wrong.
+//! - Names come from one moment; what they mean is looked up when they are handed out, for all names of an answer at
+//!   once. The kernel takes the names of a READDIRPLUS answer into its cache for a day, holding the directory's lock: a
+//!   meaning loaded with the names could be older than a notice that is done already, and would stay wrong. One that is
+//!   looked up while the request is answered is not: the notice of a later change waits for that lock.
 
+use std::iter::Peekable;
 use std::sync::Arc;
 
-use objstore::volume::{Attr, DirEntry, Kind};
+use objstore::volume::{Attr, Kind};
 use objstore::{Error, Posix};
 
 use crate::errno::{self, Result};
 use crate::fs::Fs;
 use crate::handles::Names;
 
-/// "." and ".." come first.
-const DOTS: u64 = 2;
+/// Bytes of an entry of a READDIRPLUS answer without its name.
+const ENTRY_BYTES: usize = 152;
+/// Names looked up at once, at most: what one of them means is not to be older than need be.
+const TOGETHER_MAX: usize = 64;
 
 /// A place in a directory stream: what to read, and from which cookie on.
 #[derive(Clone, Copy, Debug)]
@@ -44,29 +48,45 @@ impl Fs {
         Ok(())
     }
 
-    /// Hands names with their attributes to `full` until it says so. Each but "." and ".." is pinned like a lookup;
-    /// those gone since the names were loaded are left out.
-    pub fn read_dir_plus(&self, place: Place, mut full: impl FnMut(Listed<'_>, Option<&Attr>) -> bool) -> Result<()> {
+    /// Hands names with their attributes to `full` until it says so, which is when they take about `room` bytes. Each but
+    /// "." and ".." is pinned like a lookup; those gone since the names were loaded are left out.
+    pub fn read_dir_plus(
+        &self,
+        place: Place,
+        room: usize,
+        mut full: impl FnMut(Listed<'_>, Option<&Attr>) -> bool,
+    ) -> Result<()> {
         let names = self.names(place)?;
+        let mut left = room;
         for listed in self.dots(place, &names) {
+            left = left.saturating_sub(bytes(listed.name));
             if full(listed, None) {
                 return Ok(());
             }
         }
-        let directory = self.view.ino(place.node);
-        let mut given = false;
-        for listed in self.entries(place, &names) {
-            let attr = match self.volume.lookup(directory, listed.name) {
-                Ok(attr) => attr,
-                Err(Error::Posix(Posix::NotFound)) => continue,
-                Err(_) if given => break,
-                Err(error) => return Err(errno::of(&error)),
-            };
-            if full(listed, Some(&self.view.show(attr))) {
-                self.volume.forget(attr.ino, 1);
+        let mut entries = self.entries(place, &names).peekable();
+        let (mut given, mut ended) = (false, false);
+        while !ended {
+            let part = fitting(&mut entries, &mut left);
+            if part.is_empty() {
                 break;
             }
-            given = true;
+            let names: Vec<&str> = part.iter().map(|listed| listed.name).collect();
+            for (listed, looked) in part.into_iter().zip(self.volume.lookup_all(self.view.ino(place.node), &names)) {
+                match looked {
+                    Ok(attr) if ended => self.volume.forget(attr.ino, 1),
+                    Ok(attr) => {
+                        ended = full(listed, Some(&self.view.show(attr)));
+                        given |= !ended;
+                        if ended {
+                            self.volume.forget(attr.ino, 1);
+                        }
+                    }
+                    Err(Error::Posix(Posix::NotFound)) => {}
+                    Err(error) if !given && !ended => return Err(errno::of(&error)),
+                    Err(_) => ended = true,
+                }
+            }
         }
         Ok(())
     }
@@ -88,13 +108,28 @@ impl Fs {
 
     fn entries<'a>(&self, place: Place, names: &'a Names) -> impl Iterator<Item = Listed<'a>> + use<'a> {
         let view = self.view;
-        let first = place.offset.saturating_sub(DOTS);
-        let entries: &'a [DirEntry] = usize::try_from(first).ok().and_then(|at| names.entries.get(at..)).unwrap_or(&[]);
-        (first + DOTS + 1..).zip(entries).map(move |(next, entry)| Listed {
+        names.entries.iter().enumerate().skip(names.index(place.offset)).map(move |(index, entry)| Listed {
             node: view.node(entry.ino),
             kind: entry.kind,
             name: &entry.name,
-            next,
+            next: names.cookie(index),
         })
     }
+}
+
+/// The next names, as many as there is room for.
+fn fitting<'a>(entries: &mut Peekable<impl Iterator<Item = Listed<'a>>>, left: &mut usize) -> Vec<Listed<'a>> {
+    let mut part = Vec::new();
+    while part.len() < TOGETHER_MAX
+        && let Some(listed) = entries.next_if(|listed| bytes(listed.name) <= *left)
+    {
+        *left -= bytes(listed.name);
+        part.push(listed);
+    }
+    part
+}
+
+/// What a name takes with its attributes: fuse_direntplus and the name, padded.
+fn bytes(name: &str) -> usize {
+    ENTRY_BYTES + name.len().next_multiple_of(8)
 }

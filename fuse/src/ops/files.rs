@@ -7,8 +7,8 @@
 //!   only repeat that, later. (Two mounts of one bucket see each other's writes as fast as the feed runs: the
 //!   writer does not wait for the other mount, or two mounts writing could wait for each other.)
 //! - What a file is opened for is checked by the kernel (default_permissions), against attributes as exact as its
-//!   pages; so opening for reading does not touch the store, and opening for writing only counts the writer, who may
-//!   be refused by object lock. O_TRUNC comes as a SETATTR of its own, after the OPEN.
+//!   pages. Opening for writing counts the writer, who may be refused by object lock. Whether the kernel reads past the
+//!   server is decided by `passthrough`. O_TRUNC comes as a SETATTR of its own, after the OPEN.
 
 use bytes::Bytes;
 use objstore::volume::Allocate;
@@ -16,8 +16,10 @@ use rustix::io::Errno;
 
 use crate::errno::{self, Result};
 use crate::fs::Fs;
-use crate::handles::OpenFile;
+use crate::handles::{OpenFile, is_writer};
 use crate::invalidate::Echo;
+use crate::opened::Opened;
+use crate::passthrough::Asked;
 use crate::view::Caller;
 
 /// A write request, apart from its data.
@@ -44,15 +46,13 @@ impl Fs {
     /// Writes all of `data`.
     pub fn write(&self, write: Write, data: &[u8]) -> Result<u32> {
         let ino = self.view.ino(write.node);
-        let privileged = write.kill_privileges && self.is_privileged(ino);
         if write.flags & libc::O_APPEND != 0 && !write.writeback {
             self.append(ino, write, data)?;
         } else {
             let written = self.volume.write(ino, write.offset, data, write.kill_privileges);
-            written.map_err(|error| errno::of(&error))?;
-        }
-        if privileged {
-            self.kill_privileges(ino)?;
+            if written.map_err(|error| errno::of(&error))? {
+                self.echo(Echo::Attributes(write.node));
+            }
         }
         self.stats.written(data.len());
         u32::try_from(data.len()).map_err(|_| Errno::INVAL)
@@ -62,8 +62,11 @@ impl Fs {
     /// moved: then it has put the data at the wrong place of its pages, and has to drop them. It holds them locked
     /// until this write is answered, so the notice can only follow the answer.
     fn append(&self, ino: u64, write: Write, data: &[u8]) -> Result<()> {
-        self.volume.append(ino, data).map_err(|error| errno::of(&error))?;
-        let end = self.volume.attr(ino).map_err(|error| errno::of(&error))?.size;
+        let privileged = write.kill_privileges && self.is_privileged(ino);
+        let end = self.volume.append(ino, data).map_err(|error| errno::of(&error))?;
+        if privileged {
+            self.kill_privileges(ino)?;
+        }
         if end != write.offset + data.len() as u64 {
             self.echo(Echo::Content(write.node));
         }
@@ -71,19 +74,27 @@ impl Fs {
     }
 
     /// Opens a file. What it is opened for was checked by the kernel, but for what object lock forbids.
-    pub fn open(&self, node: u64, flags: i32) -> Result<OpenFile> {
-        let file = OpenFile::from_flags(flags);
-        if file.writable {
-            self.volume.open_writer(self.view.ino(node)).map_err(|error| errno::of(&error))?;
+    pub fn open(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
+        let ino = self.view.ino(node);
+        if !is_writer(flags) {
+            return self.opens.open(node, flags, asked);
         }
-        Ok(file)
+        self.volume.open_writer(ino).map_err(|error| errno::of(&error))?;
+        self.opens.open(node, flags, asked).inspect_err(|_| {
+            // It was never open: what closing it might have to tell is nobody's.
+            let _ = self.volume.close_writer(ino);
+        })
     }
 
     /// A file was closed for good: the last handle of an open(2) went.
-    pub fn release(&self, node: u64, file: OpenFile) -> Result<()> {
+    pub fn release(&self, node: u64, file: OpenFile, asked: Asked) -> Result<()> {
         let flushed = self.flush(node, file);
+        self.opens.release(node, asked);
         if file.writable {
-            self.volume.close_writer(self.view.ino(node)).map_err(|error| errno::of_sync(&error))?;
+            let ino = self.view.ino(node);
+            let own = file.life == self.volume.life();
+            let closed = if own { self.volume.close_writer(ino) } else { self.volume.close_inherited_writer(ino) };
+            closed.map_err(|error| errno::of_sync(&error))?;
         }
         flushed
     }
@@ -96,9 +107,11 @@ impl Fs {
         self.volume.flush(self.view.ino(node)).map_err(|error| errno::of_sync(&error))
     }
 
-    /// A file or directory on disk (fsync(2)).
-    pub fn sync(&self, node: u64) -> Result<()> {
-        self.volume.sync(self.view.ino(node)).map_err(|error| errno::of_sync(&error))
+    /// A file or directory on disk (fsync(2), or fdatasync(2)).
+    pub fn sync(&self, node: u64, data_only: bool) -> Result<()> {
+        let ino = self.view.ino(node);
+        let synced = if data_only { self.volume.sync_without_time(ino) } else { self.volume.sync(ino) };
+        synced.map_err(|error| errno::of_sync(&error))
     }
 
     /// Reserves, punches or zeroes a range (fallocate(2)).

@@ -1,6 +1,7 @@
 //! What each family of requests means.
 
 pub(crate) mod attributes;
+pub(crate) mod copies;
 pub(crate) mod directories;
 pub(crate) mod files;
 pub(crate) mod names;

@@ -11,13 +11,22 @@ use rustix::io::Errno;
 
 use crate::errno::{self, Result};
 use crate::fs::{Fs, name, text};
-use crate::handles::OpenFile;
+use crate::handles::is_writer;
+use crate::opened::Opened;
+use crate::passthrough::Asked;
 use crate::view::Caller;
 
 /// A file just created and opened.
 pub(crate) struct Created {
     pub attr: Attr,
-    pub file: OpenFile,
+    pub opened: Opened,
+}
+
+/// How to make something: its mode, and what the maker's umask takes from it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct New {
+    pub mode: u32,
+    pub umask: u32,
 }
 
 /// What mknod(2) asks for.
@@ -25,6 +34,8 @@ pub(crate) struct Created {
 pub(crate) struct Special {
     /// Type and permission bits.
     pub mode: u32,
+    /// What the maker's umask takes from them.
+    pub umask: u32,
     /// The device number.
     pub rdev: u32,
 }
@@ -65,19 +76,21 @@ impl Fs {
     pub fn forget(&self, node: u64, lookups: u64) {
         let ino = self.view.ino(node);
         if !self.view.is_root(ino) {
+            self.opens.forget(node);
             self.volume.forget(ino, lookups);
         }
     }
 
     /// Makes a directory.
-    pub fn make_dir(&self, parent: u64, new: &OsStr, mode: u32, caller: Caller) -> Result<Option<Attr>> {
-        self.make(parent, new, Make::Directory, mode, caller).map(Some)
+    pub fn make_dir(&self, parent: u64, name: &OsStr, new: New, caller: Caller) -> Result<Option<Attr>> {
+        self.make(parent, name, Make::Directory, new, caller).map(Some)
     }
 
     /// Makes a symbolic link.
     pub fn make_symlink(&self, parent: u64, new: &OsStr, target: &OsStr, caller: Caller) -> Result<Option<Attr>> {
         let target = text(target)?.to_owned();
-        self.make(parent, new, Make::Symlink(target), 0o777, caller).map(Some)
+        let how = New { mode: 0o777, umask: 0 };
+        self.make(parent, new, Make::Symlink(target), how, caller).map(Some)
     }
 
     /// Makes a file, pipe, socket or device, without opening it.
@@ -90,35 +103,52 @@ impl Fs {
             libc::S_IFBLK => Make::Special(Kind::BlockDevice, special.rdev),
             _ => return Err(Errno::INVAL),
         };
-        self.make(parent, new, what, special.mode, caller).map(Some)
+        let how = New { mode: special.mode, umask: special.umask };
+        self.make(parent, new, what, how, caller).map(Some)
     }
 
     /// Makes a file and opens it. The kernel asks only after it saw the name absent. Where another writer made it in
     /// between, ESTALE has the kernel look again and open what is there with its permissions checked; answering
     /// with the file would skip that check.
-    pub fn create(&self, parent: u64, new: &OsStr, mode: u32, flags: i32, caller: Caller) -> Result<Created> {
-        let file = OpenFile::from_flags(flags);
-        let made = if file.writable {
-            let ownership = self.view.ownership(caller, mode);
+    pub fn create(
+        &self,
+        parent: u64,
+        new: &OsStr,
+        how: New,
+        flags: i32,
+        caller: Caller,
+        asked: Asked,
+    ) -> Result<Created> {
+        let made = if is_writer(flags) {
+            let ownership = self.view.ownership(caller, how);
             let made = self.volume.create(self.view.ino(parent), name(new)?, ownership);
             made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
         } else {
-            self.make(parent, new, Make::File, mode, caller)
+            self.make(parent, new, Make::File, how, caller)
         };
         match made {
-            Ok(attr) => Ok(Created { attr, file }),
+            Ok(attr) => Ok(Created { opened: self.opens.open_new(attr.ino, flags, asked)?, attr }),
             Err(Errno::EXIST) if flags & libc::O_EXCL == 0 => Err(Errno::STALE),
             Err(errno) => Err(errno),
         }
     }
 
-    fn make(&self, parent: u64, new: &OsStr, what: Make, mode: u32, caller: Caller) -> Result<Attr> {
-        let ownership = self.view.ownership(caller, mode);
+    /// Makes a file without a name and opens it (open(2), O_TMPFILE). With O_EXCL it never gets one.
+    pub fn tmpfile(&self, parent: u64, how: New, flags: i32, caller: Caller, asked: Asked) -> Result<Created> {
+        let ownership = self.view.ownership(caller, how);
+        let linkable = flags & libc::O_EXCL == 0;
+        let made = self.volume.create_nameless(self.view.ino(parent), ownership, linkable);
+        let attr = made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))?;
+        Ok(Created { opened: self.opens.open_new(attr.ino, flags, asked)?, attr })
+    }
+
+    fn make(&self, parent: u64, new: &OsStr, what: Make, how: New, caller: Caller) -> Result<Attr> {
+        let ownership = self.view.ownership(caller, how);
         let made = self.volume.make(self.view.ino(parent), name(new)?, what, ownership);
         made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
-    /// Gives a file a further name.
+    /// Gives a file a further name, or one that was made without any its first.
     pub fn link(&self, node: u64, parent: u64, new: &OsStr) -> Result<Option<Attr>> {
         let linked = self.volume.link(self.view.ino(node), self.view.ino(parent), name(new)?);
         linked.map(|attr| Some(self.view.show(attr))).map_err(|error| errno::of(&error))
@@ -134,12 +164,13 @@ impl Fs {
         self.volume.remove_dir(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
     }
 
-    /// Renames, as renameat2(2) with `flags`. RENAME_WHITEOUT leaves a device that no object key can be: EINVAL.
-    pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32) -> Result<()> {
+    /// Renames, as renameat2(2) with `flags`.
+    pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32, caller: Caller) -> Result<()> {
         let mode = match flags {
             0 => RenameMode::Replace,
             libc::RENAME_NOREPLACE => RenameMode::NoReplace,
             libc::RENAME_EXCHANGE => RenameMode::Exchange,
+            libc::RENAME_WHITEOUT => RenameMode::Whiteout(self.view.ownership(caller, New { mode: 0, umask: 0 })),
             _ => return Err(Errno::INVAL),
         };
         let rename = Rename {

@@ -1,12 +1,13 @@
-//! Extended attributes.
+//! Extended attributes and POSIX ACLs.
 //!
-//! - `user.`, `security.` and `trusted.` are kept; `system.` (POSIX ACLs) is refused with EOPNOTSUPP, which programs
-//!   take as "this filesystem has none".
+//! - The kernel checks permissions by the access ACL (POSIX_ACL), keeps ACLs cached as long as attributes, and parses what
+//!   programs set before it comes here. What the names mean is the store's: see `objstore::volume`.
+//! - A mount that shows owners, groups or modes of its own shows ACLs in accordance: see [`crate::view::View::show_acl`].
 
 use std::ffi::OsStr;
 
 use bytes::Bytes;
-use objstore::volume::XattrMode;
+use objstore::volume::{Acl, SetAcl, WhichAcl, XattrMode};
 use rustix::io::Errno;
 
 use crate::errno::{self, Result};
@@ -31,11 +32,30 @@ impl Fitted {
     }
 }
 
+/// How to set one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetXattr {
+    /// The flags of setxattr(2).
+    pub flags: i32,
+    /// With an access ACL setgid goes: the caller is not of the file's group.
+    pub kill_setgid: bool,
+}
+
 impl Fs {
     /// The value of one.
     pub fn xattr(&self, node: u64, name: &OsStr, room: u32) -> Result<Fitted> {
-        let value = self.volume.xattr(self.view.ino(node), kept(name)?).map_err(|error| errno::of(&error))?;
+        let (ino, name) = (self.view.ino(node), text(name)?);
+        let value = match WhichAcl::of_attribute(name) {
+            Some(which) => self.acl(ino, which)?,
+            None => self.volume.xattr(ino, name).map_err(|error| errno::of(&error))?,
+        };
         Fitted::fit(value, room)
+    }
+
+    fn acl(&self, ino: u64, which: WhichAcl) -> Result<Bytes> {
+        let acl = self.volume.acl(ino, which).map_err(|error| errno::of(&error))?;
+        let shown = acl.map(|acl| self.view.show_acl(acl, which));
+        shown.map(|acl| acl.bytes().into()).ok_or(Errno::NODATA)
     }
 
     /// All names, each ended by NUL. `trusted.` is not shown to users who could not read it (xattr(7)).
@@ -46,30 +66,36 @@ impl Fs {
         Fitted::fit(list.into(), room)
     }
 
-    /// Sets one, as setxattr(2) with `flags`.
-    pub fn set_xattr(&self, node: u64, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
-        let mode = match flags {
+    /// Sets one.
+    pub fn set_xattr(&self, node: u64, name: &OsStr, value: &[u8], how: SetXattr) -> Result<()> {
+        let (ino, name) = (self.view.ino(node), text(name)?);
+        if let Some(which) = WhichAcl::of_attribute(name) {
+            return self.set_acl(ino, which, value, how.kill_setgid);
+        }
+        let mode = match how.flags {
             0 => XattrMode::Any,
             libc::XATTR_CREATE => XattrMode::Create,
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return Err(Errno::INVAL),
         };
-        let set = self.volume.set_xattr(self.view.ino(node), kept(name)?, value, mode);
+        self.volume.set_xattr(ino, name, value, mode).map_err(|error| errno::of(&error))
+    }
+
+    /// Names of a kind that the mount does not show cannot be given either, as owners cannot.
+    fn set_acl(&self, ino: u64, which: WhichAcl, value: &[u8], kill_setgid: bool) -> Result<()> {
+        let hidden = self.view.hidden();
+        let set = match Acl::parse(value).map_err(|error| errno::of(&error))? {
+            None => self.volume.remove_acl(ino, which),
+            Some(acl) if acl.names(hidden) => return Err(Errno::PERM),
+            Some(acl) => self.volume.set_acl(ino, which, acl, SetAcl { kill_setgid, hidden }),
+        };
         set.map_err(|error| errno::of(&error))
     }
 
     /// Removes one.
     pub fn remove_xattr(&self, node: u64, name: &OsStr) -> Result<()> {
-        let removed = self.volume.remove_xattr(self.view.ino(node), kept(name)?);
-        removed.map_err(|error| errno::of(&error))
+        self.volume.remove_xattr(self.view.ino(node), text(name)?).map_err(|error| errno::of(&error))
     }
-}
-
-/// The name of an attribute that is kept.
-fn kept(name: &OsStr) -> Result<&str> {
-    let name = text(name)?;
-    let known = ["user.", "security.", "trusted."].iter().any(|prefix| name.starts_with(prefix));
-    if known { Ok(name) } else { Err(Errno::OPNOTSUPP) }
 }
 
 #[cfg(test)]
@@ -82,11 +108,5 @@ mod tests {
         assert_eq!(Fitted::fit(value.clone(), 0), Ok(Fitted::Len(4)));
         assert_eq!(Fitted::fit(value.clone(), 3), Err(Errno::RANGE));
         assert_eq!(Fitted::fit(value.clone(), 4), Ok(Fitted::Bytes(value)));
-    }
-
-    #[test]
-    fn acls_are_not_kept() {
-        assert_eq!(kept(OsStr::new("user.a")), Ok("user.a"));
-        assert_eq!(kept(OsStr::new("system.posix_acl_access")), Err(Errno::OPNOTSUPP));
     }
 }

@@ -105,3 +105,32 @@ fn the_space_is_told() {
         assert_eq!(before.f_namemax, 255);
     });
 }
+
+#[test]
+fn files_with_holes_say_what_space_they_take() {
+    const MIB: u64 = 1 << 20;
+    run(|rig| {
+        let mount = rig.mount("m");
+        let path = mount.path().join("f");
+        let blocks = || path.metadata().unwrap().blocks();
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(100 * MIB).unwrap();
+        assert_eq!(blocks(), 0, "nothing but a hole");
+        std::os::unix::fs::FileExt::write_all_at(&file, &[1; 256 << 10], 50 * MIB).unwrap();
+        let some = 512..2_048;
+        assert!(some.contains(&blocks()), "{}", blocks());
+        drop(file);
+        rig.store().head_object(rig.bucket(), &"f".parse().unwrap(), None).unwrap();
+        mount.unmount().unwrap();
+        let mount = rig.mount("again");
+        let path = mount.path().join("f");
+        let blocks = || path.metadata().unwrap().blocks();
+        assert!(some.contains(&blocks()), "{}", blocks());
+        std::fs::write(&path, vec![1; 2 << 20]).unwrap();
+        assert!(blocks() >= 4_096, "{}", blocks());
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file, punch, 0, MIB).unwrap();
+        assert!((2_048..3_000).contains(&blocks()), "{}", blocks());
+    });
+}

@@ -3,11 +3,21 @@
 //! - Without root or `/dev/fuse` every test prints why it is skipped and passes.
 //! - Every test has a time limit, past which its mounts are detached; so a fault cannot hang the machine.
 
+mod acl;
 mod attributes;
 mod coherence;
+mod copy_range;
 mod directories;
 mod files;
 mod lifecycle;
 mod names;
+mod passthrough;
+mod paths;
+mod privileges;
+mod protocol;
 mod rig;
+mod times;
+mod tmpfile;
+mod twin;
 mod versions;
+mod xattrs;

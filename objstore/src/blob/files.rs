@@ -1,8 +1,6 @@
 //! Blobs in files of their own: `blobs/<2 hex of the low byte>/<16 hex id>`.
 //!
 //! - A file is durable when its content and its name are: [`Files::sync`] sees to both, and to the name only once.
-//! - A name is forgotten as "not durable yet" only after the sync that covers it has ended, so nobody relies on a
-//!   sync that is still under way.
 //!
 //! A crash leaves files that nothing refers to; they are found by [`Files::ids`] and removed by their collector.
 
@@ -16,20 +14,12 @@ use super::block::{Block, Shelf};
 use super::group_sync::GroupSync;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
+use super::pending::{Due, Extent, Pending};
 use crate::disk::{Disk, File, Poison, is_broken};
 use crate::error::Result;
 
-const SHARDS: usize = 256;
-
-#[derive(Default)]
-struct Pending {
-    // Written and not synced.
-    dirty: HashSet<BlobId>,
-    // Created, and the folder not synced since.
-    unnamed: HashSet<BlobId>,
-    // The same, with a sync of everything under way.
-    naming: HashSet<BlobId>,
-}
+/// Folders of files, told apart by the low byte of an id.
+pub(super) const SHARDS: usize = 256;
 
 /// The blobs in files of their own.
 pub(super) struct Files {
@@ -61,12 +51,15 @@ impl Files {
     /// Creates the file of `id`, to be written in place and synced by [`Files::sync`] or [`Files::sync_dirty`].
     pub(super) fn create(&self, id: BlobId) -> Result<Arc<dyn File>> {
         let file = self.create_private(id)?;
-        let mut pending = self.pending.lock();
-        pending.dirty.insert(id);
-        pending.unnamed.insert(id);
-        drop(pending);
+        self.pending.lock().created(id);
         self.open.keep(Name::Blob(id), file.clone());
         Ok(file)
+    }
+
+    /// Takes over a file that was created with [`Files::create_private`] and whose name is on disk.
+    pub(super) fn adopt(&self, id: BlobId, file: &Arc<dyn File>) {
+        self.pending.lock().mark(id);
+        self.open.keep(Name::Blob(id), file.clone());
     }
 
     /// Creates the file of `id` for one who syncs content and name himself before telling anybody of it.
@@ -93,22 +86,27 @@ impl Files {
         self.open.get(Name::Blob(id), &self.path(id))
     }
 
-    /// Makes the content of `id` durable, and its name if it is not yet.
-    pub(super) fn sync(&self, id: BlobId) -> Result<()> {
+    /// Makes the content of `id` durable, and its name if it is not yet. What is so already is not synced again.
+    pub(super) fn sync(&self, id: BlobId, extent: Extent) -> Result<()> {
         self.poison.check()?;
-        let file = self.get(id)?;
-        let unnamed = {
-            let mut pending = self.pending.lock();
-            // Before the sync: a write during it marks the file again.
-            pending.dirty.remove(&id);
-            pending.unnamed.contains(&id) || pending.naming.contains(&id)
-        };
-        self.sync_content(&*file)?;
-        if unnamed {
-            self.sync_name(id)?;
-            self.pending.lock().unnamed.remove(&id);
+        let Due::Sync { name } = self.pending.lock().begin(id, extent) else { return Ok(()) };
+        let synced = self.sync_now(id, extent, name);
+        let mut pending = self.pending.lock();
+        pending.end(id, name && synced.is_ok());
+        if synced.is_err() {
+            // It may have failed before it began.
+            pending.mark(id);
         }
-        Ok(())
+        synced
+    }
+
+    fn sync_now(&self, id: BlobId, extent: Extent, name: bool) -> Result<()> {
+        let file = self.get(id)?;
+        self.poison.judge(match extent {
+            Extent::Content => file.sync(),
+            Extent::ContentAndTime => file.sync_with_time(),
+        })?;
+        if name { self.sync_name(id) } else { Ok(()) }
     }
 
     /// Makes the content of an open file durable.
@@ -125,7 +123,7 @@ impl Files {
 
     /// Notes that `id` was written.
     pub(super) fn mark_dirty(&self, id: BlobId) {
-        self.pending.lock().dirty.insert(id);
+        self.pending.lock().mark(id);
     }
 
     /// Makes all that was created or marked since the last call durable, in one sync.
@@ -133,16 +131,11 @@ impl Files {
         // A second caller waits: what the first took is not durable until it is through.
         let _one = self.syncing_all.lock();
         self.poison.check()?;
-        {
-            let mut pending = self.pending.lock();
-            if pending.dirty.is_empty() {
-                return Ok(());
-            }
-            pending.dirty.clear();
-            pending.naming = std::mem::take(&mut pending.unnamed);
+        if !self.pending.lock().begin_all() {
+            return Ok(());
         }
         self.poison.judge(self.disk.sync_everything(&self.dir))?;
-        self.pending.lock().naming.clear();
+        self.pending.lock().end_all();
         Ok(())
     }
 
@@ -150,9 +143,7 @@ impl Files {
     pub(super) fn remove(&self, id: BlobId) -> Result<()> {
         self.disk.remove(&self.path(id))?;
         self.open.forget(Name::Blob(id));
-        let mut pending = self.pending.lock();
-        pending.dirty.remove(&id);
-        pending.unnamed.remove(&id);
+        self.pending.lock().forget(id);
         Ok(())
     }
 

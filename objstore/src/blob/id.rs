@@ -86,6 +86,18 @@ impl Ids {
         id
     }
 
+    /// The same, of those whose low byte is `low`. It skips up to 255.
+    pub(super) fn next_in(&self, low: usize) -> BlobId {
+        loop {
+            let id = self.next();
+            let behind = (low as u64).wrapping_sub(id.0) & 0xff;
+            if behind == 0 {
+                return id;
+            }
+            self.next.fetch_add(behind - 1, Ordering::Relaxed);
+        }
+    }
+
     /// The epoch of the ids given now.
     pub(super) fn epoch(&self) -> u32 {
         self.noted.load(Ordering::Acquire)
@@ -134,6 +146,17 @@ mod tests {
         assert_eq!(ids.next(), BlobId(7 << 32 | 1));
         assert_eq!(ids.next(), BlobId(7 << 32 | 2));
         assert!(!dir.path().join("epoch").exists());
+    }
+
+    #[test]
+    fn ids_of_one_folder_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        let ids = ids(dir.path(), 7);
+        for low in [0, 0, 1, 255, 255, 3] {
+            let before = ids.next();
+            let id = ids.next_in(low);
+            assert!(id > before && id.0 & 0xff == low as u64 && id.0 - before.0 <= 256, "{id:?} after {before:?}");
+        }
     }
 
     #[test]

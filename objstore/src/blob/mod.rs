@@ -14,8 +14,11 @@ mod files;
 mod group_sync;
 mod id;
 mod open_files;
+mod pending;
 mod read;
+mod run;
 mod segment;
+mod spare;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -34,11 +37,14 @@ use crate::ticket::Ticket;
 use files::Files;
 use id::Ids;
 use open_files::OpenFiles;
+use pending::Extent;
 use segment::Segments;
+use spare::Spares;
 
 pub use block::{BLOCK_BYTES, Block};
 pub use id::{BlobId, Place};
 pub use read::SumsOf;
+pub use run::Run;
 pub use segment::{Packed, Record, SegmentInfo};
 pub use sums::{SUM_BLOCK, Summer, sums};
 pub use writer::{FileWriter, Finished};
@@ -63,7 +69,8 @@ impl Default for Options {
 pub struct Blobs(Arc<Inner>);
 
 struct Inner {
-    ids: Ids,
+    ids: Arc<Ids>,
+    spares: Spares,
     files: Arc<Files>,
     segments: Segments,
     poison: Poison,
@@ -77,12 +84,13 @@ impl Blobs {
         let Options { open_files, segment_bytes } = options;
         disk.make_dir_all(dir)?;
         disk.sync_everything(dir)?;
-        let ids = Ids::open(disk.clone(), dir, epoch, poison.clone())?;
+        let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
         let open = Arc::new(OpenFiles::new(disk.clone(), open_files));
         let files = Arc::new(Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?);
         let first = u64::from(ids.epoch()) << 32 | 1;
         let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), first, segment_bytes)?;
-        Ok(Self(Arc::new(Inner { ids, files, segments, poison })))
+        let spares = Spares::new(files.clone(), ids.clone());
+        Ok(Self(Arc::new(Inner { ids, spares, files, segments, poison })))
     }
 
     /// A name never used before.
@@ -96,6 +104,13 @@ impl Blobs {
         self.0.files.create(id)
     }
 
+    /// A new file to be written in place, under a name that is on disk already where one was made ahead. It is dirty until
+    /// [`Blobs::sync_file`] or [`Blobs::sync_dirty`].
+    pub fn new_home(&self) -> Result<(BlobId, Arc<dyn File>)> {
+        self.0.poison.check()?;
+        self.0.spares.take()
+    }
+
     /// The file of `id`; damage when it is missing.
     pub fn file(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.0.files.get(id)
@@ -103,7 +118,12 @@ impl Blobs {
 
     /// Makes the file of `id` durable: its content, and its name if that is not yet.
     pub fn sync_file(&self, id: BlobId) -> Result<()> {
-        self.0.files.sync(id)
+        self.0.files.sync(id, Extent::Content)
+    }
+
+    /// The same, and when it was changed last.
+    pub fn sync_file_and_times(&self, id: BlobId) -> Result<()> {
+        self.0.files.sync(id, Extent::ContentAndTime)
     }
 
     /// Removes the file of `id`; an absent one is no error. Refused once a commit failed: it may name the file.
@@ -112,9 +132,11 @@ impl Blobs {
         self.0.files.remove(id)
     }
 
-    /// The ids of all files there are, in no order, those being written included.
+    /// The ids of all files there are, in no order: those being written included, those made ahead not.
     pub fn file_ids(&self) -> Result<Vec<BlobId>> {
-        self.0.files.ids()
+        let mut ids = self.0.files.ids()?;
+        ids.retain(|id| !self.0.spares.holds(*id));
+        Ok(ids)
     }
 
     /// Notes that the file of `id` was written; call it after the write.
@@ -153,6 +175,12 @@ impl Blobs {
         sums: &SumsOf<'_>,
     ) -> Result<Bytes> {
         read::read_verified(&self.0.files, id, offset, len, file_length, sums)
+    }
+
+    /// A run of blocks of the file of `id`, whose length is `file_length`: those of `sums`, the first of which is
+    /// `first`.
+    pub fn run(&self, id: BlobId, file_length: u64, first: usize, sums: Vec<u32>) -> Result<Run> {
+        Run::open(self.0.files.clone(), id, file_length, first, sums)
     }
 
     /// Appends a small blob to the segment that grows; durable when answered. Appends that wait together share one

@@ -8,6 +8,7 @@ use super::block::BLOCK_BYTES;
 use super::files::Files;
 use super::id::BlobId;
 use super::sums::{SUM_BLOCK, verify};
+use crate::disk::File;
 use crate::error::{Error, Result};
 
 // Shorter reads get memory of their own: a whole block would be more than the page faults it saves.
@@ -15,6 +16,34 @@ const POOLED_BYTES_MIN: usize = BLOCK_BYTES / 2;
 
 /// The checksums of a range of blocks, from wherever the caller keeps them.
 pub type SumsOf<'a> = dyn Fn(Range<usize>) -> Result<Vec<u32>> + 'a;
+
+/// The whole blocks around a range of bytes.
+pub(super) struct Span {
+    pub(super) blocks: Range<usize>,
+    /// Where they begin, and how many bytes they have.
+    pub(super) start: u64,
+    pub(super) len: usize,
+    /// The range in them.
+    range: Range<usize>,
+}
+
+impl Span {
+    /// Around `len` bytes at `offset` of a blob of `length` bytes; `None` if it has not so many.
+    pub(super) fn around(offset: u64, len: usize, length: u64) -> Option<Self> {
+        let end = offset.checked_add(len as u64).filter(|end| *end <= length)?;
+        let block = SUM_BLOCK as u64;
+        let (first, past) = (offset / block, end.div_ceil(block));
+        let start = first * block;
+        let wide = (past * block).min(length).saturating_sub(start);
+        let skip = (offset - start) as usize;
+        Some(Self { blocks: first as usize..past as usize, start, len: wide as usize, range: skip..skip + len })
+    }
+
+    /// The range, of what the blocks hold.
+    pub(super) fn cut(&self, data: &Bytes) -> Bytes {
+        data.slice(self.range.clone())
+    }
+}
 
 /// `len` bytes at `offset`, unverified; what the file does not hold reads as zeros.
 pub(super) fn read_file(files: &Files, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
@@ -32,37 +61,53 @@ pub(super) fn read_verified(
     file_length: u64,
     sums: &SumsOf<'_>,
 ) -> Result<Bytes> {
-    let end = offset.checked_add(len as u64).filter(|end| *end <= file_length);
-    let end = end.ok_or_else(|| out_of_range(id, offset, len, file_length))?;
+    let span = Span::around(offset, len, file_length);
+    let span = span.ok_or_else(|| out_of_range(id, offset, len, file_length))?;
     if len == 0 {
         return Ok(Bytes::new());
     }
-    let block = SUM_BLOCK as u64;
-    let (first, past) = (offset / block, end.div_ceil(block));
-    let start = first * block;
-    let wide = (past * block).min(file_length) - start;
-    let data = read_exactly(files, id, start, wide as usize)?;
-    verify(&format!("blob {id}"), &data, first as usize, &sums(first as usize..past as usize)?)?;
-    let skip = (offset - start) as usize;
-    Ok(data.slice(skip..skip + len))
+    let data = read_exactly(files, &*files.get(id)?, id, span.start, span.len)?;
+    verify(&format!("blob {id}"), &data, span.blocks.start, &sums(span.blocks.clone())?)?;
+    Ok(span.cut(&data))
 }
 
-fn read_exactly(files: &Files, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
-    let file = files.get(id)?;
-    let short = |count: usize| {
+/// Exactly `len` bytes at `offset` of the open file of `id`.
+pub(super) fn read_exactly(files: &Files, file: &dyn File, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
+    let mut count = 0;
+    let data = filled(files, len, |room| {
+        count = file.read_at(room, offset)?;
+        Ok(())
+    })?;
+    if count < len {
         let expected = format!("{len} bytes at {offset}");
-        Error::corrupt(format!("blob {id}"), expected, format!("{count} bytes"))
-    };
+        return Err(Error::corrupt(format!("blob {id}"), expected, format!("{count} bytes")));
+    }
+    Ok(data)
+}
+
+/// The same from the memory of the system, if all of it is there.
+pub(super) fn read_cached(files: &Files, file: &dyn File, offset: u64, len: usize) -> Option<Bytes> {
+    let mut all = false;
+    let data = filled(files, len, |room| {
+        all = file.read_cached(room, offset);
+        Ok(())
+    });
+    data.ok().filter(|_| all)
+}
+
+/// `len` bytes of memory that `fill` has filled.
+fn filled(files: &Files, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Bytes> {
     if (POOLED_BYTES_MIN..=BLOCK_BYTES).contains(&len) {
         let mut block = files.block();
-        let count = block.load(|room| file.read_at(&mut room[..len], offset))?;
-        return if count < len { Err(short(count)) } else { Ok(block.freeze()) };
+        block.load(|room| fill(&mut room[..len]).map(|()| len))?;
+        return Ok(block.freeze());
     }
     let mut buf = BytesMut::zeroed(len);
-    let count = file.read_at(&mut buf, offset)?;
-    if count < len { Err(short(count)) } else { Ok(buf.freeze()) }
+    fill(&mut buf)?;
+    Ok(buf.freeze())
 }
 
-fn out_of_range(id: BlobId, offset: u64, len: usize, file_length: u64) -> Error {
+/// There are no such bytes in the blob.
+pub(super) fn out_of_range(id: BlobId, offset: u64, len: usize, file_length: u64) -> Error {
     Error::invalid("range", format!("{len} bytes at {offset}"), format!("blob {id} has {file_length} bytes"))
 }

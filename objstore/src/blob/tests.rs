@@ -218,6 +218,8 @@ fn a_name_is_synced_once() {
     bench.blobs.create_file(id).unwrap().write_at(b"a", 0).unwrap();
     let before = bench.faults.dir_syncs.load(Ordering::Relaxed);
     bench.blobs.sync_file(id).unwrap();
+    bench.blobs.mark_dirty(id);
+    bench.blobs.sync_file(id).unwrap();
     bench.blobs.sync_file(id).unwrap();
     assert_eq!(bench.faults.dir_syncs.load(Ordering::Relaxed), before + 1);
     assert_eq!(bench.faults.file_syncs.load(Ordering::Relaxed), 2);
@@ -234,7 +236,7 @@ fn sync_dirty_syncs_everything_once_and_nothing_when_all_is_clean() {
     bench.blobs.sync_dirty().unwrap();
     assert_eq!(syncs(), before + 1);
     bench.blobs.mark_dirty(ids[0]);
-    bench.blobs.sync_file(ids[0]).unwrap();
+    bench.blobs.sync_file_and_times(ids[0]).unwrap();
     bench.blobs.sync_dirty().unwrap();
     assert_eq!(syncs(), before + 1, "synced already");
     bench.blobs.mark_dirty(ids[1]);
@@ -321,4 +323,28 @@ fn verified_reads_give_exactly_the_range_asked() {
         let read = bench.blobs.read_verified(id, from as u64, part, length, &sums).unwrap();
         prop_assert_eq!(&read[..], &data[from..from + part]);
     });
+}
+
+#[test]
+fn a_run_reads_what_it_holds_and_gives_damage_to_nobody() {
+    let bench = bench(Options::default());
+    let mut data = content(5 * SUM_BLOCK + 100);
+    let Finished { id, length, sums } = write(&bench.blobs, &data);
+    let block = SUM_BLOCK as u64;
+    let run = bench.blobs.run(id, length, 2, sums[2..].to_vec()).unwrap();
+    for (offset, len) in [(2 * block, 1), (2 * block + 7, 2 * SUM_BLOCK), (5 * block, 100), (3 * block - 1, 2)] {
+        let expected = &data[offset as usize..offset as usize + len];
+        assert_eq!(run.read(offset, len).unwrap(), expected);
+        // What was just read is in memory, where the system tells that at all.
+        assert!(run.read_cached(offset, len).is_none_or(|read| read == expected));
+    }
+    for (offset, len) in [(0, 1), (2 * block - 1, 2), (length, 1), (5 * block, 101), (u64::MAX, 2)] {
+        assert!(!run.holds(offset, len) && run.read_cached(offset, len).is_none());
+        assert!(matches!(run.read(offset, len), Err(Error::Invalid { .. })), "{len} at {offset}");
+    }
+    data[3 * SUM_BLOCK + 9] ^= 1;
+    std::fs::write(path(&bench, id), &data).unwrap();
+    assert!(matches!(run.read(3 * block, 1), Err(Error::Corrupt { .. })));
+    assert!(run.read_cached(3 * block, 1).is_none());
+    assert_eq!(run.read(4 * block, 9).unwrap(), &data[4 * SUM_BLOCK..4 * SUM_BLOCK + 9]);
 }

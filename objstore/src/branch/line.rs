@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::RwLock;
 
 use crate::error::{Error, Result};
@@ -27,7 +28,7 @@ pub struct Line {
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The key without its branch.
-    pub base: Vec<u8>,
+    pub base: Bytes,
     /// The branch that wrote it.
     pub branch: Branch,
     /// The value; never empty.
@@ -121,7 +122,8 @@ impl Line {
             *settled = Some(base.to_vec());
         }
         if !pair.value.is_empty() {
-            seen.push(Seen { base: base.to_vec(), branch, value: pair.value });
+            let base = pair.key.slice(..base.len());
+            seen.push(Seen { base, branch, value: pair.value });
         }
     }
 
@@ -133,7 +135,7 @@ impl Line {
             let Some(pair) = pairs.into_iter().next() else { return Ok(None) };
             let Some((base, _)) = key::unbranched(&pair.key) else { return Ok(None) };
             if let Some((branch, value)) = self.get(read, base)? {
-                return Ok(Some(Seen { base: base.to_vec(), branch, value }));
+                return Ok(Some(Seen { base: pair.key.slice(..base.len()), branch, value }));
             }
             to = base.to_vec();
         }

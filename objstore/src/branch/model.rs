@@ -162,10 +162,14 @@ impl State {
             }
             let (from, to) = (some_base(&mut self.choices), some_base(&mut self.choices));
             let limit = 1 + self.choices.below(14);
-            let expected: Vec<_> = in_range(model, &from, &to).take(limit).collect();
+            let expected = in_range(model, &from, &to).take(limit);
+            let expected: Vec<_> = expected.map(|(base, value)| (base.clone(), value)).collect();
             let found = line.scan(&*snapshot, &from, &to, limit).unwrap();
-            assert_eq!(found.iter().map(|seen| (&seen.base, seen.value.to_vec())).collect::<Vec<_>>(), expected);
-            let last = line.last(&*snapshot, &from, &to).unwrap().map(|seen| (seen.base, seen.value.to_vec()));
+            assert_eq!(
+                found.iter().map(|seen| (seen.base.to_vec(), seen.value.to_vec())).collect::<Vec<_>>(),
+                expected
+            );
+            let last = line.last(&*snapshot, &from, &to).unwrap().map(|seen| (seen.base.to_vec(), seen.value.to_vec()));
             assert_eq!(last, in_range(model, &from, &to).next_back().map(|(base, value)| (base.clone(), value)));
         }
     }

@@ -4,8 +4,11 @@
 //! - A problem is reported with what is affected; nothing is guessed.
 
 mod content;
+mod live;
 mod parts;
+mod permissions;
 mod references;
+mod sessions;
 mod tree;
 mod versions;
 
@@ -39,6 +42,10 @@ pub struct Report {
     pub buckets: u64,
     /// Snapshots.
     pub snapshots: u64,
+    /// Sessions of mounts that outlived the last server.
+    pub sessions: u64,
+    /// Files that mounts were writing when the last server died: the next opening settles them.
+    pub live_files: u64,
     /// Inodes, in all branches.
     pub inodes: u64,
     /// Blobs.
@@ -114,6 +121,8 @@ impl Checked {
             tree::check(self, &root, report)?;
         }
         references::check(self, report)?;
+        sessions::check(self, report)?;
+        live::check(self, report)?;
         content::check(self, report)
     }
 

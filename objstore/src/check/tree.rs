@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::{Checked, Report, Root, parts, versions};
+use super::{Checked, Report, Root, parts, permissions, versions};
 use crate::branch::Line;
 use crate::error::Result;
 use crate::record::bucket::Usage;
 use crate::record::decode;
-use crate::record::inode::{Dirent, Inode, InodeKind};
+use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
+use crate::record::listed::{ListedDirent, Shown};
 use crate::record::version::Version;
 use crate::tree::{Tree, counts_bytes};
 use crate::volume::ROOT_INO;
@@ -21,6 +22,8 @@ const CHUNK: usize = 1024;
 struct Named {
     names: u32,
     kind: Option<InodeKind>,
+    /// What a name carries of it.
+    shown: Option<Shown>,
 }
 
 /// What a directory holds.
@@ -59,10 +62,14 @@ fn names(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<(HashMap<u6
         let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
         for entry in &seen {
             let parent = key::u64_at(&entry.base, 9);
-            let Some(dirent) = report.take(decode::<Dirent>("a directory entry", &entry.value)) else { continue };
+            let Some(dirent) = report.take(decode::<ListedDirent>("a directory entry", &entry.value)) else {
+                continue;
+            };
+            let (dirent, shown) = (dirent.dirent(), dirent.shown);
             let Some(parent) = parent else { continue };
             let target = named.entry(dirent.ino).or_default();
             target.names += 1;
+            target.shown = shown.or(target.shown.take());
             if *target.kind.get_or_insert(dirent.kind()) != dirent.kind() {
                 report.problem(format!("{}: the names of inode {} disagree on what it is", root.what, dirent.ino));
             }
@@ -132,6 +139,7 @@ fn inodes(
             met += u64::from(named.contains_key(&ino));
             check_inode(store, root, &what, ino, &inode, named.get(&ino), report)?;
             check_directory(&what, &inode, held.get(&ino), report);
+            permissions::check(&what, &inode, report);
         }
         match seen.last() {
             Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
@@ -165,6 +173,10 @@ fn check_inode(
             report.problem(format!("{what}: it has no links, but {names} names and no user"));
         }
         return Ok(());
+    }
+    let shown = named.and_then(|named| named.shown.as_ref());
+    if shown.is_some_and(|shown| !inode.shown || *shown != Shown::of(ino, inode)) {
+        report.problem(format!("{what}: its name shows something else of it in listings"));
     }
     if named.and_then(|named| named.kind).is_some_and(|kind| kind != inode.kind()) {
         report.problem(format!("{what}: it is not what its name says"));

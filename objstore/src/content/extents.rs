@@ -161,7 +161,7 @@ mod tests {
     fn an_extent_that_ends_past_all_numbers_is_damage() {
         let read = |offset, blob_offset, length| {
             let value = Extent { blob: 1, blob_offset, length }.encode_to_vec().into();
-            placed(&Seen { base: key::extent(1, 2, offset), branch: 3, value })
+            placed(&Seen { base: key::extent(1, 2, offset).into(), branch: 3, value })
         };
         assert_eq!(read(7, 9, 5).unwrap().end(), 12);
         for (offset, blob_offset, length) in [(u64::MAX, 0, 0), (u64::MAX - 4, 0, 5), (0, 1, u64::MAX)] {

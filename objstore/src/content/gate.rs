@@ -45,6 +45,11 @@ impl Gates {
         self.bucket(bucket).read_arc()
     }
 
+    /// The same, if nobody shares content now.
+    pub fn try_write_in_place(&self, bucket: u64) -> Option<Shared> {
+        self.bucket(bucket).try_read_arc()
+    }
+
     /// Holds a bucket's gate to share content.
     pub fn share(&self, bucket: u64) -> Alone {
         self.bucket(bucket).write_arc()
@@ -58,6 +63,11 @@ impl Gates {
     /// Holds an inode to change its size or layout.
     pub fn reshape(&self, bucket: u64, ino: u64) -> Alone {
         self.inode(bucket, ino).write_arc()
+    }
+
+    /// The same, if nobody else holds it.
+    pub fn try_reshape(&self, bucket: u64, ino: u64) -> Option<Alone> {
+        self.inode(bucket, ino).try_write_arc()
     }
 
     /// Forgets the gate of a bucket that is gone.

@@ -8,29 +8,41 @@
 //! - A blob counts once its record is committed: its bytes are on disk before that.
 //! - Removing goes the other way round: the record goes first, into the trash, the bytes after.
 
+mod backed;
+mod duplicate;
 mod etag;
 mod extents;
 mod gate;
-mod hot;
+mod ledger;
+mod live;
+mod parting;
 mod plan;
+mod prepared;
 mod reader;
 mod readers;
 mod recent;
 mod refs;
 mod share;
 mod staged;
+mod verified;
 
 pub use crate::blob::{BLOCK_BYTES, Block};
+pub use backed::Released;
+pub(crate) use backed::{Added, BackedFiles, mark_exposed};
+pub(crate) use duplicate::Duplicate;
 pub(crate) use etag::multipart_etag;
 pub(crate) use gate::{Alone, Gates};
-pub(crate) use hot::{Hot, HotFiles};
+pub(crate) use live::{Live, LiveFiles, Pending};
+pub(crate) use parting::Parted;
 pub(crate) use plan::{Piece, Plan, verified_blob};
+pub(crate) use prepared::Prepared;
 pub use reader::Reader;
-pub(crate) use readers::Readers;
+pub(crate) use readers::{ReadGuard, Readers};
 pub(crate) use recent::RecentSyncs;
 pub(crate) use refs::{add_home, blob as blob_record, drop_sums, forget_sums, move_packed, release, take_staged};
 pub(crate) use share::Shared;
 pub use staged::{StageWriter, Staged};
+pub(crate) use verified::VerifiedBlobs;
 
 /// The most bytes kept in an inode's record.
 pub const INLINE_MAX: usize = 4 << 10;

@@ -2,8 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::readers::ReadGuard;
 use super::refs::blob;
-use crate::blob::{BlobId, Blobs, Place, SUM_BLOCK};
+use crate::blob::{BlobId, Blobs, Place, Run, SUM_BLOCK};
 use crate::error::{Error, Result};
 use crate::meta::{Meta, Read};
 use crate::record::blob::{Blob, SUMS_PER_RECORD, Sums};
@@ -54,14 +55,14 @@ impl Plan {
         Ok(Self(pieces))
     }
 
-    /// Reads the bytes. `read` holds the records the plan was made from.
-    pub fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read) -> Result<Bytes> {
+    /// Reads the bytes. `read` holds the records the plan was made from, and was taken after `reading` began.
+    pub fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read, reading: &ReadGuard) -> Result<Bytes> {
         if let [piece] = self.0.as_slice() {
-            return piece.read(blobs, meta, read);
+            return piece.read(blobs, meta, read, reading);
         }
         let mut all = BytesMut::new();
         for piece in &self.0 {
-            all.extend_from_slice(&piece.read(blobs, meta, read)?);
+            all.extend_from_slice(&piece.read(blobs, meta, read, reading)?);
         }
         Ok(all.freeze())
     }
@@ -98,11 +99,14 @@ fn in_extents(tree: Tree<'_>, ino: u64, offset: u64, end: u64) -> Result<Vec<Pie
 }
 
 impl Piece {
-    fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read) -> Result<Bytes> {
+    fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read, reading: &ReadGuard) -> Result<Bytes> {
         match self {
             Self::Zeros(length) => Ok(BytesMut::zeroed(to_usize(*length)?).freeze()),
             Self::Bytes(bytes) => Ok(bytes.clone()),
-            Self::Blob { id, record, offset, length } => read_blob(blobs, meta, read, *id, record, *offset, *length),
+            Self::Blob { id, record, offset, length } => {
+                let found = reading.find(BlobId(*id));
+                read_blob(blobs, meta, read, (*id, found.blob), record, *offset, *length)
+            }
         }
     }
 }
@@ -112,6 +116,18 @@ pub(crate) fn verified_blob(
     blobs: &Blobs,
     read: &dyn Read,
     id: u64,
+    record: &Blob,
+    offset: u64,
+    length: u64,
+) -> Result<Bytes> {
+    verified_at(blobs, read, (id, BlobId(id)), record, offset, length)
+}
+
+/// The same of a blob whose bytes lie in `file`.
+fn verified_at(
+    blobs: &Blobs,
+    read: &dyn Read,
+    (id, file): (u64, BlobId),
     record: &Blob,
     offset: u64,
     length: u64,
@@ -127,9 +143,9 @@ pub(crate) fn verified_blob(
         Place::File if record.sums => {
             let held = to_usize(record.length.saturating_sub(offset).min(length))?;
             let sums = |blocks: std::ops::Range<usize>| sums_of(read, id, blocks);
-            Ok(padded(blobs.read_verified(BlobId(id), offset, held, record.length, &sums)?, len))
+            Ok(padded(blobs.read_verified(file, offset, held, record.length, &sums)?, len))
         }
-        Place::File => blobs.read_file(BlobId(id), offset, len),
+        Place::File => blobs.read_file(file, offset, len),
     }
 }
 
@@ -137,15 +153,15 @@ fn read_blob(
     blobs: &Blobs,
     meta: &Meta,
     read: &dyn Read,
-    id: u64,
+    (id, file): (u64, BlobId),
     record: &Blob,
     offset: u64,
     length: u64,
 ) -> Result<Bytes> {
-    match verified_blob(blobs, read, id, record, offset, length) {
+    match verified_at(blobs, read, (id, file), record, offset, length) {
         // A mount may have made the blob its own and changed it since the plan was made.
         Err(damage @ Error::Corrupt { .. }) if record.sums => match blob(&*meta.snapshot(), id) {
-            Ok(now) if !now.sums => blobs.read_file(BlobId(id), offset, to_usize(length)?),
+            Ok(now) if !now.sums => blobs.read_file(file, offset, to_usize(length)?),
             _ => Err(damage),
         },
         answer => answer,
@@ -155,17 +171,31 @@ fn read_blob(
 fn sums_of(read: &dyn Read, id: u64, blocks: std::ops::Range<usize>) -> Result<Vec<u32>> {
     let mut sums = Vec::with_capacity(blocks.len());
     for index in blocks.start / SUMS_PER_RECORD..blocks.end.div_ceil(SUMS_PER_RECORD) {
-        let what = format!("checksums {index} of blob {id:016x}");
-        let number =
-            u32::try_from(index).map_err(|_| Error::corrupt(what.clone(), "an index of 32 bits", "a larger one"))?;
-        let value =
-            read.get(&key::sums(id, number))?.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
-        let record: Sums = decode(&what, &value)?;
+        let crc = sums_record(read, id, index)?;
         let first = index * SUMS_PER_RECORD;
-        let (from, to) = (blocks.start.saturating_sub(first), (blocks.end - first).min(record.crc.len()));
-        sums.extend_from_slice(record.crc.get(from..to).unwrap_or_default());
+        let (from, to) = (blocks.start.saturating_sub(first), (blocks.end - first).min(crc.len()));
+        sums.extend_from_slice(crc.get(from..to).unwrap_or_default());
     }
     Ok(sums)
+}
+
+/// One record of checksums of a blob.
+fn sums_record(read: &dyn Read, id: u64, index: usize) -> Result<Vec<u32>> {
+    let what = || format!("checksums {index} of blob {id:016x}");
+    let number = u32::try_from(index).map_err(|_| Error::corrupt(what(), "an index of 32 bits", "a larger one"))?;
+    let value = read.get(&key::sums(id, number))?.ok_or_else(|| Error::corrupt(what(), "a record", "none"))?;
+    Ok(decode::<Sums>("checksums of a blob", &value)?.crc)
+}
+
+/// The blocks around `offset` of a blob whose checksums lie in one record; `None` of a blob that has none, or is packed.
+pub(super) fn run_at(blobs: &Blobs, read: &dyn Read, id: u64, offset: u64) -> Result<Option<Run>> {
+    let record = blob(read, id)?;
+    if record.place() != Place::File || !record.sums {
+        return Ok(None);
+    }
+    let index = to_usize(offset)? / SUM_BLOCK / SUMS_PER_RECORD;
+    let sums = sums_record(read, id, index)?;
+    blobs.run(BlobId(id), record.length, index * SUMS_PER_RECORD, sums).map(Some)
 }
 
 fn padded(data: Bytes, len: usize) -> Bytes {

@@ -3,16 +3,30 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
-use super::plan::Plan;
+use super::plan::{Plan, run_at};
 use super::readers::ReadGuard;
+use crate::blob::Run;
 use crate::branch::Line;
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::meta::Snapshot;
-use crate::record::inode::Inode;
+use crate::record::inode::{Content, Inode};
 use crate::store::{Checksum, ObjectPart};
 use crate::tree::Tree;
+
+/// How content is found.
+#[derive(Default)]
+pub(crate) enum Way {
+    /// Not looked at yet.
+    #[default]
+    Unknown,
+    /// It is one blob with checksums, of which this is where it was read last.
+    Run(Arc<Run>),
+    /// It has to be planned each time.
+    Plan,
+}
 
 /// An object's content at one moment.
 pub struct Reader {
@@ -21,7 +35,8 @@ pub struct Reader {
     pub(crate) line: Line,
     pub(crate) ino: u64,
     pub(crate) inode: Inode,
-    pub(crate) _guard: ReadGuard,
+    pub(crate) run: Mutex<Way>,
+    pub(crate) guard: ReadGuard,
 }
 
 impl Reader {
@@ -41,8 +56,47 @@ impl Reader {
 
     /// Reads `len` bytes at `offset`, fewer only at the end. Blocking. Ask for up to a few MiB a call.
     pub fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
+        if let Some(run) = self.run_at(offset)?.filter(|run| self.holds(offset, len) && run.holds(offset, len)) {
+            match run.read(offset, len) {
+                // A mount may have made the blob its own since: the plan finds that out.
+                Err(Error::Corrupt { .. }) => *self.run.lock() = Way::Plan,
+                read => return read,
+            }
+        }
         let tree = Tree { read: &*self.snapshot, line: &self.line };
         let plan = Plan::of(tree, self.ino, &self.inode, offset, len as u64)?;
-        plan.read(&self.core.blobs, &self.core.meta, &*self.snapshot)
+        plan.read(&self.core.blobs, &self.core.meta, &*self.snapshot, &self.guard)
+    }
+
+    /// Reads on after [`Reader::read`] from the memory of the system: all of `len` bytes at `offset`, or nothing where
+    /// that cannot be without waiting. Does not block.
+    pub fn read_cached(&self, offset: u64, len: usize) -> Option<Bytes> {
+        let run = match &*self.run.try_lock()? {
+            Way::Run(run) if self.holds(offset, len) => run.clone(),
+            _ => return None,
+        };
+        run.read_cached(offset, len)
+    }
+
+    fn holds(&self, offset: u64, len: usize) -> bool {
+        offset.checked_add(len as u64).is_some_and(|end| end <= self.inode.size)
+    }
+
+    /// The run of blocks around `offset`, where all of the content is one blob with checksums.
+    fn run_at(&self, offset: u64) -> Result<Option<Arc<Run>>> {
+        let Some(Content::Blob(content)) = &self.inode.content else { return Ok(None) };
+        let mut way = self.run.lock();
+        match &*way {
+            Way::Plan => return Ok(None),
+            Way::Run(run) if run.holds(offset, 1) => return Ok(Some(run.clone())),
+            Way::Run(_) | Way::Unknown => {}
+        }
+        let run = match run_at(&self.core.blobs, &*self.snapshot, content.id, offset) {
+            // The plan meets the same, and knows whether it is one.
+            Err(Error::Corrupt { .. }) => None,
+            found => found?.map(Arc::new),
+        };
+        *way = run.clone().map_or(Way::Plan, Way::Run);
+        Ok(run)
     }
 }

@@ -1,13 +1,35 @@
 //! Readers under way, so that the trash keeps what they may still need.
+//!
+//! - Where a blob stays with a file that changes it, and others get a copy, a reader that began before reads the copy: it
+//!   sees what it opened.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use crate::blob::BlobId;
 
 /// All readers, by when they began.
 #[derive(Default)]
-pub(crate) struct Readers(Mutex<Table>);
+pub(crate) struct Readers {
+    table: Mutex<Table>,
+    moved: RwLock<Vec<Moved>>,
+}
+
+/// Content that readers from before a moment find elsewhere.
+struct Moved {
+    from: BlobId,
+    to: BlobId,
+    before: u64,
+}
+
+/// Where a reader finds the content of a blob, as long as this is held.
+pub(crate) struct Found<'a> {
+    /// There.
+    pub blob: BlobId,
+    _stays: RwLockReadGuard<'a, Vec<Moved>>,
+}
 
 #[derive(Default)]
 struct Table {
@@ -24,7 +46,7 @@ pub(crate) struct ReadGuard {
 impl Readers {
     /// Begins a reader. Its snapshot has to be taken after this.
     pub fn begin(self: &Arc<Self>) -> ReadGuard {
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         let began = table.clock;
         *table.active.entry(began).or_default() += 1;
         ReadGuard { readers: self.clone(), began }
@@ -32,20 +54,38 @@ impl Readers {
 
     /// A moment: readers that begin later are told apart from those before.
     pub fn moment(&self) -> u64 {
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         table.clock += 1;
         table.clock
     }
 
     /// Whether all readers that began before `moment` have ended.
     pub fn ended_before(&self, moment: u64) -> bool {
-        self.0.lock().active.first_key_value().is_none_or(|(oldest, _)| *oldest >= moment)
+        self.table.lock().active.first_key_value().is_none_or(|(oldest, _)| *oldest >= moment)
+    }
+
+    /// Lets readers that began before this find the content of `from` in `to`, where its copy is. When it returns nobody
+    /// reads `from` for them.
+    pub fn redirect(&self, from: BlobId, to: BlobId) {
+        let before = self.moment();
+        let mut moved = self.moved.write();
+        moved.retain(|moved| !self.ended_before(moved.before));
+        moved.push(Moved { from, to, before });
+    }
+}
+
+impl ReadGuard {
+    /// Where the content of a blob lies for this reader.
+    pub fn find(&self, blob: BlobId) -> Found<'_> {
+        let stays = self.readers.moved.read();
+        let moved = stays.iter().find(|moved| moved.from == blob && self.began < moved.before);
+        Found { blob: moved.map_or(blob, |moved| moved.to), _stays: stays }
     }
 }
 
 impl Drop for ReadGuard {
     fn drop(&mut self) {
-        let mut table = self.readers.0.lock();
+        let mut table = self.readers.table.lock();
         if let Some(count) = table.active.get_mut(&self.began) {
             *count -= 1;
             if *count == 0 {
@@ -69,5 +109,20 @@ mod tests {
         drop(before);
         assert!(readers.ended_before(moment));
         drop(after);
+    }
+
+    #[test]
+    fn a_reader_from_before_finds_the_copy() {
+        let readers = Arc::new(Readers::default());
+        let (one, two, three) = (BlobId(1), BlobId(2), BlobId(3));
+        let before = readers.begin();
+        readers.redirect(one, two);
+        let after = readers.begin();
+        assert_eq!((before.find(one).blob, before.find(three).blob), (two, three));
+        assert_eq!(after.find(one).blob, one);
+        drop(before);
+        readers.redirect(three, two);
+        assert_eq!(after.find(three).blob, two);
+        assert_eq!(readers.moved.read().len(), 1, "the first served nobody any more");
     }
 }

@@ -17,18 +17,31 @@ const SETTLING: i64 = 2_000_000_000;
 /// Entries past which old ones are dropped.
 const ENTRIES: usize = 4096;
 
-/// Files synced lately, by bucket and inode.
+/// Files synced lately, by bucket and inode, and buckets.
 #[derive(Default)]
-pub(crate) struct RecentSyncs(Mutex<HashMap<(u64, u64), Timestamp>>);
+pub(crate) struct RecentSyncs(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    files: HashMap<(u64, u64), Timestamp>,
+    buckets: HashMap<u64, Timestamp>,
+}
 
 impl RecentSyncs {
     /// Notes that a file was synced.
     pub fn note(&self, bucket: u64, ino: u64, now: Timestamp) {
-        let mut synced = self.0.lock();
+        let synced = &mut self.0.lock().files;
         if synced.len() >= ENTRIES {
             synced.retain(|_, at| young(now, *at));
         }
         synced.insert((bucket, ino), now);
+    }
+
+    /// Notes that all of a bucket is about to be synced.
+    pub fn note_all(&self, bucket: u64, now: Timestamp) {
+        let synced = &mut self.0.lock().buckets;
+        synced.retain(|_, at| young(now, *at));
+        synced.insert(bucket, now);
     }
 
     /// Whether the content may have been promised to be on disk.
@@ -37,7 +50,9 @@ impl RecentSyncs {
         match &inode.content {
             None => false,
             Some(Content::Inline(_)) if by_mount && young(now, Timestamp(inode.mtime)) => {
-                self.0.lock().contains_key(&(bucket, ino))
+                let synced = self.0.lock();
+                let with_all = synced.buckets.get(&bucket).is_some_and(|at| inode.written() <= *at);
+                with_all || synced.files.contains_key(&(bucket, ino))
             }
             Some(_) => true,
         }
@@ -64,6 +79,11 @@ mod tests {
         assert!(!syncs.promised(1, 2, &inode, now));
         assert!(syncs.promised(1, 2, &inode, Timestamp(now.0 + SETTLING)));
         assert!(syncs.promised(1, 2, &inode, Timestamp(now.0 - 1)));
+        syncs.note_all(1, Timestamp(now.0 - 1));
+        assert!(!syncs.promised(1, 2, &inode, now), "it was written after that");
+        syncs.note_all(1, now);
+        assert!(syncs.promised(1, 2, &inode, now) && !syncs.promised(2, 2, &inode, now));
+        syncs.note_all(1, Timestamp(now.0 - 1));
         syncs.note(1, 2, now);
         assert!(syncs.promised(1, 2, &inode, now));
         inode.object = Some(Object { etag: "by S3".into(), ..Object::default() });

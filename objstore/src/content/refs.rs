@@ -24,7 +24,7 @@ pub(crate) fn blob(read: &dyn Read, id: u64) -> Result<Blob> {
     decode("a blob", &value)
 }
 
-fn put_blob(txn: &mut dyn Txn, id: u64, blob: &Blob) {
+pub(super) fn put_blob(txn: &mut dyn Txn, id: u64, blob: &Blob) {
     txn.put(key::by_id(tag::BLOB, id), blob.encode_to_vec());
 }
 

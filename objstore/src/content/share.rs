@@ -2,11 +2,18 @@
 //!
 //! - The source gives up its home, so that nobody changes in place what others refer to. The bucket's gate is held
 //!   alone until that is committed.
+//! - A blob that programs have open past the server stays the file's own: others refer to a copy, made before the
+//!   transaction (`Prepared`).
 
 use super::extents::Placed;
 use super::plan::{Piece, Plan};
-use super::refs::{release, retain};
+use std::collections::HashMap;
+
+use super::backed::{BackedFiles, Reference};
+use super::refs::{blob as blob_record, put_blob, release, retain};
+use crate::blob::BlobId;
 use crate::error::{Error, Result};
+use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 use crate::tree::Tx;
 
@@ -24,22 +31,60 @@ pub(crate) enum Shared {
 
 impl Tx<'_> {
     /// Makes the content of an inode safe to refer to, and gives it.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if a program has it open past the server, and no copy was prepared.
     pub fn share_content(&mut self, ino: u64) -> Result<(Inode, Shared)> {
         let (branch, mut inode) = self.tree().live_inode(ino)?;
-        if branch == self.branch() {
-            self.give_up_home(ino, &mut inode)?;
-        }
+        let mut copies = Copies::default();
         let shared = match &inode.content {
             None => Shared::Nothing,
             Some(Content::Inline(data)) => Shared::Inline(data.clone()),
-            Some(Content::Blob(content)) => Shared::Blob(content.id),
-            Some(Content::Extents(_)) => Shared::Extents(self.tree().extents(ino, 0, u64::MAX)?),
+            Some(Content::Blob(content)) => Shared::Blob(self.lent(&mut copies, content.id)?),
+            Some(Content::Extents(_)) => {
+                let mut extents = self.tree().extents(ino, 0, u64::MAX)?;
+                for placed in &mut extents {
+                    placed.extent.blob = self.lent(&mut copies, placed.extent.blob)?;
+                }
+                Shared::Extents(extents)
+            }
         };
+        if branch == self.branch() {
+            self.give_up_home(ino, &mut inode, &copies)?;
+        }
         Ok((inode, shared))
     }
 
-    fn give_up_home(&mut self, ino: u64, inode: &mut Inode) -> Result<()> {
+    /// The blob to refer to in place of `blob`: itself, or a copy, whose record this makes without a reference yet.
+    fn lent(&mut self, copies: &mut Copies, blob: u64) -> Result<u64> {
+        if let Some(known) = copies.known.get(&blob) {
+            return Ok(known.unwrap_or(blob));
+        }
+        let copy = match BackedFiles::refer(self.core, blob) {
+            Reference::Own(sharing) => {
+                self.txn.after_commit(Box::new(move || drop(sharing)));
+                None
+            }
+            Reference::Copy(copy) => {
+                let record = blob_record(&*self.txn, blob)?;
+                let copy = copy.name(self.txn);
+                self.copy_sums(BlobId(blob), copy, &record)?;
+                put_blob(self.txn, copy.0, &Blob { refs: 0, ..record });
+                Some(copy.0)
+            }
+            Reference::Missing => {
+                return Err(Error::Busy {
+                    what: "a file that a program has open, and that is read past the server,".into(),
+                });
+            }
+        };
+        copies.known.insert(blob, copy);
+        Ok(copy.unwrap_or(blob))
+    }
+
+    fn give_up_home(&mut self, ino: u64, inode: &mut Inode, copies: &Copies) -> Result<()> {
         match &mut inode.content {
+            Some(Content::Blob(content)) if copies.has(content.id) => return Ok(()),
             Some(Content::Blob(content @ BlobContent { home: true, .. })) => content.home = false,
             Some(Content::Extents(content @ ExtentContent { home: Some(_) })) => {
                 if let Some(home) = content.home.take() {
@@ -72,19 +117,35 @@ impl Tx<'_> {
 
     /// The pieces of a part that is a range of an inode, each with its reference.
     pub fn share_range(&mut self, ino: u64, offset: u64, length: u64) -> Result<Vec<Extent>> {
-        let (inode, _) = self.share_content(ino)?;
+        let (branch, mut inode) = self.tree().live_inode(ino)?;
         let plan = Plan::of(self.tree(), ino, &inode, offset, length)?;
-        let mut pieces = Vec::new();
+        let (mut pieces, mut copies) = (Vec::new(), Copies::default());
         for piece in plan.0 {
             match piece {
                 Piece::Zeros(length) => pieces.push(Extent { blob: 0, blob_offset: 0, length }),
                 Piece::Blob { id, offset, length, .. } => {
+                    let id = self.lent(&mut copies, id)?;
                     retain(self.txn, id)?;
                     pieces.push(Extent { blob: id, blob_offset: offset, length });
                 }
                 Piece::Bytes(_) => return Err(Error::Busy { what: "the object, which is being written,".into() }),
             }
         }
+        if branch == self.branch() {
+            self.give_up_home(ino, &mut inode, &copies)?;
+        }
         Ok(pieces)
+    }
+}
+
+/// What is lent in place of blobs: a copy, or nothing for those that may be referred to.
+#[derive(Default)]
+struct Copies {
+    known: HashMap<u64, Option<u64>>,
+}
+
+impl Copies {
+    fn has(&self, blob: u64) -> bool {
+        self.known.get(&blob).is_some_and(Option::is_some)
     }
 }

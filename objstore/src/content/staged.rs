@@ -45,7 +45,7 @@ pub(super) struct Cleanup {
 }
 
 impl Cleanup {
-    fn new(blobs: Blobs, id: BlobId) -> Self {
+    pub fn new(blobs: Blobs, id: BlobId) -> Self {
         Self { blobs, id, named: AtomicBool::new(false) }
     }
 

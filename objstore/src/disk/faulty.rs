@@ -127,6 +127,10 @@ impl File for FaultyFile {
         self.real.read_at(buf, offset)
     }
 
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> bool {
+        self.real.read_cached(buf, offset)
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
         if let Err(failed) = self.faults.write() {
             // A full or broken disk keeps the part that it took before.
@@ -166,6 +170,11 @@ impl File for FaultyFile {
         self.real.sync()
     }
 
+    fn sync_with_time(&self) -> Result<()> {
+        self.faults.sync(&self.faults.file_syncs)?;
+        self.real.sync_with_time()
+    }
+
     fn begin_sync(&self, offset: u64, len: u64) {
         self.real.begin_sync(offset, len);
     }
@@ -184,6 +193,14 @@ impl File for FaultyFile {
 
     fn raw(&self) -> Option<BorrowedFd<'_>> {
         self.real.raw()
+    }
+
+    fn is_lone(&self) -> bool {
+        self.real.is_lone()
+    }
+
+    fn blocks(&self) -> Result<u64> {
+        self.real.blocks()
     }
 
     fn modified(&self) -> Result<SystemTime> {

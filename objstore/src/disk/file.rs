@@ -1,16 +1,17 @@
 //! A file of the operating system.
 
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, ioctl_ficlone, seek};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ioctl_ficlone, seek};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use super::direct::Direct;
-use super::{Allocate, File};
+use super::{Allocate, File, lease};
 use crate::error::{Error, Result};
 
 // The most that one call writes into the page cache. For longer ones the kernel takes larger pieces of memory, which
@@ -83,6 +84,12 @@ impl File for RealFile {
         Ok(filled)
     }
 
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> bool {
+        let len = buf.len();
+        let mut room = [IoSliceMut::new(buf)];
+        retry_on_intr(|| preadv2(&self.file, &mut room, offset, ReadWriteFlags::NOWAIT)) == Ok(len)
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
         self.write(data, offset).map_err(|error| self.failed_at("writing", data.len() as u64, offset, error))
     }
@@ -139,6 +146,10 @@ impl File for RealFile {
         fdatasync(&self.file).map_err(|errno| self.failed("syncing", errno))
     }
 
+    fn sync_with_time(&self) -> Result<()> {
+        fsync(&self.file).map_err(|errno| self.failed("syncing", errno))
+    }
+
     fn begin_sync(&self, offset: u64, len: u64) {
         let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
         // SAFETY: the call takes a descriptor, which is open as long as the file, and numbers; no memory.
@@ -163,8 +174,31 @@ impl File for RealFile {
         }
     }
 
+    fn copy_from(&self, source: &dyn File, from: u64, to: u64, len: u64) -> Result<()> {
+        let mut done = 0;
+        while let Some(source) = source.raw().filter(|_| done < len) {
+            let left = usize::try_from(len - done).unwrap_or(usize::MAX);
+            let (mut at, mut into) = (from + done, to + done);
+            match retry_on_intr(|| copy_file_range(source, Some(&mut at), &self.file, Some(&mut into), left)) {
+                Ok(0) => break,
+                Ok(copied) => done += copied as u64,
+                Err(errno) if is_unsupported(errno) || matches!(errno, Errno::INVAL | Errno::XDEV) => break,
+                Err(errno) => return Err(self.failed_at("copying", len, to, errno)),
+            }
+        }
+        super::copy_bytes(self, source, (from + done, to + done), len - done)
+    }
+
     fn raw(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
+    }
+
+    fn is_lone(&self) -> bool {
+        lease::is_lone(&self.file)
+    }
+
+    fn blocks(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|error| self.failed("asking the space of", error))?.blocks())
     }
 
     fn modified(&self) -> Result<SystemTime> {

@@ -13,6 +13,7 @@ mod direct;
 #[cfg(test)]
 pub(crate) mod faulty;
 mod file;
+mod lease;
 mod poison;
 mod real;
 #[cfg(test)]
@@ -32,6 +33,9 @@ pub use real::RealDisk;
 
 /// What a direct write is aligned to, in memory and in the file, and made of: a page, which suits every disk.
 pub const DIRECT_BLOCK: usize = 4096;
+
+/// Bytes copied at a time, where the system does not copy itself.
+const COPY_BYTES: usize = 256 << 10;
 
 /// Folders and names.
 pub trait Disk: Send + Sync {
@@ -85,6 +89,12 @@ pub trait File: Send + Sync {
     /// Reads until `buf` is full or the file ends; the count read.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
 
+    /// Fills all of `buf` with what the system holds in memory, and never waits for the disk; `false` where it would
+    /// have to, or cannot tell.
+    fn read_cached(&self, _buf: &mut [u8], _offset: u64) -> bool {
+        false
+    }
+
     /// Writes all of `data`.
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()>;
 
@@ -113,6 +123,9 @@ pub trait File: Send + Sync {
     /// Makes content and size durable (fdatasync). Not the name: see [`Disk::sync_dir`].
     fn sync(&self) -> Result<()>;
 
+    /// Makes content, size and the time of the last change durable (fsync).
+    fn sync_with_time(&self) -> Result<()>;
+
     /// Asks the system to begin writing a range to disk, so that a later [`File::sync`] finds less to do. A hint: it
     /// neither waits nor fails, and nothing is durable by it.
     fn begin_sync(&self, _offset: u64, _len: u64) {}
@@ -126,11 +139,40 @@ pub trait File: Send + Sync {
     /// Becomes a copy of `source` that shares its space; `false` where the file system cannot, nothing changed.
     fn reflink_from(&self, source: &dyn File) -> Result<bool>;
 
+    /// Takes over `len` bytes of `source`, from an offset there to one here; zeros where it has ended. The file system
+    /// shares their space where it can. Not yet durable, as after [`File::write_at`].
+    fn copy_from(&self, source: &dyn File, from: u64, to: u64, len: u64) -> Result<()> {
+        copy_bytes(self, source, (from, to), len)
+    }
+
     /// The descriptor, for the kernel to read and write directly; a disk that is not the system's has none.
     fn raw(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Whether nothing but this has the file open: no other process, and no mapping. `false` where the system cannot
+    /// tell.
+    fn is_lone(&self) -> bool {
+        false
+    }
+
+    /// The space it takes, in units of 512 bytes.
+    fn blocks(&self) -> Result<u64>;
+
     /// When the content last changed.
     fn modified(&self) -> Result<SystemTime>;
+}
+
+/// Copies `len` bytes of one file, from an offset there to one of another; zeros where it has ended.
+fn copy_bytes<F: File + ?Sized>(target: &F, source: &dyn File, (from, to): (u64, u64), len: u64) -> Result<()> {
+    let mut step = vec![0; usize::try_from(len).map_or(COPY_BYTES, |len| len.min(COPY_BYTES))];
+    let mut done = 0;
+    while done < len {
+        let want = usize::try_from(len - done).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
+        let held = source.read_at(&mut step[..want], from + done)?;
+        step[held..want].fill(0);
+        target.write_at(&step[..want], to + done)?;
+        done += want as u64;
+    }
+    Ok(())
 }
 
 /// Whether [`File::allocate`] may grow the file.

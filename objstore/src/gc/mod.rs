@@ -7,6 +7,7 @@ mod branches;
 mod completed;
 pub(crate) mod orphans;
 mod segments;
+mod sessions;
 mod trash;
 
 use std::sync::Arc;
@@ -17,14 +18,24 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Timestamp;
+use crate::content::BackedFiles;
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::volume::{Change, SessionId};
 
 /// How long the collector sleeps if nobody wakes it.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What opening a store collects before anybody uses it.
-pub(crate) fn recover(core: &Arc<Core>) -> Result<()> {
+/// What opening a store collects before anybody uses it. `continued` are the sessions of mounts that go on.
+pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
+    // First: who looks at a file after this finds it as it is.
+    let written = crate::volume::settle_left(core)?;
+    BackedFiles::recover(core)?;
+    sessions::recover(core, continued)?;
+    // Writes in place are told without a record: the server may have died in between.
+    for (bucket, ino) in written {
+        core.feeds.publish(bucket, 0, &[Change::Content { ino }]);
+    }
     orphans::collect_all(core)?;
     trash::remove_unnamed_files(core)?;
     trash::empty(core, &mut None).map(|_| ())
@@ -129,8 +140,10 @@ impl Shared {
 
     fn step(&self, core: &Arc<Core>) -> Result<()> {
         let mut waiting = self.waiting.lock();
+        core.settle_closed()?;
         // What mounts wrote in the last seconds reaches the disk here too.
         core.blobs.sync_dirty()?;
+        BackedFiles::sweep(core)?;
         let stopping = || self.stopping();
         let removed = branches::collect(core, &stopping)?
             + branches::collect_shadowed(core, &stopping)?

@@ -25,15 +25,17 @@ pub(crate) fn collect(
     ino: u64,
 ) -> Result<()> {
     let current = core.bucket_record(&*txn, name)?;
-    if current.is_none_or(|record| record.id != bucket) || core.pins.pinned(bucket, ino) {
+    if current.is_none_or(|record| record.id != bucket) {
         return Ok(());
     }
+    let Some(ending) = core.pins.collect_or_keep(bucket, ino) else { return Ok(()) };
+    txn.after_commit(Box::new(move || drop(ending)));
     let mut tx = Tx::begin(txn, core, name, mount)?;
     tx.collect_orphan(ino)?;
     tx.finish()
 }
 
-/// Collects all orphans: when a store opens, no mount uses any.
+/// Collects all orphans but those that mounts may hold whose sessions go on: when a store opens, no other uses any.
 pub(crate) fn collect_all(core: &Arc<Core>) -> Result<()> {
     let snapshot = core.meta.snapshot();
     let marks = store::all(&*snapshot, &[tag::ORPHAN])?;

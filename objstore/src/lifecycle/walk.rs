@@ -85,9 +85,11 @@ impl View<'_> {
         if !kept && protection(inode, self.rules.now).is_some() {
             return false;
         }
-        let pending = self.core.hot.get(self.bucket.id, ino).and_then(|hot| hot.written());
-        let written = inode.written().max(pending.unwrap_or(Timestamp(i64::MIN)));
-        self.rules.current_due(Subject::object(key.as_str(), inode), written)
+        let mut inode = inode.clone();
+        if let Some(live) = self.core.live.get(self.bucket.id, ino) {
+            live.show(&mut inode);
+        }
+        self.rules.current_due(Subject::object(key.as_str(), &inode), inode.written())
     }
 
     /// Looks at current objects below `area`.

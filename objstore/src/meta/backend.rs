@@ -20,7 +20,7 @@ const MAX_KEY_BYTES: usize = 65_535;
 /// What a batch changes: each key's new value, `None` where it is deleted.
 pub(super) type Changes = BTreeMap<Bytes, Option<Value>>;
 
-/// The store under the writer thread, which alone calls `commit` and `sync`.
+/// The store under the writer: `commit` and `sync` are called in turns, never at the same time.
 ///
 /// After an error from either the writer calls neither again.
 pub(super) trait Backend: Send + Sync + 'static {

@@ -77,15 +77,32 @@ impl Batch {
         (!overlay.is_empty()).then(|| overlay.into_changes())
     }
 
-    /// Runs the actions and answers every operation; if the commit failed, all with its error.
-    pub fn finish(self, committed: &Result<()>) {
+    /// Runs the actions. What every operation is to be told: if the commit failed, all of them its error.
+    pub fn finish(self, committed: &Result<()>) -> Answers {
         if committed.is_ok() {
             for action in self.actions {
                 shielded("an action after a commit", action);
             }
         }
-        for (done, outcome) in self.ended {
-            answer(done, committed.clone().and(outcome));
+        let told = self.ended.into_iter().map(|(done, outcome)| (done, committed.clone().and(outcome)));
+        Answers(told.collect())
+    }
+}
+
+/// What operations are to be told.
+#[derive(Default)]
+pub(super) struct Answers(Vec<(Done, Result<()>)>);
+
+impl Answers {
+    /// Adds one.
+    pub fn add(&mut self, done: Done, outcome: Result<()>) {
+        self.0.push((done, outcome));
+    }
+
+    /// Tells them.
+    pub fn send(self) {
+        for (done, outcome) in self.0 {
+            shielded("the answer to a write", || done(outcome));
         }
     }
 }
@@ -165,11 +182,6 @@ pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result
         let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         Err(Error::Engine { why: format!("{what} panicked: {words}") })
     })
-}
-
-/// Tells a caller how its operation ended.
-pub(super) fn answer(done: Done, outcome: Result<()>) {
-    shielded("the answer to a write", || done(outcome));
 }
 
 /// Runs a caller's closure for its effect; a panic in it is logged, and ends nothing else.

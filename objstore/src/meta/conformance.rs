@@ -1,6 +1,7 @@
 //! What every engine must do; [`suite`] runs it all against one.
 
 mod scans;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -16,6 +17,10 @@ use crate::error::{Error, Result};
 use crate::ticket::Ticket;
 
 pub(super) use self::scans::{long_scans_cross_chunks, scans_match_a_model};
+pub(super) use self::turns::{
+    a_caller_behind_the_thread_is_served, a_caller_may_close_the_engine, a_thread_behind_a_caller_is_served,
+    callers_write_beside_the_thread, failures_of_a_caller_are_its_own, what_a_caller_buffers_reaches_disk_unasked,
+};
 
 /// An open engine, and the folder it may live in.
 pub(super) struct Fixture {
@@ -31,7 +36,9 @@ macro_rules! suite {
             actions_run_in_commit_order_before_answers, scans_match_a_model, long_scans_cross_chunks,
             synced_read_waits_for_buffered_writes, buffered_write_reaches_disk_unasked, close_answers_all,
             engine_keys_are_refused_and_hidden, reading_commits_nothing, tickets_can_be_awaited,
-            operation_may_close_the_engine, what_is_rolled_back_leaves_nothing);
+            operation_may_close_the_engine, what_is_rolled_back_leaves_nothing, callers_write_beside_the_thread,
+            a_caller_behind_the_thread_is_served, a_thread_behind_a_caller_is_served, failures_of_a_caller_are_its_own,
+            a_caller_may_close_the_engine, what_a_caller_buffers_reaches_disk_unasked);
     };
     (@ $open:expr, $($guarantee:ident),+) => {
         $(#[test] fn $guarantee() { $crate::meta::conformance::$guarantee(&$open()); })+
@@ -189,14 +196,17 @@ pub(super) fn actions_run_in_commit_order_before_answers(fixture: &Fixture) {
 pub(super) fn synced_read_waits_for_buffered_writes(fixture: &Fixture) {
     let meta = &fixture.meta;
     let before = meta.synced_batch();
+    assert!(meta.is_synced());
     put(meta, "a", "1").wait().unwrap();
     put(meta, "b", "2").wait().unwrap();
     assert_eq!(meta.synced_batch(), before);
+    assert!(!meta.is_synced());
     assert!(meta.write(Synced, |txn| txn.get(b"b")).wait().unwrap().is_some());
     assert_eq!(meta.synced_batch(), before + 2);
     put(meta, "c", "3").wait().unwrap();
     meta.sync().wait().unwrap();
     assert_eq!(meta.synced_batch(), before + 3);
+    assert!(meta.is_synced());
     let syncs = meta.stats().syncs;
     meta.sync().wait().unwrap();
     assert_eq!(meta.stats().syncs, syncs, "nothing was left to sync");

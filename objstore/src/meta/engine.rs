@@ -9,7 +9,7 @@ use crate::ticket::Ticket;
 /// One write transaction's code. What it returns decides: `Ok` commits its writes, `Err` drops them.
 pub type Operation = Box<dyn FnOnce(&mut dyn Txn) -> Result<()> + Send>;
 
-/// Hears how an operation ended; runs on the engine's thread and must not block it.
+/// Hears how an operation ended; runs on the thread that wrote and must not block it.
 pub type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// When a write is answered.
@@ -38,6 +38,10 @@ pub trait Engine: Send + Sync {
     /// An operation that writes nothing makes no commit; if synced, it still waits for the writes it may have read.
     fn submit(&self, durability: Durability, operation: Operation, done: Done);
 
+    /// The same from a thread that waits for the end anyway: while nobody else writes, it does, and that of others too.
+    /// Not for async workers, and not within an operation or an action.
+    fn submit_here(&self, durability: Durability, operation: Operation, done: Done);
+
     /// Answers once everything submitted before is on disk.
     fn sync(&self) -> Ticket<()>;
 
@@ -48,6 +52,9 @@ pub trait Engine: Send + Sync {
     /// The number of the last batch known to be on disk. It only grows, also across openings, since each commit
     /// stores its own.
     fn synced_batch(&self) -> u64;
+
+    /// Whether everything committed so far is on disk.
+    fn is_synced(&self) -> bool;
 
     /// Refuses new operations, answers those queued, syncs and stops the writer. Snapshots stay readable.
     fn close(&self);

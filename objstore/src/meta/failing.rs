@@ -113,6 +113,23 @@ fn failed_commit_poisons() {
 }
 
 #[test]
+fn failed_commit_of_a_caller_poisons() {
+    for mood in [Mood::CommitFails, Mood::CommitPanics] {
+        let (meta, disk) = open();
+        put(&meta, "good", "").wait().unwrap();
+        disk.lock().mood = mood;
+        let failed = meta.transact(Buffered, |txn| {
+            txn.put("bad".into(), Vec::new());
+            txn.after_commit(Box::new(|| unreachable!("nothing was committed")));
+            Ok(())
+        });
+        assert!(matches!(failed, Err(Error::Indeterminate { .. })));
+        assert!(matches!(meta.transact(Buffered, |_| Ok(())), Err(Error::Poisoned { .. })));
+        assert_poisoned(&meta, &disk);
+    }
+}
+
+#[test]
 fn failed_sync_poisons() {
     let (meta, disk) = open();
     put(&meta, "good", "").wait().unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::engine::{Durability, Engine};
+use super::engine::{Done, Durability, Engine, Operation};
 use super::stats::Stats;
 use super::txn::{Snapshot, Txn};
 use crate::disk::Poison;
@@ -33,22 +33,21 @@ impl Meta {
         durability: Durability,
         f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static,
     ) -> Ticket<T> {
-        let (answer, ticket) = Ticket::pair();
-        let value = Arc::new(Mutex::new(None));
-        let result = Arc::clone(&value);
-        self.0.submit(
-            durability,
-            Box::new(move |txn| {
-                let returned = f(txn)?;
-                *value.lock() = Some(returned);
-                Ok(())
-            }),
-            Box::new(move |outcome| {
-                let unanswered = || Error::Engine { why: "it reported an operation done that never ran".into() };
-                answer.send(outcome.and_then(|()| result.lock().take().ok_or_else(unanswered)));
-            }),
-        );
+        let (operation, done, ticket) = packed(f);
+        self.0.submit(durability, operation, done);
         ticket
+    }
+
+    /// The same, and waits for the answer. While nobody else writes, this thread does, which is faster than to have it
+    /// done; see [`Engine::submit_here`] for who may not. `f` may run on the thread of another caller.
+    pub fn transact<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (operation, done, ticket) = packed(f);
+        self.0.submit_here(durability, operation, done);
+        ticket.wait()
     }
 
     /// Answers once everything written before is on disk.
@@ -71,6 +70,11 @@ impl Meta {
         self.0.synced_batch()
     }
 
+    /// Whether everything that was answered so far is on disk; see [`Engine::is_synced`].
+    pub fn is_synced(&self) -> bool {
+        self.0.is_synced()
+    }
+
     /// Answers what is queued, syncs and stops the writer. Reads go on.
     pub fn close(&self) {
         self.0.close();
@@ -80,4 +84,23 @@ impl Meta {
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
+}
+
+/// `f` as an operation, and the ticket its value is answered on.
+fn packed<T: Send + 'static>(
+    f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static,
+) -> (Operation, Done, Ticket<T>) {
+    let (answer, ticket) = Ticket::pair();
+    let value = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&value);
+    let operation: Operation = Box::new(move |txn| {
+        let returned = f(txn)?;
+        *value.lock() = Some(returned);
+        Ok(())
+    });
+    let done: Done = Box::new(move |outcome| {
+        let unanswered = || Error::Engine { why: "it reported an operation done that never ran".into() };
+        answer.send(outcome.and_then(|()| result.lock().take().ok_or_else(unanswered)));
+    });
+    (operation, done, ticket)
 }

@@ -1,8 +1,9 @@
 //! The ordered key-value store every record lives in: serial write transactions, consistent snapshots, group commit.
 //!
 //! - Keys sort as bytes. A key has 1 to 65,535 bytes; those that begin with the byte 0x00 belong to the engine.
-//! - Write transactions run one after another, on the engine's own thread. Each sees all earlier ones, and applies
-//!   wholly or not at all; one that fails or panics undoes nothing but itself.
+//! - Write transactions run one after another, on the engine's own thread or on that of a caller who waits
+//!   ([`Meta::transact`]). Each sees all earlier ones, and applies wholly or not at all; one that fails or panics undoes
+//!   nothing but itself.
 //! - Readers take a [`Snapshot`] and read on their own threads; they never wait for the writer.
 //! - How long a write waits is an argument: [`Durability`].
 //! - After a failed commit or sync the engine refuses every write with [`Error::Poisoned`](crate::error::Error);
@@ -20,6 +21,7 @@ pub mod memory;
 mod overlay;
 mod queue;
 mod stats;
+mod turn;
 mod txn;
 mod writer;
 

@@ -1,8 +1,10 @@
-//! The operations that wait for the writer thread.
+//! The operations that wait to be written.
 //!
 //! - First in, first out: the order of pushes is the order of commits.
 //! - Closing refuses new requests; those already queued are still taken.
 //! - It has no limit of its own: every caller waits for its ticket, so callers bound it.
+//! - The writer thread sleeps until it is called. Whoever pushes calls it, or takes its turn at writing himself and calls
+//!   it only for what he leaves.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,24 +24,27 @@ pub(super) struct Request {
 /// Why [`Queue::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// Requests were taken.
-    Work,
+    /// The thread was called.
+    Called,
     /// The deadline passed first.
     Deadline,
-    /// Nothing is queued and nothing will be.
+    /// Nothing more will be queued.
     Closed,
 }
 
 #[derive(Default)]
 struct State {
     requests: VecDeque<Request>,
+    called: bool,
+    /// Whether the thread sleeps with a deadline.
+    timed: bool,
     closed: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    arrived: Condvar,
+    called: Condvar,
     depth: AtomicU64,
 }
 
@@ -52,8 +57,6 @@ impl Queue {
         }
         state.requests.push_back(request);
         self.depth.fetch_add(1, Relaxed);
-        drop(state);
-        self.arrived.notify_one();
         Ok(())
     }
 
@@ -63,24 +66,50 @@ impl Queue {
         !taken.is_empty()
     }
 
-    /// Like [`Queue::take`], but waits for a request, for the queue to close, or until `deadline`.
-    pub fn wait(&self, taken: &mut VecDeque<Request>, deadline: Option<Instant>) -> Wake {
+    /// Whether nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().requests.is_empty()
+    }
+
+    /// Wakes the thread.
+    pub fn call(&self) {
+        self.state.lock().called = true;
+        self.called.notify_one();
+    }
+
+    /// Wakes the thread at the end of somebody else's turn, if there is anything for it to do: `left` says so, or
+    /// requests that came meanwhile, or that it sleeps without the deadline which is `due` now.
+    pub fn call_after_turn(&self, left: bool, due: bool) {
         let mut state = self.state.lock();
-        while state.requests.is_empty() {
+        if !left && state.requests.is_empty() && (!due || state.timed) {
+            return;
+        }
+        state.called = true;
+        drop(state);
+        self.called.notify_one();
+    }
+
+    /// Sleeps until the thread is called, the queue is closed, or `deadline`.
+    pub fn wait(&self, deadline: Option<Instant>) -> Wake {
+        let mut state = self.state.lock();
+        // The thread had the turn a moment ago, if only to look for the deadline: who found it taken calls nobody.
+        state.called |= !state.requests.is_empty();
+        state.timed = deadline.is_some();
+        let wake = loop {
+            if std::mem::take(&mut state.called) {
+                break Wake::Called;
+            }
             if state.closed {
-                return Wake::Closed;
+                break Wake::Closed;
             }
             match deadline {
-                None => self.arrived.wait(&mut state),
-                Some(deadline) => {
-                    if self.arrived.wait_until(&mut state, deadline).timed_out() && state.requests.is_empty() {
-                        return Wake::Deadline;
-                    }
-                }
+                None => self.called.wait(&mut state),
+                Some(deadline) if Instant::now() >= deadline => break Wake::Deadline,
+                Some(deadline) => drop(self.called.wait_until(&mut state, deadline)),
             }
-        }
-        std::mem::swap(&mut state.requests, taken);
-        Wake::Work
+        };
+        state.timed = false;
+        wake
     }
 
     /// Counts one request as run.
@@ -93,9 +122,9 @@ impl Queue {
         self.depth.load(Relaxed)
     }
 
-    /// Refuses requests from now on, and wakes the writer.
+    /// Refuses requests from now on, and wakes the thread.
     pub fn close(&self) {
         self.state.lock().closed = true;
-        self.arrived.notify_all();
+        self.called.notify_all();
     }
 }

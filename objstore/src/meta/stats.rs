@@ -24,7 +24,7 @@ pub struct Stats {
     pub queue_depth: u64,
 }
 
-/// The same, while they grow: written by the writer thread, read by any.
+/// The same, while they grow: written by whoever writes, read by any.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub operations: AtomicU64,

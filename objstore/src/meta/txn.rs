@@ -57,7 +57,7 @@ pub trait Txn: Read {
     /// Removes `key`; an absent key is no error.
     fn delete(&mut self, key: Vec<u8>);
 
-    /// Runs `action` after the commit, on the writer thread, in commit order, before the ticket is answered.
+    /// Runs `action` after the commit, on the thread that writes, in commit order, before the ticket is answered.
     /// Not run if the transaction or the commit fails. It must be short and must not wait for a ticket: the
     /// writer waits for it.
     fn after_commit(&mut self, action: Action);

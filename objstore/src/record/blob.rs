@@ -64,6 +64,14 @@ pub struct Segment {
     pub stored_bytes: u64,
 }
 
+/// A file that a program may write past the server, through a mapping of its blob.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Exposed {
+    /// Its blob.
+    #[prost(uint64, tag = "1")]
+    pub blob: u64,
+}
+
 /// Something to remove once no reader can need it.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Trash {

@@ -98,6 +98,12 @@ pub struct Inode {
     /// When it was made, or its content last changed, whatever time a mount set; zero if an early build wrote it.
     #[prost(sfixed64, tag = "23")]
     pub changed: i64,
+    /// Of a file in its home: how much less space it takes there than its size asks for, in units of 512 bytes.
+    #[prost(uint64, tag = "24")]
+    pub holes: u64,
+    /// Whether the name it is found under may carry a copy of what listings show ([`Shown`](super::listed::Shown)).
+    #[prost(bool, tag = "30")]
+    pub shown: bool,
 }
 
 /// Where an inode's content lies.
@@ -112,6 +118,13 @@ pub enum Content {
     /// In the inode's extent records; between them are zeros.
     #[prost(message, tag = "19")]
     Extents(ExtentContent),
+}
+
+impl Content {
+    /// Whether all of it lies in the inode's own blob.
+    pub fn is_home(&self) -> bool {
+        matches!(self, Self::Blob(content) if content.home)
+    }
 }
 
 /// Content in one blob, from its first byte.

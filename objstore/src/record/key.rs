@@ -17,10 +17,12 @@
 //! dead       25 family:8 branch:4                     -> (one byte)
 //! shadowed   26 key of a tree record without its branch -> (one byte)
 //! parts      27 family:8 ino:8 branch:4               -> ObjectParts
+//! live       28 bucket-id:8 ino:8                     -> Live
 //! blob       30 blob:8                                -> Blob
 //! sums       31 blob:8 index:4                        -> Sums
 //! segment    32 segment:8                             -> Segment
 //! trash      33 order:8                               -> Trash
+//! exposed    34 bucket-id:8 ino:8                     -> Exposed
 //! account    40 name                                  -> Account
 //! account id 41 id:8                                  -> name
 //! key        42 access-key-id                         -> Key
@@ -30,6 +32,9 @@
 //! part       51 upload-id 00 number:4                 -> Part
 //! completed  52 bucket-id:8 key 00 upload-id          -> Completed
 //! lifecycle  60                                       -> Lifecycle
+//! session    70 session:8                             -> Session
+//! replay     71 session:8 request:8                   -> Replay
+//! owed       72 bucket-id:8 order:8                   -> Owed
 //! ```
 //! Numbers are big-endian. Names hold no NUL, so `name 00` keeps their order. `00 …` belongs to the engine.
 
@@ -57,10 +62,12 @@ pub mod tag {
     pub const DEAD: u8 = 0x25;
     pub const SHADOWED: u8 = 0x26;
     pub const OBJECT_PARTS: u8 = 0x27;
+    pub const LIVE: u8 = 0x28;
     pub const BLOB: u8 = 0x30;
     pub const SUMS: u8 = 0x31;
     pub const SEGMENT: u8 = 0x32;
     pub const TRASH: u8 = 0x33;
+    pub const EXPOSED: u8 = 0x34;
     pub const ACCOUNT: u8 = 0x40;
     pub const ACCOUNT_ID: u8 = 0x41;
     pub const KEY: u8 = 0x42;
@@ -70,6 +77,9 @@ pub mod tag {
     pub const PART: u8 = 0x51;
     pub const COMPLETED: u8 = 0x52;
     pub const LIFECYCLE: u8 = 0x60;
+    pub const SESSION: u8 = 0x70;
+    pub const REPLAY: u8 = 0x71;
+    pub const OWED: u8 = 0x72;
 }
 
 /// Bytes of a branch at the end of a tree record's key.
@@ -222,6 +232,14 @@ pub fn object_parts(family: Family, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::OBJECT_PARTS).u64(family).u64(ino).done()
 }
 
+/// That a file of a bucket's live branch is written in place.
+pub fn live(bucket: u64, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::LIVE).u64(bucket).u64(ino).done()
+}
+
+/// Bytes before the inode in a live file's key.
+pub const LIVE_INODE_AT: usize = 9;
+
 /// That a branch hid what an ancestor held: perhaps nobody sees that any more.
 pub fn shadowed(base: &[u8]) -> Vec<u8> {
     [&[tag::SHADOWED], base].concat()
@@ -230,6 +248,16 @@ pub fn shadowed(base: &[u8]) -> Vec<u8> {
 /// A block of checksums of a blob.
 pub fn sums(blob: u64, index: u32) -> Vec<u8> {
     KeyBuf::new(tag::SUMS).u64(blob).u32(index).done()
+}
+
+/// All checksums of a blob begin with this.
+pub fn sums_of(blob: u64) -> Vec<u8> {
+    KeyBuf::new(tag::SUMS).u64(blob).done()
+}
+
+/// That a file may be written past the server.
+pub fn exposed(bucket: u64, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::EXPOSED).u64(bucket).u64(ino).done()
 }
 
 /// A grant.
@@ -268,6 +296,16 @@ pub fn parts(upload: &str) -> Vec<u8> {
 /// A part.
 pub fn part(upload: &str, number: u32) -> Vec<u8> {
     KeyBuf::new(tag::PART).text(upload).u32(number).done()
+}
+
+/// What a request of a session did.
+pub fn replay(session: u64, request: u64) -> Vec<u8> {
+    KeyBuf::new(tag::REPLAY).u64(session).u64(request).done()
+}
+
+/// Notices that mounts of a bucket may not have been given.
+pub fn owed(bucket: u64, order: u64) -> Vec<u8> {
+    KeyBuf::new(tag::OWED).u64(bucket).u64(order).done()
 }
 
 /// The key of `base` as `branch` wrote it.

@@ -1,11 +1,64 @@
-//! What a listing reads of an inode: the same record as [`Inode`](super::inode::Inode), most of it passed over.
+//! What a listing reads: names with a copy of what it shows of their files, and of other files the inode.
 //!
-//! - Field numbers and meanings are those of `Inode` and its `Object`; nothing is ever written from here.
-//! - Content in the record, attributes and user metadata are not copied out: a page reads a thousand records.
+//! - A name that S3 put carries the copy ([`Shown`]), beside the fields of [`Dirent`]: a page reads a thousand names, and
+//!   their inodes lie far apart and hold small contents. It is true as long as it is there (`tree/shown.rs`).
+//! - Of an inode a listing reads the same record as [`Inode`], most of it passed over. Field numbers and meanings are
+//!   those of `Inode` and its `Object`; no inode is ever written from here.
 
 use prost::Message;
 
-use super::inode::StoredChecksum;
+use super::inode::{Dirent, Inode, InodeKind, StoredChecksum};
+
+/// A name in a directory, as a listing reads it: a [`Dirent`] and perhaps what it leads to.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListedDirent {
+    /// The inode; never zero.
+    #[prost(uint64, tag = "1")]
+    pub ino: u64,
+    /// What it is.
+    #[prost(enumeration = "InodeKind", tag = "2")]
+    pub kind: i32,
+    /// What a listing shows of it.
+    #[prost(message, optional, tag = "3")]
+    pub shown: Option<Shown>,
+}
+
+/// What a listing shows of a file.
+#[derive(Clone, PartialEq, Message)]
+pub struct Shown {
+    /// Size of the content, in bytes.
+    #[prost(uint64, tag = "1")]
+    pub size: u64,
+    /// Content last changed, nanoseconds since 1970.
+    #[prost(sfixed64, tag = "2")]
+    pub mtime: i64,
+    /// The entity tag.
+    #[prost(string, tag = "3")]
+    pub etag: String,
+    /// Checksums of the content.
+    #[prost(message, repeated, tag = "4")]
+    pub checksums: Vec<StoredChecksum>,
+}
+
+impl ListedDirent {
+    /// A name that carries what listings show.
+    pub fn new(dirent: Dirent, shown: Shown) -> Self {
+        Self { ino: dirent.ino, kind: dirent.kind, shown: Some(shown) }
+    }
+
+    /// The name alone.
+    pub fn dirent(&self) -> Dirent {
+        Dirent { ino: self.ino, kind: self.kind }
+    }
+}
+
+impl Shown {
+    /// Of an inode.
+    pub fn of(ino: u64, inode: &Inode) -> Self {
+        let checksums = inode.object.as_ref().map(|object| object.checksums.clone()).unwrap_or_default();
+        Self { size: inode.size, mtime: inode.mtime, etag: inode.etag(ino), checksums }
+    }
+}
 
 /// An inode, as a listing shows it.
 #[derive(Clone, PartialEq, Message)]
@@ -47,11 +100,12 @@ impl ListedInode {
         !self.implicit || self.keys > 0
     }
 
-    /// The entity tag, taken out: the one [`Inode::etag`](super::inode::Inode::etag) gives.
-    pub fn take_etag(&mut self, ino: u64) -> String {
-        let given = self.object.as_mut().map(|object| std::mem::take(&mut object.etag));
-        let given = given.filter(|etag| !etag.is_empty());
-        given.unwrap_or_else(|| format!("{ino:016x}{:016x}-1", self.generation))
+    /// What a listing shows: the same as [`Shown::of`].
+    pub fn shown(self, ino: u64) -> Shown {
+        let ListedObject { etag, checksums } = self.object.unwrap_or_default();
+        let made = || format!("{ino:016x}{:016x}-1", self.generation);
+        let etag = if etag.is_empty() { made() } else { etag };
+        Shown { size: self.size, mtime: self.mtime, etag, checksums }
     }
 }
 
@@ -60,7 +114,7 @@ mod tests {
     use super::*;
     use crate::clock::Timestamp;
     use crate::record::decode;
-    use crate::record::inode::{Content, Inode, InodeKind, Object};
+    use crate::record::inode::{Content, Object};
 
     #[test]
     fn a_listing_reads_what_the_inode_says() {
@@ -71,12 +125,22 @@ mod tests {
         inode.content = Some(Content::Inline(vec![1; 100]));
         inode.object = Some(Object { checksums: checksums.clone(), version: 3, ..object });
         inode.xattrs.insert("user.a".into(), vec![0, 255]);
-        let mut listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();
+        let listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();
         let object = Some(ListedObject { etag: "tag".into(), checksums });
         assert_eq!(listed, ListedInode { mtime: -8, size: 9, generation: 10, implicit: true, keys: 11, object });
-        assert_eq!(listed.take_etag(12), inode.etag(12));
+        assert_eq!(listed.shown(12), Shown::of(12, &inode));
         inode.changed_by_mount(Timestamp(9));
-        let mut listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();
-        assert_eq!(listed.take_etag(12), inode.etag(12));
+        let listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();
+        assert_eq!(listed.shown(12), Shown::of(12, &inode));
+    }
+
+    #[test]
+    fn a_name_reads_the_same_with_what_it_shows_and_without() {
+        let (dirent, shown) = (Dirent::new(7, InodeKind::File), Shown { size: 3, ..Shown::default() });
+        let listed = ListedDirent::new(dirent, shown);
+        assert_eq!(decode::<Dirent>("a name", &listed.encode_to_vec()).unwrap(), dirent);
+        assert_eq!(decode::<ListedDirent>("a name", &listed.encode_to_vec()).unwrap(), listed);
+        let plain: ListedDirent = decode("a name", &dirent.encode_to_vec()).unwrap();
+        assert_eq!((plain.dirent(), plain.shown), (dirent, None));
     }
 }

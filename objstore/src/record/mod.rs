@@ -6,12 +6,15 @@
 //!   tombstone: this branch deleted what an ancestor would show.
 
 pub mod account;
+pub mod acl;
 pub mod blob;
 pub mod bucket;
 pub mod inode;
 pub mod key;
 pub mod lifecycle;
 pub mod listed;
+pub mod live;
+pub mod session;
 pub mod settings;
 pub mod upload;
 pub mod version;

@@ -11,6 +11,7 @@ use super::types::{
 use super::{Store, account, header, settings, snapshot};
 use crate::branch::{self, Line};
 use crate::clock::Timestamp;
+use crate::content::Parted;
 use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -124,16 +125,19 @@ impl Store {
 
     fn create_bucket_blocking(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
         // A clone shares content with its source: no write in place may be under way there.
-        let gate = match &request.source {
-            Some(Source::Bucket(name)) => Some(self.freeze(name)?),
-            _ => None,
+        let (gate, parted) = match &request.source {
+            Some(Source::Bucket(name)) => {
+                let frozen = self.freeze(name)?;
+                (Some(frozen.gate), frozen.parted)
+            }
+            _ => (None, Vec::new()),
         };
         let core = self.core.clone();
         let written = self.core.meta.write(Durability::Synced, move |txn| {
             if let Some(found) = find_same(&*txn, &core, &request)? {
                 return Ok((found, Outcome::Found));
             }
-            let record = make(txn, &core, &request, settings)?;
+            let record = make(txn, &core, &request, settings, parted)?;
             Ok((shown(&*txn, request.name, record)?, Outcome::Made))
         });
         let made = written.wait();
@@ -178,6 +182,7 @@ impl Store {
                 }
                 record.versioning = VersioningState::from(versioning) as i32;
             }
+            core.live.ledgers.restrict(record.id);
             record.attributes.extend(set.attributes);
             put(txn, &name, &record);
             shown(&*txn, name, record)
@@ -190,7 +195,7 @@ impl Store {
     pub async fn delete_bucket(&self, name: &BucketName, how: Deletion) -> Result<()> {
         let bucket = name.clone();
         let id = self.change(move |txn, core| delete(txn, core, &bucket, how)).await?;
-        self.core.hot.drain(id);
+        self.core.live.forget(id);
         self.core.gates.forget(id);
         self.background.wake();
         Ok(())
@@ -199,10 +204,16 @@ impl Store {
     /// What a bucket holds.
     pub fn usage(&self, name: &BucketName) -> Result<Usage> {
         let snapshot = self.core.meta.snapshot();
-        let line = self.core.readable(&*snapshot, name)?;
-        let limit_bytes = self.core.bucket_record(&*snapshot, name)?.and_then(|bucket| bucket.quota_bytes);
-        let used = usage(&*snapshot, &line)?;
-        Ok(Usage { bytes: used.bytes, inodes: used.inodes, upload_bytes: used.upload_bytes, limit_bytes })
+        let record = self.core.bucket_record(&*snapshot, name)?;
+        let (id, limit_bytes) = record.map_or((0, None), |bucket| (bucket.id, bucket.quota_bytes));
+        let read = || {
+            let snapshot = self.core.meta.snapshot();
+            let line = self.core.readable(&*snapshot, name)?;
+            usage(&*snapshot, &line)
+        };
+        let (used, growth) = self.core.live.ledgers.with_growth(id, read);
+        let used = used?;
+        Ok(Usage { bytes: used.bytes + growth, inodes: used.inodes, upload_bytes: used.upload_bytes, limit_bytes })
     }
 }
 
@@ -260,7 +271,13 @@ impl Inherited {
     }
 }
 
-fn make(txn: &mut dyn Txn, core: &Arc<Core>, request: &CreateBucket, mut settings: Settings) -> Result<bucket::Bucket> {
+fn make(
+    txn: &mut dyn Txn,
+    core: &Arc<Core>,
+    request: &CreateBucket,
+    mut settings: Settings,
+    parted: Vec<Parted>,
+) -> Result<bucket::Bucket> {
     let now = core.clock.now();
     let owner = account::by_name(&*txn, &request.owner)?.id;
     let id = header::next_id(txn)?;
@@ -278,7 +295,7 @@ fn make(txn: &mut dyn Txn, core: &Arc<Core>, request: &CreateBucket, mut setting
             let line = above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?);
             (line, Inherited { versioning: snapshot.versioning(), object_lock: snapshot.object_lock })
         }
-        Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now)?,
+        Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now, parted)?,
     };
     settings.object_lock = settings.object_lock.or(inherited.object_lock);
     let mut record = bucket::Bucket {
@@ -321,15 +338,25 @@ fn make_root(txn: &mut dyn Txn, line: &Line, request: &CreateBucket, now: Timest
 }
 
 /// Clones a bucket as it is now: both go on from a common interior branch.
-fn clone_of_bucket(txn: &mut dyn Txn, core: &Core, name: &BucketName, now: Timestamp) -> Result<(Line, Inherited)> {
+fn clone_of_bucket(
+    txn: &mut dyn Txn,
+    core: &Arc<Core>,
+    name: &BucketName,
+    now: Timestamp,
+    parted: Vec<Parted>,
+) -> Result<(Line, Inherited)> {
     let source = core.bucket_record(&*txn, name)?;
     let mut source = source.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
     let above = core.lines.line(&*txn, source.family, source.branch)?;
     let (clone, live) = branch::fork_branch(txn, source.family, source.branch, now)?;
     source.branch = live;
     put(txn, name, &source);
-    let object_lock = settings::of(&*txn, core, &source)?.object_lock;
-    Ok((above.child(clone), Inherited { versioning: source.versioning(), object_lock }))
+    let inherited =
+        Inherited { versioning: source.versioning(), object_lock: settings::of(&*txn, core, &source)?.object_lock };
+    let mut tx = Tx::begin_on(txn, core, name, source, above.child(live));
+    Parted::part(parted, &mut tx)?;
+    tx.finish()?;
+    Ok((above.child(clone), inherited))
 }
 
 fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> Result<u64> {
@@ -347,6 +374,9 @@ fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> R
     super::grant::delete_of_bucket(txn, record.id)?;
     super::publication::delete_of_bucket(txn, record.id)?;
     super::settings::delete_of_bucket(txn, record.id);
+    for live in super::open::all(&*txn, &key::by_id(tag::LIVE, record.id))? {
+        txn.delete(live.key.to_vec());
+    }
     txn.delete(key::by_name(tag::BUCKET, name.as_str()));
     txn.delete(key::by_id(tag::BUCKET_ID, record.id));
     branch::kill_branch(txn, record.family, record.branch)?;

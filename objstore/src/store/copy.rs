@@ -9,7 +9,7 @@ use super::object::{check, check_current, keeps_versions, object_record, shown_i
 use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, Lock, ObjectInfo};
 use super::upload::stored_checksums;
 use crate::blob::BlobId;
-use crate::content::{Alone, Shared};
+use crate::content::{Alone, Prepared, Shared};
 use crate::core::Core;
 use crate::error::Result;
 use crate::lifecycle::expiration;
@@ -30,7 +30,7 @@ impl Store {
                 let written = store.core.meta.write(Durability::Synced, move |txn| {
                     let (source_versioned, (source, shared)) = share(txn, &core, &request)?;
                     let mut tx = Tx::begin(txn, &core, &request.bucket, 0)?;
-                    check_current(tx.tree(), &request.condition, &request.key)?;
+                    check_current(&tx, &request.condition, &request.key)?;
                     check_lock(&tx, &request.key, &request.lock)?;
                     let ino = tx.new_ino()?;
                     let content = tx.take_shared(ino, &shared)?;
@@ -58,23 +58,29 @@ impl Store {
 
     /// Holds back writes in place to a bucket while an object of it is shared, with what was written to that object in
     /// place on disk: a copy is on disk when it is answered. Snapshots need no holding.
-    pub(super) fn hold_source(
-        &self,
-        bucket: &BucketName,
-        (key, version): (&Key, Option<&str>),
-    ) -> Result<Option<Alone>> {
-        let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(None) };
-        let gate = self.core.gates.share(record.id);
+    ///
+    /// What programs have open past the server is copied here: the copy refers to that.
+    pub(super) fn hold_source(&self, bucket: &BucketName, (key, version): (&Key, Option<&str>)) -> Result<HeldSource> {
+        let record = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)?;
+        let gate = record.as_ref().map(|record| self.core.gates.share(record.id));
         let snapshot = self.core.meta.snapshot();
         let line = self.core.readable(&*snapshot, bucket)?;
-        let (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
-        let pending = self.core.hot.remove(record.id, ino).and_then(|hot| hot.seen());
-        self.record_write_times(bucket, pending.map(|written| (ino, written)).into_iter().collect())?;
-        if let Some(home) = inode.home() {
-            self.core.blobs.sync_file(BlobId(home))?;
+        let tree = Tree { read: &*snapshot, line: &line };
+        let (ino, inode) = version_of(tree, key, version)?;
+        if let Some(record) = record {
+            self.core.settle(record.id, &[ino])?;
+            if let Some(home) = inode.home() {
+                self.core.blobs.sync_file(BlobId(home))?;
+            }
         }
-        Ok(Some(gate))
+        Ok(HeldSource { _copies: Prepared::of(&self.core, tree, ino, &inode)?, _gate: gate })
     }
+}
+
+/// The source of a copy, held until that is committed.
+pub(super) struct HeldSource {
+    _copies: Prepared,
+    _gate: Option<Alone>,
 }
 
 /// The source of a copy, its content safe to refer to, and whether it lies where versions are kept.

@@ -5,7 +5,7 @@ use super::{Store, object};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::name::BucketName;
-use crate::record::listed::ListedInode;
+use crate::record::listed::Shown;
 use crate::tree::{Tree, list_keys, list_versions};
 
 impl Store {
@@ -15,17 +15,16 @@ impl Store {
         let snapshot = self.core.meta.snapshot();
         let line = self.core.readable(&*snapshot, bucket)?;
         let page = list_keys(Tree { read: &*snapshot, line: &line }, list)?;
-        let objects = page.keys.into_iter().zip(page.inodes).map(|((key, ino), inode)| listed(key, ino, inode));
+        let objects = page.keys.into_iter().zip(page.shown).map(|(key, shown)| listed(key, shown));
         Ok(Listing { objects: objects.collect(), prefixes: page.prefixes, next: page.next })
     }
 
     /// Before a listing shows sizes and times: what mounts wrote in place.
     fn observe_all(&self, bucket: &BucketName) -> Result<()> {
-        let Some(record) = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? else { return Ok(()) };
-        for ino in self.core.hot.of_bucket(record.id) {
-            self.observe(bucket, record.id, ino)?;
+        match self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? {
+            Some(record) => self.core.observe_all(record.id).map(drop),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// A page of versions: by key, then newest first.
@@ -46,9 +45,8 @@ impl Store {
     }
 }
 
-fn listed(key: String, ino: u64, mut inode: ListedInode) -> Listed {
-    let etag = inode.take_etag(ino);
-    let checksums = inode.object.unwrap_or_default().checksums.into_iter();
-    let checksums = checksums.map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value }).collect();
-    Listed { key, size: inode.size, etag, modified: Timestamp(inode.mtime), checksums }
+fn listed(key: String, shown: Shown) -> Listed {
+    let Shown { size, mtime, etag, checksums } = shown;
+    let checksums = checksums.into_iter().map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value }).collect();
+    Listed { key, size, etag, modified: Timestamp(mtime), checksums }
 }

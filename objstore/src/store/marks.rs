@@ -99,14 +99,17 @@ impl Store {
             let id = keeps_versions(&tx.bucket).then(|| version_id(after.version));
             let locked = lock_of(&after) != lock_of(&before);
             if after != before {
+                // A lock holds against those too who are writing the version: each write is decided anew from here.
+                let written = locked && tx.settle_for_good(ino)?;
                 let mut inode = tx.own(ino)?;
                 (inode.object, inode.ctime) = (Some(after), tx.now.0);
                 tx.save(ino, &inode);
                 tx.tell(Change::Attributes { ino });
-                // A lock holds against those too who are writing the version: each write is decided anew from here.
                 let (core, id) = (tx.core.clone(), tx.bucket.id);
                 tx.txn.after_commit(Box::new(move || {
-                    core.end_writes_in_place(id, ino);
+                    if written {
+                        core.note_ending(id, ino);
+                    }
                     if locked {
                         core.writers.end(id, ino);
                     }

@@ -1,5 +1,7 @@
 //! Objects: put, head, open, delete.
 
+use parking_lot::Mutex;
+
 use super::Store;
 use super::marks::{check_lock, retain_by_default};
 use super::types::{Checksum, Condition, DeleteObject, Deleted, Headers, Lock, ObjectInfo, PutObject, Retention};
@@ -8,7 +10,6 @@ use crate::content::{Reader, take_staged};
 use crate::core;
 use crate::error::{Error, Noun, Result};
 use crate::lifecycle::expiration;
-use crate::meta::Durability;
 use crate::name::{BucketName, Key};
 use crate::record;
 use crate::record::bucket::{Bucket, VersioningState};
@@ -138,14 +139,15 @@ pub(super) fn check(condition: &Condition, key: &Key, now: Option<(u64, &Inode)>
 /// A version that is gone meets every condition: its id names it alone, so there is nothing left to protect. Without a
 /// version, If-Match on what is not there is refused, as S3 does; size and time are met by a key that never was, and not
 /// by a delete marker.
-fn check_deletion(tree: Tree<'_>, request: &DeleteObject) -> Result<()> {
+fn check_deletion(tx: &Tx<'_>, request: &DeleteObject) -> Result<()> {
+    let tree = tx.tree();
     let DeleteObject { key, version, condition, .. } = request;
     if *condition == Condition::default() {
         return Ok(());
     }
     if let Some(id) = version {
         return match tree.version(key, id)? {
-            Some(Named::Object(ino, inode)) => check(condition, key, Some((ino, &inode))),
+            Some(Named::Object(ino, inode)) => check(condition, key, Some((ino, &tx.as_written(ino, inode)))),
             Some(Named::Marker(_)) if *condition != any_object() => {
                 Err(Error::Precondition { condition: "on a delete marker", key: key.to_string() })
             }
@@ -153,7 +155,7 @@ fn check_deletion(tree: Tree<'_>, request: &DeleteObject) -> Result<()> {
         };
     }
     match tree.object(key)? {
-        Some((ino, inode)) => check(condition, key, Some((ino, &inode))),
+        Some((ino, inode)) => check(condition, key, Some((ino, &tx.as_written(ino, inode)))),
         None if condition.if_match.is_some() => Err(absent(tree, key)),
         None if tree.current_marker(key)?.is_some() => {
             Err(Error::Precondition { condition: "on size or time", key: key.to_string() })
@@ -168,11 +170,11 @@ fn any_object() -> Condition {
 }
 
 /// Decides the condition on the object under a key.
-pub(super) fn check_current(tree: Tree<'_>, condition: &Condition, key: &Key) -> Result<()> {
+pub(super) fn check_current(tx: &Tx<'_>, condition: &Condition, key: &Key) -> Result<()> {
     if *condition == Condition::default() {
         return Ok(());
     }
-    let found = tree.object(key)?;
+    let found = tx.tree().object(key)?.map(|(ino, inode)| (ino, tx.as_written(ino, inode)));
     check(condition, key, found.as_ref().map(|(ino, inode)| (*ino, inode)))
 }
 
@@ -181,7 +183,7 @@ impl Store {
     pub async fn put_object(&self, request: PutObject) -> Result<ObjectInfo> {
         let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, lock, condition } = request;
         self.change_bucket(&bucket, move |tx| {
-            check_current(tx.tree(), &condition, &key)?;
+            check_current(tx, &condition, &key)?;
             check_lock(tx, &key, &lock)?;
             let size = content.len();
             let content = take_staged(tx.txn, content)?;
@@ -208,7 +210,7 @@ impl Store {
         let line = self.core.line_of(&*snapshot, &named)?;
         let (mut ino, mut inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
         if let Some(record) = named.bucket()
-            && self.observe(bucket, record.id, ino)?
+            && self.core.observe(record.id, &[ino])?
         {
             snapshot = self.core.meta.snapshot();
             (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
@@ -218,39 +220,8 @@ impl Store {
             None => None,
         };
         let info = ObjectInfo { expiration, ..shown_in(has_versions(&named), key.as_str(), ino, &inode) };
-        let reader = Reader { core: self.core.clone(), snapshot, line, ino, inode, _guard: guard };
+        let reader = Reader { core: self.core.clone(), snapshot, line, ino, inode, run: Mutex::default(), guard };
         Ok((info, reader))
-    }
-
-    /// Puts what a mount wrote in place in the record before S3 shows it, so that the next write makes another entity
-    /// tag; whether there was anything.
-    pub(super) fn observe(&self, bucket: &BucketName, id: u64, ino: u64) -> Result<bool> {
-        if self.core.hot.get(id, ino).is_none() {
-            return Ok(false);
-        }
-        let _alone = self.core.gates.reshape(id, ino);
-        let hot = self.core.hot.remove(id, ino);
-        // Without a time to record there was still a change under way, which is committed by now.
-        if let Some(written) = hot.and_then(|hot| hot.seen()) {
-            self.record_write_times(bucket, vec![(ino, written)])?;
-        }
-        Ok(true)
-    }
-
-    /// Puts the times of writes in place in the records.
-    pub(super) fn record_write_times(&self, bucket: &BucketName, times: Vec<(u64, Timestamp)>) -> Result<()> {
-        if times.is_empty() {
-            return Ok(());
-        }
-        let (core, name) = (self.core.clone(), bucket.clone());
-        let recorded = self.core.meta.write(Durability::Buffered, move |txn| {
-            let mut tx = Tx::begin(txn, &core, &name, 0)?;
-            for (ino, written) in times {
-                tx.record_write_time(ino, written)?;
-            }
-            tx.finish()
-        });
-        recorded.wait()
     }
 
     /// Deletes an object; of what is absent nothing.
@@ -271,7 +242,7 @@ impl Store {
 }
 
 fn delete(tx: &mut Tx<'_>, request: &DeleteObject) -> Result<Deleted> {
-    check_deletion(tx.tree(), request)?;
+    check_deletion(tx, request)?;
     let DeleteObject { key, version, bypass_governance, .. } = request;
     let Some(id) = version.as_deref() else {
         let removed = tx.delete_current(key)?;

@@ -7,8 +7,8 @@
 //! 5. The blobs; their records name the metadata batch they were written after. If the metadata ends before that, its
 //!    log lost a tail it had synced: refused, before a batch is added that would hide it.
 //! 6. The epoch rises, synced: no blob id is used twice, whatever the last process left. The root account.
-//! 7. What the last process left: unlinked inodes its mounts held, files no record names, the trash. Segments and dead
-//!    branches follow in the background.
+//! 7. What the last process left: sessions of its mounts, the unlinked inodes they held, files no record names, the
+//!    trash. Segments and dead branches follow in the background.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use crate::gc::Background;
 use crate::grant::Sealer;
 use crate::meta::{Durability, Meta, Pair, Read, fjall_engine};
 use crate::record::{account::Account, key};
+use crate::volume::SessionId;
 
 /// Pairs read at a time.
 const CHUNK: usize = 512;
@@ -44,6 +45,9 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The root key of a new store; otherwise one is made.
     pub root_key: Option<(String, Secret)>,
+    /// The sessions whose mounts outlived the server before: all others end as the store opens. Take each over, or end
+    /// it with [`Store::end_session`].
+    pub continued: Vec<SessionId>,
 }
 
 impl Options {
@@ -56,6 +60,7 @@ impl Options {
             disk: Arc::new(RealDisk::new()),
             cache_bytes: fjall_engine::Options::default().cache_bytes,
             root_key: None,
+            continued: Vec::new(),
         }
     }
 }
@@ -81,7 +86,7 @@ impl Store {
 
     /// Opens a store on its metadata, whichever engine keeps that.
     pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
-        let Options { dir, clock, random, disk, root_key, .. } = options;
+        let Options { dir, clock, random, disk, root_key, continued, .. } = options;
         let new = match header::read(&*meta.snapshot())? {
             Some(header) => header::check_format(header.format).map(|()| false)?,
             None => true,
@@ -101,13 +106,18 @@ impl Store {
             clock,
             random,
             lines: Lines::default(),
-            pins: crate::pins::Pins::default(),
+            pins: Arc::default(),
             feeds: crate::feed::Feeds::default(),
+            lasting: crate::volume::Lasting::default(),
+            owed: crate::owed::Ledger::default(),
+            life: epoch,
             readers: Arc::default(),
-            hot: crate::content::HotFiles::default(),
+            live: crate::content::LiveFiles::default(),
             writers: crate::volume::Writers::default(),
             recent_syncs: crate::content::RecentSyncs::default(),
             settings: super::settings::SettingsCache::default(),
+            backed: crate::content::BackedFiles::default(),
+            verified: crate::content::VerifiedBlobs::default(),
             gates: crate::content::Gates::default(),
             grants_epoch: AtomicU64::new(1),
             sessions: parking_lot::Mutex::default(),
@@ -115,7 +125,7 @@ impl Store {
             _lock: lock,
         });
         make_root(&core, root_key)?;
-        crate::gc::recover(&core)?;
+        crate::gc::recover(&core, &continued)?;
         let background = Background::start(&core)?;
         Ok(Self { core, background: Arc::new(background) })
     }
@@ -123,6 +133,9 @@ impl Store {
     /// Writes everything to disk and stops. Reads go on until the last handle is dropped.
     pub fn close(&self) {
         self.background.stop();
+        if let Err(error) = self.core.settle_everything() {
+            tracing::error!(%error, "files written in place are settled when the store is opened again");
+        }
         if let Err(error) = self.core.blobs.sync_dirty() {
             tracing::error!(%error, "content of the last seconds may not be on disk");
         }

@@ -1,12 +1,14 @@
 //! Snapshots: a bucket as it was, under a name of its own, readable as a bucket and as a mount.
 
+use std::sync::Arc;
+
 use prost::Message;
 
 use super::Store;
 use super::types::{Outcome, SnapshotInfo};
 use crate::branch::{self, Line};
 use crate::clock::Timestamp;
-use crate::content::Alone;
+use crate::content::{Alone, Parted};
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -14,6 +16,7 @@ use crate::name::BucketName;
 use crate::record::bucket::Snapshot;
 use crate::record::decode;
 use crate::record::key::{self, tag};
+use crate::tree::Tx;
 
 /// The record of a snapshot.
 pub(super) fn record(read: &dyn Read, name: &str) -> Result<Snapshot> {
@@ -31,14 +34,22 @@ fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo>
     })
 }
 
+/// A bucket whose content nobody writes in place, as long as the gate is held.
+pub(super) struct Frozen {
+    pub gate: Alone,
+    /// Copies of what programs may write past the server all the same.
+    pub parted: Vec<Parted>,
+}
+
 impl Store {
     /// Takes a snapshot; the same name of the same bucket is found. It takes the same time whatever the bucket holds.
     pub async fn create_snapshot(&self, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
         let (bucket, name) = (bucket.clone(), name.clone());
         self.blocking(move |store| {
-            let gate = store.freeze(&bucket)?;
+            let Frozen { gate, parted } = store.freeze(&bucket)?;
             let core = store.core.clone();
-            let written = store.core.meta.write(Durability::Synced, move |txn| take(txn, &core, &bucket, &name));
+            let written =
+                store.core.meta.write(Durability::Synced, move |txn| take(txn, &core, &bucket, &name, parted));
             let taken = written.wait();
             drop(gate);
             taken
@@ -47,14 +58,13 @@ impl Store {
     }
 
     /// Holds back writes in place to a bucket, with all that were made before in the records and on disk.
-    pub(super) fn freeze(&self, bucket: &BucketName) -> Result<Alone> {
+    pub(super) fn freeze(&self, bucket: &BucketName) -> Result<Frozen> {
         let record = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)?;
         let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?.id;
         let gate = self.core.gates.share(id);
-        let pending = self.core.hot.drain(id);
+        self.core.settle_all(id)?;
         self.core.blobs.sync_dirty()?;
-        self.record_write_times(bucket, pending)?;
-        Ok(gate)
+        Ok(Frozen { gate, parted: Parted::of_bucket(&self.core, id)? })
     }
 
     /// One snapshot.
@@ -97,7 +107,13 @@ impl Store {
     }
 }
 
-fn take(txn: &mut dyn Txn, core: &Core, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
+fn take(
+    txn: &mut dyn Txn,
+    core: &Arc<Core>,
+    bucket: &BucketName,
+    name: &BucketName,
+    parted: Vec<Parted>,
+) -> Result<(SnapshotInfo, Outcome)> {
     let exists = |why: String| Error::Exists { noun: Noun::Snapshot, name: name.to_string(), why };
     if core.bucket_record(&*txn, name)?.is_some() {
         return Err(exists("a bucket has this name".into()));
@@ -111,6 +127,7 @@ fn take(txn: &mut dyn Txn, core: &Core, bucket: &BucketName, name: &BucketName) 
         Err(error) => return Err(error),
     }
     let now = core.clock.now();
+    let above = core.lines.line(&*txn, source.family, source.branch)?;
     let (frozen, live) = branch::snapshot_branch(txn, source.family, source.branch, now)?;
     let record = Snapshot {
         family: source.family,
@@ -125,6 +142,9 @@ fn take(txn: &mut dyn Txn, core: &Core, bucket: &BucketName, name: &BucketName) 
     };
     source.branch = live;
     super::bucket::move_to_branch(txn, bucket, &source);
+    let mut tx = Tx::begin_on(txn, core, bucket, source, above.child(live));
+    Parted::part(parted, &mut tx)?;
+    tx.finish()?;
     txn.put(key::by_name(tag::SNAPSHOT, name.as_str()), record.encode_to_vec());
     Ok((shown(&*txn, name.as_str(), &record)?, Outcome::Made))
 }

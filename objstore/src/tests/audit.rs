@@ -11,6 +11,7 @@ use crate::record::bucket::{Branch as BranchRecord, Bucket, Snapshot, Usage};
 use crate::record::decode;
 use crate::record::inode::{Content, Dirent, Extent, Inode, InodeKind};
 use crate::record::key::{self, Family, tag};
+use crate::record::listed::{ListedDirent, Shown};
 use crate::record::upload::{ObjectParts, Part};
 use crate::record::version::Version;
 use crate::store::{Store, all};
@@ -22,6 +23,8 @@ struct Seen {
     inodes: BTreeMap<u64, Inode>,
     /// By directory and sort name.
     dirents: BTreeMap<(u64, String), Dirent>,
+    /// What names carry of the inodes they lead to.
+    shown: Vec<(u64, Shown)>,
     orphans: BTreeSet<u64>,
     /// By key, in order.
     versions: BTreeMap<String, Vec<(u64, Version)>>,
@@ -84,10 +87,13 @@ impl Seen {
             let extent = decode("an extent", &seen.value).unwrap();
             extents.entry(number(&seen.base)).or_default().push((offset, extent));
         }
-        let dirents = kind(tag::DIRENT).into_iter().map(|seen| {
+        let (mut dirents, mut shown) = (BTreeMap::new(), Vec::new());
+        for seen in kind(tag::DIRENT) {
             let name = key::text_at(&seen.base, key::DIRENT_NAME_AT).unwrap().to_owned();
-            ((number(&seen.base), name), decode("a dirent", &seen.value).unwrap())
-        });
+            let listed: ListedDirent = decode("a dirent", &seen.value).unwrap();
+            dirents.insert((number(&seen.base), name), listed.dirent());
+            shown.extend(listed.shown.map(|shown| (listed.ino, shown)));
+        }
         let inodes = kind(tag::INODE).into_iter();
         let mut versions: BTreeMap<String, Vec<(u64, Version)>> = BTreeMap::new();
         for seen in kind(tag::VERSION) {
@@ -100,7 +106,8 @@ impl Seen {
             parts: parts.map(|seen| (number(&seen.base), decode("parts", &seen.value).unwrap())).collect(),
             what,
             inodes: inodes.map(|seen| (number(&seen.base), decode("an inode", &seen.value).unwrap())).collect(),
-            dirents: dirents.collect(),
+            dirents,
+            shown,
             orphans: kind(tag::ORPHAN).iter().map(|seen| number(&seen.base)).collect(),
             versions,
             extents,
@@ -110,6 +117,12 @@ impl Seen {
     fn audit(&self, faults: &mut Vec<String>) {
         let before = faults.len();
         self.audit_names(faults);
+        for (ino, shown) in &self.shown {
+            let inode = &self.inodes[ino];
+            if !inode.shown || inode.nlink != 1 || *shown != Shown::of(*ino, inode) {
+                faults.push(format!("the name of inode {ino} shows {shown:?} of {inode:?}"));
+            }
+        }
         for (ino, inode) in &self.inodes {
             if inode.is_dir() {
                 self.audit_directory(*ino, inode, faults);

@@ -363,15 +363,23 @@ fn many_files_written_in_place_do_not_stay_open() {
         let ino = super::rig::make_file(&volume, volume.root(), &format!("f{index}")).unwrap();
         volume.write(ino, 0, &vec![1; 8 * KIB], false).unwrap();
         volume.write(ino, 0, &[2; 100], false).unwrap();
-        volume.flush(ino).unwrap();
     }
     let id = rig.store.bucket(&name("open")).unwrap().id;
-    assert_eq!(rig.store.core.hot.of_bucket(id), Vec::<u64>::new());
+    let live = || rig.store.core.live.of_bucket(id);
+    assert_eq!(live().len(), 20);
+    rig.collect();
+    assert_eq!(live(), Vec::<u64>::new());
     let ino = find(&volume, "f0").unwrap();
     volume.write(ino, 0, b"again", false).unwrap();
-    assert_eq!(rig.store.core.hot.of_bucket(id), [ino]);
+    assert_eq!(live(), [ino]);
     rig.delete(&bucket, "f0").unwrap();
-    assert_eq!(rig.store.core.hot.of_bucket(id), Vec::<u64>::new());
+    assert_eq!(live(), Vec::<u64>::new());
+    for index in 0..1000 {
+        let made = volume.create(volume.root(), &format!("g{index}"), super::rig::by_root(0o644)).unwrap();
+        volume.write(made.ino, 0, &[1; 5 * KIB], false).unwrap();
+        volume.close_writer(made.ino).unwrap();
+        assert!(live().len() < 300, "files that nobody writes are settled in batches");
+    }
 }
 
 #[test]
@@ -381,6 +389,7 @@ fn a_crash_between_write_and_commit_shows_nothing_of_the_write() {
     let volume = rig.mount(&bucket);
     let ino = super::rig::make_file(&volume, volume.root(), "f").unwrap();
     volume.write(ino, 0, &vec![1; 8 * KIB], false).unwrap();
+    rig.collect();
     let [home] = rig.store.core.blobs.file_ids().unwrap()[..] else { panic!("one file has one home") };
     let file = rig.store.core.blobs.file(home).unwrap();
     file.write_at(&[9; 100], 9 * KIB as u64).unwrap();

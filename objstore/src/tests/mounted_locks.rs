@@ -238,8 +238,8 @@ fn a_version_is_still_once_the_hold_on_it_is_answered() {
                 loop {
                     number += 1;
                     let written = match number % 3 {
-                        0 => volume.append(ino, &[1; 500]),
-                        _ => volume.write(ino, number * 7, &number.to_be_bytes(), false),
+                        0 => volume.append(ino, &[1; 500]).map(drop),
+                        _ => volume.write(ino, number * 7, &number.to_be_bytes(), false).map(drop),
                     };
                     if written.is_err() {
                         break written;
@@ -310,7 +310,8 @@ fn no_protected_version_changes_or_goes_whatever_both_handles_do() {
                 (7, Ok(ino)) => resize(&volume, ino, random.below_u64(300_000)),
                 (8, Ok(_)) => rig.run(rig.store.set_legal_hold(&bucket, &key(at), None, true)).map(drop),
                 _ if !open.is_empty() => {
-                    volume.write(*random.of(&open), random.below_u64(4_000), &random.bytes(size), false)
+                    let (ino, offset) = (*random.of(&open), random.below_u64(4_000));
+                    volume.write(ino, offset, &random.bytes(size), false).map(drop)
                 }
                 _ => Ok(()),
             };

@@ -46,7 +46,7 @@ pub(super) fn moving(volume: &Volume, from: &str, to: &str, mode: RenameMode) ->
     volume.rename(Rename { from_parent, from_name: from.into(), to_parent, to_name: to.into(), mode })
 }
 
-pub(super) fn refused(result: &Result<()>) -> bool {
+pub(super) fn refused<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::Posix(Posix::NotPermitted)))
 }
 

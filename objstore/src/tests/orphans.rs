@@ -65,6 +65,30 @@ fn a_put_over_an_open_file_keeps_the_old_content_readable() {
 }
 
 #[test]
+fn what_was_looked_up_stays_though_it_is_replaced_at_that_moment() {
+    let rig = Rig::on_disk();
+    let (bucket, volume, ino) = held(&rig);
+    volume.forget(ino, 1);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let found = volume.lookup(volume.root(), "f").unwrap();
+                std::thread::yield_now();
+                assert_eq!(volume.read(found.ino, 0, SIZE).unwrap().len(), SIZE);
+                volume.forget(found.ino, 1);
+            }
+        });
+        for round in 0..60 {
+            rig.put(&bucket, "f", &[round; SIZE]).unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    settle(&rig);
+    rig.audit_collected();
+}
+
+#[test]
 fn orphans_of_a_dead_process_are_collected_as_the_store_opens() {
     let rig = Rig::on_disk();
     let (bucket, volume, ino) = held(&rig);

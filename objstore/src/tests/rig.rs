@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::meta::{Meta, memory};
 use crate::name::{BucketName, Key};
 use crate::store::*;
-use crate::volume::{Make, Ownership, Volume, VolumeOptions};
+use crate::volume::{Make, Ownership, SessionId, Volume, VolumeOptions};
 
 /// The system's clock, set forward by a test.
 #[derive(Default)]
@@ -63,7 +63,7 @@ pub(crate) fn md5(data: &[u8]) -> String {
 
 /// Made by root.
 pub(crate) fn by_root(mode: u32) -> Ownership {
-    Ownership { uid: 0, gid: 0, mode }
+    Ownership { uid: 0, gid: 0, mode, umask: 0 }
 }
 
 /// A request for an empty bucket.
@@ -118,9 +118,18 @@ impl Rig {
     }
 
     fn open_by(dir: Arc<TempDir>, meta: Option<Meta>, segment_bytes: u64, clock: Arc<dyn Clock>) -> Result<Self> {
+        Self::open_with(dir, meta, segment_bytes, |options| Options { clock, ..options })
+    }
+
+    fn open_with(
+        dir: Arc<TempDir>,
+        meta: Option<Meta>,
+        segment_bytes: u64,
+        with: impl FnOnce(Options) -> Options,
+    ) -> Result<Self> {
         let disk = Arc::new(FaultyDisk::default());
         let faults = disk.faults.clone();
-        let options = Options { disk: disk.clone(), clock, ..Options::new(dir.path()) };
+        let options = with(Options { disk: disk.clone(), ..Options::new(dir.path()) });
         let blobs = blob::Options { segment_bytes, ..blob::Options::default() };
         let store = match &meta {
             Some(meta) => Store::open_on(meta.clone(), disk.lock(&dir.path().join("lock"))?, options, blobs)?,
@@ -135,6 +144,29 @@ impl Rig {
         let Self { store, dir, meta, segment_bytes, runtime, .. } = self;
         drop((store, runtime));
         Self::open(dir, meta, segment_bytes).unwrap()
+    }
+
+    /// Ends as a process does that is killed, and opens again; these sessions go on.
+    pub(crate) fn killed(self, continued: &[SessionId]) -> Self {
+        // What was queued is not part of what a kill may lose: it holds the folder until it is done.
+        self.store.core.meta.sync().wait().unwrap();
+        let Self { store, dir, meta, segment_bytes, runtime, .. } = self;
+        drop((store, runtime));
+        let continued = continued.to_vec();
+        Self::open_with(dir, meta, segment_bytes, |options| Options { continued, ..options }).unwrap()
+    }
+
+    /// Mounts with a session that outlives the store's opening.
+    pub(crate) fn mount_lasting(&self, bucket: &BucketName) -> (Volume, SessionId) {
+        let id = self.store.new_session();
+        let options = VolumeOptions { session: Some(id), ..VolumeOptions::default() };
+        (self.store.open_volume(bucket, options).unwrap(), id)
+    }
+
+    /// Takes over a session that goes on.
+    pub(crate) fn take_over(&self, bucket: &BucketName, id: SessionId) -> Volume {
+        let options = VolumeOptions { session: Some(id), inherited: true, ..VolumeOptions::default() };
+        self.store.open_volume(bucket, options).unwrap()
     }
 
     /// Runs an async operation.

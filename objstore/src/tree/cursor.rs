@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use crate::error::Result;
 use crate::record::inode::{Dirent, Inode, InodeKind};
+use crate::record::listed::{ListedDirent, Shown};
 use crate::volume::ROOT_INO;
 
 use super::read::Tree;
@@ -22,6 +23,8 @@ pub(super) struct Name {
     pub key: String,
     /// What it leads to.
     pub dirent: Dirent,
+    /// What a listing shows of that, if the name carries it.
+    pub shown: Option<Shown>,
 }
 
 /// A key and its inode.
@@ -45,7 +48,7 @@ struct Frame {
     ino: u64,
     /// The directory's key, with its `/`; empty for the root.
     prefix: String,
-    pending: VecDeque<(String, Dirent)>,
+    pending: VecDeque<(String, ListedDirent)>,
     /// Where to go on reading; `None` once all is read.
     from: Option<String>,
     chunks: usize,
@@ -115,10 +118,11 @@ impl<'a> Cursor<'a> {
     /// The next file or directory. What is in a directory comes after it.
     pub fn next_name(&mut self) -> Result<Option<Name>> {
         while let Some(frame) = self.frames.last_mut() {
-            let Some((sort_name, dirent)) = frame.take(self.tree)? else {
+            let Some((sort_name, listed)) = frame.take(self.tree)? else {
                 self.frames.pop();
                 continue;
             };
+            let dirent = listed.dirent();
             if !dirent.is_key() {
                 continue;
             }
@@ -126,14 +130,14 @@ impl<'a> Cursor<'a> {
             if dirent.kind() == InodeKind::Directory {
                 self.frames.push(Frame::new(dirent.ino, &key, String::new()));
             }
-            return Ok(Some(Name { key, dirent }));
+            return Ok(Some(Name { key, dirent, shown: listed.shown }));
         }
         Ok(None)
     }
 
     /// The next key that S3 sees.
     pub fn next(&mut self) -> Result<Option<Item>> {
-        while let Some(Name { key, dirent }) = self.next_name()? {
+        while let Some(Name { key, dirent, .. }) = self.next_name()? {
             let (_, inode) = self.tree.linked_inode(dirent.ino)?;
             if !inode.implicit {
                 return Ok(Some(Item { key, ino: dirent.ino, inode }));
@@ -148,7 +152,7 @@ impl Frame {
         Self { ino, prefix: prefix.to_owned(), pending: VecDeque::new(), from: Some(from), chunks: 0 }
     }
 
-    fn take(&mut self, tree: Tree<'_>) -> Result<Option<(String, Dirent)>> {
+    fn take(&mut self, tree: Tree<'_>) -> Result<Option<(String, ListedDirent)>> {
         if self.pending.is_empty() {
             self.fill(tree)?;
         }
@@ -172,7 +176,7 @@ impl Frame {
         let Some(from) = self.from.take() else { return Ok(()) };
         let want = CHUNKS[self.chunks.min(CHUNKS.len() - 1)];
         self.chunks += 1;
-        let entries = tree.entries(self.ino, &from, want)?;
+        let entries = tree.entries_as(self.ino, &from, want)?;
         if let Some((last, _)) = entries.last().filter(|_| entries.len() == want) {
             self.from = Some(after(last));
         }

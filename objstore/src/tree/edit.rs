@@ -2,6 +2,7 @@
 
 use crate::clock::Timestamp;
 use crate::error::{Posix, Result};
+use crate::record::acl::DEFAULT;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key;
 use crate::volume::Change;
@@ -24,15 +25,25 @@ pub(crate) enum Actor {
 impl Tx<'_> {
     /// Adds a name to a directory.
     pub fn add_name(&mut self, parent: u64, sort_name: &str, dirent: Dirent) -> Result<()> {
-        self.put_dirent(parent, sort_name, dirent);
+        self.add_name_as(parent, sort_name, dirent, dirent.encode_to_vec())
+    }
+
+    /// The same, with the record that is written for `dirent`.
+    pub(super) fn add_name_as(&mut self, parent: u64, sort_name: &str, dirent: Dirent, value: Vec<u8>) -> Result<()> {
+        self.put_dirent(parent, sort_name, value);
         self.edit_directory(parent, |dir| count(dir, dirent, true))
     }
 
     /// Lets a name lead to another inode, of a kind with the same sort name. The directory may lose its last key:
     /// settle it once all names are in place.
     pub fn switch_name(&mut self, at: &Found, dirent: Dirent) -> Result<()> {
+        self.switch_name_as(at, dirent, dirent.encode_to_vec())
+    }
+
+    /// The same, with the record that is written for `dirent`.
+    pub(super) fn switch_name_as(&mut self, at: &Found, dirent: Dirent, value: Vec<u8>) -> Result<()> {
         self.line.shadow(self.txn, &key::dirent(self.line.family, at.parent, &at.sort_name))?;
-        self.put_dirent(at.parent, &at.sort_name, dirent);
+        self.put_dirent(at.parent, &at.sort_name, value);
         self.edit_directory(at.parent, |dir| {
             count(dir, at.dirent, false);
             count(dir, dirent, true);
@@ -48,9 +59,9 @@ impl Tx<'_> {
         self.settle_directory(found.parent, actor)
     }
 
-    fn put_dirent(&mut self, parent: u64, sort_name: &str, dirent: Dirent) {
+    fn put_dirent(&mut self, parent: u64, sort_name: &str, value: Vec<u8>) {
         let base = key::dirent(self.line.family, parent, sort_name);
-        self.line.put(self.txn, &base, dirent.encode_to_vec());
+        self.line.put(self.txn, &base, value);
         self.tell_name(parent, sort_name);
     }
 
@@ -105,15 +116,31 @@ impl Tx<'_> {
 
     /// Ends an inode without a name; while somebody uses it, it stays as an orphan.
     fn end_inode(&mut self, ino: u64) -> Result<()> {
-        if !self.core.pins.keep_if_pinned(self.bucket.id, ino) {
+        if let Some(ending) = self.core.pins.keep_or_end(self.bucket.id, ino) {
+            self.txn.after_commit(Box::new(move || drop(ending)));
             return self.destroy(ino);
         }
         let mut inode = self.own(ino)?;
-        self.count_ending(&inode);
+        self.count_ending(ino, &inode);
         inode.nlink = 0;
         self.save(ino, &inode);
         self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![1]);
+        if self.core.pins.is_suspected(self.bucket.id, ino) {
+            let (core, bucket) = (self.core.clone(), self.bucket.id);
+            self.txn.after_commit(Box::new(move || core.feeds.publish(bucket, 0, &[Change::Probe { ino }])));
+        }
         Ok(())
+    }
+
+    /// Marks an inode that is made without a name; who makes it pins it.
+    pub fn keep_orphan(&mut self, ino: u64) {
+        self.core.pins.orphan(self.bucket.id, ino);
+        self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![1]);
+    }
+
+    /// Takes the mark off an inode that gets its first name.
+    pub fn adopt_orphan(&mut self, ino: u64) -> Result<()> {
+        self.line.remove(self.txn, &key::orphan(self.line.family, ino))
     }
 
     /// Collects an inode that nobody uses any more, if it is an orphan.
@@ -126,7 +153,7 @@ impl Tx<'_> {
         self.destroy(ino)
     }
 
-    /// Collects the orphans that no mount of this bucket uses: those a crash left, or that a clone came with.
+    /// Collects the orphans that no mount of this bucket can hold: those a crash left, or that a clone came with.
     pub fn collect_orphans(&mut self) -> Result<()> {
         let marks = key::orphans(self.line.family);
         let end = key::after_prefix(&marks);
@@ -137,7 +164,7 @@ impl Tx<'_> {
             from = key::after_prefix(&last.base);
             for mark in &seen {
                 let ino = key::u64_at(&mark.base, 9);
-                if let Some(ino) = ino.filter(|ino| !self.core.pins.pinned(self.bucket.id, *ino)) {
+                if let Some(ino) = ino.filter(|ino| !self.core.pins.keep_if_held(self.bucket.id, *ino)) {
                     self.collect_orphan(ino)?;
                 }
             }
@@ -160,7 +187,7 @@ impl Tx<'_> {
         let above = self.tree().directory(parent)?;
         let mut dir = Inode::new(InodeKind::Directory, self.now);
         (dir.implicit, dir.parent, dir.name) = (true, parent, name.to_owned());
-        (dir.mode, dir.uid, dir.gid) = (above.mode, above.uid, above.gid);
+        dir.resemble(&above);
         let ino = self.new_ino()?;
         self.add_inode(ino, &dir);
         self.add_name(parent, &dir_name(name), Dirent::new(ino, InodeKind::Directory))?;
@@ -197,9 +224,15 @@ fn count(dir: &mut Inode, dirent: Dirent, added: bool) {
     }
 }
 
-/// Attributes of an inode that S3 makes in a directory: the directory's owner and group, and no execute bits.
-pub(super) fn object_inode(dir: &Inode, now: Timestamp) -> Inode {
+/// Attributes of an inode that S3 makes in a directory: the directory's owner and group, and its default ACL or else its
+/// mode without execute.
+pub(super) fn object_inode(dir: &Inode, now: Timestamp) -> Result<Inode> {
     let mut inode = Inode::new(InodeKind::File, now);
-    (inode.uid, inode.gid, inode.mode) = (dir.uid, dir.gid, dir.mode & 0o666 | 0o600);
-    inode
+    (inode.uid, inode.gid, inode.mode) = (dir.uid, dir.gid, 0o666);
+    if dir.acl(DEFAULT)?.is_some() {
+        inode.descend_from(dir, 0)?;
+    } else {
+        inode.mode = dir.mode_for_objects()?;
+    }
+    Ok(inode)
 }

@@ -11,17 +11,18 @@ use super::tx::Tx;
 const LINKS_MAX: u32 = 65_000;
 
 impl Tx<'_> {
-    /// A further name for anything but a directory.
+    /// A further name for anything but a directory, or the first of a file made without.
     pub fn link(&mut self, ino: u64, parent: u64, name: &str) -> Result<Inode> {
         let mut inode = self.own(ino)?;
         if inode.is_dir() {
             return Err(Posix::NotPermitted.into());
         }
+        let first = inode.nlink == 0 && self.is_linkable(ino)?;
         // Names that share a file could not have versions each of their own.
-        if inode.kind() == InodeKind::File && self.bucket.versioning() != VersioningState::Disabled {
+        if inode.kind() == InodeKind::File && !first && self.bucket.versioning() != VersioningState::Disabled {
             return Err(Posix::NotPermitted.into());
         }
-        if inode.nlink == 0 || self.tree().directory(parent)?.nlink == 0 {
+        if (inode.nlink == 0 && !first) || self.tree().directory(parent)?.nlink == 0 {
             return Err(Posix::NotFound.into());
         }
         if inode.nlink >= LINKS_MAX {
@@ -29,6 +30,9 @@ impl Tx<'_> {
         }
         if self.tree().entry(parent, name)?.is_some() {
             return Err(Posix::Exists.into());
+        }
+        if first {
+            return self.name_first(ino, inode, parent, name);
         }
         inode.nlink += 1;
         inode.ctime = self.now.0;

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::record::inode::InodeKind;
-use crate::record::listed::ListedInode;
+use crate::record::listed::Shown;
 use crate::store::List;
 
 use super::cursor::{Cursor, Name, after};
@@ -11,10 +11,10 @@ use super::read::Tree;
 /// A page of keys.
 #[derive(Default)]
 pub(crate) struct Page {
-    /// Keys with the numbers of their inodes.
-    pub keys: Vec<(String, u64)>,
-    /// Their inodes.
-    pub inodes: Vec<ListedInode>,
+    /// Keys.
+    pub keys: Vec<String>,
+    /// What is shown of each.
+    pub shown: Vec<Shown>,
     /// Common prefixes.
     pub prefixes: Vec<String>,
     /// The last of both, if there is more.
@@ -27,7 +27,7 @@ impl Page {
     }
 
     fn last(&self) -> Option<String> {
-        self.keys.last().map(|(key, _)| key).max(self.prefixes.last()).cloned()
+        self.keys.last().max(self.prefixes.last()).cloned()
     }
 }
 
@@ -37,6 +37,8 @@ pub(crate) fn list_keys(tree: Tree<'_>, list: &List) -> Result<Page> {
     if list.limit == 0 {
         return Ok(page);
     }
+    // Those whose names carry nothing: where on the page they are, and their inodes.
+    let (mut bare, mut inos) = (Vec::new(), Vec::new());
     let mut cursor = Cursor::new(tree, &start(list))?;
     while let Some(name) = cursor.next_name()? {
         if !name.key.starts_with(&list.prefix) {
@@ -55,11 +57,19 @@ pub(crate) fn list_keys(tree: Tree<'_>, list: &List) -> Result<Page> {
                 pass(&mut cursor, &name, &prefix)?;
                 page.prefixes.push(prefix);
             }
-            None => page.keys.push((name.key, name.dirent.ino)),
+            None => {
+                if name.shown.is_none() {
+                    bare.push(page.keys.len());
+                    inos.push(name.dirent.ino);
+                }
+                page.shown.push(name.shown.unwrap_or_default());
+                page.keys.push(name.key);
+            }
         }
     }
-    let inos: Vec<u64> = page.keys.iter().map(|(_, ino)| *ino).collect();
-    page.inodes = tree.listed_inodes(&inos)?;
+    for ((at, ino), inode) in bare.into_iter().zip(&inos).zip(tree.listed_inodes(&inos)?) {
+        page.shown[at] = inode.shown(*ino);
+    }
     Ok(page)
 }
 

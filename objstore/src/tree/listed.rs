@@ -1,9 +1,12 @@
-//! Many inodes at once, as a listing shows them.
+//! Many inodes at once.
 //!
 //! - Numbers that lie close together are read by one scan, since objects written one after the other have such: a step
 //!   of a scan costs a fraction of a search. Others are searched for one by one.
 
+use prost::Message;
+
 use super::read::Tree;
+use crate::branch::Seen;
 use crate::error::{Error, Result};
 use crate::record::decode;
 use crate::record::key;
@@ -17,14 +20,17 @@ const RUN_MIN: usize = 4;
 impl Tree<'_> {
     /// The inode that a name leads to.
     pub fn listed_inode(&self, ino: u64) -> Result<ListedInode> {
-        match self.line.get(self.read, &key::inode(self.line.family, ino))? {
-            Some((_, value)) => decode("an inode", &value),
-            None => Err(lost(ino)),
-        }
+        self.inode_as(ino)?.ok_or_else(|| lost(ino))
     }
 
     /// The inodes that names lead to, in the order asked.
     pub fn listed_inodes(&self, inos: &[u64]) -> Result<Vec<ListedInode>> {
+        let found = self.inodes_as(inos)?.into_iter().zip(inos);
+        found.map(|(inode, ino)| inode.ok_or_else(|| lost(*ino))).collect()
+    }
+
+    /// The inodes with these numbers, in the order asked; `None` where there is none.
+    pub fn inodes_as<M: Message + Default + Clone>(&self, inos: &[u64]) -> Result<Vec<Option<M>>> {
         let mut sorted = inos.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
@@ -32,31 +38,38 @@ impl Tree<'_> {
         for run in sorted.chunk_by(|before, after| after - before <= GAP_MAX) {
             match run {
                 [first, .., last] if run.len() >= RUN_MIN => self.scan_run((*first, *last), run, &mut found)?,
-                _ => run.iter().try_for_each(|ino| self.listed_inode(*ino).map(|inode| found.push(inode)))?,
+                _ => run.iter().try_for_each(|ino| self.inode_as(*ino).map(|inode| found.push(inode)))?,
             }
         }
-        // Each number has one inode by now, in the order of the numbers; only hard links ask for one twice.
+        // Each number has its place by now, in the order of the numbers; only hard links ask for one twice.
         let once = sorted.len() == inos.len();
-        let mut found: Vec<Option<ListedInode>> = found.into_iter().map(Some).collect();
         let place = |ino: &u64| {
             let slot = sorted.binary_search(ino).ok().and_then(|at| found.get_mut(at));
-            let inode = slot.and_then(|slot| if once { slot.take() } else { slot.clone() });
-            inode.ok_or_else(|| lost(*ino))
+            slot.and_then(|slot| if once { slot.take() } else { slot.clone() })
         };
-        inos.iter().map(place).collect()
+        Ok(inos.iter().map(place).collect())
     }
 
-    fn scan_run(&self, (first, last): (u64, u64), run: &[u64], found: &mut Vec<ListedInode>) -> Result<()> {
+    fn inode_as<M: Message + Default>(&self, ino: u64) -> Result<Option<M>> {
+        let seen = self.line.get(self.read, &key::inode(self.line.family, ino))?;
+        seen.map(|(_, value)| decode("an inode", &value)).transpose()
+    }
+
+    fn scan_run<M: Message + Default>(
+        &self,
+        (first, last): (u64, u64),
+        run: &[u64],
+        found: &mut Vec<Option<M>>,
+    ) -> Result<()> {
         let family = self.line.family;
         let end = key::after_prefix(&key::inode(family, last));
         let seen = self.line.scan(self.read, &key::inode(family, first), &end, usize::MAX)?;
-        let mut seen = seen.iter();
+        let number = |record: &Seen| key::u64_at(&record.base, key::INODE_AT).unwrap_or_default();
+        let mut seen = seen.iter().peekable();
         for ino in run {
-            let Some(record) = seen.by_ref().find(|record| key::u64_at(&record.base, key::INODE_AT) == Some(*ino))
-            else {
-                return Err(lost(*ino));
-            };
-            found.push(decode("an inode", &record.value)?);
+            while seen.next_if(|record| number(record) < *ino).is_some() {}
+            let record = seen.next_if(|record| number(record) == *ino);
+            found.push(record.map(|record| decode("an inode", &record.value)).transpose()?);
         }
         Ok(())
     }

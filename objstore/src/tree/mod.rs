@@ -9,23 +9,28 @@
 
 mod cursor;
 mod edit;
+mod in_place;
 mod links;
 mod list;
 mod listed;
 mod lock;
 #[cfg(test)]
 mod model;
+mod nameless;
 mod parts;
 mod path;
+mod permissions;
 mod read;
 mod rename;
 mod s3;
+mod shown;
 mod sweep;
 mod tx;
 mod version_list;
 mod versions;
 mod written;
 
+pub(crate) use in_place::Settle;
 pub(crate) use list::{common_prefix, list_keys};
 pub(crate) use lock::protection;
 pub(crate) use read::{Tree, counts_bytes};

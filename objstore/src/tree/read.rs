@@ -1,5 +1,9 @@
 //! Reading the tree of one branch.
 
+use std::collections::HashMap;
+
+use prost::Message;
+
 use crate::branch::{Line, Seen};
 use crate::error::{Error, Posix, Result};
 use crate::meta::Read;
@@ -9,6 +13,7 @@ use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key::{self, Branch};
 use crate::volume::ROOT_INO;
 
+use super::cursor::after;
 use super::dir_name;
 
 /// A branch's tree at one moment.
@@ -117,11 +122,33 @@ impl<'a> Tree<'a> {
 
     /// Up to `limit` entries of a directory with a sort name from `from` on, in order.
     pub fn entries(&self, parent: u64, from: &str, limit: usize) -> Result<Vec<(String, Dirent)>> {
+        self.entries_as(parent, from, limit)
+    }
+
+    /// The same, as another reading of the record of an entry.
+    pub fn entries_as<M: Message + Default>(&self, parent: u64, from: &str, limit: usize) -> Result<Vec<(String, M)>> {
         let all = key::dirents(self.line.family, parent);
         let mut first = all.clone();
         first.extend_from_slice(from.as_bytes());
         let seen = self.line.scan(self.read, &first, &key::after_prefix(&all), limit)?;
         seen.iter().map(named).collect()
+    }
+
+    /// What a mount finds under names of a directory that are in key order: see [`Tree::entry`].
+    pub fn entries_of(&self, parent: u64, names: &[&str]) -> Result<Vec<Option<Dirent>>> {
+        let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(Vec::new()) };
+        let past = dir_name(last);
+        let (mut from, mut held) = ((*first).to_owned(), HashMap::new());
+        loop {
+            let limit = 2 * names.len();
+            let entries: Vec<(String, Dirent)> = self.entries(parent, &from, limit)?;
+            let next = entries.last().filter(|(name, _)| entries.len() == limit && *name < past);
+            let next = next.map(|(name, _)| after(name));
+            held.extend(entries);
+            let Some(next) = next else { break };
+            from = next;
+        }
+        Ok(names.iter().map(|name| held.get(&dir_name(name)).or_else(|| held.get(*name)).copied()).collect())
     }
 
     /// Whether `below` is `above` or lies in it, by the parents of directories.
@@ -139,7 +166,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-fn named(seen: &Seen) -> Result<(String, Dirent)> {
+fn named<M: Message + Default>(seen: &Seen) -> Result<(String, M)> {
     let name = key::text_at(&seen.base, key::DIRENT_NAME_AT);
     let name = name.ok_or_else(|| Error::corrupt("a directory entry", "a name in its key", "none"))?;
     Ok((name.to_owned(), decode("a directory entry", &seen.value)?))

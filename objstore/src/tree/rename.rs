@@ -7,10 +7,10 @@
 
 use crate::error::{Posix, Result};
 use crate::record::bucket::VersioningState;
-use crate::record::inode::InodeKind;
+use crate::record::inode::{Inode, InodeKind};
 use crate::record::key;
 use crate::store::settings;
-use crate::volume::{Change, Rename, RenameMode};
+use crate::volume::{Change, Ownership, Rename, RenameMode};
 
 use super::edit::Actor;
 use super::read::{Found, Tree};
@@ -52,11 +52,23 @@ impl Tx<'_> {
                 self.check_nulls(&target, source.parent, shown_name(&source.sort_name))?;
                 self.exchange(&source, &target)
             }
-            (_, target) => {
+            (mode, target) => {
                 self.check_nulls(&source, rename.to_parent, &rename.to_name)?;
-                self.replace(&source, target.as_ref(), rename)
+                self.replace(&source, target.as_ref(), rename)?;
+                match mode {
+                    RenameMode::Whiteout(owner) => self.white_out(&source, owner),
+                    _ => Ok(()),
+                }
             }
         }
+    }
+
+    /// Marks a name that was moved away as gone for whoever lies over this bucket (overlayfs).
+    fn white_out(&mut self, source: &Found, owner: Ownership) -> Result<()> {
+        let mut inode = Inode::new(InodeKind::CharDevice, self.now);
+        (inode.uid, inode.gid, inode.mode) = (owner.uid, owner.gid, owner.mode);
+        inode.descend_from(&self.tree().directory(source.parent)?, owner.umask)?;
+        self.make(source.parent, shown_name(&source.sort_name), inode).map(drop)
     }
 
     fn replace(&mut self, source: &Found, target: Option<&Found>, rename: &Rename) -> Result<()> {

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::name::Key;
 use crate::record::inode::{Content, Dirent, Inode, InodeKind, Object};
+use crate::record::listed::{ListedDirent, Shown};
 use crate::volume::Change;
 
 use super::dir_name;
@@ -10,8 +11,7 @@ use super::edit::{Actor, object_inode};
 use super::read::Found;
 use super::tx::Tx;
 
-/// Extended attributes a new inode takes over from the one it replaces.
-const KEPT_XATTRS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+use prost::Message;
 
 impl Tx<'_> {
     /// Puts content under a key; gives the inode. What was there before ends, but for other names and users it has.
@@ -43,10 +43,10 @@ impl Tx<'_> {
     ) -> Result<Inode> {
         let parent = self.ensure_directories(dirs)?;
         let old = self.tree().dirent(parent, name)?;
-        let mut inode = object_inode(&self.tree().directory(parent)?, self.now);
+        let mut inode = object_inode(&self.tree().directory(parent)?, self.now)?;
         if let Some(dirent) = old.filter(Dirent::is_key) {
             let (_, before) = self.tree().linked_inode(dirent.ino)?;
-            inherit(&mut inode, &before);
+            inode.succeed(&before);
         }
         if let Some(old) = old {
             self.retire(key, old)?;
@@ -54,15 +54,16 @@ impl Tx<'_> {
         self.replace_null(key)?;
         object.version = self.version_for(key)?;
         (inode.content, inode.size, inode.object) = (content, size, Some(object));
-        (inode.parent, inode.name) = (parent, name.to_owned());
+        (inode.parent, inode.name, inode.shown) = (parent, name.to_owned(), true);
         self.add_inode(ino, &inode);
         let dirent = Dirent::new(ino, InodeKind::File);
+        let value = ListedDirent::new(dirent, Shown::of(ino, &inode)).encode_to_vec();
         match old {
             Some(old) => {
                 let found = Found { parent, sort_name: name.to_owned(), dirent: old };
-                self.switch_name(&found, dirent)?;
+                self.switch_name_as(&found, dirent, value)?;
             }
-            None => self.add_name(parent, name, dirent)?,
+            None => self.add_name_as(parent, name, dirent, value)?,
         }
         Ok(inode)
     }
@@ -129,16 +130,6 @@ impl Tx<'_> {
         self.replace_content(ino, &mut dir, None, 0)?;
         self.save(ino, &dir);
         Ok(true)
-    }
-}
-
-/// What a file keeps when S3 puts other content under its name.
-fn inherit(inode: &mut Inode, before: &Inode) {
-    (inode.mode, inode.uid, inode.gid) = (before.mode, before.uid, before.gid);
-    for name in KEPT_XATTRS {
-        if let Some(value) = before.xattrs.get(name) {
-            inode.xattrs.insert(name.to_owned(), value.clone());
-        }
     }
 }
 

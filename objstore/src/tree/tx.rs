@@ -13,6 +13,7 @@ use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Posix, Result};
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
+use crate::owed;
 use crate::record::bucket::{Bucket, Family, Snapshot, Usage};
 use crate::record::decode;
 use crate::record::inode::Inode;
@@ -39,6 +40,8 @@ pub(crate) struct Tx<'a> {
     pub origin: u64,
     delta: Delta,
     changes: Vec<Change>,
+    /// Why this change cannot be committed, of a step that could not say so.
+    pub(super) broken: Option<Error>,
 }
 
 /// How much a change adds.
@@ -53,6 +56,12 @@ pub(crate) struct Delta {
     /// Bytes of inodes that this change ends and somebody still uses: counted until they are collected, but not held
     /// against the change.
     pub ending_bytes: i64,
+    /// Bytes of live files that the records come to count: they were allowed when the files grew.
+    pub settled_bytes: i64,
+    /// Growth of live files that ends uncounted.
+    pub released_bytes: i64,
+    /// Growth of live files that this change ends, beside `ending_bytes`.
+    pub ending_growth: i64,
 }
 
 impl<'a> Tx<'a> {
@@ -83,7 +92,18 @@ impl<'a> Tx<'a> {
         line: Line,
     ) -> Self {
         let now = core.clock.now();
-        Self { txn, core, name, bucket, line, now, origin: 0, delta: Delta::default(), changes: Vec::new() }
+        Self {
+            txn,
+            core,
+            name,
+            bucket,
+            line,
+            now,
+            origin: 0,
+            delta: Delta::default(),
+            changes: Vec::new(),
+            broken: None,
+        }
     }
 
     /// Begins with what a copy is taken from: a bucket, or a snapshot, which nothing is written to since it owns
@@ -162,6 +182,16 @@ impl<'a> Tx<'a> {
 
     /// Writes this branch's version of an inode.
     pub fn save(&mut self, ino: u64, inode: &Inode) {
+        if inode.shown && !self.keeps_shown(ino, inode) {
+            return self.write_inode(ino, &Inode { shown: false, ..inode.clone() });
+        }
+        self.write_inode(ino, inode);
+    }
+
+    fn write_inode(&mut self, ino: u64, inode: &Inode) {
+        if let Some(live) = self.core.live.entry(self.bucket.id, ino) {
+            live.follow_privileges(self.txn, inode);
+        }
         let base = key::inode(self.line.family, ino);
         self.line.put(self.txn, &base, inode.encode_to_vec());
     }
@@ -170,7 +200,8 @@ impl<'a> Tx<'a> {
     pub fn add_inode(&mut self, ino: u64, inode: &Inode) {
         self.delta.inodes += 1;
         self.count_bytes(inode, inode.size);
-        self.save(ino, inode);
+        // No name leads to it yet that could show anything else.
+        self.write_inode(ino, inode);
     }
 
     /// Changes the size of an inode, counting the difference.
@@ -180,50 +211,56 @@ impl<'a> Tx<'a> {
         inode.size = size;
     }
 
+    /// The same for growth of a live file, which was allowed when it happened.
+    pub fn resize_settled(&mut self, inode: &mut Inode, size: u64) {
+        self.delta.settled_bytes += signed(size) - signed(inode.size);
+        self.resize(inode, size);
+    }
+
+    /// Growth of a live file that no record will count.
+    pub(super) fn release_growth(&mut self, bytes: u64) {
+        self.delta.released_bytes += signed(bytes);
+    }
+
     /// Ends an inode that has no name and no user left.
     pub fn destroy(&mut self, ino: u64) -> Result<()> {
         let Some((branch, inode)) = self.tree().inode(ino)? else { return Ok(()) };
+        self.drop_live(ino, &inode)?;
         self.drop_content(ino, &inode, branch == self.branch())?;
         self.drop_parts(ino, &inode)?;
         self.delta.inodes -= 1;
         self.uncount_bytes(&inode, inode.size);
         let base = key::inode(self.line.family, ino);
-        self.line.remove(self.txn, &base)?;
-        // A file kept open keeps its space.
-        let (core, bucket) = (self.core.clone(), self.bucket.id);
-        self.txn.after_commit(Box::new(move || drop(core.hot.remove(bucket, ino))));
-        Ok(())
+        self.line.remove(self.txn, &base)
     }
 
-    /// Puts the time of writes in place in the record of an inode that is still there.
-    pub fn record_write_time(&mut self, ino: u64, written: Timestamp) -> Result<()> {
-        if self.tree().inode(ino)?.is_none() {
-            return Ok(());
-        }
+    /// Counts what a program wrote past the server as a change of content.
+    pub fn wrote_past(&mut self, ino: u64, written: Timestamp) -> Result<()> {
         let mut inode = self.own(ino)?;
-        (inode.mtime, inode.ctime) = (inode.mtime.max(written.0), inode.ctime.max(written.0));
-        inode.changed = inode.written().0.max(written.0);
+        inode.changed_by_mount(Timestamp(written.0.max(inode.mtime)));
         self.save(ino, &inode);
+        self.tell(Change::Content { ino });
         Ok(())
     }
 
     fn count_bytes(&mut self, inode: &Inode, size: u64) {
         if counts_bytes(inode.kind()) {
-            self.delta.bytes += i64::try_from(size).unwrap_or(i64::MAX);
+            self.delta.bytes += signed(size);
         }
     }
 
     fn uncount_bytes(&mut self, inode: &Inode, size: u64) {
         if counts_bytes(inode.kind()) {
-            self.delta.bytes -= i64::try_from(size).unwrap_or(i64::MAX);
+            self.delta.bytes -= signed(size);
         }
     }
 
     /// An inode this change ends stays while somebody uses it. What replaces it may take its room at once: whether a
     /// mount happened to look at the old one must not decide about a PUT.
-    pub fn count_ending(&mut self, inode: &Inode) {
+    pub fn count_ending(&mut self, ino: u64, inode: &Inode) {
         if counts_bytes(inode.kind()) {
-            self.delta.ending_bytes += i64::try_from(inode.size).unwrap_or(i64::MAX);
+            self.delta.ending_bytes += signed(inode.size);
+            self.delta.ending_growth += signed(self.live_growth(ino, inode));
         }
     }
 
@@ -251,14 +288,22 @@ impl<'a> Tx<'a> {
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`] if the change adds bytes and there is no room for them.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
+        if let Some(error) = self.broken.take() {
+            return Err(error);
+        }
         if !self.delta.is_none() {
             let used = self.settle_usage()?;
             self.txn.put(key::of_branch(tag::USAGE, self.line.family, self.line.branch()), used.encode_to_vec());
+            let (core, bucket, leaving) = (self.core.clone(), self.bucket.id, self.leaving());
+            if leaving > 0 {
+                self.txn.after_commit(Box::new(move || core.live.ledgers.appear(bucket, leaving)));
+            }
         }
         if !self.changes.is_empty() && self.core.feeds.wanted(self.bucket.id) {
             let (core, bucket, origin, changes) = (self.core.clone(), self.bucket.id, self.origin, self.changes);
-            self.txn.after_commit(Box::new(move || core.feeds.publish(bucket, origin, &changes)));
+            let recorded = owed::record(self.txn, &core, bucket, origin, &changes);
+            self.txn.after_commit(Box::new(move || owed::publish(&core, bucket, origin, &changes, recorded)));
         }
         Ok(())
     }
@@ -266,24 +311,50 @@ impl<'a> Tx<'a> {
     fn settle_usage(&self) -> Result<Usage> {
         let usage_key = key::of_branch(tag::USAGE, self.line.family, self.branch());
         let used: Usage = self.txn.get(&usage_key)?.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
+        let Delta { bytes, upload_bytes, ending_bytes, settled_bytes, .. } = self.delta;
         let next = self.delta.applied_to(used);
-        let growth = (self.delta.bytes + self.delta.upload_bytes - self.delta.ending_bytes).max(0).unsigned_abs();
-        let held = next.bytes.saturating_add(next.upload_bytes).saturating_add_signed(-self.delta.ending_bytes);
-        match self.bucket.quota_bytes {
-            Some(limit) if growth > 0 && held > limit => Err(Error::QuotaExceeded {
+        let growth = (bytes + upload_bytes - ending_bytes - settled_bytes).max(0).unsigned_abs();
+        // What this change settles is growth that was allowed; from here on the records count it.
+        self.count_out();
+        if let Some(limit) = self.bucket.quota_bytes
+            && !self.fits(&next, limit)
+            && growth > 0
+        {
+            self.count_in();
+            return Err(Error::QuotaExceeded {
                 bucket: self.name.to_string(),
                 limit_bytes: limit,
                 used_bytes: used.bytes + used.upload_bytes,
                 asked_bytes: growth,
-            }),
-            _ => Ok(next),
+            });
         }
+        Ok(next)
+    }
+
+    /// Whether there is room for what the records are to count, beside what live files may grow.
+    fn fits(&self, next: &Usage, limit: u64) -> bool {
+        let held = next.bytes.saturating_add(next.upload_bytes).saturating_add_signed(-self.delta.ending_bytes);
+        let growth = self.delta.ending_growth.max(0).unsigned_abs();
+        self.core.live.ledgers.fits(self.bucket.id, limit, held, growth)
+    }
+
+    /// Growth that this change takes out of the ledger.
+    fn leaving(&self) -> u64 {
+        (self.delta.settled_bytes + self.delta.released_bytes).max(0).unsigned_abs()
+    }
+
+    fn count_out(&self) {
+        self.core.live.ledgers.leave(self.bucket.id, self.leaving());
+    }
+
+    fn count_in(&self) {
+        self.core.live.ledgers.enter(self.bucket.id, self.leaving());
     }
 }
 
 impl Delta {
     fn is_none(self) -> bool {
-        self.bytes == 0 && self.inodes == 0 && self.upload_bytes == 0
+        self.bytes == 0 && self.inodes == 0 && self.upload_bytes == 0 && self.released_bytes == 0
     }
 
     fn applied_to(self, used: Usage) -> Usage {
@@ -293,6 +364,10 @@ impl Delta {
             upload_bytes: used.upload_bytes.saturating_add_signed(self.upload_bytes),
         }
     }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// Why there is no bucket to change under `name`.

@@ -213,9 +213,12 @@ impl Tx<'_> {
     /// Keeps an inode as a version of a key; its link goes with it. No write in place goes on unnoticed from here, and
     /// what mounts were writing is no longer under way.
     pub(super) fn keep_version(&mut self, key: &Key, ino: u64, order: u64) -> Result<()> {
+        let written = self.settle_for_good(ino)?;
         let (core, bucket) = (self.core.clone(), self.bucket.id);
         self.txn.after_commit(Box::new(move || {
-            core.end_writes_in_place(bucket, ino);
+            if written {
+                core.note_ending(bucket, ino);
+            }
             core.writers.end(bucket, ino);
         }));
         let ino = self.set_apart(key, ino)?;

@@ -47,7 +47,7 @@ impl Tree<'_> {
     }
 
     /// Whether the name an inode knows leads to it.
-    fn is_current(&self, ino: u64, inode: &Inode) -> Result<bool> {
+    pub fn is_current(&self, ino: u64, inode: &Inode) -> Result<bool> {
         Ok(self.dirent(inode.parent, &inode.name)?.is_some_and(|dirent| dirent.ino == ino))
     }
 
@@ -173,7 +173,7 @@ impl Tx<'_> {
     /// Tells a file that a mount holds, and that is no longer current from here on, the key it is a version of: its
     /// directory may be moved or go.
     pub(super) fn retire_held(&mut self, key: &Key, ino: u64) -> Result<()> {
-        if !self.core.pins.pinned(self.bucket.id, ino) {
+        if !self.core.pins.may_be_held(self.bucket.id, ino) {
             return Ok(());
         }
         let mut inode = self.own(ino)?;

@@ -1,8 +1,11 @@
 //! Changing a file's size and its holes.
 
+use std::ops::Range;
+
+use super::home::{Found, Home};
 use super::session::Volume;
 use super::types::Allocate;
-use super::write::{clear_tail, wrote};
+use super::write::{clear_tail, overtaken, wrote};
 use crate::content::{INLINE_MAX, release};
 use crate::disk;
 use crate::error::{Posix, Result};
@@ -24,31 +27,48 @@ impl Volume {
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
-        self.regular(ino)?;
+        if size > self.regular(ino)?.size && self.stretch(ino, size, kill)? {
+            return Ok(());
+        }
+        self.leave_retired(ino)?;
         self.begin_version(ino)?;
-        core.hot.remove(self.0.bucket, ino);
         let before = self.regular(ino)?;
+        // A kernel that reads past the server reads to the blob's end: it moves before the record does.
+        let backed = self.backed_home(ino)?;
         if size > before.size
             && let Some(home) = self.own_whole_home(ino)?
         {
             clear_tail(&home, before.size)?;
+            if backed.is_some() {
+                home.file.set_len(size)?;
+            }
         }
+        let kept = backed.is_some();
         let home = self.change(move |tx| {
+            tx.settle_for_good(ino)?;
             let mut inode = tx.own(ino)?;
-            let home = reshape(tx, ino, &mut inode, size)?;
+            let home = reshape(tx, ino, &mut inode, size, kept)?;
             tx.resize(&mut inode, size);
             wrote(tx, ino, inode, kill)?;
             Ok(home)
         })?;
-        if let Some(home) = home.filter(|_| size < before.size) {
+        if let Some(home) = home.filter(|_| size < before.size || kept) {
             core.blobs.file(crate::blob::BlobId(home))?.set_len(size)?;
             core.blobs.mark_dirty(crate::blob::BlobId(home));
         }
         Ok(())
     }
 
+    /// Extends a live file; whether it is one. The caller holds the inode's lock alone.
+    fn stretch(&self, ino: u64, size: u64, kill: bool) -> Result<bool> {
+        match self.live(ino).filter(|live| live.whole && !live.takes_privileges(kill)) {
+            Some(live) => self.grow_live(ino, &live, size, || live.file.set_len(size)),
+            None => Ok(false),
+        }
+    }
+
     fn regular(&self, ino: u64) -> Result<Inode> {
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        let inode = self.look(ino)?;
         match inode.kind() {
             InodeKind::File => Ok(inode),
             InodeKind::Directory => Err(Posix::IsDirectory.into()),
@@ -57,7 +77,7 @@ impl Volume {
     }
 
     /// The home, if all content lies in it and this branch may change it.
-    fn own_whole_home(&self, ino: u64) -> Result<Option<super::home::Home>> {
+    fn own_whole_home(&self, ino: u64) -> Result<Option<Home>> {
         let owned = self.reading(|tree| {
             let (branch, inode) = tree.live_inode(ino)?;
             let home = matches!(inode.content, Some(Content::Blob(BlobContent { home: true, .. })));
@@ -66,7 +86,7 @@ impl Volume {
         if owned { Ok(Some(self.home(ino)?.1)) } else { Ok(None) }
     }
 
-    /// Reserves, punches or zeroes a range (fallocate(2)).
+    /// Reserves, punches or zeroes a range (fallocate(2)). It takes no privileges away: the kernel has that done before.
     pub fn allocate(&self, ino: u64, how: Allocate, offset: u64, len: u64) -> Result<()> {
         self.refuse_write()?;
         if len == 0 {
@@ -75,14 +95,30 @@ impl Volume {
         let end = offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or(Posix::TooLarge)?;
         let inode = self.regular(ino)?;
         let grows = matches!(how, Allocate::Extend | Allocate::ZeroRange) && end > inode.size;
+        if grows && how == Allocate::Extend && self.stretch_reserved(ino, offset, end)? {
+            return Ok(());
+        }
         if grows {
-            self.set_size(ino, end, true)?;
+            self.set_size(ino, end, false)?;
         }
         match how {
             Allocate::Extend | Allocate::KeepSize => self.reserve(ino, offset, len),
             Allocate::PunchHole | Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => {
                 self.changing(ino, || self.clear(ino, offset, end))
             }
+        }
+    }
+
+    /// Extends a live file with space reserved on the disk; whether it is one.
+    fn stretch_reserved(&self, ino: u64, offset: u64, end: u64) -> Result<bool> {
+        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+        match self.live(ino).filter(|live| live.whole && !live.takes_privileges(false) && end > live.size()) {
+            Some(live) => {
+                let reserve = || live.file.allocate(offset, end - offset, disk::Allocate::Extend);
+                self.grow_live(ino, &live, end, reserve)
+            }
+            None => Ok(false),
         }
     }
 
@@ -104,8 +140,8 @@ impl Volume {
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
+        self.leave_retired(ino)?;
         self.begin_version(ino)?;
-        core.hot.remove(self.0.bucket, ino);
         let inode = self.regular(ino)?;
         let end = end.min(inode.size);
         if offset >= end {
@@ -114,21 +150,37 @@ impl Volume {
         if matches!(inode.content, None | Some(Content::Inline(_))) {
             return self.clear_records(ino, offset, end);
         }
-        let (inode, home) = self.home(ino)?;
-        if home.whole {
-            self.begin_overwrite(ino, &home, inode.size, true)?;
-            home.file.punch(offset, end - offset)?;
-        } else {
-            self.clear_records(ino, offset, end)?;
-            // No extent shows these bytes any more: this only frees their space.
-            home.file.punch(offset, end - offset)?;
+        match self.find_home(ino)? {
+            Found::Fresh(fresh) => {
+                fresh.file().punch(offset, end - offset)?;
+                self.move_in(ino, &inode, fresh, inode.size, false)
+            }
+            Found::Home(home) if home.whole => self.clear_home(ino, &inode, &home, offset..end),
+            Found::Home(home) => {
+                self.clear_records(ino, offset, end)?;
+                // No extent shows these bytes any more: this only frees their space.
+                home.file.punch(offset, end - offset)?;
+                core.blobs.mark_dirty(home.id);
+                Ok(())
+            }
         }
-        core.blobs.mark_dirty(home.id);
-        Ok(())
+    }
+
+    fn clear_home(&self, ino: u64, inode: &Inode, home: &Home, range: Range<u64>) -> Result<()> {
+        let live = match self.live(ino).filter(|live| !live.takes_privileges(false)) {
+            Some(live) => live,
+            None => {
+                self.settle(ino)?;
+                self.go_live(ino, inode, home, false)?
+            }
+        };
+        let punch = || live.file.punch(range.start, range.end - range.start);
+        if self.change_live(ino, &live, 0, punch)? { Ok(()) } else { Err(overtaken()) }
     }
 
     fn clear_records(&self, ino: u64, offset: u64, end: u64) -> Result<()> {
         self.change(move |tx| {
+            tx.settle_for_good(ino)?;
             let mut inode = tx.own(ino)?;
             match &mut inode.content {
                 Some(Content::Inline(held)) => {
@@ -139,14 +191,14 @@ impl Volume {
                 Some(Content::Extents(_)) => tx.cut_extents(ino, offset, end)?,
                 _ => {}
             }
-            wrote(tx, ino, inode, true)
+            wrote(tx, ino, inode, false)
         })
     }
 }
 
-/// Fits content to a new size; gives the home that is to be cut after the commit.
-fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64) -> Result<Option<u64>> {
-    if size == 0 {
+/// Fits content to a new size; gives the home that is to be cut after the commit. `kept`: it has to stay the file's.
+fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) -> Result<Option<u64>> {
+    if size == 0 && !kept {
         tx.drop_content(ino, inode, true)?;
         inode.content = None;
         return Ok(None);
@@ -158,7 +210,12 @@ fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64) -> Result<Op
             held.truncate(kept);
             Ok(None)
         }
-        Some(Content::Blob(BlobContent { id, home: true })) => Ok(Some(*id)),
+        Some(Content::Blob(BlobContent { id, home: true })) => {
+            let asked = |size: u64| size.div_ceil(512);
+            let added = asked(size).saturating_sub(asked(inode.size));
+            inode.holes = (inode.holes + added).min(asked(size));
+            Ok(Some(*id))
+        }
         Some(Content::Blob(BlobContent { id, .. })) if grows => {
             let (blob, length) = (*id, inode.size);
             tx.add_extent(ino, 0, Extent { blob, blob_offset: 0, length })?;

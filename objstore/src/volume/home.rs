@@ -5,16 +5,19 @@
 //!   collects. So does a commit that failed, if it is not on disk: if it is, the home is the file's only copy.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::session::Volume;
+use super::write::{overtaken, wrote};
 use crate::blob::BlobId;
-use crate::content::{Plan, add_home, blob_record, drop_sums, forget_sums, release};
+use crate::content::{Live, Plan, ReadGuard, add_home, blob_record, drop_sums, forget_sums, release};
+use crate::core::Core;
 use crate::disk::File;
 use crate::error::{Error, Result};
-use crate::meta::Durability;
+use crate::meta::{Durability, Txn};
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
-use crate::tree::Tree;
+use crate::tree::{Tree, Tx};
 
 /// Up to so many bytes are copied to a new home; more stay where they are, in extents, if the disk cannot share them.
 const COPY_MAX: u64 = 1 << 20;
@@ -27,28 +30,93 @@ pub(super) struct Home {
     pub whole: bool,
 }
 
+/// Where a file is to be written.
+pub(super) enum Found {
+    /// In the home it has.
+    Home(Home),
+    /// In one that is not committed yet.
+    Fresh(Fresh),
+}
+
+/// A new home with all of a file's content in it, that no record names. Dropped, it is removed; not once a commit failed,
+/// since that may name it.
+pub(super) struct Fresh {
+    core: Arc<Core>,
+    id: BlobId,
+    file: Arc<dyn File>,
+    named: AtomicBool,
+}
+
+impl Fresh {
+    fn create(core: &Arc<Core>) -> Result<Self> {
+        let (id, file) = core.blobs.new_home()?;
+        Ok(Self { core: core.clone(), id, file, named: AtomicBool::new(false) })
+    }
+
+    pub fn file(&self) -> Arc<dyn File> {
+        self.file.clone()
+    }
+
+    /// Keeps it once the transaction that names it is committed.
+    fn keep_after(self, txn: &mut dyn Txn) {
+        txn.after_commit(Box::new(move || self.named.store(true, Ordering::Relaxed)));
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if self.named.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.core.blobs.remove_file(self.id) {
+            tracing::warn!(blob = %self.id, %error, "a new home stays until the store is opened again");
+        }
+    }
+}
+
 impl Volume {
     /// The home of a file, made if it has none.
     pub(super) fn home(&self, ino: u64) -> Result<(Inode, Home)> {
+        match self.find_home(ino)? {
+            Found::Home(home) => Ok((self.look(ino)?, home)),
+            Found::Fresh(fresh) => {
+                let home = Home { id: fresh.id, file: fresh.file(), whole: true };
+                self.make_good(ino, &self.look(ino)?, home.id)?;
+                let inode = self.change(move |tx| {
+                    let mut inode = tx.own(ino)?;
+                    give_home(tx, ino, &mut inode, fresh.id)?;
+                    tx.save(ino, &inode);
+                    fresh.keep_after(tx.txn);
+                    Ok(inode)
+                })?;
+                Ok((inode, home))
+            }
+        }
+    }
+
+    /// The home of a file; a new one is committed if it does not hold all of the content.
+    pub(super) fn find_home(&self, ino: u64) -> Result<Found> {
+        let reading = self.0.core.readers.begin();
         let (snapshot, line) = self.0.now()?;
         let tree = Tree { read: &*snapshot, line: &line };
         let (branch, inode) = tree.live_inode(ino)?;
         let owned = branch == line.branch();
         match &inode.content {
-            Some(Content::Blob(BlobContent { id, home: true })) if owned => {
-                Ok((inode.clone(), self.existing(*id, true)?))
-            }
+            Some(Content::Blob(BlobContent { id, home: true })) if owned => self.existing(*id, true).map(Found::Home),
             Some(Content::Extents(ExtentContent { home: Some(id) })) if owned => {
-                Ok((inode.clone(), self.existing(*id, false)?))
+                self.existing(*id, false).map(Found::Home)
             }
             Some(Content::Blob(content)) => {
                 let record = blob_record(&*snapshot, content.id)?;
                 if owned && record.refs == 1 && record.packed.is_none() {
-                    return self.claim(ino, *content, record);
+                    return self.claim(ino, *content, record).map(Found::Home);
                 }
-                self.settle_in(ino, tree, &inode, Some((BlobId(content.id), record)))
+                if self.keeps(ino, content.id) {
+                    return self.keep_blob(ino, BlobId(content.id)).map(|(_, home)| Found::Home(home));
+                }
+                self.make_home(ino, tree, &inode, Some((BlobId(content.id), record)), &reading)
             }
-            _ => self.settle_in(ino, tree, &inode, None),
+            _ => self.make_home(ino, tree, &inode, None, &reading),
         }
     }
 
@@ -59,52 +127,51 @@ impl Volume {
 
     /// Makes a blob that only this inode refers to its home. Its checksums go, on disk, before its bytes may change: a
     /// power cut must not leave new bytes under old checksums.
-    fn claim(&self, ino: u64, content: BlobContent, record: Blob) -> Result<(Inode, Home)> {
-        let inode = self.change_with(Durability::Synced, move |tx| {
+    fn claim(&self, ino: u64, content: BlobContent, record: Blob) -> Result<Home> {
+        self.change_with(Durability::Synced, move |tx| {
             let mut inode = tx.own(ino)?;
             // A version made meanwhile may have taken a reference.
-            if blob_record(&*tx.txn, content.id)?.refs != 1 {
+            let same = matches!(&inode.content, Some(Content::Blob(now)) if now.id == content.id);
+            if !same || blob_record(&*tx.txn, content.id)?.refs != 1 {
                 return Err(Error::Busy { what: "a file that was replaced while it was open".into() });
             }
             drop_sums(tx.txn, content.id, &record);
             forget_sums(tx.txn, content.id, &record);
             inode.content = Some(Content::Blob(BlobContent { home: true, ..content }));
             tx.save(ino, &inode);
-            Ok(inode)
+            Ok(())
         })?;
-        Ok((inode, self.existing(content.id, true)?))
+        self.existing(content.id, true)
     }
 
     /// Makes a new home, with the content in it if that is cheap.
-    fn settle_in(
+    fn make_home(
         &self,
         ino: u64,
         tree: Tree<'_>,
         inode: &Inode,
         blob: Option<(BlobId, Blob)>,
-    ) -> Result<(Inode, Home)> {
-        let core = &self.0.core;
-        let id = core.blobs.next_id();
-        let file = core.blobs.create_file(id)?;
-        let whole = self.fill(&file, ino, tree, inode, blob);
-        let committed = whole.and_then(|whole| {
-            core.blobs.mark_dirty(id);
-            // Content on disk must not depend on a copy that is not.
-            if whole && core.recent_syncs.promised(self.0.bucket, ino, inode, core.clock.now()) {
-                core.blobs.sync_file(id)?;
-            }
-            Ok((self.move_in(ino, id, whole)?, whole))
-        });
-        match committed {
-            Ok((inode, whole)) => Ok((inode, Home { id, file, whole })),
-            Err(error @ Error::Indeterminate { .. }) => Err(error),
-            Err(error) => {
-                if let Err(kept) = core.blobs.remove_file(id) {
-                    tracing::warn!(blob = %id, error = %kept, "a new home stays until the store is opened again");
-                }
-                Err(error)
-            }
+        reading: &ReadGuard,
+    ) -> Result<Found> {
+        let fresh = Fresh::create(&self.0.core)?;
+        if self.fill(&fresh.file, ino, tree, inode, blob, reading)? {
+            return Ok(Found::Fresh(fresh));
         }
+        let home = Home { id: fresh.id, file: fresh.file(), whole: false };
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            add_home(tx.txn, fresh.id);
+            if let Some(Content::Blob(content)) = inode.content {
+                let all = Extent { blob: content.id, blob_offset: 0, length: inode.size };
+                tx.add_extent(ino, 0, all)?;
+                release(tx.txn, content.id)?;
+            }
+            inode.content = Some(Content::Extents(ExtentContent { home: Some(fresh.id.0) }));
+            tx.save(ino, &inode);
+            fresh.keep_after(tx.txn);
+            Ok(())
+        })?;
+        Ok(Found::Home(home))
     }
 
     /// Brings the content to a new home; whether it did.
@@ -115,18 +182,20 @@ impl Volume {
         tree: Tree<'_>,
         inode: &Inode,
         blob: Option<(BlobId, Blob)>,
+        reading: &ReadGuard,
     ) -> Result<bool> {
         let core = &self.0.core;
         if inode.size <= COPY_MAX || inode.content.is_none() || matches!(inode.content, Some(Content::Inline(_))) {
             let held = inode.size.min(COPY_MAX);
             if inode.content.is_some() {
                 let plan = Plan::of(tree, ino, inode, 0, held)?;
-                file.write_at(&plan.read(&core.blobs, &core.meta, tree.read)?, 0)?;
+                file.write_at(&plan.read(&core.blobs, &core.meta, tree.read, reading)?, 0)?;
             }
             return Ok(true);
         }
         if let Some((id, record)) = blob.filter(|(_, record)| record.packed.is_none()) {
-            let source = core.blobs.file(id)?;
+            let found = reading.find(id);
+            let source = core.blobs.file(found.blob)?;
             if (record.length == 0 || record.length >= inode.size) && file.reflink_from(&*source)? {
                 file.set_len(inode.size)?;
                 return Ok(true);
@@ -135,24 +204,50 @@ impl Volume {
         Ok(false)
     }
 
-    /// Commits the new home: with all content in it, or with extents that say where the content stays.
-    fn move_in(&self, ino: u64, id: BlobId, whole: bool) -> Result<Inode> {
-        self.change(move |tx| {
-            let mut inode = tx.own(ino)?;
-            add_home(tx.txn, id);
-            let size = inode.size;
-            if whole {
-                tx.replace_content(ino, &mut inode, None, size)?;
-                inode.content = Some(Content::Blob(BlobContent { id: id.0, home: true }));
-            } else {
-                if let Some(Content::Blob(content)) = inode.content {
-                    tx.add_extent(ino, 0, Extent { blob: content.id, blob_offset: 0, length: size })?;
-                    release(tx.txn, content.id)?;
-                }
-                inode.content = Some(Content::Extents(ExtentContent { home: Some(id.0) }));
-            }
-            tx.save(ino, &inode);
-            Ok(inode)
-        })
+    /// Puts a new home on disk if the content it holds may have been promised to be there: that must not depend on a copy
+    /// that is not.
+    fn make_good(&self, ino: u64, content: &Inode, home: BlobId) -> Result<()> {
+        let core = &self.0.core;
+        core.blobs.mark_dirty(home);
+        if core.recent_syncs.promised(self.0.bucket, ino, content, core.clock.now()) {
+            core.blobs.sync_file(home)?;
+        }
+        Ok(())
     }
+
+    /// Commits a new home that was written to up to `end`. The file is live from then on.
+    pub(super) fn move_in(&self, ino: u64, before: &Inode, fresh: Fresh, end: u64, kill: bool) -> Result<()> {
+        let (core, size) = (&self.0.core, before.size.max(end));
+        if fresh.file.len()? < size {
+            fresh.file.set_len(size)?;
+        }
+        self.make_good(ino, before, fresh.id)?;
+        let live = Live::new_hidden(fresh.id, fresh.file(), size, before);
+        let entry = live.clone();
+        let moved = self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            if inode.size > size {
+                return Err(overtaken());
+            }
+            give_home(tx, ino, &mut inode, fresh.id)?;
+            tx.resize(&mut inode, size);
+            wrote(tx, ino, inode, kill)?;
+            tx.begin_live(ino, &entry);
+            fresh.keep_after(tx.txn);
+            // In the order of changes: what replaces the file later finds it, be it in the same commit.
+            tx.core.live.insert(tx.bucket.id, ino, entry.clone());
+            tx.txn.after_commit(Box::new(move || entry.reveal()));
+            Ok(())
+        });
+        moved.inspect_err(|_| core.live.remove(self.0.bucket, ino, &live))
+    }
+}
+
+/// Lets all content of an inode lie in a new home.
+fn give_home(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, home: BlobId) -> Result<()> {
+    add_home(tx.txn, home);
+    let size = inode.size;
+    tx.replace_content(ino, inode, None, size)?;
+    inode.content = Some(Content::Blob(BlobContent { id: home.0, home: true }));
+    Ok(())
 }

@@ -3,23 +3,47 @@
 //! - A change is in the store when the call returns: it survives the death of the process, and is on disk after
 //!   [`Volume::sync`] or within 5 s.
 //! - An inode the kernel knows is pinned: unlinked or replaced, it stays until the last pin goes.
+//! - A session may outlive the server: the next one takes it over with all its kernel holds (`lasting`, `holds`), and
+//!   serves what was under way without doing it twice (`replay`).
 //! - A session on a snapshot refuses every change.
 //! - In a bucket that keeps versions a change of content begins a version (see `writers` and `tree/written.rs`).
 
+mod acl;
 mod allocate;
 mod attributes;
+mod backing;
+mod copy_range;
+mod exposed;
+mod holds;
 mod home;
+mod lasting;
+mod live;
+mod many;
+mod nameless;
 mod names;
+mod object_attributes;
+mod path;
 mod read;
+pub mod replay;
 mod session;
+mod settle;
 pub mod types;
 mod warrant;
 mod write;
 mod writers;
 mod xattr;
 
+pub use backing::{Backing, Unfit};
+
+pub use crate::content::Released;
 pub use crate::feed::Feed;
+pub use acl::WhichAcl;
+pub use copy_range::Spot;
+pub use lasting::SessionId;
+pub(crate) use lasting::{Lasting, forget as forget_session, forget_owed};
+pub(crate) use replay::{Appends, sweep as sweep_appends};
 pub(crate) use session::Session;
 pub use session::{Volume, VolumeOptions};
+pub(crate) use settle::recover as settle_left;
 pub use types::*;
 pub(crate) use writers::Writers;

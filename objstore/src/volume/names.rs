@@ -11,8 +11,6 @@ use crate::tree::{Tx, shown_name};
 const CHUNK: usize = 1024;
 /// The longest target of a symbolic link (PATH_MAX without its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
-/// The setgid bit.
-const SETGID: u32 = 0o2000;
 
 impl Volume {
     /// Finds a name and pins its inode once: it stays readable, though unlinked or replaced, until `forget`.
@@ -30,7 +28,7 @@ impl Volume {
             match self.pin_inode(ino) {
                 Ok(inode) => {
                     self.learn_name(ino, &inode, parent, name);
-                    return Ok(self.shown(ino, &inode));
+                    return Ok(attr(ino, &inode));
                 }
                 Err(Error::Posix(Posix::Stale)) if ino != gone => gone = ino,
                 Err(Error::Posix(Posix::Stale)) => {
@@ -43,7 +41,7 @@ impl Volume {
 
     /// Tells a file the name it was found under, if it has several and the one it knows is gone: its versions belong to
     /// a key. If that fails it can be read all the same; who writes it is told.
-    fn learn_name(&self, ino: u64, inode: &Inode, parent: u64, name: &str) {
+    pub(super) fn learn_name(&self, ino: u64, inode: &Inode, parent: u64, name: &str) {
         let known = inode.parent == parent && inode.name == name;
         if known || inode.kind() != InodeKind::File || self.0.read_only {
             return;
@@ -92,19 +90,14 @@ impl Volume {
         check_name(name)?;
         let name = name.to_owned();
         let pinning = self.clone();
-        let (ino, inode) = self.change(move |tx| {
-            let dir = tx.tree().directory(parent)?;
+        let make = move |tx: &mut Tx<'_>| {
             let mut inode = new_inode(what, who, tx.now)?;
-            if dir.mode & SETGID != 0 {
-                inode.gid = dir.gid;
-                if inode.is_dir() {
-                    inode.mode |= SETGID;
-                }
-            }
-            let made = tx.make(parent, &name, inode)?;
-            pinning.hold(made.0);
-            then(tx, made.0, &made.1);
-            Ok(made)
+            inode.descend_from(&tx.tree().directory(parent)?, who.umask)?;
+            tx.make(parent, &name, inode)
+        };
+        let (ino, inode) = self.once_and(make, move |tx, (ino, inode)| {
+            pinning.hold(*ino);
+            then(tx, *ino, inode);
         })?;
         Ok(attr(ino, &inode))
     }
@@ -113,16 +106,16 @@ impl Volume {
     pub fn link(&self, ino: u64, parent: u64, name: &str) -> Result<Attr> {
         check_name(name)?;
         let name = name.to_owned();
-        let inode = self.change(move |tx| tx.link(ino, parent, &name))?;
+        self.once(move |tx| Ok((ino, tx.link(ino, parent, &name)?)))?;
         self.hold(ino);
-        Ok(attr(ino, &inode))
+        self.attr(ino)
     }
 
     /// Removes a name of anything but a directory.
     pub fn unlink(&self, parent: u64, name: &str) -> Result<()> {
         check_name(name)?;
         let name = name.to_owned();
-        self.change(move |tx| tx.unlink(parent, &name))?;
+        self.once(move |tx| tx.unlink(parent, &name))?;
         self.0.core.wait_for_writes(self.0.bucket);
         Ok(())
     }
@@ -131,14 +124,14 @@ impl Volume {
     pub fn remove_dir(&self, parent: u64, name: &str) -> Result<()> {
         check_name(name)?;
         let name = name.to_owned();
-        self.change(move |tx| tx.remove_directory(parent, &name))
+        self.once(move |tx| tx.remove_directory(parent, &name))
     }
 
     /// Renames.
     pub fn rename(&self, rename: Rename) -> Result<()> {
         check_name(&rename.from_name)?;
         check_name(&rename.to_name)?;
-        self.change(move |tx| tx.rename(&rename))?;
+        self.once(move |tx| tx.rename(&rename))?;
         self.0.core.wait_for_writes(self.0.bucket);
         Ok(())
     }
@@ -185,7 +178,7 @@ impl Volume {
     }
 }
 
-fn new_inode(what: Make, who: Ownership, now: crate::clock::Timestamp) -> Result<Inode> {
+pub(super) fn new_inode(what: Make, who: Ownership, now: crate::clock::Timestamp) -> Result<Inode> {
     let kind = match &what {
         Make::File => InodeKind::File,
         Make::Directory => InodeKind::Directory,

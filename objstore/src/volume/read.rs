@@ -14,28 +14,32 @@ impl Volume {
     pub fn read(&self, ino: u64, offset: u64, len: usize) -> Result<Bytes> {
         let core = &self.0.core;
         self.0.check(false)?;
-        if let Some(hot) = core.hot.get(self.0.bucket, ino) {
-            let held = hot.size.saturating_sub(offset).min(len as u64);
-            if let Ok(held @ 1..) = usize::try_from(held) {
-                return core.blobs.read_file(hot.blob, offset, held);
-            }
+        // Before anything is looked up: what is found stays until this ends.
+        let reading = core.readers.begin();
+        if let Some(live) = core.live.get(self.0.bucket, ino).filter(|live| live.whole) {
+            let held = live.size().saturating_sub(offset).min(len as u64);
+            let held = usize::try_from(held).unwrap_or(len);
+            return if held == 0 { Ok(Bytes::new()) } else { core.blobs.read_file(live.blob, offset, held) };
         }
-        let _reading = core.readers.begin();
         let (snapshot, line) = self.0.now()?;
         let tree = Tree { read: &*snapshot, line: &line };
         let (_, inode) = tree.live_inode(ino)?;
         if inode.is_dir() {
             return Err(Posix::IsDirectory.into());
         }
-        Plan::of(tree, ino, &inode, offset, len as u64)?.read(&core.blobs, &core.meta, &*snapshot)
+        Plan::of(tree, ino, &inode, offset, len as u64)?.read(&core.blobs, &core.meta, &*snapshot, &reading)
     }
 
     /// The first byte of data (or of a hole) at or after `offset`; `None` past the end (lseek(2), SEEK_DATA).
     pub fn seek(&self, ino: u64, offset: u64, data: bool) -> Result<Option<u64>> {
         let _reading = self.0.core.readers.begin();
+        let live = self.0.core.live.get(self.0.bucket, ino);
         let (snapshot, line) = self.0.now()?;
         let tree = Tree { read: &*snapshot, line: &line };
-        let (_, inode) = tree.live_inode(ino)?;
+        let (_, mut inode) = tree.live_inode(ino)?;
+        if let Some(live) = live {
+            live.show(&mut inode);
+        }
         if inode.kind() != InodeKind::File {
             return Err(Posix::Invalid.into());
         }

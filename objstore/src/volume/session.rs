@@ -1,19 +1,22 @@
-//! A mount's session: which tree it shows, what it pins, and how its changes run.
+//! A mount's session: which tree it shows, and how its changes run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::types::{Attr, Kind, ROOT_INO};
+use super::lasting::{self, Served, SessionId};
+use super::replay::{Answered, Appends};
+use super::types::{Attr, Change, Kind, ROOT_INO};
 use super::warrant::Warrant;
 use crate::branch::Line;
 use crate::core::{Core, Named};
 use crate::error::{Error, Posix, Result};
-use crate::feed::Feed;
-use crate::meta::{Durability, Snapshot};
+use crate::feed::{Feed, Life};
+use crate::meta::{Durability, Read, Snapshot};
 use crate::name::{BucketName, Key};
+use crate::owed;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{Branch, Family};
 use crate::store::Store;
@@ -28,10 +31,16 @@ pub struct VolumeOptions {
     pub prefix: String,
     /// The account whose grant opens the bucket; `None` is the administrator.
     pub account: Option<String>,
+    /// The session, if it is to outlive the server: see [`Volume::end`].
+    pub session: Option<SessionId>,
+    /// A server before this one served the session, and it was named as going on when the store was opened: the
+    /// bucket's name has to be the one it was begun with, and its root stays what it was, whatever the prefix.
+    pub inherited: bool,
 }
 
 /// One mount's session on a bucket, or on a snapshot. Cheap to clone; all methods may block, so call them from plain
-/// threads. Dropping the last clone ends the session: its pins go, and unlinked files they kept are collected.
+/// threads. Dropping the last clone ends the session: its pins go, and unlinked files they kept are collected. One that
+/// outlives the server ends with [`Volume::end`] alone.
 #[derive(Clone)]
 pub struct Volume(pub(super) Arc<Session>);
 
@@ -49,40 +58,73 @@ pub(crate) struct Session {
     /// Tells this mount from others.
     pub mount: u64,
     pub warrant: Warrant,
-    pins: Mutex<HashMap<u64, u64>>,
+    pub(super) pins: Mutex<HashMap<u64, u64>>,
     /// Files this session has open for writing, counted.
     pub writers: Mutex<HashMap<u64, u64>>,
+    /// Set if it outlives the server.
+    pub id: Option<SessionId>,
+    /// Whether a server before this one served it.
+    pub inherited: bool,
+    /// Requests that are answered and whose records may go.
+    pub(super) answered: Answered,
+    /// Where appends under way begin.
+    pub(super) appends: Option<Arc<Appends>>,
+    ended: AtomicBool,
 }
 
-static NEXT_MOUNT: AtomicU64 = AtomicU64::new(1);
+/// Which tree a session shows.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// The bucket's id; of a snapshot, the id of the snapshot.
+    pub bucket: u64,
+    pub family: Family,
+    /// Set for a snapshot.
+    pub frozen: Option<Branch>,
+    /// The directory that is the root.
+    pub root: u64,
+}
 
 impl Store {
-    /// Begins a session on a bucket, or on a snapshot under its own name.
+    /// Begins a session on a bucket, or on a snapshot under its own name; or takes one over.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] if the account has no grant, also for a session to be taken over: unmount it, since its kernel
+    /// may show what it had cached. [`Error::Invalid`] for a session that was not to go on.
     pub fn open_volume(&self, bucket: &BucketName, options: VolumeOptions) -> Result<Volume> {
-        let snapshot = self.core.meta.snapshot();
-        let (id, family, frozen) = match self.core.named(&*snapshot, bucket)? {
-            Named::Bucket(record) => (record.id, record.family, None),
-            Named::Snapshot(record) => (record.id, record.family, Some(record.branch)),
+        let core = &self.core;
+        let snapshot = core.meta.snapshot();
+        let (place, served) = match options.session {
+            _ if !options.inherited => (place(core, &*snapshot, bucket, &options.prefix)?, None),
+            Some(id) => {
+                let (place, served) = lasting::take_over(core, &*snapshot, id, bucket)?;
+                (place, Some(served))
+            }
+            None => return Err(Error::invalid("session", "", "one that is taken over has an id; give it")),
         };
-        let line = self.core.readable(&*snapshot, bucket)?;
-        let root = prefix_root(Tree { read: &*snapshot, line: &line }, &options.prefix)?;
-        let session = Arc::new(Session {
-            core: self.core.clone(),
-            name: bucket.clone(),
-            bucket: id,
-            family,
-            frozen,
-            read_only: options.read_only || frozen.is_some(),
-            root,
-            mount: NEXT_MOUNT.fetch_add(1, Ordering::Relaxed),
-            warrant: Warrant::new(options.account),
-            pins: Mutex::default(),
-            writers: Mutex::default(),
-        });
+        let begun = options.session.filter(|_| !options.inherited);
+        let mut session = Session::new(core.clone(), bucket.clone(), place, options);
+        if let Some(served) = served {
+            session.serve(served);
+        }
         session.check(!session.read_only)?;
-        self.core.sessions.lock().push(Arc::downgrade(&session));
+        if let Some(id) = begun {
+            let served = lasting::begin(id, &session)?;
+            session.serve(served);
+        }
+        let session = Arc::new(session);
+        core.sessions.lock().push(Arc::downgrade(&session));
         Ok(Volume(session))
     }
+}
+
+fn place(core: &Core, read: &dyn Read, name: &BucketName, prefix: &str) -> Result<Place> {
+    let named = core.named(read, name)?;
+    let (bucket, family, frozen) = match &named {
+        Named::Bucket(record) => (record.id, record.family, None),
+        Named::Snapshot(record) => (record.id, record.family, Some(record.branch)),
+    };
+    let line = core.line_of(read, &named)?;
+    Ok(Place { bucket, family, frozen, root: prefix_root(Tree { read, line: &line }, prefix)? })
 }
 
 fn prefix_root(tree: Tree<'_>, prefix: &str) -> Result<u64> {
@@ -113,37 +155,25 @@ impl Volume {
         self.0.read_only
     }
 
-    /// The changes others make. Once per session.
+    /// The changes others make. Once per session. One that was taken over begins with what was owed to it, and with
+    /// questions about the unlinked inodes it may hold.
     pub fn feed(&self) -> Feed {
-        self.0.core.feeds.open(self.0.bucket, self.0.mount)
+        let Session { core, bucket, mount, id, .. } = &*self.0;
+        let life = if id.is_some() { Life::Lasting } else { Life::Process };
+        let (feed, missed) = core.feeds.open(*bucket, *mount, life);
+        if let Some(id) = id.filter(|_| self.0.inherited) {
+            if missed && let Err(error) = owed::give_missed(core, *bucket, *mount, id) {
+                tracing::error!(%error, "a mount may show what others changed while it was not served");
+            }
+            let asked = core.pins.suspected(*bucket, id).into_iter().map(|ino| Change::Probe { ino });
+            core.feeds.publish_to(*mount, &asked.collect::<Vec<_>>());
+        }
+        feed
     }
 
     /// Ends the feed: its `next` answers `None`.
     pub fn close_feed(&self) {
         self.0.core.feeds.close(self.0.mount);
-    }
-
-    /// Pins an inode once more; ESTALE if it is gone.
-    pub fn pin(&self, ino: u64) -> Result<Attr> {
-        let inode = self.pin_inode(ino)?;
-        Ok(self.shown(ino, &inode))
-    }
-
-    pub(super) fn pin_inode(&self, ino: u64) -> Result<Inode> {
-        self.hold(ino);
-        let found = self.reading(|tree| tree.live_inode(ino)).inspect_err(|_| self.forget(ino, 1))?;
-        Ok(found.1)
-    }
-
-    /// Takes `count` pins back. An unlinked inode whose last pin goes is collected, not at once.
-    pub fn forget(&self, ino: u64, count: u64) {
-        self.0.forget(ino, count);
-    }
-
-    /// Pins without looking.
-    pub(super) fn hold(&self, ino: u64) {
-        self.0.core.pins.pin(self.0.bucket, ino);
-        *self.0.pins.lock().entry(ino).or_default() += 1;
     }
 
     /// Refuses a change that the session or its account may not make.
@@ -176,21 +206,44 @@ impl Volume {
     ) -> Result<T> {
         self.refuse_write()?;
         let session = self.0.clone();
-        let done = self.0.core.meta.write(durability, move |txn| {
+        self.0.core.meta.transact(durability, move |txn| {
             let Session { core, name, bucket, mount, .. } = &*session;
             let mut tx = Tx::begin_mounted(txn, core, name, *bucket, *mount)?;
             let value = change(&mut tx)?;
             tx.finish()?;
             Ok(value)
-        });
-        done.wait()
+        })
     }
 }
 
 impl Session {
-    /// The inodes the kernel knows.
-    pub fn pinned(&self) -> Vec<u64> {
-        self.pins.lock().keys().copied().collect()
+    fn new(core: Arc<Core>, name: BucketName, place: Place, options: VolumeOptions) -> Self {
+        let Place { bucket, family, frozen, root } = place;
+        Self {
+            core,
+            name,
+            bucket,
+            family,
+            frozen,
+            read_only: options.read_only || frozen.is_some(),
+            root,
+            mount: lasting::next_mount(),
+            warrant: Warrant::new(options.account),
+            pins: Mutex::default(),
+            writers: Mutex::default(),
+            id: None,
+            inherited: options.inherited,
+            answered: Answered::default(),
+            appends: None,
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Serves a session that outlives the server.
+    fn serve(&mut self, served: Served) {
+        self.id = Some(served.id);
+        self.mount = served.mount;
+        self.appends = Some(served.appends);
     }
 
     /// The store now, and the line this session shows.
@@ -212,43 +265,35 @@ impl Session {
         Ok((snapshot, line))
     }
 
-    fn forget(&self, ino: u64, count: u64) {
-        let taken = {
-            let mut pins = self.pins.lock();
-            let Some(held) = pins.get_mut(&ino) else { return };
-            let taken = count.min(*held);
-            *held -= taken;
-            if *held == 0 {
-                pins.remove(&ino);
-            }
-            taken
-        };
-        if self.core.pins.unpin(self.bucket, ino, taken) {
-            self.collect(ino);
+    /// The mount is gone.
+    pub(super) fn end(&self) {
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.core.feeds.remove(self.mount);
+        self.core.backed.release_all(self.mount);
+        super::writers::give_back(self);
+        self.unpin_all();
+        if let Some(id) = self.id {
+            lasting::end(&self.core, id, self.bucket, Some(&self.name), self.mount);
         }
     }
 
-    /// Collects an unlinked inode nobody holds any more. Not waited for: opening the store collects what is left.
-    fn collect(&self, ino: u64) {
-        self.core.hot.remove(self.bucket, ino);
-        let (core, name, bucket, mount) = (self.core.clone(), self.name.clone(), self.bucket, self.mount);
-        let done = self
-            .core
-            .meta
-            .write(Durability::Buffered, move |txn| crate::gc::orphans::collect(txn, &core, &name, bucket, mount, ino));
-        drop(done);
+    /// The mount goes on without this process: nothing of what it holds is collected.
+    fn leave(&self, id: SessionId) {
+        self.core.feeds.close(self.mount);
+        self.core.backed.release_all(self.mount);
+        super::writers::give_back(self);
+        self.core.pins.leave(self.bucket, id, std::mem::take(&mut *self.pins.lock()));
+        self.core.lasting.leave(id);
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.core.feeds.close(self.mount);
-        super::writers::give_back(self);
-        let pins = std::mem::take(&mut *self.pins.lock());
-        for (ino, count) in pins {
-            if self.core.pins.unpin(self.bucket, ino, count) {
-                self.collect(ino);
-            }
+        match self.id {
+            Some(id) if !self.ended.load(Ordering::Acquire) => self.leave(id),
+            _ => self.end(),
         }
     }
 }
@@ -281,6 +326,14 @@ impl From<Kind> for InodeKind {
     }
 }
 
+/// The space an inode takes, in units of 512 bytes: a file in its home what that takes, any other as its size asks for.
+fn blocks(inode: &Inode) -> u64 {
+    match &inode.content {
+        None => 0,
+        Some(content) => inode.size.div_ceil(512).saturating_sub(if content.is_home() { inode.holes } else { 0 }),
+    }
+}
+
 /// The attributes a mount shows.
 pub(super) fn attr(ino: u64, inode: &Inode) -> Attr {
     use crate::clock::Timestamp;
@@ -292,7 +345,7 @@ pub(super) fn attr(ino: u64, inode: &Inode) -> Attr {
         gid: inode.gid,
         nlink: inode.nlink,
         size: inode.size,
-        blocks: inode.size.div_ceil(512),
+        blocks: blocks(inode),
         rdev: inode.rdev,
         atime: Timestamp(inode.atime),
         mtime: Timestamp(inode.mtime),

@@ -1,6 +1,7 @@
 //! The plain values that volume operations take and give.
 
 use crate::clock::Timestamp;
+pub use crate::record::acl::{ACCESS as ACCESS_ACL, Acl, DEFAULT as DEFAULT_ACL, Hidden};
 
 /// The inode number of a volume's root directory.
 pub const ROOT_INO: u64 = 1;
@@ -72,8 +73,10 @@ pub struct SetAttr {
     pub atime: Option<Timestamp>,
     /// New time of last change.
     pub mtime: Option<Timestamp>,
-    /// Clear setuid, and setgid where the group may execute (the kernel's KILL_SUIDGID).
+    /// Clear setuid, setgid where the group may execute, and capabilities (the kernel's KILL_SUIDGID).
     pub kill_privileges: bool,
+    /// Whether who asks is not of the file's group: then setgid is cleared with `kill_privileges` in any case.
+    pub outsider: bool,
 }
 
 /// What to make.
@@ -90,14 +93,16 @@ pub enum Make {
 }
 
 /// Owner and permission bits of what is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// Its owner.
     pub uid: u32,
     /// Its group (a setgid directory's group wins).
     pub gid: u32,
-    /// Permission bits, the umask applied.
+    /// Permission bits as asked for.
     pub mode: u32,
+    /// The bits to leave out of them, unless the directory has a default ACL (umask(2), acl(5)).
+    pub umask: u32,
 }
 
 /// What a rename does with a name that is taken (renameat2(2)).
@@ -109,6 +114,9 @@ pub enum RenameMode {
     NoReplace,
     /// Swaps the two.
     Exchange,
+    /// Replaces it, and leaves a whiteout of this owner's under the old name: a character device 0:0, by which a
+    /// filesystem that lies over this one knows that a name is gone.
+    Whiteout(Ownership),
 }
 
 /// A rename.
@@ -135,6 +143,15 @@ pub struct DirEntry {
     pub ino: u64,
     /// What it is.
     pub kind: Kind,
+}
+
+/// How to set an ACL.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetAcl {
+    /// Clear setgid with it: who sets it is not of the file's group (the kernel's ACL_KILL_SGID).
+    pub kill_setgid: bool,
+    /// Names that the setter was not shown: those that are kept stay.
+    pub hidden: Hidden,
 }
 
 /// Whether an extended attribute may or must exist already (setxattr(2)).
@@ -193,6 +210,12 @@ pub enum Change {
     },
     /// The inode's attributes changed.
     Attributes {
+        /// The inode.
+        ino: u64,
+    },
+    /// Not a change but a question: whether the kernel still holds the inode, which has no name any more.
+    /// [`super::Volume::probe_result`] has to follow.
+    Probe {
         /// The inode.
         ino: u64,
     },

@@ -1,18 +1,16 @@
 //! Writing.
 //!
 //! - Up to 4 KiB a file lies in its record: a write is one transaction.
-//! - Larger files have a home. A write within the size and within the home needs no transaction but the first one,
-//!   which gives the content a new generation; any other writes its bytes first and then commits what they mean.
-//! - A crash between the two leaves bytes past the size, or in a home where no extent shows them: an extension clears
-//!   them first.
+//! - Larger files have a home. The first write in it is a transaction, by which the file is live; what follows goes to
+//!   the home alone (`live`), as long as all of the content lies there.
+//! - What makes a home puts the old bytes and the new in it first, and then commits it with all it means. So does a
+//!   write to a file whose content lies in extents: its bytes go to the home, and then belong to the file.
+//! - A crash between the two leaves a file nobody refers to, or bytes in a home where no extent shows them.
 
-use std::sync::Arc;
-
-use super::attributes::without_privileges;
-use super::home::Home;
+use super::home::{Found, Home};
 use super::session::Volume;
 use super::types::Change;
-use crate::content::{Hot, INLINE_MAX};
+use crate::content::INLINE_MAX;
 use crate::error::{Error, Posix, Result};
 use crate::meta::Durability;
 use crate::record::inode::{Content, Extent, Inode, InodeKind};
@@ -22,78 +20,87 @@ use crate::tree::Tx;
 const SIZE_MAX: u64 = i64::MAX as u64;
 
 impl Volume {
-    /// Writes at `offset`: in the store when it returns. `kill_privileges` as in [`super::SetAttr`].
-    pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
+    /// Writes at `offset`: in the store when it returns; `kill_privileges` as in [`super::SetAttr`]. Gives whether it
+    /// took setuid or setgid away.
+    pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<bool> {
         self.refuse_write()?;
         if data.is_empty() {
-            return Ok(());
-        }
-        self.changing(ino, || {
-            let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-            if !kill_privileges && self.write_hot(ino, offset, data)? {
-                return Ok(());
-            }
-            let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-            self.write_cold(ino, offset, data, kill_privileges)
-        })
-    }
-
-    /// Appends at the end of the file: no other write can come between.
-    pub fn append(&self, ino: u64, data: &[u8]) -> Result<()> {
-        self.refuse_write()?;
-        if data.is_empty() {
-            return Ok(());
-        }
-        self.changing(ino, || {
-            let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-            let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-            let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
-            self.write_cold(ino, inode.size, data, false)
-        })
-    }
-
-    /// A write within a file that is written in place already; whether it was one.
-    fn write_hot(&self, ino: u64, offset: u64, data: &[u8]) -> Result<bool> {
-        let core = &self.0.core;
-        let within = |hot: &Hot| offset.saturating_add(data.len() as u64) <= hot.size && hot.unseen();
-        if !core.hot.get(self.0.bucket, ino).is_some_and(|hot| within(&hot)) {
             return Ok(false);
         }
-        let _shared = core.gates.within(self.0.bucket, ino);
-        // Looked up again under the lock: a truncation may have come between.
-        let Some(hot) = core.hot.get(self.0.bucket, ino).filter(|hot| within(hot)) else { return Ok(false) };
-        self.put_bytes(ino, &hot, offset, data)?;
-        Ok(true)
+        self.changing(ino, || {
+            let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+            let lost = self.disarm(ino, kill_privileges)?;
+            if self.write_live(ino, offset, data)? {
+                return Ok(lost);
+            }
+            let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+            Ok(self.write_cold(ino, offset, data, kill_privileges)? || lost)
+        })
     }
 
-    fn put_bytes(&self, ino: u64, hot: &Hot, offset: u64, data: &[u8]) -> Result<()> {
-        self.0.core.writable()?;
-        hot.file.write_at(data, offset)?;
-        hot.wrote(self.0.core.clock.now());
-        self.0.core.blobs.mark_dirty(hot.blob);
-        self.0.core.feeds.publish(self.0.bucket, self.0.mount, &[Change::Content { ino }]);
-        Ok(())
+    /// Takes from a live file what a write of it takes.
+    fn disarm(&self, ino: u64, kill: bool) -> Result<bool> {
+        match self.live(ino) {
+            Some(live) if live.takes_privileges(kill) => self.lose_privileges(ino, kill),
+            _ => Ok(false),
+        }
     }
 
-    fn write_cold(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+    /// Appends at the end of the file: no other write can come between. Gives where the file ends then.
+    pub fn append(&self, ino: u64, data: &[u8]) -> Result<u64> {
+        self.refuse_write()?;
+        if data.is_empty() {
+            return Ok(self.look(ino)?.size);
+        }
+        self.changing(ino, || {
+            let _gate = self.0.core.gates.write_in_place(self.0.bucket);
+            let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+            let write = |offset: u64| {
+                if offset.checked_add(data.len() as u64).is_none_or(|end| end > SIZE_MAX) {
+                    return Err(Posix::TooLarge.into());
+                }
+                match self.live(ino).filter(|live| !live.takes_privileges(false)) {
+                    Some(live) if self.extend_live(ino, &live, offset, data)? => Ok(()),
+                    _ => self.write_cold(ino, offset, data, false).map(drop),
+                }
+            };
+            self.append_once(ino, self.look(ino)?.size, data.len() as u64, write)
+        })
+    }
+
+    /// A write that needs a transaction; whether it took setuid or setgid away. The caller holds the bucket's gate shared
+    /// and the inode's lock alone.
+    fn write_cold(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<bool> {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
         self.0.core.writable()?;
+        self.leave_retired(ino)?;
         self.begin_version(ino)?;
-        self.0.core.hot.remove(self.0.bucket, ino);
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        let inode = self.look(ino)?;
         if inode.kind() != InodeKind::File {
             return Err(Posix::Invalid.into());
         }
+        let loses = kill && inode.may_lose_setuid();
         if matches!(inode.content, None | Some(Content::Inline(_))) && end.max(inode.size) <= INLINE_MAX as u64 {
-            return self.write_inline(ino, offset, data, kill);
+            return self.write_inline(ino, offset, data, kill).map(|()| loses);
         }
         // What does not fit is refused before any byte is written.
         self.check_growth(end.saturating_sub(inode.size))?;
-        let (inode, home) = self.home(ino)?;
-        if home.whole {
-            self.write_home(ino, &inode, &home, offset, data, kill)
-        } else {
-            self.write_extent(ino, &home, offset, data, kill)
+        match self.find_home(ino)? {
+            Found::Fresh(fresh) => {
+                fresh.file().write_at(data, offset)?;
+                self.move_in(ino, &inode, fresh, end, kill)?;
+            }
+            Found::Home(home) if home.whole => self.write_home(ino, &inode, &home, offset, data, kill)?,
+            Found::Home(home) => self.write_extent(ino, &inode, &home, offset, data, kill)?,
+        }
+        Ok(loses)
+    }
+
+    /// Settles a file that is in the table of live ones and may not be written through it.
+    pub(super) fn leave_retired(&self, ino: u64) -> Result<()> {
+        match self.0.core.live.get(self.0.bucket, ino) {
+            Some(live) if live.is_retired() => self.settle(ino),
+            _ => Ok(()),
         }
     }
 
@@ -118,65 +125,38 @@ impl Volume {
 
     /// A write into a file that lies wholly in its home.
     fn write_home(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
-        let end = offset + data.len() as u64;
-        if end <= inode.size {
-            let hot = self.begin_overwrite(ino, home, inode.size, kill)?;
-            return self.put_bytes(ino, &hot, offset, data);
-        }
-        if offset < inode.size {
-            self.begin_overwrite(ino, home, 0, kill)?;
-        }
-        clear_tail(home, inode.size)?;
-        home.file.write_at(data, offset)?;
-        self.0.core.blobs.mark_dirty(home.id);
-        let hot = Hot::new(home.id, home.file.clone(), end);
-        self.change(move |tx| {
-            let mut inode = tx.own(ino)?;
-            let size = inode.size.max(end);
-            tx.resize(&mut inode, size);
-            wrote(tx, ino, inode, kill)?;
-            // In the order of commits: what replaces the file later finds it in the table.
-            let (core, bucket) = (tx.core.clone(), tx.bucket.id);
-            tx.txn.after_commit(Box::new(move || core.hot.insert(bucket, ino, hot)));
-            Ok(())
-        })
-    }
-
-    /// Raises the generation before bytes that can be seen change. Who looks through S3 from now on finds the file in
-    /// the table, and waits for the inode's lock: nobody sees the new generation with the old bytes. `size` is how far
-    /// the next writes may go without a transaction.
-    pub(super) fn begin_overwrite(&self, ino: u64, home: &Home, size: u64, kill: bool) -> Result<Arc<Hot>> {
-        let hot = Hot::new(home.id, home.file.clone(), size);
-        self.0.core.hot.insert(self.0.bucket, ino, hot.clone());
-        let raised = self.change(move |tx| {
-            let inode = tx.own(ino)?;
-            wrote(tx, ino, inode, kill)
-        });
-        if raised.is_err() {
-            self.0.core.hot.remove(self.0.bucket, ino);
-        }
-        raised.map(|()| hot)
+        let live = match self.live(ino) {
+            Some(live) => live,
+            None => self.go_live(ino, inode, home, kill)?,
+        };
+        if self.extend_live(ino, &live, offset, data)? { Ok(()) } else { Err(overtaken()) }
     }
 
     /// A write into a file that lies in extents: the bytes go to the home, and then belong to the file.
-    fn write_extent(&self, ino: u64, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+    fn write_extent(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let (length, blob) = (data.len() as u64, home.id.0);
         let shown = self.reading(|tree| tree.extents(ino, offset, offset + length))?;
-        if shown.iter().any(|placed| placed.extent.blob == blob) {
-            self.begin_overwrite(ino, home, 0, kill)?;
+        let mut live = self.live(ino);
+        if live.is_none() && shown.iter().any(|placed| placed.extent.blob == blob) {
+            live = Some(self.go_live(ino, inode, home, kill)?);
+        }
+        if live.as_ref().is_some_and(|live| !live.begin()) {
+            return Err(overtaken());
         }
         home.file.write_at(data, offset)?;
         self.0.core.blobs.mark_dirty(home.id);
-        let written = self.change(move |tx| {
+        self.change(move |tx| {
             let mut inode = tx.own(ino)?;
             tx.cut_extents(ino, offset, offset + length)?;
             tx.add_extent(ino, offset, Extent { blob, blob_offset: offset, length })?;
             let size = inode.size.max(offset + length);
             tx.resize(&mut inode, size);
-            wrote(tx, ino, inode, kill)
-        });
-        self.0.core.hot.remove(self.0.bucket, ino);
-        written
+            wrote(tx, ino, inode, kill)?;
+            if let Some(live) = live {
+                tx.txn.after_commit(Box::new(move || live.recorded(size)));
+            }
+            Ok(())
+        })
     }
 
     /// Refuses growth past the quota.
@@ -193,49 +173,74 @@ impl Volume {
         Err(Error::QuotaExceeded { bucket: self.0.name.to_string(), limit_bytes, used_bytes, asked_bytes: bytes })
     }
 
-    /// Makes pending times of a file part of the store, and lets go of its home: for flush and release.
-    pub fn flush(&self, ino: u64) -> Result<()> {
-        if self.0.read_only || self.0.core.hot.get(self.0.bucket, ino).is_none() {
-            return Ok(());
-        }
-        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-        // The next write gets a new generation: somebody may look now.
-        let hot = self.0.core.hot.remove(self.0.bucket, ino);
-        match hot.and_then(|hot| hot.seen()) {
-            Some(written) => self.change(move |tx| tx.record_write_time(ino, written)),
-            None => Ok(()),
-        }
+    /// For each close(2) of a file that is open for writing: all that was written is in the store already.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if a write to disk failed since: what was written may be lost.
+    pub fn flush(&self, _ino: u64) -> Result<()> {
+        if self.0.read_only { Ok(()) } else { self.0.core.writable() }
     }
 
-    /// Content, attributes and names of a file or directory on disk when it returns.
+    /// A file or directory on disk when it returns (fsync(2)): content, attributes and names.
+    ///
+    /// The content of a file in its home is on disk by a sync of that, and so are size and time of a live file. The
+    /// metadata is on disk already if nothing was committed since its last sync; if not, both syncs run side by side.
     pub fn sync(&self, ino: u64) -> Result<()> {
+        self.sync_as(ino, false)
+    }
+
+    /// The same, but perhaps for the time of the last change (fdatasync(2)).
+    pub fn sync_without_time(&self, ino: u64) -> Result<()> {
+        self.sync_as(ino, true)
+    }
+
+    fn sync_as(&self, ino: u64, data_only: bool) -> Result<()> {
         if self.0.read_only {
             return Ok(());
         }
-        self.flush(ino)?;
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
-        if let Some(home) = inode.home() {
-            self.0.core.blobs.sync_file(crate::blob::BlobId(home))?;
+        let core = &self.0.core;
+        // The home is not removed before it is synced, though the file be cut or replaced meanwhile.
+        let _reading = core.readers.begin();
+        let live = core.live.get(self.0.bucket, ino);
+        let home = match &live {
+            Some(live) => Some(live.blob),
+            None => self.reading(|tree| tree.live_inode(ino))?.1.home().map(crate::blob::BlobId),
+        };
+        if home.is_none() {
+            core.recent_syncs.note(self.0.bucket, ino, core.clock.now());
         }
-        self.0.core.recent_syncs.note(self.0.bucket, ino, self.0.core.clock.now());
-        self.0.core.meta.write(Durability::Synced, |_| Ok(())).wait()
+        if let Some(id) = home.filter(|_| core.backed.is_exposed((self.0.bucket, ino))) {
+            // Nobody said that a mapping wrote to it.
+            core.blobs.mark_dirty(id);
+        }
+        let metadata = (!core.meta.is_synced()).then(|| core.meta.sync());
+        let content = match home {
+            // The time of what is live is the home's, after a crash.
+            Some(id) if live.is_some() && !data_only => core.blobs.sync_file_and_times(id),
+            Some(id) => core.blobs.sync_file(id),
+            None => Ok(()),
+        };
+        let metadata = metadata.map_or(Ok(()), crate::ticket::Ticket::wait);
+        content.and(metadata)
     }
 
-    /// All that this session and others wrote to the bucket on disk when it returns: before a mount ends.
+    /// All that this session and others wrote to the bucket on disk when it returns: before a mount ends. Of live files
+    /// that is what their homes hold.
     pub fn sync_volume(&self) -> Result<()> {
         if self.0.read_only {
             return Ok(());
         }
-        for ino in self.0.core.hot.of_bucket(self.0.bucket) {
-            match self.flush(ino) {
-                // The inode, the bucket or the grant is gone: its time with it.
-                Ok(()) | Err(Error::Posix(Posix::Stale) | Error::Denied { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.0.core.blobs.sync_dirty()?;
-        self.0.core.meta.write(Durability::Synced, |_| Ok(())).wait()
+        let core = &self.0.core;
+        // Before the sync: what is written during it is not promised.
+        core.recent_syncs.note_all(self.0.bucket, core.clock.now());
+        core.blobs.sync_dirty()?;
+        core.meta.transact(Durability::Synced, |_| Ok(()))
     }
+}
+
+/// A file ceased to be live while it was written: the write is made again.
+pub(super) fn overtaken() -> Error {
+    Error::Busy { what: "a file that was replaced while it was open".into() }
 }
 
 /// Marks content as changed by a mount, and saves the inode; what may not be changed so is refused.
@@ -243,8 +248,9 @@ pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> 
     tx.check_changeable(ino, &inode)?;
     inode.changed_by_mount(tx.now);
     if kill {
-        inode.mode = without_privileges(inode.mode);
+        inode.lose_setuid(false);
     }
+    inode.lose_capabilities();
     tx.save(ino, &inode);
     tx.tell(Change::Content { ino });
     Ok(())
@@ -252,6 +258,6 @@ pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> 
 
 /// Clears what a crash may have left in a home past the size, before the size grows over it.
 pub(super) fn clear_tail(home: &Home, size: u64) -> Result<()> {
-    let file: &Arc<dyn crate::disk::File> = &home.file;
+    let file = &home.file;
     if file.len()? > size { file.set_len(size) } else { Ok(()) }
 }

@@ -7,13 +7,15 @@
 //!   lock that is set meanwhile, or ceasing to be current, ends it, and the next change is decided anew.
 //! - All of it is in memory. A process or session that dies ends every version that was open, retained as it is: the
 //!   next change begins another, or is refused. Handles that outlive it are not counted; a write through one opens a
-//!   version, and closing it ends that.
+//!   version, and closing it ends that, unless somebody who is counted has the file open.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::session::Volume;
+use super::replay::Outcome;
+use super::session::{Session, Volume};
+use crate::content::Prepared;
 use crate::core::Core;
 use crate::error::{Error, Posix, Result};
 use crate::record::bucket::VersioningState;
@@ -65,6 +67,23 @@ impl Begun {
     }
 }
 
+/// A file at the version that a request began: the same request sent again goes on with it, and begins no other.
+struct Beginning(u64, Inode);
+
+impl Outcome for Beginning {
+    fn ino(&self) -> u64 {
+        self.0
+    }
+
+    fn again(tx: &Tx<'_>, ino: u64) -> Result<Option<Self>> {
+        let tree = tx.tree();
+        match tree.inode(ino)? {
+            Some((_, inode)) if tree.is_current(ino, &inode)? => Ok(Some(Self(ino, inode))),
+            _ => Ok(None),
+        }
+    }
+}
+
 impl Writers {
     fn opened(&self, bucket: u64, ino: u64) {
         self.table.lock().entry((bucket, ino)).or_default().handles += 1;
@@ -76,6 +95,18 @@ impl Writers {
         let Some(writer) = writers.get_mut(&(bucket, ino)) else { return false };
         writer.handles = writer.handles.saturating_sub(1);
         writer.handles == 0 && writers.remove(&(bucket, ino)).is_some_and(|writer| writer.open.is_some())
+    }
+
+    /// A handle was closed that nobody counted; whether that ended a version, since no other writes it.
+    fn closed_uncounted(&self, bucket: u64, ino: u64) -> bool {
+        let mut writers = self.table.lock();
+        let unused = writers.get(&(bucket, ino)).is_some_and(|writer| writer.handles == 0);
+        unused && writers.remove(&(bucket, ino)).is_some_and(|writer| writer.open.is_some())
+    }
+
+    /// Whether somebody who is counted has a file open for writing.
+    pub fn has_handles(&self, bucket: u64, ino: u64) -> bool {
+        self.table.lock().get(&(bucket, ino)).is_some_and(|writer| writer.handles > 0)
     }
 
     fn begun(&self, bucket: u64, ino: u64) -> Option<Begun> {
@@ -94,6 +125,15 @@ impl Writers {
         self.table.lock().entry((bucket, ino)).or_default().open = Some(begun);
     }
 
+    /// The version that is being written is the one that the inode is now: it was given a name.
+    pub fn go_on(&self, bucket: u64, ino: u64, inode: &Inode) {
+        if let Some(writer) = self.table.lock().get_mut(&(bucket, ino))
+            && writer.open.is_some()
+        {
+            writer.open = Some(Begun::of(inode));
+        }
+    }
+
     /// From the commit under way on, changes of a file do not belong to the version that was being written.
     pub fn end(&self, bucket: u64, ino: u64) {
         let mut writers = self.table.lock();
@@ -107,18 +147,16 @@ impl Writers {
 }
 
 impl Core {
-    /// From the commit under way on, a file is not written in place any more without deciding that anew.
-    pub fn end_writes_in_place(&self, bucket: u64, ino: u64) {
-        if self.hot.remove(bucket, ino).is_some() {
-            let mut ending = self.writers.ending.lock();
-            ending.last += 1;
-            let number = ending.last;
-            ending.files.push(EndingFile { bucket, ino, number });
-        }
+    /// A file was settled for good by the commit under way, since from that on it is decided anew whether it is written.
+    pub fn note_ending(&self, bucket: u64, ino: u64) {
+        let mut ending = self.writers.ending.lock();
+        ending.last += 1;
+        let number = ending.last;
+        ending.files.push(EndingFile { bucket, ino, number });
     }
 
-    /// Waits for the writes in place that were under way when [`Core::end_writes_in_place`] was called: what was
-    /// committed with it does not change after this. Not for the writer thread, which those writes may wait for.
+    /// Waits for the writes in place that were under way when [`Core::note_ending`] was called: what was committed with
+    /// it does not change after this. None of them is answered: each is made again. Not for the writer thread, which those writes may wait for.
     pub fn wait_for_writes(&self, bucket: u64) {
         let waited: Vec<EndingFile> =
             self.writers.ending.lock().files.iter().filter(|file| file.bucket == bucket).copied().collect();
@@ -197,11 +235,26 @@ impl Volume {
         self.end_writing(ino)
     }
 
+    /// The same for a file that was opened when another process served the session (see [`Volume::life`]): it is not
+    /// among those counted here.
+    pub fn close_inherited_writer(&self, ino: u64) -> Result<()> {
+        let ended = self.0.core.writers.closed_uncounted(self.0.bucket, ino);
+        if ended { self.end_version(ino) } else { self.settle_unless_open(ino) }
+    }
+
     fn end_writing(&self, ino: u64) -> Result<()> {
-        if !self.0.core.writers.closed(self.0.bucket, ino) {
-            return Ok(());
-        }
-        self.flush(ino)?;
+        let ended = self.0.core.writers.closed(self.0.bucket, ino);
+        if ended { self.end_version(ino) } else { self.settle_unless_open(ino) }
+    }
+
+    fn settle_unless_open(&self, ino: u64) -> Result<()> {
+        let Session { core, bucket, .. } = &*self.0;
+        if core.writers.has_handles(*bucket, ino) { Ok(()) } else { core.settle_later(*bucket, ino) }
+    }
+
+    fn end_version(&self, ino: u64) -> Result<()> {
+        // The next write begins another version.
+        self.settle(ino)?;
         if !self.retains()? {
             return Ok(());
         }
@@ -233,17 +286,18 @@ impl Volume {
         if core.writers.begun(bucket, ino).is_some() || !self.keeps_versions()? {
             return Ok(());
         }
-        let pending = core.hot.remove(bucket, ino).and_then(|hot| hot.seen());
-        self.change(move |tx| {
-            if let Some(written) = pending {
-                tx.record_write_time(ino, written)?;
-            }
+        let _copies = self.reading(|tree| Prepared::of(core, tree, ino, &tree.live_inode(ino)?.1))?;
+        let begin = move |tx: &mut Tx<'_>| {
+            tx.settle_for_good(ino)?;
             tx.begin_version(ino)?;
             let (_, inode) = tx.tree().live_inode(ino)?;
-            let (core, begun) = (tx.core.clone(), Begun::of(&inode));
+            Ok(Beginning(ino, inode))
+        };
+        let begun = self.once_and(begin, move |tx, Beginning(ino, inode)| {
+            let (core, ino, begun) = (tx.core.clone(), *ino, Begun::of(inode));
             tx.txn.after_commit(Box::new(move || core.writers.begin(bucket, ino, begun)));
-            Ok(())
-        })
+        });
+        begun.map(drop)
     }
 
     /// Runs a change of content that no handle may stand behind, as a writer of its own.
@@ -255,7 +309,7 @@ impl Volume {
     }
 
     /// Runs a change of content; again if S3 replaced the file between beginning its version and changing it.
-    pub(super) fn changing(&self, ino: u64, change: impl Fn() -> Result<()>) -> Result<()> {
+    pub(super) fn changing<T>(&self, ino: u64, change: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 1..TRIES_MAX {
             match change() {
                 Err(Error::Busy { .. }) => self.0.core.writers.end(self.0.bucket, ino),
@@ -269,8 +323,10 @@ impl Volume {
 /// Gives back what a session that ends still had open.
 pub(super) fn give_back(session: &super::Session) {
     for (ino, count) in std::mem::take(&mut *session.writers.lock()) {
-        for _ in 0..count {
-            session.core.writers.closed(session.bucket, ino);
+        let ended = (0..count).any(|_| session.core.writers.closed(session.bucket, ino));
+        if let Some(live) = session.core.live.get(session.bucket, ino).filter(|_| ended) {
+            // The next write begins another version. The file is settled with others that nobody writes.
+            live.retire();
         }
     }
 }

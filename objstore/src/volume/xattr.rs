@@ -1,41 +1,96 @@
-//! Extended attributes: they lie in the inode's record.
+//! Extended attributes, in four namespaces (xattr(7)).
+//!
+//! - `user.`, `trusted.` and `security.` are kept as they are, in the inode's record. Who may use them is the kernel's to
+//!   check.
+//! - `system.` has the POSIX ACLs and nothing else.
+//! - `user.s3.` shows what S3 keeps with the object, and is not kept twice (see `object_attributes`).
 
 use bytes::Bytes;
 
+use super::acl::WhichAcl;
+use super::object_attributes::{self, ObjectAttribute};
 use super::session::Volume;
-use super::types::XattrMode;
+use super::types::{Acl, SetAcl, XattrMode};
 use crate::error::{Posix, Result};
 
 /// The longest value (XATTR_SIZE_MAX), and the most bytes of names and values together.
 const BYTES_MAX: usize = 64 << 10;
 const TOTAL_BYTES_MAX: usize = 512 << 10;
+/// What is kept as it is.
+const KEPT: [&str; 3] = ["user.", "trusted.", "security."];
+
+/// What the name of an extended attribute stands for.
+enum Attribute {
+    /// A value that is kept.
+    Kept,
+    /// An ACL.
+    Acl(WhichAcl),
+    /// What S3 keeps with the object.
+    Object(ObjectAttribute),
+}
+
+impl Attribute {
+    /// # Errors
+    /// EOPNOTSUPP for a namespace that there is not, EINVAL for one without a name behind it.
+    fn named(name: &str) -> Result<Self> {
+        if let Some(which) = WhichAcl::of_attribute(name) {
+            return Ok(Self::Acl(which));
+        }
+        if let Some(attribute) = ObjectAttribute::named(name) {
+            return Ok(Self::Object(attribute));
+        }
+        match KEPT.iter().find_map(|space| name.strip_prefix(space)) {
+            Some("") => Err(Posix::Invalid.into()),
+            Some(_) => Ok(Self::Kept),
+            None => Err(Posix::NotSupported.into()),
+        }
+    }
+}
 
 impl Volume {
     /// An extended attribute; ENODATA if absent.
     pub fn xattr(&self, ino: u64, name: &str) -> Result<Bytes> {
-        let (_, mut inode) = self.reading(|tree| tree.live_inode(ino))?;
-        inode.xattrs.remove(name).map(Bytes::from).ok_or_else(|| Posix::NoData.into())
+        let value = match Attribute::named(name)? {
+            Attribute::Object(attribute) => self.object_attribute(ino, &attribute)?,
+            Attribute::Kept | Attribute::Acl(_) => {
+                let (_, mut inode) = self.reading(|tree| tree.live_inode(ino))?;
+                inode.xattrs.remove(name).map(Bytes::from)
+            }
+        };
+        value.ok_or_else(|| Posix::NoData.into())
     }
 
     /// All names of extended attributes.
     pub fn xattrs(&self, ino: u64) -> Result<Vec<String>> {
         let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
-        Ok(inode.xattrs.into_keys().collect())
+        let mut names = object_attributes::names(ino, &inode);
+        names.extend(inode.xattrs.into_keys());
+        Ok(names)
     }
 
     /// Sets one.
+    ///
+    /// # Errors
+    /// ENOSPC past the limits, EPERM for what S3 does not let anybody set either.
     pub fn set_xattr(&self, ino: u64, name: &str, value: &[u8], mode: XattrMode) -> Result<()> {
+        match Attribute::named(name)? {
+            Attribute::Kept => self.keep_xattr(ino, name, value, mode),
+            Attribute::Object(attribute) => self.set_object_attribute(ino, attribute, value, mode),
+            Attribute::Acl(which) => match Acl::parse(value)? {
+                Some(acl) => self.set_acl(ino, which, acl, SetAcl::default()),
+                None => self.remove_acl(ino, which),
+            },
+        }
+    }
+
+    fn keep_xattr(&self, ino: u64, name: &str, value: &[u8], mode: XattrMode) -> Result<()> {
         if value.len() > BYTES_MAX {
             return Err(Posix::NoSpace.into());
         }
         let (name, value) = (name.to_owned(), value.to_vec());
-        self.change(move |tx| {
+        self.once(move |tx| {
             let mut inode = tx.own(ino)?;
-            match (mode, inode.xattrs.contains_key(&name)) {
-                (XattrMode::Create, true) => return Err(Posix::Exists.into()),
-                (XattrMode::Replace, false) => return Err(Posix::NoData.into()),
-                _ => {}
-            }
+            check_mode(mode, inode.xattrs.contains_key(&name))?;
             inode.xattrs.insert(name, value);
             let total: usize = inode.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
             if total > TOTAL_BYTES_MAX {
@@ -50,8 +105,16 @@ impl Volume {
 
     /// Removes one; ENODATA if absent.
     pub fn remove_xattr(&self, ino: u64, name: &str) -> Result<()> {
+        match Attribute::named(name)? {
+            Attribute::Kept => self.drop_xattr(ino, name),
+            Attribute::Object(attribute) => self.remove_object_attribute(ino, attribute),
+            Attribute::Acl(which) => self.remove_acl(ino, which),
+        }
+    }
+
+    fn drop_xattr(&self, ino: u64, name: &str) -> Result<()> {
         let name = name.to_owned();
-        self.change(move |tx| {
+        self.once(move |tx| {
             let mut inode = tx.own(ino)?;
             if inode.xattrs.remove(&name).is_none() {
                 return Err(Posix::NoData.into());
@@ -61,5 +124,14 @@ impl Volume {
             tx.tell(super::Change::Attributes { ino });
             Ok(())
         })
+    }
+}
+
+/// Refuses to make what is there, or to replace what is not.
+pub(super) fn check_mode(mode: XattrMode, there: bool) -> Result<()> {
+    match (mode, there) {
+        (XattrMode::Create, true) => Err(Posix::Exists.into()),
+        (XattrMode::Replace, false) => Err(Posix::NoData.into()),
+        _ => Ok(()),
     }
 }

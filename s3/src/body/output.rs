@@ -1,7 +1,9 @@
 //! The content of an object on its way out.
 //!
-//! - A small object comes with its head from one trip to the store; of a larger one the first block does, and each
-//!   further block is read while the one before it is sent: at most two blocks are held.
+//! - A small object comes with its head from one trip to the store; of a larger one the first block does.
+//! - A further block that the system has in memory is copied when it is wanted: that takes less than to wake another
+//!   thread for it. From the first one on for which the disk would have to be waited, each is read by a thread while the
+//!   one before it is sent. At most two blocks are held.
 //! - A read that fails ends the connection: damaged bytes are never sent as data.
 
 use std::future::Future as _;
@@ -21,6 +23,8 @@ use tokio::task::JoinHandle;
 
 /// Bytes read in one step: a block of the store's memory.
 const STEP_BYTES: u64 = BLOCK_BYTES as u64;
+/// Blocks copied in a row before other connections get their turn.
+const COPIED_MAX: u32 = 4;
 
 type Block = objstore::Result<Bytes>;
 
@@ -34,9 +38,16 @@ pub(crate) struct Output {
 /// Reads the beginning of `range`. Blocking.
 pub(crate) fn open(reader: Reader, range: Range<u64>) -> objstore::Result<Output> {
     let reader = Arc::new(reader);
-    let end = range.end.min(range.start + STEP_BYTES);
-    let first = read(&reader, range.start..end)?;
-    Ok(Output { reader, first, rest: end..range.end })
+    let mut rest = range;
+    let first = read(&reader, step(&mut rest))?;
+    Ok(Output { reader, first, rest })
+}
+
+/// Takes the next step off `rest`. Steps end where blocks do, wherever the first begins.
+fn step(rest: &mut Range<u64>) -> Range<u64> {
+    let from = rest.start;
+    rest.start = rest.end.min((from / STEP_BYTES + 1) * STEP_BYTES);
+    from..rest.start
 }
 
 fn read(reader: &Reader, range: Range<u64>) -> Block {
@@ -51,9 +62,8 @@ impl Output {
         if self.rest.is_empty() {
             return StreamingBlob::from_bytes(self.first);
         }
-        let mut blocks = Blocks { reader: self.reader, first: Some(self.first), ahead: None, rest: self.rest };
-        blocks.read_ahead();
-        StreamingBlob::new(blocks)
+        let Self { reader, first, rest } = self;
+        StreamingBlob::new(Blocks { reader, first: Some(first), ahead: None, rest, copied: 0 })
     }
 }
 
@@ -62,6 +72,8 @@ struct Blocks {
     first: Option<Bytes>,
     ahead: Option<(u64, JoinHandle<Block>)>,
     rest: Range<u64>,
+    /// Blocks copied since others had their turn.
+    copied: u32,
 }
 
 impl Blocks {
@@ -69,11 +81,18 @@ impl Blocks {
         if self.rest.is_empty() {
             return;
         }
-        let end = self.rest.end.min(self.rest.start + STEP_BYTES);
-        let range = self.rest.start..end;
-        let (len, reader) = (end - self.rest.start, Arc::clone(&self.reader));
-        self.rest.start = end;
-        self.ahead = Some((len, tokio::task::spawn_blocking(move || read(&reader, range))));
+        let (range, reader) = (step(&mut self.rest), Arc::clone(&self.reader));
+        self.ahead = Some((range.end - range.start, tokio::task::spawn_blocking(move || read(&reader, range))));
+    }
+
+    /// The next block, if it is in memory.
+    fn copy(&mut self) -> Option<Bytes> {
+        let mut rest = self.rest.clone();
+        let range = step(&mut rest);
+        let block = self.reader.read_cached(range.start, usize::try_from(range.end - range.start).ok()?)?;
+        self.rest = rest;
+        self.copied += 1;
+        Some(block)
     }
 }
 
@@ -83,6 +102,17 @@ impl Stream for Blocks {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
+        }
+        if self.ahead.is_none() && !self.rest.is_empty() {
+            if self.copied == COPIED_MAX {
+                self.copied = 0;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if let Some(block) = self.copy() {
+                return Poll::Ready(Some(Ok(block)));
+            }
+            self.read_ahead();
         }
         let Some((_, reading)) = &mut self.ahead else { return Poll::Ready(None) };
         let block = ready!(Pin::new(reading).poll(context));

@@ -1,16 +1,14 @@
-//! ListObjects and ListObjectsV2.
+//! ListObjects and ListObjectsV2. The XML of the keys is written by [`contents`].
 
 use objstore::name::BucketName;
-use objstore::store::{List, Listed, Listing};
+use objstore::store::{List, Listing};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
-use super::{Encoding, algorithms, echoes, given, page, prefixes};
-use crate::bucket::person;
+use super::{Encoding, contents, echoes, given, page, prefixes};
 use crate::error::OrRefuse as _;
-use crate::object::{length, time};
 use crate::service::Service;
-use crate::{checksum, names, token};
+use crate::{names, token};
 
 /// Lists keys (S3 API, ListObjects).
 pub(crate) async fn objects(
@@ -29,20 +27,24 @@ pub(crate) async fn objects(
     let (limit, page) = (list.limit, read(service, &input.bucket, list).await?);
     encoding.check(page.names().chain(echoes([&input.prefix, &input.delimiter, &input.marker])))?;
     let next = page.listing.next.as_deref().filter(|_| delimited);
-    Ok(S3Response::new(ListObjectsOutput {
+    let frame = ListObjectsOutput {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         marker: Some(encoding.apply(input.marker.as_deref().unwrap_or_default())),
         max_keys: i32::try_from(limit).ok(),
         is_truncated: Some(page.listing.next.is_some()),
-        contents: Some(contents(page.listing.objects, encoding, Some(&page.owner))),
+        contents: None,
         common_prefixes: prefixes(&page.listing.prefixes, encoding),
         delimiter: encoding.apply_to(given(input.delimiter.as_ref()).as_ref()),
         // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
         next_marker: next.map(|next| encoding.apply(next)),
         encoding_type: input.encoding_type,
         request_charged: None,
-    }))
+    };
+    let document = contents::document(&frame, &page.listing.objects, encoding, Some(&page.owner))?;
+    let mut response = S3Response::new(ListObjectsOutput::default());
+    response.extensions.insert(document);
+    Ok(response)
 }
 
 /// Lists keys (S3 API, ListObjectsV2).
@@ -64,7 +66,7 @@ pub(crate) async fn objects_v2(
     let owner = page.owner.as_str();
     let owner = input.fetch_owner.unwrap_or(false).then_some(owner);
     let count = page.listing.objects.len() + page.listing.prefixes.len();
-    Ok(S3Response::new(ListObjectsV2Output {
+    let frame = ListObjectsV2Output {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         max_keys: i32::try_from(limit).ok(),
@@ -72,13 +74,17 @@ pub(crate) async fn objects_v2(
         continuation_token: input.continuation_token,
         is_truncated: Some(page.listing.next.is_some()),
         next_continuation_token: page.listing.next.as_deref().map(token::encode),
-        contents: Some(contents(page.listing.objects, encoding, owner)),
+        contents: None,
         common_prefixes: prefixes(&page.listing.prefixes, encoding),
         delimiter: encoding.apply_to(given(input.delimiter.as_ref()).as_ref()),
         encoding_type: input.encoding_type,
         start_after: encoding.apply_to(input.start_after.as_ref()),
         request_charged: None,
-    }))
+    };
+    let document = contents::document(&frame, &page.listing.objects, encoding, owner)?;
+    let mut response = S3Response::new(ListObjectsV2Output::default());
+    response.extensions.insert(document);
+    Ok(response)
 }
 
 /// A page, and who owns the bucket.
@@ -105,19 +111,4 @@ async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Page> {
             Ok(Page { listing, owner })
         })
         .await
-}
-
-fn contents(objects: Vec<Listed>, encoding: Encoding, owner: Option<&str>) -> ObjectList {
-    let written = objects.into_iter().map(|object| Object {
-        checksum_algorithm: algorithms(&object.checksums),
-        checksum_type: object.checksums.first().map(checksum::kind),
-        e_tag: Some(ETag::Strong(object.etag)),
-        key: Some(encoding.apply_own(object.key)),
-        last_modified: Some(time(object.modified)),
-        owner: owner.map(person),
-        restore_status: None,
-        size: Some(length(object.size)),
-        storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
-    });
-    written.collect()
 }

@@ -3,6 +3,7 @@
 //! - The store gives keys in the byte order of S3; nothing is sorted or filtered here.
 //! - A page holds at most 1,000 keys and common prefixes, which bounds what an answer takes in memory.
 
+mod contents;
 mod keys;
 mod versions;
 
@@ -54,14 +55,6 @@ impl Encoding {
         match self {
             Self::Plain => name.to_owned(),
             Self::Url => utf8_percent_encode(name, ENCODED).to_string(),
-        }
-    }
-
-    /// The same of a name that is not needed any more.
-    pub(crate) fn apply_own(self, name: String) -> String {
-        match self {
-            Self::Plain => name,
-            Self::Url => self.apply(&name),
         }
     }
 

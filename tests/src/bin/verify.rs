@@ -2,6 +2,7 @@
 //!
 //! - It stops at the first step that fails and names it.
 //! - CI runs exactly this; nothing is checked elsewhere.
+//! - `--full MODULE` runs the end-to-end tests of one module alone, at the sizes that take hours rather than minutes.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks on its streams")]
 
@@ -10,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Instant;
 
+use tests::amount::FULL;
 use tests::skip::SKIPS_FILE;
 use tests::tools::repo;
 use tests::totals::Totals;
 
-const USAGE: &str = "usage: cargo verify [--list] [--only STEP]...";
+const USAGE: &str = "usage: cargo verify [--list] [--only STEP]... [--full MODULE]...";
 
 /// One check: its name, what it is for, and the command that makes it.
 struct Step {
@@ -31,6 +33,14 @@ const STEPS: [Step; 5] = [
     Step { name: "test", about: "all tests and doc tests", command: test },
 ];
 
+/// What the arguments ask for.
+#[derive(Default)]
+struct Chosen {
+    steps: Vec<&'static Step>,
+    /// Modules of the end-to-end tests, to be run at full size.
+    full: Vec<String>,
+}
+
 fn main() -> ExitCode {
     let chosen = match choose(std::env::args().skip(1)) {
         Ok(chosen) => chosen,
@@ -39,8 +49,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    for step in &chosen {
-        if let Err(reason) = run(step) {
+    for step in &chosen.steps {
+        if let Err(reason) = run(step, &chosen.full) {
             eprintln!("verify: {} FAILED: {reason}", step.name);
             return ExitCode::FAILURE;
         }
@@ -48,34 +58,53 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The steps the arguments ask for: none for `--list`, which is answered here.
-fn choose(mut args: impl Iterator<Item = String>) -> Result<Vec<&'static Step>, String> {
-    let mut chosen = Vec::new();
+/// No steps for `--list`, which is answered here.
+fn choose(mut args: impl Iterator<Item = String>) -> Result<Chosen, String> {
+    let mut chosen = Chosen::default();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             // The alias ends in `--`; a second one is easily typed.
             "--" => {}
             "--list" => {
                 STEPS.iter().for_each(|step| println!("{:<8}{}", step.name, step.about));
-                return Ok(Vec::new());
+                return Ok(Chosen::default());
             }
             "--only" => {
                 let name = args.next().ok_or("--only needs the name of a step; --list shows them")?;
-                let step = STEPS.iter().find(|step| step.name == name);
-                chosen.push(step.ok_or_else(|| format!("no step is called {name:?}; --list shows them"))?);
+                chosen.steps.push(step(&name)?);
+            }
+            "--full" => {
+                chosen.full.push(args.next().ok_or("--full needs a module of tests/tests, like workloads")?);
             }
             _ => return Err(format!("unknown argument {arg:?}")),
         }
     }
-    Ok(if chosen.is_empty() { STEPS.iter().collect() } else { chosen })
+    if chosen.steps.is_empty() {
+        let needed = |step: &&Step| chosen.full.is_empty() || ["setup", "build", "test"].contains(&step.name);
+        chosen.steps = STEPS.iter().filter(needed).collect();
+    }
+    Ok(chosen)
 }
 
-fn run(step: &Step) -> Result<(), String> {
+fn step(name: &str) -> Result<&'static Step, String> {
+    let found = STEPS.iter().find(|step| step.name == name);
+    found.ok_or_else(|| format!("no step is called {name:?}; --list shows them"))
+}
+
+fn run(step: &Step, full: &[String]) -> Result<(), String> {
     println!("verify: {} ({})", step.name, step.about);
     let start = Instant::now();
     let mut command = (step.command)();
     let mut totals = None;
-    let status = if step.name == "test" { run_tests(&mut command, &mut totals) } else { command.status() };
+    let status = if step.name == "test" {
+        if !full.is_empty() {
+            // One at a time, and with what they print: they report times.
+            command.args(["--test", "all", "--"]).args(full).args(["--test-threads=1", "--nocapture"]).env(FULL, "1");
+        }
+        run_tests(&mut command, &mut totals)
+    } else {
+        command.status()
+    };
     println!("verify: {} took {:.1} s", step.name, start.elapsed().as_secs_f32());
     if let Some(totals) = totals {
         println!("{totals}");
@@ -124,7 +153,9 @@ fn build() -> Command {
 fn test() -> Command {
     // Doc tests included; all binaries even when one fails, so that the totals are those of everything.
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--ignore-rust-version"]);
-    command.env("AMPHORA_BIN", repo_target().join("amphora"));
+    if std::env::var_os("AMPHORA_BIN").is_none() {
+        command.env("AMPHORA_BIN", repo_target().join("amphora"));
+    }
     command
 }
 

@@ -97,7 +97,8 @@ impl Both {
         Ok(refused(self.runtime.block_on(put.send()))?.e_tag)
     }
 
-    fn upload(&self, key: &str, content: Vec<u8>) -> Done {
+    /// A multipart upload of one part.
+    pub fn upload(&self, key: &str, content: Vec<u8>) -> Done {
         let of = (BUCKET, key);
         let create = self.client.create_multipart_upload().bucket(of.0).key(of.1);
         let id = refused(self.runtime.block_on(create.send()))?.upload_id.expect("an id");
@@ -116,7 +117,8 @@ impl Both {
         Ok(refused(self.runtime.block_on(complete.multipart_upload(parts).send()))?.e_tag)
     }
 
-    fn copy(&self, from: &str, to: &str) -> Done {
+    /// CopyObject.
+    pub fn copy(&self, from: &str, to: &str) -> Done {
         let copy = self.client.copy_object().bucket(BUCKET).key(to).copy_source(format!("{BUCKET}/{}", escape(from)));
         let done = refused(self.runtime.block_on(copy.send()))?;
         Ok(done.copy_object_result.and_then(|result| result.e_tag))
@@ -126,6 +128,16 @@ impl Both {
     pub fn delete(&self, key: &str) -> Result<(), Refusal> {
         let delete = self.client.delete_object().bucket(BUCKET).key(key);
         refused(self.runtime.block_on(delete.send())).map(drop)
+    }
+
+    /// The S3 client, for other requests; [`Both::wait`] sends them.
+    pub fn client(&self) -> &aws_sdk_s3::Client {
+        &self.client
+    }
+
+    /// Waits for an answer.
+    pub fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.runtime.block_on(answer)
     }
 
     /// GetObject: the content, and its entity tag.

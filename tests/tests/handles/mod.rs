@@ -4,6 +4,8 @@ mod both;
 mod coherence;
 mod compare;
 mod files;
+mod kept;
+mod looks;
 mod model;
 mod objects;
 mod step;

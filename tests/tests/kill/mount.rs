@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::check;
+use crate::support::cli::check_store;
 use crate::support::*;
 
 const CYCLES: usize = 10;
@@ -67,7 +67,7 @@ fn acknowledged_writes_survive_kills() {
         let pause = Duration::from_millis(100 + dice.below(400) as u64);
         run_until_kill(&mut server, &mut programs, &root, &dice.fork(cycle as u64 + 1), pause);
         if cycle % 5 == 4 {
-            check(&server);
+            check_store(&server);
         }
         server.restart();
         mount = Mounted::new(&server, "load", "m");
@@ -77,7 +77,7 @@ fn acknowledged_writes_survive_kills() {
     }
     drop(mount);
     assert_eq!(server.terminate().code(), Some(0));
-    check(&server);
+    check_store(&server);
 }
 
 fn run_until_kill(

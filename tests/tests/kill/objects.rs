@@ -11,8 +11,8 @@ use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier};
 
-use super::check;
 use crate::support::access::client_of;
+use crate::support::cli::check_store;
 use crate::support::*;
 
 const BUCKET: &str = "load";
@@ -65,14 +65,14 @@ async fn acknowledged_objects_survive_kills() {
             all.push(held);
         }
         if cycle % 5 == 4 {
-            check(&server);
+            check_store(&server);
         }
         server.restart();
         compare(&client_of(&server, &server.credentials()), &mut all, cycle).await;
     }
     assert!(written > CYCLES * 10 && lost > CYCLES / 2, "{written} acknowledged, {lost} lost: no load to speak of");
     assert_eq!(server.terminate().code(), Some(0));
-    check(&server);
+    check_store(&server);
 }
 
 struct Writer {

@@ -41,6 +41,13 @@ pub fn cli(server: &Server, args: &[&str]) -> Outcome {
     }
 }
 
+/// Verifies the store as an operator would; the server must not be running.
+#[track_caller]
+pub fn check_store(server: &Server) {
+    let checked = json(server, &["check", server.home().data_dir().to_str().expect("a path of ours")]);
+    assert_eq!(checked["clean"], true, "{checked}");
+}
+
 /// Makes an account with a key.
 #[track_caller]
 pub fn account(server: &Server, name: &str) -> Credentials {

@@ -1,10 +1,13 @@
 //! What integration tests share: the library of this package, and clients that need its dev-dependencies.
 
 pub mod access;
+pub mod agree;
 pub mod cli;
 mod dice;
 pub mod grpc;
+pub mod mapping;
 mod mounted;
+pub mod postgres;
 pub mod program;
 mod s3client;
 

@@ -6,21 +6,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 
+use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use tests::prelude::*;
 
 use super::cli::json;
 
-/// How long a mount may be in use.
-const USE_LIMIT: Duration = Duration::from_secs(300);
+/// How long a mount may be in use, in seconds.
+const USE_LIMIT: u64 = 300;
 
 /// A mount; drop it before its server is killed on purpose.
 pub struct Mounted {
     dir: PathBuf,
     /// Hanging up calls the watch off.
-    _watch: Sender<()>,
+    _watch: Option<Sender<()>>,
 }
 
 impl Mounted {
@@ -30,11 +30,27 @@ impl Mounted {
     /// The server refuses, or is not running.
     #[track_caller]
     pub fn new(server: &Server, bucket: &str, name: &str) -> Self {
+        let held = Self::held(server, bucket, name);
+        Self { _watch: Some(watch(server.pid().expect("the server is running"))), ..held }
+    }
+
+    /// The same for a mount that outlives its server, so that no server's end could help who hangs in it.
+    ///
+    /// # Panics
+    /// The server refuses, or is not running.
+    #[track_caller]
+    pub fn held(server: &Server, bucket: &str, name: &str) -> Self {
         let dir = server.home().path().join(name);
         // It is there already after a restart, and must not be looked at: the mount on it is dead.
         let _ = std::fs::create_dir(&dir);
         json(server, &["mount", bucket, text(&dir)]);
-        Self { dir, _watch: watch(server.pid().expect("the server is running")) }
+        Self { dir, _watch: None }
+    }
+
+    /// Ends the mount by force: whoever waits in it gets an error.
+    pub fn break_off(&self) {
+        // It may be gone already.
+        let _ = unmount(&self.dir, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
 
     /// Where it is.
@@ -69,7 +85,7 @@ fn watch(pid: u32) -> Sender<()> {
     let (call_off, called_off) = channel();
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");
     std::thread::spawn(move || {
-        if called_off.recv_timeout(USE_LIMIT) == Err(RecvTimeoutError::Timeout) {
+        if called_off.recv_timeout(limit(USE_LIMIT)) == Err(RecvTimeoutError::Timeout) {
             // Gone already is as good.
             let _ = kill_process(pid, Signal::KILL);
         }

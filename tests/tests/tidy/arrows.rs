@@ -14,8 +14,9 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 
-/// Foreign crates that stand for a protocol, each with the one folder that may name them.
-const FOREIGN: [(&str, &str); 2] = [("fuser", "fuse/src/adapter/"), ("s3s", "s3/src/")];
+/// Crates and modules that stand for a protocol, each with the folders that may name them.
+const PROTOCOLS: [(&str, &[&str]); 2] =
+    [("s3s", &["s3/src/"]), ("crate::wire", &["fuse/src/wire/", "fuse/src/adapter/"])];
 
 /// Reads the dependency tables of a member's Cargo.toml; every entry must also come from the workspace.
 pub fn crate_arrows(file: &File) -> Vec<Finding> {
@@ -49,15 +50,16 @@ pub fn dependency_reasons(file: &File) -> Vec<Finding> {
     unexplained.map(|(line, _)| file.finding(line, "say why it is needed: append `# reason`")).collect()
 }
 
-/// Finds protocol crates named outside the folder that may.
+/// Finds protocols named outside the folders that may.
 pub fn foreign_imports(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !file.is_rust() || file.path.starts_with("tests/") {
         return findings;
     }
-    for (name, home) in FOREIGN.iter().filter(|(_, home)| !file.path.starts_with(home)) {
+    for (name, homes) in PROTOCOLS.iter().filter(|(_, homes)| !homes.iter().any(|home| file.path.starts_with(home))) {
         for (line, text) in file.lines().filter(|(_, text)| imports(text, name)) {
-            findings.push(file.finding(line, format!("only {home} may name {name}: `{}`", text.trim())));
+            let homes = homes.join(" and ");
+            findings.push(file.finding(line, format!("only {homes} may name {name}: `{}`", text.trim())));
         }
     }
     findings
@@ -90,8 +92,9 @@ fn a_reversed_arrow_is_found() {
 
 #[test]
 fn an_import_in_the_wrong_file_is_found() {
-    let text = "//! Docs.\nuse fuser::Session;\n// fuser::Comment\nlet fuser_like = 1;\n";
+    let text = "//! Docs.\nuse s3s::S3;\n// s3s::Comment\nlet s3s_like = 1;\nuse crate::wire::Frame;\n";
     let file = |path: &str| File { path: path.to_owned(), text: text.to_owned() };
-    assert_eq!(foreign_imports(&file("fuse/src/node.rs")).len(), 1);
-    assert_eq!(foreign_imports(&file("fuse/src/adapter/mod.rs")), []);
+    assert_eq!(foreign_imports(&file("fuse/src/node.rs")).len(), 2);
+    assert_eq!(foreign_imports(&file("s3/src/object.rs")).len(), 1);
+    assert_eq!(foreign_imports(&file("fuse/src/adapter/mod.rs")).len(), 1);
 }

@@ -1,12 +1,14 @@
 //! fsx: random reads, writes, truncations, mappings and holes on one file of a mount, compared with a copy in memory.
+//!
+//! - The crate knows no O_DIRECT: [`super::exerciser`] does, and the original does, where there is one.
 
 use std::process::Command;
-use std::time::Duration;
 
-use super::mounted;
+use super::{checked_out, mounted};
 use crate::support::*;
 
-const LIMIT: Duration = Duration::from_secs(200);
+/// For one run.
+const LIMIT: u64 = 200;
 
 const CONFIG: &str = "\
 flen = 1048576
@@ -26,15 +28,39 @@ copy_file_range = 2
 ";
 
 #[test]
-fn ten_thousand_operations_are_clean() {
+fn random_operations_are_clean() {
     need!(root_and_fuse());
     let fsx = need!(required("fsx"));
-    let seed = Dice::new("workloads::fsx").seed();
+    let (seeds, operations) = amount((4, 5_000), (20, 20_000));
+    let first = Dice::new("workloads::fsx").seed();
     let (mount, server) = mounted();
     let config = server.home().path().join("fsx.toml");
     std::fs::write(&config, CONFIG).expect("the config is written");
-    let mut command = Command::new(fsx);
-    command.arg("-f").arg(config).args(["-N", "10000", "-S", &seed.to_string(), "-P"]).arg(server.home().path());
-    let told = run(command.arg(mount.path().join("file")), LIMIT).expect("fsx ends").ok();
-    assert!(told.contains("All operations completed A-OK!"), "{told}");
+    for seed in (0..seeds).map(|number| first.wrapping_add(number)) {
+        let mut command = Command::new(&fsx);
+        command.arg("-f").arg(&config).args(["-N", &operations.to_string(), "-S", &seed.to_string(), "-P"]);
+        command.arg(server.home().path()).arg(mount.path().join(format!("file-{seed}")));
+        let told = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
+        assert!(told.contains("All operations completed A-OK!"), "seed {seed}: {told}");
+    }
+}
+
+/// The one of xfstests, built as its README says; with and without O_DIRECT, each with mappings.
+#[test]
+fn the_original_finds_nothing() {
+    need!(root_and_fuse());
+    let fsx = need!(checked_out("AMPHORA_FSX", "the C fsx"));
+    let (seeds, operations) = amount((4, 5_000), (20, 20_000));
+    let first = Dice::new("workloads::fsx::original").seed() % (1 << 30);
+    let (mount, server) = mounted();
+    let direct = ["-Z", "-r", "4096", "-w", "4096", "-t", "4096"];
+    for seed in (0..seeds).map(|number| first + number) {
+        for words in [&[][..], &direct] {
+            let mut command = Command::new(&fsx);
+            command.args(["-q", "-N", &operations.to_string(), "-S", &seed.to_string(), "-l", "1048576", "-P"]);
+            command.arg(server.home().path()).args(words).arg(mount.path().join(format!("file-{seed}")));
+            let told = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
+            assert!(told.contains("A-OK!"), "seed {seed} {words:?}: {told}");
+        }
+    }
 }

@@ -1,16 +1,43 @@
-//! What programs do on a mount: git, SQLite, `cp -a`, and the two tools that test filesystems.
+//! What programs do on a mount: version control, compilers, databases, copies, and the tools that test filesystems.
+//!
+//! - Each judges a little within `cargo verify`, and all of it with `cargo verify --full workloads`.
 
+mod archive;
+mod build;
 mod copy;
+mod exerciser;
+mod fsstress;
 mod fsx;
 mod git;
+mod many;
 mod pjdfstest;
+mod postgres;
+mod rocksdb;
 mod sqlite;
+mod storm;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::support::*;
 
-/// A server with the bucket `work`, mounted.
+/// The bucket of [`mounted`].
+const BUCKET: &str = "work";
+
+/// A server with one bucket, mounted. Other users may pass.
 fn mounted() -> (Mounted, Server) {
     let server = Server::start();
-    make_bucket(&server, "work", &[]);
-    (Mounted::new(&server, "work", "m"), server)
+    make_bucket(&server, BUCKET, &[]);
+    let mount = Mounted::new(&server, BUCKET, "m");
+    for dir in [server.home().path(), mount.path()] {
+        std::fs::set_permissions(dir, Permissions::from_mode(0o755)).expect("a mode");
+    }
+    (mount, server)
+}
+
+/// A program of a person's own checkout, which no package here carries: the variable of the environment names it.
+fn checked_out(variable: &str, what: &str) -> Result<std::path::PathBuf, String> {
+    let given = std::env::var_os(variable).map(std::path::PathBuf::from);
+    let path = given.ok_or_else(|| format!("{what} comes from a checkout: name it in {variable} (docs/testing.md)"))?;
+    if path.exists() { Ok(path) } else { Err(format!("{variable} names {}, which is not there", path.display())) }
 }

@@ -1,4 +1,4 @@
-//! pjdfstest: what POSIX asks of each call, by user, kind of file and error.
+//! pjdfstest: what POSIX asks of each call, by user, kind of file and error. The crate, and the suite it was made from.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -6,10 +6,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::mounted;
+use super::{checked_out, mounted};
 use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(200);
+const ORIGINAL_LIMIT: Duration = Duration::from_secs(1200);
+/// The number of files of the original, which has grown since: fewer means that they were not run.
+const ORIGINAL_FILES: usize = 230;
 /// The number of tests in the release we install: fewer means that they were not run.
 const TESTS: usize = 398;
 
@@ -20,10 +23,8 @@ fn posix_calls_fail_only_as_listed() {
     let (mount, server) = mounted();
     let (home, second) = (server.home().path(), server.home().path().join("second"));
     std::fs::create_dir(&second).expect("a folder");
-    for dir in [home, mount.path(), &second] {
-        // Half of the tests switch to other users.
-        std::fs::set_permissions(dir, Permissions::from_mode(0o755)).expect("a mode");
-    }
+    // Half of the tests switch to other users.
+    std::fs::set_permissions(&second, Permissions::from_mode(0o755)).expect("a mode");
     let check = |remount: bool, patterns: &[&str]| {
         let path = home.join(format!("pjdfstest-{remount}.toml"));
         std::fs::write(&path, config(&second, remount)).expect("the config is written");
@@ -39,6 +40,23 @@ fn posix_calls_fail_only_as_listed() {
     // earlier test unlinked.
     let told = check(true, &["erofs"]);
     assert!(told.contains(" 0 skipped"), "{told}");
+}
+
+/// The original, in C and shell, built in a checkout of github.com/pjd/pjdfstest as its README says.
+#[test]
+fn the_original_suite_finds_nothing() {
+    need!(root_and_fuse());
+    let suite = need!(checked_out("AMPHORA_PJDFSTEST", "the C pjdfstest"));
+    let prove = need!(required("prove"));
+    let (mount, _server) = mounted();
+    let dir = mount.path().join("suite");
+    std::fs::create_dir(&dir).expect("a folder");
+    let mut command = Command::new(prove);
+    command.arg("--recurse").arg(suite.join("tests")).current_dir(&dir);
+    let told = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
+    assert!(told.contains("Result: PASS"), "{told}");
+    let files = told.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
+    assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{told}");
 }
 
 fn config(second: &Path, remount: bool) -> String {

@@ -1,46 +1,60 @@
-//! SQLite with its write-ahead log on a mount: two processes share it through mapped memory and byte-range locks.
+//! SQLite on a mount, used by two processes: with its write-ahead log, which they share through mapped memory, and with a
+//! rollback journal; both by byte-range locks.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use super::mounted;
 use crate::support::*;
 
-const LIMIT: Duration = Duration::from_secs(120);
-const TRANSACTIONS: usize = 500;
+/// For one process, in seconds.
+const LIMIT: u64 = 120;
 
 #[test]
 fn two_processes_share_a_write_ahead_log() {
     need!(root_and_fuse());
+    two_processes(&need!(required("sqlite3")), "wal", amount(500, 10_000));
+}
+
+#[test]
+fn two_processes_take_turns_with_a_rollback_journal() {
+    need!(root_and_fuse());
     let sqlite = need!(required("sqlite3"));
+    for mode in ["delete", "truncate", "persist"] {
+        two_processes(&sqlite, mode, amount(100, 3_000));
+    }
+}
+
+fn two_processes(sqlite: &Path, mode: &str, count: usize) {
     let (mount, server) = mounted();
     let database = mount.path().join("data.db");
-    let mode = ask(&sqlite, &database, &["pragma journal_mode=wal"]);
-    assert_eq!(mode.trim(), "wal");
-    ask(&sqlite, &database, &["create table entry(who, step, body, primary key(who, step)) without rowid"]);
-    ask(&sqlite, &database, &["create table total(count); insert into total values(0)"]);
+    let told = ask(sqlite, &database, &[&format!("pragma journal_mode={mode}")]);
+    assert_eq!(told.trim(), mode);
+    ask(sqlite, &database, &["create table entry(who, step, body, primary key(who, step)) without rowid"]);
+    ask(sqlite, &database, &["create table total(count); insert into total values(0)"]);
     std::thread::scope(|threads| {
         for who in 0..2 {
             let script = server.home().path().join(format!("script-{who}"));
-            std::fs::write(&script, transactions(who)).expect("the script is written");
-            let (sqlite, database) = (&sqlite, &database);
+            std::fs::write(&script, transactions(who, mode, count)).expect("the script is written");
+            let database = &database;
             threads.spawn(move || ask(sqlite, database, &[&format!(".read {}", script.display())]));
         }
     });
-    let told = ask(&sqlite, &database, &["pragma integrity_check", "select count from total"]);
-    assert_eq!(told, format!("ok\n{}\n", 2 * TRANSACTIONS));
-    let kept = ask(&sqlite, &database, &["select count(*) from entry where length(body) = step * 37 % 5000"]);
+    let told = ask(sqlite, &database, &["pragma integrity_check", "select count from total"]);
+    assert_eq!(told, format!("ok\n{}\n", 2 * count), "{mode}");
+    let kept = ask(sqlite, &database, &["select count(*) from entry where length(body) = step * 37 % 5000"]);
     // Every fifth transaction deletes one of its own.
-    assert_eq!(kept.trim(), (2 * (TRANSACTIONS - TRANSACTIONS / 5)).to_string());
+    assert_eq!(kept.trim(), (2 * (count - count / 5)).to_string(), "{mode}");
 }
 
 /// The transactions of one process.
-fn transactions(who: usize) -> String {
+fn transactions(who: usize, mode: &str, count: usize) -> String {
     // One of the two waits for the disk at each commit, the other at checkpoints.
-    let mut script = format!("pragma synchronous={};\n", ["normal", "full"][who]);
-    for step in 0..TRANSACTIONS {
+    let synchronous = ["normal", "full"][who];
+    let mut script = format!(".output /dev/null\npragma journal_mode={mode};\n.output\n");
+    writeln!(script, "pragma synchronous={synchronous};").expect("to a string");
+    for step in 0..count {
         let size = step * 37 % 5000;
         writeln!(script, "begin immediate;").expect("to a string");
         writeln!(script, "insert into entry values({who}, {step}, zeroblob({size}));").expect("to a string");
@@ -49,7 +63,7 @@ fn transactions(who: usize) -> String {
             writeln!(script, "delete from entry where who = {who} and step = {};", step - 2).expect("to a string");
         }
         writeln!(script, "commit;").expect("to a string");
-        if step % 50 == 0 {
+        if mode == "wal" && step % 50 == 0 {
             // Its answer tells how busy the log was, which differs from run to run.
             writeln!(script, ".output /dev/null\npragma wal_checkpoint(passive);\n.output").expect("to a string");
         }
@@ -60,5 +74,5 @@ fn transactions(who: usize) -> String {
 fn ask(sqlite: &Path, database: &Path, questions: &[&str]) -> String {
     let mut command = Command::new(sqlite);
     command.args(["-batch", "-bail"]).arg(database).arg(".timeout 60000").args(questions);
-    run(&mut command, LIMIT).expect("sqlite3 ends").ok()
+    run(&mut command, limit(LIMIT)).expect("sqlite3 ends").ok()
 }

@@ -42,9 +42,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 56 MiB and 256 files: a server stays under 128 MiB of memory in all.
+    /// 40 MiB and 256 files: a server stays well under 128 MiB of memory in all.
     fn default() -> Self {
-        Self { cache_bytes: 56 << 20, open_files: 256 }
+        Self { cache_bytes: 40 << 20, open_files: 256 }
     }
 }
 

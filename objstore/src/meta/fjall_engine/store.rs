@@ -1,4 +1,4 @@
-//! fjall under the writer thread.
+//! fjall under the writer.
 
 use std::time::{Duration, Instant};
 

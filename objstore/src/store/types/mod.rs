@@ -5,6 +5,7 @@ mod bucket;
 mod listing;
 mod object;
 mod upload;
+pub mod words;
 
 pub use crate::record::inode::RetentionMode;
 pub use crate::record::settings::{

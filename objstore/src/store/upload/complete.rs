@@ -71,7 +71,7 @@ fn complete(tx: &mut Tx<'_>, request: CompleteUpload) -> Result<CompletedUpload>
     };
     let mut stored = part::all_of(&*tx.txn, &upload.id)?;
     check_parts(&parts, &stored)?;
-    check_current(tx.tree(), &condition, &upload.key)?;
+    check_current(tx, &condition, &upload.key)?;
     for part in stored.values() {
         tx.count_upload(-i64::try_from(part.size).unwrap_or(i64::MAX));
     }

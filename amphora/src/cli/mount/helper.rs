@@ -1,0 +1,175 @@
+//! `mount -t amphora BUCKET DIR`: what mount(8), fstab(5) and systemd.mount(5) call as `mount.amphora`.
+//!
+//! - The program answers under the names `mount.amphora` and `mount.fuse.amphora` (links to it, in `/sbin`). It takes the
+//!   arguments that mount(8) hands to helpers, and ends with the statuses that mount(8) asks for.
+//! - Options of mount(8) itself (`noauto`, `nofail`, `_netdev`, `x-…`, `noatime`, …) are mount(8)'s or systemd's business.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use super::Options;
+use crate::cli::client::Client;
+use crate::config::{Env, SocketPath};
+use crate::credentials::Credentials;
+use crate::failure::Failure;
+
+/// The names the program answers to as a helper of mount(8).
+const NAMES: [&str; 2] = ["mount.amphora", "mount.fuse.amphora"];
+
+/// Where the server of the systemd unit answers.
+const SOCKET: &str = "unix:///run/amphora/admin.sock";
+
+/// Options that are not the filesystem's.
+const GENERIC: [&str; 27] = [
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "_netdev",
+    "nofail",
+    "exec",
+    "noexec",
+    "suid",
+    "nosuid",
+    "dev",
+    "nodev",
+    "sync",
+    "async",
+    "dirsync",
+    "atime",
+    "noatime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nodiratime",
+    "lazytime",
+    "nolazytime",
+];
+
+/// Mount a bucket: the helper of mount(8)
+#[derive(Debug, Parser)]
+#[command(name = "mount.amphora", version, disable_help_subcommand = true)]
+struct Helper {
+    /// The bucket or snapshot, with or without `amphora:` in front
+    source: String,
+    /// An existing directory
+    dir: PathBuf,
+    /// Those of `amphora mount`, admin-endpoint=unix://PATH, and those of mount(8)
+    #[arg(short, value_name = "OPTION,…")]
+    options: Vec<String>,
+    /// Only check the arguments
+    #[arg(short)]
+    fake: bool,
+    /// Take unknown options
+    #[arg(short)]
+    sloppy: bool,
+    /// Accepted: there is no /etc/mtab to write
+    #[arg(short)]
+    no_mtab: bool,
+    /// Say what is done
+    #[arg(short)]
+    verbose: bool,
+    /// Accepted: the type
+    #[arg(short, value_name = "TYPE")]
+    type_: Option<String>,
+}
+
+/// What the options say together.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    options: Options,
+    admin_endpoint: Option<SocketPath>,
+}
+
+impl Wanted {
+    fn parse(lists: &[String], sloppy: bool) -> Result<Self, Failure> {
+        let mut wanted = Self::default();
+        for option in lists.iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
+            if let Some(endpoint) = option.strip_prefix("admin-endpoint=") {
+                let parsed = endpoint.parse().map_err(|error| Failure::usage(format!("-o {option}: {error}")))?;
+                wanted.admin_endpoint = Some(parsed);
+            } else if option == "remount" {
+                return Err(Failure::usage("-o remount is not offered: unmount, and mount with the new options"));
+            } else if !wanted.options.take(option)? && !generic(option) && !sloppy {
+                return Err(Failure::usage(format!("-o {option} is no option of amphora or of mount(8)")));
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn generic(option: &str) -> bool {
+    let names = ["x-", "X-", "comment="];
+    GENERIC.contains(&option) || names.iter().any(|start| option.starts_with(start))
+}
+
+/// The socket of the machine's server: mount(8) is called where nobody set an environment.
+fn default_socket(env: Env<'_>) -> Result<SocketPath, Failure> {
+    let named = env("AMPHORA_ADMIN_ENDPOINT").filter(|named| !named.is_empty());
+    let text = named.map_or_else(|| SOCKET.to_owned(), |named| named.to_string_lossy().into_owned());
+    text.parse().map_err(|error| Failure::usage(format!("AMPHORA_ADMIN_ENDPOINT \"{text}\": {error}")))
+}
+
+/// Whether the program was called as a helper of mount(8).
+pub(crate) fn is_called(program: &Path) -> bool {
+    program.file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
+}
+
+/// Mounts as mount(8) asks.
+pub(crate) async fn run(args: Vec<OsString>, env: Env<'_>) -> Result<(), Failure> {
+    let helper = Helper::try_parse_from(args).map_err(Failure::Clap)?;
+    let wanted = Wanted::parse(&helper.options, helper.sloppy)?;
+    let bucket = helper.source.strip_prefix("amphora:").unwrap_or(&helper.source).to_owned();
+    let key = wanted.options.credentials.as_deref().map(Credentials::read).transpose().map_err(Failure::failed)?;
+    if helper.fake {
+        return Ok(());
+    }
+    let socket = wanted.admin_endpoint.map_or_else(|| default_socket(env), Ok)?;
+    let mut client = Client::connect(&socket).await?;
+    super::mount(&mut client, bucket.clone(), &helper.dir, wanted.options, key).await?;
+    if helper.verbose {
+        let line = format!("mount.amphora: {bucket} mounted on {}.\n", helper.dir.display());
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(list: &str) -> Result<Wanted, Failure> {
+        Wanted::parse(&[list.to_owned()], false)
+    }
+
+    #[test]
+    fn the_arguments_are_those_that_mount_hands_over() {
+        let args = ["mount.amphora", "amphora:photos", "/mnt", "-v", "-n", "-t", "amphora", "-o", "rw,uid=5"];
+        let helper = Helper::try_parse_from(args).expect("as mount(8) calls it");
+        assert_eq!((helper.source.as_str(), helper.dir.as_path()), ("amphora:photos", Path::new("/mnt")));
+        assert!(helper.verbose && helper.no_mtab && !helper.fake);
+    }
+
+    #[test]
+    fn options_of_mount_are_not_ours() {
+        let text = "defaults,noauto,nofail,_netdev,noatime,x-systemd.requires=amphora.service,comment=c,uid=5,ro";
+        let wanted = wanted(text).expect("known");
+        assert!(wanted.options.read_only && wanted.options.uid == Some(5));
+        for bad in ["remount,ro", "allow_other", "uid=x", "admin-endpoint=tcp://h"] {
+            assert!(Wanted::parse(&[bad.to_owned()], false).is_err(), "{bad}");
+        }
+        assert!(Wanted::parse(&["allow_other".to_owned()], true).is_ok());
+    }
+
+    #[test]
+    fn the_program_knows_its_names() {
+        assert!(is_called(Path::new("/sbin/mount.amphora")) && is_called(Path::new("mount.fuse.amphora")));
+        assert!(!is_called(Path::new("/usr/bin/amphora")));
+    }
+}

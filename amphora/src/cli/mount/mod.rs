@@ -1,0 +1,119 @@
+//! `amphora mount`, `amphora mount stats`, `amphora mount trace` and `amphora umount`
+//!
+//! - `options` reads `-o`, for this command and for `mount -t amphora`, which `helper` answers.
+
+pub(super) mod helper;
+mod options;
+mod stats;
+mod trace;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use proto::amphora::admin::v1 as admin;
+
+use super::client::{Client, answer};
+use super::output::Printer;
+use crate::credentials::Credentials;
+use crate::failure::Failure;
+use options::Options;
+
+/// What to mount where, or which mount to look at.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Mount {
+    #[command(subcommand)]
+    look: Option<Look>,
+    /// The bucket, or a snapshot (read-only)
+    #[arg(required = true)]
+    bucket: Option<String>,
+    /// An existing directory
+    #[arg(required = true)]
+    dir: Option<PathBuf>,
+    #[arg(short, value_name = "OPTION,…", help = options::HELP)]
+    options: Vec<String>,
+    /// Mount with no more than the grant of this key (AWS shared-credentials file, profile [default])
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+}
+
+/// What to look at. (A bucket that is named like one of these is mounted with an option in front: `-o rw stats DIR`.)
+#[derive(Debug, Subcommand)]
+enum Look {
+    /// What mounts did: calls of the kernel by operation, with their latencies
+    Stats {
+        /// One mount's directory; all without it
+        dir: Option<PathBuf>,
+    },
+    /// Each call of the kernel through a mount as it is answered, until interrupted
+    Trace {
+        /// The mount's directory
+        dir: PathBuf,
+    },
+}
+
+/// What to unmount.
+#[derive(Debug, Args)]
+pub struct Umount {
+    /// The directory
+    dir: PathBuf,
+}
+
+impl Mount {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        match self.look {
+            Some(Look::Stats { dir }) => stats::run(client, printer, dir.as_deref()).await,
+            Some(Look::Trace { dir }) => trace::run(client, printer, &dir).await,
+            None => {
+                let (Some(bucket), Some(dir)) = (self.bucket, self.dir) else {
+                    return Err(Failure::usage("name a bucket and a directory: amphora mount BUCKET DIR"));
+                };
+                let options = Options::parse(&self.options)?;
+                let key = self.credentials.as_deref().or(options.credentials.as_deref());
+                let key = key.map(Credentials::read).transpose().map_err(Failure::failed)?;
+                mount(client, bucket, &dir, options, key).await
+            }
+        }
+    }
+}
+
+/// Asks the server for a mount.
+async fn mount(
+    client: &mut Client,
+    bucket: String,
+    dir: &Path,
+    options: Options,
+    key: Option<Credentials>,
+) -> Result<(), Failure> {
+    let (access_key_id, secret_access_key) =
+        key.map(|key| (key.access_key_id, key.secret.reveal().to_owned())).unwrap_or_default();
+    let request = admin::MountRequest {
+        bucket,
+        dir: absolute(dir)?,
+        read_only: options.read_only,
+        uid: options.uid,
+        gid: options.gid,
+        prefix: options.prefix,
+        access_key_id,
+        secret_access_key,
+        snapshot: None,
+        umask: options.umask,
+        readahead_bytes: options.readahead_bytes,
+        uncached: options.uncached,
+    };
+    answer(client.mount(request).await).map(drop)
+}
+
+impl Umount {
+    pub(super) async fn run(self, client: &mut Client) -> Result<(), Failure> {
+        let dir = absolute(&self.dir)?;
+        answer(client.unmount(admin::UnmountRequest { dir }).await).map(drop)
+    }
+}
+
+/// The path as the server sees it, whose working directory is another.
+fn absolute(dir: &Path) -> Result<String, Failure> {
+    let path = std::path::absolute(dir);
+    let path = path.map_err(|error| Failure::failed(format!("the directory {}: {error}", dir.display())))?;
+    path.into_os_string().into_string().map_err(|_| Failure::usage("the directory's path is not UTF-8: rename it"))
+}

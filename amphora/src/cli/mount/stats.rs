@@ -1,0 +1,117 @@
+//! `amphora mount stats`
+
+use std::path::Path;
+use std::time::Duration;
+
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::absolute;
+use crate::cli::client::{Client, answer};
+use crate::cli::output::{Printer, Row, size_text};
+use crate::failure::Failure;
+
+/// What an operation of a mount did, as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    dir: String,
+    bucket: String,
+    operation: String,
+    count: u64,
+    errors: u64,
+    total_ns: u64,
+    mean_ns: u64,
+    /// Half of the calls took no longer; `None`: longer than the last bound.
+    p50_at_most_us: Option<u64>,
+    p99_at_most_us: Option<u64>,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bucket {
+    at_most_us: Option<u64>,
+    count: u64,
+}
+
+impl Shown {
+    fn new(mount: &admin::MountPoint, operation: admin::OperationFigures) -> Self {
+        Self {
+            dir: mount.dir.clone(),
+            bucket: mount.bucket.clone(),
+            mean_ns: operation.total_ns / operation.count.max(1),
+            p50_at_most_us: quantile(&operation, 50),
+            p99_at_most_us: quantile(&operation, 99),
+            operation: operation.name,
+            count: operation.count,
+            errors: operation.errors,
+            total_ns: operation.total_ns,
+            buckets: operation
+                .buckets
+                .into_iter()
+                .map(|bucket| Bucket { at_most_us: bucket.at_most_us, count: bucket.count })
+                .collect(),
+        }
+    }
+}
+
+/// The bound below which so many percent of the calls lie.
+fn quantile(operation: &admin::OperationFigures, percent: u64) -> Option<u64> {
+    let wanted = (operation.count * percent).div_ceil(100);
+    let mut sum = 0;
+    let bucket = operation.buckets.iter().find(|bucket| {
+        sum += bucket.count;
+        sum >= wanted
+    });
+    bucket.and_then(|bucket| bucket.at_most_us)
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] = &["DIR", "OPERATION", "COUNT", "ERRORS", "MEAN", "P50", "P99"];
+
+    fn cells(&self) -> Vec<String> {
+        let bound =
+            |us: Option<u64>| us.map_or_else(|| "longer".to_owned(), |us| format!("≤{:?}", Duration::from_micros(us)));
+        vec![
+            self.dir.clone(),
+            self.operation.clone(),
+            self.count.to_string(),
+            self.errors.to_string(),
+            format!("{:.1?}", Duration::from_nanos(self.mean_ns)),
+            bound(self.p50_at_most_us),
+            bound(self.p99_at_most_us),
+        ]
+    }
+}
+
+/// Asks and prints: a row for each operation that was called, the busiest of a mount first.
+pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: Option<&Path>) -> Result<(), Failure> {
+    let dir = dir.map(absolute).transpose()?;
+    let mounts = answer(client.mount_stats(admin::MountStatsRequest { dir }).await)?.mounts;
+    let mut rows = Vec::new();
+    for figures in mounts {
+        let mount = figures.mount.unwrap_or_default();
+        let mut called: Vec<_> =
+            figures.operations.into_iter().map(|operation| Shown::new(&mount, operation)).collect();
+        called.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
+        rows.extend(called);
+        let (read, written) = (size_text(figures.read_bytes), size_text(figures.written_bytes));
+        printer.done(&format!("{}: {read} read and {written} written through the server", mount.dir))?;
+    }
+    printer.list(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_bounds() {
+        let bucket = |at_most_us, count| admin::LatencyBucket { at_most_us, count };
+        let buckets = vec![bucket(Some(5), 50), bucket(Some(10), 48), bucket(None, 2)];
+        let operation = admin::OperationFigures { count: 100, buckets, ..Default::default() };
+        assert_eq!((quantile(&operation, 50), quantile(&operation, 51)), (Some(5), Some(10)));
+        assert_eq!((quantile(&operation, 98), quantile(&operation, 99)), (Some(10), None));
+    }
+}

@@ -1,0 +1,68 @@
+//! `amphora upgrade`
+
+use std::time::{Duration, Instant};
+
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row};
+use crate::config::SocketPath;
+use crate::failure::Failure;
+
+/// How long the next program may take until it answers: the last one drains first, and it opens the store.
+const LIMIT: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What happened, as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    from_version: String,
+    to_version: String,
+    took_ms: u64,
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] = &["FROM", "TO", "TOOK"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.from_version.clone(), self.to_version.clone(), format!("{} ms", self.took_ms)]
+    }
+}
+
+/// Asks, and waits for the next program to answer.
+pub(super) async fn run(mut client: Client, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
+    let last = answer(client.status(admin::StatusRequest {}).await)?.started_unix_ms;
+    let begun = Instant::now();
+    let api = answer(client.upgrade(admin::UpgradeRequest {}).await)?;
+    drop(client);
+    let to_version = next(socket, last).await?;
+    let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    printer.one(&Shown { from_version: api.from_version, to_version, took_ms })
+}
+
+/// The version of the server that was started after the last one.
+async fn next(socket: &SocketPath, last: i64) -> Result<String, Failure> {
+    let begun = Instant::now();
+    let mut failed = Failure::failed("the server that was upgraded does not answer: see its log");
+    while begun.elapsed() < LIMIT {
+        // Either may be in its way out or in: the socket stays, but not each connection.
+        match status(socket).await {
+            Ok(status) if status.started_unix_ms != last => return Ok(status.version),
+            Ok(_) => {}
+            Err(failure) => failed = failure,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(failed)
+}
+
+async fn status(socket: &SocketPath) -> Result<admin::StatusResponse, Failure> {
+    let limit = LIMIT.checked_div(4).unwrap_or(LIMIT);
+    let asked = tokio::time::timeout(limit, async {
+        let mut client = Client::connect(socket).await?;
+        answer(client.status(admin::StatusRequest {}).await)
+    });
+    asked.await.unwrap_or_else(|_| Err(Failure::failed(format!("{socket} does not answer"))))
+}

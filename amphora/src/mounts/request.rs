@@ -1,0 +1,64 @@
+//! What is to be mounted, for whom, and how it looks.
+
+use objstore::name::BucketName;
+use serde::{Deserialize, Serialize};
+
+/// What to mount, and how.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The bucket or snapshot.
+    pub bucket: BucketName,
+    /// Refuse changes.
+    pub read_only: bool,
+    /// Show only what is below this directory of the bucket; empty: all.
+    pub prefix: String,
+    /// How files look, and how the kernel handles them.
+    pub look: Look,
+    /// Whose grant opens it, by account: the mount ends with the grant. `None`: the administrator's.
+    pub account: Option<String>,
+    /// Who wants it.
+    pub origin: Origin,
+}
+
+/// How the files of a mount look, and how the kernel handles them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Show all files as this user's.
+    pub uid: Option<u32>,
+    /// Show all files as this group's.
+    pub gid: Option<u32>,
+    /// Permission bits to hide, 0 to 0o777.
+    pub umask: u32,
+    /// How far the kernel reads ahead; `None`: as far as one request carries.
+    pub readahead_bytes: Option<u32>,
+    /// Leave file content out of the kernel's page cache.
+    pub uncached: bool,
+}
+
+/// Who a mount was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// `amphora mount`.
+    Admin,
+    /// CSI NodeStageVolume.
+    Csi,
+}
+
+impl Request {
+    /// The options of the mount itself. `read_only`: of the volume, whatever was asked.
+    pub(super) fn options(&self, read_only: bool) -> fuse::Options {
+        let defaults = fuse::Options::default();
+        fuse::Options {
+            read_only,
+            uid: self.look.uid,
+            gid: self.look.gid,
+            umask: self.look.umask,
+            readahead_bytes: self.look.readahead_bytes.unwrap_or(defaults.readahead_bytes),
+            page_cache: !self.look.uncached,
+            fs_name: format!("amphora:{}", self.bucket),
+            // This very program, also where its file was replaced since.
+            notifier: Some("/proc/self/exe".into()),
+            ..defaults
+        }
+    }
+}

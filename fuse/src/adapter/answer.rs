@@ -1,0 +1,115 @@
+//! Answers: what each kind looks like in the protocol.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use objstore::name::NAME_BYTES_MAX;
+use objstore::volume::{Attr, Space};
+
+use super::convert::{BLOCK_BYTES, attributes, time};
+use crate::opened::{BackingId, Opened};
+use crate::ops::names::Created;
+use crate::ops::xattrs::Fitted;
+use crate::wire::{Entry, Frame, Listing, OpenReply, Reply, SpaceReply, Statx};
+
+/// How long the kernel keeps names, absences and attributes, which it is told to drop when they change.
+const TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a request is answered with.
+pub(super) enum Answer {
+    Done,
+    Attr(Attr),
+    Statx(Attr),
+    Entry(Option<Attr>),
+    Bytes(Bytes),
+    Text(String),
+    Written(u32),
+    /// So many bytes, in the layout of the newer or the older request.
+    Copied {
+        bytes: u64,
+        wide: bool,
+    },
+    Offset(i64),
+    Opened(Opened),
+    OpenedDirectory(u64),
+    Created(Created),
+    Space(Space),
+    Fitted(Fitted),
+    Listing(Listing),
+}
+
+impl Answer {
+    pub fn send(self, reply: Reply<'_>) {
+        match self {
+            Self::Bytes(bytes) | Self::Fitted(Fitted::Bytes(bytes)) => reply.send_bytes(&bytes),
+            Self::Text(text) => reply.send_bytes(text.as_bytes()),
+            Self::Listing(listing) => reply.send_bytes(&listing.into_bytes()),
+            fixed => reply.send(fixed.frame()),
+        }
+    }
+
+    /// The answers of fixed layout; the others have none.
+    fn frame(&self) -> Frame {
+        let mut frame = Frame::new();
+        match self {
+            Self::Attr(attr) => frame.attributes(TTL, &attributes(attr)),
+            Self::Statx(attr) => {
+                frame.statx(TTL, &Statx { attributes: attributes(attr), btime: time(attr.btime) });
+            }
+            Self::Entry(found) => frame.entry(&entry(found.as_ref())),
+            Self::Written(len) => frame.written(*len),
+            Self::Fitted(Fitted::Len(len)) => frame.size(*len),
+            Self::Copied { bytes, wide: true } => frame.copied(*bytes),
+            Self::Copied { bytes, wide: false } => frame.written(u32::try_from(*bytes).unwrap_or(u32::MAX)),
+            Self::Offset(offset) => frame.offset(*offset),
+            Self::Opened(opened) => frame.open(&open(opened)),
+            Self::OpenedDirectory(handle) => frame.open(&open_directory(*handle)),
+            Self::Created(created) => {
+                frame.entry(&entry(Some(&created.attr)));
+                frame.open(&open(&created.opened));
+            }
+            Self::Space(space) => frame.space(&free(space)),
+            Self::Done | Self::Bytes(_) | Self::Text(_) | Self::Fitted(_) | Self::Listing(_) => {}
+        }
+        frame
+    }
+}
+
+/// A name as the kernel takes it into its cache.
+pub(super) fn entry(found: Option<&Attr>) -> Entry {
+    Entry { valid: TTL, attributes: found.map(attributes) }
+}
+
+/// The kernel keeps a listing it has read once, over opens: what others change is reported (see `invalidate`), and what
+/// this mount changes it sees itself.
+fn open_directory(handle: u64) -> OpenReply {
+    OpenReply { handle, keep_cache: true, cache_dir: true, ..OpenReply::default() }
+}
+
+fn open(opened: &Opened) -> OpenReply {
+    let flags = opened.flags;
+    OpenReply {
+        handle: opened.handle.encode(),
+        keep_cache: flags.keep_cache,
+        direct_io: flags.direct_io,
+        nonseekable: flags.nonseekable,
+        cache_dir: flags.cache_dir,
+        no_flush: flags.no_flush,
+        parallel_direct_writes: flags.parallel_direct_writes,
+        backing: opened.backing.map(BackingId::number),
+    }
+}
+
+/// Inodes are as many as there is space for; an empty one takes no block, so this is a lower bound.
+fn free(space: &Space) -> SpaceReply {
+    let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
+    let free = blocks(space.free_bytes);
+    SpaceReply {
+        blocks: blocks(space.total_bytes),
+        free,
+        files: space.inodes.saturating_add(free),
+        files_free: free,
+        block_bytes: BLOCK_BYTES,
+        name_bytes: u32::try_from(NAME_BYTES_MAX).unwrap_or(u32::MAX),
+    }
+}

@@ -1,0 +1,70 @@
+//! What the server tells the kernel unasked, and the files it has the kernel read past the server.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use crate::invalidate::Kernel;
+use crate::notifier::Notifier;
+use crate::opened::{Backing, BackingId};
+use crate::wire::{self, Notice, notify};
+
+/// The kernel's side of a mount.
+#[derive(Clone)]
+pub(crate) struct Notices {
+    device: wire::Device,
+    /// Who waits for the kernel in place of this process.
+    notifier: Option<Notifier>,
+}
+
+impl Notices {
+    pub(super) fn new(device: wire::Device) -> Self {
+        Self { device, notifier: None }
+    }
+
+    /// Gives those that can wait for locks by a process of their own.
+    pub fn apart(self, program: &Path) -> io::Result<Self> {
+        let notifier = Some(Notifier::start(program, self.device.as_fd())?);
+        Ok(Self { notifier, ..self })
+    }
+
+    fn give(&self, notice: Notice<'_>) -> io::Result<bool> {
+        let apart = self.notifier.as_ref().and_then(|notifier| notifier.give(&wire::message(notice)));
+        apart.map_or_else(|| notify(&self.device, notice), wire::told)
+    }
+
+    /// Has the kernel ask again for all that was sent to a server before and not answered.
+    pub fn resend(&self) -> io::Result<()> {
+        notify(&self.device, Notice::Resend).map(drop)
+    }
+}
+
+impl Kernel for Notices {
+    fn drop_entry(&self, parent: u64, name: &str) -> io::Result<()> {
+        self.give(Notice::Entry(parent, OsStr::new(name))).map(drop)
+    }
+
+    fn drop_content(&self, node: u64) -> io::Result<()> {
+        self.give(Notice::Content(node)).map(drop)
+    }
+
+    fn drop_attributes(&self, node: u64) -> io::Result<()> {
+        self.give(Notice::Attributes(node)).map(drop)
+    }
+
+    /// As a side effect the kernel forgets the node's attributes.
+    fn probe(&self, node: u64) -> io::Result<bool> {
+        self.give(Notice::Attributes(node))
+    }
+}
+
+impl Backing for Notices {
+    fn open(&self, file: BorrowedFd<'_>) -> io::Result<BackingId> {
+        wire::open_backing(&self.device, file).map(BackingId::from_number)
+    }
+
+    fn close(&self, id: BackingId) -> io::Result<()> {
+        wire::close_backing(&self.device, id.number())
+    }
+}

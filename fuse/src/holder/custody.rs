@@ -1,0 +1,175 @@
+//! What a server has put with a holder, and puts with the next one if that holder dies.
+//!
+//! - A copy of each deposit's descriptors stays here, so mounts go on without a holder; only a death of the server as
+//!   well would end them.
+//! - A thread waits for the end of the connection, and finds or starts a holder as long as there is something to keep.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::client::{Error, Holder};
+use super::deposits::Deposit;
+use crate::error::with_causes;
+
+/// How long to wait before trying again to find or start a holder.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Finds or starts a holder.
+pub type Dial = Box<dyn Fn() -> Result<Holder, Error> + Send + Sync>;
+
+/// The deposits of a server. Dropping it ends the connection and leaves them with the holder.
+pub struct Custody(Arc<Inner>);
+
+struct Inner {
+    dial: Dial,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    holder: Option<Arc<Holder>>,
+    kept: BTreeMap<u64, Kept>,
+    over: bool,
+}
+
+struct Kept {
+    record: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Custody {
+    /// Begins with the connection there is, and with what it was found to keep for this server. Nothing is dialled
+    /// before there is something to keep.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn new(holder: Option<Holder>, dial: Dial) -> io::Result<Self> {
+        let state = State { holder: holder.map(Arc::new), ..State::default() };
+        let inner = Arc::new(Inner { dial, state: Mutex::new(state), changed: Condvar::new() });
+        let watching = inner.clone();
+        std::thread::Builder::new().name("holder-watch".into()).spawn(move || watching.watch())?;
+        Ok(Self(inner))
+    }
+
+    /// Has the holder keep this, in place of what has its id. If there is no holder to be found, it is kept as soon as
+    /// there is one.
+    ///
+    /// # Errors
+    /// It is not kept, at least not yet.
+    pub fn deposit(&self, deposit: Deposit) -> Result<(), Error> {
+        let Deposit { id, record, descriptors } = deposit;
+        let mut state = self.0.state.lock();
+        state.kept.insert(id, Kept { record, descriptors });
+        let holder = state.holder.clone();
+        let kept = match holder {
+            Some(holder) => state.kept[&id].put(id, &holder),
+            None => self.0.connect(&mut state),
+        };
+        if kept.as_ref().is_err_and(Error::is_broken) {
+            state.holder = None;
+            self.0.changed.notify_all();
+        } else if kept.is_err() {
+            state.kept.remove(&id);
+        }
+        kept
+    }
+
+    /// Takes note of what the holder keeps already.
+    pub fn adopt(&self, deposit: Deposit) {
+        let Deposit { id, record, descriptors } = deposit;
+        self.0.state.lock().kept.insert(id, Kept { record, descriptors });
+    }
+
+    /// Has the holder close it, and keeps it no longer.
+    ///
+    /// # Errors
+    /// If the holder cannot be asked: it notices by itself when the mount is gone.
+    pub fn withdraw(&self, id: u64) -> Result<(), Error> {
+        let mut state = self.0.state.lock();
+        state.kept.remove(&id);
+        let Some(holder) = state.holder.clone() else { return Ok(()) };
+        holder.withdraw(id).inspect_err(|_| {
+            state.holder = None;
+            self.0.changed.notify_all();
+        })
+    }
+
+    /// Whether a holder keeps what was deposited.
+    pub fn is_held(&self) -> bool {
+        self.0.state.lock().holder.is_some()
+    }
+
+    /// Breaks the connection, as the death of the holder would.
+    #[cfg(test)]
+    pub(super) fn cut(&self) {
+        self.0.state.lock().holder.clone().unwrap().hang_up();
+    }
+}
+
+impl Drop for Custody {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.over = true;
+        if let Some(holder) = state.holder.take() {
+            holder.hang_up();
+        }
+        self.0.changed.notify_all();
+    }
+}
+
+impl Kept {
+    fn put(&self, id: u64, holder: &Holder) -> Result<(), Error> {
+        let descriptors: Vec<_> = self.descriptors.iter().map(AsFd::as_fd).collect();
+        holder.deposit(id, &self.record, &descriptors)
+    }
+}
+
+impl Inner {
+    /// Finds a holder and has it keep everything.
+    fn connect(&self, state: &mut State) -> Result<(), Error> {
+        let holder = (self.dial)()?;
+        if holder.is_older() {
+            let program = holder.program();
+            tracing::warn!(program, "the holder is of an older version; it is used as it is");
+        }
+        for (id, kept) in &state.kept {
+            kept.put(*id, &holder)?;
+        }
+        state.holder = Some(Arc::new(holder));
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn watch(&self) {
+        let mut state = self.state.lock();
+        while !state.over {
+            match state.holder.clone() {
+                Some(holder) => {
+                    MutexGuard::unlocked(&mut state, || holder.wait_gone());
+                    let same = state.holder.as_ref().is_some_and(|current| Arc::ptr_eq(current, &holder));
+                    if same && !state.over {
+                        tracing::warn!(mounts = state.kept.len(), "the holder is gone");
+                        state.holder = None;
+                    }
+                }
+                None if state.kept.is_empty() => self.changed.wait(&mut state),
+                None => match self.connect(&mut state) {
+                    Ok(()) => tracing::info!(mounts = state.kept.len(), "a holder keeps the mounts again"),
+                    Err(error) => {
+                        tracing::warn!(
+                            error = with_causes(&error),
+                            "no holder keeps the mounts: they would end with this process"
+                        );
+                        self.changed.wait_for(&mut state, RETRY);
+                    }
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The holder itself: one thread that takes deposits and gives them back.
+//!
+//! - Its socket is open to its own user and to root; each connection is asked who it is.
+//! - Whatever a peer does costs the peer its connection at most. No call waits for one, and all there can be of
+//!   peers, deposits and bytes is bounded.
+//! - The lock beside the socket tells whether a holder is there, so that two that start at once do not take the
+//!   socket from each other.
+//!
+//! A crash leaves the socket's file, which the next holder replaces, and the lock's, which is free then.
+
+use std::ffi::OsString;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
+
+use super::deposits::{Deposit, Deposits, raise_open_files};
+use super::message::{Answer, Refusal, Request, VERSION, VERSION_OLDEST};
+use super::packet::{self, Packet};
+
+/// Connections at once: a server has one.
+const PEERS_MAX: usize = 16;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 16;
+/// How long a holder that is not needed stays: a server that starts may be about to connect.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often a holder without a server looks whether its mounts are still there.
+const TICK: Duration = Duration::from_secs(1);
+/// How long to wait when the system has no room for a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a holder stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until it is killed: it is a service of its own.
+    Forever,
+    /// As long as it keeps something or a server is connected.
+    WhileNeeded,
+}
+
+/// A holder.
+pub struct Service {
+    listener: OwnedFd,
+    path: PathBuf,
+    /// What lies at the path as long as it is this holder's socket: its device and inode.
+    place: (u64, u64),
+    program: String,
+    lifetime: Lifetime,
+    peers: Vec<OwnedFd>,
+    deposits: Deposits,
+    /// Since when no server is connected.
+    alone_since: Instant,
+    /// Held as long as this lives.
+    _lock: OwnedFd,
+}
+
+impl Service {
+    /// Listens at `path`, whose folder has to be there. `program` is what it tells servers about itself.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AddrInUse`] if a holder is there already; else the system's.
+    pub fn bind(path: &Path, program: &str, lifetime: Lifetime) -> Result<Self> {
+        let lock = lock(path)?;
+        let listener = listener(path)?;
+        let place = place(path)?;
+        let deposits = Deposits::new(raise_open_files());
+        let (path, program) = (path.to_owned(), program.to_owned());
+        let alone_since = Instant::now();
+        let peers = Vec::new();
+        Ok(Self { listener, path, place, program, lifetime, peers, deposits, alone_since, _lock: lock })
+    }
+
+    /// Serves as long as it is needed.
+    ///
+    /// # Errors
+    /// None that a peer could cause.
+    pub fn run(mut self) -> Result<()> {
+        // Who asks for the credentials of the listener is told of this process, not of the one that began and forked.
+        listen(&self.listener, BACKLOG)?;
+        while !self.is_over() {
+            let mut ready = self.wait()?.into_iter();
+            let connecting = ready.next().unwrap_or(false);
+            let peers = std::mem::take(&mut self.peers);
+            for (peer, ready) in peers.into_iter().zip(ready) {
+                if !ready || self.serve(&peer) {
+                    self.peers.push(peer);
+                }
+            }
+            if connecting {
+                self.accept();
+            }
+            if !self.peers.is_empty() {
+                self.alone_since = Instant::now();
+            } else {
+                self.deposits.remove_dead();
+            }
+        }
+        // While the lock is held, so that it is nobody else's; unless somebody made the folder anew.
+        if place(&self.path).is_ok_and(|place| place == self.place) {
+            return std::fs::remove_file(&self.path);
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let needed = !self.peers.is_empty() || !self.deposits.is_empty() || self.alone_since.elapsed() < GRACE;
+        self.lifetime == Lifetime::WhileNeeded && !needed
+    }
+
+    /// Who has something to say: first the listener, then each peer.
+    fn wait(&self) -> Result<Vec<bool>> {
+        let sockets = std::iter::once(&self.listener).chain(&self.peers);
+        let mut asked: Vec<_> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        let idle = self.deposits.is_empty() && self.lifetime == Lifetime::Forever;
+        let tick = Timespec { tv_sec: TICK.as_secs().cast_signed(), tv_nsec: 0 };
+        let limit = (self.peers.is_empty() && !idle).then_some(&tick);
+        match poll(&mut asked, limit) {
+            Ok(_) => Ok(asked.iter().map(|socket| !socket.revents().is_empty()).collect()),
+            Err(Errno::INTR) => Ok(vec![false; asked.len()]),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match accept_with(&self.listener, flags) {
+            Ok(peer) if self.peers.len() < PEERS_MAX && may_connect(&peer) => self.peers.push(peer),
+            // A stranger, or one too many: it is closed.
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+
+    /// Answers one packet; `false` if the peer is gone or does not behave.
+    fn serve(&mut self, peer: &OwnedFd) -> bool {
+        let packet = match packet::receive(peer) {
+            Ok(Some(packet)) => packet,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                return send(peer, VERSION, &Answer::Refused(Refusal::Malformed));
+            }
+            Ok(None) | Err(_) => return false,
+        };
+        match Request::decode(&packet.bytes) {
+            Ok((_, Request::Hello)) => {
+                send(peer, VERSION, &Answer::Hello { version: VERSION, program: self.program.clone() })
+            }
+            Ok((version, _)) if !(VERSION_OLDEST..=VERSION).contains(&version) => {
+                send(peer, VERSION, &Answer::Refused(Refusal::Version))
+            }
+            Ok((version, Request::Next { from })) => self.give(peer, version, from),
+            Ok((version, request)) => send(peer, version, &self.change(request, packet)),
+            Err(refusal) => send(peer, VERSION, &Answer::Refused(refusal)),
+        }
+    }
+
+    fn change(&mut self, request: Request, packet: Packet) -> Answer {
+        match request {
+            Request::Deposit { .. } if packet.descriptors.is_empty() => Answer::Refused(Refusal::Malformed),
+            Request::Deposit { id, record } => {
+                let kept = self.deposits.put(Deposit { id, record, descriptors: packet.descriptors });
+                if kept { Answer::Done } else { Answer::Refused(Refusal::Full) }
+            }
+            Request::Withdraw { id } if self.deposits.remove(id) => Answer::Done,
+            Request::Withdraw { .. } => Answer::Refused(Refusal::Unknown),
+            Request::Hello | Request::Next { .. } => Answer::Refused(Refusal::Malformed),
+        }
+    }
+
+    fn give(&self, peer: &OwnedFd, version: u8, from: u64) -> bool {
+        let Some(deposit) = self.deposits.next(from) else { return send(peer, version, &Answer::End) };
+        let answer = Answer::Held { id: deposit.id, record: deposit.record.clone() };
+        let descriptors: Vec<_> = deposit.descriptors.iter().map(AsFd::as_fd).collect();
+        packet::send(peer, &answer.encode(version), &descriptors).is_ok()
+    }
+}
+
+/// A peer that does not read what it asked for is let go.
+fn send(peer: &OwnedFd, version: u8, answer: &Answer) -> bool {
+    packet::send(peer, &answer.encode(version), &[]).is_ok()
+}
+
+/// The socket's mode says the same; this holds when the mode was changed.
+fn may_connect(peer: &OwnedFd) -> bool {
+    let user = rustix::net::sockopt::socket_peercred(peer).map(|peer| peer.uid);
+    user.is_ok_and(|user| user.is_root() || user == rustix::process::geteuid())
+}
+
+fn lock(path: &Path) -> Result<OwnedFd> {
+    let mut name = OsString::from(path);
+    name.push(".lock");
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let lock = rustix::fs::open(&name, flags, Mode::RUSR | Mode::WUSR)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(Errno::WOULDBLOCK) => Err(Error::new(ErrorKind::AddrInUse, "a holder is there already")),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Device and inode of what lies at a path.
+fn place(path: &Path) -> Result<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// To be called with the lock held: then what lies at the path is left over, unless it is no socket.
+fn listener(path: &Path) -> Result<OwnedFd> {
+    use std::os::unix::fs::FileTypeExt as _;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path)?,
+        Ok(_) => return Err(Error::new(ErrorKind::AlreadyExists, "there is a file that is no socket")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}

@@ -1,0 +1,261 @@
+//! How files are opened: through the kernel's pages, or past the server, where the kernel reads the blob by itself.
+//!
+//! - The kernel takes one mode for all opens of a node, and fails an open in the other with EIO. So the first one
+//!   decides, until the last is released; the `table` counts them, and outlives this process.
+//! - A reader of a large file that nobody has open goes past the server, if the store can let it. A writer that comes
+//!   later has its reads and writes sent to the server (FOPEN_DIRECT_IO), which writes the same blob in place: there is
+//!   one page cache, the blob's, and the readers see what is written.
+//! - Such a writer can map the blob, and write it past the server. Before it is answered the file is *exposed* in the
+//!   store. The pages that the kernel had of the node before are dropped at the next open through them.
+//! - A file whose first open is a writer's is opened through the kernel's pages, for readers too.
+//! - Where the kernel or the disk refuse a backing file, everything goes through the server; that is logged once.
+//!
+//! A crash between registering a backing file and counting the open leaves a file registered until the mount ends, and
+//! nothing else.
+
+mod small;
+mod state;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use objstore::volume::{Released, Unfit, Volume};
+use rustix::io::Errno;
+
+use crate::errno::{self, Result};
+use crate::handles::OpenFile;
+use crate::opened::{Backing, BackingId, OpenFlags, Opened};
+use crate::shared::Shared;
+use crate::view::View;
+
+use small::SmallFiles;
+use state::{Mode, State};
+pub(crate) use table::Asked;
+use table::{Held, Table};
+
+/// The smallest file that is worth it, in bytes: registering a backing file costs an open more than reading this much
+/// through the server does (decision 0025).
+const LEAST: u64 = 64 << 10;
+
+/// How a mount wants its files opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// Through the kernel's page cache; else each read and write comes to the server.
+    pub page_cache: bool,
+}
+
+/// The open files of a mount.
+pub(crate) struct Opens {
+    table: Table,
+    volume: Volume,
+    view: View,
+    wish: Wish,
+    /// Hands files to the kernel, unless it does not take any.
+    backing: Option<Arc<dyn Backing>>,
+    refused: AtomicBool,
+    small: SmallFiles,
+}
+
+impl Opens {
+    /// What the process before left in `shared`, or none: before the first request is served. `backing` is `None` if the
+    /// kernel did not grant passthrough.
+    pub fn resume(
+        shared: Arc<Shared>,
+        backing: Option<Arc<dyn Backing>>,
+        volume: Volume,
+        view: View,
+        wish: Wish,
+    ) -> Self {
+        let (table, refused, small) = (Table::resume(shared), AtomicBool::new(false), SmallFiles::new());
+        let opens = Self { table, volume, view, wish, backing, refused, small };
+        opens.take_over();
+        opens
+    }
+
+    /// Has the store treat what the kernel has open past the server as that.
+    fn take_over(&self) {
+        for node in self.table.nodes() {
+            let state = self.table.hold(node).state();
+            let past = matches!(state.mode, Mode::Past(_)) || state.mapped;
+            if past && let Err(error) = self.volume.back_again(self.view.ino(node)) {
+                tracing::error!(node, %error, "a file that is read past the server may not show later writes");
+            }
+        }
+    }
+
+    /// Opens a file with the flags of open(2).
+    pub fn open(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
+        let file = OpenFile::new(flags, self.volume.life());
+        if !self.wish.page_cache {
+            return Ok(uncached(file));
+        }
+        if file.writable {
+            self.small.remove(node);
+        }
+        let mut held = self.table.hold(node);
+        let before = held.state();
+        if self.table.is_counted(asked) {
+            return Ok(opened(file, before.mode, true));
+        }
+        if before.opens == 0 {
+            return self.open_first(&mut held, node, flags, asked);
+        }
+        let exposing = self.expose(node, before, flags)?;
+        let after = exposing.opened().ok_or(Errno::NFILE)?;
+        held.change(asked, after);
+        Ok(opened(file, after.mode, true))
+    }
+
+    /// Opens a file that was just made.
+    pub fn open_new(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
+        self.open(node, flags, asked)
+    }
+
+    /// Decides how a node is opened that is not open.
+    fn open_first(&self, held: &mut Held<'_>, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
+        let (file, before) = (OpenFile::new(flags, self.volume.life()), held.state());
+        let mapped = before.mapped && self.volume.is_backed(self.view.ino(node));
+        // A mapping that may write lives on: who reads or writes through other pages would not see it.
+        let bound = before.exposed && mapped;
+        let known = before != State::default() || self.table.is_exact();
+        if known
+            && (bound || !file.writable)
+            && let Some(id) = self.register(node, if bound { 0 } else { LEAST })
+        {
+            let state = State { mode: Mode::Past(id), opens: 1, mapped: false, ..before };
+            let kept = self.expose(node, state, flags).map(|state| held.change(asked, state));
+            if kept == Ok(true) {
+                return Ok(opened(file, state.mode, true));
+            }
+            self.unregister(node, id);
+            kept?;
+        }
+        // The pages from before are stale if a mapping wrote past the server.
+        let state = State { mode: Mode::Cached, opens: 1, exposed: bound, mapped };
+        if !held.change(asked, state) {
+            held.overflow();
+        }
+        Ok(opened(file, Mode::Cached, !before.exposed))
+    }
+
+    /// Lets the kernel read a file past the server, if that is right.
+    fn register(&self, node: u64, least: u64) -> Option<BackingId> {
+        let kernel = self.backing.as_ref().filter(|_| !self.refused.load(Ordering::Relaxed))?;
+        if least > 0 && self.small.contains(node) {
+            return None;
+        }
+        let ino = self.view.ino(node);
+        let backing = match self.volume.back(ino, least) {
+            Ok(Ok(backing)) => backing,
+            Ok(Err(unfit)) => {
+                if unfit == Unfit::Small {
+                    self.small.insert(node);
+                }
+                return None;
+            }
+            Err(error) => {
+                tracing::debug!(node, %error, "a file is read through the server");
+                return None;
+            }
+        };
+        let registered = backing.descriptor().map(|file| kernel.open(file));
+        match registered {
+            Some(Ok(id)) => return Some(id),
+            Some(Err(error)) => self.refuse(&error),
+            None => {}
+        }
+        self.volume.release_backing(ino);
+        None
+    }
+
+    /// The kernel or the disk takes no backing files: that does not change while the mount is there.
+    fn refuse(&self, error: &std::io::Error) {
+        let lasting = [libc::EPERM, libc::ELOOP, libc::EOPNOTSUPP, libc::ENOTTY, libc::EINVAL, libc::ENOSYS];
+        let lasts = error.raw_os_error().is_some_and(|number| lasting.contains(&number));
+        if lasts && !self.refused.swap(true, Ordering::Relaxed) {
+            tracing::info!(%error, "the kernel does not read files past the server on this mount: it will be slower");
+        }
+    }
+
+    fn unregister(&self, node: u64, id: BackingId) {
+        self.volume.release_backing(self.view.ino(node));
+        self.close(id);
+    }
+
+    fn close(&self, id: BackingId) {
+        if let Some(Err(error)) = self.backing.as_ref().map(|kernel| kernel.close(id)) {
+            tracing::debug!(%error, id = id.number(), "a backing file stays registered until the mount ends");
+        }
+    }
+
+    /// Before a node that is read past the server is opened so that it can be mapped for writing.
+    fn expose(&self, node: u64, state: State, flags: i32) -> Result<State> {
+        let maps = flags & libc::O_ACCMODE == libc::O_RDWR && matches!(state.mode, Mode::Past(_));
+        if maps && !state.exposed {
+            self.volume.expose(self.view.ino(node)).map_err(|error| errno::of(&error))?;
+        }
+        Ok(State { exposed: state.exposed || maps, ..state })
+    }
+
+    /// An open was released: the kernel has let go of it.
+    pub fn release(&self, node: u64, asked: Asked) {
+        if !self.wish.page_cache {
+            return;
+        }
+        let mut held = self.table.hold(node);
+        let before = held.state();
+        if before.opens == 0 || self.table.is_counted(asked) {
+            return;
+        }
+        let after = State { opens: before.opens - 1, ..before };
+        let Mode::Past(id) = before.mode else {
+            held.change(asked, after);
+            return;
+        };
+        if after.opens > 0 {
+            held.change(asked, after);
+            return;
+        }
+        let mapped = self.volume.release_backing(self.view.ino(node)) == Released::Mapped;
+        held.change(asked, State { mode: Mode::Cached, mapped, ..after });
+        drop(held);
+        self.close(id);
+    }
+
+    /// An OPEN, CREATE, TMPFILE or RELEASE was answered.
+    pub fn answered(&self, request: u64) {
+        self.table.answered(request);
+    }
+
+    /// The kernel has forgotten a node: nothing of it is open or mapped.
+    pub fn forget(&self, node: u64) {
+        if self.table.knows(node) {
+            let mut held = self.table.hold(node);
+            if held.state().opens == 0 {
+                held.settle(State::default());
+            }
+        }
+    }
+}
+
+/// The answer to an OPEN past the kernel's pages, which knows no modes.
+fn uncached(file: OpenFile) -> Opened {
+    let served = Opened::served(file);
+    let flags = OpenFlags { keep_cache: false, direct_io: true, parallel_direct_writes: true, ..served.flags };
+    Opened { flags, ..served }
+}
+
+/// The answer to an OPEN.
+fn opened(file: OpenFile, mode: Mode, keep_cache: bool) -> Opened {
+    let served = Opened::served(file);
+    match mode {
+        Mode::Cached => Opened { flags: OpenFlags { keep_cache, ..served.flags }, ..served },
+        Mode::Past(id) => {
+            let writer = file.writable;
+            let flags =
+                OpenFlags { keep_cache: false, direct_io: writer, parallel_direct_writes: writer, ..served.flags };
+            Opened { flags, backing: Some(id), ..served }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How a node is open, in one word: the mode its opens have in the kernel, how many there are, and what is left of
+//! earlier ones.
+//!
+//! ```text
+//! bits  0..24  opens that the kernel has not released
+//! bit   24     past the server, with the backing file of bits 32..63
+//! bit   25     exposed: a mapping may have changed the content past the server, and the kernel's pages
+//! bit   26     mapped, through a handle that is closed
+//! ```
+//! 0 says nothing, so a slot that holds it is as good as none.
+
+use crate::opened::BackingId;
+
+const OPENS: u64 = (1 << 24) - 1;
+const PAST: u64 = 1 << 24;
+const EXPOSED: u64 = 1 << 25;
+const MAPPED: u64 = 1 << 26;
+const BACKING_AT: u32 = 32;
+
+/// How opens of a node read and write. The kernel takes one of them at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Through the kernel's pages of the node.
+    #[default]
+    Cached,
+    /// From the backing file; who writes does so through the server.
+    Past(BackingId),
+}
+
+/// How a node is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub mode: Mode,
+    pub opens: u32,
+    pub exposed: bool,
+    pub mapped: bool,
+}
+
+impl State {
+    /// The word.
+    pub fn encode(self) -> u64 {
+        let mode = match self.mode {
+            Mode::Cached => 0,
+            Mode::Past(id) => PAST | u64::from(id.number().unsigned_abs()) << BACKING_AT,
+        };
+        let flag = |set, flag| if set { flag } else { 0 };
+        mode | u64::from(self.opens) & OPENS | flag(self.exposed, EXPOSED) | flag(self.mapped, MAPPED)
+    }
+
+    /// What a word says.
+    pub fn decode(word: u64) -> Self {
+        let id = || i32::try_from(word >> BACKING_AT).unwrap_or(0);
+        let mode = if word & PAST == 0 { Mode::Cached } else { Mode::Past(BackingId::from_number(id())) };
+        let opens = u32::try_from(word & OPENS).unwrap_or(0);
+        Self { mode, opens, exposed: word & EXPOSED != 0, mapped: word & MAPPED != 0 }
+    }
+
+    /// With one open more; `None` if there are as many as can be counted.
+    pub fn opened(self) -> Option<Self> {
+        (u64::from(self.opens) < OPENS).then_some(Self { opens: self.opens + 1, ..self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_read_back() {
+        for (opens, id) in [(0, 1), (1, i32::MAX), (OPENS as u32, 7)] {
+            for mode in [Mode::Cached, Mode::Past(BackingId::from_number(id))] {
+                for flags in 0..4 {
+                    let state = State { mode, opens, exposed: flags & 1 != 0, mapped: flags & 2 != 0 };
+                    assert_eq!(State::decode(state.encode()), state);
+                }
+            }
+        }
+        assert_eq!(State::default().encode(), 0);
+        assert!(State { opens: OPENS as u32, ..State::default() }.opened().is_none());
+    }
+}

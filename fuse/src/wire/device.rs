@@ -1,0 +1,66 @@
+//! The device: requests come out of it, answers and notices go into it, each whole in one call.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+/// A descriptor of `/dev/fuse` that belongs to a mount.
+#[derive(Clone, Debug)]
+pub(crate) struct Device(Arc<OwnedFd>);
+
+impl Device {
+    pub fn new(descriptor: OwnedFd) -> Self {
+        Self(Arc::new(descriptor))
+    }
+
+    /// Waits for a message. `None`: the mount is gone.
+    pub fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match rustix::io::read(&self.0, &mut *room) {
+                Ok(0) | Err(Errno::NODEV) => return Ok(None),
+                Ok(len) => return Ok(Some(len)),
+                // The request was interrupted before it was read, or this call was.
+                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Sends a message.
+    pub fn send(&self, message: &[u8]) -> rustix::io::Result<()> {
+        rustix::io::write(&self.0, message).map(drop)
+    }
+
+    /// Sends a message that lies in two places.
+    pub fn send_both(&self, head: &[u8], body: &[u8]) -> rustix::io::Result<()> {
+        rustix::io::writev(&self.0, &[IoSlice::new(head), IoSlice::new(body)]).map(drop)
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_in_two_places_arrives_as_one() {
+        let (reader, writer) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        Device::new(writer).send_both(b"head", b"body").unwrap();
+        let mut room = [0; 16];
+        assert_eq!(Device::new(reader).receive(&mut room).unwrap(), Some(8));
+        assert_eq!(&room[..8], b"headbody");
+    }
+}

@@ -1,0 +1,373 @@
+//! What a request asks for, with its arguments as they lie in the message: layouts of the requests.
+
+use std::ffi::OsStr;
+
+use super::abi::{FSYNC_FDATASYNC, Feature, SETXATTR_ACL_KILL_SGID, opcode, setattr, write as write_flags};
+use super::fields::{Fields, Malformed};
+use super::init::Features;
+
+/// A moment: seconds since 1970, fewer than none before, and nanoseconds after them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Time {
+    pub seconds: i64,
+    pub nanos: u32,
+}
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Now,
+    At(Time),
+}
+
+/// What to make, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct New<'a> {
+    pub name: &'a OsStr,
+    pub mode: u32,
+    /// What the maker's umask takes from the mode; the kernel did not apply it where DONT_MASK was agreed.
+    pub umask: u32,
+}
+
+/// Attributes to set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SetAttr {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<When>,
+    pub mtime: Option<When>,
+    /// The caller lacks CAP_FSETID: a change of size takes setuid and setgid away.
+    pub kill_privileges: bool,
+}
+
+/// What to write, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Write<'a> {
+    pub offset: u64,
+    /// The flags the file has now (fcntl(2) may have changed them since it was opened).
+    pub flags: u32,
+    /// Pages of a shared mapping are written back, in the name of any file open for writing.
+    pub writeback: bool,
+    /// The writer lacks CAP_FSETID.
+    pub kill_privileges: bool,
+    pub data: &'a [u8],
+}
+
+/// A part of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadDir {
+    pub handle: u64,
+    pub offset: u64,
+    pub room: u32,
+}
+
+/// A range to copy to another file; the one it comes from is the request's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopyRange {
+    pub from_offset: u64,
+    pub to_node: u64,
+    pub to_offset: u64,
+    pub len: u64,
+    /// The answer has room for 64 bits.
+    pub wide: bool,
+}
+
+/// Nodes to forget, each with the number of lookups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forgets<'a>(&'a [u8]);
+
+impl Forgets<'_> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.chunks_exact(16).filter_map(|pair| {
+            let mut fields = Fields::new(pair);
+            Some((fields.u64().ok()?, fields.u64().ok()?))
+        })
+    }
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation<'a> {
+    Lookup(&'a OsStr),
+    Forget(u64),
+    BatchForget(Forgets<'a>),
+    GetAttr,
+    StatX,
+    SetAttr(SetAttr),
+    ReadLink,
+    SymLink {
+        name: &'a OsStr,
+        target: &'a OsStr,
+    },
+    MakeNode {
+        new: New<'a>,
+        rdev: u32,
+    },
+    MakeDir(New<'a>),
+    Unlink(&'a OsStr),
+    RemoveDir(&'a OsStr),
+    Rename {
+        name: &'a OsStr,
+        to: u64,
+        new_name: &'a OsStr,
+        flags: u32,
+    },
+    Link {
+        node: u64,
+        name: &'a OsStr,
+    },
+    Open {
+        flags: u32,
+    },
+    Create {
+        new: New<'a>,
+        flags: u32,
+    },
+    TmpFile {
+        new: New<'a>,
+        flags: u32,
+    },
+    Read {
+        offset: u64,
+        size: u32,
+    },
+    Write(Write<'a>),
+    Flush {
+        handle: u64,
+    },
+    Release {
+        handle: u64,
+    },
+    Sync {
+        data_only: bool,
+    },
+    SyncDir,
+    SyncFs,
+    OpenDir,
+    ReadDir(ReadDir),
+    ReadDirPlus(ReadDir),
+    ReleaseDir {
+        handle: u64,
+    },
+    StatFs,
+    SetXattr {
+        name: &'a OsStr,
+        value: &'a [u8],
+        flags: u32,
+        kill_setgid: bool,
+    },
+    GetXattr {
+        name: &'a OsStr,
+        room: u32,
+    },
+    ListXattr {
+        room: u32,
+    },
+    RemoveXattr(&'a OsStr),
+    Allocate {
+        mode: u32,
+        offset: u64,
+        len: u64,
+    },
+    Seek {
+        offset: i64,
+        whence: u32,
+    },
+    CopyRange(CopyRange),
+    /// INIT again: its answer never arrived.
+    Init,
+    Destroy,
+    /// The answer to a question that was never asked; takes no answer.
+    NotifyReply,
+    /// Known and not offered: answered with this error, which for most has the kernel never ask again.
+    Refused(i32),
+    /// Not known at all.
+    Unknown(u32),
+}
+
+impl<'a> Operation<'a> {
+    /// Reads the arguments of `opcode`.
+    pub(super) fn decode(code: u32, args: &'a [u8], features: Features) -> Result<Self, Malformed> {
+        let mut fields = Fields::new(args);
+        let f = &mut fields;
+        Ok(match code {
+            opcode::LOOKUP => Self::Lookup(f.name()?),
+            opcode::FORGET => Self::Forget(f.u64()?),
+            opcode::BATCH_FORGET => Self::BatchForget(forgets(f)?),
+            opcode::GETATTR => Self::GetAttr,
+            opcode::STATX => Self::StatX,
+            opcode::SETATTR => Self::SetAttr(set_attr(f)?),
+            opcode::READLINK => Self::ReadLink,
+            opcode::SYMLINK => Self::SymLink { name: f.name()?, target: f.name()? },
+            opcode::MKNOD => make_node(f)?,
+            opcode::MKDIR => Self::MakeDir(new(f.u32()?, f.u32()?, f)?),
+            opcode::UNLINK => Self::Unlink(f.name()?),
+            opcode::RMDIR => Self::RemoveDir(f.name()?),
+            opcode::RENAME | opcode::RENAME2 => rename(f, code)?,
+            opcode::LINK => Self::Link { node: f.u64()?, name: f.name()? },
+            opcode::OPEN => Self::Open { flags: f.u32()? },
+            opcode::CREATE | opcode::TMPFILE => create(f, code)?,
+            opcode::READ => read(f)?,
+            opcode::WRITE => Self::Write(write(f)?),
+            opcode::FLUSH => Self::Flush { handle: f.u64()? },
+            opcode::RELEASE => Self::Release { handle: f.u64()? },
+            opcode::FSYNC => sync(f)?,
+            opcode::FSYNCDIR => Self::SyncDir,
+            opcode::SYNCFS => Self::SyncFs,
+            opcode::OPENDIR => Self::OpenDir,
+            opcode::READDIR => Self::ReadDir(read_dir(f)?),
+            opcode::READDIRPLUS => Self::ReadDirPlus(read_dir(f)?),
+            opcode::RELEASEDIR => Self::ReleaseDir { handle: f.u64()? },
+            opcode::STATFS => Self::StatFs,
+            opcode::SETXATTR => set_xattr(f, features)?,
+            opcode::GETXATTR => get_xattr(f)?,
+            opcode::LISTXATTR => Self::ListXattr { room: f.u32()? },
+            opcode::REMOVEXATTR => Self::RemoveXattr(f.name()?),
+            opcode::FALLOCATE => allocate(f)?,
+            opcode::LSEEK => seek(f)?,
+            opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => Self::CopyRange(copy_range(f, code)?),
+            opcode::INIT => Self::Init,
+            opcode::DESTROY => Self::Destroy,
+            opcode::NOTIFY_REPLY => Self::NotifyReply,
+            // Calls end by themselves: the kernel then waits for them and does not tell of signals any more.
+            opcode::INTERRUPT => Self::Refused(libc::ENOSYS),
+            // The kernel checks permissions, keeps locks, and every file is always ready.
+            opcode::ACCESS | opcode::GETLK | opcode::SETLK | opcode::SETLKW => Self::Refused(libc::ENOSYS),
+            opcode::POLL | opcode::BMAP => Self::Refused(libc::ENOSYS),
+            opcode::IOCTL => Self::Refused(libc::ENOTTY),
+            other => Self::Unknown(other),
+        })
+    }
+
+    /// Whether the kernel waits for an answer.
+    pub fn is_answered(&self) -> bool {
+        !matches!(self, Self::Forget(_) | Self::BatchForget(_) | Self::NotifyReply)
+    }
+}
+
+fn new<'a>(mode: u32, umask: u32, f: &mut Fields<'a>) -> Result<New<'a>, Malformed> {
+    Ok(New { name: f.name()?, mode, umask })
+}
+
+fn forgets<'a>(f: &mut Fields<'a>) -> Result<Forgets<'a>, Malformed> {
+    let count = f.u32()? as usize;
+    f.skip(4)?;
+    f.bytes(count.checked_mul(16).ok_or(Malformed)?).map(Forgets)
+}
+
+fn set_attr(f: &mut Fields<'_>) -> Result<SetAttr, Malformed> {
+    let valid = f.u32()?;
+    f.skip(12)?;
+    let size = f.u64()?;
+    f.skip(8)?;
+    let (atime, mtime) = (f.u64()?, f.u64()?);
+    f.skip(8)?;
+    let (atime_nanos, mtime_nanos) = (f.u32()?, f.u32()?);
+    f.skip(4)?;
+    let mode = f.u32()?;
+    f.skip(4)?;
+    let (uid, gid) = (f.u32()?, f.u32()?);
+    let has = |bit| valid & bit != 0;
+    let when = |set, now, seconds, nanos| {
+        let time = if has(now) { When::Now } else { When::At(Time { seconds: u64::cast_signed(seconds), nanos }) };
+        has(set).then_some(time)
+    };
+    Ok(SetAttr {
+        mode: has(setattr::MODE).then_some(mode),
+        uid: has(setattr::UID).then_some(uid),
+        gid: has(setattr::GID).then_some(gid),
+        size: has(setattr::SIZE).then_some(size),
+        atime: when(setattr::ATIME, setattr::ATIME_NOW, atime, atime_nanos),
+        mtime: when(setattr::MTIME, setattr::MTIME_NOW, mtime, mtime_nanos),
+        kill_privileges: has(setattr::KILL_SUIDGID),
+    })
+}
+
+fn make_node<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    let (mode, rdev, umask) = (f.u32()?, f.u32()?, f.u32()?);
+    f.skip(4)?;
+    Ok(Operation::MakeNode { new: new(mode, umask, f)?, rdev })
+}
+
+fn rename<'a>(f: &mut Fields<'a>, code: u32) -> Result<Operation<'a>, Malformed> {
+    let to = f.u64()?;
+    let mut flags = 0;
+    if code == opcode::RENAME2 {
+        flags = f.u32()?;
+        f.skip(4)?;
+    }
+    Ok(Operation::Rename { name: f.name()?, to, new_name: f.name()?, flags })
+}
+
+fn create<'a>(f: &mut Fields<'a>, code: u32) -> Result<Operation<'a>, Malformed> {
+    let (flags, mode, umask) = (f.u32()?, f.u32()?, f.u32()?);
+    f.skip(4)?;
+    let new = new(mode, umask, f)?;
+    Ok(if code == opcode::CREATE { Operation::Create { new, flags } } else { Operation::TmpFile { new, flags } })
+}
+
+fn read<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    f.skip(8)?;
+    Ok(Operation::Read { offset: f.u64()?, size: f.u32()? })
+}
+
+fn read_dir(f: &mut Fields<'_>) -> Result<ReadDir, Malformed> {
+    Ok(ReadDir { handle: f.u64()?, offset: f.u64()?, room: f.u32()? })
+}
+
+fn write<'a>(f: &mut Fields<'a>) -> Result<Write<'a>, Malformed> {
+    f.skip(8)?;
+    let (offset, size, how) = (f.u64()?, f.u32()?, f.u32()?);
+    f.skip(8)?;
+    let flags = f.u32()?;
+    f.skip(4)?;
+    Ok(Write {
+        offset,
+        flags,
+        writeback: how & write_flags::CACHE != 0,
+        kill_privileges: how & write_flags::KILL_SUIDGID != 0,
+        data: f.bytes(size as usize)?,
+    })
+}
+
+fn sync<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    f.skip(8)?;
+    Ok(Operation::Sync { data_only: f.u32()? & FSYNC_FDATASYNC != 0 })
+}
+
+fn set_xattr<'a>(f: &mut Fields<'a>, features: Features) -> Result<Operation<'a>, Malformed> {
+    let (size, flags) = (f.u32()?, f.u32()?);
+    let mut kill_setgid = false;
+    if features.has(Feature::SetXattrExt) {
+        kill_setgid = f.u32()? & SETXATTR_ACL_KILL_SGID != 0;
+        f.skip(4)?;
+    }
+    Ok(Operation::SetXattr { name: f.name()?, value: f.bytes(size as usize)?, flags, kill_setgid })
+}
+
+fn get_xattr<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    let room = f.u32()?;
+    f.skip(4)?;
+    Ok(Operation::GetXattr { name: f.name()?, room })
+}
+
+fn allocate<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    f.skip(8)?;
+    let (offset, len) = (f.u64()?, f.u64()?);
+    Ok(Operation::Allocate { mode: f.u32()?, offset, len })
+}
+
+fn seek<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    f.skip(8)?;
+    Ok(Operation::Seek { offset: f.u64()?.cast_signed(), whence: f.u32()? })
+}
+
+fn copy_range(f: &mut Fields<'_>, code: u32) -> Result<CopyRange, Malformed> {
+    f.skip(8)?;
+    let (from_offset, to_node) = (f.u64()?, f.u64()?);
+    f.skip(8)?;
+    let wide = code == opcode::COPY_FILE_RANGE_64;
+    Ok(CopyRange { from_offset, to_node, to_offset: f.u64()?, len: f.u64()?, wide })
+}

@@ -1,0 +1,353 @@
+//! Answers: what each kind of body looks like, and the header before it.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use super::abi::{OUT_HEADER_BYTES, open};
+use super::operation::Time;
+
+/// The largest body of fixed size: STATX.
+const BODY_BYTES_MAX: usize = 288;
+/// Inode numbers are never used twice, so they need no generations.
+const GENERATION: u64 = 0;
+/// STATX_BASIC_STATS and STATX_BTIME.
+const STATX_ALL: u32 = 0xfff;
+
+/// A message under construction: a header, and a body of up to 288 bytes.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    bytes: [u8; OUT_HEADER_BYTES + BODY_BYTES_MAX],
+    len: usize,
+}
+
+impl Frame {
+    pub fn new() -> Self {
+        Self { bytes: [0; OUT_HEADER_BYTES + BODY_BYTES_MAX], len: OUT_HEADER_BYTES }
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+        self
+    }
+
+    pub(super) fn u16(&mut self, value: u16) -> &mut Self {
+        self.bytes(&value.to_ne_bytes())
+    }
+
+    pub(super) fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_ne_bytes())
+    }
+
+    pub(super) fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes(&value.to_ne_bytes())
+    }
+
+    pub(super) fn i64(&mut self, value: i64) -> &mut Self {
+        self.bytes(&value.to_ne_bytes())
+    }
+
+    pub(super) fn zeros(&mut self, len: usize) -> &mut Self {
+        self.len += len;
+        self
+    }
+
+    /// What was written after the header.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.bytes[OUT_HEADER_BYTES..self.len]
+    }
+
+    fn header(&mut self, unique: u64, code: i32, more: usize) -> &[u8] {
+        let len = u32::try_from(self.len + more).unwrap_or(u32::MAX);
+        self.bytes[..4].copy_from_slice(&len.to_ne_bytes());
+        self.bytes[4..8].copy_from_slice(&code.to_ne_bytes());
+        self.bytes[8..16].copy_from_slice(&unique.to_ne_bytes());
+        &self.bytes[..self.len]
+    }
+
+    /// The whole message, as the answer to the request of this number.
+    pub(super) fn seal(&mut self, unique: u64) -> &[u8] {
+        self.header(unique, 0, 0)
+    }
+
+    /// The same, before `more` bytes that lie elsewhere.
+    pub(super) fn seal_with(&mut self, unique: u64, more: usize) -> &[u8] {
+        self.header(unique, 0, more)
+    }
+
+    /// A refusal. Numbers that are no error numbers become EIO: the kernel takes no others.
+    pub(super) fn seal_error(&mut self, unique: u64, errno: i32) -> &[u8] {
+        let errno = if (1..512).contains(&errno) { errno } else { libc::EIO };
+        self.len = OUT_HEADER_BYTES;
+        self.header(unique, -errno, 0)
+    }
+
+    /// A notice of this code, before `more` bytes that lie elsewhere.
+    pub(super) fn seal_notice(&mut self, code: i32, more: usize) -> &[u8] {
+        self.header(0, code, more)
+    }
+
+    /// fuse_attr_out.
+    pub fn attributes(&mut self, valid: Duration, attributes: &Attributes) {
+        self.u64(valid.as_secs()).u32(valid.subsec_nanos()).u32(0).attr(attributes);
+    }
+
+    /// fuse_entry_out: a name and its node. Node 0 is the absence of the name, cached like its presence.
+    pub fn entry(&mut self, entry: &Entry) {
+        let (valid, node) = (entry.valid, entry.attributes.map_or(0, |attributes| attributes.node));
+        self.u64(node).u64(GENERATION).u64(valid.as_secs()).u64(valid.as_secs());
+        self.u32(valid.subsec_nanos()).u32(valid.subsec_nanos());
+        match &entry.attributes {
+            Some(attributes) => self.attr(attributes),
+            None => self.zeros(88),
+        };
+    }
+
+    /// fuse_attr.
+    fn attr(&mut self, attr: &Attributes) -> &mut Self {
+        self.u64(attr.node).u64(attr.size).u64(attr.blocks);
+        self.i64(attr.atime.seconds).i64(attr.mtime.seconds).i64(attr.ctime.seconds);
+        self.u32(attr.atime.nanos).u32(attr.mtime.nanos).u32(attr.ctime.nanos);
+        self.u32(attr.mode).u32(attr.nlink).u32(attr.uid).u32(attr.gid).u32(attr.rdev).u32(attr.block_bytes).u32(0)
+    }
+
+    /// fuse_statx_out.
+    pub fn statx(&mut self, valid: Duration, statx: &Statx) {
+        let attr = &statx.attributes;
+        self.u64(valid.as_secs()).u32(valid.subsec_nanos()).zeros(20);
+        self.u32(STATX_ALL).u32(attr.block_bytes).u64(0);
+        self.u32(attr.nlink).u32(attr.uid).u32(attr.gid).u16(attr.mode as u16).u16(0);
+        self.u64(attr.node).u64(attr.size).u64(attr.blocks).u64(0);
+        for time in [attr.atime, statx.btime, attr.ctime, attr.mtime] {
+            self.i64(time.seconds).u32(time.nanos).u32(0);
+        }
+        let (major, minor) = device_numbers(attr.rdev);
+        self.u32(major).u32(minor).zeros(120);
+    }
+
+    /// fuse_open_out.
+    pub fn open(&mut self, open: &OpenReply) {
+        self.u64(open.handle).u32(open.flags()).bytes(&open.backing.unwrap_or(0).to_ne_bytes());
+    }
+
+    /// fuse_write_out, which is also the answer of the older COPY_FILE_RANGE.
+    pub fn written(&mut self, bytes: u32) {
+        self.u32(bytes).u32(0);
+    }
+
+    /// fuse_lseek_out.
+    pub fn offset(&mut self, offset: i64) {
+        self.i64(offset);
+    }
+
+    /// fuse_copy_file_range_out.
+    pub fn copied(&mut self, bytes: u64) {
+        self.u64(bytes);
+    }
+
+    /// fuse_getxattr_out: the size of a value that was asked for without room.
+    pub fn size(&mut self, bytes: u32) {
+        self.u32(bytes).u32(0);
+    }
+
+    /// fuse_statfs_out.
+    pub fn space(&mut self, space: &SpaceReply) {
+        self.u64(space.blocks).u64(space.free).u64(space.free).u64(space.files).u64(space.files_free);
+        self.u32(space.block_bytes).u32(space.name_bytes).u32(space.block_bytes).zeros(28);
+    }
+
+    /// fuse_dirent without its name.
+    pub(super) fn dirent(&mut self, node: u64, next: u64, kind: u32, name: &OsStr) {
+        self.u64(node).u64(next).u32(u32::try_from(name.len()).unwrap_or(u32::MAX)).u32(kind);
+    }
+}
+
+/// A device number as the kernel encodes it, in two.
+fn device_numbers(rdev: u32) -> (u32, u32) {
+    ((rdev & 0xf_ff00) >> 8, (rdev & 0xff) | ((rdev >> 12) & 0xf_ff00))
+}
+
+/// The attributes of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    pub node: u64,
+    pub size: u64,
+    /// Space taken, in units of 512 bytes.
+    pub blocks: u64,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+    /// Type and permission bits.
+    pub mode: u32,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u32,
+    pub block_bytes: u32,
+}
+
+/// A name's node, or its absence, and how long to believe it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub valid: Duration,
+    pub attributes: Option<Attributes>,
+}
+
+/// Attributes with the time of birth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statx {
+    pub attributes: Attributes,
+    pub btime: Time,
+}
+
+/// An open file or directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpenReply {
+    pub handle: u64,
+    pub keep_cache: bool,
+    pub direct_io: bool,
+    pub nonseekable: bool,
+    pub cache_dir: bool,
+    pub no_flush: bool,
+    pub parallel_direct_writes: bool,
+    /// The backing file to read and write instead of asking.
+    pub backing: Option<i32>,
+}
+
+impl OpenReply {
+    fn flags(&self) -> u32 {
+        let bits = [
+            (self.keep_cache, open::KEEP_CACHE),
+            (self.direct_io, open::DIRECT_IO),
+            (self.nonseekable, open::NONSEEKABLE),
+            (self.cache_dir, open::CACHE_DIR),
+            (self.no_flush, open::NO_FLUSH),
+            (self.parallel_direct_writes, open::PARALLEL_DIRECT_WRITES),
+            (self.backing.is_some(), open::PASSTHROUGH),
+        ];
+        bits.iter().filter(|(set, _)| *set).fold(0, |flags, (_, bit)| flags | bit)
+    }
+}
+
+/// The space of a filesystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpaceReply {
+    pub blocks: u64,
+    pub free: u64,
+    pub files: u64,
+    pub files_free: u64,
+    pub block_bytes: u32,
+    pub name_bytes: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::fields::Fields;
+
+    const VALID: Duration = Duration::new(86_400, 7);
+
+    fn attributes() -> Attributes {
+        Attributes {
+            node: 9,
+            size: 1 << 40,
+            blocks: 8,
+            atime: Time { seconds: -2, nanos: 250_000_000 },
+            mtime: Time { seconds: 5, nanos: 6 },
+            ctime: Time { seconds: 7, nanos: 8 },
+            mode: 0o100_644,
+            nlink: 3,
+            uid: 4,
+            gid: 5,
+            rdev: 0x0ab0_1203,
+            block_bytes: 4096,
+        }
+    }
+
+    fn decode_attr(fields: &mut Fields<'_>) -> Attributes {
+        let mut long = || fields.u64().unwrap();
+        let (node, size, blocks, seconds) = (long(), long(), long(), [long(), long(), long()]);
+        let mut short = || fields.u32().unwrap();
+        let nanos = [short(), short(), short()];
+        let time = |at: usize| Time { seconds: seconds[at] as i64, nanos: nanos[at] };
+        let (atime, mtime, ctime) = (time(0), time(1), time(2));
+        let (mode, nlink, uid, gid, rdev, block_bytes) = (short(), short(), short(), short(), short(), short());
+        assert_eq!(short(), 0);
+        Attributes { node, size, blocks, atime, mtime, ctime, mode, nlink, uid, gid, rdev, block_bytes }
+    }
+
+    #[test]
+    fn attributes_survive_their_bytes() {
+        let mut frame = Frame::new();
+        frame.attributes(VALID, &attributes());
+        let mut fields = Fields::new(frame.body());
+        assert_eq!((fields.u64(), fields.u32(), fields.u32()), (Ok(86_400), Ok(7), Ok(0)));
+        assert_eq!(decode_attr(&mut fields), attributes());
+        assert!(fields.rest().is_empty());
+    }
+
+    #[test]
+    fn entries_are_as_long_whether_there_or_not() {
+        for attributes in [Some(attributes()), None] {
+            let mut frame = Frame::new();
+            frame.entry(&Entry { valid: VALID, attributes });
+            assert_eq!(frame.body().len(), 128);
+            let mut fields = Fields::new(frame.body());
+            assert_eq!(fields.u64(), Ok(attributes.map_or(0, |attributes| attributes.node)));
+            fields.skip(32).unwrap();
+            assert_eq!(attributes.is_some(), decode_attr(&mut fields).nlink == 3);
+        }
+    }
+
+    #[test]
+    fn statx_carries_the_birth() {
+        let mut frame = Frame::new();
+        let btime = Time { seconds: -1, nanos: 1 };
+        frame.statx(VALID, &Statx { attributes: attributes(), btime });
+        assert_eq!(frame.body().len(), 288);
+        let mut fields = Fields::new(&frame.body()[32 + 80..]);
+        assert_eq!((fields.u64(), fields.u32()), (Ok(u64::MAX), Ok(1)));
+        let mut devices = Fields::new(&frame.body()[32 + 128..]);
+        assert_eq!((devices.u32(), devices.u32()), (Ok(0x12), Ok(0x0000_ab03)));
+    }
+
+    #[test]
+    fn opens_say_how() {
+        let opens = [
+            (OpenReply { handle: 3, keep_cache: true, no_flush: true, ..OpenReply::default() }, 0x22, 0),
+            (OpenReply { handle: 3, backing: Some(5), direct_io: true, ..OpenReply::default() }, 0x81, 5),
+        ];
+        for (open, flags, backing) in opens {
+            let mut frame = Frame::new();
+            frame.open(&open);
+            let mut fields = Fields::new(frame.body());
+            assert_eq!((fields.u64(), fields.u32(), fields.u32()), (Ok(3), Ok(flags), Ok(backing)));
+        }
+    }
+
+    #[test]
+    fn small_answers_have_the_sizes_the_kernel_wants() {
+        let space = SpaceReply { blocks: 1, free: 2, files: 3, files_free: 4, block_bytes: 5, name_bytes: 6 };
+        let size = |encode: &dyn Fn(&mut Frame)| {
+            let mut frame = Frame::new();
+            encode(&mut frame);
+            frame.body().len()
+        };
+        assert_eq!(size(&|frame| frame.space(&space)), 80);
+        assert_eq!(size(&|frame| frame.written(1)), 8);
+        assert_eq!(size(&|frame| frame.offset(1)), 8);
+        assert_eq!(size(&|frame| frame.copied(1)), 8);
+        assert_eq!(size(&|frame| frame.size(1)), 8);
+    }
+
+    #[test]
+    fn headers_tell_length_error_and_request() {
+        let mut frame = Frame::new();
+        frame.written(1);
+        assert_eq!(frame.seal(9)[..16], [24, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(frame.seal_with(9, 8)[..4], [32, 0, 0, 0]);
+        assert_eq!(frame.seal_error(9, libc::ENOENT)[4..8], (-libc::ENOENT).to_ne_bytes());
+        assert_eq!(Frame::new().seal_error(9, 99_999), Frame::new().seal_error(9, libc::EIO));
+        assert_eq!(frame.seal_error(9, libc::EIO).len(), 16, "an error has no body");
+    }
+}

@@ -1,0 +1,256 @@
+//! A session: threads that read requests, have a service answer them, and send the answers.
+//!
+//! - It ends when the kernel is done with the mount (ENODEV). An answer nobody waits for any more (ENOENT) is no error.
+//! - A request that panics the service is answered with EIO and takes no thread with it.
+//! - A session that pauses answers what it read before, and leaves what it reads after unanswered: the kernel keeps it
+//!   for the successor, who asks for it again (RESEND).
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use super::abi::{Feature, WRITE_HEADER_BYTES};
+use super::crew::Crew;
+use super::device::Device;
+use super::init::{Agreed, Agreement, Hello, send};
+use super::operation::Operation;
+use super::reply::Frame;
+use super::request::{Context, Request};
+
+/// How often a pause looks whether the last answers are sent.
+const PAUSE_STEP: Duration = Duration::from_millis(1);
+
+/// Answers requests.
+pub(crate) trait Service: Send + Sync + 'static {
+    /// Serves one request; it may take as long as it likes. What takes an answer is answered through `reply`.
+    fn serve(&self, request: &Request<'_>, reply: Reply<'_>);
+}
+
+/// The answer to one request, to be sent once.
+pub(crate) struct Reply<'a> {
+    device: &'a Device,
+    ticket: u64,
+}
+
+impl Reply<'_> {
+    /// A body of fixed layout.
+    pub fn send(self, mut frame: Frame) {
+        report(self.device.send(frame.seal(self.ticket)));
+    }
+
+    /// Bytes as they are.
+    pub fn send_bytes(self, bytes: &[u8]) {
+        report(self.device.send_both(Frame::new().seal_with(self.ticket, bytes.len()), bytes));
+    }
+
+    /// An error.
+    pub fn refuse(self, errno: i32) {
+        report(self.device.send(Frame::new().seal_error(self.ticket, errno)));
+    }
+}
+
+/// An answer that is not taken because its request was interrupted or the mount is gone is none of our business.
+fn report(sent: rustix::io::Result<()>) {
+    if let Err(errno) = sent
+        && !matches!(errno, Errno::NOENT | Errno::NODEV | Errno::INTR)
+    {
+        tracing::warn!(%errno, "the kernel did not take a mount's answer");
+    }
+}
+
+/// A mount whose INIT is answered.
+#[derive(Debug)]
+pub(crate) struct Session(Agreed);
+
+impl Session {
+    /// Answers the INIT of a fresh mount.
+    pub fn begin(hello: Hello) -> io::Result<Self> {
+        hello.answer().map(Self)
+    }
+
+    /// Goes on with a mount that another server began. What it left unanswered comes with a RESEND notice.
+    pub fn resume(device: OwnedFd, agreement: &Agreement) -> io::Result<Self> {
+        Agreed::resume(device, agreement).map(Self)
+    }
+
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// Whether the kernel granted a feature that was wished for.
+    pub fn has(&self, feature: Feature) -> bool {
+        self.0.features.has(feature)
+    }
+
+    /// Makes it ready to run, with up to `readers` threads that wait for requests at a time.
+    pub fn serve<S: Service>(self, service: S, readers: usize) -> Running<S> {
+        let state = Arc::new(State::default());
+        let crew = Crew::new(readers);
+        Running(Arc::new(Shared { agreed: self.0, service, crew, state, failure: Mutex::new(None) }))
+    }
+}
+
+/// A session that is ready to run.
+pub(crate) struct Running<S>(Arc<Shared<S>>);
+
+impl<S: Service> Running<S> {
+    /// Serves until the kernel is done with the mount.
+    pub fn run(self) -> io::Result<()> {
+        start(&self.0)?;
+        self.0.crew.wait();
+        let failure = self.0.failure.lock().take();
+        failure.map_or(Ok(()), Err)
+    }
+
+    pub fn pause_handle(&self) -> Pause {
+        Pause(self.0.state.clone())
+    }
+}
+
+/// Pauses a session, for a process that is about to end while the mount goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct Pause(Arc<State>);
+
+impl Pause {
+    /// From now on no request that is read is served. Whether all that were read before are answered within `limit`.
+    pub fn pause(&self, limit: Duration) -> bool {
+        self.0.paused.store(true, Ordering::SeqCst);
+        let end = Instant::now() + limit;
+        while self.0.busy.load(Ordering::SeqCst) > 0 {
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(PAUSE_STEP);
+        }
+        true
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    paused: AtomicBool,
+    /// Requests being served.
+    busy: AtomicUsize,
+    /// Whether something unreadable was logged already.
+    complained: AtomicBool,
+}
+
+struct Shared<S> {
+    agreed: Agreed,
+    service: S,
+    crew: Crew,
+    state: Arc<State>,
+    failure: Mutex<Option<io::Error>>,
+}
+
+/// Starts a thread, which the crew has counted.
+fn start<S: Service>(shared: &Arc<Shared<S>>) -> io::Result<()> {
+    let own = shared.clone();
+    let started = std::thread::Builder::new().name("fuse".into()).spawn(move || own.live(&own));
+    started.map(drop).inspect_err(|_| shared.crew.lost())
+}
+
+impl<S: Service> Shared<S> {
+    /// A thread's life, from its first request to its last.
+    fn live(&self, shared: &Arc<Self>) {
+        let mut buffer = vec![0; WRITE_HEADER_BYTES + self.agreed.request_bytes];
+        loop {
+            match self.agreed.device.receive(&mut buffer) {
+                Ok(Some(len)) => {
+                    if self.crew.took()
+                        && let Err(error) = start(shared)
+                    {
+                        tracing::warn!(%error, "cannot start a thread; mounts will be slower");
+                    }
+                    self.handle(&buffer[..len]);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    self.failure.lock().get_or_insert(error);
+                    break;
+                }
+            }
+            if !self.crew.back() {
+                return;
+            }
+        }
+        self.crew.close();
+        self.crew.lost();
+    }
+
+    /// Serves a request, unless the session pauses: then the thread ends here, with the process.
+    fn handle(&self, message: &[u8]) {
+        self.state.busy.fetch_add(1, Ordering::SeqCst);
+        if self.state.paused.load(Ordering::SeqCst) {
+            self.state.busy.fetch_sub(1, Ordering::SeqCst);
+            loop {
+                std::thread::park();
+            }
+        }
+        self.serve(message);
+        self.state.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn serve(&self, message: &[u8]) {
+        let reply = |ticket| Reply { device: &self.agreed.device, ticket };
+        match Request::decode(message, self.agreed.features) {
+            Ok(request) => self.dispatch(&request, reply(request.context.ticket())),
+            Err(unreadable) => {
+                self.complain(&unreadable.to_string());
+                if let Some(ticket) = unreadable.ticket {
+                    reply(ticket).refuse(libc::EIO);
+                }
+            }
+        }
+    }
+
+    fn dispatch(&self, request: &Request<'_>, reply: Reply<'_>) {
+        match request.operation {
+            Operation::Init => self.greet(&request.context),
+            Operation::Destroy => reply.send(Frame::new()),
+            Operation::Refused(errno) => reply.refuse(errno),
+            Operation::Unknown(opcode) => {
+                self.complain(&format!("a request of kind {opcode} is not known"));
+                reply.refuse(libc::ENOSYS);
+            }
+            Operation::NotifyReply => {}
+            _ => self.guarded(request, reply),
+        }
+    }
+
+    /// A panic is answered with EIO; one after the answer finds nobody waiting, which is fine.
+    fn guarded(&self, request: &Request<'_>, reply: Reply<'_>) {
+        let last_resort = Reply { ..reply };
+        if catch_unwind(AssertUnwindSafe(|| self.service.serve(request, reply))).is_err() {
+            tracing::error!("a mount's request panicked and was answered with EIO");
+            if request.operation.is_answered() {
+                last_resort.refuse(libc::EIO);
+            }
+        }
+    }
+
+    /// INIT once more: the server before this one ended between settling the answer and sending it.
+    fn greet(&self, context: &Context) {
+        if let Err(error) = send(&self.agreed.device, context.ticket(), &self.agreed.answer) {
+            tracing::warn!(%error, "the kernel did not take the answer to its INIT");
+        }
+    }
+
+    /// Logs the first; a kernel that sends one sends many.
+    fn complain(&self, what: &str) {
+        if self.state.complained.swap(true, Ordering::Relaxed) {
+            tracing::debug!(what, "not served");
+        } else {
+            tracing::warn!(what, "not served; further ones of this mount are logged at debug level");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

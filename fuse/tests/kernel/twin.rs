@@ -1,0 +1,214 @@
+//! The same system calls on ext4 and on a mount, which have to end the same.
+//!
+//! - A step runs once in a folder of the disk and once in a folder of the mount, on a thread that is the user it says,
+//!   with a umask of its own. What it tells is compared: results, error numbers, modes, and never a time or inode number.
+//! - Where the temporary folder is not on ext4, the steps run on the mount alone.
+
+use std::fmt::Debug;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fuse::Mount;
+
+use crate::rig::Rig;
+
+/// What statfs(2) calls ext4.
+const EXT4: i64 = 0xEF53;
+
+/// Who runs a step: a user, its group, and its further groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: &'static [u32],
+}
+
+/// The superuser.
+pub const ROOT: Actor = Actor { uid: 0, gid: 0, groups: &[] };
+/// Owns what tests make for it, and is of the group 2000.
+pub const OWNER: Actor = Actor { uid: 1000, gid: 1000, groups: &[2000] };
+/// Of the group 2000, and nothing's owner.
+pub const MEMBER: Actor = Actor { uid: 1001, gid: 1001, groups: &[2000, 3000] };
+/// Of no group that matters.
+pub const OTHER: Actor = Actor { uid: 1002, gid: 1002, groups: &[] };
+
+/// Two folders that are to behave the same.
+pub struct Twin {
+    /// On the disk, if that is ext4.
+    reference: Option<PathBuf>,
+    /// On the mount.
+    mounted: PathBuf,
+}
+
+impl Twin {
+    /// Folders for everybody, empty.
+    pub fn new(rig: &Rig, mount: &Mount) -> Self {
+        let mounted = mount.path().join("twin");
+        std::fs::create_dir(&mounted).unwrap();
+        let reference = rig.folder("reference");
+        let found = rustix::fs::statfs(&reference).unwrap();
+        let twin = Self { reference: (found.f_type as i64 == EXT4).then_some(reference), mounted };
+        for side in twin.sides() {
+            chmod(side, 0o777).unwrap();
+        }
+        twin
+    }
+
+    /// The folder of the mount.
+    pub fn mounted(&self) -> &Path {
+        &self.mounted
+    }
+
+    fn sides(&self) -> impl Iterator<Item = &Path> {
+        self.reference.iter().chain([&self.mounted]).map(PathBuf::as_path)
+    }
+
+    /// Runs a step on both, and gives what it told.
+    #[track_caller]
+    pub fn same<T>(&self, what: impl Debug, actor: Actor, step: impl Fn(&Path) -> T + Sync) -> T
+    where
+        T: Debug + PartialEq + Send,
+    {
+        let mut told: Vec<T> = self.sides().map(|side| acting(actor, 0o022, || step(side))).collect();
+        let mounted = told.pop().unwrap();
+        if let Some(reference) = told.pop() {
+            assert_eq!(mounted, reference, "{what:?} by {actor:?}: the mount (left) is not as ext4 (right)");
+        }
+        mounted
+    }
+
+    /// Runs a step on both.
+    #[track_caller]
+    pub fn agree<T>(&self, what: impl Debug, actor: Actor, step: impl Fn(&Path) -> T + Sync)
+    where
+        T: Debug + PartialEq + Send,
+    {
+        let _ = self.same(what, actor, step);
+    }
+
+    /// The same with another umask.
+    #[track_caller]
+    pub fn same_with_umask<T>(&self, umask: u32, actor: Actor, step: impl Fn(&Path) -> T + Sync) -> T
+    where
+        T: Debug + PartialEq + Send,
+    {
+        let set = move |side: &Path| {
+            // SAFETY: it takes a number, and belongs to this thread alone (`acting`).
+            unsafe { libc::umask(umask) };
+            step(side)
+        };
+        self.same(umask, actor, set)
+    }
+
+    /// Runs each line of a shell script on both, in the folder.
+    #[track_caller]
+    pub fn script(&self, actor: Actor, lines: &[&str]) {
+        for line in lines {
+            self.same(line, actor, |side| shell(side, line));
+        }
+    }
+}
+
+/// What a command says and how it ends.
+pub fn shell(folder: &Path, line: &str) -> String {
+    let output = std::process::Command::new("sh").args(["-c", line]).current_dir(folder).output().unwrap();
+    let said = [&output.stdout[..], &output.stderr].concat();
+    format!("{:?} {}", output.status.code(), String::from_utf8_lossy(&said))
+}
+
+/// Runs `act` as somebody else, on a thread of its own: to the kernel, users and umasks belong to threads.
+pub fn acting<T: Send>(actor: Actor, umask: u32, act: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            become_actor(actor, umask);
+            act()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// By the calls themselves: the C library's would change all threads.
+fn become_actor(actor: Actor, umask: u32) {
+    let Actor { uid, gid, groups } = actor;
+    // SAFETY: the calls take numbers, and `setgroups` an array of as many as it is told; they change this thread alone.
+    let failed = unsafe {
+        [
+            i64::from(libc::unshare(libc::CLONE_FS)),
+            libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()),
+            libc::syscall(libc::SYS_setresgid, gid, gid, gid),
+            libc::syscall(libc::SYS_setresuid, uid, uid, uid),
+        ]
+    };
+    assert_eq!(failed, [0; 4], "{}", std::io::Error::last_os_error());
+    // SAFETY: it takes a number.
+    unsafe { libc::umask(umask) };
+}
+
+/// A system call's answer: its error number, or what it gave.
+pub fn told<T>(result: rustix::io::Result<T>) -> Result<T, i32> {
+    result.map_err(rustix::io::Errno::raw_os_error)
+}
+
+/// The same of the standard library's.
+pub fn heard<T>(result: std::io::Result<T>) -> Result<T, i32> {
+    result.map_err(|error| error.raw_os_error().unwrap_or(-1))
+}
+
+/// Sets a mode.
+pub fn chmod(path: &Path, mode: u32) -> Result<(), i32> {
+    told(rustix::fs::chmod(path, mode.into()))
+}
+
+/// Renames.
+pub fn rename(from: &Path, to: &Path) -> Result<(), i32> {
+    told(rustix::fs::rename(from, to))
+}
+
+/// Type, mode, links, owner, group, size of what is no directory, and device: what both have to agree on.
+pub fn stat(path: &Path) -> Result<String, i32> {
+    let meta = heard(path.symlink_metadata())?;
+    let kind = meta.file_type();
+    let named = [
+        (kind.is_dir(), "dir"),
+        (kind.is_symlink(), "link"),
+        (kind.is_fifo(), "fifo"),
+        (kind.is_socket(), "socket"),
+        (kind.is_char_device(), "char"),
+        (kind.is_block_device(), "block"),
+    ];
+    let kind = named.iter().find(|(is, _)| *is).map_or("file", |(_, name)| name);
+    let size = if meta.is_dir() { 0 } else { meta.len() };
+    let (mode, links) = (meta.mode() & 0o7777, meta.nlink());
+    Ok(format!("{kind} {mode:04o} links {links} {}:{} size {size} device {:x}", meta.uid(), meta.gid(), meta.rdev()))
+}
+
+/// The permission bits.
+pub fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().map_or(0, |meta| meta.mode() & 0o7777)
+}
+
+/// An inode's number, and its times of change.
+type Times = (u64, [(i64, i64); 2]);
+
+/// Which of the times of some paths an action moves: `m` and `c` for each, in order; or that a path leads elsewhere.
+pub fn moved(paths: &[&Path], act: impl FnOnce()) -> Vec<String> {
+    let times = |path: &&Path| {
+        let meta = path.symlink_metadata().ok()?;
+        Some((meta.ino(), [(meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec())]))
+    };
+    let before: Vec<_> = paths.iter().map(times).collect();
+    // The clock of ext4 steps by the kernel's tick.
+    std::thread::sleep(Duration::from_millis(12));
+    act();
+    let after = paths.iter().map(times);
+    let which = |(before, after): (Option<Times>, Option<Times>)| match (before, after) {
+        (Some((inode, _)), Some((other, _))) if inode != other => "another".to_owned(),
+        (Some((_, before)), Some((_, after))) => {
+            let moves = |at: usize, name| if before[at] == after[at] { "" } else { name };
+            [moves(0, "m"), moves(1, "c")].concat()
+        }
+        _ => "gone".to_owned(),
+    };
+    before.into_iter().zip(after).map(which).collect()
+}

@@ -1,0 +1,184 @@
+//! Files made ahead, so that a file that gets a home waits neither for it to be created nor for its name to be on disk.
+//!
+//! - The name of a spare is on disk before it is given away. So a record that names a home never names a file that a
+//!   power cut took, and syncing a new home is syncing its content.
+//! - They are made by a thread of their own, which begins with the first that is asked for. All of one batch lie in one
+//!   folder: that is one sync for all their names.
+//! - Who finds none makes one himself.
+//!
+//! A crash leaves them as files that no record names.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::files::{Files, SHARDS};
+use super::id::{BlobId, Ids};
+use crate::disk::File;
+use crate::error::Result;
+
+/// How many are made at a time.
+const BATCH: usize = 32;
+/// With fewer left the next batch is made.
+const LOW: usize = 16;
+
+/// The files made ahead.
+pub(super) struct Spares {
+    shared: Arc<Shared>,
+    thread: Mutex<Thread>,
+}
+
+#[derive(Default)]
+enum Thread {
+    #[default]
+    NotStarted,
+    Running(JoinHandle<()>),
+    /// There is none to be had: each home is made when it is needed.
+    Missing,
+}
+
+struct Shared {
+    files: Arc<Files>,
+    ids: Arc<Ids>,
+    state: Mutex<State>,
+    wanted: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ready: VecDeque<(BlobId, Arc<dyn File>)>,
+    /// Of the batch that is being made.
+    making: Vec<BlobId>,
+    /// In the folder of the batch after the last.
+    shard: usize,
+    closed: bool,
+}
+
+impl Spares {
+    pub fn new(files: Arc<Files>, ids: Arc<Ids>) -> Self {
+        let shared = Shared { files, ids, state: Mutex::default(), wanted: Condvar::new() };
+        Self { shared: Arc::new(shared), thread: Mutex::default() }
+    }
+
+    /// A file to be written in place.
+    pub fn take(&self) -> Result<(BlobId, Arc<dyn File>)> {
+        let (spare, left) = {
+            let mut state = self.shared.state.lock();
+            (state.ready.pop_front(), state.ready.len())
+        };
+        if left < LOW {
+            self.start();
+            self.shared.wanted.notify_one();
+        }
+        match spare {
+            Some((id, file)) => {
+                self.shared.files.adopt(id, &file);
+                Ok((id, file))
+            }
+            None => {
+                let id = self.shared.ids.next();
+                Ok((id, self.shared.files.create(id)?))
+            }
+        }
+    }
+
+    /// Whether a file waits here to be used.
+    pub fn holds(&self, id: BlobId) -> bool {
+        let state = self.shared.state.lock();
+        state.making.contains(&id) || state.ready.iter().any(|(spare, _)| *spare == id)
+    }
+
+    fn start(&self) {
+        let mut thread = self.thread.lock();
+        if !matches!(*thread, Thread::NotStarted) {
+            return;
+        }
+        let shared = self.shared.clone();
+        let started = std::thread::Builder::new().name("blob-spares".into()).spawn(move || shared.run());
+        *thread = started.map_or_else(
+            |error| {
+                tracing::warn!(%error, "cannot start the thread that makes files ahead; new files will be slower");
+                Thread::Missing
+            },
+            Thread::Running,
+        );
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        self.shared.state.lock().closed = true;
+        self.shared.wanted.notify_all();
+        if let Thread::Running(thread) = std::mem::take(&mut *self.thread.lock())
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that makes files ahead panicked");
+        }
+        self.shared.remove_all();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        while let Some(shard) = self.next_batch() {
+            if let Err(error) = self.make_batch(shard) {
+                tracing::debug!(%error, "no files are made ahead for now");
+                if !self.pause() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Waits until a batch is wanted; where it is to lie, or `None` at the end.
+    fn next_batch(&self) -> Option<usize> {
+        let mut state = self.state.lock();
+        while !state.closed && state.ready.len() >= LOW {
+            self.wanted.wait(&mut state);
+        }
+        state.shard = (state.shard + 1) % SHARDS;
+        (!state.closed).then_some(state.shard)
+    }
+
+    /// Waits a while after a failure; whether to go on.
+    fn pause(&self) -> bool {
+        let mut state = self.state.lock();
+        if !state.closed {
+            self.wanted.wait_for(&mut state, std::time::Duration::from_secs(1));
+        }
+        !state.closed
+    }
+
+    fn make_batch(&self, shard: usize) -> Result<()> {
+        let ids: Vec<BlobId> = (0..BATCH).map(|_| self.ids.next_in(shard)).collect();
+        self.state.lock().making.clone_from(&ids);
+        let made = self.create(&ids);
+        if made.is_err() {
+            ids.iter().for_each(|id| self.remove(*id));
+        }
+        let mut state = self.state.lock();
+        state.making.clear();
+        state.ready.extend(made?);
+        Ok(())
+    }
+
+    fn create(&self, ids: &[BlobId]) -> Result<Vec<(BlobId, Arc<dyn File>)>> {
+        let made: Result<Vec<_>> = ids.iter().map(|id| Ok((*id, self.files.create_private(*id)?))).collect();
+        let made = made?;
+        ids.last().map_or(Ok(()), |id| self.files.sync_name(*id))?;
+        Ok(made)
+    }
+
+    fn remove_all(&self) {
+        let left = std::mem::take(&mut self.state.lock().ready);
+        left.into_iter().for_each(|(id, _)| self.remove(id));
+    }
+
+    fn remove(&self, id: BlobId) {
+        if let Err(error) = self.files.remove(id) {
+            tracing::debug!(%error, "a file made ahead stays until the store is opened again");
+        }
+    }
+}

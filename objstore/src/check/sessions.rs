@@ -1,0 +1,30 @@
+//! Records of mounts' sessions: whether they can be read.
+//!
+//! - Any of them may be left of a session that ended with its server: the next opening removes them. That is no damage.
+
+use super::{Checked, Report};
+use crate::error::Result;
+use crate::record::decode;
+use crate::record::key::tag;
+use crate::record::session::{Owed, Replay, Session};
+
+/// Checks all.
+pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
+    store.each(&[tag::SESSION], |pair| {
+        if let Some(session) = report.take(decode::<Session>("a mount's session", &pair.value)) {
+            report.sessions += 1;
+            if session.root == 0 || session.bucket == 0 {
+                report.problem(format!("a mount's session of \"{}\": it says no bucket and root", session.name));
+            }
+        }
+        Ok(())
+    })?;
+    store.each(&[tag::REPLAY], |pair| {
+        report.take(decode::<Replay>("a request of a mount", &pair.value));
+        Ok(())
+    })?;
+    store.each(&[tag::OWED], |pair| {
+        report.take(decode::<Owed>("notices owed to mounts", &pair.value));
+        Ok(())
+    })
+}

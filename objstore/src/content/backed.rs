@@ -1,0 +1,377 @@
+//! Files that programs have open past the server: a kernel reads their blobs by itself, and may write one through a
+//! shared mapping.
+//!
+//! - While a file is *backed* its content stays in its blob, and the blob is exactly as long as the file. Before the
+//!   content changes, whoever else sees the blob gets a copy of it (`part`); a copy by reference is made of a copy.
+//! - A blob is backed for one file of one bucket. Of two views of the same content, such as a bucket and its snapshot,
+//!   the second is read through the server.
+//! - A mapping outlives the handle it was made from. So a file that no mount holds any more stays here until the disk
+//!   says that nobody else has the blob open.
+//! - A blob that is being referred to once more cannot become backed until that is committed.
+//! - A file that may be written past the server is *exposed*. That stands in the store, since the mapping may also
+//!   outlive this process. It stays here until what was written is counted as a change (`volume/exposed.rs`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+
+use super::duplicate::Duplicate;
+use crate::blob::BlobId;
+use crate::core::Core;
+use crate::disk::File;
+use crate::error::Result;
+use crate::meta::{Durability, Txn};
+use crate::record::blob::Exposed;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+
+/// A bucket (or snapshot) by id, and an inode.
+pub(crate) type Owner = (u64, u64);
+
+/// Files looked at in one sweep.
+const SWEEP: usize = 256;
+
+/// All backed files.
+#[derive(Default)]
+pub(crate) struct BackedFiles {
+    /// How many there are: mostly none, and then nobody waits for the table.
+    count: AtomicUsize,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    files: HashMap<Owner, Backed>,
+    owners: HashMap<u64, Owner>,
+    /// Blobs that are being referred to once more, counted.
+    shared: HashMap<u64, usize>,
+    /// Copies that wait for the transaction which refers to them.
+    copies: HashMap<u64, Duplicate>,
+}
+
+struct Backed {
+    blob: BlobId,
+    file: Arc<dyn File>,
+    /// The mounts that have it open.
+    mounts: Vec<u64>,
+    exposure: Option<Exposure>,
+}
+
+impl Backed {
+    /// Whether no mount and no mapping has it.
+    fn is_free(&self) -> bool {
+        self.mounts.is_empty() && self.file.is_lone()
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Exposure {
+    /// When the blob had changed last as it was looked at.
+    seen: Option<SystemTime>,
+}
+
+/// What is left of a backed file that a mount released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// Nothing of this mount's.
+    Done,
+    /// A mapping, made through a handle that is closed.
+    Mapped,
+}
+
+/// What became of an attempt to have a file open past the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// It is backed now.
+    New,
+    /// It was already.
+    Known,
+    /// Another file has the blob, or somebody is about to refer to it.
+    Refused,
+}
+
+/// Keeps a blob from becoming backed.
+pub(crate) struct Sharing {
+    core: Arc<Core>,
+    blob: u64,
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        let mut table = self.core.backed.table.lock();
+        if let Some(count) = table.shared.get_mut(&self.blob) {
+            *count -= 1;
+            if *count == 0 {
+                table.shared.remove(&self.blob);
+            }
+        }
+    }
+}
+
+/// How a reference to a blob can be had.
+pub(crate) enum Reference {
+    /// To the blob itself; keep this until the commit.
+    Own(Sharing),
+    /// To a copy that was made for this.
+    Copy(Duplicate),
+    /// Not now: it needs a copy first.
+    Missing,
+}
+
+impl Table {
+    fn remove(&mut self, owner: Owner) {
+        if let Some(gone) = self.files.remove(&owner) {
+            self.owners.remove(&gone.blob.0);
+        }
+    }
+
+    /// Takes a file out that only mappings held, if they are gone. One that was exposed stays until what they wrote is
+    /// counted.
+    fn settle(&mut self, owner: Owner) {
+        let free = |backed: &Backed| backed.exposure.is_none() && backed.is_free();
+        if self.files.get(&owner).is_some_and(free) {
+            self.remove(owner);
+        }
+    }
+}
+
+impl BackedFiles {
+    /// Lets a mount have a file open past the server. The caller looks at the references of a new one after this.
+    pub fn add(&self, owner: Owner, blob: BlobId, file: &Arc<dyn File>, mount: u64) -> Added {
+        let mut table = self.table.lock();
+        if let Some(other) = table.owners.get(&blob.0).copied().filter(|other| *other != owner) {
+            table.settle(other);
+        }
+        let taken = table.owners.get(&blob.0).is_some_and(|other| *other != owner);
+        let moved = table.files.get(&owner).is_some_and(|backed| backed.blob != blob);
+        if taken || moved || table.shared.contains_key(&blob.0) {
+            return Added::Refused;
+        }
+        let added = if table.owners.insert(blob.0, owner).is_some() { Added::Known } else { Added::New };
+        let new = || Backed { blob, file: file.clone(), mounts: Vec::new(), exposure: None };
+        let backed = table.files.entry(owner).or_insert_with(new);
+        if !backed.mounts.contains(&mount) {
+            backed.mounts.push(mount);
+        }
+        self.count.store(table.files.len(), Ordering::Release);
+        added
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// A mount has closed it.
+    pub fn release(&self, owner: Owner, mount: u64) -> Released {
+        let mut table = self.table.lock();
+        let Some(backed) = table.files.get_mut(&owner) else { return Released::Done };
+        backed.mounts.retain(|other| *other != mount);
+        table.settle(owner);
+        let left = table.files.get(&owner).is_some_and(|backed| backed.mounts.is_empty());
+        self.count.store(table.files.len(), Ordering::Release);
+        if left { Released::Mapped } else { Released::Done }
+    }
+
+    /// A mount is gone.
+    pub fn release_all(&self, mount: u64) {
+        let mut table = self.table.lock();
+        let mine = table.files.iter().filter(|(_, backed)| backed.mounts.contains(&mount));
+        let mine: Vec<Owner> = mine.map(|(owner, _)| *owner).collect();
+        for owner in mine {
+            if let Some(backed) = table.files.get_mut(&owner) {
+                backed.mounts.retain(|other| *other != mount);
+            }
+            table.settle(owner);
+        }
+        self.count.store(table.files.len(), Ordering::Release);
+    }
+
+    /// The blob of a file that is backed.
+    pub fn blob(&self, owner: Owner) -> Option<BlobId> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut table = self.table.lock();
+        table.settle(owner);
+        table.files.get(&owner).map(|backed| backed.blob)
+    }
+
+    /// Which of these blobs are backed, for whomever.
+    pub fn backed_of(&self, blobs: impl Iterator<Item = u64>) -> Vec<u64> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut table = self.table.lock();
+        let mut found = Vec::new();
+        for blob in blobs {
+            if let Some(owner) = table.owners.get(&blob).copied() {
+                table.settle(owner);
+                found.extend(table.owners.contains_key(&blob).then_some(blob));
+            }
+        }
+        found
+    }
+
+    /// How a blob can be referred to once more.
+    pub fn refer(core: &Arc<Core>, blob: u64) -> Reference {
+        let mut table = core.backed.table.lock();
+        if let Some(copy) = table.copies.remove(&blob) {
+            return Reference::Copy(copy);
+        }
+        if let Some(owner) = table.owners.get(&blob).copied() {
+            table.settle(owner);
+        }
+        if table.owners.contains_key(&blob) {
+            return Reference::Missing;
+        }
+        *table.shared.entry(blob).or_default() += 1;
+        Reference::Own(Sharing { core: core.clone(), blob })
+    }
+
+    /// Has a copy ready for whoever refers to `blob` next.
+    pub(super) fn prepare(&self, blob: u64, copy: Duplicate) {
+        self.table.lock().copies.insert(blob, copy);
+    }
+
+    /// Takes a copy back that nobody used.
+    pub(super) fn unprepare(&self, blob: u64) {
+        let unused = self.table.lock().copies.remove(&blob);
+        drop(unused);
+    }
+
+    /// Whether a file may be written past the server.
+    pub fn is_exposed(&self, owner: Owner) -> bool {
+        !self.is_empty() && self.table.lock().files.get(&owner).is_some_and(|backed| backed.exposure.is_some())
+    }
+
+    /// When the blob of an exposed file changed last.
+    pub fn modified(&self, owner: Owner) -> Option<SystemTime> {
+        if self.is_empty() {
+            return None;
+        }
+        let table = self.table.lock();
+        table.files.get(&owner).filter(|backed| backed.exposure.is_some())?.file.modified().ok()
+    }
+
+    /// The files of a bucket that may be written past the server, with their blobs.
+    pub fn exposed_of(&self, bucket: u64) -> Vec<(u64, BlobId)> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let table = self.table.lock();
+        let exposed = table.files.iter().filter(|((of, _), backed)| *of == bucket && backed.exposure.is_some());
+        exposed.map(|((_, ino), backed)| (*ino, backed.blob)).collect()
+    }
+
+    /// From now on a backed file may be written past the server; whether that is new. Its blob changed last at `seen`,
+    /// by what the record knows.
+    pub fn expose(&self, owner: Owner, seen: SystemTime) -> bool {
+        let mut table = self.table.lock();
+        let Some(backed) = table.files.get_mut(&owner) else { return false };
+        let new = backed.exposure.is_none();
+        backed.exposure.get_or_insert(Exposure { seen: Some(seen) });
+        new
+    }
+
+    /// The blob of an exposed file.
+    pub fn exposed(&self, owner: Owner) -> Option<BlobId> {
+        if self.is_empty() {
+            return None;
+        }
+        let table = self.table.lock();
+        table.files.get(&owner).filter(|backed| backed.exposure.is_some()).map(|backed| backed.blob)
+    }
+
+    /// When an exposed file was written past the server, if that was not told before. What was written is on disk: else
+    /// the next store into a mapping would not move the time.
+    pub fn written(&self, owner: Owner) -> Result<Option<SystemTime>> {
+        let mut table = self.table.lock();
+        let Some(backed) = table.files.get_mut(&owner) else { return Ok(None) };
+        let Some(before) = backed.exposure else { return Ok(None) };
+        let now = backed.file.modified()?;
+        backed.exposure = Some(Exposure { seen: Some(now) });
+        Ok((before.seen != Some(now)).then_some(now))
+    }
+
+    /// Looks at files that only mappings hold. Of exposed ones that are free it counts what was written, and takes back
+    /// the mark.
+    pub fn sweep(core: &Arc<Core>) -> Result<()> {
+        for (bucket, ino) in core.backed.free_exposed() {
+            // Free before it is counted: nothing is written after that.
+            core.count_past(bucket, &[ino])?;
+            let mut table = core.backed.table.lock();
+            if table.files.get(&(bucket, ino)).is_some_and(Backed::is_free) {
+                table.remove((bucket, ino));
+            }
+            core.backed.count.store(table.files.len(), Ordering::Release);
+        }
+        Self::unmark(core)
+    }
+
+    /// Lets go of files that only mappings held; gives those of them that were exposed.
+    fn free_exposed(&self) -> Vec<Owner> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut table = self.table.lock();
+        let left = table.files.iter().filter(|(_, backed)| backed.mounts.is_empty());
+        let left: Vec<Owner> = left.map(|(owner, _)| *owner).take(SWEEP).collect();
+        left.iter().for_each(|owner| table.settle(*owner));
+        self.count.store(table.files.len(), Ordering::Release);
+        let free = |owner: &Owner| table.files.get(owner).is_some_and(Backed::is_free);
+        left.into_iter().filter(free).collect()
+    }
+
+    /// Takes back the marks of files that are exposed no longer.
+    fn unmark(core: &Arc<Core>) -> Result<()> {
+        let over: Vec<Owner> = marks(core)?.into_iter().map(|(owner, _)| owner).collect();
+        let over: Vec<Owner> = over.into_iter().filter(|owner| !core.backed.is_exposed(*owner)).collect();
+        if over.is_empty() {
+            return Ok(());
+        }
+        let shared = core.clone();
+        let done = core.meta.write(Durability::Buffered, move |txn| {
+            // Asked again here, where exposing is recorded too.
+            for (bucket, ino) in over {
+                if !shared.backed.is_exposed((bucket, ino)) {
+                    txn.delete(key::exposed(bucket, ino));
+                }
+            }
+            Ok(())
+        });
+        done.wait()
+    }
+
+    /// Begins with the exposed files that a process before this one left. What was written to them since somebody looked
+    /// is not known: it counts as a change.
+    pub fn recover(core: &Arc<Core>) -> Result<()> {
+        let mut table = core.backed.table.lock();
+        for (owner, blob) in marks(core)? {
+            let Ok(file) = core.blobs.file(blob) else { continue };
+            table.owners.insert(blob.0, owner);
+            let exposure = Some(Exposure::default());
+            table.files.insert(owner, Backed { blob, file, mounts: Vec::new(), exposure });
+        }
+        core.backed.count.store(table.files.len(), Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Notes in the store that a file may be written past the server.
+pub(crate) fn mark_exposed(txn: &mut dyn Txn, (bucket, ino): Owner, blob: BlobId) {
+    use prost::Message;
+    txn.put(key::exposed(bucket, ino), Exposed { blob: blob.0 }.encode_to_vec());
+}
+
+fn marks(core: &Core) -> Result<Vec<(Owner, BlobId)>> {
+    let marks = crate::store::all(&*core.meta.snapshot(), &[tag::EXPOSED])?;
+    let marks = marks.iter().map(|mark| {
+        let owner = (key::u64_at(&mark.key, 1).unwrap_or(0), key::u64_at(&mark.key, 9).unwrap_or(0));
+        Ok((owner, BlobId(decode::<Exposed>("an exposed file", &mark.value)?.blob)))
+    });
+    marks.collect()
+}

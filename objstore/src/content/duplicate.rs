@@ -1,0 +1,66 @@
+//! A copy of a whole blob under a new id.
+//!
+//! - It shares the space of the first where the disk can do that; otherwise its bytes are copied, its holes are not.
+//! - It is on disk before anything refers to it. A copy that is dropped is removed; a crash leaves a file that opening
+//!   the store collects.
+
+use std::sync::Arc;
+
+use super::staged::Cleanup;
+use crate::blob::BlobId;
+use crate::core::Core;
+use crate::disk::File;
+use crate::error::Result;
+use crate::meta::Txn;
+
+/// Bytes copied at a time.
+const STEP: usize = 1 << 20;
+
+/// A copy that nothing refers to yet.
+pub(crate) struct Duplicate {
+    id: BlobId,
+    cleanup: Cleanup,
+}
+
+impl Duplicate {
+    /// Copies the first `length` bytes of `source`, all it has.
+    pub fn of(core: &Arc<Core>, source: &dyn File, length: u64) -> Result<Self> {
+        let id = core.blobs.next_id();
+        let file = core.blobs.create_file(id)?;
+        let copy = Self { id, cleanup: Cleanup::new(core.blobs.clone(), id) };
+        if !file.reflink_from(source)? {
+            copy_bytes(source, &*file, length)?;
+        }
+        if file.len()? != length {
+            file.set_len(length)?;
+        }
+        core.blobs.sync_file(id)?;
+        Ok(copy)
+    }
+
+    /// The copy's id, to be referred to in this transaction: it is kept with it.
+    pub fn name(self, txn: &mut dyn Txn) -> BlobId {
+        self.cleanup.keep_after(txn);
+        self.id
+    }
+}
+
+/// Copies what is data.
+fn copy_bytes(source: &dyn File, to: &dyn File, length: u64) -> Result<()> {
+    let mut buffer = vec![0; STEP];
+    let mut at = 0;
+    while let Some(data) = source.seek_data(at)?.filter(|data| *data < length) {
+        let end = source.seek_hole(data)?.unwrap_or(length).min(length);
+        at = data;
+        while at < end {
+            let room = usize::try_from(end - at).unwrap_or(STEP).min(STEP);
+            let count = source.read_at(&mut buffer[..room], at)?;
+            if count == 0 {
+                return Ok(());
+            }
+            to.write_at(&buffer[..count], at)?;
+            at += count as u64;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Growth of live files that the records do not count yet, bucket by bucket, and how much more of it is allowed.
+//!
+//! - What the records count and what is allowed here never pass a quota together. Both only rise on the thread of the
+//!   transactions: a file that grows past what is allowed asks there, and gets a step more, or less where the quota is
+//!   near. A transaction that needs room takes back what was allowed and is not used: so a quota holds to the byte.
+//! - All of it is in memory: after a crash the records count what the files have, none of which was past the quota.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+/// How much a file that asks is allowed at a time, if there is room.
+const STEP_BYTES: u64 = 4 << 20;
+
+/// The ledgers of all buckets.
+#[derive(Default)]
+pub(crate) struct Ledgers(Mutex<HashMap<u64, Ledger>>);
+
+#[derive(Clone, Copy, Default)]
+struct Ledger {
+    /// How much live files may have grown, together. It never falls below `grown`.
+    allowed: u64,
+    /// How much they have.
+    grown: u64,
+    /// The same as snapshots of the store leave it out: it falls once the record that counts it can be seen.
+    uncounted: u64,
+    /// Falls of `uncounted`.
+    falls: u64,
+}
+
+impl Ledgers {
+    fn with<T>(&self, bucket: u64, change: impl FnOnce(&mut Ledger) -> T) -> T {
+        change(self.0.lock().entry(bucket).or_default())
+    }
+
+    /// Counts growth that is about to happen, if it is allowed.
+    pub fn grow(&self, bucket: u64, bytes: u64) -> bool {
+        self.with(bucket, |ledger| {
+            let fits = ledger.grown.checked_add(bytes).is_some_and(|grown| grown <= ledger.allowed);
+            if fits {
+                ledger.grown += bytes;
+                ledger.uncounted += bytes;
+            }
+            fits
+        })
+    }
+
+    /// Takes back growth that did not happen, or whose file is gone.
+    pub fn shrink(&self, bucket: u64, bytes: u64) {
+        self.with(bucket, |ledger| {
+            ledger.leave(bytes);
+            ledger.appear(bytes);
+        });
+    }
+
+    /// Allows `bytes` more, and a step beyond, of which `room` is left beside what the records count; whether there is
+    /// so much. On the thread of the transactions, as all that follow.
+    pub fn allow(&self, bucket: u64, room: u64, bytes: u64) -> bool {
+        self.with(bucket, |ledger| {
+            let wanted = ledger.grown.saturating_add(bytes);
+            if wanted > room {
+                return false;
+            }
+            ledger.allowed = room.min(ledger.grown.saturating_add(bytes.max(STEP_BYTES)));
+            true
+        })
+    }
+
+    /// Whether the records may come to count `held` bytes of `limit`, of which `ending` are of live files that have to
+    /// make room.
+    pub fn fits(&self, bucket: u64, limit: u64, held: u64, ending: u64) -> bool {
+        self.with(bucket, |ledger| {
+            let fits = |growth: u64| held.saturating_add(growth).saturating_sub(ending) <= limit;
+            if !fits(ledger.allowed) {
+                ledger.allowed = ledger.grown;
+            }
+            fits(ledger.allowed)
+        })
+    }
+
+    /// Allows nothing more to a bucket whose quota changes.
+    pub fn restrict(&self, bucket: u64) {
+        self.with(bucket, |ledger| ledger.allowed = ledger.grown);
+    }
+
+    /// The change under way counts growth in a record.
+    pub fn leave(&self, bucket: u64, bytes: u64) {
+        self.with(bucket, |ledger| ledger.leave(bytes));
+    }
+
+    /// That change is refused.
+    pub fn enter(&self, bucket: u64, bytes: u64) {
+        self.with(bucket, |ledger| {
+            ledger.grown = ledger.grown.saturating_add(bytes);
+            ledger.allowed = ledger.allowed.max(ledger.grown);
+        });
+    }
+
+    /// That record can be seen.
+    pub fn appear(&self, bucket: u64, bytes: u64) {
+        self.with(bucket, |ledger| ledger.appear(bytes));
+    }
+
+    /// What snapshots of the store leave out. `used` reads one; it is read again if growth came to be counted meanwhile.
+    pub fn with_growth<T>(&self, bucket: u64, mut used: impl FnMut() -> T) -> (T, u64) {
+        let read = || self.0.lock().get(&bucket).copied().unwrap_or_default();
+        loop {
+            let before = read();
+            let used = used();
+            let after = read();
+            if before.falls == after.falls {
+                return (used, after.uncounted);
+            }
+        }
+    }
+
+    /// Forgets a bucket that is gone.
+    pub fn forget(&self, bucket: u64) {
+        self.0.lock().remove(&bucket);
+    }
+}
+
+impl Ledger {
+    fn leave(&mut self, bytes: u64) {
+        self.grown = self.grown.saturating_sub(bytes);
+        self.allowed = self.allowed.saturating_sub(bytes).max(self.grown);
+    }
+
+    fn appear(&mut self, bytes: u64) {
+        self.uncounted = self.uncounted.saturating_sub(bytes);
+        self.falls += u64::from(bytes > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_allowed_in_steps_up_to_the_room_there_is() {
+        let ledgers = Ledgers::default();
+        assert!(!ledgers.grow(1, 1), "nothing is allowed unasked");
+        assert!(ledgers.allow(1, 2 * STEP_BYTES, 1));
+        assert!(ledgers.grow(1, STEP_BYTES) && !ledgers.grow(1, 1));
+        assert!(ledgers.allow(1, STEP_BYTES + 10, 3));
+        assert!(ledgers.grow(1, 10) && !ledgers.grow(1, 1));
+        assert!(!ledgers.allow(1, STEP_BYTES + 10, 1));
+        assert!(ledgers.allow(1, u64::MAX, u64::MAX / 2) && ledgers.grow(1, u64::MAX / 2));
+        assert!(!ledgers.grow(1, u64::MAX));
+    }
+
+    #[test]
+    fn a_transaction_takes_back_what_is_not_used() {
+        let ledgers = Ledgers::default();
+        assert!(ledgers.allow(1, 100, 10) && ledgers.grow(1, 10));
+        assert!(ledgers.fits(1, 100, 90, 0));
+        assert!(!ledgers.grow(1, 1) && !ledgers.fits(1, 100, 91, 0));
+        assert!(ledgers.fits(1, 100, 91, 1), "growth of a file that is replaced makes room");
+    }
+
+    #[test]
+    fn growth_that_a_record_counts_is_shown_once() {
+        let ledgers = Ledgers::default();
+        assert!(ledgers.allow(1, 100, 10) && ledgers.grow(1, 10));
+        ledgers.leave(1, 10);
+        assert_eq!(ledgers.with_growth(1, || ()).1, 10, "nobody sees the record yet");
+        let mut reads = 0;
+        let (_, growth) = ledgers.with_growth(1, || {
+            reads += 1;
+            if reads == 1 {
+                ledgers.appear(1, 10);
+            }
+        });
+        assert_eq!((reads, growth), (2, 0));
+    }
+}

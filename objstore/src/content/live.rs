@@ -1,0 +1,397 @@
+//! Files that mounts are writing in place, so that a write needs no transaction.
+//!
+//! - A *live* file has a record that says so ([`crate::record::live`]), committed before its bytes first change. From
+//!   then on writes go to its home alone: what the inode's record does not know of them yet (size, times, that there
+//!   was a change) is kept here, and after a crash told by the home itself (`volume/settle.rs`).
+//! - To *settle* a file is to put that in its record (`tree/in_place.rs`). A settlement that ends the file's being live
+//!   *retires* the entry inside its transaction: a write that was under way is not answered by its entry any more, and
+//!   is made again by the way of files that are not live. So nothing that is answered is missing in the record, and a
+//!   settlement waits for nobody.
+//! - The generation rises before somebody sees content that changed since it was last shown: S3 settles what it shows.
+//!   A change is announced before the first byte and noted after the last, so that whoever looks between has another
+//!   entity tag than whoever looks after.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::ledger::Ledgers;
+use crate::blob::BlobId;
+use crate::clock::Timestamp;
+use crate::disk::File;
+use crate::meta::Txn;
+use crate::record::inode::Inode;
+
+/// How much a file grows before it is written to disk unasked.
+const WRITE_BACK_BYTES: u64 = 8 << 20;
+/// Files that are closed and held open here until they are settled.
+const CLOSED_MAX: usize = 128;
+
+/// The live files of all buckets, by bucket and inode, and how far they have grown.
+#[derive(Default)]
+pub(crate) struct LiveFiles {
+    files: RwLock<HashMap<(u64, u64), Arc<Live>>>,
+    /// Files whose last writer closed them, to be settled together.
+    closed: Mutex<Vec<(u64, u64)>>,
+    pub ledgers: Ledgers,
+}
+
+/// A live file.
+pub(crate) struct Live {
+    /// Its home.
+    pub blob: BlobId,
+    /// The home, open.
+    pub file: Arc<dyn File>,
+    /// Whether all bytes lie in the home, each at its own offset, and the home has exactly as many as the file. If not,
+    /// what lies there is told by extents.
+    pub whole: bool,
+    /// What a write takes away from the inode.
+    privileges: Privileges,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct Privileges {
+    setuid: AtomicBool,
+    capabilities: AtomicBool,
+}
+
+struct State {
+    size: u64,
+    /// When it was last written, if the record does not say so.
+    written: Option<Timestamp>,
+    /// Changes, counted; those up to `settled` are in the record.
+    changes: u64,
+    settled: u64,
+    /// Up to where the system was asked to begin writing to disk.
+    begun: u64,
+    /// Whether nobody can have seen the record's generation.
+    unseen: bool,
+    /// Whether the record that makes it live is not committed yet, and its content nobody's but the writer's.
+    hidden: bool,
+    retired: bool,
+}
+
+/// What a record lacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    /// The size.
+    pub size: u64,
+    /// When it was last written, if the record does not say so.
+    pub written: Option<Timestamp>,
+    /// Whether the content changed since somebody may have seen the record's generation.
+    pub seen_before: bool,
+    changes: u64,
+}
+
+impl Live {
+    /// A file whose generation is rising with this change of it, which is announced; it has `inode`'s privileges.
+    pub fn new(blob: BlobId, file: Arc<dyn File>, whole: bool, size: u64, inode: &Inode) -> Arc<Self> {
+        let state = State {
+            size,
+            written: None,
+            changes: 1,
+            settled: 0,
+            begun: size,
+            unseen: true,
+            hidden: false,
+            retired: false,
+        };
+        let live = Self { blob, file, whole, privileges: Privileges::default(), state: Mutex::new(state) };
+        live.keep_privileges(inode.may_lose_setuid(), inode.has_capabilities());
+        Arc::new(live)
+    }
+
+    /// A file that gets its home together with this size, and its record with both, by the change that makes it live.
+    /// Until that is committed only transactions find it.
+    pub fn new_hidden(blob: BlobId, file: Arc<dyn File>, size: u64, inode: &Inode) -> Arc<Self> {
+        let live = Self::new(blob, file, true, size, inode);
+        live.recorded(size);
+        live.state.lock().hidden = true;
+        live
+    }
+
+    /// That change is committed.
+    pub fn reveal(&self) {
+        self.state.lock().hidden = false;
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.state.lock().hidden
+    }
+
+    /// The file's size.
+    pub fn size(&self) -> u64 {
+        self.state.lock().size
+    }
+
+    /// Announces a change. Not if the entry is retired: then it must not be made through it.
+    #[must_use]
+    pub fn begin(&self) -> bool {
+        let mut state = self.state.lock();
+        state.changes += 1;
+        !state.retired
+    }
+
+    /// Notes a change that was announced, up to `end`. Not if the entry was retired meanwhile: then the change is to be
+    /// made again.
+    #[must_use]
+    pub fn wrote(&self, end: u64, now: Timestamp) -> bool {
+        let mut state = self.state.lock();
+        if state.retired {
+            return false;
+        }
+        state.changes += 1;
+        state.size = state.size.max(end);
+        state.written = Some(now);
+        true
+    }
+
+    /// What a file has grown by since this last gave something, once that is much: time to begin writing it to disk, so
+    /// that a sync finds less to do.
+    pub fn grown(&self) -> Option<(u64, u64)> {
+        let mut state = self.state.lock();
+        let grown = state.size.saturating_sub(state.begun);
+        if grown < WRITE_BACK_BYTES {
+            return None;
+        }
+        let size = state.size;
+        Some((std::mem::replace(&mut state.begun, size), grown))
+    }
+
+    /// Lets no change be made through the entry any more.
+    pub fn retire(&self) {
+        self.state.lock().retired = true;
+    }
+
+    /// Whether no change is made through it any more.
+    pub fn is_retired(&self) -> bool {
+        self.state.lock().retired
+    }
+
+    /// What the record lacks.
+    pub fn pending(&self) -> Pending {
+        self.state.lock().pending()
+    }
+
+    /// Retires the entry, and gives what the record lacks.
+    pub fn end(&self) -> Pending {
+        let mut state = self.state.lock();
+        state.retired = true;
+        state.pending()
+    }
+
+    /// Somebody is about to see the content; whether that needs the record settled first.
+    pub fn seen(&self) -> bool {
+        let mut state = self.state.lock();
+        let pending = state.changes != state.settled;
+        if !pending {
+            state.unseen = false;
+        }
+        pending
+    }
+
+    /// The record has what it lacked, and is about to be seen.
+    pub fn settled(&self, pending: &Pending) {
+        let mut state = self.state.lock();
+        state.settled = state.settled.max(pending.changes);
+        state.unseen = false;
+        if state.changes == pending.changes {
+            state.written = None;
+        }
+    }
+
+    /// The record has all of the content, this size and a generation of its own, by who holds the inode alone.
+    pub fn recorded(&self, size: u64) {
+        let mut state = self.state.lock();
+        // The record may be seen before this is noted.
+        (state.size, state.written, state.unseen) = (size, None, false);
+        state.settled = state.changes;
+    }
+
+    /// Puts in an inode as its record has it what that lacks.
+    pub fn show(&self, inode: &mut Inode) {
+        self.state.lock().pending().show(inode);
+        inode.holes = self.holes(inode.size);
+    }
+
+    /// How much less space it takes than a size asks for, in units of 512 bytes.
+    pub fn holes(&self, size: u64) -> u64 {
+        let taken = self.file.blocks().ok().filter(|_| self.whole);
+        taken.map_or(0, |taken| size.div_ceil(512).saturating_sub(taken))
+    }
+
+    /// The same with the generation the content would have if it was looked at now.
+    pub fn show_changed(&self, inode: &mut Inode) {
+        let state = self.state.lock();
+        let pending = state.pending();
+        pending.show(inode);
+        if pending.seen_before {
+            inode.generation += 1;
+        }
+    }
+
+    /// Takes note of the privileges of an inode that is being saved: of those it gets at once, of those it loses once
+    /// that is committed.
+    pub fn follow_privileges(self: Arc<Self>, txn: &mut dyn Txn, inode: &Inode) {
+        let (setuid, capabilities) = (inode.may_lose_setuid(), inode.has_capabilities());
+        let Privileges { setuid: had_setuid, capabilities: had_capabilities } = &self.privileges;
+        let lost = had_setuid.fetch_or(setuid, Ordering::Relaxed) && !setuid;
+        if (had_capabilities.fetch_or(capabilities, Ordering::Relaxed) && !capabilities) || lost {
+            txn.after_commit(Box::new(move || self.keep_privileges(setuid, capabilities)));
+        }
+    }
+
+    fn keep_privileges(&self, setuid: bool, capabilities: bool) {
+        self.privileges.setuid.store(setuid, Ordering::Relaxed);
+        self.privileges.capabilities.store(capabilities, Ordering::Relaxed);
+    }
+
+    /// Whether a write takes something away from the inode; `kill` says that it is by somebody who may not keep setuid.
+    pub fn takes_privileges(&self, kill: bool) -> bool {
+        self.privileges.capabilities.load(Ordering::Relaxed) || (kill && self.privileges.setuid.load(Ordering::Relaxed))
+    }
+}
+
+impl State {
+    fn pending(&self) -> Pending {
+        let changed = self.changes != self.settled;
+        Pending { size: self.size, written: self.written, seen_before: changed && !self.unseen, changes: self.changes }
+    }
+}
+
+impl Pending {
+    /// Puts it in an inode as its record has it.
+    pub fn show(&self, inode: &mut Inode) {
+        inode.size = self.size;
+        if let Some(written) = self.written {
+            inode.mtime = written.0;
+            inode.ctime = inode.ctime.max(written.0);
+            inode.changed = inode.changed.max(written.0);
+        }
+    }
+}
+
+impl LiveFiles {
+    /// The file, if it is live.
+    pub fn get(&self, bucket: u64, ino: u64) -> Option<Arc<Live>> {
+        self.entry(bucket, ino).filter(|live| !live.is_hidden())
+    }
+
+    /// The same for transactions: also if it is live only by the changes before them, which may not be committed.
+    pub fn entry(&self, bucket: u64, ino: u64) -> Option<Arc<Live>> {
+        self.files.read().get(&(bucket, ino)).cloned()
+    }
+
+    /// Enters a file.
+    pub fn insert(&self, bucket: u64, ino: u64, live: Arc<Live>) {
+        self.files.write().insert((bucket, ino), live);
+    }
+
+    /// The last writer of a file closed it. Gives the files this happened to, once they are many: they are to be settled,
+    /// or too many would be held open.
+    pub fn closed(&self, bucket: u64, ino: u64) -> Vec<(u64, u64)> {
+        if self.get(bucket, ino).is_none() {
+            return Vec::new();
+        }
+        let mut closed = self.closed.lock();
+        closed.push((bucket, ino));
+        if closed.len() < CLOSED_MAX { Vec::new() } else { std::mem::take(&mut *closed) }
+    }
+
+    /// Removes this entry, and not one that followed it.
+    pub fn remove(&self, bucket: u64, ino: u64, live: &Arc<Live>) {
+        live.retire();
+        let mut files = self.files.write();
+        if files.get(&(bucket, ino)).is_some_and(|found| Arc::ptr_eq(found, live)) {
+            files.remove(&(bucket, ino));
+        }
+    }
+
+    /// Removes all files of a bucket that is gone.
+    pub fn forget(&self, bucket: u64) {
+        self.files.write().retain(|(of, _), live| {
+            if *of == bucket {
+                live.retire();
+            }
+            *of != bucket
+        });
+        self.ledgers.forget(bucket);
+    }
+
+    /// The live inodes of a bucket.
+    pub fn of_bucket(&self, bucket: u64) -> Vec<u64> {
+        self.files.read().keys().filter(|(of, _)| *of == bucket).map(|(_, ino)| *ino).collect()
+    }
+
+    /// All live files, by bucket and inode.
+    pub fn all(&self) -> Vec<(u64, u64)> {
+        self.closed.lock().clear();
+        self.files.read().keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Disk, RealDisk};
+    use crate::record::inode::InodeKind;
+
+    fn live(size: u64) -> (tempfile::TempDir, Arc<Live>) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealDisk::new().create(&dir.path().join("home")).unwrap();
+        let inode = Inode::new(InodeKind::File, Timestamp(5));
+        (dir, Live::new(BlobId(1), file, true, size, &inode))
+    }
+
+    #[test]
+    fn a_change_is_seen_under_another_generation_than_what_was_there_before() {
+        let (_dir, live) = live(10);
+        assert!(live.wrote(12, Timestamp(7)));
+        let first = live.pending();
+        assert!(!first.seen_before, "its generation has just risen");
+        live.settled(&first);
+        assert!(!live.seen() && !live.pending().seen_before);
+        assert!(live.begin());
+        let under_way = live.pending();
+        assert!(under_way.seen_before && live.seen());
+        live.settled(&under_way);
+        assert!(live.wrote(12, Timestamp(8)) && live.pending().seen_before, "who looked amid the change saw another");
+    }
+
+    #[test]
+    fn what_was_written_during_a_settlement_stays_pending() {
+        let (_dir, live) = live(0);
+        assert!(live.wrote(5, Timestamp(7)));
+        let pending = live.pending();
+        assert!(live.begin() && live.wrote(9, Timestamp(8)));
+        live.settled(&pending);
+        let mut inode = Inode::new(InodeKind::File, Timestamp(5));
+        live.show(&mut inode);
+        assert_eq!((inode.size, inode.mtime), (9, 8));
+        assert!(live.seen());
+    }
+
+    #[test]
+    fn a_write_that_a_settlement_overtook_is_not_answered() {
+        let (_dir, live) = live(4);
+        assert!(live.begin());
+        assert_eq!(live.end().size, 4);
+        assert!(!live.wrote(8, Timestamp(7)) && !live.begin());
+        assert_eq!(live.size(), 4);
+    }
+
+    #[test]
+    fn an_entry_is_removed_and_not_the_one_that_followed_it() {
+        let files = LiveFiles::default();
+        let ((_one, first), (_two, second)) = (live(1), live(2));
+        files.insert(7, 9, first.clone());
+        files.insert(7, 9, second);
+        files.remove(7, 9, &first);
+        assert_eq!(files.get(7, 9).map(|live| live.size()), Some(2));
+        files.forget(7);
+        assert!(files.all().is_empty());
+    }
+}

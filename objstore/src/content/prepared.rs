@@ -1,0 +1,53 @@
+//! Copies made before the transaction that refers to content by reference.
+//!
+//! - The source may change between the copy and the transaction only if it ceases to refer to the blob first: then the
+//!   copy is not used, and goes.
+
+use std::sync::Arc;
+
+use super::duplicate::Duplicate;
+use crate::blob::BlobId;
+use crate::core::Core;
+use crate::error::Result;
+use crate::record::inode::{Content, Inode};
+use crate::tree::Tree;
+
+/// Copies of blobs that programs have open past the server, for a transaction that refers to an inode's content. Drop it
+/// after that has ended.
+pub(crate) struct Prepared {
+    core: Arc<Core>,
+    blobs: Vec<u64>,
+}
+
+impl Prepared {
+    /// For the content of an inode.
+    pub fn of(core: &Arc<Core>, tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Self> {
+        let mut prepared = Self { core: core.clone(), blobs: Vec::new() };
+        if core.backed.is_empty() {
+            return Ok(prepared);
+        }
+        let blobs: Vec<u64> = match &inode.content {
+            Some(Content::Blob(content)) => vec![content.id],
+            Some(Content::Extents(_)) => {
+                tree.extents(ino, 0, u64::MAX)?.iter().map(|placed| placed.extent.blob).collect()
+            }
+            Some(Content::Inline(_)) | None => Vec::new(),
+        };
+        for blob in core.backed.backed_of(blobs.into_iter()) {
+            if !prepared.blobs.contains(&blob) {
+                let file = core.blobs.file(BlobId(blob))?;
+                core.backed.prepare(blob, Duplicate::of(core, &*file, file.len()?)?);
+                prepared.blobs.push(blob);
+            }
+        }
+        Ok(prepared)
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        for blob in &self.blobs {
+            self.core.backed.unprepare(*blob);
+        }
+    }
+}

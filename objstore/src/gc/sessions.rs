@@ -1,0 +1,93 @@
+//! Sessions of mounts when a store opens: those that go on are known again, the others end.
+//!
+//! - Before orphans are collected: one of a bucket with a session that goes on may be open there.
+//! - Before anybody is served: what appends under way had done is told by the sizes that files have now.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::meta::{Durability, Pair, Read};
+use crate::owed;
+use crate::record::bucket::Family;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+use crate::record::session::Session;
+use crate::tree::Tree;
+use crate::volume::{Appends, SessionId, forget_owed, forget_session, sweep_appends};
+
+/// Ends all sessions but those in `continued`.
+pub(super) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
+    let continued: HashSet<SessionId> = continued.iter().copied().collect();
+    let snapshot = core.meta.snapshot();
+    let mut ended = strays(&*snapshot)?;
+    for pair in crate::store::all(&*snapshot, &[tag::SESSION])? {
+        let Some(id) = session_id(&pair) else { continue };
+        if continued.contains(&id) {
+            inherit(core, &*snapshot, id, &decode("a session", &pair.value)?)?;
+        } else {
+            ended.insert(id);
+        }
+    }
+    ended.retain(|id| !continued.contains(id));
+    end(core, ended)?;
+    sweep_appends(&*core.disk, &core.dir, |id| continued.contains(&id))?;
+    give_owed(core, &*snapshot)
+}
+
+fn session_id(pair: &Pair) -> Option<SessionId> {
+    key::u64_at(&pair.key, 1).and_then(SessionId::new)
+}
+
+/// The sessions that have replay records.
+fn strays(read: &dyn Read) -> Result<HashSet<SessionId>> {
+    let mut found = HashSet::new();
+    let (mut from, end) = (vec![tag::REPLAY], key::after_prefix(&[tag::REPLAY]));
+    while let Some(first) = read.scan(&from, &end, 1)?.first() {
+        found.extend(session_id(first));
+        from = key::after_prefix(&first.key[..key::INODE_AT]);
+    }
+    Ok(found)
+}
+
+fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -> Result<()> {
+    let family = read.get(&key::by_id(tag::FAMILY, record.family))?;
+    let below = family.map_or(Ok(0), |value| decode::<Family>("a family", &value).map(|family| family.next_ino))?;
+    let line = match core.bucket_record(read, &record.name.parse()?)? {
+        Some(bucket) if bucket.id == record.bucket => Some(core.lines.line(read, bucket.family, bucket.branch)?),
+        _ => None,
+    };
+    let size_of = |ino| match &line {
+        Some(line) => Ok(Tree { read, line }.inode(ino)?.map(|(_, inode)| inode.size)),
+        None => Ok(None),
+    };
+    let dir: &Path = &core.dir;
+    let appends = Appends::recover(core.disk.clone(), dir, id, size_of)?;
+    core.lasting.inherit(core, id, record.bucket, below, appends);
+    Ok(())
+}
+
+fn end(core: &Arc<Core>, ended: HashSet<SessionId>) -> Result<()> {
+    for id in ended {
+        tracing::info!(session = id.get(), "a mount's session ended with the server before");
+        core.meta.write(Durability::Buffered, move |txn| forget_session(txn, id)).wait()?;
+    }
+    Ok(())
+}
+
+/// Gives notices that a server before may not have given; those of buckets whose mounts are all gone are forgotten.
+fn give_owed(core: &Arc<Core>, read: &dyn Read) -> Result<()> {
+    let (mut from, end) = (vec![tag::OWED], key::after_prefix(&[tag::OWED]));
+    while let Some(first) = read.scan(&from, &end, 1)?.first() {
+        from = key::after_prefix(&first.key[..key::INODE_AT]);
+        let Some(bucket) = key::u64_at(&first.key, 1) else { continue };
+        if core.lasting.of_bucket(bucket).is_empty() {
+            core.meta.write(Durability::Buffered, move |txn| forget_owed(txn, bucket)).wait()?;
+        } else {
+            owed::give_again(core, read, bucket)?;
+        }
+    }
+    Ok(())
+}

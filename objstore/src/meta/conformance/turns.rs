@@ -1,0 +1,129 @@
+//! Callers that write on their own threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::{Buffered, Fixture, Gate, Meta, Synced, put, refusal, value_of};
+use crate::error::{Error, Result};
+use crate::meta::Txn;
+
+fn number(txn: &dyn Txn, key: &str) -> Result<u64> {
+    let value = txn.get(key.as_bytes())?;
+    Ok(value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap())))
+}
+
+/// Adds one to the numbers under two keys; what the first was.
+fn count(txn: &mut dyn Txn, key: &str) -> Result<u64> {
+    let own = number(txn, key)?;
+    let all = number(txn, "all")?;
+    txn.put(key.into(), (own + 1).to_be_bytes().to_vec());
+    txn.put("all".into(), (all + 1).to_be_bytes().to_vec());
+    Ok(own)
+}
+
+pub(in crate::meta) fn callers_write_beside_the_thread(fixture: &Fixture) {
+    const CALLERS: u64 = 6;
+    const EACH: u64 = 150;
+    let meta = &fixture.meta;
+    let answered = Arc::new(AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let answered = Arc::clone(&answered);
+            scope.spawn(move || {
+                let key = format!("caller {caller}");
+                for at in 0..EACH {
+                    let (key, durability) = (key.clone(), if at % 50 == 7 { Synced } else { Buffered });
+                    let told = match caller % 2 {
+                        0 => meta.transact(durability, move |txn| count(txn, &key)),
+                        _ => meta.write(durability, move |txn| count(txn, &key)).wait(),
+                    };
+                    assert_eq!(told.unwrap(), at, "a caller's writes happen in the order it makes them");
+                    answered.fetch_add(1, Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(answered.load(Relaxed), CALLERS * EACH);
+    let all = meta.transact(Synced, |txn| number(txn, "all")).unwrap();
+    assert_eq!(all, CALLERS * EACH, "no write is lost or made twice");
+    assert_eq!(meta.stats().queue_depth, 0);
+}
+
+pub(in crate::meta) fn a_caller_behind_the_thread_is_served(fixture: &Fixture) {
+    let meta = &fixture.meta;
+    let gate = Gate::close(meta);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| meta.transact(Buffered, |txn| count(txn, "a")));
+        while meta.stats().queue_depth == 0 {
+            std::thread::yield_now();
+        }
+        let behind = put(meta, "b", "1");
+        gate.open();
+        assert_eq!(waiting.join().unwrap().unwrap(), 0);
+        behind.wait().unwrap();
+    });
+}
+
+pub(in crate::meta) fn a_thread_behind_a_caller_is_served(fixture: &Fixture) {
+    let meta = &fixture.meta;
+    let queued = meta.clone();
+    // What is queued during a caller's turn, when the thread finds the turn taken or sleeps.
+    let ticket = meta.transact(Buffered, move |_| Ok(put(&queued, "a", "1"))).unwrap();
+    ticket.wait().unwrap();
+    let mut last = None;
+    for _ in 0..200 {
+        let queued = meta.clone();
+        last = Some(meta.transact(Buffered, move |_| Ok(put(&queued, "b", "2"))).unwrap());
+    }
+    last.unwrap().wait().unwrap();
+    assert_eq!(value_of(&*meta.snapshot(), "b").as_deref(), Some("2"));
+}
+
+pub(in crate::meta) fn failures_of_a_caller_are_its_own(fixture: &Fixture) {
+    let meta = &fixture.meta;
+    let commits = meta.stats().commits;
+    let failed = meta.transact(Synced, |txn| {
+        txn.put("a".into(), "1".into());
+        Err::<(), _>(refusal())
+    });
+    assert!(matches!(failed, Err(Error::Engine { why }) if why.contains("as the test wants")));
+    let panicked = meta.transact(Synced, |txn| {
+        txn.put("a".into(), "1".into());
+        if txn.get(b"a")?.is_some() {
+            panic!("as the test wants");
+        }
+        Ok(())
+    });
+    assert!(matches!(panicked, Err(Error::Engine { .. })));
+    assert_eq!(meta.stats().commits, commits);
+    meta.transact(Buffered, |txn| count(txn, "a")).unwrap();
+    assert!(!meta.is_synced());
+    meta.sync().wait().unwrap();
+    assert!(meta.is_synced());
+}
+
+pub(in crate::meta) fn a_caller_may_close_the_engine(fixture: &Fixture) {
+    let inner = fixture.meta.clone();
+    let closed = fixture.meta.transact(Synced, move |txn| {
+        txn.put("a".into(), "1".into());
+        inner.close();
+        Ok(())
+    });
+    closed.unwrap();
+    let late = fixture.meta.transact(Buffered, |txn| count(txn, "a"));
+    assert!(matches!(late, Err(Error::Engine { .. })));
+}
+
+pub(in crate::meta) fn what_a_caller_buffers_reaches_disk_unasked(fixture: &Fixture) {
+    let meta = &fixture.meta;
+    let write = |meta: &Meta| meta.transact(Buffered, |txn| count(txn, "a")).unwrap();
+    for _ in 0..2 {
+        write(meta);
+        let started = Instant::now();
+        while !meta.is_synced() {
+            assert!(started.elapsed() < Duration::from_secs(4), "the promise is 3 s");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A turn at writing: run what is queued, commit once, sync once, answer all.
+//!
+//! - Commits are numbered from 1; each stores its number under the engine's own key, in the same batch.
+//! - What operations ask for after the commit runs within the turn, so in commit order; they are answered after it, so
+//!   that whoever is answered finds the turn free.
+//! - The first failed commit or sync poisons: nothing is written after it, so what is on disk stays a prefix. The batch
+//!   it failed is dropped after that, so that what its operations would remove when they fail is not removed.
+//!
+//! A crash at any point leaves whole batches: see the module [`meta`](super).
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::MutexGuard;
+
+use super::backend::{BATCH_KEY, Backend, Changes, encode_batch};
+use super::batch::{Answers, Batch, guarded};
+use super::engine::Durability;
+use super::queue::Request;
+use super::writer::{SYNC_AFTER, Shared};
+use crate::error::{Error, Result};
+
+/// What only the one whose turn it is may touch.
+pub(super) struct Work {
+    taken: VecDeque<Request>,
+    last_batch: u64,
+    /// When the oldest commit that is not on disk was made.
+    unsynced_since: Option<Instant>,
+}
+
+impl Work {
+    /// Goes on after a batch that is on disk.
+    pub fn after(last_batch: u64) -> Self {
+        Self { taken: VecDeque::new(), last_batch, unsynced_since: None }
+    }
+}
+
+thread_local! {
+    /// Turns this thread has.
+    static TURNS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread has a turn.
+pub(super) fn is_here() -> bool {
+    TURNS.get() > 0
+}
+
+/// A turn, until it drops.
+pub(super) struct Turn<'a, B> {
+    shared: &'a Shared<B>,
+    work: MutexGuard<'a, Work>,
+}
+
+impl<B> Shared<B> {
+    /// Waits for the turn.
+    pub fn turn(&self) -> Turn<'_, B> {
+        Turn::new(self, self.work.lock())
+    }
+
+    /// Takes the turn if nobody has it.
+    pub fn try_turn(&self) -> Option<Turn<'_, B>> {
+        Some(Turn::new(self, self.work.try_lock()?))
+    }
+
+    /// Refuses what comes, and drops what is queued.
+    pub fn abandon(&self) {
+        self.queue.close();
+        self.queue.take(&mut VecDeque::new());
+    }
+}
+
+impl<'a, B> Turn<'a, B> {
+    fn new(shared: &'a Shared<B>, work: MutexGuard<'a, Work>) -> Self {
+        TURNS.set(TURNS.get() + 1);
+        Self { shared, work }
+    }
+}
+
+impl<B> Drop for Turn<'_, B> {
+    fn drop(&mut self) {
+        TURNS.set(TURNS.get() - 1);
+        if std::thread::panicking() {
+            self.work.taken.clear();
+            self.shared.abandon();
+        }
+    }
+}
+
+impl<B: Backend> Turn<'_, B> {
+    /// When buffered commits have to be on disk.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.work.unsynced_since.map(|since| since + SYNC_AFTER)
+    }
+
+    /// Writes what is queued, as much as one batch takes; whether anything of that is left.
+    pub fn take(mut self) -> bool {
+        let answers = self.write();
+        let left = !self.work.taken.is_empty();
+        drop(self);
+        answers.send();
+        left
+    }
+
+    /// The same, of a thread that then has other things to do: what is left is for the writer thread.
+    pub fn take_and_call(mut self) {
+        let answers = self.write();
+        let (shared, left, due) = (self.shared, !self.work.taken.is_empty(), self.work.unsynced_since.is_some());
+        drop(self);
+        shared.queue.call_after_turn(left, due);
+        answers.send();
+    }
+
+    /// Syncs if that is due.
+    pub fn sync_if_due(mut self) {
+        if self.is_overdue() {
+            self.sync_now();
+        }
+    }
+
+    /// Brings every commit to disk. A failure poisons; there is no one else to tell.
+    pub fn sync_now(&mut self) {
+        drop(self.sync());
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.work.unsynced_since.is_some_and(|since| since.elapsed() >= SYNC_AFTER)
+    }
+
+    fn next(&mut self) -> Option<Request> {
+        if self.work.taken.is_empty() {
+            self.shared.queue.take(&mut self.work.taken);
+        }
+        let request = self.work.taken.pop_front()?;
+        self.shared.queue.ran();
+        Some(request)
+    }
+
+    /// Runs and commits the operations that wait; what they are to be told.
+    fn write(&mut self) -> Answers {
+        let shared = self.shared;
+        let Some(first) = self.next() else { return Answers::default() };
+        if let Err(poisoned) = shared.poison.check() {
+            return self.refuse(first, &poisoned);
+        }
+        let base = shared.backend.snapshot();
+        let mut batch = Batch::default();
+        let mut request = Some(first);
+        while let Some(Request { durability, operation, done }) = request {
+            batch.run(&*base, durability, operation, done);
+            request = if batch.is_full() { None } else { self.next() };
+        }
+        // An engine need not keep the values this commit replaces for our own view.
+        drop(base);
+        let committed = self.commit(&mut batch);
+        shared.counters.operations.fetch_add(batch.operations(), Ordering::Relaxed);
+        shared.counters.failures.fetch_add(batch.failures(), Ordering::Relaxed);
+        batch.finish(&committed)
+    }
+
+    fn refuse(&mut self, first: Request, error: &Error) -> Answers {
+        let mut answers = Answers::default();
+        let mut request = Some(first);
+        while let Some(refused) = request {
+            answers.add(refused.done, Err(error.clone()));
+            request = self.next();
+        }
+        answers
+    }
+
+    /// Commits the batch's writes, as durably as its operations ask or the time demands.
+    fn commit(&mut self, batch: &mut Batch) -> Result<()> {
+        let durability = if batch.synced() || self.is_overdue() { Durability::Synced } else { Durability::Buffered };
+        let bytes = batch.bytes();
+        let Some(mut changes) = batch.take_changes() else {
+            return if durability == Durability::Synced { self.sync() } else { Ok(()) };
+        };
+        let number = self.work.last_batch + 1;
+        changes.insert(Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
+        self.store(changes, durability).map_err(|error| Error::Indeterminate { why: self.poison(&error) })?;
+        self.work.last_batch = number;
+        self.shared.committed_batch.store(number, Ordering::Release);
+        self.shared.counters.commits.fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.committed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if durability == Durability::Synced {
+            self.on_disk();
+        } else {
+            self.work.unsynced_since.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    fn store(&self, changes: Changes, durability: Durability) -> Result<()> {
+        let started = Instant::now();
+        guarded("a commit", || self.shared.backend.commit(changes, durability))?;
+        if durability == Durability::Synced {
+            self.shared.counters.synced(started.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Brings every commit to disk; nothing to do if they are.
+    fn sync(&mut self) -> Result<()> {
+        if self.work.unsynced_since.is_none() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        guarded("a sync", || self.shared.backend.sync())
+            .map_err(|error| Error::Poisoned { why: self.poison(&error) })?;
+        self.shared.counters.synced(started.elapsed());
+        self.on_disk();
+        Ok(())
+    }
+
+    fn on_disk(&mut self) {
+        self.work.unsynced_since = None;
+        self.shared.synced_batch.store(self.work.last_batch, Ordering::Release);
+    }
+
+    /// Refuses all writes from now on, and says why.
+    fn poison(&mut self, error: &Error) -> String {
+        // Once it failed, a later sync could report success for pages the kernel has dropped.
+        self.work.unsynced_since = None;
+        let why = self.shared.poison.set(error);
+        tracing::error!(why, "writing metadata failed: the store refuses writes until it is opened again");
+        why
+    }
+}

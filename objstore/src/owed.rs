@@ -1,0 +1,136 @@
+//! Notices owed to mounts that outlive the server.
+//!
+//! - A change that such a mount has to hear of, and did not make, records in its own transaction what there is to
+//!   forget: a server that dies between the commit and the notice would leave a kernel with what was before, for a
+//!   day. The next server gives the notices again before anything else; twice is no harm.
+//! - A record goes with a later change that records one, once every mount concerned has acknowledged it; as long as
+//!   one does not, they stay. What is left at the end goes when a store opens, or the last such mount of the bucket
+//!   ends.
+//! - A bucket without such mounts, or whose changes are all its one mount's own, records nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use prost::Message;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::feed::Debt;
+use crate::meta::{Read, Txn};
+use crate::record::decode;
+use crate::record::key;
+use crate::record::session::{Notice, Owed};
+use crate::volume::{Change, SessionId};
+
+/// Records removed by one change, which adds one: they get fewer as long as there are changes.
+const REMOVED_MAX: usize = 64;
+
+/// What is recorded, and by whom it is awaited, in the order of commits.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    last: AtomicU64,
+    open: Mutex<VecDeque<Entry>>,
+}
+
+struct Entry {
+    key: Vec<u8>,
+    debts: Vec<Debt>,
+}
+
+impl Ledger {
+    /// Takes some of the oldest records out that are acknowledged.
+    fn take_paid(&self) -> Vec<Vec<u8>> {
+        let mut open = self.open.lock();
+        let paid = open.iter().take(REMOVED_MAX).take_while(|entry| entry.debts.iter().all(Debt::is_paid)).count();
+        open.drain(..paid).map(|entry| entry.key).collect()
+    }
+}
+
+/// Records what lasting mounts have to be told of a change, if there are any beside its origin; the record's key.
+pub(crate) fn record(txn: &mut dyn Txn, core: &Core, bucket: u64, origin: u64, changes: &[Change]) -> Option<Vec<u8>> {
+    if !core.feeds.owes(bucket, origin) {
+        return None;
+    }
+    let session = core.lasting.of_mount(origin).map_or(0, SessionId::get);
+    let notices: Vec<Notice> = changes.iter().filter_map(notice).collect();
+    core.owed.take_paid().into_iter().for_each(|key| txn.delete(key));
+    let key = key::owed(bucket, core.owed.last.fetch_add(1, Ordering::Relaxed) + 1);
+    txn.put(key.clone(), Owed { origin: session, notices }.encode_to_vec());
+    Some(key)
+}
+
+/// Hands a change on whose record has this key, if it has one.
+pub(crate) fn publish(core: &Arc<Core>, bucket: u64, origin: u64, changes: &[Change], recorded: Option<Vec<u8>>) {
+    core.feeds.publish(bucket, origin, changes);
+    if let Some(key) = recorded {
+        core.owed.open.lock().push_back(Entry { key, debts: core.feeds.debts(bucket, origin) });
+    }
+}
+
+/// Gives all that is recorded of a bucket to its mounts once more, when a store opens.
+pub(crate) fn give_again(core: &Core, read: &dyn Read, bucket: u64) -> Result<()> {
+    let mounts = core.lasting.of_bucket(bucket);
+    for (key, owed) in records(read, bucket)? {
+        let origin = mounts.iter().find(|(id, _)| id.get() == owed.origin).map_or(0, |(_, mount)| *mount);
+        core.owed.last.fetch_max(key::u64_at(&key, key::INODE_AT).unwrap_or(0), Ordering::Relaxed);
+        core.feeds.publish(bucket, origin, &changes(owed));
+        core.owed.open.lock().push_back(Entry { key, debts: core.feeds.debts(bucket, origin) });
+    }
+    Ok(())
+}
+
+/// Gives a mount what it missed while nobody served it.
+pub(crate) fn give_missed(core: &Core, bucket: u64, mount: u64, session: SessionId) -> Result<()> {
+    for (_, owed) in records(&*core.meta.snapshot(), bucket)? {
+        if owed.origin != session.get() {
+            core.feeds.publish_to(mount, &changes(owed));
+        }
+    }
+    Ok(())
+}
+
+fn records(read: &dyn Read, bucket: u64) -> Result<Vec<(Vec<u8>, Owed)>> {
+    let pairs = crate::store::all(read, &key::by_id(key::tag::OWED, bucket))?.into_iter();
+    pairs.map(|pair| Ok((pair.key.to_vec(), decode("notices owed", &pair.value)?))).collect()
+}
+
+fn changes(owed: Owed) -> Vec<Change> {
+    owed.notices.into_iter().map(change).collect()
+}
+
+/// What to record of a change; of a question nothing, since it is asked anew.
+fn notice(change: &Change) -> Option<Notice> {
+    let about = |ino: &u64| Notice { ino: *ino, ..Notice::default() };
+    match change {
+        Change::Entry { parent, name } => Some(Notice { name: Some(name.clone()), ..about(parent) }),
+        Change::Content { ino } => Some(Notice { content: true, ..about(ino) }),
+        Change::Attributes { ino } => Some(about(ino)),
+        Change::Probe { .. } => None,
+    }
+}
+
+fn change(notice: Notice) -> Change {
+    match notice {
+        Notice { ino, name: Some(name), .. } => Change::Entry { parent: ino, name },
+        Notice { ino, content: true, .. } => Change::Content { ino },
+        Notice { ino, .. } => Change::Attributes { ino },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_read_back_as_the_changes_they_were() {
+        let changes =
+            [Change::Entry { parent: 7, name: "a".into() }, Change::Content { ino: 8 }, Change::Attributes { ino: 9 }];
+        for told in changes {
+            let bytes = notice(&told).unwrap().encode_to_vec();
+            assert_eq!(change(Notice::decode(&bytes[..]).unwrap()), told);
+        }
+        assert_eq!(notice(&Change::Probe { ino: 1 }), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! That a file is being written in place, and that its inode's record may be behind.
+
+use prost::Message;
+
+/// A live file. While this is there, the size of the inode is that of its home, at least what its record says; its time
+/// of change is the home's, if that is later; and its content may have changed since its generation last rose.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Live {
+    /// The home.
+    #[prost(uint64, tag = "1")]
+    pub blob: u64,
+    /// Whether the home holds all of the content. If not, extents do, and the size is what the inode's record says.
+    #[prost(bool, tag = "2")]
+    pub whole: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::decode;
+
+    #[test]
+    fn a_live_file_round_trips_and_a_changed_byte_never_panics() {
+        let live = Live { blob: 1 << 40 | 7, whole: true };
+        let bytes = live.encode_to_vec();
+        assert_eq!(decode::<Live>("a live file", &bytes).unwrap(), live);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x55;
+            // Whether it is whole has many encodings.
+            if let Ok(read) = decode::<Live>("a live file", &damaged) {
+                assert!(read != live || at + 1 == bytes.len(), "byte {at}");
+            }
+        }
+    }
+}

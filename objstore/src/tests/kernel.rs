@@ -1,0 +1,143 @@
+//! A kernel behind a mount's session, as far as the store can tell: what it holds, and what it is told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+
+use super::rig::Rig;
+use crate::name::BucketName;
+use crate::volume::replay::{RequestId, serve};
+use crate::volume::{Change, SessionId, Volume};
+
+/// A mount that outlives its servers.
+pub(crate) struct Kernel {
+    pub(crate) bucket: BucketName,
+    pub(crate) session: SessionId,
+    /// The inodes it holds, with the lookups to be given back when one goes.
+    pub(crate) nodes: Arc<Mutex<HashMap<u64, u64>>>,
+    /// What it was told, in order.
+    pub(crate) told: Arc<Mutex<Vec<Change>>>,
+    last_request: u64,
+    server: Option<(Volume, JoinHandle<()>)>,
+}
+
+impl Kernel {
+    /// Mounts a bucket.
+    pub(crate) fn mount(rig: &Rig, bucket: &BucketName) -> Self {
+        let (volume, session) = rig.mount_lasting(bucket);
+        let (nodes, told) = (Arc::default(), Arc::default());
+        let mut kernel = Self { bucket: bucket.clone(), session, nodes, told, last_request: 0, server: None };
+        kernel.listen(volume);
+        kernel
+    }
+
+    /// Has its session taken over.
+    pub(crate) fn go_on(&mut self, rig: &Rig) {
+        assert!(self.server.is_none(), "its server is to be killed first");
+        self.listen(rig.take_over(&self.bucket, self.session));
+    }
+
+    fn listen(&mut self, volume: Volume) {
+        let (mut feed, asked) = (volume.feed(), volume.clone());
+        let (nodes, told) = (self.nodes.clone(), self.told.clone());
+        let listener = std::thread::spawn(move || {
+            while let Some(changes) = feed.next() {
+                for change in &changes {
+                    if let Change::Probe { ino } = change {
+                        let held = nodes.lock().contains_key(ino);
+                        asked.probe_result(*ino, held);
+                    }
+                }
+                told.lock().extend(changes);
+                feed.acknowledge();
+            }
+        });
+        self.server = Some((volume, listener));
+    }
+
+    /// The server dies.
+    pub(crate) fn lose_server(&mut self) {
+        let (volume, listener) = self.server.take().unwrap();
+        volume.close_feed();
+        listener.join().unwrap();
+    }
+
+    /// It is unmounted.
+    pub(crate) fn unmount(mut self) {
+        self.volume().end();
+        self.lose_server();
+    }
+
+    /// What serves it.
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.server.as_ref().unwrap().0
+    }
+
+    /// The number of a new request.
+    pub(crate) fn request(&mut self) -> RequestId {
+        self.last_request += 2;
+        RequestId { unique: self.last_request, resent: false }
+    }
+
+    /// Has a request served and answered.
+    pub(crate) fn ask<T>(&mut self, call: impl FnOnce(&Volume) -> T) -> T {
+        let request = self.request();
+        self.ask_as(request, call)
+    }
+
+    /// The same for a request with a number.
+    pub(crate) fn ask_as<T>(&self, request: RequestId, call: impl FnOnce(&Volume) -> T) -> T {
+        let (value, recorded) = serve(request, || call(self.volume()));
+        if let Some(recorded) = recorded {
+            recorded.answered();
+        }
+        value
+    }
+
+    /// Has a request served by a server that dies before it answers.
+    pub(crate) fn ask_in_vain<T>(&mut self, call: impl FnOnce(&Volume) -> T) -> RequestId {
+        let request = self.request();
+        drop(serve(request, || call(self.volume())));
+        RequestId { resent: true, ..request }
+    }
+
+    /// An answer with an inode arrived.
+    pub(crate) fn got(&self, ino: u64) -> u64 {
+        *self.nodes.lock().entry(ino).or_default() += 1;
+        ino
+    }
+
+    /// Looks a name up in the root.
+    pub(crate) fn look_up(&self, name: &str) -> u64 {
+        let volume = self.volume();
+        self.got(volume.lookup(volume.root(), name).unwrap().ino)
+    }
+
+    /// Lets an inode go.
+    pub(crate) fn evict(&self, ino: u64) {
+        let lookups = self.nodes.lock().remove(&ino).unwrap();
+        self.volume().forget(ino, lookups);
+    }
+
+    /// Waits until it heard all there is to hear, and what followed from that is done.
+    pub(crate) fn settle(&self, rig: &Rig) {
+        let id = rig.store.bucket(&self.bucket).unwrap().id;
+        rig.run(rig.store.core.feeds.settle(id));
+        rig.store.core.meta.sync().wait().unwrap();
+    }
+}
+
+/// Kills the server of all these mounts and has another take over.
+pub(crate) fn restart(rig: Rig, kernels: &mut [&mut Kernel]) -> Rig {
+    for kernel in kernels.iter_mut() {
+        kernel.lose_server();
+    }
+    let sessions: Vec<SessionId> = kernels.iter().map(|kernel| kernel.session).collect();
+    let rig = rig.killed(&sessions);
+    for kernel in kernels.iter_mut() {
+        kernel.go_on(&rig);
+    }
+    rig
+}

@@ -1,0 +1,81 @@
+//! Many names looked up at once, against the same one by one.
+
+use super::random::Choices;
+use super::rig::{self, Rig};
+use crate::error::{Error, Posix};
+use crate::volume::{Attr, Kind, Make, Volume};
+
+fn compare(volume: &Volume, names: &[&str]) {
+    let one = |name: &&str| volume.lookup(volume.root(), name);
+    let by_one: Vec<_> = names.iter().map(one).collect();
+    let together = volume.lookup_all(volume.root(), names);
+    assert_eq!(together.len(), names.len());
+    for ((name, one), all) in names.iter().zip(by_one).zip(together) {
+        match (one, all) {
+            (Ok(one), Ok(all)) => {
+                assert_eq!(one, all, "{name:?}");
+                volume.forget(one.ino, 2);
+            }
+            (Err(Error::Posix(Posix::NotFound)), Err(Error::Posix(Posix::NotFound))) => {}
+            (one, all) => panic!("{name:?}: {:?} {:?}", one.map(|attr: Attr| attr.ino), all.map(|attr| attr.ino)),
+        }
+    }
+}
+
+#[test]
+fn names_looked_up_together_are_what_they_are_one_by_one() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("many");
+    let volume = rig.mount(&bucket);
+    let mut choices = Choices::new();
+    let names: Vec<String> = (0..120).map(|at| format!("{}{at:03}", ["n", "n.", "n/", "n0"][at % 4])).collect();
+    let names: Vec<String> = names.into_iter().map(|name| name.replace('/', "-")).collect();
+    for round in 0..30 {
+        for _ in 0..20 {
+            let name = choices.of(&names).clone();
+            let root = volume.root();
+            match choices.below(7) {
+                0 => drop(rig.put(&bucket, &name, &[1; 100])),
+                1 => drop(rig.put(&bucket, &format!("{name}/below"), b"x")),
+                2 => drop(rig::make(&volume, root, &name, Make::Directory)),
+                3 => drop(rig::make_file(&volume, root, &name)),
+                4 => drop(rig.delete(&bucket, &name)),
+                5 => {
+                    if let Ok(ino) = rig::find(&volume, &name) {
+                        let _ = volume.write(ino, 0, &[2; 9000], false);
+                    }
+                }
+                _ => {
+                    if let (Ok(ino), other) = (rig::find(&volume, &name), choices.of(&names).clone())
+                        && let Ok(linked) = volume.link(ino, root, &other)
+                    {
+                        volume.forget(linked.ino, 1);
+                    }
+                }
+            }
+        }
+        let listed = volume.read_dir(volume.root()).unwrap();
+        let listed: Vec<&str> = listed.iter().map(|entry| entry.name.as_str()).collect();
+        compare(&volume, &listed);
+        // Names of before: of some nothing is left.
+        let mut some: Vec<&str> = names.iter().map(String::as_str).filter(|_| choices.once_in(3)).collect();
+        some.sort_unstable();
+        compare(&volume, &some);
+        compare(&volume, &some[..some.len().min(1 + round % 5)]);
+    }
+    compare(&volume, &[]);
+    drop(volume);
+    rig.audit_collected();
+}
+
+#[test]
+fn names_of_what_is_no_directory_are_refused_each() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("none");
+    let volume = rig.mount(&bucket);
+    let file = rig::make_file(&volume, volume.root(), "file").unwrap();
+    let looked = volume.lookup_all(file, &["a", "b"]);
+    assert!(looked.iter().all(|looked| matches!(looked, Err(Error::Posix(Posix::NotDirectory)))) && looked.len() == 2);
+    assert_eq!(volume.lookup(volume.root(), "file").unwrap().kind, Kind::File);
+    volume.forget(file, 1);
+}

@@ -1,0 +1,105 @@
+//! What transactions do with live files: files whose content mounts write in place, ahead of their records.
+//!
+//! - Settling puts size, times and generation of a live file in its inode's record. Its growth was allowed when it
+//!   happened, so settling is never refused for the quota.
+//! - Content that is about to be shared, cut or replaced is settled for good first, in the same transaction: the record
+//!   that says the file is live goes, and writes under way find their entry retired (`content/live.rs`).
+
+use std::sync::Arc;
+
+use prost::Message;
+
+use super::tx::Tx;
+use crate::content::{Live, Pending};
+use crate::error::Result;
+use crate::record::inode::Inode;
+use crate::record::key;
+use crate::record::live::Live as Record;
+
+/// What becomes of a live file that is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settle {
+    /// It goes on being live.
+    Keep,
+    /// It is live no more: the next write needs a transaction.
+    End,
+}
+
+impl Tx<'_> {
+    /// Notes that a file is live from here on.
+    pub fn begin_live(&mut self, ino: u64, live: &Live) {
+        let record = Record { blob: live.blob.0, whole: live.whole };
+        self.txn.put(key::live(self.bucket.id, ino), record.encode_to_vec());
+    }
+
+    /// Settles a file for good, if it is live; whether it was.
+    pub fn settle_for_good(&mut self, ino: u64) -> Result<bool> {
+        let Some(live) = self.core.live.entry(self.bucket.id, ino) else { return Ok(false) };
+        self.settle(ino, &live, Settle::End)
+    }
+
+    /// Settles a live file; whether it is live. An entry whose record is not there never began, or has ended.
+    pub fn settle(&mut self, ino: u64, live: &Arc<Live>, how: Settle) -> Result<bool> {
+        let record = key::live(self.bucket.id, ino);
+        if self.txn.get(&record)?.is_none() {
+            return Ok(false);
+        }
+        let pending = match how {
+            Settle::Keep => live.pending(),
+            Settle::End => live.end(),
+        };
+        if self.tree().inode(ino)?.is_some() {
+            self.catch_up(ino, &pending, live.holes(pending.size))?;
+        }
+        let (core, bucket, entry) = (self.core.clone(), self.bucket.id, live.clone());
+        if how == Settle::End {
+            self.txn.delete(record);
+            self.txn.after_commit(Box::new(move || core.live.remove(bucket, ino, &entry)));
+        } else {
+            self.txn.after_commit(Box::new(move || entry.settled(&pending)));
+        }
+        Ok(true)
+    }
+
+    fn catch_up(&mut self, ino: u64, pending: &Pending, holes: u64) -> Result<()> {
+        let mut inode = self.own(ino)?;
+        let before = inode.size;
+        pending.show(&mut inode);
+        let size = std::mem::replace(&mut inode.size, before);
+        self.resize_settled(&mut inode, size);
+        inode.holes = holes;
+        if pending.seen_before {
+            inode.generation += 1;
+        }
+        self.save(ino, &inode);
+        Ok(())
+    }
+
+    /// An inode as it is, though its record may be behind.
+    pub fn as_written(&self, ino: u64, mut inode: Inode) -> Inode {
+        if let Some(live) = self.core.live.entry(self.bucket.id, ino) {
+            live.show_changed(&mut inode);
+        }
+        inode
+    }
+
+    /// How much a live file has grown past what its record says.
+    pub fn live_growth(&self, ino: u64, inode: &Inode) -> u64 {
+        let live = self.core.live.entry(self.bucket.id, ino);
+        live.map_or(0, |live| live.size().saturating_sub(inode.size))
+    }
+
+    /// Lets a live file that ends be live no more: its growth is counted nowhere from here on.
+    pub(super) fn drop_live(&mut self, ino: u64, inode: &Inode) -> Result<()> {
+        let Some(live) = self.core.live.entry(self.bucket.id, ino) else { return Ok(()) };
+        let record = key::live(self.bucket.id, ino);
+        if self.txn.get(&record)?.is_none() {
+            return Ok(());
+        }
+        self.txn.delete(record);
+        self.release_growth(live.end().size.saturating_sub(inode.size));
+        let (core, bucket) = (self.core.clone(), self.bucket.id);
+        self.txn.after_commit(Box::new(move || core.live.remove(bucket, ino, &live)));
+        Ok(())
+    }
+}

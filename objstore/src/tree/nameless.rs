@@ -1,0 +1,51 @@
+//! Files that are made without a name (open(2), O_TMPFILE) and may be given one later.
+//!
+//! - Such a file is an orphan from its beginning: it counts against the quota, S3 does not see it, and where nobody holds
+//!   it any more, or the server dies, it is collected as a file that was unlinked.
+//! - Its mark tells it from a file that lost its names: only what never had one may be given one (linkat(2)).
+//! - In a bucket that keeps versions the name makes it the current version of its key, as a rename would.
+
+use super::tx::Tx;
+use crate::error::{Posix, Result};
+use crate::record::inode::{Dirent, Inode};
+use crate::record::key;
+
+/// The mark of an orphan that may be given a name; any other says that it may not.
+const LINKABLE: u8 = 2;
+
+impl Tx<'_> {
+    /// Adds an inode without a name, as one made in a directory. The caller pins it before the change commits.
+    pub fn make_nameless(&mut self, parent: u64, mut inode: Inode, linkable: bool) -> Result<(u64, Inode)> {
+        if self.tree().directory(parent)?.nlink == 0 {
+            return Err(Posix::NotFound.into());
+        }
+        inode.nlink = 0;
+        let ino = self.new_ino()?;
+        self.add_inode(ino, &inode);
+        self.keep_orphan(ino);
+        if linkable {
+            self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![LINKABLE]);
+        }
+        Ok((ino, inode))
+    }
+
+    /// Whether an inode never had a name and may be given one.
+    pub(super) fn is_linkable(&self, ino: u64) -> Result<bool> {
+        let mark = self.line.get(&*self.txn, &key::orphan(self.line.family, ino))?;
+        Ok(mark.is_some_and(|(_, mark)| mark[..] == [LINKABLE]))
+    }
+
+    /// Gives an inode that never had one a name that is free.
+    pub(super) fn name_first(&mut self, ino: u64, mut inode: Inode, parent: u64, name: &str) -> Result<Inode> {
+        self.adopt_orphan(ino)?;
+        inode.nlink = 1;
+        inode.ctime = self.now.0;
+        self.arrive(parent, name, &mut inode)?;
+        self.save(ino, &inode);
+        self.add_name(parent, name, Dirent::new(ino, inode.kind()))?;
+        // Who has it open goes on writing the version that it is now.
+        let (core, bucket, named) = (self.core.clone(), self.bucket.id, inode.clone());
+        self.txn.after_commit(Box::new(move || core.writers.go_on(bucket, ino, &named)));
+        Ok(inode)
+    }
+}

@@ -1,0 +1,44 @@
+//! What a name carries of its file, so that a listing need not read the inode.
+//!
+//! - Only the name that S3 gave a file carries it, as long as the file has no other. The inode says that it may be so.
+//! - Every change of an inode comes by here before it is written: one that would make the copy untrue takes it away in
+//!   the same transaction, and the inode is read from then on. A mount that writes to a file pays for that once.
+//! - A name that moves, or leads to another inode, is written without it.
+
+use crate::branch::Line;
+use crate::error::Result;
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key;
+use crate::record::listed::{ListedDirent, Shown};
+
+use super::tx::Tx;
+
+use prost::Message;
+
+impl Tx<'_> {
+    /// Whether the name of an inode that is about to be written as `inode` still carries what listings show of it.
+    pub(super) fn keeps_shown(&mut self, ino: u64, inode: &Inode) -> bool {
+        self.settle_shown(ino, inode).unwrap_or_else(|error| {
+            // What cannot be looked at may be untrue by now: nothing of this change may be seen.
+            self.broken.get_or_insert(error);
+            true
+        })
+    }
+
+    fn settle_shown(&mut self, ino: u64, inode: &Inode) -> Result<bool> {
+        let Line { family, .. } = self.line;
+        let base = key::dirent(family, inode.parent, &inode.name);
+        let Some((_, value)) = self.line.get(&*self.txn, &base)? else { return Ok(false) };
+        let name: ListedDirent = decode("a directory entry", &value)?;
+        if name.ino != ino || name.shown.is_none() {
+            return Ok(false);
+        }
+        if inode.nlink == 1 && name.shown == Some(Shown::of(ino, inode)) {
+            return Ok(true);
+        }
+        self.line.shadow(self.txn, &base)?;
+        self.line.put(self.txn, &base, name.dirent().encode_to_vec());
+        Ok(false)
+    }
+}

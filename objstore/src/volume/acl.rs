@@ -1,0 +1,97 @@
+//! POSIX ACLs of inodes.
+
+use super::session::Volume;
+use super::types::{ACCESS_ACL, Acl, Change, DEFAULT_ACL, SetAcl};
+use crate::error::{Error, Posix, Result};
+use crate::record::inode::{Inode, InodeKind};
+
+/// Which of the two ACLs of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhichAcl {
+    /// Decides about access.
+    Access,
+    /// Is given to what is made in the directory.
+    Default,
+}
+
+impl WhichAcl {
+    /// The one kept in an extended attribute of this name.
+    pub fn of_attribute(name: &str) -> Option<Self> {
+        match name {
+            ACCESS_ACL => Some(Self::Access),
+            DEFAULT_ACL => Some(Self::Default),
+            _ => None,
+        }
+    }
+
+    /// The name of its extended attribute.
+    pub fn attribute(self) -> &'static str {
+        match self {
+            Self::Access => ACCESS_ACL,
+            Self::Default => DEFAULT_ACL,
+        }
+    }
+}
+
+impl Volume {
+    /// An ACL of an inode, if it has one that its mode does not say as well.
+    pub fn acl(&self, ino: u64, which: WhichAcl) -> Result<Option<Acl>> {
+        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        inode.acl(which.attribute())
+    }
+
+    /// Sets an ACL. The mode follows an access ACL; one that says no more than a mode is not kept beside it.
+    ///
+    /// # Errors
+    /// EACCES for a default ACL of anything but a directory; EOPNOTSUPP for a symbolic link; ENOSPC if it has no room for
+    /// the names that the setter was not shown.
+    pub fn set_acl(&self, ino: u64, which: WhichAcl, acl: Acl, how: SetAcl) -> Result<()> {
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            check_kind(&inode, which)?;
+            let acl = match inode.acl(which.attribute())? {
+                Some(before) => acl.with_hidden_of(&before, how.hidden),
+                None => acl,
+            };
+            if !acl.fits() {
+                return Err(Posix::NoSpace.into());
+            }
+            match which {
+                WhichAcl::Access => {
+                    inode.set_access_acl(Some(&acl));
+                    if how.kill_setgid {
+                        inode.lose_setgid();
+                    }
+                }
+                WhichAcl::Default => inode.set_default_acl(Some(&acl)),
+            }
+            inode.ctime = tx.now.0;
+            tx.save(ino, &inode);
+            tx.tell(Change::Attributes { ino });
+            Ok(())
+        })
+    }
+
+    /// Removes an ACL; that there is none is no error, as on other filesystems.
+    pub fn remove_acl(&self, ino: u64, which: WhichAcl) -> Result<()> {
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            match which {
+                WhichAcl::Access => inode.set_access_acl(None),
+                WhichAcl::Default => inode.set_default_acl(None),
+            }
+            inode.ctime = tx.now.0;
+            tx.save(ino, &inode);
+            tx.tell(Change::Attributes { ino });
+            Ok(())
+        })
+    }
+}
+
+fn check_kind(inode: &Inode, which: WhichAcl) -> Result<()> {
+    match (inode.kind(), which) {
+        (InodeKind::Symlink, _) => Err(Posix::NotSupported.into()),
+        (InodeKind::Directory, _) | (_, WhichAcl::Access) => Ok(()),
+        _ => Err(Error::Denied { why: "only a directory has a default ACL".into() }),
+    }
+}

@@ -1,0 +1,194 @@
+//! Files that a kernel reads past the server, from their blobs (FUSE passthrough).
+//!
+//! - That is right for content that is one whole blob file, which nothing but this inode refers to, and where the
+//!   bucket keeps no versions. What S3 wrote has checksums: it is compared whole first, behind the store.
+//! - While a file is backed, the blob is exactly as long as the file: longer ones are cut when they become backed, and
+//!   every change of size goes through to the blob before it is answered.
+//! - A write to a backed file leaves the blob where it is: other views of the inode get a copy first (`keep_blob`).
+//! - Deciding never waits: where the file or its bucket is being reshaped, it is read through the server.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use super::home::Home;
+use super::session::Volume;
+use crate::blob::BlobId;
+use crate::content::{Added, Duplicate, Released, VerifiedBlobs, blob_record, mark_exposed};
+use crate::disk::File;
+use crate::error::{Error, Result};
+use crate::meta::Durability;
+use crate::record::inode::{Content, Inode, InodeKind};
+use crate::tree::Tree;
+
+/// A file that a kernel may read past the server, until [`Volume::release_backing`].
+pub struct Backing {
+    file: Arc<dyn File>,
+}
+
+impl Backing {
+    /// The blob, open for reading and writing.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.raw()
+    }
+}
+
+/// Why a file is read through the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is smaller than was asked for: so it stays until somebody writes it.
+    Small,
+    /// It may be otherwise the next time.
+    Now,
+}
+
+/// A blob that holds all of a file.
+struct Whole {
+    blob: BlobId,
+    size: u64,
+    /// Whether this session's branch may cut it.
+    own: bool,
+}
+
+impl Volume {
+    /// Lets the kernel read a file of `least` bytes or more past the server, if that is right now.
+    pub fn back(&self, ino: u64, least: u64) -> Result<Result<Backing, Unfit>> {
+        let core = &self.0.core;
+        let (bucket, owner) = (self.0.bucket, (self.0.bucket, ino));
+        let Some(_gate) = core.gates.try_write_in_place(bucket) else { return Ok(Err(Unfit::Now)) };
+        let Some(_alone) = core.gates.try_reshape(bucket, ino) else { return Ok(Err(Unfit::Now)) };
+        let whole = match self.whole(ino, least)? {
+            Ok(whole) => whole,
+            Err(unfit) => return Ok(Err(unfit)),
+        };
+        let file = core.blobs.file(whole.blob)?;
+        if file.raw().is_none() || !self.fits(&*file, &whole)? {
+            return Ok(Err(Unfit::Now));
+        }
+        let added = core.backed.add(owner, whole.blob, &file, self.0.mount);
+        // The references are looked at after that: who refers to the blob from now on finds it backed.
+        let sole = match added {
+            Added::New => blob_record(&*core.meta.snapshot(), whole.blob.0).is_ok_and(|record| record.refs == 1),
+            Added::Known => true,
+            Added::Refused => return Ok(Err(Unfit::Now)),
+        };
+        if !sole {
+            core.backed.release(owner, self.0.mount);
+            return Ok(Err(Unfit::Now));
+        }
+        Ok(Ok(Backing { file }))
+    }
+
+    /// A file is open past the server since before this process: the store has to treat it so, whatever else holds.
+    pub fn back_again(&self, ino: u64) -> Result<()> {
+        let core = &self.0.core;
+        let _gate = core.gates.write_in_place(self.0.bucket);
+        let _alone = core.gates.reshape(self.0.bucket, ino);
+        let inode = self.look(ino)?;
+        let Some(Content::Blob(content)) = &inode.content else {
+            return Err(Error::corrupt(format!("inode {ino}"), "a blob, since a program has it open", "none"));
+        };
+        let blob = BlobId(content.id);
+        let file = core.blobs.file(blob)?;
+        if core.backed.add((self.0.bucket, ino), blob, &file, self.0.mount) == Added::Refused {
+            return Err(Error::Busy { what: format!("blob {blob}, which another file has,") });
+        }
+        // The process before may have died between cutting the file and cutting the blob.
+        let own = content.home && !self.0.read_only;
+        self.fits(&*file, &Whole { blob, size: inode.size, own }).map(|_| ())
+    }
+
+    /// The blob that holds all of a file, if it may be read as it is.
+    fn whole(&self, ino: u64, least: u64) -> Result<Result<Whole, Unfit>> {
+        let core = &self.0.core;
+        let (snapshot, line) = self.0.now()?;
+        let (branch, inode) = Tree { read: &*snapshot, line: &line }.live_inode(ino)?;
+        let live = core.live.get(self.0.bucket, ino).filter(|_| self.0.frozen.is_none());
+        let size = live.as_ref().map_or(inode.size, |live| live.size());
+        if size < least {
+            return Ok(Err(Unfit::Small));
+        }
+        let Some(Content::Blob(content)) = &inode.content else { return Ok(Err(Unfit::Now)) };
+        if inode.kind() != InodeKind::File || self.keeps_versions()? {
+            return Ok(Err(Unfit::Now));
+        }
+        let record = blob_record(&*snapshot, content.id)?;
+        let verified = || record.length == size && VerifiedBlobs::is_sound(core, content.id);
+        if record.packed.is_some() || (record.sums && !verified()) {
+            return Ok(Err(Unfit::Now));
+        }
+        // The length of a live file's home is seen to by who writes it.
+        let own = content.home && branch == line.branch() && !self.0.read_only && live.is_none();
+        Ok(Ok(Whole { blob: BlobId(content.id), size, own }))
+    }
+
+    /// Makes the blob as long as the file; whether it is. A crash may have left bytes behind the end, and a file that was
+    /// extended has a hole there.
+    fn fits(&self, file: &dyn File, whole: &Whole) -> Result<bool> {
+        let length = file.len()?;
+        if length == whole.size {
+            return Ok(true);
+        }
+        if whole.size < length && !whole.own {
+            return Ok(false);
+        }
+        self.0.core.writable()?;
+        file.set_len(whole.size)?;
+        self.0.core.blobs.mark_dirty(whole.blob);
+        Ok(true)
+    }
+
+    /// This mount's kernel has closed a file that was backed: all handles of it.
+    pub fn release_backing(&self, ino: u64) -> Released {
+        self.0.core.backed.release((self.0.bucket, ino), self.0.mount)
+    }
+
+    /// Whether a file is backed, or still mapped through a handle that is closed.
+    pub fn is_backed(&self, ino: u64) -> bool {
+        self.0.core.backed.blob((self.0.bucket, ino)).is_some()
+    }
+
+    /// A backed file is about to be opened so that its blob may be written past the server, through a shared mapping:
+    /// before that nobody else sees the blob any more, and it stands in the store.
+    pub fn expose(&self, ino: u64) -> Result<()> {
+        self.refuse_write()?;
+        let core = &self.0.core;
+        let owner = (self.0.bucket, ino);
+        let _gate = core.gates.write_in_place(self.0.bucket);
+        let _alone = core.gates.reshape(self.0.bucket, ino);
+        let (_, home) = self.home(ino)?;
+        if !core.backed.expose(owner, home.file.modified()?) {
+            return Ok(());
+        }
+        self.change(move |tx| {
+            mark_exposed(tx.txn, owner, home.id);
+            Ok(())
+        })
+    }
+
+    /// The home of a file whose size is about to change, if it is backed: then its blob has to follow.
+    pub(super) fn backed_home(&self, ino: u64) -> Result<Option<Home>> {
+        match self.0.core.backed.blob((self.0.bucket, ino)) {
+            Some(_) => self.home(ino).map(|(_, home)| Some(home)),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes the blob of a backed file its home; every other view of the inode gets a copy, on disk before a byte of the
+    /// blob changes. The caller holds the bucket's gate shared and the inode's lock alone.
+    pub(super) fn keep_blob(&self, ino: u64, blob: BlobId) -> Result<(Inode, Home)> {
+        let core = &self.0.core;
+        let file = core.blobs.file(blob)?;
+        let copy = Duplicate::of(core, &*file, file.len()?)?;
+        let kept = self.change_with(Durability::Synced, move |tx| tx.keep_blob(ino, blob, copy));
+        let (inode, copied) = kept?;
+        if let Some(copy) = copied {
+            core.readers.redirect(blob, copy);
+        }
+        Ok((inode, Home { id: blob, file, whole: true }))
+    }
+
+    /// Whether a file has to keep this blob.
+    pub(super) fn keeps(&self, ino: u64, blob: u64) -> bool {
+        self.0.core.backed.blob((self.0.bucket, ino)) == Some(BlobId(blob))
+    }
+}

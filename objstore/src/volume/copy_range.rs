@@ -1,0 +1,208 @@
+//! Copying from file to file within the bucket (copy_file_range(2)).
+//!
+//! - A whole file into an empty one goes by reference, whatever its size: both then refer to the same blobs, and either
+//!   goes on in new space when it is written. What the copy refers to is on disk before, as the copy's fsync promises.
+//! - Anything else is copied here, a bounded piece for each call: the caller asks for the rest. So is what is cheap to
+//!   copy, what somebody has open for writing (a file that is rewritten in place should not lose its place for a copy),
+//!   and what the kernel reads past the server.
+//! - Where both lie in files of their own, those are copied from one to the other by the system, which shares their space
+//!   where it can. What has checksums is compared with them on the way, unless that was done of late.
+//! - Holes of the source stay holes where the target ends before them.
+//! - A crash leaves the pieces that were copied, as after write(2).
+
+use std::sync::Arc;
+
+use super::session::Volume;
+use super::types::Allocate;
+use super::write::wrote;
+use crate::blob::BlobId;
+use crate::content::{VerifiedBlobs, blob_record};
+use crate::disk::File;
+use crate::error::{Error, Posix, Result};
+use crate::record::inode::{Content, Inode, InodeKind};
+use crate::tree::{Tree, Tx};
+
+/// Up to so many bytes are copied: a reference costs more than it saves.
+const COPY_MAX: u64 = 1 << 20;
+/// Bytes copied by one call, at most: it cannot be interrupted.
+const CALL_BYTES: u64 = 256 << 20;
+/// Bytes copied at a time, through memory.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes copied at a time by the system, while nobody else changes the target.
+const STEP_BYTES: u64 = 16 << 20;
+/// Fewer bytes are copied through memory.
+const STEP_BYTES_MIN: u64 = 64 << 10;
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// The file.
+    pub ino: u64,
+    /// Where in it.
+    pub offset: u64,
+}
+
+impl Volume {
+    /// Copies up to `len` bytes; how many, fewer at the end of the source, and past a bound that is chosen here.
+    ///
+    /// # Errors
+    /// EINVAL for what is no regular file, and for ranges of one file that overlap.
+    pub fn copy_range(&self, from: Spot, to: Spot, len: u64) -> Result<u64> {
+        self.refuse_write()?;
+        let size = self.regular_size(from.ino)?;
+        let held = self.regular_size(to.ino)?;
+        let len = len.min(size.saturating_sub(from.offset));
+        let end = to.offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or(Posix::TooLarge)?;
+        if from.ino == to.ino && from.offset < end && to.offset < from.offset + len {
+            return Err(Posix::Invalid.into());
+        }
+        let whole = (from.offset, to.offset, len, held) == (0, 0, size, 0) && from.ino != to.ino;
+        if whole && size > COPY_MAX && self.refer(from.ino, to.ino, size)? {
+            return Ok(len);
+        }
+        self.copy_bytes(from, to, len.min(CALL_BYTES), held)
+    }
+
+    fn regular_size(&self, ino: u64) -> Result<u64> {
+        let attr = self.attr(ino)?;
+        match attr.kind.into() {
+            InodeKind::File => Ok(attr.size),
+            InodeKind::Directory => Err(Posix::IsDirectory.into()),
+            _ => Err(Posix::Invalid.into()),
+        }
+    }
+
+    /// Lets an empty file refer to all content of another; whether that was possible.
+    fn refer(&self, from: u64, to: u64, size: u64) -> Result<bool> {
+        let (core, bucket) = (&self.0.core, self.0.bucket);
+        // The kernel may read the target past the server: its content stays in its blob.
+        if core.writers.has_handles(bucket, from) || core.backed.blob((bucket, to)).is_some() {
+            return Ok(false);
+        }
+        core.writable()?;
+        // Most of it before writes are held back, the rest then.
+        self.bring_to_disk(from)?;
+        let gate = core.gates.share(bucket);
+        self.bring_to_disk(from)?;
+        self.settle(to)?;
+        let referred = self.begin_version(to).and_then(|()| self.change(move |tx| tx.refer(from, to, size)));
+        drop(gate);
+        match referred {
+            Err(Error::Busy { .. }) => Ok(false),
+            answer => answer,
+        }
+    }
+
+    /// Brings the content of a file to disk, and its record up to date.
+    fn bring_to_disk(&self, ino: u64) -> Result<()> {
+        self.settle(ino)?;
+        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        inode.home().map_or(Ok(()), |home| self.0.core.blobs.sync_file(BlobId(home)))
+    }
+
+    fn copy_bytes(&self, from: Spot, to: Spot, len: u64, held: u64) -> Result<u64> {
+        let mut done = 0;
+        while done < len {
+            match self.copy_piece(at(from, done), at(to, done), len - done, held) {
+                Ok(0) => break,
+                Ok(copied) => done += copied,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        // What ended in a hole was not written.
+        let end = to.offset + done;
+        if done > 0 && self.regular_size(to.ino)? < end {
+            self.allocate(to.ino, Allocate::ZeroRange, end - 1, 1)?;
+        }
+        Ok(done)
+    }
+
+    /// Copies a piece, or passes over a hole; how many bytes.
+    fn copy_piece(&self, from: Spot, to: Spot, len: u64, held: u64) -> Result<u64> {
+        let mut want = len;
+        if to.offset >= held {
+            let next = |data| Ok::<_, Error>(self.seek(from.ino, from.offset, data)?.map(|found| found - from.offset));
+            let hole = next(true)?.unwrap_or(len).min(len);
+            if hole > 0 {
+                return Ok(hole);
+            }
+            want = want.min(next(false)?.unwrap_or(want));
+        }
+        if want >= STEP_BYTES_MIN {
+            let step = want.min(STEP_BYTES);
+            match self.copy_file(from, to, step) {
+                Ok(true) => return Ok(step),
+                // A smaller piece may fit.
+                Ok(false) | Err(Error::QuotaExceeded { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let want = usize::try_from(want.min(PIECE_BYTES)).map_err(|_| Posix::TooLarge)?;
+        let bytes = self.read(from.ino, from.offset, want)?;
+        self.write(to.ino, to.offset, &bytes, false)?;
+        Ok(bytes.len() as u64)
+    }
+}
+
+impl Volume {
+    /// Copies a range from the file that holds the source to the live target's; whether that was possible.
+    fn copy_file(&self, from: Spot, to: Spot, len: u64) -> Result<bool> {
+        let Some(source) = self.source_file(from.ino)? else { return Ok(false) };
+        let core = &self.0.core;
+        let _gate = core.gates.write_in_place(self.0.bucket);
+        let _alone = core.gates.reshape(self.0.bucket, to.ino);
+        let live = self.live(to.ino).filter(|live| live.whole && !live.takes_privileges(false));
+        let Some(live) = live else { return Ok(false) };
+        let end = to.offset + len;
+        let copy = || live.file.copy_from(&*source, from.offset, to.offset, len);
+        if end > live.size() {
+            self.grow_live(to.ino, &live, end, copy)
+        } else {
+            self.change_live(to.ino, &live, end, copy)
+        }
+    }
+
+    /// The file that holds all of an inode's content, each byte at its offset, and that may be read without comparing it
+    /// with checksums.
+    fn source_file(&self, ino: u64) -> Result<Option<Arc<dyn File>>> {
+        let core = &self.0.core;
+        let _reading = core.readers.begin();
+        if let Some(live) = core.live.get(self.0.bucket, ino).filter(|live| live.whole) {
+            return Ok(Some(live.file.clone()));
+        }
+        let (snapshot, line) = self.0.now()?;
+        let (_, inode) = Tree { read: &*snapshot, line: &line }.live_inode(ino)?;
+        let Some(Content::Blob(content)) = inode.content else { return Ok(None) };
+        let record = blob_record(&*snapshot, content.id)?;
+        if record.packed.is_some() || (record.sums && !VerifiedBlobs::is_sound(core, content.id)) {
+            return Ok(None);
+        }
+        core.blobs.file(BlobId(content.id)).map(Some)
+    }
+}
+
+fn at(spot: Spot, done: u64) -> Spot {
+    Spot { offset: spot.offset + done, ..spot }
+}
+
+impl Tx<'_> {
+    /// Lets an empty inode refer to the content of another of `size` bytes; `false` if either is not so any more.
+    fn refer(&mut self, from: u64, to: u64, size: u64) -> Result<bool> {
+        let file = |inode: &Inode| inode.kind() == InodeKind::File;
+        let (_, source) = self.tree().live_inode(from)?;
+        let (_, target) = self.tree().live_inode(to)?;
+        let blobs = matches!(source.content, Some(Content::Blob(_) | Content::Extents(_)));
+        if !blobs || source.size != size || target.size != 0 || !file(&source) || !file(&target) {
+            return Ok(false);
+        }
+        let mut target = self.own(to)?;
+        self.check_changeable(to, &target)?;
+        let (_, shared) = self.share_content(from)?;
+        self.drop_content(to, &target, true)?;
+        target.content = self.take_shared(to, &shared)?;
+        self.resize(&mut target, size);
+        wrote(self, to, target, false)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,73 @@
+//! Files that programs may write past the server, through a mapping: what they wrote counts as a change when somebody
+//! looks.
+//!
+//! - Looking writes the blob's dirty pages back first, so that the next store into the mapping moves the blob's time
+//!   again; if it moved since the last look, the content changed.
+
+use std::sync::Arc;
+
+use super::session::Volume;
+use crate::clock::Timestamp;
+use crate::core::Core;
+use crate::error::{Error, Posix, Result};
+use crate::meta::Durability;
+use crate::record::inode::Inode;
+use crate::store;
+use crate::tree::Tx;
+
+impl Core {
+    /// Counts what programs wrote past the server to these files of a bucket; whether they did to any.
+    pub fn count_past(self: &Arc<Self>, bucket: u64, inos: &[u64]) -> Result<bool> {
+        if self.backed.is_empty() {
+            return Ok(false);
+        }
+        let mut any = false;
+        for ino in inos {
+            let Some(blob) = self.backed.exposed((bucket, *ino)) else { continue };
+            // Nobody said that it was written to.
+            self.blobs.mark_dirty(blob);
+            self.blobs.sync_file(blob)?;
+            let Some(written) = self.backed.written((bucket, *ino))? else { continue };
+            any = true;
+            match self.live.get(bucket, *ino) {
+                Some(live) if live.begin() && live.wrote(0, self.clock.now()) => {}
+                _ => self.record_past(bucket, *ino, written.into())?,
+            }
+        }
+        Ok(any)
+    }
+
+    fn record_past(self: &Arc<Self>, bucket: u64, ino: u64, written: Timestamp) -> Result<()> {
+        let core = self.clone();
+        let counted = self.meta.write(Durability::Buffered, move |txn| {
+            let Some(name) = store::bucket_name(&*txn, bucket)? else { return Ok(()) };
+            let mut tx = Tx::begin(txn, &core, &name, 0)?;
+            tx.wrote_past(ino, written)?;
+            tx.finish()
+        });
+        match counted.wait() {
+            // It was unlinked and is gone.
+            Err(Error::Posix(Posix::Stale)) => Ok(()),
+            counted => counted,
+        }
+    }
+
+    /// The files of a bucket that may be ahead of their records.
+    pub fn in_place(&self, bucket: u64) -> Vec<u64> {
+        let mut inos = self.live.of_bucket(bucket);
+        inos.extend(self.backed.exposed_of(bucket).into_iter().map(|(ino, _)| ino));
+        inos.sort_unstable();
+        inos.dedup();
+        inos
+    }
+}
+
+impl Volume {
+    /// Shows the time of what a program wrote past the server.
+    pub(super) fn show_past(&self, ino: u64, inode: &mut Inode) {
+        if let Some(written) = self.0.core.backed.modified((self.0.bucket, ino)) {
+            let written = Timestamp::from(written).0;
+            (inode.mtime, inode.ctime) = (inode.mtime.max(written), inode.ctime.max(written));
+        }
+    }
+}

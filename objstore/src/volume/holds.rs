@@ -1,0 +1,115 @@
+//! What the kernel behind a session holds: pins, forgets, and asking it.
+//!
+//! - A session that was taken over holds what a server before counted. When all that was counted here is given back,
+//!   nothing is certain of an unlinked inode but what the kernel says: it is asked through the feed
+//!   ([`Change::Probe`]) and answers with [`Volume::probe_result`]. Each eviction in the kernel sends a forget, so an
+//!   answer that comes too early ("held", while the last user lets go) is followed by another question.
+
+use std::sync::Arc;
+
+use super::session::{Session, Volume, attr};
+use super::types::{Attr, Change};
+use crate::core::Core;
+use crate::error::Result;
+use crate::meta::Durability;
+use crate::name::BucketName;
+use crate::pins::Left;
+use crate::record::inode::Inode;
+
+impl Volume {
+    /// Pins an inode once more; ESTALE if it is gone.
+    pub fn pin(&self, ino: u64) -> Result<Attr> {
+        let inode = self.pin_inode(ino)?;
+        Ok(attr(ino, &inode))
+    }
+
+    pub(super) fn pin_inode(&self, ino: u64) -> Result<Inode> {
+        self.hold_found(ino);
+        self.look(ino).inspect_err(|_| self.forget(ino, 1))
+    }
+
+    /// Takes `count` pins back. An unlinked inode whose last pin goes is collected, not at once.
+    pub fn forget(&self, ino: u64, count: u64) {
+        self.0.forget(ino, count);
+    }
+
+    /// Pins without looking.
+    pub(super) fn hold(&self, ino: u64) {
+        self.0.core.pins.pin(self.0.bucket, ino);
+        *self.0.pins.lock().entry(ino).or_default() += 1;
+    }
+
+    /// Pins what was found in the store, before looking at it: what is there after this stays.
+    pub(super) fn hold_found(&self, ino: u64) {
+        self.hold(ino);
+        self.0.core.pins.await_end(self.0.bucket, ino);
+    }
+
+    /// What the kernel answered to [`Change::Probe`]: whether it holds the inode. One that it does not hold is
+    /// collected, unless somebody else holds it.
+    pub fn probe_result(&self, ino: u64, held: bool) {
+        let session = &*self.0;
+        if let Some(id) = session.id.filter(|_| !held)
+            && session.core.pins.clear(session.bucket, ino, id)
+        {
+            session.collect(ino);
+        }
+    }
+}
+
+impl Session {
+    /// The inodes the kernel is known to know.
+    pub fn pinned(&self) -> Vec<u64> {
+        self.pins.lock().keys().copied().collect()
+    }
+
+    fn forget(&self, ino: u64, count: u64) {
+        let (taken, rest) = self.uncount(ino, count);
+        let pins = &self.core.pins;
+        match self.id.filter(|_| self.inherited && rest == 0) {
+            Some(id) => match pins.unpin_heir(self.bucket, ino, taken, id, taken < count) {
+                Left::Nobody => self.collect(ino),
+                Left::Unsure => self.core.feeds.publish_to(self.mount, &[Change::Probe { ino }]),
+                Left::Held => {}
+            },
+            None if pins.unpin(self.bucket, ino, taken) => self.collect(ino),
+            None => {}
+        }
+    }
+
+    /// Takes pins out of the session's own count: how many there were to take, and how many are left.
+    fn uncount(&self, ino: u64, count: u64) -> (u64, u64) {
+        let mut pins = self.pins.lock();
+        let Some(held) = pins.get_mut(&ino) else { return (0, 0) };
+        let taken = count.min(*held);
+        *held -= taken;
+        let rest = *held;
+        if rest == 0 {
+            pins.remove(&ino);
+        }
+        (taken, rest)
+    }
+
+    /// Collects an unlinked inode nobody holds any more.
+    fn collect(&self, ino: u64) {
+        collect(&self.core, &self.name, self.bucket, self.mount, ino);
+    }
+
+    /// Gives back all pins of a session that ends.
+    pub(super) fn unpin_all(&self) {
+        for (ino, count) in std::mem::take(&mut *self.pins.lock()) {
+            if self.core.pins.unpin(self.bucket, ino, count) {
+                self.collect(ino);
+            }
+        }
+    }
+}
+
+/// Collects an unlinked inode nobody holds any more. Not waited for: opening the store collects what is left.
+pub(super) fn collect(core: &Arc<Core>, name: &BucketName, bucket: u64, mount: u64, ino: u64) {
+    let (shared, name) = (core.clone(), name.clone());
+    let done = core
+        .meta
+        .write(Durability::Buffered, move |txn| crate::gc::orphans::collect(txn, &shared, &name, bucket, mount, ino));
+    drop(done);
+}

@@ -1,0 +1,244 @@
+//! Sessions that outlive the server: begun, left, taken over, ended.
+//!
+//! - Such a session has an id and a record. The record says which bucket it is of and which directory is its root, so a
+//!   server that takes it over serves the same inodes, whatever is called so by then; of a bucket that is gone every
+//!   call is ESTALE, as it was before.
+//! - It ends with [`Volume::end`], or when a store opens and is not told that it goes on. A [`Volume`] that is merely
+//!   dropped leaves it: the kernel behind it goes on, and so does all it holds.
+//! - While it is not served, what its mount has to be told is owed to it (`owed.rs`), and S3 answers wait a moment for
+//!   it, as they do for a mount that is stuck.
+//!
+//! Ending removes the record and the replay records in one transaction, after the orphans that nobody else holds were
+//! queued to go: a crash in between leaves a session that the next opening ends.
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use prost::Message;
+
+use super::replay::Appends;
+use super::session::{Place, Session, Volume};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::feed::Life;
+use crate::meta::{Durability, Read, Txn};
+use crate::name::BucketName;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+use crate::record::session::Session as Record;
+use crate::store::Store;
+
+/// A mount's session, known over restarts of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(NonZeroU64);
+
+impl SessionId {
+    /// The session with a number; zero is none.
+    pub fn new(id: u64) -> Option<Self> {
+        NonZeroU64::new(id).map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// The sessions of this store that outlive it.
+#[derive(Default)]
+pub(crate) struct Lasting(Mutex<HashMap<SessionId, Known>>);
+
+struct Known {
+    bucket: u64,
+    mount: u64,
+    /// Whether a volume serves it.
+    served: bool,
+    appends: Arc<Appends>,
+}
+
+/// What a volume needs of its session.
+pub(super) struct Served {
+    pub id: SessionId,
+    pub mount: u64,
+    pub appends: Arc<Appends>,
+}
+
+static NEXT_MOUNT: AtomicU64 = AtomicU64::new(1);
+
+/// A number that tells a mount from others.
+pub(super) fn next_mount() -> u64 {
+    NEXT_MOUNT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Lasting {
+    /// The session of a mount.
+    pub fn of_mount(&self, mount: u64) -> Option<SessionId> {
+        let sessions = self.0.lock();
+        sessions.iter().find(|(_, known)| known.mount == mount).map(|(id, _)| *id)
+    }
+
+    /// Knows a session of a store that opens, which may hold what nobody counts; its mount.
+    pub fn inherit(&self, core: &Core, id: SessionId, bucket: u64, below: u64, appends: Appends) -> u64 {
+        let mount = next_mount();
+        core.pins.inherit(bucket, id, below);
+        core.feeds.open(bucket, mount, Life::Lasting);
+        self.0.lock().insert(id, Known { bucket, mount, served: false, appends: Arc::new(appends) });
+        mount
+    }
+
+    /// The sessions of a bucket, with their mounts.
+    pub fn of_bucket(&self, bucket: u64) -> Vec<(SessionId, u64)> {
+        let sessions = self.0.lock();
+        sessions.iter().filter(|(_, known)| known.bucket == bucket).map(|(id, known)| (*id, known.mount)).collect()
+    }
+
+    fn serve(&self, id: SessionId) -> Result<Served> {
+        let mut sessions = self.0.lock();
+        match sessions.get_mut(&id) {
+            Some(known) if !known.served => {
+                known.served = true;
+                Ok(Served { id, mount: known.mount, appends: known.appends.clone() })
+            }
+            Some(_) => Err(refused(id, "another volume serves it already")),
+            None => Err(refused(id, "it is not one of those that were to go on when the store was opened")),
+        }
+    }
+
+    /// Nobody serves a session any more, and it goes on.
+    pub(super) fn leave(&self, id: SessionId) {
+        if let Some(known) = self.0.lock().get_mut(&id) {
+            known.served = false;
+        }
+    }
+}
+
+fn refused(id: SessionId, why: &str) -> Error {
+    Error::invalid("session", id.get().to_string(), why)
+}
+
+impl Store {
+    /// An id for a new session.
+    pub fn new_session(&self) -> SessionId {
+        loop {
+            let mut bytes = [0; 8];
+            self.core.random.fill(&mut bytes);
+            if let Some(id) = SessionId::new(u64::from_ne_bytes(bytes)) {
+                return id;
+            }
+        }
+    }
+
+    /// Ends a session that was to go on and that no volume serves: its mount is gone.
+    ///
+    /// # Errors
+    /// If a volume serves it: [`Volume::end`] that.
+    pub fn end_session(&self, id: SessionId) -> Result<()> {
+        let known = self.core.lasting.0.lock().get(&id).map(|known| (known.bucket, known.mount, known.served));
+        match known {
+            Some((_, _, true)) => Err(refused(id, "a volume serves it")),
+            Some((bucket, mount, false)) => {
+                let name = crate::store::bucket_name(&*self.core.meta.snapshot(), bucket)?;
+                end(&self.core, id, bucket, name.as_ref(), mount);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Begins a session.
+pub(super) fn begin(id: SessionId, session: &Session) -> Result<Served> {
+    let Session { core, .. } = session;
+    let Session { bucket, family, frozen, root, mount, .. } = *session;
+    let record = Record { bucket, name: session.name.to_string(), family, frozen, root };
+    let written = core.meta.write(Durability::Buffered, move |txn| {
+        let key = key::by_id(tag::SESSION, id.get());
+        if txn.get(&key)?.is_some() {
+            return Err(refused(id, "there is one with this id already"));
+        }
+        txn.put(key, record.encode_to_vec());
+        Ok(())
+    });
+    written.wait()?;
+    let appends = Arc::new(Appends::new(core.disk.clone(), &core.dir, id));
+    let known = Known { bucket, mount, served: true, appends: appends.clone() };
+    core.lasting.0.lock().insert(id, known);
+    Ok(Served { id, mount, appends })
+}
+
+/// Takes a session over from a server before.
+pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &BucketName) -> Result<(Place, Served)> {
+    let value = read.get(&key::by_id(tag::SESSION, id.get()))?;
+    let value = value.ok_or_else(|| refused(id, "the store has no record of it"))?;
+    let record: Record = decode("a session", &value)?;
+    if record.name != name.as_str() {
+        return Err(refused(id, "it is of another bucket"));
+    }
+    let Record { bucket, family, frozen, root, .. } = record;
+    Ok((Place { bucket, family, frozen, root }, core.lasting.serve(id)?))
+}
+
+/// Ends a session: what only it held is collected, what was kept for it goes. Not waited for: opening the store does
+/// what is left.
+pub(super) fn end(core: &Arc<Core>, id: SessionId, bucket: u64, name: Option<&BucketName>, mount: u64) {
+    core.feeds.remove(mount);
+    let freed = core.pins.end(bucket, id);
+    if let Some(name) = name {
+        freed.into_iter().for_each(|ino| super::holds::collect(core, name, bucket, mount, ino));
+    }
+    let known = core.lasting.0.lock().remove(&id);
+    if let Some(known) = known {
+        known.appends.remove();
+    }
+    let last = core.lasting.of_bucket(bucket).is_empty();
+    let done = core.meta.write(Durability::Buffered, move |txn| {
+        if last {
+            forget_owed(txn, bucket)?;
+        }
+        forget(txn, id)
+    });
+    drop(done);
+}
+
+/// Removes the records of a session.
+pub(crate) fn forget(txn: &mut dyn Txn, id: SessionId) -> Result<()> {
+    for pair in crate::store::all(&*txn, &key::by_id(tag::REPLAY, id.get()))? {
+        txn.delete(pair.key.to_vec());
+    }
+    txn.delete(key::by_id(tag::SESSION, id.get()));
+    Ok(())
+}
+
+/// Removes the notices owed to mounts of a bucket that has none which outlives the server.
+pub(crate) fn forget_owed(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
+    for pair in crate::store::all(&*txn, &key::by_id(tag::OWED, bucket))? {
+        txn.delete(pair.key.to_vec());
+    }
+    Ok(())
+}
+
+impl Volume {
+    /// The session's id, if it outlives the server.
+    pub fn session(&self) -> Option<SessionId> {
+        self.0.id
+    }
+
+    /// Whether a server before this one served the session.
+    pub fn inherited(&self) -> bool {
+        self.0.inherited
+    }
+
+    /// Rises with each opening of the store: tells handles of this process from those of the ones before.
+    pub fn life(&self) -> u32 {
+        self.0.core.life
+    }
+
+    /// The kernel is done with the mount: ends the session, with all it pins. A session that outlives the server ends
+    /// only so; dropping the last clone ends any other.
+    pub fn end(&self) {
+        self.0.end();
+    }
+}

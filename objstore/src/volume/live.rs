@@ -1,0 +1,208 @@
+//! Writing live files: in place, without a transaction.
+//!
+//! - A file becomes live with its first write in its own home. The transaction that says so raises its generation before
+//!   its bytes change; what makes a new home says it too.
+//! - A write within the size holds the inode's lock shared, one past it alone. A file that is whole in its home is as
+//!   long as that: so is what a crash leaves. What a failed write put past the end is cut off again.
+//! - Growth is counted before it happens (`content/ledger.rs`): what the quota does not allow writes no byte.
+//! - A file whose content lies in extents is live only for ranges that its home holds already; any other write of it is
+//!   a transaction.
+
+use std::sync::Arc;
+
+use super::home::Home;
+use super::session::Volume;
+use super::types::Change;
+use super::write::wrote;
+use crate::content::Live;
+use crate::error::{Error, Result};
+use crate::meta::Durability;
+use crate::record::inode::Inode;
+
+impl Volume {
+    /// The live file, if writes may go through it now.
+    pub(super) fn live(&self, ino: u64) -> Option<Arc<Live>> {
+        self.0.core.live.get(self.0.bucket, ino).filter(|live| !live.is_retired())
+    }
+
+    /// A file's inode as it is, though its record may be behind. It is looked for among the live ones first: one that is
+    /// settled meanwhile is in the record that is read after that.
+    pub(super) fn look(&self, ino: u64) -> Result<Inode> {
+        let live = self.0.core.live.get(self.0.bucket, ino);
+        let (_, mut inode) = self.reading(|tree| tree.live_inode(ino))?;
+        if let Some(live) = live.filter(|_| self.0.frozen.is_none()) {
+            live.show(&mut inode);
+        }
+        self.show_past(ino, &mut inode);
+        Ok(inode)
+    }
+
+    /// A write that needs no transaction; whether it was one. The caller holds the bucket's gate shared.
+    pub(super) fn write_live(&self, ino: u64, offset: u64, data: &[u8]) -> Result<bool> {
+        let core = &self.0.core;
+        let Some(live) = self.live(ino) else { return Ok(false) };
+        let Some(end) = offset.checked_add(data.len() as u64).filter(|end| i64::try_from(*end).is_ok()) else {
+            return Ok(false);
+        };
+        if end <= live.size() {
+            let _shared = core.gates.within(self.0.bucket, ino);
+            if !live.whole && !self.lies_at_home(ino, &live, offset, end)? {
+                return Ok(false);
+            }
+            return self.change_live(ino, &live, end, || live.file.write_at(data, offset));
+        }
+        let _alone = core.gates.reshape(self.0.bucket, ino);
+        self.extend_live(ino, &live, offset, data)
+    }
+
+    /// A write past the end; the caller holds the inode's lock alone.
+    pub(super) fn extend_live(&self, ino: u64, live: &Arc<Live>, offset: u64, data: &[u8]) -> Result<bool> {
+        let end = offset + data.len() as u64;
+        if end <= live.size() {
+            return self.change_live(ino, live, end, || live.file.write_at(data, offset));
+        }
+        if !live.whole {
+            return Ok(false);
+        }
+        self.grow_live(ino, live, end, || live.file.write_at(data, offset))
+    }
+
+    /// Lets a file grow to `end` by `change`; the caller holds the inode's lock alone.
+    pub(super) fn grow_live(
+        &self,
+        ino: u64,
+        live: &Arc<Live>,
+        end: u64,
+        change: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
+        let (core, before) = (&self.0.core, live.size());
+        self.reserve_growth(end - before)?;
+        let grown = self.change_live(ino, live, end, change);
+        if !matches!(grown, Ok(true)) {
+            core.live.ledgers.shrink(self.0.bucket, end - before);
+            // The home says how long the file is, to whoever has nothing else to ask. If this fails too, the next write
+            // tries it again.
+            if let Err(error) = live.file.set_len(before) {
+                tracing::warn!(ino, %error, "a write that failed leaves bytes past the end of a file's home");
+                live.retire();
+            }
+        } else if let Some((offset, len)) = live.grown() {
+            live.file.begin_sync(offset, len);
+        }
+        grown
+    }
+
+    /// Makes a change of a live file up to `end`; not if it ceases to be live meanwhile. The caller holds the inode's
+    /// lock.
+    pub(super) fn change_live(
+        &self,
+        ino: u64,
+        live: &Live,
+        end: u64,
+        change: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
+        let core = &self.0.core;
+        core.writable()?;
+        if !live.begin() {
+            return Ok(false);
+        }
+        let changed = change();
+        core.blobs.mark_dirty(live.blob);
+        changed?;
+        if !live.wrote(end, core.clock.now()) {
+            return Ok(false);
+        }
+        core.feeds.publish(self.0.bucket, self.0.mount, &[Change::Content { ino }]);
+        Ok(true)
+    }
+
+    /// Makes a file live that has its home: raises its generation before bytes that can be seen change. The caller holds
+    /// the inode's lock alone, and changes the file before it lets go.
+    ///
+    /// The entry comes before the commit: whoever looks through S3 from that on finds it, with a change announced, and
+    /// so shows the content under a generation that what is written here does not have.
+    pub(super) fn go_live(&self, ino: u64, inode: &Inode, home: &Home, kill: bool) -> Result<Arc<Live>> {
+        let (core, bucket) = (&self.0.core, self.0.bucket);
+        if home.whole && home.file.len()? != inode.size {
+            // What a crash or a cut left past the end, or a hole at the end that was never written.
+            home.file.set_len(inode.size)?;
+            core.blobs.mark_dirty(home.id);
+        }
+        let live = Live::new(home.id, home.file.clone(), home.whole, inode.size, inode);
+        core.live.insert(bucket, ino, live.clone());
+        let entry = live.clone();
+        let begun = self.change(move |tx| {
+            let inode = tx.own(ino)?;
+            wrote(tx, ino, inode, kill)?;
+            tx.begin_live(ino, &entry);
+            Ok(())
+        });
+        match begun {
+            Ok(()) => Ok(live),
+            Err(error) => {
+                core.live.remove(bucket, ino, &live);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes from a live file what a write takes; whether that was setuid or setgid.
+    pub(super) fn lose_privileges(&self, ino: u64, kill: bool) -> Result<bool> {
+        self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            let before = inode.mode;
+            if kill {
+                inode.lose_setuid(false);
+            }
+            inode.lose_capabilities();
+            inode.ctime = tx.now.0;
+            tx.save(ino, &inode);
+            tx.tell(Change::Attributes { ino });
+            Ok(inode.mode != before)
+        })
+    }
+
+    /// Whether the home of a file in extents holds all of a range already.
+    fn lies_at_home(&self, ino: u64, live: &Live, start: u64, end: u64) -> Result<bool> {
+        let placed = self.reading(|tree| tree.extents(ino, start, end))?;
+        let mut at = start;
+        for extent in &placed {
+            if extent.offset > at || extent.extent.blob != live.blob.0 {
+                return Ok(false);
+            }
+            at = extent.end();
+        }
+        Ok(at >= end)
+    }
+
+    /// Counts growth of live files against the quota before it happens.
+    fn reserve_growth(&self, bytes: u64) -> Result<()> {
+        let (core, bucket) = (&self.0.core, self.0.bucket);
+        // What was allowed may be used up by another file before it is counted here.
+        while !core.live.ledgers.grow(bucket, bytes) {
+            let session = self.0.clone();
+            core.meta.transact(Durability::Buffered, move |txn| session.allow_growth(&*txn, bytes))?;
+        }
+        Ok(())
+    }
+}
+
+impl super::Session {
+    /// Allows live files to grow by so much, and a step more; on the thread of the transactions.
+    fn allow_growth(&self, read: &dyn crate::meta::Read, bytes: u64) -> Result<()> {
+        let Self { core, name, bucket, .. } = self;
+        let record = core.bucket_record(read, name)?.filter(|record| record.id == *bucket);
+        let record = record.ok_or(crate::error::Posix::Stale)?;
+        let Some(limit_bytes) = record.quota_bytes else {
+            core.live.ledgers.allow(*bucket, u64::MAX, u64::MAX / 2);
+            return Ok(());
+        };
+        let line = core.lines.line(read, record.family, record.branch)?;
+        let used = crate::store::usage(read, &line)?;
+        let used_bytes = used.bytes + used.upload_bytes;
+        if core.live.ledgers.allow(*bucket, limit_bytes.saturating_sub(used_bytes), bytes) {
+            return Ok(());
+        }
+        Err(Error::QuotaExceeded { bucket: name.to_string(), limit_bytes, used_bytes, asked_bytes: bytes })
+    }
+}

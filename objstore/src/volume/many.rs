@@ -1,0 +1,65 @@
+//! Many names of a directory at once, as a READDIRPLUS answer holds them.
+//!
+//! - Names are found at one moment and then the inodes read at another, after they are pinned, as [`Volume::lookup`]
+//!   does for one. Both moments are after the call began.
+
+use super::session::attr;
+use super::{Attr, Volume};
+use crate::error::{Posix, Result};
+use crate::record::inode::Inode;
+
+/// What was found under a name: a number, and the inode if it was still there then.
+type Found = Option<(u64, Option<Inode>)>;
+
+impl Volume {
+    /// What names of one directory lead to, in the order of its listing: each answer is that of [`Volume::lookup`],
+    /// pinned as by that.
+    pub fn lookup_all(&self, parent: u64, names: &[&str]) -> Vec<Result<Attr>> {
+        let looked = self.look_under(parent, names);
+        let answer = |(name, looked): (&&str, Found)| match looked {
+            None => Err(Posix::NotFound.into()),
+            Some((ino, Some(inode))) => {
+                self.learn_name(ino, &inode, parent, name);
+                Ok(attr(ino, &inode))
+            }
+            // Replaced and collected in between: the name leads to another by now, or to none.
+            Some((ino, None)) => {
+                self.forget(ino, 1);
+                self.lookup(parent, name)
+            }
+        };
+        match looked {
+            Ok(looked) => names.iter().zip(looked).map(answer).collect(),
+            Err(error) => names.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// The inodes under names, pinned.
+    fn look_under(&self, parent: u64, names: &[&str]) -> Result<Vec<Found>> {
+        let found = self.reading(|tree| {
+            tree.directory(parent)?;
+            tree.entries_of(parent, names)
+        })?;
+        let inos: Vec<u64> = found.iter().flatten().map(|dirent| dirent.ino).collect();
+        inos.iter().for_each(|ino| self.hold_found(*ino));
+        let looked = self.look_at(&inos).inspect_err(|_| inos.iter().for_each(|ino| self.forget(*ino, 1)))?;
+        let mut looked = looked.into_iter();
+        Ok(found.into_iter().map(|dirent| dirent.map(|dirent| (dirent.ino, looked.next().flatten()))).collect())
+    }
+
+    /// Inodes as they are: [`Volume::look`] at many.
+    fn look_at(&self, inos: &[u64]) -> Result<Vec<Option<Inode>>> {
+        let core = &self.0.core;
+        // Before their records: what is settled in between is in those.
+        let live: Vec<_> = inos.iter().map(|ino| core.live.get(self.0.bucket, *ino)).collect();
+        let mut inodes: Vec<Option<Inode>> = self.reading(|tree| tree.inodes_as(inos))?;
+        for ((inode, live), ino) in inodes.iter_mut().zip(live).zip(inos) {
+            let Some(inode) = inode else { continue };
+            if let Some(live) = live.filter(|_| self.0.frozen.is_none()) {
+                live.show(inode);
+            }
+            self.show_past(*ino, inode);
+        }
+        Ok(inodes)
+    }
+}

@@ -1,0 +1,21 @@
+//! Where an inode lies, for people.
+
+use super::session::Volume;
+use super::types::ROOT_INO;
+use crate::error::Result;
+
+impl Volume {
+    /// A path of an inode from the bucket's root, without a slash in front; none if it has no name, or too long a one.
+    pub fn path(&self, ino: u64) -> Result<Option<String>> {
+        if ino == ROOT_INO {
+            return Ok(Some(String::new()));
+        }
+        self.reading(|tree| {
+            let (_, inode) = tree.live_inode(ino)?;
+            if inode.nlink == 0 {
+                return Ok(None);
+            }
+            Ok(tree.key_of(inode.parent, &inode.name)?.map(|key| key.to_string()))
+        })
+    }
+}

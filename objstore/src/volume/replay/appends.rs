@@ -1,0 +1,301 @@
+//! Where appends under way begin.
+//!
+//! - An append decides its offset under the inode's lock, notes it in a slot of a small file of the session, and then
+//!   is a write at an offset, which can be done twice. So an append needs no transaction for the sake of being replayed.
+//! - The file is never synced: it has to survive the process, not the machine, and a mount ends with the machine too.
+//!   A slot lies within one page and is written by one call, which a death of the process does not cut.
+//! - The note and the bytes are written under one holding of the lock, so whatever lies past a noted offset when a
+//!   store opens is the append's own, if it is the one that was under way; if it was answered, nobody asks for it.
+//! - A slot is used again once its request is answered. Those of a process before are kept, since nobody knows which
+//!   are answered: the file grows by as many slots as there were appends under way, at each restart.
+//!
+//! A crash between the note and the bytes leaves a note that the next opening finds void, because the file ends at or
+//! before its offset: the append is then made as new. A crash amid the bytes leaves some of them: the same bytes are
+//! written over them, unless another mount has appended meanwhile. A crash after them: it was done.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::RequestId;
+use crate::disk::{Disk, File};
+use crate::error::Result;
+use crate::volume::SessionId;
+
+/// The folder of the files, in the data folder.
+pub(crate) const FOLDER: &str = "sessions";
+/// Bytes of a slot.
+const SLOT_BYTES: usize = 32;
+
+/// The appends of a session.
+pub(crate) struct Appends {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Made by the first append.
+    file: Option<Arc<dyn File>>,
+    slots: usize,
+    free: Vec<usize>,
+    noted: HashMap<u64, Noted>,
+}
+
+struct Noted {
+    slot: usize,
+    note: Note,
+    state: State,
+}
+
+/// A slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    unique: u64,
+    ino: u64,
+    offset: u64,
+    len: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    UnderWay,
+    Whole,
+    /// Some of the bytes: the file's size when the store was opened.
+    Partly(u64),
+}
+
+/// What became of an append when it came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    Nothing,
+    Partly { offset: u64 },
+    Whole { end: u64 },
+}
+
+impl Note {
+    fn encode(self) -> [u8; SLOT_BYTES] {
+        let mut slot = [0; SLOT_BYTES];
+        let numbers = [self.unique, self.ino, self.offset, self.len];
+        for (field, number) in slot.chunks_exact_mut(8).zip(numbers) {
+            field.copy_from_slice(&number.to_le_bytes());
+        }
+        slot
+    }
+
+    /// The note in a slot; `None` if it is free.
+    fn decode(slot: &[u8]) -> Option<Self> {
+        let number = |at: usize| slot.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let note = Self { unique: number(0)?, ino: number(8)?, offset: number(16)?, len: number(24)? };
+        (note.unique != 0).then_some(note)
+    }
+
+    /// How much of the append a file of `size` bytes has; `None` for nothing.
+    fn done_in(self, size: u64) -> Option<State> {
+        match size {
+            size if size >= self.end() => Some(State::Whole),
+            size if size > self.offset => Some(State::Partly(size)),
+            _ => None,
+        }
+    }
+
+    fn end(self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+}
+
+impl Appends {
+    /// Those of a session that begins.
+    pub fn new(disk: Arc<dyn Disk>, dir: &Path, id: SessionId) -> Self {
+        let path = dir.join(FOLDER).join(file_name(id));
+        Self { disk, path, table: Mutex::default() }
+    }
+
+    /// Those of a session that goes on, in a store that opens: nobody has changed a file since. `size_of` tells the size
+    /// that a file has.
+    pub fn recover(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        id: SessionId,
+        mut size_of: impl FnMut(u64) -> Result<Option<u64>>,
+    ) -> Result<Self> {
+        let found = Self::new(disk, dir, id);
+        if !found.disk.exists(&found.path)? {
+            return Ok(found);
+        }
+        let mut table = Table { file: Some(found.disk.open(&found.path)?), ..Table::default() };
+        let mut voided = Vec::new();
+        for (slot, bytes) in found.disk.read_all(&found.path)?.chunks_exact(SLOT_BYTES).enumerate() {
+            table.slots = slot + 1;
+            let Some(note) = Note::decode(bytes) else {
+                table.free.push(slot);
+                continue;
+            };
+            let state = size_of(note.ino)?.and_then(|size| note.done_in(size));
+            match state {
+                Some(state) => drop(table.noted.insert(note.unique, Noted { slot, note, state })),
+                None => voided.push(slot),
+            }
+        }
+        if let Some(file) = &table.file {
+            // Once others append, it would look as if it had been done.
+            voided.iter().try_for_each(|slot| clear(&**file, *slot))?;
+        }
+        table.free.extend(voided);
+        *found.table.lock() = table;
+        Ok(found)
+    }
+
+    /// What became of a request when it came before, for a file of `size` bytes.
+    pub(super) fn before(&self, request: RequestId, ino: u64, size: u64) -> Before {
+        let table = self.table.lock();
+        match table.noted.get(&request.unique).filter(|noted| request.resent && noted.note.ino == ino) {
+            Some(Noted { note, state: State::Whole, .. }) => Before::Whole { end: note.end() },
+            Some(Noted { note, state: State::Partly(left), .. }) if *left == size => {
+                Before::Partly { offset: note.offset }
+            }
+            _ => Before::Nothing,
+        }
+    }
+
+    /// Notes where an append begins, before any of its bytes is written.
+    pub(super) fn note(&self, unique: u64, ino: u64, offset: u64, len: u64) -> Result<()> {
+        let note = Note { unique, ino, offset, len };
+        let (file, slot) = {
+            let mut table = self.table.lock();
+            let file = match &table.file {
+                Some(file) => file.clone(),
+                None => table.file.insert(self.create()?).clone(),
+            };
+            let taken = table.noted.get(&unique).map(|noted| noted.slot).or_else(|| table.free.pop());
+            let slot = taken.unwrap_or_else(|| {
+                table.slots += 1;
+                table.slots - 1
+            });
+            table.noted.insert(unique, Noted { slot, note, state: State::UnderWay });
+            (file, slot)
+        };
+        file.write_at(&note.encode(), (slot * SLOT_BYTES) as u64).inspect_err(|_| self.answered(unique))
+    }
+
+    /// The bytes of an append are written.
+    pub(super) fn written(&self, unique: u64) {
+        if let Some(noted) = self.table.lock().noted.get_mut(&unique) {
+            noted.state = State::Whole;
+        }
+    }
+
+    /// An append failed: its note is void before anybody else appends.
+    pub(super) fn forget(&self, unique: u64) -> Result<()> {
+        let found = {
+            let table = self.table.lock();
+            table.noted.get(&unique).map(|noted| noted.slot).zip(table.file.clone())
+        };
+        if let Some((slot, file)) = found {
+            clear(&*file, slot)?;
+        }
+        self.answered(unique);
+        Ok(())
+    }
+
+    /// Lets the slot of a request be used again.
+    pub(super) fn answered(&self, unique: u64) {
+        let mut table = self.table.lock();
+        if let Some(noted) = table.noted.remove(&unique) {
+            table.free.push(noted.slot);
+        }
+    }
+
+    /// Removes the file of a session that ends; opening a store removes those that are left.
+    pub fn remove(&self) {
+        let mut table = self.table.lock();
+        if table.file.take().is_some()
+            && let Err(error) = self.disk.remove(&self.path)
+        {
+            tracing::warn!(%error, "the file of a session that ended stays until the store is opened again");
+        }
+        *table = Table::default();
+    }
+
+    fn create(&self) -> Result<Arc<dyn File>> {
+        if let Some(folder) = self.path.parent() {
+            self.disk.make_dir(folder)?;
+        }
+        // A session with this number that a crash left: the store would not have begun another.
+        self.disk.remove(&self.path)?;
+        self.disk.create(&self.path)
+    }
+}
+
+fn clear(file: &dyn File, slot: usize) -> Result<()> {
+    file.write_at(&[0; SLOT_BYTES], (slot * SLOT_BYTES) as u64)
+}
+
+fn file_name(id: SessionId) -> String {
+    format!("{:016x}", id.get())
+}
+
+/// Removes the files of sessions that do not go on.
+pub(crate) fn sweep(disk: &dyn Disk, dir: &Path, goes_on: impl Fn(SessionId) -> bool) -> Result<()> {
+    let folder = dir.join(FOLDER);
+    if !disk.exists(&folder)? {
+        return Ok(());
+    }
+    for name in disk.list(&folder)? {
+        let id = u64::from_str_radix(&name, 16).ok().and_then(SessionId::new);
+        if !id.is_some_and(&goes_on) {
+            disk.remove(&folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+
+    fn sent_again(unique: u64) -> RequestId {
+        RequestId { unique, resent: true }
+    }
+
+    #[test]
+    fn notes_read_back() {
+        let note = Note { unique: 1, ino: u64::MAX, offset: 3, len: 4 };
+        assert_eq!(Note::decode(&note.encode()), Some(note));
+        assert_eq!(Note::decode(&[0; SLOT_BYTES]), None);
+    }
+
+    #[test]
+    fn what_a_process_left_says_what_was_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let id = SessionId::new(7).unwrap();
+        let disk = || Arc::new(RealDisk::new());
+        let appends = Appends::new(disk(), dir.path(), id);
+        for (unique, ino) in [(2, 20), (4, 21), (6, 22), (8, 23), (10, 24)] {
+            appends.note(unique, ino, 100, 10).unwrap();
+        }
+        appends.forget(10).unwrap();
+        let sizes = HashMap::from([(20, 110), (21, 105), (22, 100), (24, 110)]);
+        let after = Appends::recover(disk(), dir.path(), id, |ino| Ok(sizes.get(&ino).copied())).unwrap();
+        assert_eq!(after.before(sent_again(2), 20, 110), Before::Whole { end: 110 });
+        assert_eq!(after.before(RequestId { unique: 2, resent: false }, 20, 110), Before::Nothing);
+        assert_eq!(after.before(sent_again(4), 21, 105), Before::Partly { offset: 100 });
+        assert_eq!(after.before(sent_again(4), 21, 106), Before::Nothing, "another mount appended");
+        assert_eq!(after.before(sent_again(6), 22, 100), Before::Nothing, "noted, not begun");
+        assert_eq!(after.before(sent_again(8), 23, 0), Before::Nothing, "the file is gone");
+        assert_eq!(after.before(sent_again(10), 24, 110), Before::Nothing, "it failed");
+        assert_eq!(after.table.lock().free.len(), 3);
+        let later = Appends::recover(disk(), dir.path(), id, |_| Ok(Some(200))).unwrap();
+        assert_eq!(later.before(sent_again(6), 22, 200), Before::Nothing, "nor by what others append");
+        after.answered(2);
+        assert_eq!(after.before(sent_again(2), 20, 110), Before::Nothing);
+        sweep(&RealDisk::new(), dir.path(), |found| found == id).unwrap();
+        assert_eq!(RealDisk::new().list(&dir.path().join(FOLDER)).unwrap().len(), 1);
+        after.remove();
+        assert!(RealDisk::new().list(&dir.path().join(FOLDER)).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,97 @@
+//! Records of what requests did: written with the change, looked for when a request comes again, removed late.
+//!
+//! - Requests that are answered wait in a queue; each transaction that adds a record removes those of up to
+//!   [`REMOVED_MAX`] of them. So there are never more records than requests under way, and as many again that were
+//!   answered since: hundreds. A queue that a burst made long gets shorter with each change after it, and the rest goes
+//!   with the session.
+
+use parking_lot::Mutex;
+use prost::Message;
+
+use crate::error::Result;
+use crate::meta::Txn;
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key;
+use crate::record::session::Replay;
+use crate::tree::Tx;
+use crate::volume::SessionId;
+
+/// Records removed by one change, which adds one.
+const REMOVED_MAX: usize = 64;
+
+/// Requests whose records may go.
+#[derive(Default)]
+pub(in crate::volume) struct Answered(Mutex<Vec<u64>>);
+
+impl Answered {
+    /// Adds one.
+    pub fn add(&self, unique: u64) {
+        self.0.lock().push(unique);
+    }
+
+    fn take(&self) -> Vec<u64> {
+        let mut queue = self.0.lock();
+        let rest = queue.len().saturating_sub(REMOVED_MAX);
+        queue.split_off(rest)
+    }
+}
+
+/// What a change that is made once gives to its caller, and gives again when the request comes once more.
+pub(in crate::volume) trait Outcome: Sized + Send + 'static {
+    /// The inode to record; zero for none.
+    fn ino(&self) -> u64;
+
+    /// The outcome as it is now. `None` if nothing is left of it, because others have undone it since: the change is
+    /// then made as if it had come after that.
+    fn again(tx: &Tx<'_>, ino: u64) -> Result<Option<Self>>;
+}
+
+impl Outcome for () {
+    fn ino(&self) -> u64 {
+        0
+    }
+
+    fn again(_: &Tx<'_>, _: u64) -> Result<Option<Self>> {
+        Ok(Some(()))
+    }
+}
+
+/// An inode that was made or got a name.
+impl Outcome for (u64, Inode) {
+    fn ino(&self) -> u64 {
+        self.0
+    }
+
+    fn again(tx: &Tx<'_>, ino: u64) -> Result<Option<Self>> {
+        Ok(tx.tree().inode(ino)?.map(|(_, inode)| (ino, inode)))
+    }
+}
+
+/// What a request did before, if it did.
+pub(super) fn find<T: Outcome>(tx: &Tx<'_>, session: SessionId, unique: u64) -> Result<Option<T>> {
+    match tx.txn.get(&key::replay(session.get(), unique))? {
+        Some(value) => T::again(tx, decode::<Replay>("a request", &value)?.ino),
+        None => Ok(None),
+    }
+}
+
+/// Records what a request did, and removes records of requests that are answered.
+pub(super) fn put<T: Outcome>(txn: &mut dyn Txn, session: SessionId, unique: u64, outcome: &T, answered: &Answered) {
+    for unique in answered.take() {
+        txn.delete(key::replay(session.get(), unique));
+    }
+    txn.put(key::replay(session.get(), unique), Replay { ino: outcome.ino() }.encode_to_vec());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_queue_gets_shorter_with_each_change() {
+        let queue = Answered::default();
+        (0..100).for_each(|unique| queue.add(unique));
+        assert_eq!((queue.take().len(), queue.take().len(), queue.take().len()), (64, 36, 0));
+    }
+}

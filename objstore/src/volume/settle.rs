@@ -1,0 +1,189 @@
+//! Settling live files, one or many at a time: when S3 looks, when content is about to be shared, when a file is closed
+//! for good, as a store closes, and as one opens.
+//!
+//! - A file that its last writer closed is settled behind the close, many in one transaction; what is asked of it
+//!   meanwhile is answered from memory. One that is open stays live, however often S3 looks.
+//! - A file that programs may write past the server stays live as long as they may; that they did is seen when somebody
+//!   looks.
+//!
+//! A crash leaves the records that say which files were live. Opening the store settles each from its home: the size is
+//! the home's, but at least the one the record has (of what was never synced a power cut may leave less, of what was
+//! synced never). The time is the home's, if that is later. The generation rises by more than the lost settlements can
+//! have raised it, so that no entity tag comes to stand for two contents.
+
+use std::sync::Arc;
+
+use super::session::Volume;
+use crate::blob::BlobId;
+use crate::clock::Timestamp;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::meta::{Durability, Txn};
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key::{self, tag};
+use crate::record::live::Live as Record;
+use crate::store;
+use crate::tree::{Settle, Tx};
+
+/// Files settled in one transaction.
+const STEP: usize = 256;
+/// How far the generation rises after a crash: past every one that may have been shown and not been on disk.
+const GENERATIONS_LOST_MAX: u64 = 1 << 20;
+
+impl Volume {
+    /// Puts what was written in place to a file in its record; it is not live after this.
+    pub(super) fn settle(&self, ino: u64) -> Result<()> {
+        self.0.core.settle(self.0.bucket, &[ino])
+    }
+}
+
+impl Core {
+    /// Puts what mounts wrote in place in the records before somebody sees it, so that what is written later has another
+    /// entity tag; whether any of the files is live.
+    pub fn observe(self: &Arc<Self>, bucket: u64, inos: &[u64]) -> Result<bool> {
+        let mut live = self.count_past(bucket, inos)?;
+        let mut behind = Vec::new();
+        for ino in inos {
+            let Some(file) = self.live.get(bucket, *ino) else { continue };
+            live = true;
+            if file.seen() {
+                behind.push(*ino);
+            }
+        }
+        self.settle_as(bucket, &behind, Settle::Keep)?;
+        Ok(live)
+    }
+
+    /// The same for all of a bucket.
+    pub fn observe_all(self: &Arc<Self>, bucket: u64) -> Result<bool> {
+        self.observe(bucket, &self.in_place(bucket))
+    }
+
+    /// Settles files for good.
+    pub fn settle(self: &Arc<Self>, bucket: u64, inos: &[u64]) -> Result<()> {
+        self.count_past(bucket, inos)?;
+        self.settle_as(bucket, inos, Settle::End)
+    }
+
+    /// Settles all files of a bucket for good.
+    pub fn settle_all(self: &Arc<Self>, bucket: u64) -> Result<()> {
+        self.settle(bucket, &self.in_place(bucket))
+    }
+
+    /// Settles all files for good that nobody has open for writing.
+    pub fn settle_closed(self: &Arc<Self>) -> Result<()> {
+        self.settle_unused(self.live.all())
+    }
+
+    /// The last writer of a file closed it: it is settled some time later, with others.
+    pub fn settle_later(self: &Arc<Self>, bucket: u64, ino: u64) -> Result<()> {
+        self.settle_unused(self.live.closed(bucket, ino))
+    }
+
+    fn settle_unused(self: &Arc<Self>, mut files: Vec<(u64, u64)>) -> Result<()> {
+        files.retain(|(bucket, ino)| !self.writers.has_handles(*bucket, *ino));
+        self.settle_each(files)
+    }
+
+    /// Settles every file for good: before the store closes.
+    pub fn settle_everything(self: &Arc<Self>) -> Result<()> {
+        self.settle_each(self.live.all())
+    }
+
+    fn settle_each(self: &Arc<Self>, mut files: Vec<(u64, u64)>) -> Result<()> {
+        files.sort_unstable();
+        for of_one in files.chunk_by(|a, b| a.0 == b.0) {
+            let inos: Vec<u64> = of_one.iter().map(|(_, ino)| *ino).collect();
+            self.settle(of_one[0].0, &inos)?;
+        }
+        Ok(())
+    }
+
+    fn settle_as(self: &Arc<Self>, bucket: u64, inos: &[u64], how: Settle) -> Result<()> {
+        for step in inos.chunks(STEP) {
+            let (core, step) = (self.clone(), step.to_vec());
+            let settle = move |txn: &mut dyn Txn| settle_step(txn, &core, bucket, &step, how);
+            self.meta.transact(Durability::Buffered, settle)?;
+        }
+        Ok(())
+    }
+}
+
+/// Settles some files of a bucket. One that cannot be, because it is damaged, keeps none of the others from it.
+fn settle_step(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, inos: &[u64], how: Settle) -> Result<()> {
+    let Some(name) = store::bucket_name(&*txn, bucket)? else {
+        core.live.forget(bucket);
+        return Ok(());
+    };
+    let mut tx = Tx::begin(txn, core, &name, 0)?;
+    let mut failed = Ok(());
+    for ino in inos {
+        let Some(live) = core.live.entry(bucket, *ino) else { continue };
+        if let Err(error) = tx.attempt(|tx| tx.settle(*ino, &live, how)) {
+            failed = Err(error);
+        }
+    }
+    tx.finish()?;
+    if inos.len() == 1 {
+        return failed;
+    }
+    if let Err(error) = failed {
+        tracing::warn!(bucket, %error, "a file written in place is not settled");
+    }
+    Ok(())
+}
+
+/// Settles what a crash left live; gives the files, by bucket and inode.
+pub(crate) fn recover(core: &Arc<Core>) -> Result<Vec<(u64, u64)>> {
+    let left = store::all(&*core.meta.snapshot(), &[tag::LIVE])?;
+    let mut found = Vec::new();
+    for pair in left {
+        let (bucket, ino) = (key::u64_at(&pair.key, 1), key::u64_at(&pair.key, key::LIVE_INODE_AT));
+        let Some((bucket, ino)) = bucket.zip(ino) else {
+            return Err(Error::corrupt("a live file", "a bucket and an inode in its key", "none"));
+        };
+        found.push((bucket, ino, decode::<Record>("a live file", &pair.value)?));
+    }
+    for step in found.chunks(STEP) {
+        let (shared, step) = (core.clone(), step.to_vec());
+        let done = core.meta.write(Durability::Buffered, move |txn| {
+            step.into_iter().try_for_each(|(bucket, ino, record)| recover_one(txn, &shared, bucket, ino, record))
+        });
+        done.wait()?;
+    }
+    Ok(found.into_iter().map(|(bucket, ino, _)| (bucket, ino)).collect())
+}
+
+fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, record: Record) -> Result<()> {
+    txn.delete(key::live(bucket, ino));
+    let Some(name) = store::bucket_name(&*txn, bucket)? else { return Ok(()) };
+    let mut tx = Tx::begin(txn, core, &name, 0)?;
+    match tx.tree().inode(ino)? {
+        Some((branch, inode)) if branch == tx.branch() && inode.home() == Some(record.blob) => {}
+        _ => return Ok(()),
+    }
+    let file = match core.blobs.file(BlobId(record.blob)) {
+        Ok(file) => file,
+        Err(error) => {
+            tracing::error!(bucket = %name, ino, %error, "the home of a file is lost");
+            return Ok(());
+        }
+    };
+    let written = Timestamp::from(file.modified()?);
+    let mut inode = tx.own(ino)?;
+    if record.whole {
+        let size = file.len()?.max(inode.size);
+        tx.resize_settled(&mut inode, size);
+    }
+    catch_up(&mut inode, written);
+    tx.save(ino, &inode);
+    tx.finish()
+}
+
+fn catch_up(inode: &mut Inode, written: Timestamp) {
+    inode.generation += GENERATIONS_LOST_MAX;
+    inode.mtime = inode.mtime.max(written.0);
+    inode.ctime = inode.ctime.max(written.0);
+    inode.changed = inode.written().0.max(written.0);
+}

@@ -1,0 +1,176 @@
+//! The XML of a page of keys, written at once: through the structures of `s3s` it took as long as reading the page.
+//!
+//! - All but the keys is written by `s3s`, the keys after it: the order of elements means nothing in these answers.
+//! - Keys that XML cannot carry were refused before ([`Encoding::check`](super::Encoding::check)).
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use objstore::clock::Timestamp;
+use objstore::store::Listed;
+use s3s::xml::{Serialize, Serializer};
+use s3s::{S3Error, S3ErrorCode, S3Result};
+use time::OffsetDateTime;
+
+use super::Encoding;
+use crate::checksum;
+use crate::xml::Document;
+
+const END: &str = "</ListBucketResult>";
+/// What a key takes besides its name, at most, in most listings.
+const KEY_BYTES: usize = 320;
+
+/// The document of `frame`, with `objects` in it. They are of `owner`, where that is to be told.
+pub(super) fn document(
+    frame: &impl Serialize,
+    objects: &[Listed],
+    encoding: Encoding,
+    owner: Option<&str>,
+) -> S3Result<Document> {
+    let failed = |error| S3Error::with_source(S3ErrorCode::InternalError, Box::new(error));
+    let mut bytes = Vec::with_capacity(1024 + KEY_BYTES * objects.len());
+    let mut writer = Serializer::new(&mut bytes);
+    writer.decl().and_then(|()| frame.serialize(&mut writer)).map_err(failed)?;
+    let whole =
+        String::from_utf8(bytes).map_err(|error| S3Error::with_source(S3ErrorCode::InternalError, error.into()))?;
+    let open = whole.strip_suffix(END).map_or(whole.len(), str::len);
+    let mut document = whole;
+    document.truncate(open);
+    let owner = owner.map(|owner| {
+        let owner = escaped(owner);
+        format!("<Owner><DisplayName>{owner}</DisplayName><ID>{owner}</ID></Owner>")
+    });
+    for object in objects {
+        write(&mut document, object, encoding, owner.as_deref().unwrap_or_default());
+    }
+    document.push_str(END);
+    Ok(Document(Bytes::from(document)))
+}
+
+fn write(document: &mut String, object: &Listed, encoding: Encoding, owner: &str) {
+    document.push_str("<Contents>");
+    for sum in &object.checksums {
+        element(document, "ChecksumAlgorithm", &sum.algorithm);
+    }
+    if let Some(sum) = object.checksums.first() {
+        element(document, "ChecksumType", checksum::kind(sum).as_str());
+    }
+    document.push_str("<ETag>&quot;");
+    escape(document, &object.etag);
+    document.push_str("&quot;</ETag><Key>");
+    match encoding {
+        Encoding::Plain => escape(document, &object.key),
+        // What is encoded holds nothing that XML would take for its own.
+        Encoding::Url => document.push_str(&encoding.apply(&object.key)),
+    }
+    document.push_str("</Key><LastModified>");
+    write_time(document, object.modified);
+    document.push_str("</LastModified>");
+    document.push_str(owner);
+    // Writing to a string does not fail.
+    let _ = write!(document, "<Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>", object.size);
+}
+
+fn element(document: &mut String, name: &str, text: &str) {
+    for part in ["<", name, ">"] {
+        document.push_str(part);
+    }
+    escape(document, text);
+    for part in ["</", name, ">"] {
+        document.push_str(part);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut written = String::new();
+    escape(&mut written, text);
+    written
+}
+
+fn escape(document: &mut String, text: &str) {
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let entity = match byte {
+            b'&' => "&amp;",
+            b'<' => "&lt;",
+            b'>' => "&gt;",
+            b'"' => "&quot;",
+            b'\'' => "&apos;",
+            _ => continue,
+        };
+        document.push_str(&text[from..at]);
+        document.push_str(entity);
+        from = at + 1;
+    }
+    document.push_str(&text[from..]);
+}
+
+/// A time as S3 writes it into XML: `2026-01-02T03:04:05.678Z`.
+fn write_time(document: &mut String, time: Timestamp) {
+    let Timestamp(nanos) = time;
+    let seconds = OffsetDateTime::from_unix_timestamp(nanos.div_euclid(1_000_000_000));
+    let time = seconds.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (year, month, day) = time.to_calendar_date();
+    let (hour, minute, second) = time.to_hms();
+    let numbers = [month as u8, day, hour, minute, second];
+    // Writing to a string does not fail.
+    let _ = write!(document, "{year:04}");
+    for (mark, number) in ["-", "-", "T", ":", ":"].into_iter().zip(numbers) {
+        document.push_str(mark);
+        digits(document, number.into(), 2);
+    }
+    document.push('.');
+    digits(document, (nanos.rem_euclid(1_000_000_000) / 1_000_000) as u32, 3);
+    document.push('Z');
+}
+
+fn digits(document: &mut String, number: u32, count: u32) {
+    for place in (0..count).rev() {
+        let digit = number / 10_u32.pow(place) % 10;
+        document.push(char::from_digit(digit, 10).unwrap_or('0'));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use objstore::store::Checksum;
+    use s3s::dto::{ListObjectsV2Output, TimestampFormat};
+
+    use super::*;
+    use crate::object;
+
+    fn listed(key: &str) -> Listed {
+        let sum = Checksum { algorithm: "CRC32".into(), value: "y/Q5Jg==".into() };
+        let (etag, modified) = ("abc-1".into(), Timestamp(1_767_322_845_678_000_000));
+        Listed { key: key.into(), size: 7, etag, modified, checksums: vec![sum] }
+    }
+
+    #[test]
+    fn a_page_is_written_into_its_frame() {
+        let frame = ListObjectsV2Output { name: Some("b".into()), ..ListObjectsV2Output::default() };
+        let Document(bytes) = document(&frame, &[listed("a&b<\"c\'>")], Encoding::Plain, Some("me & you")).unwrap();
+        let expected = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
+            <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>b</Name><Contents>\
+            <ChecksumAlgorithm>CRC32</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</ChecksumType>\
+            <ETag>&quot;abc-1&quot;</ETag><Key>a&amp;b&lt;&quot;c&apos;&gt;</Key>\
+            <LastModified>2026-01-02T03:00:45.678Z</LastModified>\
+            <Owner><DisplayName>me &amp; you</DisplayName><ID>me &amp; you</ID></Owner>\
+            <Size>7</Size><StorageClass>STANDARD</StorageClass></Contents></ListBucketResult>";
+        assert_eq!(std::str::from_utf8(&bytes).unwrap(), expected);
+        let Document(bytes) = document(&frame, &[listed("a&b c")], Encoding::Url, None).unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        assert!(text.contains("<Key>a%26b%20c</Key>") && !text.contains("Owner"), "{text}");
+        let Document(bytes) = document(&frame, &[], Encoding::Plain, None).unwrap();
+        assert!(bytes.ends_with(b"<Name>b</Name></ListBucketResult>"));
+    }
+
+    #[test]
+    fn times_are_those_of_other_answers() {
+        for nanos in [0, -1, 999_999_999, 1_767_322_845_678_000_000, 951_782_400_000_000_000, -86_400_000_000_001] {
+            let (mut written, mut known) = (String::new(), Vec::new());
+            write_time(&mut written, Timestamp(nanos));
+            object::time(Timestamp(nanos)).format(TimestampFormat::DateTime, &mut known).unwrap();
+            assert_eq!(written.as_bytes(), known, "{nanos}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! How much the judges of mounts do: a little within `cargo verify`, all of it with `cargo verify --full`.
+
+use std::time::Duration;
+
+/// The environment variable that asks for all of it.
+pub const FULL: &str = "AMPHORA_FULL";
+
+/// Whether all of it is asked for.
+#[must_use]
+pub fn is_full() -> bool {
+    std::env::var_os(FULL).is_some_and(|value| value != "0")
+}
+
+/// One of two amounts.
+#[must_use]
+pub fn amount<T>(small: T, full: T) -> T {
+    if is_full() { full } else { small }
+}
+
+/// A limit in seconds that fits the amount.
+#[must_use]
+pub fn limit(small_seconds: u64) -> Duration {
+    Duration::from_secs(amount(small_seconds, 3600))
+}

@@ -1,0 +1,229 @@
+//! A mount that outlives its server: killed with -9, ended and upgraded under programs that never see an error.
+//!
+//! - The holder keeps the mount; whatever was under way when the server went is answered by the next one.
+//! - Programs know what each of their calls has to answer. One that fails fails the test at once.
+//! - 10 deaths within `cargo verify`, 100 with `cargo verify --full outlive`, which prints the pauses.
+
+mod locks;
+mod log;
+mod names;
+mod pulse;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::support::agree::both_agree;
+use crate::support::cli::check_store;
+use crate::support::postgres::{Postgres, installed};
+use crate::support::*;
+use locks::Locks;
+use pulse::{Pauses, Pulse};
+
+const BUCKET: &str = "work";
+
+/// How a server leaves, and another comes.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// SIGKILL, and a start.
+    Killed,
+    /// SIGTERM, and a start.
+    Ended,
+    /// `amphora upgrade`: another program in its place, under the same process id.
+    Upgraded,
+}
+
+#[test]
+fn no_program_notices_that_the_server_was_killed() {
+    need!(root_and_fuse());
+    let dice = Dice::new("outlive::no_program_notices_that_the_server_was_killed");
+    let mut siege = Siege::new();
+    let tools = Tools { fsx: tool("fsx"), postgres: installed().ok() };
+    let missing = [("fsx", tools.fsx.is_none()), ("postgresql", tools.postgres.is_none())];
+    let pauses = siege.run(&dice, tools, |_| Change::Killed, amount(10, 100));
+    siege.end();
+    pauses.print("kill -9");
+    if let Some((name, _)) = missing.iter().find(|(_, missing)| *missing) {
+        skip!("all went well, but {name} is missing: run tests/setup.sh");
+    }
+}
+
+#[test]
+fn no_program_notices_an_upgrade_or_an_orderly_restart() {
+    need!(root_and_fuse());
+    let dice = Dice::new("outlive::no_program_notices_an_upgrade_or_an_orderly_restart");
+    let mut siege = Siege::new();
+    let turns = |number: usize| if number.is_multiple_of(2) { Change::Upgraded } else { Change::Ended };
+    let pauses = siege.run(&dice, Tools::default(), turns, amount(6, 60));
+    siege.end();
+    pauses.print("upgrade and restart");
+}
+
+#[test]
+fn a_mount_is_gone_when_it_is_unmounted_whatever_died_before() {
+    need!(root_and_fuse());
+    let mut siege = Siege::new();
+    let file = siege.root.join("f");
+    std::fs::write(&file, "kept").expect("written");
+    siege.server.kill9();
+    // Nobody is there to answer, so a program waits; and it must not be told that the file is gone.
+    let waiting = std::thread::spawn(move || std::fs::read(file));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!waiting.is_finished(), "nobody could have answered");
+    siege.server.restart();
+    assert_eq!(waiting.join().expect("it ends").expect("the file is read"), b"kept");
+    siege.end();
+}
+
+/// Programs that not every machine has.
+#[derive(Default)]
+struct Tools {
+    fsx: Option<PathBuf>,
+    postgres: Option<PathBuf>,
+}
+
+/// A server with a holder, and a mount.
+struct Siege {
+    root: PathBuf,
+    mount: Option<Mounted>,
+    server: Server,
+}
+
+impl Siege {
+    fn new() -> Self {
+        let server = Options::default().holder().start();
+        make_bucket(&server, BUCKET, &[]);
+        let mount = Mounted::held(&server, BUCKET, "m");
+        let root = mount.path().to_owned();
+        for dir in [server.home().path(), &root] {
+            std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+        }
+        Self { root, mount: Some(mount), server }
+    }
+
+    /// Runs all programs while the server changes `count` times.
+    fn run(&mut self, dice: &Dice, tools: Tools, kind: impl Fn(usize) -> Change, count: usize) -> Pauses {
+        let home = self.server.home().path().to_owned();
+        let cluster = tools.postgres.map(|programs| Postgres::init(programs, &home, &self.root));
+        cluster.iter().for_each(Postgres::start);
+        cluster.iter().for_each(|cluster| cluster.load(1));
+        let locks = Locks::take(&self.folder("locks"));
+        let pulse = Pulse::default();
+        let mut times = Vec::new();
+        let going = AtomicBool::new(true);
+        // Folders first: a panic while they are made must not leave programs behind.
+        let folders = ["log", "names-1", "names-2", "fsx", "pulse"].map(|name| self.folder(name));
+        std::thread::scope(|threads| {
+            let mut reign = Reign { siege: self, going: &going };
+            let [log, one, two, fsx, beat] = &folders;
+            let going = &going;
+            let (mut first, mut second, mut third) = (dice.fork(1), dice.fork(2), dice.fork(3));
+            let mut running = vec![
+                threads.spawn(move || log::append(log, &mut first, going)),
+                threads.spawn(move || names::change(one, &mut second, going)),
+                threads.spawn(move || names::change(two, &mut third, going)),
+            ];
+            let pulse = &pulse;
+            running.push(threads.spawn(move || pulse.beat(beat, going)));
+            let program = tools.fsx.as_ref();
+            running.extend(program.map(|program| threads.spawn(move || tools::fsx(program, fsx, going))));
+            let cluster = cluster.as_ref();
+            running.extend(cluster.map(|cluster| threads.spawn(move || tools::bench(cluster, going))));
+            times = reign.changes(&mut dice.fork(4), kind, count, &running, &locks);
+            reign.calm(running);
+        });
+        locks.release();
+        log::compare(&folders[0]);
+        if let Some(cluster) = cluster {
+            cluster.check_and_stop();
+        }
+        pulse.pauses(&times)
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        let dir = self.root.join(name);
+        std::fs::create_dir(&dir).expect("a folder for a program");
+        dir
+    }
+
+    /// Compares the handles, unmounts, ends the server and checks the store.
+    fn end(mut self) {
+        let compared = both_agree(&self.server, BUCKET, &self.root);
+        assert!(compared.files > 0, "{compared:?}");
+        self.mount.take().expect("until now").unmount(&self.server);
+        assert!(!is_mounted(&self.root), "unmounted");
+        assert_eq!(self.server.terminate().code(), Some(0));
+        check_store(&self.server);
+    }
+}
+
+/// The time in which programs run. If it ends by a panic, the mount is broken: whoever waits for it must not wait on.
+struct Reign<'a> {
+    siege: &'a mut Siege,
+    going: &'a AtomicBool,
+}
+
+impl Reign<'_> {
+    /// Changes the server, and when each change began and was over.
+    fn changes(
+        &mut self,
+        dice: &mut Dice,
+        kind: impl Fn(usize) -> Change,
+        count: usize,
+        running: &[ScopedJoinHandle<'_, ()>],
+        locks: &Locks,
+    ) -> Vec<(Instant, Instant)> {
+        let mut times = Vec::new();
+        for number in 0..count {
+            std::thread::sleep(Duration::from_millis(300 + dice.below(1_700) as u64));
+            let change = kind(number);
+            // A program ends early only by a panic, whose message says more than ours.
+            assert!(!running.iter().any(ScopedJoinHandle::is_finished), "a program failed; {number} changes were made");
+            let begin = Instant::now();
+            self.change(change);
+            times.push((begin, Instant::now()));
+            assert!(is_mounted(&self.siege.root), "{change:?} took the mount along");
+            locks.still_held();
+        }
+        times
+    }
+
+    fn change(&mut self, change: Change) {
+        let server = &mut self.siege.server;
+        match change {
+            Change::Killed => {
+                server.kill9();
+                server.restart();
+            }
+            Change::Ended => server.restart(),
+            Change::Upgraded => server.upgrade(),
+        }
+    }
+
+    /// Lets the programs end. They compare what they find with what they did.
+    fn calm(&self, running: Vec<ScopedJoinHandle<'_, ()>>) {
+        std::thread::sleep(Duration::from_millis(500));
+        self.going.store(false, Ordering::Relaxed);
+        let ended = wait_until(limit(120), || running.iter().all(ScopedJoinHandle::is_finished).then_some(()));
+        assert!(ended.is_some(), "a program hangs");
+        running.into_iter().for_each(|program| program.join().expect("a program saw no error"));
+    }
+}
+
+impl Drop for Reign<'_> {
+    fn drop(&mut self) {
+        self.going.store(false, Ordering::Relaxed);
+        if std::thread::panicking() {
+            self.siege.server.kill9();
+            self.siege.server.end_holder();
+            self.siege.mount.iter().for_each(Mounted::break_off);
+        }
+    }
+}
+
+fn is_mounted(dir: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    table.lines().any(|line| line.split(' ').nth(4) == dir.to_str())
+}

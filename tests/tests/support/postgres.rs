@@ -1,0 +1,175 @@
+//! A PostgreSQL cluster of the machine's own PostgreSQL, with its data on a mount.
+//!
+//! - It runs as the user `postgres`, who owns the data folder; its socket and log lie beside the mount, not on it.
+//! - Dropping it kills it.
+
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tests::prelude::*;
+
+/// The user that Debian's packages make.
+const USER: &str = "postgres";
+const DATABASE: &str = "bench";
+
+/// A cluster.
+pub struct Postgres {
+    programs: PathBuf,
+    owner: Owner,
+    data: PathBuf,
+    sockets: PathBuf,
+}
+
+#[derive(Clone, Copy)]
+struct Owner {
+    user: u32,
+    group: u32,
+}
+
+/// Where PostgreSQL's programs are, the newest version first.
+///
+/// # Errors
+/// It is not installed, or there is no user to run it; the text serves as the reason of a skip.
+pub fn installed() -> Result<PathBuf, String> {
+    owner()?;
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
+    let mut found: Vec<_> = versions.map(|version| version.path().join("bin")).collect();
+    found.retain(|programs| programs.join("initdb").is_file() && programs.join("pg_amcheck").is_file());
+    found.sort();
+    found.pop().ok_or_else(|| "postgresql is not installed: run tests/setup.sh".to_owned())
+}
+
+fn owner() -> Result<Owner, String> {
+    let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut entries = table.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let entry = entries.find(|fields| fields.first() == Some(&USER)).ok_or("there is no user postgres")?;
+    let number = |at: usize| entry.get(at).and_then(|text| text.parse().ok());
+    let (Some(user), Some(group)) = (number(2), number(3)) else {
+        return Err("the user postgres has no number".to_owned());
+    };
+    Ok(Owner { user, group })
+}
+
+impl Postgres {
+    /// Makes a cluster with checksums below `mounted`, whose parents others must be able to pass.
+    pub fn init(programs: PathBuf, home: &Path, mounted: &Path) -> Self {
+        let owner = owner().expect("asked before");
+        let (data, sockets) = (mounted.join("pgdata"), home.join("pg"));
+        for dir in [&data, &sockets] {
+            std::fs::create_dir(dir).expect("a folder for PostgreSQL");
+            std::fs::set_permissions(dir, Permissions::from_mode(0o700)).expect("its mode");
+            chown(dir, Some(owner.user), Some(owner.group)).expect("its owner");
+        }
+        let cluster = Self { programs, owner, data, sockets };
+        let data = cluster.data.clone();
+        let args = [OsStr::new("-k"), "-A".as_ref(), "trust".as_ref(), "-D".as_ref(), data.as_os_str()];
+        cluster.run("initdb", args, limit(120));
+        cluster
+    }
+
+    /// Starts it, recovery included, and waits until it answers.
+    pub fn start(&self) {
+        // After a kill the processes of before let go of the shared memory in their own time.
+        let gone = wait_until(Duration::from_secs(30), || self.control("start").ok().filter(|it| it.status.success()));
+        assert!(gone.is_some(), "PostgreSQL does not start; its log:\n{}", self.log());
+    }
+
+    /// Ends it as an operator would.
+    pub fn stop(&self) {
+        drop(self.control("stop").expect("pg_ctl ends").ok());
+    }
+
+    /// Ends all of it with SIGKILL.
+    pub fn kill9(&self) {
+        let file = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
+        let Some(pid) = file.lines().next().and_then(|line| line.parse().ok()).and_then(Pid::from_raw) else {
+            return;
+        };
+        // Its children end when they see it gone.
+        let _ = kill_process(pid, Signal::KILL);
+        let gone = || test_kill_process(pid).is_err().then_some(());
+        wait_until(Duration::from_secs(10), gone).expect("a killed process is gone");
+    }
+
+    /// Makes the tables of pgbench.
+    pub fn load(&self, scale: u32) {
+        self.run("createdb", [DATABASE], limit(60));
+        self.run("pgbench", ["-i", "-q", "-s", &scale.to_string(), DATABASE], limit(120));
+    }
+
+    /// A run of pgbench; the tables it leaves are checked by [`Postgres::audit`].
+    pub fn bench(&self, clients: u32, seconds: u64) -> Command {
+        let (clients, seconds) = (clients.to_string(), seconds.to_string());
+        self.program("pgbench", ["-n", "-c", &clients, "-j", "2", "-T", &seconds, DATABASE])
+    }
+
+    /// How many transactions the output of pgbench reports as done.
+    pub fn transactions(told: &str) -> u64 {
+        let mut lines = told.lines().filter_map(|line| line.strip_prefix("number of transactions actually processed:"));
+        let count = lines.next().and_then(|rest| rest.trim().split('/').next()).and_then(|count| count.parse().ok());
+        count.unwrap_or_else(|| panic!("pgbench tells no count:\n{told}"))
+    }
+
+    /// The number of transactions in the tables of pgbench, whose sums must agree.
+    pub fn audit(&self) -> u64 {
+        let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(tbalance) from pgbench_tellers) \
+                    and (select sum(tbalance) from pgbench_tellers) = (select sum(bbalance) from pgbench_branches) \
+                    and (select coalesce(sum(delta), 0) from pgbench_history) = \
+                    (select sum(bbalance) from pgbench_branches), (select count(*) from pgbench_history)";
+        let told = self.run("psql", ["-At", "-c", sums, DATABASE], limit(60));
+        let (agree, count) = told.trim().split_once('|').expect("two columns");
+        assert_eq!(agree, "t", "the sums of pgbench differ");
+        count.parse().expect("a count")
+    }
+
+    /// Compares every index with its table, then stops the cluster and checks every page's checksum.
+    pub fn check_and_stop(&self) {
+        self.run("pg_amcheck", ["--install-missing", "--heapallindexed", "--parent-check", DATABASE], limit(120));
+        self.stop();
+        let data = self.data.clone();
+        let told = self.run("pg_checksums", [OsStr::new("--check"), "-D".as_ref(), data.as_os_str()], limit(120));
+        assert!(told.lines().any(|line| line.split_whitespace().eq(["Bad", "checksums:", "0"])), "{told}");
+    }
+
+    /// What the server wrote.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.sockets.join("log")).unwrap_or_default()
+    }
+
+    fn control(&self, verb: &str) -> Result<Outcome, String> {
+        let log = self.sockets.join("log");
+        let settings = format!("-c listen_addresses='' -c max_wal_size=64MB -k {}", self.sockets.display());
+        let mut command = self.program("pg_ctl", [OsStr::new("-D"), self.data.as_os_str(), "-w".as_ref()]);
+        command.args(["-t", "120", "-m", "fast", "-o", &settings, "-l"]).arg(log).arg(verb);
+        run(&mut command, limit(150))
+    }
+
+    fn run(&self, program: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>, limit: Duration) -> String {
+        run(&mut self.program(program, args), limit).unwrap_or_else(|error| panic!("{error}")).ok()
+    }
+
+    fn program(&self, program: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+        let mut command = Command::new("setpriv");
+        let Owner { user, group } = self.owner;
+        command.args([format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".to_owned()]);
+        command.arg(self.programs.join(program)).args(args).current_dir("/");
+        command.env("PGHOST", &self.sockets).env("PGUSER", USER).env("LC_ALL", "C").env("HOME", &self.sockets);
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            use std::io::Write as _;
+            // The test harness shows it when the test fails.
+            let _ = writeln!(std::io::stderr(), "--- the log of PostgreSQL:\n{}", self.log());
+        }
+        self.kill9();
+    }
+}

@@ -1,0 +1,92 @@
+//! Four threads make, fill, link, rename, exchange and delete names in a few folders all at once; then both handles agree.
+//!
+//! - Nobody knows what a call finds, so errors of names are fine; any other is not.
+
+use std::fs::OpenOptions;
+use std::io::Result;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::{BUCKET, mounted};
+use crate::support::agree::both_agree;
+use crate::support::cli::check_store;
+use crate::support::*;
+
+const THREADS: u64 = 4;
+
+/// What a call may meet where others work.
+const EXPECTED: [Errno; 8] =
+    [Errno::NOENT, Errno::EXIST, Errno::ISDIR, Errno::NOTDIR, Errno::NOTEMPTY, Errno::INVAL, Errno::PERM, Errno::LOOP];
+
+#[test]
+fn both_handles_agree_after_a_storm_of_names() {
+    need!(root_and_fuse());
+    let calls = amount(3_000, 50_000);
+    let dice = Dice::new("workloads::storm");
+    let (mount, mut server) = mounted();
+    let root = mount.path();
+    std::thread::scope(|threads| {
+        for number in 0..THREADS {
+            let mut dice = dice.fork(number);
+            threads.spawn(move || {
+                let done = (0..calls).filter(|_| fine(&call(root, &mut dice))).count();
+                assert!(done > calls / 10, "only {done} of {calls} calls did anything");
+            });
+        }
+    });
+    let compared = both_agree(&server, BUCKET, root);
+    assert!(compared.files > 10, "{compared:?}");
+    mount.unmount(&server);
+    assert_eq!(server.terminate().code(), Some(0));
+    check_store(&server);
+}
+
+fn fine(done: &Result<()>) -> bool {
+    let Err(error) = done else { return true };
+    let expected = error.raw_os_error().is_some_and(|number| EXPECTED.contains(&Errno::from_raw_os_error(number)));
+    assert!(expected, "{error}");
+    false
+}
+
+fn call(root: &Path, dice: &mut Dice) -> Result<()> {
+    let (one, two) = (name(root, dice), name(root, dice));
+    match dice.below(20) {
+        0..3 => std::fs::create_dir(one),
+        3..7 => {
+            let len = if dice.chance(10) { dice.below(200_000) } else { dice.below(9_000) };
+            std::fs::write(one, dice.bytes(len))
+        }
+        7..9 => {
+            let file = OpenOptions::new().write(true).open(one)?;
+            let (at, len) = (dice.below(30_000), dice.below(5_000));
+            file.write_all_at(&dice.bytes(len), at as u64)
+        }
+        9 => OpenOptions::new().write(true).open(one)?.set_len(dice.below(60_000) as u64),
+        10 => std::fs::hard_link(one, two),
+        11 => std::os::unix::fs::symlink("f1", one),
+        12..15 => {
+            let flags = [RenameFlags::empty(), RenameFlags::NOREPLACE, RenameFlags::EXCHANGE];
+            Ok(renameat_with(CWD, one, CWD, two, *dice.pick(&flags))?)
+        }
+        15 => std::fs::remove_dir(one),
+        16..18 => std::fs::remove_file(one),
+        18 => std::fs::read(one).map(drop),
+        _ => {
+            std::fs::read_dir(one)?.for_each(drop);
+            Ok(())
+        }
+    }
+}
+
+/// A path of up to three of a few names: calls have to meet.
+fn name(root: &Path, dice: &mut Dice) -> PathBuf {
+    let mut path = root.to_owned();
+    for _ in 0..dice.below(3) {
+        path.push(dice.pick(&["d1", "d2", "d3"]));
+    }
+    path.push(dice.pick(&["d1", "d2", "d3", "f1", "f2", "f3", "f4", "f5"]));
+    path
+}
