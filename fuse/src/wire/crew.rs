@@ -144,8 +144,8 @@ mod tests {
         assert!(crew.back(), "who comes back goes on");
     }
 
-    #[test]
-    fn resting_threads_are_called_before_new_ones_are_started() {
+    /// A crew with a thread that rests, and what that thread is told in the end.
+    fn with_one_at_rest() -> (Arc<Crew>, std::thread::JoinHandle<bool>) {
         let crew = Arc::new(Crew::new(1));
         assert!(crew.took());
         let resting = crew.clone();
@@ -153,19 +153,19 @@ mod tests {
         while crew.state.lock().resting == 0 {
             std::thread::yield_now();
         }
+        (crew, rests)
+    }
+
+    #[test]
+    fn resting_threads_are_called_before_new_ones_are_started() {
+        let (crew, rests) = with_one_at_rest();
         assert!(!crew.took());
         assert!(rests.join().unwrap());
     }
 
     #[test]
     fn who_rests_leaves_at_the_end() {
-        let crew = Arc::new(Crew::new(1));
-        assert!(crew.took());
-        let resting = crew.clone();
-        let rests = std::thread::spawn(move || resting.back());
-        while crew.state.lock().resting == 0 {
-            std::thread::yield_now();
-        }
+        let (crew, rests) = with_one_at_rest();
         crew.close();
         assert!(!rests.join().unwrap());
         crew.lost();

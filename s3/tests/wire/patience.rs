@@ -131,17 +131,20 @@ fn idle_connections_give_way_to_new_ones() {
 fn one_too_many_is_told_to_come_again() {
     let endpoint = Endpoint::start_with(|config| config.limits.connections = 2);
     let content = vec![7; 1000];
-    let signed = sign(&endpoint.root, "PUT", "/wire/k", "", &[], &sha256(&content));
+    let waits = [("expect", "100-continue")];
+    let signed = sign(&endpoint.root, "PUT", "/wire/k", "", &waits, &sha256(&content));
     let mut busy: Vec<TcpStream> = (0..2)
         .map(|_| {
             let mut stream = endpoint.connect();
             stream.write_all(head("PUT", "/wire/k", "", &signed.headers, content.len()).as_bytes()).unwrap();
+            // Told to go on, it is at work.
+            let mut told = [0; 25];
+            stream.read_exact(&mut told).unwrap();
+            assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
             stream.write_all(&content[..500]).unwrap();
             stream
         })
         .collect();
-    // So that both are seen at work.
-    std::thread::sleep(SHORT);
     let told = endpoint.send("GET", "/wire/k", "", &[], b"");
     assert_eq!((told.status, told.code().as_str()), (503, "SlowDown"));
     assert_eq!((told.header("connection"), told.header("retry-after")), (Some("close"), Some("1")));

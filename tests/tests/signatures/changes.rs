@@ -138,12 +138,7 @@ fn without_list(authorization: &str) -> String {
 
 /// The same request, signed well by the wrong signer.
 fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
-    let mut secret = signer.clone();
-    secret.key.secret_access_key = "x".repeat(40);
-    let mut foreign = signer.clone();
-    foreign.key.access_key_id = "AKIAIOSFODNN7EXAMPLE".to_owned();
-    let region = Signer { region: "eu-west-1".to_owned(), ..signer.clone() };
-    let service = Signer { service: "ec2".to_owned(), ..signer.clone() };
+    let [secret, foreign, region, service] = signer.wrong();
     let host = Signer { host: "examplebucket.s3.amazonaws.com".to_owned(), ..signer.clone() };
     let here = |wire: Wire| wire.with_header("host", &signer.host);
     let hostless = Signer { excluded: vec!["host"], ..signer.clone() };

@@ -137,12 +137,7 @@ const OTHER_PARAM: Refusals = &[
 
 /// The same URL, signed well by the wrong signer.
 fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
-    let mut secret = signer.clone();
-    secret.key.secret_access_key = "x".repeat(40);
-    let mut foreign = signer.clone();
-    foreign.key.access_key_id = "AKIAIOSFODNN7EXAMPLE".to_owned();
-    let region = Signer { region: "eu-west-1".to_owned(), ..signer.clone() };
-    let service = Signer { service: "ec2".to_owned(), ..signer.clone() };
+    let [secret, foreign, region, service] = signer.wrong();
     [
         ("another secret", secret, MISMATCH),
         ("a key of nobody", foreign, UNKNOWN_KEY),

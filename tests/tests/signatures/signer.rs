@@ -45,6 +45,18 @@ impl Signer {
         Self { time: self.time + by, ..self.clone() }
     }
 
+    /// Signers whose signatures of the same request are not good: of another secret, a key of nobody, another region and
+    /// another service.
+    pub fn wrong(&self) -> [Self; 4] {
+        let mut secret = self.clone();
+        secret.key.secret_access_key = "x".repeat(40);
+        let mut foreign = self.clone();
+        foreign.key.access_key_id = "AKIAIOSFODNN7EXAMPLE".to_owned();
+        let region = Self { region: "eu-west-1".to_owned(), ..self.clone() };
+        let service = Self { service: "ec2".to_owned(), ..self.clone() };
+        [secret, foreign, region, service]
+    }
+
     /// Signed in its headers. The body is framed by [`super::streams`] where the payload says so.
     pub fn sign(&self, request: &Request) -> Wire {
         self.sign_with_seed(request).0
