@@ -25,7 +25,7 @@ MISSING=()
 
 # command:package. Looked up in sbin too, where mkfs lives and a plain user's PATH does not reach.
 PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl
-  openssl:openssl node:nodejs npm:npm rsync:rsync db_bench:rocksdb-tools fio:fio)
+  openssl:openssl xfs_io:xfsprogs mount:mount prlimit:util-linux cc:gcc node:nodejs npm:npm rsync:rsync db_bench:rocksdb-tools fio:fio)
 PATH=$PATH:/usr/sbin:/sbin
 
 has() { command -v "$1" >/dev/null 2>&1; }

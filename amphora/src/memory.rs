@@ -4,9 +4,9 @@
 //!   are kept; measured here, mounting and unmounting twelve times grew the process from 23 to 156 MiB, and 64 writers
 //!   of 4 KiB to 87 instead of 50.
 
-/// Buffers from this size on go back to the system when they are freed. Those of S3 bodies lie below: they come and
-/// go too often for that.
-const LARGE_BYTES: libc::c_int = 1 << 20;
+/// Buffers from this size on go back to the system when they are freed: the blocks of S3 bodies, of which the store
+/// keeps some at hand, and answers of long listings. Below it they lie among small ones, which keep their room.
+const LARGE_BYTES: libc::c_int = 256 << 10;
 
 /// Arenas: enough that threads rarely wait for each other, few enough that their unused ends do not add up.
 const ARENAS_MAX: usize = 8;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fuse::LATENCY_BOUNDS_US;
 use objstore::Store;
+use objstore::clock::Timestamp;
 use objstore::lifecycle::Worker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -18,12 +19,18 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::mounts::{OperationTotal, Table};
 
 /// All figures of a server, each named `amphora_…`, and those S3 counts for itself.
-pub fn registry(store: &Store, mounts: &Arc<Table>, lifecycle: &Arc<Worker>) -> (Registry, s3::Metrics) {
+pub fn registry(
+    store: &Store,
+    mounts: &Arc<Table>,
+    lifecycle: &Arc<Worker>,
+    scrub: &Arc<objstore::scrub::Worker>,
+) -> (Registry, s3::Metrics) {
     let mut registry = Registry::with_prefix("amphora");
     registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
     registry.register_collector(Box::new(StoreFigures(store.clone())));
     registry.register_collector(Box::new(MountFigures(mounts.clone())));
     registry.register_collector(Box::new(LifecycleFigures(lifecycle.clone())));
+    registry.register_collector(Box::new(ScrubFigures(store.clone(), scrub.clone())));
     let s3 = s3::Metrics::new(&mut registry);
     (registry, s3)
 }
@@ -129,6 +136,38 @@ impl Collector for LifecycleFigures {
             seen.encode(progress.encode_family(&[("bucket", now.bucket.as_str())])?)?;
         }
         Ok(())
+    }
+}
+
+/// What the scrub did, and what is damaged.
+struct ScrubFigures(Store, Arc<objstore::scrub::Worker>);
+
+impl fmt::Debug for ScrubFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScrubFigures")
+    }
+}
+
+impl Collector for ScrubFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = self.1.figures();
+        counter(&mut encoder, "scrub_passes", "Passes over all content", figures.passes)?;
+        counter(&mut encoder, "scrub_blobs", "Blobs looked at by the scrub", figures.blobs)?;
+        counter(&mut encoder, "scrub_bytes", "Bytes compared with their checksums by the scrub", figures.bytes)?;
+        counter(&mut encoder, "scrub_found", "Damaged blobs found by the scrub", figures.found)?;
+        counter(&mut encoder, "scrub_errors", "Passes of the scrub interrupted by an error", figures.errors)?;
+        let seconds = |at: Option<Timestamp>| at.and_then(|at| u64::try_from(at.parts().0).ok()).unwrap_or(0);
+        let help = "When the pass of the scrub under way, or the last one, began, in seconds since 1970; 0: never";
+        gauge(&mut encoder, "scrub_started_timestamp_seconds", help, seconds(figures.started))?;
+        let help = "When the last whole pass of the scrub ended, in seconds since 1970; 0: never";
+        gauge(&mut encoder, "scrub_completed_timestamp_seconds", help, seconds(figures.completed))?;
+        let (done, total) = figures.progress.unwrap_or_default();
+        let help = "Bytes read in the pass of the scrub under way; 0: none is";
+        gauge(&mut encoder, "scrub_progress_bytes", help, done)?;
+        let help = "Bytes there are to read in the pass of the scrub under way; 0: none is";
+        gauge(&mut encoder, "scrub_progress_total_bytes", help, total)?;
+        let damaged = objstore::scrub::damage(&self.0).map_or(0, |damage| damage.len() as u64);
+        gauge(&mut encoder, "damaged_blobs", "Blobs known to be damaged: reading them answers an error", damaged)
     }
 }
 

@@ -17,6 +17,9 @@ pub mod bind;
 mod capability;
 mod capacity;
 mod controller;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzed;
 mod identity;
 mod locks;
 mod mount_flags;

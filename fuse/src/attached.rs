@@ -102,6 +102,20 @@ impl Attached {
     }
 }
 
+/// Ends a mount at once: programs inside get ENOTCONN. For one that may show what is gone.
+pub(crate) fn abort(path: &Path, device: &str) {
+    tracing::error!(path = %path.display(), "the mount is ended: its kernel takes no more notices");
+    if device.is_empty() || mountpoint::top(path).is_none_or(|mounted| mounted.device != device) {
+        return;
+    }
+    // The first ends the connection and leaves the mount while it is in use; the second takes it away.
+    for flag in [UnmountFlags::FORCE, UnmountFlags::DETACH] {
+        if let Err(errno) = rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW) {
+            tracing::debug!(%errno, "the mount is still there");
+        }
+    }
+}
+
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Err(error) = self.detach() {

@@ -44,7 +44,7 @@ fn number(error: &Error) -> Errno {
         Error::Invalid { .. } => Errno::INVAL,
         Error::QuotaExceeded { .. } => Errno::DQUOT,
         Error::Denied { .. } => Errno::ACCESS,
-        Error::Busy { .. } => Errno::BUSY,
+        Error::Busy { .. } | Error::TooMany { .. } => Errno::AGAIN,
         Error::Poisoned { .. } => Errno::ROFS,
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => Errno::NOSPC,
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::EDQUOT) => Errno::NOSPC,
@@ -98,6 +98,7 @@ mod tests {
             (Error::corrupt("blob", "a", "b"), Errno::IO),
             (Error::Poisoned { why: "sync".into() }, Errno::ROFS),
             (Error::Denied { why: "revoked".into() }, Errno::ACCESS),
+            (Error::Busy { what: "the store".into() }, Errno::AGAIN),
         ];
         for (error, expected) in cases {
             assert_eq!(of(&error), expected, "{error}");

@@ -12,9 +12,9 @@ use objstore::name::NAME_BYTES_MAX;
 use objstore::volume::Volume;
 use rustix::io::Errno;
 
+use crate::echoes::{Echo, Echoes};
 use crate::errno::Result;
 use crate::handles::OpenDirectories;
-use crate::invalidate::{Echo, Echoes};
 use crate::passthrough::Opens;
 use crate::stats::Stats;
 use crate::view::View;
@@ -34,7 +34,7 @@ pub(crate) struct Fs {
 impl Fs {
     /// Has the kernel told of a change it does not know of. A mount that ends hears nothing more.
     pub fn echo(&self, echo: Echo) {
-        let _ = self.echoes.send(echo);
+        self.echoes.send(echo);
     }
 }
 

@@ -3,17 +3,21 @@
 //! - An open file is a value in its handle: it costs nothing and outlives this process. How a node is open is counted
 //!   apart (`passthrough`).
 //! - An open directory keeps the names it had when reading began, so a listing is stable while others change the
-//!   directory. Reading from the start (rewinddir) loads them anew.
+//!   directory. Reading from the start (rewinddir) loads them anew. Once open directories keep [`NAMES_MAX`] names, no
+//!   other is read until one is closed.
 //! - A cookie is an index into the names and a hash of the name before it. A process that takes the mount over loads
 //!   the names anew and finds the place by the hash: where that name was deleted since, reading begins again, so that
 //!   a program that deletes what it lists, as `rm -r` does, misses nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use objstore::volume::DirEntry;
 use parking_lot::{Mutex, RwLock};
+
+/// Names that the open directories of a mount keep: some 400 MB at most.
+const NAMES_MAX: usize = 4 << 20;
 
 /// An open file, as the number the kernel keeps for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +100,8 @@ type Stream = Arc<Mutex<Option<Arc<Names>>>>;
 pub(crate) struct OpenDirectories {
     streams: RwLock<HashMap<u64, Stream>>,
     last: AtomicU64,
+    /// Names kept by all of them.
+    kept: AtomicUsize,
 }
 
 impl OpenDirectories {
@@ -113,7 +119,14 @@ impl OpenDirectories {
 
     /// Closes one.
     pub fn close(&self, handle: u64) {
-        self.streams.write().remove(&handle);
+        let stream = self.streams.write().remove(&handle);
+        let kept = stream.and_then(|stream| stream.lock().take()).map_or(0, |names| names.entries.len());
+        self.kept.fetch_sub(kept, Ordering::Relaxed);
+    }
+
+    /// Whether they keep so many names that no other is to be read.
+    pub fn is_full(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) >= NAMES_MAX
     }
 
     /// The names to go on with from `offset`, loaded by `load` at the start, and for a handle that is not known,
@@ -124,7 +137,14 @@ impl OpenDirectories {
         let mut names = stream.lock();
         match names.as_ref().filter(|_| offset > 0) {
             Some(names) => Ok(names.clone()),
-            None => Ok(names.insert(Arc::new(load()?)).clone()),
+            None => {
+                // What was kept goes first: it is not to stand in its own way.
+                let before = names.take().map_or(0, |names| names.entries.len());
+                self.kept.fetch_sub(before, Ordering::Relaxed);
+                let loaded = Arc::new(load()?);
+                self.kept.fetch_add(loaded.entries.len(), Ordering::Relaxed);
+                Ok(names.insert(loaded).clone())
+            }
         }
     }
 }
@@ -154,6 +174,24 @@ mod tests {
         assert_eq!(open.names(handle, 0, load(3)).unwrap().parent, 3);
         open.close(handle);
         assert_eq!(open.names(handle, 5, load(4)).unwrap().parent, 4);
+    }
+
+    #[test]
+    fn names_that_are_kept_are_counted() {
+        let open = OpenDirectories::default();
+        let (first, second) = (open.open(), open.open());
+        let load = |count| {
+            let entry = DirEntry { name: "a".into(), ino: 9, kind: Kind::File };
+            move || Ok::<_, ()>(Names { parent: 1, entries: vec![entry; count] })
+        };
+        open.names(first, 0, load(NAMES_MAX / 2)).unwrap();
+        open.names(second, 0, load(NAMES_MAX / 2)).unwrap();
+        assert!(open.is_full());
+        open.names(first, 0, load(10)).unwrap();
+        assert!(!open.is_full(), "read anew, it keeps less");
+        open.close(first);
+        open.close(second);
+        assert_eq!(open.kept.load(Ordering::Relaxed), 0);
     }
 
     #[test]

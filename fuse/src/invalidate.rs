@@ -17,12 +17,12 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use objstore::volume::{Change, Feed, Volume};
 
+use crate::echoes::{Echo, Echoed};
 use crate::stats::{Op, Stats};
 use crate::view::View;
 
@@ -38,18 +38,6 @@ pub(crate) trait Kernel: Clone + Send + 'static {
     fn probe(&self, node: u64) -> io::Result<bool>;
 }
 
-/// A change through this mount that the kernel does not know of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Echo {
-    /// The content at places the kernel did not write to.
-    Content(u64),
-    /// The attributes.
-    Attributes(u64),
-}
-
-/// Sends echoes from requests, which must not wait for the kernel.
-pub(crate) type Echoes = Sender<Echo>;
-
 /// Passes notices on.
 #[derive(Clone)]
 pub(crate) struct Invalidator<K> {
@@ -59,24 +47,34 @@ pub(crate) struct Invalidator<K> {
 }
 
 impl<K: Kernel> Invalidator<K> {
-    /// Follows `feed`, which is of `volume`, until it is closed.
-    pub fn follow(self, mut feed: Feed, volume: Volume) -> io::Result<JoinHandle<()>> {
+    /// Follows `feed`, which is of `volume`, until it is closed. If it is lost, so is the mount: `abort` has to end it.
+    pub fn follow(
+        self,
+        mut feed: Feed,
+        volume: Volume,
+        abort: impl FnOnce() + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("fuse-feed".into()).spawn(move || {
             while let Some(changes) = feed.next() {
                 self.pass(&changes, |ino, held| volume.probe_result(ino, held));
                 feed.acknowledge();
             }
+            if feed.is_lost() {
+                abort();
+            }
         })
     }
 
     /// Passes echoes on until the filesystem is gone.
-    pub fn echo(self, echoes: Receiver<Echo>) -> io::Result<JoinHandle<()>> {
+    pub fn echo(self, echoes: Echoed) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("fuse-echo".into()).spawn(move || {
-            for echo in echoes {
-                self.tell(|kernel| match echo {
-                    Echo::Content(node) => kernel.drop_content(node),
-                    Echo::Attributes(node) => kernel.drop_attributes(node),
-                });
+            while let Some(batch) = echoes.next() {
+                for echo in batch {
+                    self.tell(|kernel| match echo {
+                        Echo::Content(node) => kernel.drop_content(node),
+                        Echo::Attributes(node) => kernel.drop_attributes(node),
+                    });
+                }
             }
         })
     }

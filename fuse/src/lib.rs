@@ -12,9 +12,13 @@
 
 mod adapter;
 mod attached;
+mod echoes;
 mod errno;
 mod error;
 mod fs;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzed;
 mod handles;
 pub mod holder;
 mod invalidate;
@@ -31,6 +35,7 @@ mod stats;
 mod view;
 mod wire;
 
+pub use adapter::keep_processors_awake;
 pub use error::{Error, Result};
 pub use mount::{Ended, Keep, Mount, mount, mount_kept, take_over};
 pub use mountpoint::{MountpointState, mountpoint_state, unmount_path};

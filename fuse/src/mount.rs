@@ -10,13 +10,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use objstore::volume::Volume;
 
 use crate::adapter::{self, Agreement, Feature};
-use crate::attached::{Attached, open_device};
+use crate::attached::{Attached, abort, open_device};
+use crate::echoes::echoes;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::handles::OpenDirectories;
@@ -171,7 +172,7 @@ fn serve(
 ) -> Result<Mount> {
     let view = View::new(volume.root(), &options);
     let stats = Arc::new(Stats::default());
-    let (echoes, echoed) = channel();
+    let (echoes, echoed) = echoes();
     // The feed starts before this process lets the kernel cache anything, so that no change falls between.
     let feed = volume.feed();
     let failed = |source| Error::io("starting the session of", attached.path(), source);
@@ -182,7 +183,8 @@ fn serve(
     };
     let invalidator = Invalidator { kernel, view, stats: stats.clone() };
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
-    let wish = Wish { page_cache: options.page_cache };
+    let write_past = session.has(Feature::DirectIoAllowMmap);
+    let wish = Wish { page_cache: options.page_cache, write_past };
     let opens = Opens::resume(Arc::new(shared), backing, volume.clone(), view, wish);
     let filesystem = Fs {
         volume: volume.clone(),
@@ -196,7 +198,8 @@ fn serve(
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();
     let started = invalidator.clone().echo(echoed);
-    let started = started.and_then(|_| invalidator.follow(feed, volume.clone()));
+    let (path, number) = (attached.path().to_owned(), attached.device().to_owned());
+    let started = started.and_then(|_| invalidator.follow(feed, volume.clone(), move || abort(&path, &number)));
     let started =
         started.and_then(|following| Session::run(server, volume.clone(), following, move || withdraw(kept.as_ref())));
     let session = started.inspect_err(|_| closing.close_feed()).map_err(failed)?;

@@ -69,6 +69,11 @@ impl View {
         (ino == self.root || ino != ROOT_INO).then(|| self.node(ino))
     }
 
+    /// Whether the mount shows the whole bucket.
+    pub fn is_whole(&self) -> bool {
+        self.root == ROOT_INO
+    }
+
     /// Whether the inode is the mount's root.
     pub fn is_root(&self, ino: u64) -> bool {
         ino == self.root

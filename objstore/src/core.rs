@@ -7,12 +7,13 @@ use parking_lot::Mutex;
 
 use crate::blob::Blobs;
 use crate::branch::{Line, Lines};
+use crate::buckets::KnownBuckets;
 use crate::clock::{Clock, Random};
 use crate::content::{BackedFiles, Gates, LiveFiles, Readers, RecentSyncs, VerifiedBlobs};
 use crate::disk::Disk;
 use crate::error::{Error, Noun, Result};
 use crate::feed::Feeds;
-use crate::grant::Sealer;
+use crate::grant::Master;
 use crate::meta::{Meta, Read};
 use crate::name::BucketName;
 use crate::pins::Pins;
@@ -38,6 +39,8 @@ pub(crate) struct Core {
     pub random: Arc<dyn Random>,
     /// The ancestors of each branch.
     pub lines: Lines,
+    /// Records of buckets, decoded.
+    pub buckets: Arc<KnownBuckets>,
     /// Inodes that mounts hold.
     pub pins: Arc<Pins>,
     /// What mounts have to forget.
@@ -68,8 +71,8 @@ pub(crate) struct Core {
     pub grants_epoch: AtomicU64,
     /// Sessions of mounts.
     pub sessions: Mutex<Vec<std::sync::Weak<crate::volume::Session>>>,
-    /// Seals secrets.
-    pub sealer: Sealer,
+    /// The master key, which secrets are sealed under.
+    pub master: Master,
     /// Keeps others off the data folder.
     pub _lock: crate::disk::Lock,
 }
@@ -93,8 +96,8 @@ impl Named {
 }
 
 impl Core {
-    /// The bucket called `name`.
-    #[expect(clippy::unused_self, reason = "a cache of bucket records belongs here")]
+    /// The bucket called `name`. Who asks for it at each call asks [`Core::bucket_now`] or [`Core::bucket_in`].
+    #[expect(clippy::unused_self, reason = "beside those that answer from what is known")]
     pub fn bucket_record(&self, read: &dyn Read, name: &BucketName) -> Result<Option<Bucket>> {
         let value = read.get(&key::by_name(tag::BUCKET, name.as_str()))?;
         value.map(|value| decode("a bucket", &value)).transpose()

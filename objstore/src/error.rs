@@ -178,6 +178,14 @@ pub enum Error {
     /// A tree operation ended as POSIX says.
     #[error("{0:?}")]
     Posix(Posix),
+    /// There are as many of something as the store has room for.
+    #[error("there are {limit} {what}, as many as there may be: remove some first")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        limit: u64,
+    },
     /// Another operation holds the thing; try again.
     #[error("{what} is busy: try again")]
     Busy {
@@ -248,6 +256,14 @@ impl Error {
     /// Stored bytes of `what` are wrong.
     pub fn corrupt(what: impl Into<String>, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Corrupt { what: what.into(), expected: expected.into(), found: found.into() }
+    }
+}
+
+/// An error with its cause, in one line.
+pub(crate) fn with_source(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
     }
 }
 

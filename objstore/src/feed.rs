@@ -6,9 +6,13 @@
 //! - A mount's own operations never wait for feeds: two mounts that waited for each other would never end.
 //! - The feed of a mount that outlives the server (a *lasting* one) is there from the opening of the store, before
 //!   anybody listens, and stays when its listener goes: what it is not given is owed to it (`owed.rs`).
+//! - A queue is bounded. One that grows is thinned out: what is said twice has to be done once. Beyond [`CROWDED`] other
+//!   mounts go slower ([`Feeds::make_room`]), as S3 does already. A mount that leaves [`CHANGES_MAX`] lie is *lost*: it may
+//!   show what is gone, so it is to be ended.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -19,9 +23,20 @@ use crate::volume::Change;
 /// How long an answer waits for a mount.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Changes in a queue that is thinned out, and from which on others wait for its mount.
+const CROWDED: usize = 65_536;
+/// Different changes that a mount may leave lie: some 50 MB, and minutes of what a kernel takes.
+const CHANGES_MAX: usize = 4 * CROWDED;
+/// How long a change through another mount waits for a crowded one.
+const GIVEN_WAY: Duration = Duration::from_millis(50);
+
 /// All feeds.
 #[derive(Default)]
-pub(crate) struct Feeds(Mutex<Vec<Arc<Shared>>>);
+pub(crate) struct Feeds {
+    all: Mutex<Vec<Arc<Shared>>>,
+    /// Whether any queue is crowded.
+    crowded: AtomicBool,
+}
 
 /// Whose feed it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +67,10 @@ struct Queue {
     closed: bool,
     /// The mount is gone.
     gone: bool,
+    /// It left too much lie.
+    lost: bool,
+    /// Changes that were different when the queue was thinned out last.
+    thinned: usize,
 }
 
 /// Changes by others (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge: an S3 write
@@ -70,13 +89,20 @@ impl Debt {
         let queue = self.shared.queue.lock();
         queue.gone || queue.acknowledged >= self.target
     }
+
+    /// Ends the wait for a mount that has too many.
+    pub fn give_up(&self) {
+        if !self.is_paid() {
+            self.shared.lose(&mut self.shared.queue.lock());
+        }
+    }
 }
 
 impl Feeds {
     /// A feed of the changes that others than `mount` make to a bucket: the one that is there, with what has gathered
     /// in it, or a new one. Also whether it was closed for a time, and missed what was published then.
     pub fn open(&self, bucket: u64, mount: u64, life: Life) -> (Feed, bool) {
-        let mut feeds = self.0.lock();
+        let mut feeds = self.all.lock();
         if let Some(found) = feeds.iter().find(|feed| feed.mount == mount) {
             let missed = std::mem::take(&mut found.queue.lock().closed);
             return (Feed(found.clone()), missed);
@@ -89,38 +115,65 @@ impl Feeds {
 
     /// Whether anybody listens to a bucket, or will.
     pub fn wanted(&self, bucket: u64) -> bool {
-        self.0.lock().iter().any(|feed| feed.bucket == bucket)
+        self.all.lock().iter().any(|feed| feed.bucket == bucket)
     }
 
     /// Whether a change has to be recorded for a lasting mount.
     pub fn owes(&self, bucket: u64, origin: u64) -> bool {
-        self.0.lock().iter().any(|feed| feed.is_owed(bucket, origin))
+        self.all.lock().iter().any(|feed| feed.is_owed(bucket, origin))
     }
 
     /// What lasting mounts have to acknowledge of all that was published so far.
     pub fn debts(&self, bucket: u64, origin: u64) -> Vec<Debt> {
-        let feeds = self.0.lock();
+        let feeds = self.all.lock();
         let owed = feeds.iter().filter(|feed| feed.is_owed(bucket, origin));
         owed.map(|shared| Debt { shared: shared.clone(), target: shared.queue.lock().published }).collect()
     }
 
     /// Hands changes to every feed of the bucket but the origin's.
     pub fn publish(&self, bucket: u64, origin: u64, changes: &[Change]) {
-        for feed in self.0.lock().iter().filter(|feed| feed.bucket == bucket && feed.mount != origin) {
-            feed.push(changes);
+        for feed in self.all.lock().iter().filter(|feed| feed.bucket == bucket && feed.mount != origin) {
+            self.push(feed, changes);
         }
+    }
+
+    fn push(&self, feed: &Shared, changes: &[Change]) {
+        if feed.push(changes) >= CROWDED {
+            self.crowded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits a moment for crowded mounts, if there are any: before a change through `origin`, which nobody waits for yet.
+    /// Not until they have room: two mounts that waited so for each other would never end.
+    pub fn make_room(&self, bucket: u64, origin: u64) {
+        if !self.crowded.load(Ordering::Relaxed) {
+            return;
+        }
+        let feeds: Vec<_> = self.all.lock().clone();
+        let crowded = |feed: &&Arc<Shared>| feed.queue.lock().changes.len() >= CROWDED;
+        let here = |feed: &&Arc<Shared>| feed.bucket == bucket && feed.mount != origin;
+        let all: Vec<_> = feeds.iter().filter(crowded).collect();
+        self.crowded.store(!all.is_empty(), Ordering::Relaxed);
+        if all.into_iter().any(|feed| here(&feed)) {
+            std::thread::sleep(GIVEN_WAY);
+        }
+    }
+
+    /// Whether a mount left too much lie to go on.
+    pub fn is_lost(&self, mount: u64) -> bool {
+        self.all.lock().iter().any(|feed| feed.mount == mount && feed.queue.lock().lost)
     }
 
     /// Hands changes to the feed of one mount.
     pub fn publish_to(&self, mount: u64, changes: &[Change]) {
-        for feed in self.0.lock().iter().filter(|feed| feed.mount == mount) {
-            feed.push(changes);
+        for feed in self.all.lock().iter().filter(|feed| feed.mount == mount) {
+            self.push(feed, changes);
         }
     }
 
     /// Waits until all that was published to a bucket's feeds is acknowledged.
     pub async fn settle(&self, bucket: u64) {
-        let behind: Vec<_> = self.0.lock().iter().filter(|feed| feed.bucket == bucket).cloned().collect();
+        let behind: Vec<_> = self.all.lock().iter().filter(|feed| feed.bucket == bucket).cloned().collect();
         for feed in behind {
             let target = feed.queue.lock().published;
             if tokio::time::timeout(PATIENCE, feed.acknowledged(target)).await.is_err() {
@@ -131,7 +184,7 @@ impl Feeds {
 
     /// Ends listening for a mount. A lasting one is owed what comes from now on.
     pub fn close(&self, mount: u64) {
-        let mut feeds = self.0.lock();
+        let mut feeds = self.all.lock();
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
             feed.close();
         }
@@ -140,7 +193,7 @@ impl Feeds {
 
     /// Ends the feed of a mount that is gone.
     pub fn remove(&self, mount: u64) {
-        let mut feeds = self.0.lock();
+        let mut feeds = self.all.lock();
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
             feed.queue.lock().gone = true;
             feed.close();
@@ -151,16 +204,36 @@ impl Feeds {
 
 impl Shared {
     fn is_owed(&self, bucket: u64, origin: u64) -> bool {
-        self.bucket == bucket && self.mount != origin && self.life == Life::Lasting
+        self.bucket == bucket && self.mount != origin && self.life == Life::Lasting && !self.queue.lock().lost
     }
 
-    fn push(&self, changes: &[Change]) {
+    /// How many lie now.
+    fn push(&self, changes: &[Change]) -> usize {
         let mut queue = self.queue.lock();
         queue.published += changes.len() as u64;
         if !queue.closed {
             queue.changes.extend(changes.iter().cloned());
+            if queue.changes.len() >= CROWDED.max(2 * queue.thinned) {
+                queue.thin_out();
+            }
+            if queue.changes.len() > CHANGES_MAX {
+                queue.thin_out();
+                if queue.changes.len() > CHANGES_MAX {
+                    self.lose(&mut queue);
+                }
+            }
             self.filled.notify_one();
         }
+        queue.changes.len()
+    }
+
+    fn lose(&self, queue: &mut Queue) {
+        (queue.lost, queue.gone, queue.closed) = (true, true, true);
+        queue.changes = VecDeque::new();
+        let (bucket, mount) = (self.bucket, self.mount);
+        tracing::error!(bucket, mount, "a mount did not take {CHANGES_MAX} changes by others: it cannot go on");
+        self.filled.notify_all();
+        self.settled.notify_waiters();
     }
 
     fn close(&self) {
@@ -185,7 +258,22 @@ impl Shared {
     }
 }
 
+impl Queue {
+    /// Keeps one of each: all of a batch is done before any of it counts as done.
+    fn thin_out(&mut self) {
+        let mut seen = HashSet::new();
+        let changes = std::mem::take(&mut self.changes);
+        self.changes = changes.into_iter().filter(|change| seen.insert(change.clone())).collect();
+        self.thinned = self.changes.len();
+    }
+}
+
 impl Feed {
+    /// Whether it ended because too much was left to lie: the mount may show what is gone.
+    pub fn is_lost(&self) -> bool {
+        self.0.queue.lock().lost
+    }
+
     /// Waits for changes; `None` once the feed is closed and all that came before was taken.
     #[expect(clippy::should_implement_trait, reason = "it blocks, and nobody chains adapters on it")]
     pub fn next(&mut self) -> Option<Vec<Change>> {
@@ -216,6 +304,7 @@ impl Feed {
 
 fn take(queue: &mut Queue) -> Vec<Change> {
     queue.taken = queue.published;
+    queue.thinned = 0;
     queue.changes.drain(..).collect()
 }
 
@@ -259,6 +348,40 @@ mod tests {
         assert!(feeds.open(7, 1, Life::Lasting).1, "it missed what came after");
         feeds.remove(1);
         assert!(debts[0].is_paid() && !feeds.wanted(7));
+    }
+
+    #[test]
+    fn what_is_said_twice_is_kept_once_and_what_is_left_to_lie_is_lost() {
+        let feeds = Feeds::default();
+        let (mut mine, _) = feeds.open(7, 1, Life::Lasting);
+        let one = |ino: usize| Change::Content { ino: ino as u64 };
+        for _ in 0..4 {
+            let all: Vec<Change> = (0..CROWDED).map(one).collect();
+            feeds.publish(7, 0, &all);
+        }
+        let debts = feeds.debts(7, 0);
+        assert!(feeds.crowded.load(Ordering::Relaxed));
+        assert!(mine.next().is_some_and(|changes| (CROWDED..2 * CROWDED).contains(&changes.len())));
+        mine.acknowledge();
+        feeds.make_room(7, 2);
+        assert!(debts[0].is_paid() && !feeds.crowded.load(Ordering::Relaxed));
+
+        let many: Vec<Change> = (0..=CHANGES_MAX).map(one).collect();
+        feeds.publish(7, 0, &many[..CHANGES_MAX]);
+        assert!(!feeds.is_lost(1));
+        feeds.publish(7, 0, &many[CHANGES_MAX..]);
+        assert!(feeds.is_lost(1) && mine.is_lost() && mine.next().is_none());
+        assert!(!feeds.owes(7, 0), "nothing is recorded for it any more");
+    }
+
+    #[test]
+    fn who_owes_too_many_records_is_lost() {
+        let feeds = Feeds::default();
+        drop(feeds.open(7, 1, Life::Lasting));
+        feeds.publish(7, 0, &[entry("a")]);
+        let debts = feeds.debts(7, 0);
+        debts[0].give_up();
+        assert!(debts[0].is_paid() && feeds.is_lost(1));
     }
 
     #[tokio::test]

@@ -4,8 +4,10 @@
 //! From the ground up: [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch` → `tree` and [`content`] →
 //! [`store`] and [`volume`], with `gc` and [`check`] behind them.
 
+pub mod backup;
 pub mod blob;
 mod branch;
+mod buckets;
 pub mod check;
 pub mod clock;
 pub mod content;
@@ -13,6 +15,9 @@ mod core;
 pub mod disk;
 pub mod error;
 mod feed;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzed;
 mod gc;
 mod grant;
 pub mod lifecycle;
@@ -21,6 +26,7 @@ pub mod name;
 mod owed;
 mod pins;
 pub mod record;
+pub mod scrub;
 pub mod store;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 //! - A record goes with a later change that records one, once every mount concerned has acknowledged it; as long as
 //!   one does not, they stay. What is left at the end goes when a store opens, or the last such mount of the bucket
 //!   ends.
+//! - There are [`RECORDS_MAX`] at most. Mounts that have not acknowledged the oldest by then are lost (`feed.rs`).
 //! - A bucket without such mounts, or whose changes are all its one mount's own, records nothing.
 
 use std::collections::VecDeque;
@@ -26,6 +27,8 @@ use crate::volume::{Change, SessionId};
 
 /// Records removed by one change, which adds one: they get fewer as long as there are changes.
 const REMOVED_MAX: usize = 64;
+/// Records that wait to be acknowledged, of all buckets.
+const RECORDS_MAX: usize = 1 << 20;
 
 /// What is recorded, and by whom it is awaited, in the order of commits.
 #[derive(Default)]
@@ -40,6 +43,14 @@ struct Entry {
 }
 
 impl Ledger {
+    fn add(&self, entry: Entry) {
+        let mut open = self.open.lock();
+        open.push_back(entry);
+        if open.len() > RECORDS_MAX {
+            open.front().into_iter().flat_map(|oldest| &oldest.debts).for_each(Debt::give_up);
+        }
+    }
+
     /// Takes some of the oldest records out that are acknowledged.
     fn take_paid(&self) -> Vec<Vec<u8>> {
         let mut open = self.open.lock();
@@ -65,7 +76,7 @@ pub(crate) fn record(txn: &mut dyn Txn, core: &Core, bucket: u64, origin: u64, c
 pub(crate) fn publish(core: &Arc<Core>, bucket: u64, origin: u64, changes: &[Change], recorded: Option<Vec<u8>>) {
     core.feeds.publish(bucket, origin, changes);
     if let Some(key) = recorded {
-        core.owed.open.lock().push_back(Entry { key, debts: core.feeds.debts(bucket, origin) });
+        core.owed.add(Entry { key, debts: core.feeds.debts(bucket, origin) });
     }
 }
 
@@ -76,7 +87,7 @@ pub(crate) fn give_again(core: &Core, read: &dyn Read, bucket: u64) -> Result<()
         let origin = mounts.iter().find(|(id, _)| id.get() == owed.origin).map_or(0, |(_, mount)| *mount);
         core.owed.last.fetch_max(key::u64_at(&key, key::INODE_AT).unwrap_or(0), Ordering::Relaxed);
         core.feeds.publish(bucket, origin, &changes(owed));
-        core.owed.open.lock().push_back(Entry { key, debts: core.feeds.debts(bucket, origin) });
+        core.owed.add(Entry { key, debts: core.feeds.debts(bucket, origin) });
     }
     Ok(())
 }

@@ -1,14 +1,17 @@
 //! Secrets for the signature check.
 //!
-//! - Every request asks the store, so a revoked key fails from the next request on; nothing is cached.
+//! - A revoked key fails from the next request on: what is kept of a caller (`access::Callers`) ends with the change.
 //! - The same trip to the store looks up how the key's account stands to the bucket of the path; `access` decides on it
 //!   once the signature was verified.
 
 use std::sync::Arc;
 
+use objstore::Store;
+use objstore::name::BucketName;
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3ErrorCode, S3Result};
 
+use crate::access::{Known, Reader};
 use crate::error::{OrRefuse as _, refuse};
 use crate::request::{self, Caller};
 use crate::service::Service;
@@ -20,23 +23,34 @@ pub(crate) struct Keys(pub(crate) Service);
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         let request = request::current()?;
-        let (id, bucket) = (access_key.to_owned(), request.bucket.clone());
-        let standings = Arc::clone(&self.0.standings);
-        let (caller, secret) = self
-            .0
-            .blocking(move |store| {
-                let Some(identity) = store.identify(&id).or_refuse()? else {
-                    return Err(refuse(
-                        S3ErrorCode::InvalidAccessKeyId,
-                        "The access key is not known, or was revoked.",
-                    ));
-                };
-                let account = identity.account;
-                let standing = bucket.map(|bucket| standings.read(store, Some(&account), &bucket));
-                Ok((Caller { access_key: id, account, standing }, identity.secret))
-            })
-            .await?;
+        let Known { caller, secret } = self.find(access_key, &request.bucket).await?;
         request.set_caller(caller);
         Ok(SecretKey::from(secret.reveal()))
     }
+}
+
+impl Keys {
+    async fn find(&self, access_key: &str, bucket: &Option<BucketName>) -> S3Result<Known> {
+        let service = &self.0;
+        let epoch = service.store.access_epoch();
+        if let Some(known) = epoch.and_then(|epoch| service.callers.get(epoch, access_key, bucket)) {
+            return Ok(known);
+        }
+        let (id, wanted, standings) = (access_key.to_owned(), bucket.clone(), Arc::clone(&service.standings));
+        let known = service.blocking(move |store| look_up(store, id, wanted.as_ref(), &standings)).await?;
+        let whole = known.caller.standing.as_ref().is_none_or(Result::is_ok);
+        if let Some(epoch) = epoch.filter(|_| whole) {
+            service.callers.put(epoch, bucket.clone(), known.clone());
+        }
+        Ok(known)
+    }
+}
+
+fn look_up(store: &Store, id: String, bucket: Option<&BucketName>, standings: &Reader) -> S3Result<Known> {
+    let Some(identity) = store.identify(&id).or_refuse()? else {
+        return Err(refuse(S3ErrorCode::InvalidAccessKeyId, "The access key is not known, or was revoked."));
+    };
+    let account = identity.account;
+    let standing = bucket.map(|bucket| standings.read(store, Some(&account), bucket));
+    Ok(Known { caller: Arc::new(Caller { access_key: id, account, standing }), secret: identity.secret })
 }

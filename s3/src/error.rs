@@ -67,6 +67,7 @@ pub(crate) fn from_store(error: Error) -> S3Error {
         Error::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, words),
         Error::Denied { .. } => refuse(S3ErrorCode::AccessDenied, words),
         Error::Posix(posix) => from_posix(posix),
+        Error::TooMany { .. } => refuse(S3ErrorCode::TooManyBuckets, words),
         Error::Busy { .. } => refuse(S3ErrorCode::SlowDown, words),
         inside => from_inside(&inside),
     }
@@ -114,7 +115,7 @@ fn invalid(what: &str) -> S3ErrorCode {
         "range" => S3ErrorCode::InvalidRange,
         "versioning" => S3ErrorCode::IllegalVersioningConfigurationException,
         "bucket state" => S3ErrorCode::InvalidBucketState,
-        "bucket for object lock" | "key for object lock" => S3ErrorCode::InvalidRequest,
+        "bucket for object lock" | "key for object lock" | "copy source size" => S3ErrorCode::InvalidRequest,
         _ => S3ErrorCode::InvalidArgument,
     }
 }
@@ -148,7 +149,7 @@ fn from_inside(error: &Error) -> S3Error {
         Error::Io { source, .. } if is_full(source) => custom(
             "InsufficientStorage",
             StatusCode::INSUFFICIENT_STORAGE,
-            "The disk under the store is full; the operator has to free space.",
+            "The disk under the store is full: delete something, or have the operator make room.",
         ),
         Error::Corrupt { .. } => internal("Stored bytes are damaged and are not given out; tell the operator."),
         Error::Poisoned { .. } | Error::Unusable { .. } => {
@@ -190,10 +191,12 @@ mod tests {
             (Error::Precondition { condition: "If-Match", key: "k".into() }, "PreconditionFailed", 412),
             (quota, "QuotaExceeded", 403),
             (Error::Denied { why: "no grant".into() }, "AccessDenied", 403),
+            (Error::TooMany { what: "buckets", limit: 1 }, "TooManyBuckets", 400),
             (Error::Busy { what: "the bucket".into() }, "SlowDown", 503),
             (Error::invalid("bucket name", "A", "use lower case"), "InvalidBucketName", 400),
             (Error::invalid("part order", "2", "rise"), "InvalidPartOrder", 400),
             (Error::invalid("part size", "2", "too small"), "EntityTooSmall", 400),
+            (Error::invalid("copy source size", "6000000000", "copy it in parts"), "InvalidRequest", 400),
             (Error::invalid("something", "2", "no"), "InvalidArgument", 400),
             (Error::Posix(Posix::ReadOnly), "MethodNotAllowed", 405),
             (Error::Poisoned { why: "EIO".into() }, "InternalError", 500),

@@ -20,7 +20,7 @@ use s3s::service::S3Service;
 use s3s::{HttpResponse, S3Error};
 
 use crate::address::{self, Address, Domains};
-use crate::body::{Inbound, Memory, Outbound};
+use crate::body::{Inbound, Memory, Outbound, Share};
 use crate::metrics::Metrics;
 use crate::object::span::forget_odd_range;
 use crate::request::{Ids, Request};
@@ -45,14 +45,16 @@ struct Inner {
     domains: Domains,
     body_stall: Duration,
     memory: Memory,
+    answers: Memory,
 }
 
 impl Layer {
     /// Surrounds `s3`. `limits` bound the bodies.
     pub(crate) fn new(s3: S3Service, service: Service, metrics: Metrics, domains: Domains, limits: &Limits) -> Self {
-        let memory = Memory::new(limits.body_memory_bytes, limits.body_wait);
+        let memory = Memory::new(limits.body_memory_bytes, limits.memory_wait);
+        let answers = Memory::new(limits.answer_memory_bytes, limits.memory_wait);
         let body_stall = limits.body_stall;
-        Self(Arc::new(Inner { s3, service, ids: Ids::new(), metrics, domains, body_stall, memory }))
+        Self(Arc::new(Inner { s3, service, ids: Ids::new(), metrics, domains, body_stall, memory, answers }))
     }
 }
 
@@ -86,6 +88,7 @@ impl Inner {
         if let Some(fault) = context.fault() {
             answer = written(fault.refuse());
         }
+        let share = self.share_of(&method, &mut answer).await;
         self.stamp(&mut answer, &method, &context.id, &resource);
         if let Some(asked) = asked {
             asked.tell(&self.service, &context, &mut answer).await;
@@ -94,8 +97,21 @@ impl Inner {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let (parts, body) = answer.into_parts();
-        let body = Outbound::new(body, parts.status, context, self.metrics.clone());
+        let body = Outbound::new(body, parts.status, share, context, self.metrics.clone());
         http::Response::from_parts(parts, body)
+    }
+
+    /// The share of an answer in the memory for them, or a refusal in its place: of a GET, which changed nothing. What
+    /// others answer is short.
+    async fn share_of(&self, method: &Method, answer: &mut HttpResponse) -> Option<Share> {
+        if *method != Method::GET {
+            return None;
+        }
+        let share = self.answers.for_answer(answer.body()).await;
+        share.unwrap_or_else(|fault| {
+            *answer = written(fault.refuse());
+            None
+        })
     }
 
     /// Answers what `s3s` does not, preflights and forms, and hands on the rest.

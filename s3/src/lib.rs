@@ -21,6 +21,9 @@ mod checksum;
 mod conditions;
 mod cors;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzed;
 mod guard;
 mod layer;
 mod lifecycle;
@@ -46,6 +49,11 @@ mod xml;
 pub use address::{BadDomain, Domain, Domains};
 pub use metrics::Metrics;
 pub use server::{Config, Error, Limits, Server, Tls, TlsError};
+
+/// The names of all operations that are offered, as S3 calls them. Forms and preflights are not among them.
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    access::operations()
+}
 
 /// The filter for `tracing` that silences `s3s`, which logs each refused request as an error: the access line
 /// (`s3::access`, at INFO) and this crate's own errors tell it better.

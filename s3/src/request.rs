@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, Method};
 use objstore::name::BucketName;
@@ -48,7 +48,7 @@ pub(crate) struct Request {
     /// for a `100 Continue` that never came.
     pub(crate) ends_connection: AtomicBool,
     operation: OnceLock<&'static str>,
-    caller: OnceLock<Caller>,
+    caller: OnceLock<Arc<Caller>>,
     authority: OnceLock<Arc<Authority>>,
     source: OnceLock<(Arc<Authority>, String)>,
     seen: OnceLock<Seen>,
@@ -122,13 +122,13 @@ impl Request {
     }
 
     /// Whom the access key belongs to.
-    pub(crate) fn set_caller(&self, caller: Caller) {
+    pub(crate) fn set_caller(&self, caller: Arc<Caller>) {
         let _ = self.caller.set(caller);
     }
 
     /// Whom the access key belongs to, if one was given and is known.
     pub(crate) fn caller(&self) -> Option<&Caller> {
-        self.caller.get()
+        self.caller.get().map(Arc::as_ref)
     }
 
     /// The caller's account. Only for operations, which run after the access check.
@@ -213,6 +213,12 @@ impl Request {
     /// Keeps the share of the memory that its body takes.
     pub(crate) fn hold(&self, share: Share) {
         *self.share.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+    }
+
+    /// Whether others want the share, while its client was waited for so long in all.
+    pub(crate) fn wastes_share(&self, waited: Duration) -> bool {
+        let share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        share.as_ref().is_some_and(|share| share.is_wasted(self.bytes_in.load(Ordering::Relaxed), waited))
     }
 
     /// Gives it back.

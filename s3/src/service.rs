@@ -21,6 +21,8 @@ pub(crate) struct Service {
     pub(crate) region: Arc<str>,
     /// How callers stand to buckets.
     pub(crate) standings: Arc<access::Reader>,
+    /// Callers as they were found.
+    pub(crate) callers: Arc<access::Callers>,
 }
 
 impl Service {

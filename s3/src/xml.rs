@@ -12,6 +12,11 @@ pub(crate) fn carries(text: &str) -> bool {
     !text.chars().any(|one| matches!(one, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}'))
 }
 
+/// Whether XML can have `text` at all: `s3s` fails an answer that has another character.
+pub(crate) fn takes(text: &str) -> bool {
+    !text.chars().any(|one| one < ' ' && !matches!(one, '\t' | '\n' | '\r'))
+}
+
 /// `text` with its control characters written out: for messages, which quote what was asked for.
 pub(crate) fn shown(text: String) -> String {
     let odd = |one: char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
@@ -29,6 +34,7 @@ mod tests {
     #[test]
     fn control_characters_are_not_carried_but_written_out() {
         assert!(carries("a\tb\nc é\u{10ffff}"));
+        assert!(takes("a\tb\r\nc é") && !takes("a\0") && !takes("\x19"));
         for bad in ["a\0", "\x01", "a\rb", "\x1f", "\u{ffff}"] {
             assert!(!carries(bad), "{bad:?}");
             assert!(carries(&shown(bad.to_owned())), "{bad:?}");

@@ -7,6 +7,7 @@
 pub mod amount;
 pub mod child;
 pub mod home;
+pub mod image;
 mod launcher;
 pub mod ready;
 pub mod server;
@@ -20,6 +21,7 @@ pub mod prelude {
     pub use crate::amount::{amount, is_full, limit};
     pub use crate::child::{Outcome, run, wait_until};
     pub use crate::home::Home;
+    pub use crate::image::{Image, Kind, loop_devices};
     pub use crate::ready::Ready;
     pub use crate::server::{Credentials, Options, Server};
     pub use crate::tls::Certificate;

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child;
 use crate::home::Home;
+use crate::image::{Image, Kind};
 use crate::launcher::Launcher;
 use crate::ready::Ready;
 use crate::tls::Certificate;
@@ -36,6 +37,8 @@ pub struct Options {
     split_csi: bool,
     tls: bool,
     holder: bool,
+    image: Option<(Kind, u64)>,
+    under: Vec<String>,
 }
 
 impl Options {
@@ -74,6 +77,20 @@ impl Options {
         self
     }
 
+    /// Puts the data folder on a file system of its own, of so many bytes: [`Server::image`].
+    #[must_use]
+    pub fn image(mut self, kind: Kind, bytes: u64) -> Self {
+        self.image = Some((kind, bytes));
+        self
+    }
+
+    /// Starts it by another program that puts it in its own place, like `prlimit`.
+    #[must_use]
+    pub fn under<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
+        self.under = words.into_iter().map(str::to_owned).collect();
+        self
+    }
+
     /// Starts a server on a fresh store.
     ///
     /// # Errors
@@ -81,8 +98,10 @@ impl Options {
     pub fn try_start(self) -> Result<Server, String> {
         let home = Home::new()?;
         let certificate = self.tls.then(|| Certificate::new(home.path())).transpose()?;
-        let mut server =
-            Server { home, certificate, options: self, launcher: Launcher::new()?, running: None, ready: None };
+        let make = |(kind, bytes)| Image::make(kind, bytes, &home.path().join("disk"), &home.data_dir());
+        let image = self.image.map(make).transpose()?;
+        let launcher = Launcher::new()?;
+        let mut server = Server { launcher, running: None, options: self, ready: None, certificate, image, home };
         server.launch()?;
         Ok(server)
     }
@@ -126,6 +145,7 @@ pub struct Server {
     /// Of the latest start; kept over a kill, since a restart takes its ports from here.
     ready: Option<Ready>,
     certificate: Option<Certificate>,
+    image: Option<Image>,
     home: Home,
 }
 
@@ -182,6 +202,20 @@ impl Server {
             found.unwrap_or_else(|| panic!("{path} has no {name}"))
         };
         Credentials { access_key_id: value("aws_access_key_id"), secret_access_key: value("aws_secret_access_key") }
+    }
+
+    /// The file system of its own that the data folder is, with [`Options::image`].
+    ///
+    /// # Panics
+    /// It has none.
+    #[must_use]
+    pub fn image(&self) -> &Image {
+        self.image.as_ref().expect("a server that was given one")
+    }
+
+    /// The options of the next starts.
+    pub fn options(&mut self) -> &mut Options {
+        &mut self.options
     }
 
     /// The process id; `None` when it is not running.
@@ -250,6 +284,14 @@ impl Server {
         }
     }
 
+    /// Starts a server that is not running; on an error it is not running either.
+    ///
+    /// # Errors
+    /// It ended or was not ready in time; the text carries the end of its log.
+    pub fn try_restart(&mut self) -> Result<(), String> {
+        self.launch()
+    }
+
     /// Has the server put the program it was started from in its place, as after an upgrade; it is ready then, and has
     /// the process id it had.
     ///
@@ -290,7 +332,15 @@ impl Server {
     }
 
     fn command(&self) -> Result<Command, String> {
-        let mut command = Command::new(tools::amphora()?);
+        let program = tools::amphora()?;
+        let mut command = match self.options.under.split_first() {
+            None => Command::new(program),
+            Some((wrapper, words)) => {
+                let mut command = Command::new(wrapper);
+                command.args(words).arg(program);
+                command
+            }
+        };
         command.arg("serve").arg("--data-dir").arg(self.home.data_dir());
         for (flag, word) in [("--s3-listen", "s3"), ("--http-listen", "http")] {
             // Port 0 is any free one; a restart must find the port its clients know.
@@ -340,6 +390,12 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill9();
         self.end_holder();
+        if let Some(image) = &self.image
+            && !std::thread::panicking()
+        {
+            // Somebody may still hold it; its home detaches it then.
+            let _ = image.unmount();
+        }
         if std::thread::panicking() {
             // Through the standard streams' own lock rather than a macro: the test harness shows it as it is.
             let (home, log) = (self.home.path().display().to_string(), self.log());

@@ -2,16 +2,23 @@
 
 mod admin;
 mod bad_input;
+mod care;
 mod cosi;
 mod csi;
+mod doors;
+mod faults;
 mod handles;
 mod kill;
+mod limits;
 mod mount;
 mod outlive;
+mod power;
 mod process;
 mod races;
 mod s3_clients;
 mod signatures;
 mod support;
 mod tidy;
+mod units;
+mod upgrade;
 mod workloads;

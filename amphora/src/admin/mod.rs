@@ -1,14 +1,16 @@
 //! The admin service: what the command line asks a running server.
 //!
-//! - The socket is open to root and to the server's own user; each call checks who is at the other end.
+//! - The socket is open to root and to the server's own user, which the door checks (`serve`).
 //! - Each noun has its file; this one only hands calls on.
 
 mod account;
+mod backup;
 mod bucket;
 mod grant;
 mod key;
+mod master;
 mod mount;
-mod peer;
+mod scrub;
 mod snapshot;
 mod status;
 mod upgrade;
@@ -45,13 +47,17 @@ pub struct Service {
     pub started_at: Timestamp,
     /// This program, and what has the server go on as the next one.
     pub upgrade: Upgrade,
+    /// The worker of lifecycle rules.
+    pub lifecycle: Arc<objstore::lifecycle::Worker>,
+    /// The scrub.
+    pub scrub: Arc<objstore::scrub::Worker>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 /// The routes of the service.
 pub fn routes(service: Service) -> Routes {
-    Routes::new(AdminServer::with_interceptor(service, peer::check))
+    Routes::new(AdminServer::new(service))
 }
 
 impl Service {
@@ -81,7 +87,7 @@ fn refused(error: &objstore::Error) -> Status {
         E::NotEmpty { .. } | E::Precondition { .. } | E::Posix(_) | E::Unusable { .. } => {
             Status::failed_precondition(text)
         }
-        E::QuotaExceeded { .. } => Status::resource_exhausted(text),
+        E::QuotaExceeded { .. } | E::TooMany { .. } => Status::resource_exhausted(text),
         E::Denied { .. } => Status::permission_denied(text),
         E::Busy { .. } => Status::aborted(text),
         E::Corrupt { .. } => Status::data_loss(text),
@@ -141,6 +147,10 @@ impl Admin for Service {
         key::rotate(self, &r.into_inner().account).await.map(Response::new)
     }
 
+    async fn rotate_master_key(&self, _: Request<api::RotateMasterKeyRequest>) -> Answer<api::RotateMasterKeyResponse> {
+        master::rotate(self).await.map(Response::new)
+    }
+
     async fn add_grant(&self, r: Request<api::AddGrantRequest>) -> Answer<api::Grant> {
         grant::add(self, &r.into_inner()).await.map(Response::new)
     }
@@ -189,6 +199,24 @@ impl Admin for Service {
 
     async fn watch_mount(&self, r: Request<api::WatchMountRequest>) -> Answer<mount::Watched> {
         mount::watch(self, &r.into_inner()).map(Response::new)
+    }
+
+    type ScrubStream = scrub::Scrubbed;
+
+    async fn scrub(&self, r: Request<api::ScrubRequest>) -> Answer<scrub::Scrubbed> {
+        Ok(Response::new(scrub::run(self, &r.into_inner())))
+    }
+
+    type BackupStream = backup::Told;
+
+    async fn backup(&self, r: Request<api::BackupRequest>) -> Answer<backup::Told> {
+        backup::create(self, r.into_inner()).await.map(Response::new)
+    }
+
+    type RestoreStream = backup::Told;
+
+    async fn restore(&self, r: Request<api::RestoreRequest>) -> Answer<backup::Told> {
+        backup::restore(self, r.into_inner()).await.map(Response::new)
     }
 
     async fn status(&self, _: Request<api::StatusRequest>) -> Answer<api::StatusResponse> {

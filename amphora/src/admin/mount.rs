@@ -169,6 +169,7 @@ fn status_of(error: &Error) -> Status {
     let text = crate::failure::with_causes(error);
     match error {
         Error::Busy { .. } => Status::aborted(text),
+        Error::TooMany { .. } => Status::resource_exhausted(text),
         Error::Taken { .. } => Status::already_exists(text),
         Error::NotMounted { .. } | Error::NoDirectory { .. } => Status::not_found(text),
         Error::Store(error) => refused(error),

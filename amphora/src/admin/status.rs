@@ -1,13 +1,19 @@
 //! How the server is, over the admin socket.
 
+use objstore::clock::Timestamp;
+use objstore::lifecycle::Worker;
 use proto::amphora::admin::v1 as api;
 use tonic::Status;
 
-use super::Service;
 use super::bucket::all;
+use super::{Service, scrub};
+
+/// How much damage is listed.
+const DAMAGED_MAX: usize = 100;
 
 pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status> {
-    let (buckets, stats) = service.blocking(|store| Ok((all(store)?.len(), store.stats()))).await?;
+    let asked = service.blocking(|store| Ok((all(store)?.len(), store.stats(), objstore::scrub::damage(store)?)));
+    let (buckets, stats, damage) = asked.await?;
     Ok(api::StatusResponse {
         version: env!("CARGO_PKG_VERSION").into(),
         data_dir: service.data_dir.clone(),
@@ -17,5 +23,20 @@ pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status
         mounts: service.mounts.list().iter().map(super::mount::shown).collect(),
         poisoned: stats.poisoned,
         started_unix_ms: service.started_at.millis(),
+        lifecycle: Some(lifecycle(&service.lifecycle)),
+        scrub: Some(scrub::status(&service.scrub)),
+        damaged_count: damage.len() as u64,
+        damaged: damage.into_iter().take(DAMAGED_MAX).map(scrub::shown).collect(),
     })
+}
+
+fn lifecycle(worker: &Worker) -> api::LifecycleStatus {
+    let figures = worker.figures();
+    api::LifecycleStatus {
+        completed_unix_ms: figures.completed.map(Timestamp::millis),
+        bucket: figures.progress.map(|progress| progress.bucket.to_string()),
+        looked_at: figures.looked_at,
+        expired: figures.current + figures.noncurrent + figures.markers + figures.uploads,
+        errors: figures.errors,
+    }
 }

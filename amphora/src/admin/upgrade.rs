@@ -30,7 +30,8 @@ pub(super) async fn begin(service: &Service) -> Result<api::UpgradeResponse, Sta
                 dirs.join(", ")
             ));
         }
-        program.version()
+        let version = program.version()?;
+        program.check().map(|()| version)
     });
     let to_version = finished(checked.await)?.map_err(Status::failed_precondition)?;
     tracing::info!(to_version, "upgrading");

@@ -1,12 +1,14 @@
 //! `amphora check`
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use clap::Args;
-use objstore::check::Report;
+use objstore::check::{Options, Phase, Progress, Report};
 use serde::Serialize;
 
 use super::output::{Printer, Row, size_text};
+use super::progress::{Line, share};
 use crate::failure::{Failure, with_causes};
 
 /// The store to verify.
@@ -14,9 +16,12 @@ use crate::failure::{Failure, with_causes};
 pub struct Check {
     /// Folder of a store that no server has open
     data_dir: PathBuf,
-    /// Mend what can be mended (not offered yet)
+    /// Mend counts and usage, and quarantine what cannot be mended; safe to be interrupted and run again
     #[arg(long)]
     repair: bool,
+    /// Read the records only, and no content
+    #[arg(long)]
+    metadata_only: bool,
 }
 
 /// What a check found, as it is printed.
@@ -26,12 +31,18 @@ struct Shown {
     clean: bool,
     problems: Vec<String>,
     unlisted_problems: u64,
+    quarantined: Vec<String>,
+    repaired: Vec<String>,
+    unlisted_repairs: u64,
+    accounts: u64,
     buckets: u64,
     snapshots: u64,
     inodes: u64,
+    uploads: u64,
     blobs: u64,
     verified_bytes: u64,
     unnamed_files: u64,
+    kept_blobs: u64,
 }
 
 impl From<Report> for Shown {
@@ -40,51 +51,93 @@ impl From<Report> for Shown {
             clean: report.clean(),
             problems: report.problems,
             unlisted_problems: report.unlisted,
+            quarantined: report.quarantined,
+            repaired: report.repaired,
+            unlisted_repairs: report.unlisted_repairs,
+            accounts: report.accounts,
             buckets: report.buckets,
             snapshots: report.snapshots,
             inodes: report.inodes,
+            uploads: report.uploads,
             blobs: report.blobs,
             verified_bytes: report.verified_bytes,
             unnamed_files: report.unnamed_files,
+            kept_blobs: report.kept_blobs,
         }
     }
 }
 
 impl Row for Shown {
-    const HEADERS: &'static [&'static str] =
-        &["BUCKETS", "SNAPSHOTS", "INODES", "BLOBS", "VERIFIED", "UNNAMED FILES", "PROBLEMS"];
+    const HEADERS: &'static [&'static str] = &[
+        "ACCOUNTS",
+        "BUCKETS",
+        "SNAPSHOTS",
+        "INODES",
+        "UPLOADS",
+        "BLOBS",
+        "VERIFIED",
+        "UNNAMED FILES",
+        "REPAIRED",
+        "QUARANTINED",
+        "PROBLEMS",
+    ];
 
     fn cells(&self) -> Vec<String> {
-        let count = self.problems.len() as u64 + self.unlisted_problems;
-        let listed: String = self.problems.iter().map(|problem| format!("\n  {problem}")).collect();
-        let problems = if self.clean { "none".to_owned() } else { format!("{count}{listed}") };
         vec![
+            self.accounts.to_string(),
             self.buckets.to_string(),
             self.snapshots.to_string(),
             self.inodes.to_string(),
+            self.uploads.to_string(),
             self.blobs.to_string(),
             size_text(self.verified_bytes),
             self.unnamed_files.to_string(),
-            problems,
+            listed(&self.repaired, self.unlisted_repairs),
+            listed(&self.quarantined, 0),
+            listed(&self.problems, self.unlisted_problems),
         ]
     }
 }
 
+/// How many, and each on a line of its own.
+fn listed(lines: &[String], unlisted: u64) -> String {
+    let count = lines.len() as u64 + unlisted;
+    let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
+    if count == 0 { "none".to_owned() } else { format!("{count}{lines}") }
+}
+
 impl Check {
-    /// Verifies; a problem is printed and makes the command fail.
+    /// Verifies; damage is printed and makes the command fail.
     pub(super) fn run(&self, printer: &mut Printer) -> Result<(), Failure> {
-        if self.repair {
-            let advice = "run `amphora check` without it, and bring back what is damaged from a backup";
-            return Err(Failure::failed(format!("--repair is not offered yet: {advice}")));
-        }
-        let report = objstore::check::run(&self.data_dir);
+        let line = RefCell::new(Line::new());
+        let progress = |at: Progress| line.borrow_mut().show(&|| text(at));
+        let options = Options { content: !self.metadata_only, repair: self.repair, progress: &progress };
+        let report = objstore::check::run_with(&self.data_dir, &options);
+        drop(line);
         let shown = Shown::from(report.map_err(|error| Failure::failed(with_causes(&error)))?);
         printer.one(&shown)?;
-        if shown.clean {
-            return Ok(());
-        }
         let dir = self.data_dir.display();
-        Err(Failure::failed(format!("the store {dir} is damaged: bring back what is listed from a backup")))
+        match (shown.clean, shown.quarantined.is_empty()) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Failure::failed(format!(
+                "the store {dir} is whole but for what is quarantined: put that anew, delete it, or restore it from a backup"
+            ))),
+            (false, _) if self.repair => Err(Failure::failed(format!(
+                "the store {dir} is damaged beyond what can be mended: do what is listed, or restore it from a backup"
+            ))),
+            (false, _) => Err(Failure::failed(format!(
+                "the store {dir} is damaged: mend it with `amphora check {dir} --repair`, or bring back what is listed from a backup"
+            ))),
+        }
+    }
+}
+
+fn text(at: Progress) -> String {
+    match at.phase {
+        Phase::Trees => format!("check: buckets and snapshots {} of {}", at.done, at.total),
+        Phase::Records => "check: records".to_owned(),
+        Phase::Content => format!("check: content {}", share(at.done, at.total)),
+        Phase::Repair => format!("repair: {} of {}", at.done, at.total),
     }
 }
 

@@ -7,6 +7,9 @@ use tonic::{Response, Status};
 use crate::config::SocketPath;
 use crate::failure::{Failure, with_causes};
 
+/// The longest answer: a list of all that the store has room for.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// A connection to a server. Dereferences to the generated client.
 pub(super) struct Client(AdminClient<Channel>);
 
@@ -23,7 +26,7 @@ impl Client {
             Err(error) => Err(error),
         };
         let channel = channel.map_err(|error| Failure::failed(format!("{socket}: {}", with_causes(&error))))?;
-        Ok(Self(AdminClient::new(channel)))
+        Ok(Self(AdminClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)))
     }
 }
 

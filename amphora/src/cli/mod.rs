@@ -1,16 +1,22 @@
 //! The command line: one file per noun, each with its arguments and what it asks the server.
 //!
 //! - Flags, exit statuses and JSON field names are stable: people and tests script them.
-//! - Every command but `serve`, `holder`, `check` and `completions` talks to a running server over its admin socket.
+//! - Every command but `serve`, `holder`, `check`, `completions` and what looks after backups talks to a running server
+//!   over its admin socket.
 
 mod account;
+mod backup;
 mod bucket;
 mod check;
 mod client;
 mod grant;
 mod key;
+mod master;
 mod mount;
 mod output;
+mod progress;
+mod restore;
+mod scrub;
 mod snapshot;
 mod status;
 mod upgrade;
@@ -56,6 +62,9 @@ pub enum Command {
     /// Access keys
     #[command(subcommand)]
     Key(key::Command),
+    /// The key that secrets are sealed under in the store
+    #[command(subcommand)]
+    MasterKey(master::Command),
     /// What accounts may do with buckets
     #[command(subcommand)]
     Grant(grant::Command),
@@ -76,6 +85,12 @@ pub enum Command {
     Notifier,
     /// Verify a store that no server has open
     Check(check::Check),
+    /// Compare all content with its checksums now
+    Scrub(scrub::Scrub),
+    /// Back buckets up into a folder, and look after it
+    Backup(backup::Backup),
+    /// Bring buckets back from a folder of backups
+    Restore(restore::Restore),
     /// How the server is
     Status,
     /// Have the server go on as the program that lies at its path by now; mounts go on
@@ -105,6 +120,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
             fuse::run_notifier().map_err(|error| Failure::failed(format!("no server is there ({error})")))
         }
         Command::Check(check) => check.run(&mut printer),
+        Command::Backup(backup) if backup.is_local() => backup.look_after(&mut printer),
         Command::Completions { shell } => completions(shell, &mut printer),
         command => {
             let socket = cli.admin_endpoint.map_or_else(|| default_endpoint(env), Ok)?;
@@ -124,11 +140,15 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer) -> Re
         Command::Bucket(command) => command.run(&mut client, printer).await,
         Command::Account(command) => command.run(&mut client, printer).await,
         Command::Key(command) => command.run(&mut client, printer).await,
+        Command::MasterKey(command) => command.run(&mut client, printer).await,
         Command::Grant(command) => command.run(&mut client, printer).await,
         Command::Snapshot(command) => command.run(&mut client, printer).await,
         Command::Volume(command) => command.run(&mut client, printer).await,
         Command::Mount(mount) => mount.run(&mut client, printer).await,
         Command::Umount(umount) => umount.run(&mut client).await,
+        Command::Scrub(scrub) => scrub.run(&mut client, printer).await,
+        Command::Backup(backup) => backup.run(&mut client, printer).await,
+        Command::Restore(restore) => restore.run(&mut client, printer).await,
         Command::Status => status::run(&mut client, printer).await,
         Command::Upgrade => upgrade::run(client, socket, printer).await,
         Command::Serve(_)
@@ -171,7 +191,7 @@ mod tests {
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --config f \
              --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --s3-max-connections 9 \
-             --s3-block-public-access false --lifecycle-day 10s --holder-endpoint unix:///e --no-holder",
+             --s3-block-public-access false --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi --holder-endpoint unix:///e --no-holder",
             "holder --socket unix:///e --detached",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
             "bucket list --output json",
@@ -186,6 +206,7 @@ mod tests {
             "key list --account a",
             "key delete AK",
             "key rotate --account a",
+            "master-key rotate",
             "grant add b --account a --mode ro",
             "grant list",
             "grant remove b --account a",
@@ -201,6 +222,16 @@ mod tests {
             "mount -o rw stats /mnt",
             "umount /mnt",
             "check d --repair",
+            "check d --metadata-only",
+            "scrub --rate 100Mi",
+            "backup b /d",
+            "backup --all /d",
+            "backup list /d",
+            "backup verify /d",
+            "backup prune /d --keep 3",
+            "restore /d b",
+            "restore /d b --at 20261121T223523.123Z --as c",
+            "restore /d --all",
             "status --output=json",
             "upgrade",
             "completions bash",

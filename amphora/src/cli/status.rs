@@ -4,7 +4,9 @@ use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
 use super::client::{Client, answer};
-use super::output::{Printer, Row, some};
+use super::output::{Printer, Row, some, time_text};
+use super::progress::share;
+use super::scrub::Damaged;
 use super::volume::MountPoint;
 use crate::failure::Failure;
 
@@ -19,6 +21,50 @@ struct Shown {
     buckets: u64,
     mounts: Vec<MountPoint>,
     poisoned: Option<String>,
+    lifecycle: Lifecycle,
+    scrub: Scrub,
+    damaged_count: u64,
+    damaged: Vec<Damaged>,
+}
+
+/// The worker of lifecycle rules.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Lifecycle {
+    completed_at: Option<String>,
+    bucket: Option<String>,
+    looked_at: u64,
+    expired: u64,
+    errors: u64,
+}
+
+/// The scrub.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Scrub {
+    started_at: Option<String>,
+    completed_at: Option<String>,
+    running: bool,
+    done_bytes: u64,
+    total_bytes: u64,
+    found: u64,
+    errors: u64,
+}
+
+impl From<admin::LifecycleStatus> for Lifecycle {
+    fn from(status: admin::LifecycleStatus) -> Self {
+        let admin::LifecycleStatus { completed_unix_ms, bucket, looked_at, expired, errors } = status;
+        Self { completed_at: completed_unix_ms.map(time_text), bucket, looked_at, expired, errors }
+    }
+}
+
+impl From<admin::ScrubStatus> for Scrub {
+    fn from(status: admin::ScrubStatus) -> Self {
+        let admin::ScrubStatus { running, done_bytes, total_bytes, found, errors, .. } = status;
+        let started_at = status.started_unix_ms.map(time_text);
+        let completed_at = status.completed_unix_ms.map(time_text);
+        Self { started_at, completed_at, running, done_bytes, total_bytes, found, errors }
+    }
 }
 
 impl From<admin::StatusResponse> for Shown {
@@ -31,15 +77,38 @@ impl From<admin::StatusResponse> for Shown {
             buckets: status.buckets,
             mounts: status.mounts.into_iter().map(MountPoint::from).collect(),
             poisoned: status.poisoned,
+            lifecycle: status.lifecycle.unwrap_or_default().into(),
+            scrub: status.scrub.unwrap_or_default().into(),
+            damaged_count: status.damaged_count,
+            damaged: status.damaged.into_iter().map(Damaged::from).collect(),
         }
     }
 }
 
+impl Lifecycle {
+    fn text(&self) -> String {
+        let Self { expired, errors, .. } = self;
+        let now = self.bucket.as_ref().map_or_else(|| "waits".to_owned(), |bucket| format!("looks at {bucket}"));
+        let last = self.completed_at.as_deref().unwrap_or("never");
+        format!("{now}, last pass ended {last}, {expired} expired, {errors} errors")
+    }
+}
+
+impl Scrub {
+    fn text(&self) -> String {
+        let now = if self.running { share(self.done_bytes, self.total_bytes) } else { "waits".to_owned() };
+        let last = self.completed_at.as_deref().unwrap_or("never");
+        format!("{}, last pass ended {last}, {} errors", now.trim_start(), self.errors)
+    }
+}
+
 impl Row for Shown {
-    const HEADERS: &'static [&'static str] = &["VERSION", "DATA DIR", "S3", "UPTIME", "BUCKETS", "MOUNTS", "WRITES"];
+    const HEADERS: &'static [&'static str] =
+        &["VERSION", "DATA DIR", "S3", "UPTIME", "BUCKETS", "MOUNTS", "WRITES", "LIFECYCLE", "SCRUB", "DAMAGED"];
 
     fn cells(&self) -> Vec<String> {
         let mounts: Vec<_> = self.mounts.iter().map(MountPoint::text).collect();
+        let damaged: String = self.damaged.iter().map(|damaged| format!("\n  {}", damaged.text())).collect();
         vec![
             self.version.clone(),
             self.data_dir.clone(),
@@ -48,6 +117,9 @@ impl Row for Shown {
             self.buckets.to_string(),
             mounts.join(", "),
             self.poisoned.as_ref().map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}")),
+            self.lifecycle.text(),
+            self.scrub.text(),
+            if self.damaged_count == 0 { "none".to_owned() } else { format!("{}{damaged}", self.damaged_count) },
         ]
     }
 }

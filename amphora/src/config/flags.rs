@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Period, SocketPath};
+use super::{Interval, Period, Size, SocketPath};
+
+/// The largest share that one request may ask for is 37 MiB; it gets all there is if that is less.
+const MEMORY_MIN: u64 = 16 << 20;
 
 /// The flags of `serve`. A field `s3_listen` is the flag `--s3-listen`, `AMPHORA_S3_LISTEN` in the environment and
 /// the key `s3-listen` of the file.
@@ -50,8 +53,32 @@ pub struct Flags {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub s3_domain: Vec<s3::Domain>,
     /// S3 connections at once
-    #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = connections)]
+    #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = count)]
     pub s3_max_connections: usize,
+    /// S3 requests under way at once, over all connections; one more is told to slow down
+    #[arg(long, value_name = "COUNT", default_value = "8192", value_parser = count)]
+    pub s3_max_requests: usize,
+    /// Memory of all S3 uploads under way; one that finds none waits, and is then told to slow down
+    #[arg(long, value_name = "SIZE", default_value = "512Mi", value_parser = memory)]
+    pub s3_body_memory: Size,
+    /// The same of all S3 downloads and listings under way
+    #[arg(long, value_name = "SIZE", default_value = "512Mi", value_parser = memory)]
+    pub s3_answer_memory: Size,
+    /// How long an S3 connection may be idle
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    pub s3_idle_time: Period,
+    /// How long an S3 upload may send nothing
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub s3_upload_stall: Period,
+    /// How long an S3 client may take nothing of an answer
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    pub s3_download_stall: Period,
+    /// Mounts at once, of `amphora mount` and CSI together
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
+    pub max_mounts: usize,
+    /// Keep idle processors of a small virtual machine awake while a mount is asked more than 5,000 times a second
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    pub keep_awake: bool,
     /// S3 region
     #[arg(long, value_name = "REGION", default_value = "us-east-1", value_parser = region)]
     pub region: String,
@@ -61,6 +88,12 @@ pub struct Flags {
     /// Whether new buckets begin with all four settings of their public access block on, as on AWS
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     pub s3_block_public_access: bool,
+    /// How often all content is compared with its checksums: from the begin of a pass to that of the next; or off
+    #[arg(long, value_name = "TIME|off", default_value = "7d")]
+    pub scrub_interval: Interval,
+    /// What is read for that in a second, at most
+    #[arg(long, value_name = "SIZE", default_value = "20Mi", value_parser = rate)]
+    pub scrub_rate: Size,
     /// How long a day of lifecycle rules lasts; for tests
     #[arg(long, value_name = "TIME", default_value = "24h", hide_short_help = true)]
     pub lifecycle_day: Period,
@@ -79,6 +112,10 @@ pub struct Flags {
     /// What is logged: off, error, warn, info, debug or trace, also by module (info,s3=debug)
     #[arg(long, value_name = "FILTER", default_value = "info", value_parser = crate::logs::check_filter)]
     pub log_level: String,
+    /// Say whether the settings are good, and end
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub check_config: bool,
     /// TOML file with further settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -97,11 +134,21 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "use an IP address and a port, as in 127.0.0.1:9000 or [::1]:9000".into())
 }
 
-fn connections(text: &str) -> Result<usize, String> {
+fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=1_000_000) => Ok(count),
         _ => Err("use a whole number from 1 to 1000000".into()),
     }
+}
+
+fn memory(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse()?;
+    if size.bytes < MEMORY_MIN { Err("use 16Mi or more".into()) } else { Ok(size) }
+}
+
+fn rate(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse()?;
+    if size.bytes == 0 { Err("use 1 or more".into()) } else { Ok(size) }
 }
 
 fn word(text: &str) -> Result<String, String> {

@@ -243,6 +243,8 @@ mod tests {
             ("s3-domain = [1]", vec!["s3-domain", "list of texts"]),
             ("s3-domain = [\"a\", \"b:1\"]", vec!["s3-domain", "DNS name"]),
             ("s3-max-connections = 0", vec!["s3-max-connections", "whole number"]),
+            ("s3-body-memory = \"1Mi\"", vec!["s3-body-memory", "16Mi"]),
+            ("s3-answer-memory = \"much\"", vec!["s3-answer-memory", "Ki, Mi"]),
             ("s3-block-public-access = \"maybe\"", vec!["s3-block-public-access", "true"]),
             ("lifecycle-day = 24", vec!["lifecycle-day", "24h"]),
             ("no-holder = 7", vec!["no-holder", "true"]),

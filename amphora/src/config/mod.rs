@@ -11,7 +11,7 @@ mod socket;
 
 pub use flags::{Flags, LogFormat};
 pub use layers::{Env, parse};
-pub use period::Period;
+pub use period::{Interval, Period};
 pub use size::Size;
 pub use socket::SocketPath;
 
@@ -37,6 +37,22 @@ pub struct Settings {
     pub s3_domains: s3::Domains,
     /// S3 connections at once.
     pub s3_max_connections: usize,
+    /// S3 requests at once.
+    pub s3_max_requests: usize,
+    /// Memory of S3 bodies under way, in bytes.
+    pub s3_body_memory: u64,
+    /// Memory of S3 answers under way, in bytes.
+    pub s3_answer_memory: u64,
+    /// How long an S3 connection may be idle.
+    pub s3_idle_time: Duration,
+    /// How long an S3 body may send nothing.
+    pub s3_upload_stall: Duration,
+    /// How long nothing of an S3 answer may be taken.
+    pub s3_download_stall: Duration,
+    /// Mounts at once.
+    pub max_mounts: usize,
+    /// Whether busy mounts may keep idle processors awake.
+    pub keep_awake: bool,
     /// The Unix sockets.
     pub sockets: Sockets,
     /// S3 region.
@@ -47,6 +63,8 @@ pub struct Settings {
     pub s3_block_public_access: bool,
     /// How long a day of lifecycle rules lasts.
     pub lifecycle_day: Duration,
+    /// How often and how fast content is compared with its checksums.
+    pub scrub: objstore::scrub::Rate,
     /// CSI node id.
     pub node_id: String,
     /// CSI driver name.
@@ -107,11 +125,20 @@ impl Settings {
             tls: tls(flags.tls_cert, flags.tls_key)?,
             s3_domains: flags.s3_domain.into_iter().collect(),
             s3_max_connections: flags.s3_max_connections,
+            s3_max_requests: flags.s3_max_requests,
+            s3_body_memory: flags.s3_body_memory.bytes,
+            s3_answer_memory: flags.s3_answer_memory.bytes,
+            s3_idle_time: flags.s3_idle_time.0,
+            s3_upload_stall: flags.s3_upload_stall.0,
+            s3_download_stall: flags.s3_download_stall.0,
+            max_mounts: flags.max_mounts,
+            keep_awake: flags.keep_awake,
             sockets,
             region: flags.region,
             s3_endpoint_url: flags.s3_endpoint_url,
             s3_block_public_access: flags.s3_block_public_access,
             lifecycle_day: flags.lifecycle_day.0,
+            scrub: objstore::scrub::Rate { interval: flags.scrub_interval.0, bytes_per_second: flags.scrub_rate.bytes },
             node_id: flags.node_id.unwrap_or_else(host_name),
             csi_driver_name: flags.csi_driver_name,
             cosi_driver_name: flags.cosi_driver_name,
@@ -205,7 +232,9 @@ mod tests {
         assert_eq!(settings.sockets.holder.expect("on").path(), settings.data_dir.join("run/holder.sock"));
         assert_eq!(settings.region, "us-east-1");
         assert!(settings.tls.is_none());
-        assert_eq!(settings.s3_max_connections, 4096);
+        assert_eq!((settings.s3_max_connections, settings.s3_max_requests), (4096, 8192));
+        assert_eq!((settings.s3_body_memory, settings.s3_answer_memory), (512 << 20, 512 << 20));
+        assert_eq!(settings.max_mounts, 1000);
         assert!(settings.s3_block_public_access);
         assert_eq!(settings.lifecycle_day, Duration::from_secs(24 * 60 * 60));
         assert!(settings.root_key.is_none() && !settings.node_id.is_empty());

@@ -19,6 +19,12 @@ pub enum Error {
         /// What it shows.
         bucket: String,
     },
+    /// There are as many mounts as there may be.
+    #[error("there are {limit} mounts, as many as may be: unmount one, or raise --max-mounts")]
+    TooMany {
+        /// How many.
+        limit: usize,
+    },
     /// Nothing of this server is mounted there.
     #[error("{} is no mount of this server: `amphora status` lists them", dir.display())]
     NotMounted {

@@ -103,6 +103,14 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
                     left.mounts.push(Inherited { held, request });
                 }
             }
+            Ok((held, description)) if !held.is_dead() && !description.store.exists() => {
+                let (dir, was) = (held.path().display(), description.store.display());
+                tracing::warn!(
+                    %dir, %was,
+                    "the holder keeps a mount of a store that is not where it was: programs inside wait. If it is this \
+                     one, start the server with its data folder where that was; else end the mount with umount -f"
+                );
+            }
             Ok(_) => {}
             Err(id) => {
                 tracing::error!(

@@ -56,6 +56,8 @@ pub struct Table {
     store: Store,
     /// Where mounts are kept; `None`: they end with this process.
     holding: Option<Holding>,
+    /// How many there may be.
+    limit: usize,
     state: Mutex<State>,
 }
 
@@ -80,10 +82,10 @@ struct Entry {
 }
 
 impl Table {
-    /// An empty one.
+    /// An empty one, for up to `limit` mounts. What is taken over has a place in any case.
     #[must_use]
-    pub fn new(store: Store, holding: Option<Holding>) -> Self {
-        Self { store, holding, state: Mutex::default() }
+    pub fn new(store: Store, holding: Option<Holding>, limit: usize) -> Self {
+        Self { store, holding, limit, state: Mutex::default() }
     }
 
     /// Goes on with the mounts of a process before this one. One that cannot be gone on with is told in the log; the
@@ -299,6 +301,10 @@ impl Table {
                 }
             }
             None => {}
+        }
+        state.lingering.retain(Mount::is_alive);
+        if !state.slots.contains_key(dir) && state.slots.len() + state.lingering.len() >= self.limit {
+            return Err(Error::TooMany { limit: self.limit });
         }
         let gone = state.slots.insert(dir.to_owned(), Slot::Busy).and_then(Slot::into_entry);
         if let Some(entry) = &gone {

@@ -45,6 +45,7 @@ fn into_store(error: Error) -> objstore::Error {
     match error {
         Error::Store(error) => error,
         Error::Busy { .. } => objstore::Error::Busy { what: "the mount".into() },
+        Error::TooMany { limit } => objstore::Error::TooMany { what: "mounts", limit: limit as u64 },
         Error::Taken { dir, bucket } => objstore::Error::Exists {
             noun: Noun::Publication,
             name: dir.display().to_string(),

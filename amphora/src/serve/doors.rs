@@ -9,11 +9,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::UnixListenerStream;
 use tonic::service::Routes;
 
 use super::passed::Passed;
-use super::{http, wiring};
+use super::{grpc, http, wiring};
 use crate::config::Settings;
 use crate::failure::Failure;
 
@@ -79,11 +78,12 @@ async fn bind(flag: &str, address: SocketAddr) -> Result<(TcpListener, SocketAdd
 pub(super) struct Doors {
     tasks: JoinSet<(&'static str, Result<(), String>)>,
     stop: watch::Sender<bool>,
+    calls: grpc::Calls,
 }
 
 impl Doors {
     pub(super) fn new() -> Self {
-        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false) }
+        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false), calls: grpc::Calls::default() }
     }
 
     /// Turns true when the doors are to close.
@@ -111,15 +111,13 @@ impl Doors {
 
     /// Opens the door for metrics and health.
     pub(super) fn open_http(&mut self, listener: TcpListener, source: http::Source) {
-        let served = axum::serve(listener, http::routes(source)).with_graceful_shutdown(self.stopped());
-        self.open("HTTP", served.into_future());
+        let served = axum::serve(http::Listener::new(listener), http::routes(source));
+        self.open("HTTP", served.with_graceful_shutdown(self.stopped()).into_future());
     }
 
-    /// Opens a door for gRPC.
+    /// Opens a door for gRPC, to root and the own user.
     pub(super) fn open_grpc(&mut self, name: &'static str, listener: UnixListener, routes: Routes) {
-        let server = tonic::transport::Server::builder().add_routes(routes);
-        let stopped = self.stopped();
-        self.open(name, server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped));
+        self.open(name, grpc::serve(listener, routes, self.calls.clone(), self.stopped()));
     }
 
     /// Waits for a door that ends by itself, which none should.

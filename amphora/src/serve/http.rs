@@ -1,8 +1,12 @@
 //! `/metrics`, `/healthz` and `/readyz`.
 //!
 //! - `/healthz` answers while the process serves at all; `/readyz` only while it takes writes.
+//! - What asks is a machine that asks again: connections are few, short, and closed when silent.
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -11,7 +15,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use objstore::Store;
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use super::seats::{Patience, Seated, Seats};
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 256;
+/// How long a connection may be silent, and how long it may last. Who kept it opens another.
+const PATIENCE: Patience = Patience { silence: Duration::from_secs(20), life: Some(Duration::from_secs(5 * 60)) };
+/// Answers that are made at once: each walks all that is counted.
+const ANSWERS_MAX: usize = 8;
 
 /// The OpenMetrics text format, which Prometheus asks for.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -22,11 +36,37 @@ pub(super) struct Source {
     store: Store,
     registry: Arc<Registry>,
     stopping: watch::Receiver<bool>,
+    answers: Arc<Semaphore>,
+}
+
+/// The door's listener, as axum takes it.
+pub(super) struct Listener(Seats<TcpListener>);
+
+impl Listener {
+    pub(super) fn new(listener: TcpListener) -> Self {
+        Self(Seats::new(listener, CONNECTIONS_MAX, PATIENCE))
+    }
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = Seated<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        let seated = std::future::poll_fn(|context| self.0.poll_next(context)).await;
+        // Nobody asks who it is.
+        (seated, SocketAddr::from(([0, 0, 0, 0], 0)))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.listener().local_addr()
+    }
 }
 
 impl Source {
     pub(super) fn new(store: &Store, registry: Registry, stopping: watch::Receiver<bool>) -> Self {
-        Self { store: store.clone(), registry: Arc::new(registry), stopping }
+        let answers = Arc::new(Semaphore::new(ANSWERS_MAX));
+        Self { store: store.clone(), registry: Arc::new(registry), stopping, answers }
     }
 }
 
@@ -40,7 +80,11 @@ pub(super) fn routes(source: Source) -> Router {
 }
 
 async fn metrics(State(source): State<Source>) -> Response {
+    let Ok(place) = Arc::clone(&source.answers).try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many ask for the metrics at once\n").into_response();
+    };
     let encoded = tokio::task::spawn_blocking(move || {
+        let _place = place;
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &source.registry).map(|()| text)
     });

@@ -11,11 +11,15 @@
 //!   mounted again.
 
 mod doors;
+mod grpc;
 mod http;
+mod left;
 mod notify;
 mod passed;
+mod peer;
 mod program;
 mod root;
+mod seats;
 mod signals;
 mod sockets;
 mod wiring;
@@ -54,7 +58,9 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
     crate::logs::start(&flags.log_level, flags.log_format);
     // Before anything is opened, or replaced.
     let (passed, program) = (Passed::take(env), Program::started(env));
+    left::wait_for_children();
     raise_open_files();
+    let check = flags.check_config;
     let settings = Settings::new(flags, admin, env)?;
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -63,6 +69,9 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("no async runtime: {error}")))?;
+    if check {
+        return runtime.block_on(wiring::check(&settings));
+    }
     let result = runtime.block_on(serve(settings, &Notify::new(env), program.clone(), passed));
     // A blocking call that hangs, on a dead disk say, must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -97,7 +106,8 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
     let ports = Ports::bind(&settings, &mut passed).await?;
     let (holding, inheritance) = wiring::holding(&settings).await?;
     let store = open(&settings, &inheritance).await?;
-    let mounts = Arc::new(Table::new(store.clone(), holding));
+    fuse::keep_processors_awake(settings.keep_awake);
+    let mounts = Arc::new(Table::new(store.clone(), holding, settings.max_mounts));
     let adopting = mounts.clone();
     blocking("taking mounts over", move || adopting.adopt(inheritance)).await?;
     let upgrade = Upgrade { program, wanted: Arc::default() };
@@ -131,6 +141,7 @@ struct Server {
     doors: Doors,
     sockets: Sockets,
     lifecycle: Arc<Worker>,
+    scrub: Arc<objstore::scrub::Worker>,
     upgrade: Upgrade,
     passed: Passed,
     ready: String,
@@ -157,7 +168,8 @@ impl Server {
 
         let (s3_url, http_url) = (ports.s3_url(), format!("http://{}", ports.http_address));
         let lifecycle = wiring::lifecycle(settings, store)?;
-        let (registry, s3_metrics) = crate::metrics::registry(store, mounts, &lifecycle);
+        let scrub = wiring::scrub(settings, store)?;
+        let (registry, s3_metrics) = crate::metrics::registry(store, mounts, &lifecycle, &scrub);
         let admin_service = crate::admin::Service {
             store: store.clone(),
             mounts: mounts.clone(),
@@ -167,6 +179,8 @@ impl Server {
             started: Instant::now(),
             started_at: SystemClock.now(),
             upgrade: upgrade.clone(),
+            lifecycle: lifecycle.clone(),
+            scrub: scrub.clone(),
         };
         let s3 = wiring::s3(settings, store, s3_metrics, ports.tls)?;
         doors.open("S3", s3.serve(ports.s3, doors.stopped()));
@@ -182,7 +196,7 @@ impl Server {
         doors.open_grpc("admin", admin, crate::admin::routes(admin_service));
         let credentials = root.credentials.display();
         let ready = format!("ready s3={s3_url} http={http_url} {sockets} credentials={credentials}");
-        Ok(Self { doors, sockets, lifecycle, upgrade, passed, ready })
+        Ok(Self { doors, sockets, lifecycle, scrub, upgrade, passed, ready })
     }
 
     /// Announces the server, waits for a signal or a broken door, and closes everything but the store.
@@ -217,6 +231,10 @@ impl Server {
         let lifecycle = self.lifecycle;
         if let Err(failure) = blocking("stopping the lifecycle rules", move || lifecycle.stop()).await {
             tracing::error!(%failure, "the worker of lifecycle rules is left behind");
+        }
+        let scrub = self.scrub;
+        if let Err(failure) = blocking("stopping the scrub", move || scrub.stop()).await {
+            tracing::error!(%failure, "the scrub is left behind");
         }
     }
 }

@@ -6,15 +6,17 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use super::passed::{self, Passed};
 use crate::config::Env;
 use crate::failure::Failure;
 
-/// How long a program may take to tell its version.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
+/// How long a program may take to tell its version, or whether it takes its settings.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// What has a program look at its settings. One that is older does not know it.
+const CHECK: &str = "--check-config";
 
 /// A program and its arguments.
 #[derive(Clone, Debug)]
@@ -39,27 +41,49 @@ impl Program {
     /// It does not run, or is something else.
     pub fn version(&self) -> Result<String, String> {
         let path = self.path.display();
+        let said = self.ask(&["--version".into()])?;
+        let text = String::from_utf8_lossy(&said.stdout);
+        let version = text.trim().strip_prefix("amphora ").filter(|_| said.status.success());
+        version
+            .map(str::to_owned)
+            .ok_or_else(|| format!("{path} is no amphora: `--version` ended with {}", said.status))
+    }
+
+    /// Whether what lies at the path now takes this server's settings: arguments, environment and file as they are by
+    /// now. Blocking.
+    ///
+    /// # Errors
+    /// It does not; with its own words.
+    pub fn check(&self) -> Result<(), String> {
+        let mut args: Vec<OsString> = self.args.iter().skip(1).cloned().collect();
+        args.push(CHECK.into());
+        let said = self.ask(&args)?;
+        let words = String::from_utf8_lossy(&said.stderr);
+        if said.status.success() || (words.contains(CHECK) && words.contains("unexpected argument")) {
+            return Ok(());
+        }
+        let words = words.trim().trim_start_matches("amphora: ").replace('\n', " ");
+        Err(format!("{} does not take this server's settings: {words}", self.path.display()))
+    }
+
+    fn ask(&self, args: &[OsString]) -> Result<Output, String> {
+        let path = self.path.display();
         let mut child = Command::new(&self.path)
-            .arg("--version")
+            .args(args)
             .env_remove(passed::VARIABLE)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{path} does not run ({error}): install the next version there"))?;
-        let deadline = Instant::now() + VERSION_LIMIT;
+        let deadline = Instant::now() + ANSWER_LIMIT;
         while child.try_wait().is_ok_and(|ended| ended.is_none()) {
             if Instant::now() > deadline {
                 let _ = child.kill();
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let said = child.wait_with_output().map_err(|error| format!("{path} does not run ({error})"))?;
-        let text = String::from_utf8_lossy(&said.stdout);
-        let version = text.trim().strip_prefix("amphora ").filter(|_| said.status.success());
-        version
-            .map(str::to_owned)
-            .ok_or_else(|| format!("{path} is no amphora: `--version` ended with {}", said.status))
+        child.wait_with_output().map_err(|error| format!("{path} does not run ({error})"))
     }
 
     /// Becomes that program, with the same arguments and the sockets that are passed on. Returns only if it cannot.
@@ -109,5 +133,8 @@ mod tests {
         let text = program("/nowhere/amphora").version().expect_err("absent");
         assert!(text.contains("/nowhere/amphora") && text.contains("install"), "{text}");
         assert!(program("/bin/true").version().expect_err("another").contains("no amphora"));
+        assert!(program("/bin/true").check().is_ok());
+        let text = program("/bin/false").check().expect_err("refused");
+        assert!(text.contains("/bin/false does not take"), "{text}");
     }
 }

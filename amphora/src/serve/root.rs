@@ -21,7 +21,13 @@ pub(super) struct Root {
 pub(super) async fn key(settings: &Settings, store: &Store) -> Result<Root, Failure> {
     let reader = store.clone();
     let key = blocking("reading the root key", move || reader.root_key()).await?;
-    let key = key.map_err(|error| Failure::failed(format!("reading the root key: {}", with_causes(&error))))?;
+    let key = key.map_err(|error| {
+        let (why, file) = (with_causes(&error), settings.data_dir.join("master.key"));
+        Failure::failed(format!(
+            "reading the root key: {why}; was {} changed? bring back the one of this store",
+            file.display()
+        ))
+    })?;
     let account = key.account;
     let stored = Credentials { access_key_id: key.id, secret: key.secret };
     if settings.root_key.as_ref().is_some_and(|asked| *asked != stored) {

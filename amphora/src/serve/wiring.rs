@@ -10,6 +10,12 @@ use crate::config::Settings;
 use crate::failure::{Failure, with_causes};
 use crate::mounts::{Holding, Inheritance, Table};
 
+/// Whether a server could be started with the settings, as far as that shows without touching anything.
+pub(super) async fn check(settings: &Settings) -> Result<(), Failure> {
+    csi(settings)?;
+    tls(settings).await.map(drop)
+}
+
 /// COSI, with the URL of S3 that its Secrets carry.
 pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
     cosi::Config {
@@ -39,15 +45,46 @@ pub(super) fn s3(
         block_public_access: settings.s3_block_public_access,
         domains: settings.s3_domains.clone(),
         tls,
-        limits: s3::Limits { connections: settings.s3_max_connections, ..s3::Limits::default() },
+        limits: limits(settings),
         ..s3::Config::new(&settings.region, metrics)
     };
     s3::Server::new(store.clone(), config).map_err(|error| Failure::usage(format!("--region: {error}")))
 }
 
+/// Files that content, mounts and the store may want open.
+const OTHER_FILES: u64 = 4096;
+
+/// What S3 clients may make the server hold. Of the files that may be open connections get what others do not want, or
+/// half.
+fn limits(settings: &Settings) -> s3::Limits {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let room = files.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES).max(files / 2).max(1));
+    let connections = settings.s3_max_connections.min(usize::try_from(room).unwrap_or(usize::MAX));
+    if connections < settings.s3_max_connections {
+        let asked = settings.s3_max_connections;
+        tracing::warn!(connections, asked, "fewer S3 connections than asked for: raise the limit of open files");
+    }
+    s3::Limits {
+        connections,
+        requests: settings.s3_max_requests,
+        body_memory_bytes: settings.s3_body_memory,
+        answer_memory_bytes: settings.s3_answer_memory,
+        idle: settings.s3_idle_time,
+        body_stall: settings.s3_upload_stall,
+        answer_stall: settings.s3_download_stall,
+        ..s3::Limits::default()
+    }
+}
+
 /// The worker of lifecycle rules.
 pub(super) fn lifecycle(settings: &Settings, store: &Store) -> Result<Arc<Worker>, Failure> {
     let worker = Worker::start(store, Day::new(settings.lifecycle_day));
+    worker.map(Arc::new).map_err(|error| Failure::failed(with_causes(&error)))
+}
+
+/// The scrub.
+pub(super) fn scrub(settings: &Settings, store: &Store) -> Result<Arc<objstore::scrub::Worker>, Failure> {
+    let worker = objstore::scrub::Worker::start(store, settings.scrub);
     worker.map(Arc::new).map_err(|error| Failure::failed(with_causes(&error)))
 }
 
@@ -57,7 +94,7 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
         driver_name: settings.csi_driver_name.clone(),
         vendor_version: env!("CARGO_PKG_VERSION").into(),
         node_id: settings.node_id.clone(),
-        max_volumes: 0,
+        max_volumes: u32::try_from(settings.max_mounts).unwrap_or(u32::MAX),
         state_dir: settings.data_dir.join("csi-node"),
     };
     config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;

@@ -22,6 +22,7 @@ use crate::options::REQUEST_BYTES_MAX;
 use crate::stats::Call;
 use crate::wire;
 
+pub use crate::wire::keep_processors_awake;
 pub(crate) use crate::wire::{Agreement, Feature, Pause};
 pub(crate) use notices::Notices;
 

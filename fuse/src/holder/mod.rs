@@ -26,4 +26,16 @@ pub use custody::{Custody, Dial};
 pub use deposits::Deposit;
 pub use held::Held;
 pub(crate) use record::Record;
+
+/// Packets of either side. What can be read is written and read again as the same.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read(bytes: &[u8]) {
+    if let Ok((version, request)) = message::Request::decode(bytes) {
+        assert_eq!(message::Request::decode(&request.encode(version)), Ok((version, request)));
+    }
+    if let Some(answer) = message::Answer::decode(bytes) {
+        let version = bytes.first().copied().unwrap_or_default();
+        assert_eq!(message::Answer::decode(&answer.encode(version)), Some(answer));
+    }
+}
 pub use service::{Lifetime, Service};

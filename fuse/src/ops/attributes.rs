@@ -9,9 +9,9 @@
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind, SetAttr, Space};
 
+use crate::echoes::Echo;
 use crate::errno::{self, Result};
 use crate::fs::Fs;
-use crate::invalidate::Echo;
 use crate::view::Caller;
 
 /// The setgid bit.

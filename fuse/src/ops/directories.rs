@@ -93,6 +93,9 @@ impl Fs {
 
     fn names(&self, place: Place) -> Result<Arc<Names>> {
         self.directories.names(place.handle, place.offset, || {
+            if self.directories.is_full() {
+                return Err(rustix::io::Errno::AGAIN);
+            }
             let ino = self.view.ino(place.node);
             let entries = self.volume.read_dir(ino).map_err(|error| errno::of(&error))?;
             Ok(Names { parent: self.above(ino).unwrap_or(ino), entries })

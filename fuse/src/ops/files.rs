@@ -1,7 +1,9 @@
 //! Open files: reading, writing and syncing.
 //!
 //! - A write is in the store when it is answered, so it survives this process. For a file open with O_DSYNC or O_SYNC
-//!   the kernel itself sends FSYNC after each write.
+//!   the kernel itself sends FSYNC after each write; but not past its pages (FOPEN_DIRECT_IO), where the write says so.
+//! - close(2) has nothing to hand in, and asks for nothing: the kernel is told once that there is no FLUSH, and goes on
+//!   writing back the pages of shared mappings before a close returns.
 //! - Opening never drops the kernel's pages of a file (KEEP_CACHE): what this mount writes is in them already, and
 //!   what others write is reported by the feed, page by page, before an S3 write is answered. A check on open could
 //!   only repeat that, later. (Two mounts of one bucket see each other's writes as fast as the feed runs: the
@@ -14,10 +16,10 @@ use bytes::Bytes;
 use objstore::volume::Allocate;
 use rustix::io::Errno;
 
+use crate::echoes::Echo;
 use crate::errno::{self, Result};
 use crate::fs::Fs;
 use crate::handles::{OpenFile, is_writer};
-use crate::invalidate::Echo;
 use crate::opened::Opened;
 use crate::passthrough::Asked;
 use crate::view::Caller;
@@ -54,6 +56,9 @@ impl Fs {
                 self.echo(Echo::Attributes(write.node));
             }
         }
+        if write.flags & libc::O_DSYNC != 0 && self.opens.writes_past_pages(write.node) {
+            self.sync(write.node, write.flags & libc::O_SYNC != libc::O_SYNC)?;
+        }
         self.stats.written(data.len());
         u32::try_from(data.len()).map_err(|_| Errno::INVAL)
     }
@@ -88,23 +93,14 @@ impl Fs {
 
     /// A file was closed for good: the last handle of an open(2) went.
     pub fn release(&self, node: u64, file: OpenFile, asked: Asked) -> Result<()> {
-        let flushed = self.flush(node, file);
         self.opens.release(node, asked);
-        if file.writable {
-            let ino = self.view.ino(node);
-            let own = file.life == self.volume.life();
-            let closed = if own { self.volume.close_writer(ino) } else { self.volume.close_inherited_writer(ino) };
-            closed.map_err(|error| errno::of_sync(&error))?;
-        }
-        flushed
-    }
-
-    /// Hands in what closing a file has to (close(2)).
-    pub fn flush(&self, node: u64, file: OpenFile) -> Result<()> {
         if !file.writable {
             return Ok(());
         }
-        self.volume.flush(self.view.ino(node)).map_err(|error| errno::of_sync(&error))
+        let ino = self.view.ino(node);
+        let own = file.life == self.volume.life();
+        let closed = if own { self.volume.close_writer(ino) } else { self.volume.close_inherited_writer(ino) };
+        closed.map_err(|error| errno::of_sync(&error))
     }
 
     /// A file or directory on disk (fsync(2), or fdatasync(2)).

@@ -41,9 +41,13 @@ pub(crate) struct Special {
 }
 
 impl Fs {
-    /// Finds a name; `None` is cached as its absence. "." and ".." come from file handles (EXPORT_SUPPORT).
+    /// Finds a name; `None` is cached as its absence. "." and ".." come from file handles (EXPORT_SUPPORT), which name
+    /// any inode of the bucket: where a directory is the root, what they name may lie outside it and stays hidden.
     pub fn lookup(&self, parent: u64, wanted: &OsStr) -> Result<Option<Attr>> {
         let parent = self.view.ino(parent);
+        if (wanted == "." || wanted == "..") && !self.view.is_whole() && !self.view.is_root(parent) {
+            return Err(Errno::STALE);
+        }
         if wanted == "." {
             return self.again(parent).map(Some);
         }
@@ -166,11 +170,14 @@ impl Fs {
 
     /// Renames, as renameat2(2) with `flags`.
     pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32, caller: Caller) -> Result<()> {
-        let mode = match flags {
-            0 => RenameMode::Replace,
-            libc::RENAME_NOREPLACE => RenameMode::NoReplace,
-            libc::RENAME_EXCHANGE => RenameMode::Exchange,
-            libc::RENAME_WHITEOUT => RenameMode::Whiteout(self.view.ownership(caller, New { mode: 0, umask: 0 })),
+        let replace = flags & libc::RENAME_NOREPLACE == 0;
+        let mode = match flags & !libc::RENAME_NOREPLACE {
+            0 if replace => RenameMode::Replace,
+            0 => RenameMode::NoReplace,
+            libc::RENAME_EXCHANGE if replace => RenameMode::Exchange,
+            libc::RENAME_WHITEOUT => {
+                RenameMode::Whiteout { owner: self.view.ownership(caller, New { mode: 0, umask: 0 }), replace }
+            }
             _ => return Err(Errno::INVAL),
         };
         let rename = Rename {

@@ -2,6 +2,8 @@
 //!
 //! - The kernel checks permissions by the access ACL (POSIX_ACL), keeps ACLs cached as long as attributes, and parses what
 //!   programs set before it comes here. What the names mean is the store's: see `objstore::volume`.
+//! - SELinux takes the labels of FUSE mounts from the mount, never from files. So a file that has none is answered for
+//!   with EOPNOTSUPP: `ls -l` and `cp -a` then do not ask for the next one, which the kernel would have to ask here.
 //! - A mount that shows owners, groups or modes of its own shows ACLs in accordance: see [`crate::view::View::show_acl`].
 
 use std::ffi::OsStr;
@@ -13,6 +15,9 @@ use rustix::io::Errno;
 use crate::errno::{self, Result};
 use crate::fs::{Fs, text};
 use crate::view::Caller;
+
+/// Where SELinux keeps a file's label.
+const LABEL: &str = "security.selinux";
 
 /// The answer to a request for a value or a list: the bytes, or how many there are for who asked with room for none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +52,7 @@ impl Fs {
         let (ino, name) = (self.view.ino(node), text(name)?);
         let value = match WhichAcl::of_attribute(name) {
             Some(which) => self.acl(ino, which)?,
-            None => self.volume.xattr(ino, name).map_err(|error| errno::of(&error))?,
+            None => self.volume.xattr(ino, name).map_err(|error| absent(name, errno::of(&error)))?,
         };
         Fitted::fit(value, room)
     }
@@ -98,9 +103,21 @@ impl Fs {
     }
 }
 
+/// The error for an attribute that is not there.
+fn absent(name: &str, errno: Errno) -> Errno {
+    if name == LABEL && errno == Errno::NODATA { Errno::OPNOTSUPP } else { errno }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_label_is_one_that_no_file_has() {
+        assert_eq!(absent(LABEL, Errno::NODATA), Errno::OPNOTSUPP);
+        assert_eq!(absent(LABEL, Errno::STALE), Errno::STALE);
+        assert_eq!(absent("security.capability", Errno::NODATA), Errno::NODATA);
+    }
 
     #[test]
     fn answers_fit_the_room_they_are_given() {

@@ -8,6 +8,10 @@
 //! - Such a writer can map the blob, and write it past the server. Before it is answered the file is *exposed* in the
 //!   store. The pages that the kernel had of the node before are dropped at the next open through them.
 //! - A file whose first open is a writer's is opened through the kernel's pages, for readers too.
+//! - But for one that is *fresh*: made by who can only write it. Its writes come to the server as they are, past the
+//!   pages (FOPEN_DIRECT_IO): otherwise the kernel asks for the new file's capabilities before the first, and sends each
+//!   that does not end with a page in two. Until all have closed it, who else opens it reads past the pages too: a page
+//!   read during a write could stay stale in kernels that drop pages before such a write, and not after it.
 //! - Where the kernel or the disk refuse a backing file, everything goes through the server; that is logged once.
 //!
 //! A crash between registering a backing file and counting the open leaves a file registered until the mount ends, and
@@ -43,6 +47,8 @@ const LEAST: u64 = 64 << 10;
 pub(crate) struct Wish {
     /// Through the kernel's page cache; else each read and write comes to the server.
     pub page_cache: bool,
+    /// New files are written past it by who only writes them: what is opened so can still be mapped.
+    pub write_past: bool,
 }
 
 /// The open files of a mount.
@@ -96,7 +102,7 @@ impl Opens {
         let mut held = self.table.hold(node);
         let before = held.state();
         if self.table.is_counted(asked) {
-            return Ok(opened(file, before.mode, true));
+            return Ok(opened(file, before, true));
         }
         if before.opens == 0 {
             return self.open_first(&mut held, node, flags, asked);
@@ -104,12 +110,41 @@ impl Opens {
         let exposing = self.expose(node, before, flags)?;
         let after = exposing.opened().ok_or(Errno::NFILE)?;
         held.change(asked, after);
-        Ok(opened(file, after.mode, true))
+        Ok(opened(file, after, true))
     }
 
     /// Opens a file that was just made.
     pub fn open_new(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
-        self.open(node, flags, asked)
+        // Who wants each write on disk has the kernel ask for that.
+        let writes_only = flags & (libc::O_ACCMODE | libc::O_DSYNC) == libc::O_WRONLY;
+        if !(writes_only && self.wish.page_cache && self.wish.write_past) {
+            return self.open(node, flags, asked);
+        }
+        let file = OpenFile::new(flags, self.volume.life());
+        let mut held = self.table.hold(node);
+        if self.table.is_counted(asked) {
+            return Ok(opened(file, held.state(), true));
+        }
+        // Others may have looked it up and opened it by now.
+        if held.state() != State::default() {
+            drop(held);
+            return self.open(node, flags, asked);
+        }
+        let state = State { opens: 1, fresh: true, ..State::default() };
+        if held.change(asked, state) {
+            return Ok(opened(file, state, true));
+        }
+        held.overflow();
+        Ok(opened(file, State::default(), true))
+    }
+
+    /// Whether writes of a node that is open come to the server past the kernel's pages.
+    pub fn writes_past_pages(&self, node: u64) -> bool {
+        if !self.wish.page_cache {
+            return true;
+        }
+        let state = self.table.hold(node).state();
+        state.fresh || state.mode != Mode::Cached
     }
 
     /// Decides how a node is opened that is not open.
@@ -126,17 +161,17 @@ impl Opens {
             let state = State { mode: Mode::Past(id), opens: 1, mapped: false, ..before };
             let kept = self.expose(node, state, flags).map(|state| held.change(asked, state));
             if kept == Ok(true) {
-                return Ok(opened(file, state.mode, true));
+                return Ok(opened(file, state, true));
             }
             self.unregister(node, id);
             kept?;
         }
         // The pages from before are stale if a mapping wrote past the server.
-        let state = State { mode: Mode::Cached, opens: 1, exposed: bound, mapped };
+        let state = State { mode: Mode::Cached, opens: 1, exposed: bound, mapped, fresh: false };
         if !held.change(asked, state) {
             held.overflow();
         }
-        Ok(opened(file, Mode::Cached, !before.exposed))
+        Ok(opened(file, state, !before.exposed))
     }
 
     /// Lets the kernel read a file past the server, if that is right.
@@ -208,7 +243,7 @@ impl Opens {
         if before.opens == 0 || self.table.is_counted(asked) {
             return;
         }
-        let after = State { opens: before.opens - 1, ..before };
+        let after = before.released();
         let Mode::Past(id) = before.mode else {
             held.change(asked, after);
             return;
@@ -247,10 +282,10 @@ fn uncached(file: OpenFile) -> Opened {
 }
 
 /// The answer to an OPEN.
-fn opened(file: OpenFile, mode: Mode, keep_cache: bool) -> Opened {
+fn opened(file: OpenFile, state: State, keep_cache: bool) -> Opened {
     let served = Opened::served(file);
-    match mode {
-        Mode::Cached => Opened { flags: OpenFlags { keep_cache, ..served.flags }, ..served },
+    match state.mode {
+        Mode::Cached => Opened { flags: OpenFlags { keep_cache, direct_io: state.fresh, ..served.flags }, ..served },
         Mode::Past(id) => {
             let writer = file.writable;
             let flags =

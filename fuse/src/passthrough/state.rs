@@ -6,6 +6,7 @@
 //! bit   24     past the server, with the backing file of bits 32..63
 //! bit   25     exposed: a mapping may have changed the content past the server, and the kernel's pages
 //! bit   26     mapped, through a handle that is closed
+//! bit   27     fresh: made by a writer who only writes, and open ever since
 //! ```
 //! 0 says nothing, so a slot that holds it is as good as none.
 
@@ -15,6 +16,7 @@ const OPENS: u64 = (1 << 24) - 1;
 const PAST: u64 = 1 << 24;
 const EXPOSED: u64 = 1 << 25;
 const MAPPED: u64 = 1 << 26;
+const FRESH: u64 = 1 << 27;
 const BACKING_AT: u32 = 32;
 
 /// How opens of a node read and write. The kernel takes one of them at a time.
@@ -34,6 +36,8 @@ pub(crate) struct State {
     pub opens: u32,
     pub exposed: bool,
     pub mapped: bool,
+    /// The kernel keeps no pages of it for its opens.
+    pub fresh: bool,
 }
 
 impl State {
@@ -44,7 +48,10 @@ impl State {
             Mode::Past(id) => PAST | u64::from(id.number().unsigned_abs()) << BACKING_AT,
         };
         let flag = |set, flag| if set { flag } else { 0 };
-        mode | u64::from(self.opens) & OPENS | flag(self.exposed, EXPOSED) | flag(self.mapped, MAPPED)
+        mode | u64::from(self.opens) & OPENS
+            | flag(self.exposed, EXPOSED)
+            | flag(self.mapped, MAPPED)
+            | flag(self.fresh, FRESH)
     }
 
     /// What a word says.
@@ -52,12 +59,19 @@ impl State {
         let id = || i32::try_from(word >> BACKING_AT).unwrap_or(0);
         let mode = if word & PAST == 0 { Mode::Cached } else { Mode::Past(BackingId::from_number(id())) };
         let opens = u32::try_from(word & OPENS).unwrap_or(0);
-        Self { mode, opens, exposed: word & EXPOSED != 0, mapped: word & MAPPED != 0 }
+        let has = |flag| word & flag != 0;
+        Self { mode, opens, exposed: has(EXPOSED), mapped: has(MAPPED), fresh: has(FRESH) }
     }
 
     /// With one open more; `None` if there are as many as can be counted.
     pub fn opened(self) -> Option<Self> {
         (u64::from(self.opens) < OPENS).then_some(Self { opens: self.opens + 1, ..self })
+    }
+
+    /// With one open less.
+    pub fn released(self) -> Self {
+        let opens = self.opens.saturating_sub(1);
+        Self { opens, fresh: self.fresh && opens > 0, ..self }
     }
 }
 
@@ -69,13 +83,16 @@ mod tests {
     fn states_read_back() {
         for (opens, id) in [(0, 1), (1, i32::MAX), (OPENS as u32, 7)] {
             for mode in [Mode::Cached, Mode::Past(BackingId::from_number(id))] {
-                for flags in 0..4 {
-                    let state = State { mode, opens, exposed: flags & 1 != 0, mapped: flags & 2 != 0 };
+                for flags in 0..8 {
+                    let (exposed, mapped, fresh) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+                    let state = State { mode, opens, exposed, mapped, fresh };
                     assert_eq!(State::decode(state.encode()), state);
                 }
             }
         }
         assert_eq!(State::default().encode(), 0);
         assert!(State { opens: OPENS as u32, ..State::default() }.opened().is_none());
+        let fresh = State { opens: 2, fresh: true, ..State::default() };
+        assert_eq!((fresh.released().fresh, fresh.released().released()), (true, State::default()));
     }
 }

@@ -216,7 +216,8 @@ impl Held<'_> {
 mod tests {
     use super::*;
 
-    const ONE: State = State { mode: super::super::state::Mode::Cached, opens: 1, exposed: false, mapped: false };
+    const ONE: State =
+        State { mode: super::super::state::Mode::Cached, opens: 1, exposed: false, mapped: false, fresh: false };
 
     fn memory() -> Arc<Shared> {
         Arc::new(Shared::create().unwrap())
@@ -312,7 +313,7 @@ mod tests {
                         let mut held = table.hold(1 + round / 2 % 5);
                         let state = held.state();
                         let next = if round % 2 == 0 { state.opened().unwrap() } else { state };
-                        let next = if round % 2 == 1 { State { opens: state.opens - 1, ..state } } else { next };
+                        let next = if round % 2 == 1 { state.released() } else { next };
                         // Each thread opens and then releases the same node.
                         held.change(Asked { request, resent: false }, next);
                         drop(held);

@@ -4,9 +4,11 @@
 //!   likes: whoever takes a request while nobody else waits for the next one calls another thread first.
 //! - Threads that come back while enough wait already rest, and leave when they rest too long. So a burst of slow calls
 //!   makes threads, up to a limit, and a mount at rest has few.
-//! - In the common case coming and going is two atomic additions.
+//! - While requests follow each other quickly (see `pace`), one thread takes them all and calls nobody. One of those that
+//!   rest keeps watch: if the same request is served from one of its looks to the next while another waits, it takes that.
+//! - In the common case coming and going is a few atomic additions.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -14,6 +16,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 /// Enough to keep a disk busy; more only queue inside the store.
 const BUSY_MAX: usize = 64;
 const REST_MAX: Duration = Duration::from_secs(10);
+/// From one look of who keeps watch to the next.
+const WATCH: Duration = Duration::from_millis(1);
 
 /// The counts of a session's threads.
 #[derive(Debug)]
@@ -21,6 +25,12 @@ pub(super) struct Crew {
     /// Threads that wait for a request, or are on their way there.
     readers: AtomicUsize,
     readers_max: usize,
+    /// Requests taken so far.
+    taken: AtomicU64,
+    /// Whether one thread takes all.
+    quick: AtomicBool,
+    /// Whether somebody keeps watch over that one.
+    watched: AtomicBool,
     state: Mutex<State>,
     called: Condvar,
     left: Condvar,
@@ -41,16 +51,38 @@ impl Crew {
         Self {
             readers: AtomicUsize::new(1),
             readers_max: readers_max.max(1),
+            taken: AtomicU64::new(0),
+            quick: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
             state: Mutex::new(State { threads: 1, ..State::default() }),
             called: Condvar::new(),
             left: Condvar::new(),
         }
     }
 
-    /// A reader took a request. Whether the caller has to start one more thread, which counts from now on.
+    /// A reader took a request; `call` tells that nobody is to wait for it, though somebody keep watch. Whether the caller
+    /// has to start one more thread, which counts from now on.
     #[must_use]
-    pub fn took(&self) -> bool {
-        self.readers.fetch_sub(1, Ordering::AcqRel) == 1 && self.call()
+    pub fn took(&self, call: bool) -> bool {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.readers.fetch_sub(1, Ordering::AcqRel) == 1 && (call || !self.is_watched()) && self.call()
+    }
+
+    fn is_watched(&self) -> bool {
+        self.quick.load(Ordering::Acquire) && self.watched.load(Ordering::Acquire)
+    }
+
+    /// One thread is to take all requests, or no longer. By a thread that is about to wait for one. Whether it is the
+    /// only one that waits.
+    pub fn alone(&self, quick: bool) -> bool {
+        if self.quick.load(Ordering::Relaxed) != quick {
+            self.quick.store(quick, Ordering::Release);
+            if quick && self.state.lock().resting > 0 {
+                // To keep watch.
+                self.called.notify_one();
+            }
+        }
+        self.readers.load(Ordering::Acquire) == 1
     }
 
     fn call(&self) -> bool {
@@ -72,20 +104,35 @@ impl Crew {
         more
     }
 
-    /// A thread is done with its request. Whether it shall take another; else it has left.
+    /// A thread is done with its request. Whether it shall take another; else it has left. `waits` tells whether a
+    /// request is there.
     #[must_use]
-    pub fn back(&self) -> bool {
-        let room = |readers| (readers < self.readers_max).then_some(readers + 1);
-        self.readers.fetch_update(Ordering::AcqRel, Ordering::Relaxed, room).is_ok() || self.rest()
+    pub fn back(&self, waits: impl Fn() -> bool) -> bool {
+        self.join() || self.rest(waits)
     }
 
-    /// Rests until called.
-    fn rest(&self) -> bool {
+    /// Joins those who wait for requests, if they are not enough.
+    fn join(&self) -> bool {
+        let enough = if self.quick.load(Ordering::Acquire) { 1 } else { self.readers_max };
+        let room = |readers| (readers < enough).then_some(readers + 1);
+        self.readers.fetch_update(Ordering::AcqRel, Ordering::Relaxed, room).is_ok()
+    }
+
+    /// Rests until called, or until somebody is needed.
+    fn rest(&self, waits: impl Fn() -> bool) -> bool {
         let until = Instant::now() + REST_MAX;
         let mut state = self.state.lock();
         state.resting += 1;
         while state.calls == 0 && !state.closed {
-            if self.called.wait_until(&mut state, until).timed_out() {
+            if self.quick.load(Ordering::Acquire) && !self.watched.swap(true, Ordering::AcqRel) {
+                let needed = self.watch(&mut state, &waits);
+                self.watched.store(false, Ordering::Release);
+                if needed {
+                    state.resting -= 1;
+                    return true;
+                }
+            }
+            if state.calls > 0 || state.closed || self.called.wait_until(&mut state, until).timed_out() {
                 break;
             }
         }
@@ -95,6 +142,27 @@ impl Crew {
             return true;
         }
         self.leave(state);
+        false
+    }
+
+    /// Keeps watch until called, until one thread does not take all any more, or until no request comes. Whether it
+    /// shall take a request that the thread which takes them has no time for.
+    fn watch(&self, state: &mut MutexGuard<'_, State>, waits: impl Fn() -> bool) -> bool {
+        let mut before = None;
+        while state.calls == 0 && !state.closed && self.quick.load(Ordering::Acquire) {
+            let _ = self.called.wait_for(state, WATCH);
+            let taken = self.taken.load(Ordering::Relaxed);
+            if before.replace(taken) != Some(taken) {
+                continue;
+            }
+            // Who waits needs no watch, and calls when that changes.
+            if self.readers.load(Ordering::Acquire) > 0 {
+                return false;
+            }
+            if waits() && self.join() {
+                return true;
+            }
+        }
         false
     }
 
@@ -127,29 +195,33 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    fn nothing() -> bool {
+        false
+    }
+
     #[test]
     fn the_last_who_waits_calls_another_before_it_works() {
         let crew = Crew::new(2);
-        assert!(crew.took(), "nobody else waits");
-        assert!(crew.back());
-        assert!(!crew.took(), "one still waits");
-        assert!(crew.took());
+        assert!(crew.took(false), "nobody else waits");
+        assert!(crew.back(nothing));
+        assert!(!crew.took(false), "one still waits");
+        assert!(crew.took(false));
     }
 
     #[test]
     fn threads_are_limited() {
         let crew = Crew::new(1);
-        let started = (0..1000).filter(|_| crew.readers.load(Ordering::Relaxed) > 0 && crew.took()).count();
+        let started = (0..1000).filter(|_| crew.readers.load(Ordering::Relaxed) > 0 && crew.took(false)).count();
         assert_eq!(started, BUSY_MAX);
-        assert!(crew.back(), "who comes back goes on");
+        assert!(crew.back(nothing), "who comes back goes on");
     }
 
     /// A crew with a thread that rests, and what that thread is told in the end.
     fn with_one_at_rest() -> (Arc<Crew>, std::thread::JoinHandle<bool>) {
         let crew = Arc::new(Crew::new(1));
-        assert!(crew.took());
+        assert!(crew.took(false));
         let resting = crew.clone();
-        let rests = std::thread::spawn(move || resting.back());
+        let rests = std::thread::spawn(move || resting.back(nothing));
         while crew.state.lock().resting == 0 {
             std::thread::yield_now();
         }
@@ -159,8 +231,32 @@ mod tests {
     #[test]
     fn resting_threads_are_called_before_new_ones_are_started() {
         let (crew, rests) = with_one_at_rest();
-        assert!(!crew.took());
+        assert!(!crew.took(false));
         assert!(rests.join().unwrap());
+    }
+
+    #[test]
+    fn one_thread_takes_all_while_another_keeps_watch() {
+        let crew = Arc::new(Crew::new(2));
+        assert!(crew.took(false) && crew.took(false), "nobody keeps watch yet");
+        assert!(crew.back(nothing), "the first who waits");
+        crew.alone(true);
+        let (resting, waits) = (crew.clone(), Arc::new(AtomicBool::new(false)));
+        let seen = waits.clone();
+        let rests = std::thread::spawn(move || resting.back(|| seen.load(Ordering::Relaxed)));
+        while !crew.is_watched() {
+            std::thread::yield_now();
+        }
+        crew.readers.store(1, Ordering::Relaxed);
+        for _ in 0..3 {
+            assert!(crew.alone(true) && !crew.took(false));
+            std::thread::sleep(3 * WATCH);
+            assert!(crew.back(nothing), "it takes long, but nobody waits");
+        }
+        assert!(!crew.took(false));
+        waits.store(true, Ordering::Relaxed);
+        assert!(rests.join().unwrap(), "who keeps watch takes it");
+        assert_eq!(crew.readers.load(Ordering::Relaxed), 1);
     }
 
     #[test]

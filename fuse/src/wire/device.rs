@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// A descriptor of `/dev/fuse` that belongs to a mount.
@@ -26,6 +27,14 @@ impl Device {
                 Err(errno) => return Err(errno.into()),
             }
         }
+    }
+
+    /// Whether a message is there, or the mount gone.
+    pub fn is_ready(&self) -> bool {
+        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Whoever receives then is told what is wrong.
+        poll(&mut descriptors, Some(&at_once)).unwrap_or(1) > 0
     }
 
     /// Sends a message.

@@ -8,19 +8,24 @@
 //!   holds open can be asked for again (RESEND).
 
 mod abi;
+mod awake;
 mod backing;
 mod crew;
 mod device;
 mod dirent;
 mod fields;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzed;
 mod init;
 mod notify;
 mod operation;
+mod pace;
 mod reply;
 mod request;
 mod session;
 
 pub(crate) use abi::Feature;
+pub use awake::keep_processors_awake;
 pub(crate) use backing::{close_backing, open_backing};
 pub(crate) use device::Device;
 pub(crate) use dirent::{Listing, Name};

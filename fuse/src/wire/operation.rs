@@ -134,9 +134,7 @@ pub(crate) enum Operation<'a> {
         size: u32,
     },
     Write(Write<'a>),
-    Flush {
-        handle: u64,
-    },
+    Flush,
     Release {
         handle: u64,
     },
@@ -211,7 +209,7 @@ impl<'a> Operation<'a> {
             opcode::CREATE | opcode::TMPFILE => create(f, code)?,
             opcode::READ => read(f)?,
             opcode::WRITE => Self::Write(write(f)?),
-            opcode::FLUSH => Self::Flush { handle: f.u64()? },
+            opcode::FLUSH => Self::Flush,
             opcode::RELEASE => Self::Release { handle: f.u64()? },
             opcode::FSYNC => sync(f)?,
             opcode::FSYNCDIR => Self::SyncDir,

@@ -16,12 +16,14 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use super::abi::{Feature, WRITE_HEADER_BYTES};
+use super::awake::Awake;
 use super::crew::Crew;
 use super::device::Device;
 use super::init::{Agreed, Agreement, Hello, send};
 use super::operation::Operation;
+use super::pace::Pace;
 use super::reply::Frame;
-use super::request::{Context, Request};
+use super::request::{Context, Request, is_background, waits_for_disk};
 
 /// How often a pause looks whether the last answers are sent.
 const PAUSE_STEP: Duration = Duration::from_millis(1);
@@ -92,7 +94,8 @@ impl Session {
     pub fn serve<S: Service>(self, service: S, readers: usize) -> Running<S> {
         let state = Arc::new(State::default());
         let crew = Crew::new(readers);
-        Running(Arc::new(Shared { agreed: self.0, service, crew, state, failure: Mutex::new(None) }))
+        let (pace, awake) = (Pace::new(), Awake::new());
+        Running(Arc::new(Shared { agreed: self.0, service, crew, pace, awake, state, failure: Mutex::new(None) }))
     }
 }
 
@@ -145,6 +148,8 @@ struct Shared<S> {
     agreed: Agreed,
     service: S,
     crew: Crew,
+    pace: Pace,
+    awake: Awake,
     state: Arc<State>,
     failure: Mutex<Option<io::Error>>,
 }
@@ -159,16 +164,22 @@ fn start<S: Service>(shared: &Arc<Shared<S>>) -> io::Result<()> {
 impl<S: Service> Shared<S> {
     /// A thread's life, from its first request to its last.
     fn live(&self, shared: &Arc<Self>) {
-        let mut buffer = vec![0; WRITE_HEADER_BYTES + self.agreed.request_bytes];
+        // Not zeros, which the system would make up page by page: where a process dies while the kernel copies a request
+        // into a page that is not there yet, the kernel answers the request with EIO and nobody can resume it.
+        let mut buffer = vec![1; WRITE_HEADER_BYTES + self.agreed.request_bytes];
+        let mut at_once = false;
         loop {
-            match self.agreed.device.receive(&mut buffer) {
+            match self.receive(&mut buffer, at_once) {
                 Ok(Some(len)) => {
-                    if self.crew.took()
+                    let taken = self.pace.taken();
+                    if self.crew.took(self.pace.is_crowded() && waits_for_disk(&buffer[..len]))
                         && let Err(error) = start(shared)
                     {
                         tracing::warn!(%error, "cannot start a thread; mounts will be slower");
                     }
                     self.handle(&buffer[..len]);
+                    at_once = is_background(&buffer[..len]);
+                    self.pace.answered(taken, || self.agreed.device.is_ready());
                 }
                 Ok(None) => break,
                 Err(error) => {
@@ -176,12 +187,24 @@ impl<S: Service> Shared<S> {
                     break;
                 }
             }
-            if !self.crew.back() {
+            if !self.crew.back(|| self.agreed.device.is_ready()) {
                 return;
             }
         }
         self.crew.close();
         self.crew.lost();
+    }
+
+    /// Waits for a request: awake for a while, if the next is likely to come at once and nobody else is woken by it.
+    fn receive(&self, buffer: &mut [u8], at_once: bool) -> io::Result<Option<usize>> {
+        let quick = self.pace.is_quick();
+        if quick {
+            self.awake.request();
+        }
+        if self.crew.alone(quick) && quick {
+            self.pace.look_out(at_once, || self.agreed.device.is_ready());
+        }
+        self.agreed.device.receive(buffer)
     }
 
     /// Serves a request, unless the session pauses: then the thread ends here, with the process.

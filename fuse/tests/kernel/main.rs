@@ -9,6 +9,7 @@ mod coherence;
 mod copy_range;
 mod directories;
 mod files;
+mod fresh;
 mod lifecycle;
 mod names;
 mod passthrough;

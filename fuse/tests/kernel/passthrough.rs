@@ -17,7 +17,7 @@ use crate::rig::{Dice, Rig, errno, pattern, run};
 const LARGE: usize = 300_000;
 
 /// Memory mapped from a file, as long as it was then.
-struct Mapping {
+pub struct Mapping {
     at: *mut u8,
     len: usize,
 }
@@ -32,7 +32,7 @@ impl Mapping {
         Self { at: at.cast(), len }
     }
 
-    fn shared(file: &File, len: usize) -> Self {
+    pub fn shared(file: &File, len: usize) -> Self {
         Self::new(file, len, ProtFlags::READ, MapFlags::SHARED)
     }
 
@@ -41,7 +41,7 @@ impl Mapping {
     }
 
     /// The bytes of a range that the file still has.
-    fn get(&self, offset: usize, len: usize) -> Vec<u8> {
+    pub fn get(&self, offset: usize, len: usize) -> Vec<u8> {
         assert!(offset + len <= self.len);
         // SAFETY: the range lies in the mapping; volatile, since others change it.
         (offset..offset + len).map(|at| unsafe { self.at.add(at).read_volatile() }).collect()

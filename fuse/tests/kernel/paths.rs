@@ -41,6 +41,7 @@ fn renames_end_as_on_ext4() {
         RenameFlags::EXCHANGE,
         RenameFlags::WHITEOUT,
         RenameFlags::NOREPLACE | RenameFlags::EXCHANGE,
+        RenameFlags::NOREPLACE | RenameFlags::WHITEOUT,
         RenameFlags::WHITEOUT | RenameFlags::EXCHANGE,
         RenameFlags::from_bits_retain(8),
     ];

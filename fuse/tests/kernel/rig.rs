@@ -83,6 +83,11 @@ impl Rig {
         Self { store, bucket, folder: folder.to_owned(), runtime }
     }
 
+    /// Commits and syncs of the metadata that waited for the disk.
+    pub fn syncs(&self) -> u64 {
+        self.store.stats().syncs
+    }
+
     /// The store.
     pub fn store(&self) -> &Store {
         &self.store

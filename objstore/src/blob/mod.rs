@@ -38,7 +38,7 @@ use files::Files;
 use id::Ids;
 use open_files::OpenFiles;
 use pending::Extent;
-use segment::Segments;
+use segment::{Grow, Segments};
 use spare::Spares;
 
 pub use block::{BLOCK_BYTES, Block};
@@ -56,11 +56,23 @@ pub struct Options {
     pub open_files: usize,
     /// A segment that has reached this size is followed by a new one.
     pub segment_bytes: u64,
+    /// Who appends to segments, and makes files ahead.
+    pub helpers: Helpers,
+}
+
+/// Who does what callers need not do themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Helpers {
+    /// Threads of their own.
+    Threads,
+    /// The callers, one after the other: a test that replays has one thread.
+    #[cfg(test)]
+    Callers,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { open_files: 512, segment_bytes: 256 * 1024 * 1024 }
+        Self { open_files: 512, segment_bytes: 256 * 1024 * 1024, helpers: Helpers::Threads }
     }
 }
 
@@ -81,15 +93,16 @@ impl Blobs {
     /// `poison` is the one of the metadata that names them. The file system is synced once: a process that was killed
     /// may have left writes that nobody remembers to sync.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison, options: Options) -> Result<Self> {
-        let Options { open_files, segment_bytes } = options;
+        let Options { open_files, segment_bytes, helpers } = options;
         disk.make_dir_all(dir)?;
         disk.sync_everything(dir)?;
         let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
         let open = Arc::new(OpenFiles::new(disk.clone(), open_files));
         let files = Arc::new(Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?);
         let first = u64::from(ids.epoch()) << 32 | 1;
-        let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), first, segment_bytes)?;
-        let spares = Spares::new(files.clone(), ids.clone());
+        let grow = Grow { first, segment_bytes, helpers };
+        let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), grow)?;
+        let spares = Spares::new(files.clone(), ids.clone(), helpers);
         Ok(Self(Arc::new(Inner { ids, spares, files, segments, poison })))
     }
 

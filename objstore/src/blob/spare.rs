@@ -4,7 +4,7 @@
 //!   power cut took, and syncing a new home is syncing its content.
 //! - They are made by a thread of their own, which begins with the first that is asked for. All of one batch lie in one
 //!   folder: that is one sync for all their names.
-//! - Who finds none makes one himself.
+//! - Who finds none makes one himself, and waits until its name is on disk: in one sync with all who do.
 //!
 //! A crash leaves them as files that no record names.
 
@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::Helpers;
 use super::files::{Files, SHARDS};
 use super::id::{BlobId, Ids};
 use crate::disk::File;
@@ -37,6 +38,9 @@ enum Thread {
     Running(JoinHandle<()>),
     /// There is none to be had: each home is made when it is needed.
     Missing,
+    /// Whoever takes a file makes the next.
+    #[cfg(test)]
+    Caller,
 }
 
 struct Shared {
@@ -57,9 +61,14 @@ struct State {
 }
 
 impl Spares {
-    pub fn new(files: Arc<Files>, ids: Arc<Ids>) -> Self {
+    pub fn new(files: Arc<Files>, ids: Arc<Ids>, helpers: Helpers) -> Self {
         let shared = Shared { files, ids, state: Mutex::default(), wanted: Condvar::new() };
-        Self { shared: Arc::new(shared), thread: Mutex::default() }
+        let thread = match helpers {
+            Helpers::Threads => Thread::NotStarted,
+            #[cfg(test)]
+            Helpers::Callers => Thread::Caller,
+        };
+        Self { shared: Arc::new(shared), thread: Mutex::new(thread) }
     }
 
     /// A file to be written in place.
@@ -77,10 +86,7 @@ impl Spares {
                 self.shared.files.adopt(id, &file);
                 Ok((id, file))
             }
-            None => {
-                let id = self.shared.ids.next();
-                Ok((id, self.shared.files.create(id)?))
-            }
+            None => self.shared.make_alone(),
         }
     }
 
@@ -92,6 +98,10 @@ impl Spares {
 
     fn start(&self) {
         let mut thread = self.thread.lock();
+        #[cfg(test)]
+        if matches!(*thread, Thread::Caller) {
+            return self.shared.make_one();
+        }
         if !matches!(*thread, Thread::NotStarted) {
             return;
         }
@@ -129,6 +139,29 @@ impl Shared {
                     break;
                 }
             }
+        }
+    }
+
+    /// Makes one for who cannot wait for a batch.
+    fn make_alone(&self) -> Result<(BlobId, Arc<dyn File>)> {
+        let shard = self.state.lock().shard;
+        let id = self.ids.next_in(shard);
+        let file = self.files.create_private(id)?;
+        self.files.sync_name(id)?;
+        self.files.adopt(id, &file);
+        Ok((id, file))
+    }
+
+    /// Makes a batch, here and now.
+    #[cfg(test)]
+    fn make_one(&self) {
+        let shard = {
+            let mut state = self.state.lock();
+            state.shard = (state.shard + 1) % SHARDS;
+            state.shard
+        };
+        if let Err(error) = self.make_batch(shard) {
+            tracing::debug!(%error, "no files are made ahead for now");
         }
     }
 

@@ -12,6 +12,8 @@ use crate::record::bucket;
 use crate::record::decode;
 use crate::record::key::{self, BRANCH_BYTES, Branch, Family, tag};
 
+/// Branches that all kept lines name at most, 4 bytes each: a bucket with many snapshots has long ones.
+const KEPT_MAX: usize = 4 << 20;
 /// Pairs taken from the engine at a time.
 const CHUNK: usize = 256;
 
@@ -183,23 +185,38 @@ fn next(key: &[u8]) -> Vec<u8> {
 /// The lines of all branches, kept once read: a branch's ancestors never change.
 #[derive(Default)]
 pub struct Lines {
-    known: RwLock<HashMap<(Family, Branch), Line>>,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    lines: HashMap<(Family, Branch), Line>,
+    /// Branches that they name.
+    named: usize,
 }
 
 impl Lines {
     /// The line of a branch.
     pub fn line(&self, read: &dyn Read, family: Family, branch: Branch) -> Result<Line> {
-        if let Some(line) = self.known.read().get(&(family, branch)) {
+        if let Some(line) = self.known.read().lines.get(&(family, branch)) {
             return Ok(line.clone());
         }
         let line = Line::new(family, ancestry(read, family, branch)?);
-        self.known.write().insert((family, branch), line.clone());
+        let mut known = self.known.write();
+        if known.named >= KEPT_MAX {
+            *known = Known::default();
+        }
+        if known.lines.insert((family, branch), line.clone()).is_none() {
+            known.named += line.chain.len();
+        }
         Ok(line)
     }
 
     /// Forgets the lines of a family that is gone.
     pub fn forget(&self, family: Family) {
-        self.known.write().retain(|(known, _), _| *known != family);
+        let mut known = self.known.write();
+        known.lines.retain(|(of, _), _| *of != family);
+        known.named = known.lines.values().map(|line| line.chain.len()).sum();
     }
 }
 

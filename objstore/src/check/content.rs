@@ -1,26 +1,46 @@
 //! Content: whether each blob's bytes are there, and are what was written.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use super::{Checked, Report};
+use super::fix::Fix;
+use super::{Checked, Phase, Report};
 use crate::blob::{BlobId, Place};
 use crate::content::verified_blob;
-use crate::error::Result;
+use crate::disk::is_broken;
+use crate::error::{Error, Result, with_source};
 use crate::record::blob::{Blob, Trash};
+use crate::record::damage::Damaged;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 
 /// Bytes verified at a time.
 const STEP: u64 = 4 << 20;
 
-/// Checks the bytes of all blobs.
-pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
+/// Damaged content.
+pub(super) struct Damage {
+    /// What is wrong.
+    pub why: String,
+    /// Whether that was known before.
+    pub quarantined: bool,
+}
+
+/// Checks the bytes of all blobs; without `content` only says what is known of them. What is damaged, by blob.
+pub(super) fn check(store: &Checked<'_>, content: bool, report: &mut Report) -> Result<BTreeMap<u64, Damage>> {
+    let mut damage = quarantined(store, report)?;
+    if !content {
+        return Ok(damage);
+    }
     let mut named = HashSet::new();
     store.each(&[tag::BLOB], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         if let Ok(blob) = decode::<Blob>("a blob", &pair.value) {
             named.insert(BlobId(id));
-            check_blob(store, id, &blob, report);
+            match verify(store, id, &blob, report) {
+                Err(error) if matches!(error, Error::Corrupt { .. }) || is_broken(&error) => {
+                    found(store, id, &error, &mut damage);
+                }
+                verified => verified?,
+            }
         }
         Ok(())
     })?;
@@ -32,23 +52,56 @@ pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
     })?;
     let files = store.blobs.file_ids()?;
     report.unnamed_files = files.iter().filter(|id| !named.contains(id)).count() as u64;
-    Ok(())
+    segments(store, report)?;
+    Ok(damage)
 }
 
-fn check_blob(store: &Checked, id: u64, blob: &Blob, report: &mut Report) {
+fn found(store: &Checked<'_>, blob: u64, error: &Error, damage: &mut BTreeMap<u64, Damage>) {
+    let why = with_source(error);
+    if !damage.get(&blob).is_some_and(|known| known.quarantined) {
+        store.fix(Fix::Content { blob, why: why.clone() });
+        damage.insert(blob, Damage { why, quarantined: false });
+    }
+}
+
+/// What was found before and is still referred to.
+fn quarantined(store: &Checked<'_>, report: &mut Report) -> Result<BTreeMap<u64, Damage>> {
+    let mut known = BTreeMap::new();
+    store.each(&[tag::DAMAGED], |pair| {
+        let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
+        let there = store.read().get(&key::by_id(tag::BLOB, id))?.is_some();
+        let record = report.take(decode::<Damaged>("what is quarantined", &pair.value));
+        if let Some(Damaged { why, .. }) = record.filter(|_| there) {
+            known.insert(id, Damage { why, quarantined: true });
+        }
+        Ok(())
+    })?;
+    Ok(known)
+}
+
+fn verify(store: &Checked<'_>, id: u64, blob: &Blob, report: &mut Report) -> Result<()> {
     if blob.place() == Place::File && !blob.sums {
         // Written in place by a mount: it has no checksum, but it has to be there.
-        report.take(store.blobs.file(BlobId(id)));
-        return;
+        return store.blobs.file(BlobId(id)).map(drop);
     }
     let mut at = 0;
     while at < blob.length {
         let length = STEP.min(blob.length - at);
-        let read = verified_blob(&store.blobs, store.read(), id, blob, at, length);
-        if report.take(read).is_none() {
-            return;
-        }
+        verified_blob(&store.blobs, store.read(), id, blob, at, length)?;
         report.verified_bytes += length;
         at += length;
+        store.tell(Phase::Content, report.verified_bytes, report.content_bytes);
     }
+    Ok(())
+}
+
+/// Walks all segments: a store opens only if the newest one can be walked, and the collector needs the others.
+fn segments(store: &Checked<'_>, report: &mut Report) -> Result<()> {
+    for info in store.blobs.segments()? {
+        if let Err(error) = store.blobs.scan_segment(info.id) {
+            report.problem(format!("{error}; `--repair` moves what is sound in it to another"));
+            store.fix(Fix::Segment { segment: info.id, why: error.to_string() });
+        }
+    }
+    Ok(())
 }

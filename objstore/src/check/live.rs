@@ -11,7 +11,7 @@ use crate::record::live::Live;
 use crate::tree::Tree;
 
 /// Checks all.
-pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
+pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::LIVE], |pair| {
         let ids = key::u64_at(&pair.key, 1).zip(key::u64_at(&pair.key, key::LIVE_INODE_AT));
         let Some((bucket, ino)) = ids else {
@@ -27,7 +27,13 @@ pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
     })
 }
 
-fn check_one(store: &Checked, what: &str, (bucket, ino): (u64, u64), live: Live, report: &mut Report) -> Result<()> {
+fn check_one(
+    store: &Checked<'_>,
+    what: &str,
+    (bucket, ino): (u64, u64),
+    live: Live,
+    report: &mut Report,
+) -> Result<()> {
     let name = store.read().get(&key::by_id(tag::BUCKET_ID, bucket))?;
     let record = match name {
         Some(name) => store.read().get(&[&[tag::BUCKET], &name[..]].concat())?,

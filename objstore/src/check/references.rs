@@ -2,17 +2,23 @@
 
 use std::collections::HashMap;
 
+use prost::Message;
+
+use super::fix::Fix;
 use super::{Checked, Report};
 use crate::error::Result;
 use crate::record::blob::{Blob, Segment};
+use crate::record::damage::Damaged;
 use crate::record::decode;
 use crate::record::inode::{Content, Extent, Inode};
 use crate::record::key::{self, tag};
 use crate::record::upload::Part;
 
 /// Checks all references.
-pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
+pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     let mut counted = count(store, report)?;
+    // What a record that cannot be read refers to is not known: nothing is an orphan then.
+    let kept = !store.unreadable.borrow().is_empty() || moved_aside(store)?;
     let mut live: HashMap<u64, u64> = HashMap::new();
     store.each(&[tag::BLOB], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
@@ -20,8 +26,20 @@ pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
         let Some(blob) = report.take(decode::<Blob>(&what, &pair.value)) else { return Ok(()) };
         report.blobs += 1;
         let refs = counted.remove(&id).unwrap_or(0);
-        if refs != blob.refs {
-            report.problem(format!("{what}: it counts {} references, but {refs} records refer to it", blob.refs));
+        match refs {
+            0 if kept => report.kept_blobs += 1,
+            0 => {
+                report.problem(format!("{what}: it counts {} references, but no record refers to it", blob.refs));
+                store.fix(Fix::Orphan { blob: id });
+            }
+            _ if refs != blob.refs => {
+                report.problem(format!("{what}: it counts {} references, but {refs} records refer to it", blob.refs));
+                store.fix(Fix::References { blob: id, refs });
+            }
+            _ => {}
+        }
+        if blob.packed.is_some() || blob.sums {
+            report.content_bytes += blob.length;
         }
         if let Some(at) = blob.packed {
             *live.entry(at.segment).or_default() += blob.length;
@@ -30,18 +48,37 @@ pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
     })?;
     for (id, refs) in counted {
         report.problem(format!("blob {id:016x}: {refs} records refer to it, but it has no record"));
+        store.fix(Fix::MissingBlob { blob: id, refs });
     }
     check_segments(store, live, report)
 }
 
-fn count(store: &Checked, report: &mut Report) -> Result<HashMap<u64, u32>> {
+/// Whether records were moved aside that refer to nobody knows what.
+fn moved_aside(store: &Checked<'_>) -> Result<bool> {
+    let mut aside = false;
+    store.each(&[tag::DAMAGED], |pair| {
+        let there = store.read().get(&[&[tag::BLOB], &pair.key[1..]].concat())?.is_some();
+        aside |= there && !decode::<Damaged>("what is quarantined", &pair.value)?.aside.is_empty();
+        Ok(())
+    })?;
+    Ok(aside)
+}
+
+fn count(store: &Checked<'_>, report: &mut Report) -> Result<HashMap<u64, u32>> {
     let mut counted: HashMap<u64, u32> = HashMap::new();
     let mut refer = |id: u64| *counted.entry(id).or_default() += 1;
     store.each(&[tag::INODE], |pair| {
         if pair.value.is_empty() {
             return Ok(());
         }
-        match report.take(decode::<Inode>("an inode", &pair.value)).and_then(|inode| inode.content) {
+        let content = match decode::<Inode>("an inode that only older branches see", &pair.value) {
+            Ok(inode) => inode.content,
+            Err(error) => {
+                store.unreadable(&pair.key, &error, report);
+                None
+            }
+        };
+        match content {
             Some(Content::Blob(content)) => refer(content.id),
             Some(Content::Extents(content)) => content.home.into_iter().for_each(&mut refer),
             _ => {}
@@ -65,7 +102,7 @@ fn count(store: &Checked, report: &mut Report) -> Result<HashMap<u64, u32>> {
     Ok(counted)
 }
 
-fn check_segments(store: &Checked, mut live: HashMap<u64, u64>, report: &mut Report) -> Result<()> {
+fn check_segments(store: &Checked<'_>, mut live: HashMap<u64, u64>, report: &mut Report) -> Result<()> {
     store.each(&[tag::SEGMENT], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let Some(segment) = report.take(decode::<Segment>("a segment", &pair.value)) else { return Ok(()) };
@@ -75,11 +112,18 @@ fn check_segments(store: &Checked, mut live: HashMap<u64, u64>, report: &mut Rep
                 "segment {id:016x}: it counts {} live bytes, but holds {counted}",
                 segment.live_bytes
             ));
+            store.fix(put_segment(id, Segment { live_bytes: counted, ..segment }));
         }
         Ok(())
     })?;
     for (id, bytes) in live {
         report.problem(format!("segment {id:016x}: {bytes} bytes in it are referred to, but it has no record"));
+        store.fix(put_segment(id, Segment { live_bytes: bytes, stored_bytes: bytes }));
     }
     Ok(())
+}
+
+fn put_segment(id: u64, segment: Segment) -> Fix {
+    let done = format!("segment {id:016x}: it counts {} live bytes", segment.live_bytes);
+    Fix::put(key::by_id(tag::SEGMENT, id), segment.encode_to_vec(), done)
 }

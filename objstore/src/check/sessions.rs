@@ -9,7 +9,7 @@ use crate::record::key::tag;
 use crate::record::session::{Owed, Replay, Session};
 
 /// Checks all.
-pub(super) fn check(store: &Checked, report: &mut Report) -> Result<()> {
+pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::SESSION], |pair| {
         if let Some(session) = report.take(decode::<Session>("a mount's session", &pair.value)) {
             report.sessions += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::fix::{Counts, Fix};
 use super::{Checked, Report, Root, parts, permissions, versions};
 use crate::branch::Line;
 use crate::error::Result;
@@ -24,10 +25,12 @@ struct Named {
     kind: Option<InodeKind>,
     /// What a name carries of it.
     shown: Option<Shown>,
+    /// Whether there is such an inode.
+    met: bool,
 }
 
 /// What a directory holds.
-#[derive(Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Held {
     entries: u64,
     keys: u64,
@@ -35,7 +38,7 @@ struct Held {
 }
 
 /// Checks a tree.
-pub(super) fn check(store: &Checked, root: &Root, report: &mut Report) -> Result<()> {
+pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
     let line = match store.lines.line(store.read(), root.family, root.branch) {
         Ok(line) => line,
         Err(error) => {
@@ -46,9 +49,42 @@ pub(super) fn check(store: &Checked, root: &Root, report: &mut Report) -> Result
     let tree = Tree { read: store.read(), line: &line };
     parts::check(tree, root, report)?;
     versions::check(tree, root, report)?;
-    let (named, held) = names(tree, root, report)?;
-    let used = inodes(store, tree, root, &named, &held, report)?;
+    let (mut named, held) = names(tree, root, report)?;
+    let used = inodes(store, tree, root, &mut named, &held, report)?;
+    unmet(store, root, &named, report);
+    extents(tree, root, &named, report)?;
     check_usage(store, &line, root, used, report)
+}
+
+/// Names that lead nowhere.
+fn unmet(store: &Checked<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mut Report) {
+    let mut lost: Vec<u64> = named.iter().filter(|(_, named)| !named.met).map(|(ino, _)| *ino).collect();
+    lost.sort_unstable();
+    for ino in lost {
+        report.problem(format!("{}: {} names lead to inode {ino}, which is not there", root.what, named[&ino].names));
+        store.fix(Fix::NoInode { tree: root.seat(), ino });
+    }
+}
+
+/// Every extent is of an inode that is there.
+fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mut Report) -> Result<()> {
+    let prefix = key::by_id(tag::EXTENT, root.family);
+    let end = key::after_prefix(&prefix);
+    let (mut from, mut known) = (prefix, 0);
+    loop {
+        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
+        for record in &seen {
+            let Some(ino) = key::u64_at(&record.base, key::INODE_AT) else { continue };
+            if ino != known && !named.contains_key(&ino) && report.take(tree.inode(ino)).is_some_and(|i| i.is_none()) {
+                report.problem(format!("{}: extents of inode {ino}, which is not there", root.what));
+            }
+            known = ino;
+        }
+        match seen.last() {
+            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+            _ => return Ok(()),
+        }
+    }
 }
 
 /// Walks all names.
@@ -111,10 +147,10 @@ fn version_links(tree: Tree<'_>, root: &Root, named: &mut HashMap<u64, Named>, r
 
 /// Walks all inodes, each against its names; gives what they use.
 fn inodes(
-    store: &Checked,
+    store: &Checked<'_>,
     tree: Tree<'_>,
     root: &Root,
-    named: &HashMap<u64, Named>,
+    named: &mut HashMap<u64, Named>,
     held: &HashMap<u64, Held>,
     report: &mut Report,
 ) -> Result<Usage> {
@@ -122,13 +158,23 @@ fn inodes(
     let end = key::after_prefix(&prefix);
     let mut from = prefix;
     let mut used = Usage::default();
-    let mut met = 0;
     loop {
         let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
         for record in &seen {
             let Some(ino) = key::u64_at(&record.base, 9) else { continue };
             let what = format!("{}: inode {ino}", root.what);
-            let Some(inode) = report.take(decode::<Inode>(&what, &record.value)) else { continue };
+            if let Some(named) = named.get_mut(&ino) {
+                named.met = true;
+            }
+            let inode = match decode::<Inode>(&what, &record.value) {
+                Ok(inode) => inode,
+                Err(error) => {
+                    let (at, why) = (key::branched(&record.base, record.branch), error.to_string());
+                    store.unreadable(&at.clone().into(), &error, report);
+                    store.fix(Fix::Unreadable { key: at, tree: root.seat(), ino, why });
+                    continue;
+                }
+            };
             report.inodes += 1;
             if ino != ROOT_INO {
                 used.inodes += 1;
@@ -136,9 +182,8 @@ fn inodes(
             if counts_bytes(inode.kind()) {
                 used.bytes += inode.size;
             }
-            met += u64::from(named.contains_key(&ino));
             check_inode(store, root, &what, ino, &inode, named.get(&ino), report)?;
-            check_directory(&what, &inode, held.get(&ino), report);
+            check_directory(store, root, (ino, &what), &inode, held.get(&ino), report);
             permissions::check(&what, &inode, report);
         }
         match seen.last() {
@@ -146,14 +191,11 @@ fn inodes(
             _ => break,
         }
     }
-    if met != named.len() as u64 {
-        report.problem(format!("{}: {} names lead to no inode", root.what, named.len() as u64 - met));
-    }
     Ok(used)
 }
 
 fn check_inode(
-    store: &Checked,
+    store: &Checked<'_>,
     root: &Root,
     what: &str,
     ino: u64,
@@ -169,14 +211,20 @@ fn check_inode(
         // A snapshot may hold an inode that was unlinked and in use when it was taken.
         let marked =
             !store.read().scan(&key::orphan(root.family, ino), &key::orphan(root.family, ino + 1), 1)?.is_empty();
-        if names > 0 || (!marked && root.what.starts_with("bucket")) {
-            report.problem(format!("{what}: it has no links, but {names} names and no user"));
+        if names > 0 {
+            report.problem(format!("{what}: it has no links, but {names} names"));
+            recount(store, root, ino, Counts::of_file(inode, names));
+        } else if !marked && root.bucket.is_some() {
+            report.problem(format!("{what}: it has no links, no names and no user"));
+            let mark = key::branched(&key::orphan(root.family, ino), root.branch);
+            store.fix(Fix::put(mark, vec![1], format!("{what}: to be collected when the store is opened")));
         }
         return Ok(());
     }
     let shown = named.and_then(|named| named.shown.as_ref());
     if shown.is_some_and(|shown| !inode.shown || *shown != Shown::of(ino, inode)) {
         report.problem(format!("{what}: its name shows something else of it in listings"));
+        store.fix(Fix::Shown { tree: root.seat(), ino });
     }
     if named.and_then(|named| named.kind).is_some_and(|kind| kind != inode.kind()) {
         report.problem(format!("{what}: it is not what its name says"));
@@ -184,11 +232,33 @@ fn check_inode(
     let expected = if inode.is_dir() { 1 } else { inode.nlink };
     if names != expected {
         report.problem(format!("{what}: {expected} names expected, {names} found"));
+        match names {
+            0 => store.fix(Fix::NoName { tree: root.seat(), ino }),
+            _ if !inode.is_dir() => recount(store, root, ino, Counts::of_file(inode, names)),
+            _ => {}
+        }
     }
     Ok(())
 }
 
-fn check_directory(what: &str, inode: &Inode, held: Option<&Held>, report: &mut Report) {
+fn recount(store: &Checked<'_>, root: &Root, ino: u64, counts: Counts) {
+    store.fix(Fix::Counts { tree: root.seat(), ino, counts });
+}
+
+impl Counts {
+    fn of_file(inode: &Inode, names: u32) -> Self {
+        Self { kind: inode.kind(), nlink: names, entries: inode.entries, keys: inode.keys }
+    }
+}
+
+fn check_directory(
+    store: &Checked<'_>,
+    root: &Root,
+    (ino, what): (u64, &str),
+    inode: &Inode,
+    held: Option<&Held>,
+    report: &mut Report,
+) {
     if !inode.is_dir() || inode.nlink == 0 {
         if held.is_some() {
             report.problem(format!("{what}: names lie in it, but it is no directory"));
@@ -198,15 +268,21 @@ fn check_directory(what: &str, inode: &Inode, held: Option<&Held>, report: &mut 
     let nothing = Held::default();
     let held = held.unwrap_or(&nothing);
     let counted = Held { entries: inode.entries, keys: inode.keys, directories: inode.nlink.saturating_sub(2) };
+    let (mut sound, Held { entries, keys, directories }) = (true, *held);
     if *held != counted {
         report.problem(format!("{what}: it counts {counted:?}, but holds {held:?}"));
+        sound = false;
     }
-    if inode.implicit && held.keys == 0 {
+    if inode.implicit && keys == 0 {
         report.problem(format!("{what}: it is implicit, but no key lies in it"));
+        sound = false;
+    }
+    if !sound {
+        recount(store, root, ino, Counts { kind: InodeKind::Directory, nlink: directories + 2, entries, keys });
     }
 }
 
-fn check_usage(store: &Checked, line: &Line, root: &Root, used: Usage, report: &mut Report) -> Result<()> {
+fn check_usage(store: &Checked<'_>, line: &Line, root: &Root, used: Usage, report: &mut Report) -> Result<()> {
     let value = store.read().get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
     let kept: Usage = value.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
     if (kept.bytes, kept.inodes) != (used.bytes, used.inodes) {
@@ -214,6 +290,7 @@ fn check_usage(store: &Checked, line: &Line, root: &Root, used: Usage, report: &
             "{}: usage says {} bytes in {} inodes, but there are {} in {}",
             root.what, kept.bytes, kept.inodes, used.bytes, used.inodes
         ));
+        store.fix(Fix::Usage { tree: root.seat(), held: Some((used.bytes, used.inodes)), uploads: None });
     }
     Ok(())
 }

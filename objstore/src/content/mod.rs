@@ -39,8 +39,11 @@ pub(crate) use prepared::Prepared;
 pub use reader::Reader;
 pub(crate) use readers::{ReadGuard, Readers};
 pub(crate) use recent::RecentSyncs;
-pub(crate) use refs::{add_home, blob as blob_record, drop_sums, forget_sums, move_packed, release, take_staged};
+pub(crate) use refs::{
+    add_home, blob as blob_record, drop_sums, forget_sums, move_packed, release, retain, take_staged,
+};
 pub(crate) use share::Shared;
+pub(crate) use staged::pack_all;
 pub use staged::{StageWriter, Staged};
 pub(crate) use verified::VerifiedBlobs;
 

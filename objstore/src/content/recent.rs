@@ -3,6 +3,8 @@
 //! - Content that is older than [`SETTLING`], that S3 wrote, or that was synced, is on disk: who moves it has to
 //!   sync the copy before the metadata refers to it. Younger content of a mount is on disk only by chance, so its
 //!   copy may follow with the next sync of everything.
+//! - What counts is the oldest byte, not the last write: a write of one byte leaves the others as old as they were. So
+//!   only a file that a mount made a moment ago, and nobody synced since, is young.
 
 use std::collections::HashMap;
 
@@ -18,8 +20,11 @@ const SETTLING: i64 = 2_000_000_000;
 const ENTRIES: usize = 4096;
 
 /// Files synced lately, by bucket and inode, and buckets.
-#[derive(Default)]
-pub(crate) struct RecentSyncs(Mutex<Table>);
+pub(crate) struct RecentSyncs {
+    /// When the store was opened, with all that it held put on disk.
+    opened: Timestamp,
+    table: Mutex<Table>,
+}
 
 #[derive(Default)]
 struct Table {
@@ -28,9 +33,14 @@ struct Table {
 }
 
 impl RecentSyncs {
+    /// Of a store that is being opened.
+    pub fn since(opened: Timestamp) -> Self {
+        Self { opened, table: Mutex::default() }
+    }
+
     /// Notes that a file was synced.
     pub fn note(&self, bucket: u64, ino: u64, now: Timestamp) {
-        let synced = &mut self.0.lock().files;
+        let synced = &mut self.table.lock().files;
         if synced.len() >= ENTRIES {
             synced.retain(|_, at| young(now, *at));
         }
@@ -39,23 +49,29 @@ impl RecentSyncs {
 
     /// Notes that all of a bucket is about to be synced.
     pub fn note_all(&self, bucket: u64, now: Timestamp) {
-        let synced = &mut self.0.lock().buckets;
+        let synced = &mut self.table.lock().buckets;
         synced.retain(|_, at| young(now, *at));
         synced.insert(bucket, now);
     }
 
     /// Whether the content may have been promised to be on disk.
     pub fn promised(&self, bucket: u64, ino: u64, inode: &Inode, now: Timestamp) -> bool {
-        let by_mount = inode.object.as_ref().is_none_or(|object| object.etag.is_empty());
         match &inode.content {
             None => false,
-            Some(Content::Inline(_)) if by_mount && young(now, Timestamp(inode.mtime)) => {
-                let synced = self.0.lock();
-                let with_all = synced.buckets.get(&bucket).is_some_and(|at| inode.written() <= *at);
-                with_all || synced.files.contains_key(&(bucket, ino))
-            }
+            Some(Content::Inline(_)) => !self.is_young(bucket, ino, inode, now),
             Some(_) => true,
         }
+    }
+
+    /// Whether a mount made the file a moment ago, and nothing was synced that may have put any of it on disk.
+    fn is_young(&self, bucket: u64, ino: u64, inode: &Inode, now: Timestamp) -> bool {
+        let made = Timestamp(inode.btime);
+        let table = self.table.lock();
+        inode.object.is_none()
+            && made > self.opened
+            && young(now, made)
+            && !table.files.contains_key(&(bucket, ino))
+            && table.buckets.get(&bucket).is_none_or(|synced| *synced < made)
     }
 }
 
@@ -69,24 +85,40 @@ mod tests {
     use super::*;
     use crate::record::inode::{InodeKind, Object};
 
-    #[test]
-    fn only_young_content_of_a_mount_that_nobody_synced_may_wait() {
-        let syncs = RecentSyncs::default();
-        let now = Timestamp(10 * SETTLING);
-        let mut inode = Inode::new(InodeKind::File, now);
-        assert!(!syncs.promised(1, 2, &inode, now), "there is nothing to lose");
+    fn made(at: i64) -> Inode {
+        let mut inode = Inode::new(InodeKind::File, Timestamp(at));
         inode.content = Some(Content::Inline(vec![1]));
+        inode
+    }
+
+    #[test]
+    fn only_a_young_file_of_a_mount_that_nobody_synced_may_wait() {
+        let syncs = RecentSyncs::since(Timestamp(SETTLING));
+        let now = Timestamp(10 * SETTLING);
+        let mut inode = made(now.0);
+        assert!(!syncs.promised(1, 2, &Inode { content: None, ..inode.clone() }, now), "there is nothing to lose");
         assert!(!syncs.promised(1, 2, &inode, now));
         assert!(syncs.promised(1, 2, &inode, Timestamp(now.0 + SETTLING)));
         assert!(syncs.promised(1, 2, &inode, Timestamp(now.0 - 1)));
         syncs.note_all(1, Timestamp(now.0 - 1));
-        assert!(!syncs.promised(1, 2, &inode, now), "it was written after that");
+        assert!(!syncs.promised(1, 2, &inode, now), "it was made after that");
         syncs.note_all(1, now);
         assert!(syncs.promised(1, 2, &inode, now) && !syncs.promised(2, 2, &inode, now));
         syncs.note_all(1, Timestamp(now.0 - 1));
         syncs.note(1, 2, now);
         assert!(syncs.promised(1, 2, &inode, now));
-        inode.object = Some(Object { etag: "by S3".into(), ..Object::default() });
-        assert!(syncs.promised(1, 3, &inode, now));
+        inode.object = Some(Object::default());
+        assert!(syncs.promised(1, 3, &inode, now), "S3 put it there, whatever was written since");
+    }
+
+    #[test]
+    fn a_write_makes_nothing_young_that_was_there_before() {
+        let syncs = RecentSyncs::since(Timestamp(10 * SETTLING));
+        let now = Timestamp(20 * SETTLING);
+        let mut old = made(now.0 - SETTLING);
+        old.mtime = now.0;
+        assert!(syncs.promised(1, 2, &old, now));
+        let opened = Timestamp(10 * SETTLING + 5);
+        assert!(syncs.promised(1, 2, &made(10 * SETTLING - 5), opened), "opening the store put it on disk");
     }
 }

@@ -125,6 +125,13 @@ fn stage_small(core: &Core, data: Bytes) -> Staging {
     pack(core, data)
 }
 
+/// Stages contents that records refer to as blobs: all at once, so that they share their syncs. Each holds up to
+/// [`PACKED_MAX`] bytes.
+pub(crate) fn pack_all(core: &Core, contents: Vec<Bytes>) -> Result<Vec<Staged>> {
+    let packing: Vec<Staging> = contents.into_iter().map(|data| pack(core, data)).collect();
+    packing.into_iter().map(Staging::wait).collect()
+}
+
 /// Packs content in a segment.
 fn pack(core: &Core, data: Bytes) -> Staging {
     core.stamp.store(core.meta.synced_batch(), Ordering::Relaxed);

@@ -4,14 +4,15 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ioctl_ficlone, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use super::direct::Direct;
-use super::{Allocate, File, lease};
+use super::real::space_beside;
+use super::{Allocate, File, Need, Room, lease};
 use crate::error::{Error, Result};
 
 // The most that one call writes into the page cache. For longer ones the kernel takes larger pieces of memory, which
@@ -26,11 +27,24 @@ pub(super) struct RealFile {
     // Opened by the first direct write.
     direct: OnceLock<Option<Direct>>,
     path: PathBuf,
+    room: Arc<Room>,
 }
 
 impl RealFile {
-    pub(super) fn new(file: std::fs::File, path: &Path) -> Self {
-        Self { file, direct: OnceLock::new(), path: path.to_owned() }
+    pub(super) fn new(file: std::fs::File, path: &Path, room: Arc<Room>) -> Self {
+        Self { file, direct: OnceLock::new(), path: path.to_owned(), room }
+    }
+
+    /// Refuses a write that would take what is kept free. What has its space already may always be written.
+    fn make_room(&self, len: u64, offset: u64) -> Result<()> {
+        let taken = self.room.take(len, Need::Adding, || space_beside(&self.file, &self.path));
+        taken.or_else(|full| if self.has_space(offset.saturating_add(len)) { Ok(()) } else { Err(full) })
+    }
+
+    /// Whether the file has space for all up to `end`.
+    fn has_space(&self, end: u64) -> bool {
+        let Ok(metadata) = self.file.metadata() else { return false };
+        end <= metadata.len() && metadata.len() <= metadata.blocks().saturating_mul(512)
     }
 
     fn write(&self, data: &[u8], offset: u64) -> std::io::Result<()> {
@@ -91,10 +105,12 @@ impl File for RealFile {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.make_room(data.len() as u64, offset)?;
         self.write(data, offset).map_err(|error| self.failed_at("writing", data.len() as u64, offset, error))
     }
 
     fn write_direct(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.make_room(data.len() as u64, offset)?;
         let direct = self.direct.get_or_init(|| Direct::open(&self.path));
         let write = || {
             let done = direct.as_ref().map_or(Ok(0), |direct| direct.write(data, offset))?;
@@ -127,6 +143,7 @@ impl File for RealFile {
         if len == 0 {
             return Ok(());
         }
+        self.make_room(len, offset)?;
         let flags = match size {
             Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
             Allocate::Extend => FallocateFlags::empty(),
@@ -175,6 +192,7 @@ impl File for RealFile {
     }
 
     fn copy_from(&self, source: &dyn File, from: u64, to: u64, len: u64) -> Result<()> {
+        self.make_room(len, to)?;
         let mut done = 0;
         while let Some(source) = source.raw().filter(|_| done < len) {
             let left = usize::try_from(len - done).unwrap_or(usize::MAX);

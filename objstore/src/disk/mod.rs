@@ -14,8 +14,11 @@ mod direct;
 pub(crate) mod faulty;
 mod file;
 mod lease;
+#[cfg(test)]
+pub(crate) mod lying;
 mod poison;
 mod real;
+mod room;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +33,9 @@ use crate::error::{Error, Result};
 pub(crate) use direct::direct_part;
 pub use poison::Poison;
 pub use real::RealDisk;
+pub(crate) use real::space_of;
+pub use room::Need;
+pub(crate) use room::Room;
 
 /// What a direct write is aligned to, in memory and in the file, and made of: a page, which suits every disk.
 pub const DIRECT_BLOCK: usize = 4096;
@@ -76,8 +82,18 @@ pub trait Disk: Send + Sync {
     /// the new one. One writer per path at a time.
     fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()>;
 
-    /// The room on the file system that holds `dir`.
+    /// Whom `path` belongs to, and who else may use it; `None` on a disk that knows no users.
+    fn permissions(&self, _path: &Path) -> Result<Option<Permissions>> {
+        Ok(None)
+    }
+
+    /// The room on the file system that holds `dir`, less what is kept free.
     fn space(&self, dir: &Path) -> Result<Space>;
+
+    /// Refuses a change that the file system which holds `dir` is too full for (ENOSPC).
+    fn room(&self, _dir: &Path, _need: Need) -> Result<()> {
+        Ok(())
+    }
 
     /// Takes the lock file `path` for this process until the [`Lock`] is dropped; [`Error::Unusable`] when another
     /// holds it.
@@ -182,6 +198,15 @@ pub enum Allocate {
     KeepSize,
     /// The size becomes at least the end of the range.
     Extend,
+}
+
+/// Whom a file belongs to, and who may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// The user.
+    pub owner: u32,
+    /// The permission bits.
+    pub mode: u32,
 }
 
 /// The room on a file system.

@@ -5,16 +5,16 @@
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::{FlockOperation, flock, fsync, rename, statvfs, syncfs};
+use rustix::fs::{FlockOperation, StatVfs, flock, fstatvfs, fsync, rename, statvfs, syncfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::file::RealFile;
-use super::{Disk, File, Lock, Space};
+use super::{Disk, File, Lock, Need, Permissions, Room, Space, room};
 use crate::error::{Error, Result};
 
 /// The operating system's disk.
@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 pub struct RealDisk {
     // A failed write-back is told to the descriptors open at that time: one opened later might not hear of it.
     watches: Mutex<HashMap<PathBuf, Arc<fs::File>>>,
+    room: Arc<Room>,
 }
 
 impl RealDisk {
@@ -44,12 +45,12 @@ impl RealDisk {
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
-        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("creating", path, error))?, path)))
+        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("creating", path, error))?, path, self.room.clone())))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
         let file = OpenOptions::new().read(true).write(true).open(path);
-        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("opening", path, error))?, path)))
+        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("opening", path, error))?, path, self.room.clone())))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -116,12 +117,19 @@ impl Disk for RealDisk {
         self.sync_dir(parent(path))
     }
 
+    fn permissions(&self, path: &Path) -> Result<Option<Permissions>> {
+        let found = fs::metadata(path).map_err(|error| failed("looking at", path, error))?;
+        Ok(Some(Permissions { owner: found.uid(), mode: found.mode() & 0o7777 }))
+    }
+
     fn space(&self, dir: &Path) -> Result<Space> {
-        let room = statvfs(dir).map_err(|errno| failed("asking the space of", dir, errno))?;
-        Ok(Space {
-            total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
-            free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
-        })
+        let Space { total_bytes, free_bytes } = space_of(dir)?;
+        Ok(Space { total_bytes, free_bytes: free_bytes.saturating_sub(room::reserve(total_bytes)) })
+    }
+
+    fn room(&self, dir: &Path, need: Need) -> Result<()> {
+        // About what the records of a change take in the journal.
+        self.room.take(1024, need, || space_of(dir))
     }
 
     fn lock(&self, path: &Path) -> Result<Lock> {
@@ -139,6 +147,23 @@ impl Disk for RealDisk {
         };
         note().map_err(|error| failed("writing the lock", path, error))?;
         Ok(Lock::new(file))
+    }
+}
+
+/// The room on the file system that holds `path`, all of it.
+pub(crate) fn space_of(path: &Path) -> Result<Space> {
+    statvfs(path).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
+}
+
+/// The same by an open file, which may have no name any more.
+pub(super) fn space_beside(file: &fs::File, path: &Path) -> Result<Space> {
+    fstatvfs(file).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
+}
+
+fn space(room: &StatVfs) -> Space {
+    Space {
+        total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
+        free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
     }
 }
 

@@ -36,12 +36,14 @@ pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
     for (bucket, ino) in written {
         core.feeds.publish(bucket, 0, &[Change::Content { ino }]);
     }
+    crate::backup::abandon_all(core)?;
     orphans::collect_all(core)?;
     trash::remove_unnamed_files(core)?;
     trash::empty(core, &mut None).map(|_| ())
 }
 
-/// The collector's thread.
+/// The collector's thread; by default there is none.
+#[derive(Default)]
 pub(crate) struct Background {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,

@@ -3,6 +3,7 @@
 //! - A record moves by writing it anew, on disk, and then letting its blob's record point there, in one transaction
 //!   that looks again whether it is still referred to.
 //! - The old segment goes once readers that began before have ended.
+//! - Damaged records stay, and their segment with them: the sound ones around them move.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use crate::blob::{BlobId, SegmentInfo};
 use crate::content::move_packed;
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::meta::{Durability, Txn};
 use crate::record::blob::{Blob, PackedAt, Segment};
 use crate::record::decode;
@@ -33,7 +34,11 @@ pub(super) fn collect(core: &Arc<Core>, dead: &mut Dead, stopping: &dyn Fn() -> 
         }
         let live = live_bytes(core, &info)?;
         if live > 0 && live.saturating_mul(LIVE_SHARE) < info.bytes {
-            rewrite(core, &info)?;
+            match rewrite(core, &info) {
+                // It stays, with what is sound in it: others are collected all the same.
+                Err(error @ Error::Corrupt { .. }) => tracing::debug!(%error, "a damaged segment is not rewritten"),
+                done => done?,
+            }
         }
         if live_bytes(core, &info)? > 0 {
             dead.remove(&info.id);
@@ -73,7 +78,11 @@ fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<()> {
         for record in records {
             let here = PackedAt { segment: info.id, offset: record.offset };
             let Some(blob) = referred(core, record.id, here)? else { continue };
-            let data = core.blobs.read_packed(record.id, here.segment, here.offset, blob.length)?;
+            let data = match core.blobs.read_packed(record.id, here.segment, here.offset, blob.length) {
+                // It stays where it is: reading it says so, and the scrub lists it.
+                Err(Error::Corrupt { .. }) => continue,
+                data => data?,
+            };
             copies.push((record.id, here, core.blobs.append(record.id, data)));
         }
         let mut moves = Vec::with_capacity(copies.len());

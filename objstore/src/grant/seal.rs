@@ -2,24 +2,32 @@
 //!
 //! - Account, key id and key version are bound to the seal: a sealed secret moved to another record does not open.
 //! - Each seal has a fresh random nonce of 96 bits, kept before the sealed bytes.
-
-use std::path::Path;
+//! - While the master key is rotated there are two: the new one seals, either opens.
 
 use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, Key, KeyInit, Nonce};
+use parking_lot::RwLock;
 
 use crate::clock::Random;
-use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::store::Secret;
 
 const NONCE_BYTES: usize = 12;
-const MASTER_BYTES: usize = 32;
-/// Only the owner may read the master key.
-const MASTER_MODE: u32 = 0o600;
+/// The length of a master key.
+pub(super) const MASTER_BYTES: usize = 32;
+
+/// The bytes of a master key.
+pub(super) type MasterKey = [u8; MASTER_BYTES];
 
 /// Seals and opens secrets.
-pub(crate) struct Sealer(Aes256Gcm);
+pub(crate) struct Sealer(RwLock<Ring>);
+
+/// The master keys.
+struct Ring {
+    current: Aes256Gcm,
+    /// During a rotation, what secrets may still be sealed under.
+    former: Option<Aes256Gcm>,
+}
 
 /// What a secret belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -42,30 +50,24 @@ impl Bound<'_> {
 }
 
 impl Sealer {
-    /// The sealer of a store: its master key lies in `path`, made if the store is new.
-    ///
-    /// # Errors
-    /// [`Error::Unusable`] if the key is missing from a store that exists, or is no key.
-    pub fn open(disk: &dyn Disk, path: &Path, random: &dyn Random, new_store: bool) -> Result<Self> {
-        if disk.exists(path)? {
-            return Self::from_key(&disk.read_all(path)?, path);
-        }
-        if !new_store {
-            let why = format!("the master key {} is missing: put it back from where it was copied to", path.display());
-            return Err(Error::Unusable { why });
-        }
-        let mut master = [0; MASTER_BYTES];
-        random.fill(&mut master);
-        disk.write_atomic(path, &master, MASTER_MODE)?;
-        Self::from_key(&master, path)
+    pub(super) fn new(master: &MasterKey) -> Self {
+        Self(RwLock::new(Ring { current: cipher(master), former: None }))
     }
 
-    fn from_key(master: &[u8], path: &Path) -> Result<Self> {
-        if master.len() != MASTER_BYTES {
-            let why = format!("the master key {} has {} bytes instead of {MASTER_BYTES}", path.display(), master.len());
-            return Err(Error::Unusable { why });
-        }
-        Ok(Self(Aes256Gcm::new(Key::<Aes256Gcm>::from_slice(master))))
+    /// From now on this key seals; what the one before sealed still opens.
+    pub(super) fn begin(&self, next: &MasterKey) {
+        let mut ring = self.0.write();
+        let former = std::mem::replace(&mut ring.current, cipher(next));
+        ring.former = Some(former);
+    }
+
+    /// From now on only the key that seals opens.
+    pub(super) fn end(&self) {
+        self.0.write().former = None;
+    }
+
+    pub(super) fn has_former(&self) -> bool {
+        self.0.read().former.is_some()
     }
 
     /// Seals a secret.
@@ -73,7 +75,7 @@ impl Sealer {
         let mut nonce = [0; NONCE_BYTES];
         random.fill(&mut nonce);
         let payload = Payload { msg: secret.reveal().as_bytes(), aad: &bound.bytes() };
-        let sealed = self.0.encrypt(Nonce::from_slice(&nonce), payload);
+        let sealed = self.0.read().current.encrypt(Nonce::from_slice(&nonce), payload);
         let sealed = sealed.map_err(|_| Error::Engine { why: "a secret could not be sealed".into() })?;
         Ok([nonce.as_slice(), &sealed].concat())
     }
@@ -83,10 +85,17 @@ impl Sealer {
         let damaged =
             || Error::corrupt(format!("the secret of key {}", bound.key_id), "a seal of this store", "another");
         let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES).ok_or_else(damaged)?;
-        let payload = Payload { msg: sealed, aad: &bound.bytes() };
-        let secret = self.0.decrypt(Nonce::from_slice(nonce), payload).map_err(|_| damaged())?;
-        String::from_utf8(secret).map(Secret::new).map_err(|_| damaged())
+        let aad = bound.bytes();
+        let ring = self.0.read();
+        let mut keys = std::iter::once(&ring.current).chain(&ring.former);
+        let opened =
+            keys.find_map(|key| key.decrypt(Nonce::from_slice(nonce), Payload { msg: sealed, aad: &aad }).ok());
+        String::from_utf8(opened.ok_or_else(damaged)?).map(Secret::new).map_err(|_| damaged())
     }
+}
+
+fn cipher(master: &MasterKey) -> Aes256Gcm {
+    Aes256Gcm::new(Key::<Aes256Gcm>::from_slice(master))
 }
 
 #[cfg(test)]
@@ -96,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_seal_opens_only_for_what_it_is_bound_to() {
-        let sealer = Sealer::from_key(&[7; 32], Path::new("k")).unwrap();
+        let sealer = Sealer::new(&[7; MASTER_BYTES]);
         let random = Scripted::new(1);
         let bound = Bound { account: 1, key_id: "AK", version: 1 };
         let sealed = sealer.seal(&random, &Secret::new("hush"), bound).unwrap();
@@ -110,5 +119,19 @@ mod tests {
             damaged[at] ^= 1;
             assert!(sealer.open_secret(&damaged, bound).is_err());
         }
+    }
+
+    #[test]
+    fn during_a_rotation_either_key_opens_and_after_it_only_the_new_one() {
+        let sealer = Sealer::new(&[7; MASTER_BYTES]);
+        let random = Scripted::new(1);
+        let bound = Bound { account: 1, key_id: "AK", version: 1 };
+        let before = sealer.seal(&random, &Secret::new("hush"), bound).unwrap();
+        sealer.begin(&[8; MASTER_BYTES]);
+        let during = sealer.seal(&random, &Secret::new("hush"), bound).unwrap();
+        let opens = |sealed| sealer.open_secret(sealed, bound).is_ok();
+        assert_eq!((opens(&before), opens(&during)), (true, true));
+        sealer.end();
+        assert_eq!((opens(&before), opens(&during)), (false, true));
     }
 }

@@ -27,6 +27,11 @@ impl Day {
         Self(length)
     }
 
+    /// How long it lasts.
+    pub(super) fn length(self) -> Duration {
+        self.0
+    }
+
     fn is_calendar(self) -> bool {
         self == Self::default()
     }

@@ -15,6 +15,8 @@ use crate::store::Store;
 
 /// How often, at least, the worker looks at the clock, which may be set while it sleeps.
 const LOOK_MAX: Duration = Duration::from_secs(60);
+/// Passes are due every day. When so many went by since the last one began, the clock may have been set wrong.
+const LEAP_DAYS: u32 = 7;
 /// How many times as long as a step took the worker rests after it.
 const REST_FACTOR: u32 = 4;
 /// The shortest and the longest rest.
@@ -72,7 +74,7 @@ impl Drop for Worker {
 impl Shared {
     fn run(&self, core: &Arc<Core>, day: Day) {
         let mut next = self.first_pass(core, day);
-        while self.wait_until(core, day, next) {
+        while self.wait_until(core, day, next) && self.outwait_leap(core, day) {
             let started = match self.pass(core, day) {
                 Ok(Some(started)) => started,
                 Ok(None) => return,
@@ -112,6 +114,30 @@ impl Shared {
                 return false;
             }
         }
+    }
+
+    /// After a leap of the clock waits for a day that nobody can set: what a wrong clock calls due must not be deleted
+    /// before somebody could set it right. Whether to go on.
+    fn outwait_leap(&self, core: &Core, day: Day) -> bool {
+        let until = Instant::now() + day.length();
+        let mut told = false;
+        while leapt(core, day) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            if !told {
+                told = true;
+                tracing::warn!(
+                    "by the clock it is more than {LEAP_DAYS} days since the last pass of lifecycle rules: if it is \
+                     wrong, set it; the rules wait for a day"
+                );
+            }
+            if !self.rest(left.min(LOOK_MAX)) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Sleeps; whether to go on.
@@ -171,6 +197,13 @@ impl Shared {
         figures.completed = Some(at);
         figures.progress = None;
     }
+}
+
+/// Whether the clock leapt since the last pass began. A record that cannot be read is the pass's to report.
+fn leapt(core: &Core, day: Day) -> bool {
+    let Ok(record) = step::read(&*core.meta.snapshot()) else { return false };
+    let passed = core.clock.now().0.saturating_sub(record.started);
+    record.started != 0 && passed > nanos(day.length().saturating_mul(LEAP_DAYS))
 }
 
 fn nanos(span: Duration) -> i64 {

@@ -31,6 +31,11 @@ pub(super) trait Backend: Send + Sync + 'static {
     /// every earlier commit.
     fn commit(&self, changes: Changes, durability: Durability) -> Result<()>;
 
+    /// Refuses a commit that the disk is too full for: one that met its end would be the last.
+    fn room(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns once every commit is on disk.
     fn sync(&self) -> Result<()>;
 }

@@ -19,7 +19,8 @@ use crate::ticket::Ticket;
 pub(super) use self::scans::{long_scans_cross_chunks, scans_match_a_model};
 pub(super) use self::turns::{
     a_caller_behind_the_thread_is_served, a_caller_may_close_the_engine, a_thread_behind_a_caller_is_served,
-    callers_write_beside_the_thread, failures_of_a_caller_are_its_own, what_a_caller_buffers_reaches_disk_unasked,
+    async_tasks_write_beside_the_thread, callers_write_beside_the_thread, epochs_end_with_commits_of_their_kinds,
+    failures_of_a_caller_are_its_own, what_a_caller_buffers_reaches_disk_unasked,
 };
 
 /// An open engine, and the folder it may live in.
@@ -38,7 +39,8 @@ macro_rules! suite {
             engine_keys_are_refused_and_hidden, reading_commits_nothing, tickets_can_be_awaited,
             operation_may_close_the_engine, what_is_rolled_back_leaves_nothing, callers_write_beside_the_thread,
             a_caller_behind_the_thread_is_served, a_thread_behind_a_caller_is_served, failures_of_a_caller_are_its_own,
-            a_caller_may_close_the_engine, what_a_caller_buffers_reaches_disk_unasked);
+            a_caller_may_close_the_engine, what_a_caller_buffers_reaches_disk_unasked,
+            async_tasks_write_beside_the_thread, epochs_end_with_commits_of_their_kinds);
     };
     (@ $open:expr, $($guarantee:ident),+) => {
         $(#[test] fn $guarantee() { $crate::meta::conformance::$guarantee(&$open()); })+

@@ -42,6 +42,16 @@ pub trait Engine: Send + Sync {
     /// Not for async workers, and not within an operation or an action.
     fn submit_here(&self, durability: Durability, operation: Operation, done: Done);
 
+    /// The same from an async task that waits for the end at once: while nobody else writes, its worker does, having
+    /// handed its other tasks on. Not within an operation or an action, and not with a lock held.
+    fn submit_awaited(&self, durability: Durability, operation: Operation, done: Done) {
+        self.submit(durability, operation, done);
+    }
+
+    /// A number that stays the same as long as no key that begins with one of `kinds` is changed by a commit, so that
+    /// what is read after it was asked for holds while it does. `None` while such a commit is under way.
+    fn epoch(&self, kinds: &[u8]) -> Option<u64>;
+
     /// Answers once everything submitted before is on disk.
     fn sync(&self) -> Ticket<()>;
 

@@ -38,6 +38,18 @@ impl Meta {
         ticket
     }
 
+    /// The same for an async task that awaits the answer at once. While nobody else writes, the task's worker does; see
+    /// [`Engine::submit_awaited`] for who may not. `f` may run on the thread of another caller.
+    pub fn write_awaited<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static,
+    ) -> Ticket<T> {
+        let (operation, done, ticket) = packed(f);
+        self.0.submit_awaited(durability, operation, done);
+        ticket
+    }
+
     /// The same, and waits for the answer. While nobody else writes, this thread does, which is faster than to have it
     /// done; see [`Engine::submit_here`] for who may not. `f` may run on the thread of another caller.
     pub fn transact<T: Send + 'static>(
@@ -48,6 +60,11 @@ impl Meta {
         let (operation, done, ticket) = packed(f);
         self.0.submit_here(durability, operation, done);
         ticket.wait()
+    }
+
+    /// The same as long as no key that begins with one of `kinds` changes; see [`Engine::epoch`].
+    pub fn epoch(&self, kinds: &[u8]) -> Option<u64> {
+        self.0.epoch(kinds)
     }
 
     /// Answers once everything written before is on disk.

@@ -2,8 +2,8 @@
 //!
 //! - Keys sort as bytes. A key has 1 to 65,535 bytes; those that begin with the byte 0x00 belong to the engine.
 //! - Write transactions run one after another, on the engine's own thread or on that of a caller who waits
-//!   ([`Meta::transact`]). Each sees all earlier ones, and applies wholly or not at all; one that fails or panics undoes
-//!   nothing but itself.
+//!   ([`Meta::transact`], [`Meta::write_awaited`]). Each sees all earlier ones, and applies wholly or not at all; one
+//!   that fails or panics undoes nothing but itself.
 //! - Readers take a [`Snapshot`] and read on their own threads; they never wait for the writer.
 //! - How long a write waits is an argument: [`Durability`].
 //! - After a failed commit or sync the engine refuses every write with [`Error::Poisoned`](crate::error::Error);
@@ -15,6 +15,7 @@
 mod backend;
 mod batch;
 mod engine;
+mod epochs;
 pub mod fjall_engine;
 mod handle;
 pub mod memory;
@@ -31,6 +32,8 @@ mod conformance;
 mod failing;
 #[cfg(test)]
 pub(crate) mod faulty;
+#[cfg(test)]
+pub(crate) mod in_turns;
 
 pub use engine::{Done, Durability, Engine, Operation};
 pub use handle::Meta;

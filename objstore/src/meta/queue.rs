@@ -2,7 +2,7 @@
 //!
 //! - First in, first out: the order of pushes is the order of commits.
 //! - Closing refuses new requests; those already queued are still taken.
-//! - It has no limit of its own: every caller waits for its ticket, so callers bound it.
+//! - Every caller waits for its ticket, so callers bound it, and [`QUEUED_MAX`] those who left without waiting.
 //! - The writer thread sleeps until it is called. Whoever pushes calls it, or takes its turn at writing himself and calls
 //!   it only for what he leaves.
 
@@ -14,11 +14,23 @@ use parking_lot::{Condvar, Mutex};
 
 use super::engine::{Done, Durability, Operation};
 
+/// Requests that wait at most: more than all doors together can have under way.
+const QUEUED_MAX: usize = 65_536;
+
 /// One queued operation.
 pub(super) struct Request {
     pub durability: Durability,
     pub operation: Operation,
     pub done: Done,
+}
+
+/// Why a request is not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Too many wait.
+    Full,
+    /// Nothing more will be queued.
+    Closed,
 }
 
 /// Why [`Queue::wait`] returned.
@@ -49,11 +61,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Queues `request`, or hands it back if the queue is closed.
-    pub fn push(&self, request: Request) -> Result<(), Request> {
+    /// Queues `request`, or hands it back.
+    pub fn push(&self, request: Request) -> Result<(), (Refusal, Request)> {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(request);
+            return Err((Refusal::Closed, request));
+        }
+        if state.requests.len() >= QUEUED_MAX {
+            return Err((Refusal::Full, request));
         }
         state.requests.push_back(request);
         self.depth.fetch_add(1, Relaxed);

@@ -15,12 +15,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::MutexGuard;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::backend::{BATCH_KEY, Backend, Changes, encode_batch};
 use super::batch::{Answers, Batch, guarded};
 use super::engine::Durability;
 use super::queue::Request;
-use super::writer::{SYNC_AFTER, Shared};
+use super::writer::Shared;
 use crate::error::{Error, Result};
 
 /// What only the one whose turn it is may touch.
@@ -65,11 +66,22 @@ impl<B> Shared<B> {
         Some(Turn::new(self, self.work.try_lock()?))
     }
 
+    /// The same for an async task, on whose thread `block_in_place` has to work, and only if nobody else seems to write.
+    pub fn try_turn_alone(&self) -> Option<Turn<'_, B>> {
+        let alone = self.last_operations.load(Ordering::Relaxed) <= 1 && self.queue.depth() <= 1;
+        if alone && has_workers() { self.try_turn() } else { None }
+    }
+
     /// Refuses what comes, and drops what is queued.
     pub fn abandon(&self) {
         self.queue.close();
         self.queue.take(&mut VecDeque::new());
     }
+}
+
+/// Whether this thread is of a runtime that lets others go on with the tasks of a worker that blocks.
+fn has_workers() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 impl<'a, B> Turn<'a, B> {
@@ -92,7 +104,7 @@ impl<B> Drop for Turn<'_, B> {
 impl<B: Backend> Turn<'_, B> {
     /// When buffered commits have to be on disk.
     pub fn deadline(&self) -> Option<Instant> {
-        self.work.unsynced_since.map(|since| since + SYNC_AFTER)
+        self.work.unsynced_since.and_then(|since| since.checked_add(self.shared.sync_after))
     }
 
     /// Writes what is queued, as much as one batch takes; whether anything of that is left.
@@ -126,7 +138,7 @@ impl<B: Backend> Turn<'_, B> {
     }
 
     fn is_overdue(&self) -> bool {
-        self.work.unsynced_since.is_some_and(|since| since.elapsed() >= SYNC_AFTER)
+        self.work.unsynced_since.is_some_and(|since| since.elapsed() >= self.shared.sync_after)
     }
 
     fn next(&mut self) -> Option<Request> {
@@ -142,8 +154,8 @@ impl<B: Backend> Turn<'_, B> {
     fn write(&mut self) -> Answers {
         let shared = self.shared;
         let Some(first) = self.next() else { return Answers::default() };
-        if let Err(poisoned) = shared.poison.check() {
-            return self.refuse(first, &poisoned);
+        if let Err(refusal) = shared.poison.check().and_then(|()| shared.backend.room()) {
+            return self.refuse(first, &refusal);
         }
         let base = shared.backend.snapshot();
         let mut batch = Batch::default();
@@ -155,6 +167,7 @@ impl<B: Backend> Turn<'_, B> {
         // An engine need not keep the values this commit replaces for our own view.
         drop(base);
         let committed = self.commit(&mut batch);
+        shared.last_operations.store(batch.operations(), Ordering::Relaxed);
         shared.counters.operations.fetch_add(batch.operations(), Ordering::Relaxed);
         shared.counters.failures.fetch_add(batch.failures(), Ordering::Relaxed);
         batch.finish(&committed)
@@ -179,6 +192,8 @@ impl<B: Backend> Turn<'_, B> {
         };
         let number = self.work.last_batch + 1;
         changes.insert(Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
+        // Until this returns: what others keep of these records ends before anybody is told that they changed.
+        let _changing = self.shared.epochs.changing(&changes);
         self.store(changes, durability).map_err(|error| Error::Indeterminate { why: self.poison(&error) })?;
         self.work.last_batch = number;
         self.shared.committed_batch.store(number, Ordering::Release);

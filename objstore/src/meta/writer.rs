@@ -3,6 +3,8 @@
 //! - There is one turn. A thread of the engine takes it for those who cannot wait; who waits anyway takes it himself
 //!   while nobody else has it, which saves two switches of threads. Either way operations run in the order they were
 //!   queued.
+//! - An async task takes it only if nobody else seems to write: where many do, the thread makes the larger batches, and
+//!   each sync serves more of them.
 //! - Nothing that was queued is left: who had the turn looks at the queue once more after it, and who finds it taken has
 //!   queued before.
 //! - The thread syncs buffered commits within [`SYNC_AFTER`], unless a synced operation does before.
@@ -17,7 +19,8 @@ use parking_lot::Mutex;
 
 use super::backend::{BATCH_KEY, Backend, decode_batch};
 use super::engine::{Done, Durability, Engine, Operation};
-use super::queue::{Queue, Request, Wake};
+use super::epochs::Epochs;
+use super::queue::{Queue, Refusal, Request, Wake};
 use super::stats::{Counters, Stats};
 use super::turn::{self, Work};
 use super::txn::Snapshot;
@@ -44,23 +47,39 @@ pub(super) struct Shared<B> {
     /// The last that is on disk.
     pub synced_batch: AtomicU64,
     pub poison: Poison,
+    /// How often keys of each kind were changed.
+    pub epochs: Epochs,
+    /// Operations of the last batch.
+    pub last_operations: AtomicU64,
+    /// How long a buffered commit may wait for its sync.
+    pub sync_after: Duration,
     /// Locked by whoever has the turn.
     pub work: Mutex<Work>,
 }
 
-impl<B: Backend> Writer<B> {
-    /// Starts the writer thread over `backend`, all of whose content is on disk.
-    pub fn start(backend: B) -> Result<Self> {
+impl<B: Backend> Shared<B> {
+    /// Goes on with `backend`, all of whose content is on disk.
+    pub fn new(backend: B, sync_after: Duration) -> Result<Self> {
         let last_batch = decode_batch(backend.snapshot().get(BATCH_KEY)?.as_deref())?;
-        let shared = Arc::new(Shared {
+        Ok(Self {
             backend,
             queue: Queue::default(),
             counters: Counters::default(),
             committed_batch: AtomicU64::new(last_batch),
             synced_batch: AtomicU64::new(last_batch),
             poison: Poison::default(),
+            epochs: Epochs::default(),
+            last_operations: AtomicU64::new(0),
+            sync_after,
             work: Mutex::new(Work::after(last_batch)),
-        });
+        })
+    }
+}
+
+impl<B: Backend> Writer<B> {
+    /// Starts the writer thread over `backend`, all of whose content is on disk.
+    pub fn start(backend: B) -> Result<Self> {
+        let shared = Arc::new(Shared::new(backend, SYNC_AFTER)?);
         let thread = Thread(Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("meta-writer".into())
@@ -73,8 +92,11 @@ impl<B: Backend> Writer<B> {
     fn push(&self, durability: Durability, operation: Operation, done: Done) -> bool {
         let refused = self.shared.queue.push(Request { durability, operation, done }).err();
         let queued = refused.is_none();
-        if let Some(request) = refused {
-            (request.done)(Err(Error::Engine { why: "it is closed, as the store is shutting down".into() }));
+        if let Some((why, request)) = refused {
+            (request.done)(Err(match why {
+                Refusal::Closed => Error::Engine { why: "it is closed, as the store is shutting down".into() },
+                Refusal::Full => Error::Busy { what: "the store, with more writes than it queues,".into() },
+            }));
         }
         queued
     }
@@ -98,6 +120,20 @@ impl<B: Backend> Engine for Writer<B> {
                 turn.take_and_call();
             }
         }
+    }
+
+    fn submit_awaited(&self, durability: Durability, operation: Operation, done: Done) {
+        if !self.push(durability, operation, done) {
+            return;
+        }
+        match self.shared.try_turn_alone() {
+            Some(turn) => tokio::task::block_in_place(|| turn.take_and_call()),
+            None => self.shared.queue.call(),
+        }
+    }
+
+    fn epoch(&self, kinds: &[u8]) -> Option<u64> {
+        self.shared.epochs.of(kinds)
     }
 
     fn sync(&self) -> Ticket<()> {

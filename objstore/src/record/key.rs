@@ -23,6 +23,7 @@
 //! segment    32 segment:8                             -> Segment
 //! trash      33 order:8                               -> Trash
 //! exposed    34 bucket-id:8 ino:8                     -> Exposed
+//! damaged    35 blob:8                                -> Damaged
 //! account    40 name                                  -> Account
 //! account id 41 id:8                                  -> name
 //! key        42 access-key-id                         -> Key
@@ -32,6 +33,8 @@
 //! part       51 upload-id 00 number:4                 -> Part
 //! completed  52 bucket-id:8 key 00 upload-id          -> Completed
 //! lifecycle  60                                       -> Lifecycle
+//! scrub      61                                       -> Scrub
+//! restore    62 family:8                              -> Restore
 //! session    70 session:8                             -> Session
 //! replay     71 session:8 request:8                   -> Replay
 //! owed       72 bucket-id:8 order:8                   -> Owed
@@ -68,6 +71,7 @@ pub mod tag {
     pub const SEGMENT: u8 = 0x32;
     pub const TRASH: u8 = 0x33;
     pub const EXPOSED: u8 = 0x34;
+    pub const DAMAGED: u8 = 0x35;
     pub const ACCOUNT: u8 = 0x40;
     pub const ACCOUNT_ID: u8 = 0x41;
     pub const KEY: u8 = 0x42;
@@ -77,6 +81,8 @@ pub mod tag {
     pub const PART: u8 = 0x51;
     pub const COMPLETED: u8 = 0x52;
     pub const LIFECYCLE: u8 = 0x60;
+    pub const SCRUB: u8 = 0x61;
+    pub const RESTORE: u8 = 0x62;
     pub const SESSION: u8 = 0x70;
     pub const REPLAY: u8 = 0x71;
     pub const OWED: u8 = 0x72;
@@ -148,6 +154,11 @@ pub fn header() -> Vec<u8> {
 /// How far the worker of lifecycle rules is.
 pub fn lifecycle() -> Vec<u8> {
     vec![tag::LIFECYCLE]
+}
+
+/// How far the scrub is.
+pub fn scrub() -> Vec<u8> {
+    vec![tag::SCRUB]
 }
 
 /// A record keyed by one number.

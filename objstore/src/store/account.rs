@@ -63,6 +63,7 @@ impl Store {
                 }
                 return Ok((shown(&name, &record), Outcome::Found));
             }
+            super::count::check_accounts(&*txn)?;
             let record = account::Account { id: 0, may_create_buckets, root: false, created: core.clock.now().0 };
             Ok((shown(&name, &add(txn, &name, record)?), Outcome::Made))
         })

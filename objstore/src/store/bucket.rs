@@ -73,13 +73,14 @@ fn shown_snapshot(read: &dyn Read, name: BucketName, record: &bucket::Snapshot) 
 }
 
 /// Writes the record of a bucket.
-pub(super) fn put(txn: &mut dyn Txn, name: &BucketName, record: &bucket::Bucket) {
+pub(super) fn put(txn: &mut dyn Txn, core: &Core, name: &BucketName, record: &bucket::Bucket) {
+    core.buckets.change(txn);
     txn.put(key::by_name(tag::BUCKET, name.as_str()), record.encode_to_vec());
 }
 
 /// Writes a bucket's record after a snapshot moved it to another branch.
-pub(super) fn move_to_branch(txn: &mut dyn Txn, name: &BucketName, record: &bucket::Bucket) {
-    put(txn, name, record);
+pub(super) fn move_to_branch(txn: &mut dyn Txn, core: &Core, name: &BucketName, record: &bucket::Bucket) {
+    put(txn, core, name, record);
 }
 
 fn source_name(source: &Source) -> SourceName {
@@ -184,7 +185,7 @@ impl Store {
             }
             core.live.ledgers.restrict(record.id);
             record.attributes.extend(set.attributes);
-            put(txn, &name, &record);
+            put(txn, core, &name, &record);
             shown(&*txn, name, record)
         })
         .await
@@ -280,7 +281,12 @@ fn make(
 ) -> Result<bucket::Bucket> {
     let now = core.clock.now();
     let owner = account::by_name(&*txn, &request.owner)?.id;
+    super::count::check_buckets(&*txn)?;
     let id = header::next_id(txn)?;
+    if request.source.is_some() {
+        // A clone's content is on disk with it, and stays there wherever it moves.
+        core.recent_syncs.note_all(id, now);
+    }
     // The line is not kept in `core.lines` before the branch is committed: its id may yet become another's.
     let (line, inherited) = match &request.source {
         None => {
@@ -311,7 +317,7 @@ fn make(
         settings: 0,
     };
     settings::put_first(txn, &mut record, &settings);
-    put(txn, &request.name, &record);
+    put(txn, core, &request.name, &record);
     let mut tx = Tx::begin_on(txn, core, &request.name, record.clone(), line.clone());
     tx.collect_orphans()?;
     tx.finish()?;
@@ -350,7 +356,7 @@ fn clone_of_bucket(
     let above = core.lines.line(&*txn, source.family, source.branch)?;
     let (clone, live) = branch::fork_branch(txn, source.family, source.branch, now)?;
     source.branch = live;
-    put(txn, name, &source);
+    put(txn, core, name, &source);
     let inherited =
         Inherited { versioning: source.versioning(), object_lock: settings::of(&*txn, core, &source)?.object_lock };
     let mut tx = Tx::begin_on(txn, core, name, source, above.child(live));
@@ -377,6 +383,7 @@ fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> R
     for live in super::open::all(&*txn, &key::by_id(tag::LIVE, record.id))? {
         txn.delete(live.key.to_vec());
     }
+    core.buckets.change(txn);
     txn.delete(key::by_name(tag::BUCKET, name.as_str()));
     txn.delete(key::by_id(tag::BUCKET_ID, record.id));
     branch::kill_branch(txn, record.family, record.branch)?;

@@ -11,12 +11,24 @@ use super::upload::stored_checksums;
 use crate::blob::BlobId;
 use crate::content::{Alone, Prepared, Shared};
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lifecycle::expiration;
 use crate::meta::Durability;
 use crate::name::{BucketName, Key};
 use crate::record::inode::{Inode, Object};
 use crate::tree::{Tree, Tx, order_of, version_id};
+
+/// What one copy takes (S3 API, CopyObject: more has to be copied in parts).
+const BYTES_MAX: u64 = 5 << 30;
+
+/// Refuses a copy of more bytes than S3 allows.
+pub(super) fn check_size(bytes: u64) -> Result<()> {
+    if bytes <= BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!("the maximum allowable size for a copy source is {BYTES_MAX} bytes; copy it in parts");
+    Err(Error::invalid("copy source size", bytes.to_string(), why))
+}
 
 impl Store {
     /// Copies an object by reference.
@@ -29,6 +41,7 @@ impl Store {
                 let core = store.core.clone();
                 let written = store.core.meta.write(Durability::Synced, move |txn| {
                     let (source_versioned, (source, shared)) = share(txn, &core, &request)?;
+                    check_size(source.size)?;
                     let mut tx = Tx::begin(txn, &core, &request.bucket, 0)?;
                     check_current(&tx, &request.condition, &request.key)?;
                     check_lock(&tx, &request.key, &request.lock)?;
@@ -141,4 +154,15 @@ fn copied(
         object.tags = tags;
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_larger_than_s3_copies_at_once_is_refused() {
+        assert!(check_size(5 << 30).is_ok());
+        assert!(matches!(check_size((5 << 30) + 1), Err(Error::Invalid { what: "copy source size", .. })));
+    }
 }

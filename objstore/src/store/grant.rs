@@ -67,8 +67,12 @@ impl Store {
                 let record = core.bucket_record(&*txn, &bucket)?;
                 let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
                 let holder = account::by_name(&*txn, &account)?;
+                let key = key::grant(record.id, holder.id);
+                if txn.get(&key)?.is_none() {
+                    super::count::check_grants(&*txn, record.id)?;
+                }
                 let grant = Record { mode: GrantMode::from(mode) as i32 };
-                txn.put(key::grant(record.id, holder.id), grant.encode_to_vec());
+                txn.put(key, grant.encode_to_vec());
                 Ok(Grant { bucket, account, mode })
             })
             .await?;

@@ -8,10 +8,14 @@ use crate::clock::{Random, Timestamp};
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::grant::Bound;
-use crate::meta::{Read, Txn};
+use crate::meta::{Pair, Read, Txn};
 use crate::record::account::Key;
 use crate::record::decode;
 use crate::record::key::{self, tag};
+
+/// Records that say who may do what.
+const ACCESS: [u8; 8] =
+    [tag::BUCKET, tag::BUCKET_ID, tag::SNAPSHOT, tag::SETTINGS, tag::ACCOUNT, tag::ACCOUNT_ID, tag::KEY, tag::GRANT];
 
 /// Keys an account can have.
 const KEYS_MAX: usize = 2;
@@ -19,9 +23,15 @@ const ID_LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const SECRET_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
 /// A key with its id.
-struct Held {
-    id: String,
-    record: Key,
+pub(super) struct Held {
+    pub(super) id: String,
+    pub(super) record: Key,
+}
+
+/// The key of a record.
+pub(super) fn held(pair: &Pair) -> Result<Held> {
+    let id = String::from_utf8_lossy(&pair.key[1..]).into_owned();
+    Ok(Held { id, record: decode("an access key", &pair.value)? })
 }
 
 fn letters<const N: usize>(random: &dyn Random, alphabet: &[u8; N], count: usize) -> String {
@@ -39,11 +49,7 @@ fn of_account(read: &dyn Read, id: u64) -> Result<Vec<Held>> {
 
 fn all(read: &dyn Read) -> Result<Vec<Held>> {
     let pairs = super::open::all(read, &[tag::KEY])?;
-    let held = pairs.iter().map(|pair| {
-        let id = String::from_utf8_lossy(&pair.key[1..]).into_owned();
-        Ok(Held { id, record: decode("an access key", &pair.value)? })
-    });
-    held.collect()
+    pairs.iter().map(held).collect()
 }
 
 /// Adds a key to an account; with the given id and secret, or new ones.
@@ -62,7 +68,7 @@ pub(super) fn add(
         return Err(Error::Exists { noun: Noun::AccessKey, name: id, why: "choose another id".into() });
     }
     let bound = Bound { account, key_id: &id, version: 1 };
-    let sealed = core.sealer.seal(random, &secret, bound)?;
+    let sealed = core.master.sealer().seal(random, &secret, bound)?;
     let record = Key { account, sealed, version: 1, created: core.clock.now().0 };
     txn.put(key, record.encode_to_vec());
     Ok((id, secret))
@@ -76,9 +82,10 @@ pub(super) fn delete_all(txn: &mut dyn Txn, account: u64) -> Result<()> {
     Ok(())
 }
 
-fn reveal(core: &Core, held: &Held) -> Result<Secret> {
+/// The secret of a key.
+pub(super) fn reveal(core: &Core, held: &Held) -> Result<Secret> {
     let bound = Bound { account: held.record.account, key_id: &held.id, version: held.record.version };
-    core.sealer.open_secret(&held.record.sealed, bound)
+    core.master.sealer().open_secret(&held.record.sealed, bound)
 }
 
 impl Store {
@@ -155,6 +162,13 @@ impl Store {
             Ok(())
         })
         .await
+    }
+
+    /// A number that stays the same as long as keys, accounts, grants, buckets and their settings do: what
+    /// [`Store::identify`], [`Store::access`], [`Store::settings`] and [`Store::bucket`] (but for its usage) answer
+    /// after it was asked for holds while it does. A change is told of before it is answered; `None` while one is under way.
+    pub fn access_epoch(&self) -> Option<u64> {
+        self.core.meta.epoch(&ACCESS)
     }
 
     /// Whose key it is; `None` if unknown or revoked.

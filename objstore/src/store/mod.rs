@@ -7,11 +7,13 @@
 mod account;
 mod bucket;
 mod copy;
+mod count;
 mod grant;
 pub(crate) mod header;
 mod key;
 mod listing;
 mod marks;
+mod master;
 mod object;
 mod open;
 mod publication;
@@ -58,7 +60,7 @@ impl Store {
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (core, name) = (self.core.clone(), name.clone());
-        let written = self.core.meta.write(Durability::Synced, move |txn| {
+        let written = self.core.meta.write_awaited(Durability::Synced, move |txn| {
             let mut tx = Tx::begin(txn, &core, &name, 0)?;
             let value = change(&mut tx)?;
             let bucket = tx.bucket.id;
@@ -87,7 +89,7 @@ impl Store {
         change: impl FnOnce(&mut dyn Txn, &Arc<Core>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let core = self.core.clone();
-        self.core.meta.write(Durability::Synced, move |txn| change(txn, &core)).await
+        self.core.meta.write_awaited(Durability::Synced, move |txn| change(txn, &core)).await
     }
 
     /// Runs blocking work beside the async workers.

@@ -23,7 +23,7 @@ use crate::core::Core;
 use crate::disk::{Disk, Lock, RealDisk};
 use crate::error::{Error, Result};
 use crate::gc::Background;
-use crate::grant::Sealer;
+use crate::grant::Master;
 use crate::meta::{Durability, Meta, Pair, Read, fjall_engine};
 use crate::record::{account::Account, key};
 use crate::volume::SessionId;
@@ -86,48 +86,16 @@ impl Store {
 
     /// Opens a store on its metadata, whichever engine keeps that.
     pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
-        let Options { dir, clock, random, disk, root_key, continued, .. } = options;
-        let new = match header::read(&*meta.snapshot())? {
-            Some(header) => header::check_format(header.format).map(|()| false)?,
-            None => true,
-        };
-        let sealer = Sealer::open(&*disk, &dir.join("master.key"), &*random, new)?;
-        // No blob is named before the epoch is on disk.
-        let epoch = header::next_epoch(&*meta.snapshot())?;
-        let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
-        let stamp = check_tail(&meta, &blobs)?;
-        meta.write(Durability::Synced, header::open).wait()?;
-        let core = Arc::new(Core {
-            meta,
-            blobs,
-            stamp,
-            disk,
-            dir,
-            clock,
-            random,
-            lines: Lines::default(),
-            pins: Arc::default(),
-            feeds: crate::feed::Feeds::default(),
-            lasting: crate::volume::Lasting::default(),
-            owed: crate::owed::Ledger::default(),
-            life: epoch,
-            readers: Arc::default(),
-            live: crate::content::LiveFiles::default(),
-            writers: crate::volume::Writers::default(),
-            recent_syncs: crate::content::RecentSyncs::default(),
-            settings: super::settings::SettingsCache::default(),
-            backed: crate::content::BackedFiles::default(),
-            verified: crate::content::VerifiedBlobs::default(),
-            gates: crate::content::Gates::default(),
-            grants_epoch: AtomicU64::new(1),
-            sessions: parking_lot::Mutex::default(),
-            sealer,
-            _lock: lock,
-        });
-        make_root(&core, root_key)?;
-        crate::gc::recover(&core, &continued)?;
+        let core = open_core(meta, lock, options, blobs)?;
         let background = Background::start(&core)?;
         Ok(Self { core, background: Arc::new(background) })
+    }
+
+    /// The same with no thread behind it: nothing is collected or synced but when the caller does it.
+    #[cfg(test)]
+    pub(crate) fn open_alone(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
+        let core = open_core(meta, lock, options, blobs)?;
+        Ok(Self { core, background: Arc::default() })
     }
 
     /// Writes everything to disk and stops. Reads go on until the last handle is dropped.
@@ -141,6 +109,54 @@ impl Store {
         }
         self.core.meta.close();
     }
+}
+
+/// All but the threads behind it.
+fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Arc<Core>> {
+    let Options { dir, clock, random, disk, root_key, continued, .. } = options;
+    let new = match header::read(&*meta.snapshot())? {
+        Some(header) => header::check_format(header.format).map(|()| false)?,
+        None => true,
+    };
+    let master = Master::open(disk.clone(), &dir, &*random, new)?;
+    // No blob is named before the epoch is on disk.
+    let epoch = header::next_epoch(&*meta.snapshot())?;
+    let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
+    let stamp = check_tail(&meta, &blobs)?;
+    meta.write(Durability::Synced, header::open).wait()?;
+    let recent_syncs = crate::content::RecentSyncs::since(clock.now());
+    let core = Arc::new(Core {
+        meta,
+        blobs,
+        stamp,
+        disk,
+        dir,
+        clock,
+        random,
+        lines: Lines::default(),
+        buckets: Arc::default(),
+        pins: Arc::default(),
+        feeds: crate::feed::Feeds::default(),
+        lasting: crate::volume::Lasting::default(),
+        owed: crate::owed::Ledger::default(),
+        life: epoch,
+        readers: Arc::default(),
+        live: crate::content::LiveFiles::default(),
+        writers: crate::volume::Writers::default(),
+        recent_syncs,
+        settings: super::settings::SettingsCache::default(),
+        backed: crate::content::BackedFiles::default(),
+        verified: crate::content::VerifiedBlobs::default(),
+        gates: crate::content::Gates::default(),
+        grants_epoch: AtomicU64::new(1),
+        sessions: parking_lot::Mutex::default(),
+        master,
+        _lock: lock,
+    });
+    make_root(&core, root_key)?;
+    super::master::resume(&core)?;
+    crate::gc::recover(&core, &continued)?;
+    Ok(core)
 }
 
 /// Refuses a metadata log that lost a tail it had synced.

@@ -168,6 +168,6 @@ fn change_in(tx: &mut Tx<'_>, change: impl FnOnce(&mut Settings) -> Result<()>) 
     }
     tx.bucket.settings += 1;
     tx.txn.put(key::by_id(tag::SETTINGS, tx.bucket.id), after.encode_to_vec());
-    super::bucket::put(tx.txn, tx.name, &tx.bucket);
+    super::bucket::put(tx.txn, tx.core, tx.name, &tx.bucket);
     Ok(())
 }

@@ -62,6 +62,8 @@ impl Store {
         let record = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)?;
         let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?.id;
         let gate = self.core.gates.share(id);
+        // What the snapshot or clone is about to put on disk is promised to stay there, wherever it moves.
+        self.core.recent_syncs.note_all(id, self.core.clock.now());
         self.core.settle_all(id)?;
         self.core.blobs.sync_dirty()?;
         Ok(Frozen { gate, parted: Parted::of_bucket(&self.core, id)? })
@@ -126,6 +128,7 @@ fn take(
         Err(Error::NotFound { .. }) => {}
         Err(error) => return Err(error),
     }
+    super::count::check_buckets(&*txn)?;
     let now = core.clock.now();
     let above = core.lines.line(&*txn, source.family, source.branch)?;
     let (frozen, live) = branch::snapshot_branch(txn, source.family, source.branch, now)?;
@@ -141,7 +144,7 @@ fn take(
         object_lock: super::settings::of(&*txn, core, &source)?.object_lock,
     };
     source.branch = live;
-    super::bucket::move_to_branch(txn, bucket, &source);
+    super::bucket::move_to_branch(txn, core, bucket, &source);
     let mut tx = Tx::begin_on(txn, core, bucket, source, above.child(live));
     Parted::part(parted, &mut tx)?;
     tx.finish()?;

@@ -52,6 +52,8 @@ pub(crate) fn faults(store: &Store) -> Vec<String> {
         seen.audit_usage(usage(read, &line), 0, &mut faults);
     }
     audit_blobs(store, read, &mut faults);
+    // What `amphora check` says of the same records.
+    faults.extend(crate::check::records_of(&store.core).unwrap().problems);
     faults
 }
 

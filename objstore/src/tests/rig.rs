@@ -295,6 +295,8 @@ impl Rig {
 
     /// Collects until nothing is left to collect.
     pub(crate) fn collect(&self) {
+        // What was queued before is part of what is collected.
+        self.store.core.meta.sync().wait().unwrap();
         for _ in 0..3 {
             self.store.background.collect_now(&self.store.core).unwrap();
         }

@@ -44,7 +44,7 @@ impl Tx<'_> {
         self.check_lock(&source)?;
         target.as_ref().map_or(Ok(()), |target| self.check_lock(target))?;
         match (rename.mode, target) {
-            (RenameMode::NoReplace, Some(_)) => Err(Posix::Exists.into()),
+            (RenameMode::NoReplace | RenameMode::Whiteout { replace: false, .. }, Some(_)) => Err(Posix::Exists.into()),
             (RenameMode::Exchange, None) => Err(Posix::NotFound.into()),
             (_, Some(target)) if target.dirent.ino == source.dirent.ino => Ok(()),
             (RenameMode::Exchange, Some(target)) => {
@@ -56,7 +56,7 @@ impl Tx<'_> {
                 self.check_nulls(&source, rename.to_parent, &rename.to_name)?;
                 self.replace(&source, target.as_ref(), rename)?;
                 match mode {
-                    RenameMode::Whiteout(owner) => self.white_out(&source, owner),
+                    RenameMode::Whiteout { owner, .. } => self.white_out(&source, owner),
                     _ => Ok(()),
                 }
             }

@@ -53,6 +53,10 @@ impl Tx<'_> {
         }
         self.replace_null(key)?;
         object.version = self.version_for(key)?;
+        if object.etag.is_empty() {
+            // A copy of a file that nothing was ever written to is an object, and a version, like any other.
+            inode.generation = inode.generation.max(1);
+        }
         (inode.content, inode.size, inode.object) = (content, size, Some(object));
         (inode.parent, inode.name, inode.shown) = (parent, name.to_owned(), true);
         self.add_inode(ino, &inode);

@@ -10,6 +10,7 @@ use prost::Message;
 use crate::branch::Line;
 use crate::clock::Timestamp;
 use crate::core::{Core, Named};
+use crate::disk::Need;
 use crate::error::{Error, Noun, Posix, Result};
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
@@ -67,7 +68,7 @@ pub(crate) struct Delta {
 impl<'a> Tx<'a> {
     /// Begins a change of the bucket called `name`.
     pub fn begin(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName, origin: u64) -> Result<Self> {
-        let bucket = core.bucket_record(&*txn, name)?.ok_or_else(|| missing(&*txn, name))?;
+        let bucket = core.bucket_in(&*txn, name)?.ok_or_else(|| missing(&*txn, name))?;
         Self::begin_in(txn, core, name, bucket, origin)
     }
 
@@ -127,7 +128,7 @@ impl<'a> Tx<'a> {
         id: u64,
         origin: u64,
     ) -> Result<Self> {
-        match core.bucket_record(&*txn, name)? {
+        match core.bucket_in(&*txn, name)? {
             Some(bucket) if bucket.id == id => Self::begin_in(txn, core, name, bucket, origin),
             _ => Err(Posix::Stale.into()),
         }
@@ -292,6 +293,7 @@ impl<'a> Tx<'a> {
         if let Some(error) = self.broken.take() {
             return Err(error);
         }
+        self.core.disk.room(&self.core.dir, self.delta.need())?;
         if !self.delta.is_none() {
             let used = self.settle_usage()?;
             self.txn.put(key::of_branch(tag::USAGE, self.line.family, self.line.branch()), used.encode_to_vec());
@@ -355,6 +357,18 @@ impl<'a> Tx<'a> {
 impl Delta {
     fn is_none(self) -> bool {
         self.bytes == 0 && self.inodes == 0 && self.upload_bytes == 0 && self.released_bytes == 0
+    }
+
+    /// What the change does to the room on the disk. Growth that is settled lies there already.
+    fn need(self) -> Need {
+        let growth = self.bytes + self.upload_bytes - self.settled_bytes;
+        if growth > 0 || self.inodes > 0 {
+            Need::Adding
+        } else if growth < 0 || self.inodes < 0 || self.settled_bytes > 0 {
+            Need::Freeing
+        } else {
+            Need::Changing
+        }
     }
 
     fn applied_to(self, used: Usage) -> Usage {

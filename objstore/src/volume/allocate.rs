@@ -38,7 +38,7 @@ impl Volume {
         if size > before.size
             && let Some(home) = self.own_whole_home(ino)?
         {
-            clear_tail(&home, before.size)?;
+            clear_tail(core, &home, before.size)?;
             if backed.is_some() {
                 home.file.set_len(size)?;
             }

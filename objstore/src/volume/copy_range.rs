@@ -49,8 +49,8 @@ impl Volume {
     /// EINVAL for what is no regular file, and for ranges of one file that overlap.
     pub fn copy_range(&self, from: Spot, to: Spot, len: u64) -> Result<u64> {
         self.refuse_write()?;
-        let size = self.regular_size(from.ino)?;
-        let held = self.regular_size(to.ino)?;
+        let source = self.regular_file(from.ino)?;
+        let (size, held) = (source.size, self.regular_file(to.ino)?.size);
         let len = len.min(size.saturating_sub(from.offset));
         let end = to.offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or(Posix::TooLarge)?;
         if from.ino == to.ino && from.offset < end && to.offset < from.offset + len {
@@ -60,13 +60,18 @@ impl Volume {
         if whole && size > COPY_MAX && self.refer(from.ino, to.ino, size)? {
             return Ok(len);
         }
-        self.copy_bytes(from, to, len.min(CALL_BYTES), held)
+        if let Some(bytes) = in_record(&source, from.offset, len) {
+            self.write(to.ino, to.offset, bytes, false)?;
+            return Ok(len);
+        }
+        let holes_past = (size > COPY_MAX || !is_dense(&source)).then_some(held);
+        self.copy_bytes(from, to, len.min(CALL_BYTES), holes_past)
     }
 
-    fn regular_size(&self, ino: u64) -> Result<u64> {
-        let attr = self.attr(ino)?;
-        match attr.kind.into() {
-            InodeKind::File => Ok(attr.size),
+    fn regular_file(&self, ino: u64) -> Result<Inode> {
+        let inode = self.look(ino)?;
+        match inode.kind() {
+            InodeKind::File => Ok(inode),
             InodeKind::Directory => Err(Posix::IsDirectory.into()),
             _ => Err(Posix::Invalid.into()),
         }
@@ -100,10 +105,11 @@ impl Volume {
         inode.home().map_or(Ok(()), |home| self.0.core.blobs.sync_file(BlobId(home)))
     }
 
-    fn copy_bytes(&self, from: Spot, to: Spot, len: u64, held: u64) -> Result<u64> {
+    /// Copies a range. Its holes stay holes past an offset of the target, if it may have any.
+    fn copy_bytes(&self, from: Spot, to: Spot, len: u64, holes_past: Option<u64>) -> Result<u64> {
         let mut done = 0;
         while done < len {
-            match self.copy_piece(at(from, done), at(to, done), len - done, held) {
+            match self.copy_piece(at(from, done), at(to, done), len - done, holes_past) {
                 Ok(0) => break,
                 Ok(copied) => done += copied,
                 Err(_) if done > 0 => break,
@@ -112,16 +118,16 @@ impl Volume {
         }
         // What ended in a hole was not written.
         let end = to.offset + done;
-        if done > 0 && self.regular_size(to.ino)? < end {
+        if done > 0 && holes_past.is_some() && self.regular_file(to.ino)?.size < end {
             self.allocate(to.ino, Allocate::ZeroRange, end - 1, 1)?;
         }
         Ok(done)
     }
 
     /// Copies a piece, or passes over a hole; how many bytes.
-    fn copy_piece(&self, from: Spot, to: Spot, len: u64, held: u64) -> Result<u64> {
+    fn copy_piece(&self, from: Spot, to: Spot, len: u64, holes_past: Option<u64>) -> Result<u64> {
         let mut want = len;
-        if to.offset >= held {
+        if holes_past.is_some_and(|held| to.offset >= held) {
             let next = |data| Ok::<_, Error>(self.seek(from.ino, from.offset, data)?.map(|found| found - from.offset));
             let hole = next(true)?.unwrap_or(len).min(len);
             if hole > 0 {
@@ -180,6 +186,18 @@ impl Volume {
         }
         core.blobs.file(BlobId(content.id)).map(Some)
     }
+}
+
+/// The bytes of a range of a file whose content lies in its record.
+fn in_record(inode: &Inode, offset: u64, len: u64) -> Option<&[u8]> {
+    let Some(Content::Inline(bytes)) = &inode.content else { return None };
+    let start = usize::try_from(offset).ok()?;
+    bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+}
+
+/// Whether a file takes all the space that its size asks for.
+fn is_dense(inode: &Inode) -> bool {
+    inode.holes == 0 && inode.content.as_ref().is_some_and(Content::is_home)
 }
 
 fn at(spot: Spot, done: u64) -> Spot {

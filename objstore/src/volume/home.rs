@@ -135,6 +135,7 @@ impl Volume {
             if !same || blob_record(&*tx.txn, content.id)?.refs != 1 {
                 return Err(Error::Busy { what: "a file that was replaced while it was open".into() });
             }
+            crate::scrub::refuse_damaged(&*tx.txn, content.id)?;
             drop_sums(tx.txn, content.id, &record);
             forget_sums(tx.txn, content.id, &record);
             inode.content = Some(Content::Blob(BlobContent { home: true, ..content }));

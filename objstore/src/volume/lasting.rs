@@ -95,9 +95,12 @@ impl Lasting {
         sessions.iter().filter(|(_, known)| known.bucket == bucket).map(|(id, known)| (*id, known.mount)).collect()
     }
 
-    fn serve(&self, id: SessionId) -> Result<Served> {
+    fn serve(&self, core: &Core, id: SessionId) -> Result<Served> {
         let mut sessions = self.0.lock();
         match sessions.get_mut(&id) {
+            Some(known) if core.feeds.is_lost(known.mount) => {
+                Err(refused(id, "too much changed while nobody served it"))
+            }
             Some(known) if !known.served => {
                 known.served = true;
                 Ok(Served { id, mount: known.mount, appends: known.appends.clone() })
@@ -178,7 +181,7 @@ pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &Buck
         return Err(refused(id, "it is of another bucket"));
     }
     let Record { bucket, family, frozen, root, .. } = record;
-    Ok((Place { bucket, family, frozen, root }, core.lasting.serve(id)?))
+    Ok((Place { bucket, family, frozen, root }, core.lasting.serve(core, id)?))
 }
 
 /// Ends a session: what only it held is collected, what was kept for it goes. Not waited for: opening the store does

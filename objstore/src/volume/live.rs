@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::home::Home;
 use super::session::Volume;
 use super::types::Change;
-use super::write::wrote;
+use super::write::{clear_tail, wrote};
 use crate::content::Live;
 use crate::error::{Error, Result};
 use crate::meta::Durability;
@@ -123,10 +123,13 @@ impl Volume {
     /// so shows the content under a generation that what is written here does not have.
     pub(super) fn go_live(&self, ino: u64, inode: &Inode, home: &Home, kill: bool) -> Result<Arc<Live>> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
-        if home.whole && home.file.len()? != inode.size {
-            // What a crash or a cut left past the end, or a hole at the end that was never written.
-            home.file.set_len(inode.size)?;
-            core.blobs.mark_dirty(home.id);
+        if home.whole {
+            clear_tail(core, home, inode.size)?;
+            if home.file.len()? < inode.size {
+                // A hole at the end that was never written.
+                home.file.set_len(inode.size)?;
+                core.blobs.mark_dirty(home.id);
+            }
         }
         let live = Live::new(home.id, home.file.clone(), home.whole, inode.size, inode);
         core.live.insert(bucket, ino, live.clone());

@@ -112,7 +112,10 @@ impl Store {
             session.serve(served);
         }
         let session = Arc::new(session);
-        core.sessions.lock().push(Arc::downgrade(&session));
+        let mut sessions = core.sessions.lock();
+        sessions.retain(|session| session.strong_count() > 0);
+        sessions.push(Arc::downgrade(&session));
+        drop(sessions);
         Ok(Volume(session))
     }
 }
@@ -205,6 +208,7 @@ impl Volume {
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.refuse_write()?;
+        self.0.core.feeds.make_room(self.0.bucket, self.0.mount);
         let session = self.0.clone();
         self.0.core.meta.transact(durability, move |txn| {
             let Session { core, name, bucket, mount, .. } = &*session;
@@ -249,15 +253,17 @@ impl Session {
     /// The store now, and the line this session shows.
     pub fn now(&self) -> Result<(Box<dyn Snapshot>, Line)> {
         self.check(false)?;
-        let snapshot = self.core.meta.snapshot();
-        let branch = match self.frozen {
-            Some(branch) => match self.core.named(&*snapshot, &self.name) {
-                Ok(Named::Snapshot(found)) if found.id == self.bucket => branch,
-                Ok(_) | Err(Error::NotFound { .. }) => return Err(Posix::Stale.into()),
-                Err(error) => return Err(error),
-            },
-            None => match self.core.bucket_record(&*snapshot, &self.name)? {
-                Some(bucket) if bucket.id == self.bucket => bucket.branch,
+        let (snapshot, branch) = match self.frozen {
+            Some(branch) => {
+                let snapshot = self.core.meta.snapshot();
+                match self.core.named(&*snapshot, &self.name) {
+                    Ok(Named::Snapshot(found)) if found.id == self.bucket => (snapshot, branch),
+                    Ok(_) | Err(Error::NotFound { .. }) => return Err(Posix::Stale.into()),
+                    Err(error) => return Err(error),
+                }
+            }
+            None => match self.core.bucket_now(&self.name)? {
+                (snapshot, Some(bucket)) if bucket.id == self.bucket => (snapshot, bucket.branch),
                 _ => return Err(Posix::Stale.into()),
             },
         };

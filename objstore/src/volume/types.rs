@@ -114,9 +114,14 @@ pub enum RenameMode {
     NoReplace,
     /// Swaps the two.
     Exchange,
-    /// Replaces it, and leaves a whiteout of this owner's under the old name: a character device 0:0, by which a
-    /// filesystem that lies over this one knows that a name is gone.
-    Whiteout(Ownership),
+    /// Leaves a whiteout under the old name: a character device 0:0, by which a filesystem that lies over this one knows
+    /// that a name is gone.
+    Whiteout {
+        /// Whose it is.
+        owner: Ownership,
+        /// Whether the name that is taken is replaced, or the rename refused.
+        replace: bool,
+    },
 }
 
 /// A rename.
@@ -194,7 +199,7 @@ pub struct Space {
 }
 
 /// A change made by somebody else that a mount may have cached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// The name in the directory means something else now, or nothing.
     Entry {

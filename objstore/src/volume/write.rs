@@ -11,6 +11,7 @@ use super::home::{Found, Home};
 use super::session::Volume;
 use super::types::Change;
 use crate::content::INLINE_MAX;
+use crate::core::Core;
 use crate::error::{Error, Posix, Result};
 use crate::meta::Durability;
 use crate::record::inode::{Content, Extent, Inode, InodeKind};
@@ -161,8 +162,7 @@ impl Volume {
 
     /// Refuses growth past the quota.
     pub(super) fn check_growth(&self, bytes: u64) -> Result<()> {
-        let snapshot = self.0.core.meta.snapshot();
-        let record = self.0.core.bucket_record(&*snapshot, &self.0.name)?;
+        let record = self.0.core.bucket_known(&self.0.name)?;
         let Some(limit_bytes) = record.and_then(|bucket| bucket.quota_bytes).filter(|_| bytes > 0) else {
             return Ok(());
         };
@@ -171,14 +171,6 @@ impl Volume {
             return Ok(());
         }
         Err(Error::QuotaExceeded { bucket: self.0.name.to_string(), limit_bytes, used_bytes, asked_bytes: bytes })
-    }
-
-    /// For each close(2) of a file that is open for writing: all that was written is in the store already.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`] if a write to disk failed since: what was written may be lost.
-    pub fn flush(&self, _ino: u64) -> Result<()> {
-        if self.0.read_only { Ok(()) } else { self.0.core.writable() }
     }
 
     /// A file or directory on disk when it returns (fsync(2)): content, attributes and names.
@@ -256,8 +248,13 @@ pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> 
     Ok(())
 }
 
-/// Clears what a crash may have left in a home past the size, before the size grows over it.
-pub(super) fn clear_tail(home: &Home, size: u64) -> Result<()> {
-    let file = &home.file;
-    if file.len()? > size { file.set_len(size) } else { Ok(()) }
+/// Clears what a crash may have left in a home past the size, before the size grows over it or the file becomes live. On
+/// disk: after another crash it would be taken for the file's.
+pub(super) fn clear_tail(core: &Core, home: &Home, size: u64) -> Result<()> {
+    if home.file.len()? <= size {
+        return Ok(());
+    }
+    home.file.set_len(size)?;
+    core.blobs.mark_dirty(home.id);
+    core.blobs.sync_file(home.id)
 }

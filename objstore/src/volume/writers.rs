@@ -267,7 +267,7 @@ impl Volume {
 
     /// Whether the bucket keeps versions, or did.
     pub(super) fn keeps_versions(&self) -> Result<bool> {
-        let record = self.0.core.bucket_record(&*self.0.core.meta.snapshot(), &self.0.name)?;
+        let record = self.0.core.bucket_known(&self.0.name)?;
         Ok(record.is_some_and(|bucket| bucket.versioning() != VersioningState::Disabled))
     }
 

@@ -9,6 +9,7 @@
 
 mod ask;
 mod authority;
+mod known;
 mod right;
 mod scene;
 mod source;
@@ -17,9 +18,11 @@ mod table;
 
 pub(crate) use ask::{Ask, Told};
 pub(crate) use authority::Authority;
+pub(crate) use known::{Callers, Known};
 pub(crate) use right::Right;
 pub(crate) use source::Seen;
 pub(crate) use standing::{Reader, Standing};
+pub(crate) use table::names as operations;
 
 use std::sync::Arc;
 

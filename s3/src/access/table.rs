@@ -89,6 +89,11 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("ListMultipartUploads", Bucket("s3:ListBucketMultipartUploads", Any)),
 ];
 
+/// The names of all operations that are offered.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    OPERATIONS.iter().map(|(name, _)| *name)
+}
+
 /// The row of an operation, by the name `s3s` gives it.
 pub(super) fn find(operation: &str) -> Option<(&'static str, Need)> {
     OPERATIONS.iter().find(|(name, _)| *name == operation).copied()
@@ -124,7 +129,7 @@ mod tests {
 
     #[test]
     fn each_operation_stands_once_in_the_table() {
-        let names: std::collections::BTreeSet<&str> = OPERATIONS.iter().map(|(name, _)| *name).collect();
+        let names: std::collections::BTreeSet<&str> = names().collect();
         assert_eq!(names.len(), OPERATIONS.len());
     }
     #[test]

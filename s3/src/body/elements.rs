@@ -1,7 +1,7 @@
-//! How many elements a document has, counted while it comes: `s3s` makes each a record of hundreds of bytes before an
-//! operation sees how many there are.
+//! How long a document is and how many elements it has, counted while it comes: `s3s` makes each element a record of
+//! hundreds of bytes before an operation sees how many there are, and calls a document that is too long its own failure.
 
-use super::Fault;
+use super::{DOCUMENT_BYTES_MAX, Fault};
 
 /// Elements of one document: 10,000 parts with all they can have is the most that S3 knows (CompleteMultipartUpload).
 pub(super) const ELEMENTS_MAX: u32 = 100_000;
@@ -10,6 +10,7 @@ pub(super) const ELEMENTS_MAX: u32 = 100_000;
 #[derive(Default)]
 pub(super) struct Elements {
     begun: u32,
+    bytes: usize,
     /// Whether the last byte was a `<`.
     opened: bool,
 }
@@ -17,6 +18,10 @@ pub(super) struct Elements {
 impl Elements {
     /// More of the document came.
     pub(super) fn saw(&mut self, data: &[u8]) -> Result<(), Fault> {
+        self.bytes = self.bytes.saturating_add(data.len());
+        if self.bytes > DOCUMENT_BYTES_MAX {
+            return Err(Fault::Long);
+        }
         for byte in data {
             self.begun += u32::from(self.opened && *byte != b'/');
             self.opened = *byte == b'<';
@@ -35,6 +40,14 @@ mod tests {
     fn seen(document: &[u8], size: usize) -> Result<(), Fault> {
         let mut elements = Elements::default();
         document.chunks(size).try_for_each(|piece| elements.saw(piece))
+    }
+
+    #[test]
+    fn a_document_has_a_longest() {
+        for size in [4096, 1 << 20] {
+            assert_eq!(seen(&vec![b' '; DOCUMENT_BYTES_MAX], size), Ok(()), "{size}");
+            assert_eq!(seen(&vec![b' '; DOCUMENT_BYTES_MAX + 1], size), Err(Fault::Long), "{size}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - A short rest nobody read (the request was refused) is drained, so the client reads the refusal instead of a
 //!   reset connection. A client that waits for `100 Continue` has sent nothing, so there is nothing to drain.
 //! - A body that sends nothing for too long ends with an error, whoever reads it, and the request is told so.
+//! - So does one that comes in a trickle while others wait for its share of the memory.
 //! - A rest that is not drained ends the connection, and the answer says so: else the client would send its next
 //!   request into a connection that closes.
 //! - So does a `100 Continue` that was waited for and never sent, though the body be empty: some clients take the
@@ -25,7 +26,7 @@ use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use s3s::StdError;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::elements::Elements;
 use super::memory::{self, Memory, Share};
@@ -35,6 +36,8 @@ use crate::request::Request;
 
 /// The longest rest that is drained, in bytes.
 const DRAIN_BYTES_MAX: u64 = 1024 * 1024;
+/// How often a body that is waited for is looked at.
+const LOOK: Duration = Duration::from_secs(2);
 /// How long draining may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -49,8 +52,10 @@ pub(crate) struct Inbound {
     turn: Turn,
     drains: bool,
     stall: Duration,
-    /// Runs while the body is waited for.
-    patience: Option<Pin<Box<Sleep>>>,
+    /// Since when the body is waited for, and what wakes to look at it.
+    patience: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// How long it was waited for before.
+    waited: Duration,
 }
 
 /// How a body comes to its share of the memory.
@@ -76,17 +81,38 @@ impl Inbound {
         let elements = (kind == Kind::Document).then(Elements::default);
         let most = memory::most(kind, head.version, inner.size_hint().upper());
         let turn = most.map_or(Turn::Came, |bytes| Turn::Due(memory.clone(), bytes));
-        Self { inner: Some(inner), request, digest, whole, elements, turn, drains: !waits, stall, patience: None }
+        Self {
+            inner: Some(inner),
+            request,
+            digest,
+            whole,
+            elements,
+            turn,
+            drains: !waits,
+            stall,
+            patience: None,
+            waited: Duration::ZERO,
+        }
     }
 
     /// Waits for more of the body, not for ever.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Fault> {
-        let stall = self.stall;
-        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(stall)));
-        ready!(patience.as_mut().poll(context));
+        let look = self.stall.min(LOOK);
+        let (since, alarm) = self.patience.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(look))));
+        let fault = loop {
+            let now = since.elapsed();
+            if now >= self.stall {
+                break Fault::Stalled;
+            }
+            if self.request.wastes_share(self.waited + now) {
+                break Fault::Slow;
+            }
+            ready!(alarm.as_mut().poll(context));
+            alarm.as_mut().reset(Instant::now() + look.min(self.stall.saturating_sub(now)));
+        };
         self.request.ends_connection.store(true, Ordering::Relaxed);
         self.inner = None;
-        Poll::Ready(self.failed(Fault::Stalled))
+        Poll::Ready(self.failed(fault))
     }
 
     /// Waits for a share of the memory, unless the body has one. It is due once the operation is known: the fields of a
@@ -173,7 +199,9 @@ impl Body for Inbound {
         let Poll::Ready(frame) = Pin::new(inner).poll_frame(context) else {
             return self.wait(context).map(|fault| Some(Err(fault.into())));
         };
-        self.patience = None;
+        if let Some((since, _)) = self.patience.take() {
+            self.waited += since.elapsed();
+        }
         let frame = frame.transpose().map_err(|error| {
             tracing::debug!(%error, "a request body broke off");
             self.failed(Fault::Cut)

@@ -1,14 +1,18 @@
-//! The memory that all bodies under way may take together.
+//! The memory that all bodies under way may take together, and all answers.
 //!
 //! - A body gets its share, the most it may come to hold, before its first byte is asked for. That is after its sender
 //!   was found to be allowed to send it, so a stranger takes nothing from the others.
 //! - What fits the buffer of a connection of HTTP/1 needs no share: there the number of connections is the bound.
-//! - The share is given back when the request is answered.
+//! - The share is given back when the request is answered, and that of an answer when it was taken.
+//! - Who has a share while others wait for one has to move: a client slower than [`SLOW_BYTES_PER_S`] gives it up.
+//! - An answer asks for its share when it is made. Few wait with what they hold; the others are refused at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Version;
+use http_body::Body as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::elements::ELEMENTS_MAX;
@@ -29,9 +33,37 @@ const ELEMENT_BYTES_MIN: u64 = 4;
 /// What is counted in: shares are rounded up to it.
 const UNIT_BYTES: u64 = 1024;
 const MIB: u64 = 1024 * 1024;
+/// Answers that wait for a share, each with a block in its hands.
+const ANSWERS_WAITING_MAX: usize = 256;
+
+/// What a client has to send or take while others wait for its share, counted over the time it is waited for.
+const SLOW_BYTES_PER_S: u64 = 16 * 1024;
+/// How long a client is waited for before it counts as slow.
+const SLOW_AFTER: Duration = Duration::from_secs(4);
 
 /// A part of the memory, given back when it drops.
-pub(crate) type Share = OwnedSemaphorePermit;
+pub(crate) struct Share {
+    /// How many wait for one.
+    wanted: Arc<AtomicUsize>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Share {
+    /// Whether others want it while its client, waited for so long in all, moved no more than so many bytes.
+    pub(crate) fn is_wasted(&self, bytes: u64, waited: Duration) -> bool {
+        let slow = || waited >= SLOW_AFTER && bytes < SLOW_BYTES_PER_S * waited.as_secs();
+        self.wanted.load(Ordering::Relaxed) > 0 && slow()
+    }
+}
+
+/// One who waits for a share.
+struct Wanting<'a>(&'a AtomicUsize);
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The memory there is: a cheap handle.
 #[derive(Clone)]
@@ -39,25 +71,46 @@ pub(crate) struct Memory {
     free: Arc<Semaphore>,
     units: u32,
     wait: Duration,
+    wanted: Arc<AtomicUsize>,
+    /// For answers.
+    waiting: Arc<Semaphore>,
 }
 
 impl Memory {
     /// So many bytes; who finds none free waits for `wait`.
     pub(crate) fn new(bytes: u64, wait: Duration) -> Self {
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 3);
-        Self { free: Arc::new(Semaphore::new(units as usize)), units, wait }
+        let waiting = Arc::new(Semaphore::new(ANSWERS_WAITING_MAX));
+        Self { free: Arc::new(Semaphore::new(units as usize)), units, wait, wanted: Arc::default(), waiting }
+    }
+
+    /// The share of an answer, if it needs one; where none is free it is waited for.
+    pub(crate) async fn for_answer(&self, answer: &s3s::Body) -> Result<Option<Share>, Fault> {
+        let Some(bytes) = most_of_answer(answer) else { return Ok(None) };
+        if let Some(share) = self.take(bytes) {
+            return Ok(Some(share));
+        }
+        let _waiting = self.waiting.try_acquire().map_err(|_| Fault::NoRoomToAnswer)?;
+        self.clone().wait(bytes).await.map(Some).map_err(|_| Fault::NoRoomToAnswer)
     }
 
     /// A share of so many bytes, if it is free. More than there is are all there is.
     pub(super) fn take(&self, bytes: u64) -> Option<Share> {
-        Arc::clone(&self.free).try_acquire_many_owned(self.units(bytes)).ok()
+        Arc::clone(&self.free).try_acquire_many_owned(self.units(bytes)).ok().map(|permit| self.share(permit))
     }
 
     /// Waits for a share, its turn being after those who wait already.
     pub(super) async fn wait(self, bytes: u64) -> Result<Share, Fault> {
-        let units = self.units(bytes);
-        let share = tokio::time::timeout(self.wait, self.free.acquire_many_owned(units)).await;
-        share.ok().and_then(Result::ok).ok_or(Fault::NoRoom)
+        let (units, free) = (self.units(bytes), Arc::clone(&self.free));
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        let wanting = Wanting(&self.wanted);
+        let permit = tokio::time::timeout(self.wait, free.acquire_many_owned(units)).await;
+        drop(wanting);
+        permit.ok().and_then(Result::ok).map(|permit| self.share(permit)).ok_or(Fault::NoRoom)
+    }
+
+    fn share(&self, permit: OwnedSemaphorePermit) -> Share {
+        Share { wanted: Arc::clone(&self.wanted), _permit: permit }
     }
 
     fn units(&self, bytes: u64) -> u32 {
@@ -81,9 +134,35 @@ pub(super) fn most(kind: Kind, version: Version, length: Option<u64>) -> Option<
     })
 }
 
+/// The most that an answer may come to hold, in bytes, where that needs a share: a document is there whole, of content
+/// a few blocks are.
+fn most_of_answer(answer: &s3s::Body) -> Option<u64> {
+    let length = match answer.bytes() {
+        Some(whole) => whole.len() as u64,
+        None => answer.size_hint().upper().unwrap_or(u64::MAX).min(PASSING_BYTES),
+    };
+    (length > UNSHARED_BYTES).then_some(length)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_answer_holds_its_share_and_few_wait_for_one() {
+        let memory = Memory::new(MIB, Duration::from_millis(50));
+        let answer = |len: usize| s3s::Body::from(bytes::Bytes::from(vec![7; len]));
+        assert_eq!(most_of_answer(&answer(64 * 1024)), None);
+        assert_eq!(most_of_answer(&answer(3 << 20)), Some(3 << 20), "a document is there whole");
+        let share = memory.for_answer(&answer(1 << 20)).await.unwrap();
+        assert!(share.is_some() && memory.for_answer(&answer(1000)).await.unwrap().is_none());
+        let told = memory.for_answer(&answer(100_000)).await.err();
+        assert_eq!(told, Some(Fault::NoRoomToAnswer), "it waited");
+        let _waiting = memory.waiting.clone().try_acquire_many_owned(ANSWERS_WAITING_MAX as u32).unwrap();
+        assert!(memory.for_answer(&answer(100_000)).await.is_err());
+        drop(share);
+        assert!(memory.for_answer(&answer(100_000)).await.unwrap().is_some());
+    }
 
     #[test]
     fn a_share_is_the_most_that_a_body_may_hold() {
@@ -109,7 +188,13 @@ mod tests {
         let memory = Memory::new(10 * UNIT_BYTES, Duration::from_millis(50));
         let all = memory.take(u64::MAX).unwrap();
         assert!(memory.take(1).is_none());
-        assert_eq!(memory.clone().wait(1).await.err(), Some(Fault::NoRoom));
+        assert!(!all.is_wasted(0, Duration::from_secs(60)), "nobody wants it");
+        let (told, wasted) = tokio::join!(memory.clone().wait(1), async {
+            tokio::task::yield_now().await;
+            let after = |bytes, seconds| all.is_wasted(bytes, Duration::from_secs(seconds));
+            (after(0, 3), after(0, 5), after(100_000, 5))
+        });
+        assert_eq!((told.err(), wasted), (Some(Fault::NoRoom), (false, true, false)));
         let (share, ()) = tokio::join!(memory.clone().wait(1), async { drop(all) });
         assert!(memory.take(10 * UNIT_BYTES).is_none());
         drop(share);

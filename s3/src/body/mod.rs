@@ -18,6 +18,8 @@ pub(crate) use outbound::Outbound;
 pub(crate) use output::{Output, open};
 pub(crate) use proof::{prove, prove_claims};
 pub(crate) use whole::Fault;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use whole::ended;
 
 use proof::of_document;
 use whole::Whole;

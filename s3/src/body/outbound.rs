@@ -4,11 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 
+use super::Share;
 use crate::metrics::Metrics;
 use crate::request::Request;
 
@@ -16,6 +18,11 @@ use crate::request::Request;
 pub(crate) struct Outbound {
     inner: s3s::Body,
     line: Line,
+    /// Of the memory of answers.
+    share: Option<Share>,
+    /// Since when the client has what was given last, and how long it took for what came before.
+    taking: Option<Instant>,
+    waited: Duration,
 }
 
 /// One access line; written when it drops, so that no way out of a request lacks it.
@@ -28,9 +35,23 @@ struct Line {
 }
 
 impl Outbound {
-    /// Counts `inner`, the answer to `request`.
-    pub(crate) fn new(inner: s3s::Body, status: StatusCode, request: Arc<Request>, metrics: Metrics) -> Self {
-        Self { inner, line: Line { request, status, metrics, bytes_out: 0, cut: false } }
+    /// Counts `inner`, the answer to `request`, which keeps its share of the memory until it is gone.
+    pub(crate) fn new(
+        inner: s3s::Body,
+        status: StatusCode,
+        share: Option<Share>,
+        request: Arc<Request>,
+        metrics: Metrics,
+    ) -> Self {
+        let line = Line { request, status, metrics, bytes_out: 0, cut: false };
+        Self { inner, line, share, taking: None, waited: Duration::ZERO }
+    }
+
+    /// Whether the client takes so little that others wait for its share.
+    fn is_too_slow(&mut self) -> bool {
+        let Some(share) = &self.share else { return false };
+        self.waited += self.taking.take().map_or(Duration::ZERO, |since| since.elapsed());
+        share.is_wasted(self.line.bytes_out, self.waited)
     }
 }
 
@@ -42,7 +63,12 @@ impl Body for Outbound {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
+        if self.is_too_slow() {
+            self.line.cut = true;
+            return Poll::Ready(Some(Err("the client takes so little that others wait for its place".into())));
+        }
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        self.taking = self.share.is_some().then(Instant::now);
         match &frame {
             Some(Ok(frame)) => self.line.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(_)) => self.line.cut = true,

@@ -12,6 +12,7 @@ use s3s::{S3Error, S3ErrorCode};
 
 use super::Kind;
 use super::elements::ELEMENTS_MAX;
+use super::memory::DOCUMENT_BYTES_MAX;
 use crate::error::{custom, refuse};
 
 const HASH: &str = "x-amz-content-sha256";
@@ -26,18 +27,27 @@ pub(crate) enum Fault {
     /// It sent nothing for too long.
     #[error("the body stopped coming")]
     Stalled,
+    /// It came so slowly that others waited for its place.
+    #[error("the body came too slowly")]
+    Slow,
     /// It ended before its end.
     #[error("the body ended before its end")]
     Cut,
     /// It is not what `x-amz-content-sha256` was made of.
     #[error("the body is another than its hash says")]
     Another,
+    /// It is a document of more bytes than are read.
+    #[error("the document is too long")]
+    Long,
     /// It is a document of more elements than any can have.
     #[error("the document has too many elements")]
     Crowded,
     /// Bodies under way take all the memory there is for them.
     #[error("there is no memory for the body")]
     NoRoom,
+    /// Answers under way take all the memory there is for them.
+    #[error("there is no memory for the answer")]
+    NoRoomToAnswer,
 }
 
 impl Fault {
@@ -45,24 +55,36 @@ impl Fault {
     pub(crate) fn refuse(self) -> S3Error {
         match self {
             Self::Stalled => refuse(S3ErrorCode::RequestTimeout, "The body stopped coming; send it again."),
+            Self::Slow => {
+                let words = "The body came so slowly that others waited for its place; send it again.";
+                refuse(S3ErrorCode::RequestTimeout, words)
+            }
             Self::Cut => refuse(S3ErrorCode::IncompleteBody, "The body broke off before its end."),
             Self::Another => custom(
                 "XAmzContentSHA256Mismatch",
                 StatusCode::BAD_REQUEST,
                 "The body is not the one x-amz-content-sha256 was made of.",
             ),
+            Self::Long => refuse(
+                S3ErrorCode::MaxMessageLengthExceeded,
+                format!("Your request was too big: a document has at most {DOCUMENT_BYTES_MAX} bytes."),
+            ),
             Self::Crowded => refuse(
                 S3ErrorCode::MalformedXML,
                 format!("The document has more than {ELEMENTS_MAX} elements; send what it says in several."),
             ),
-            Self::NoRoom => {
-                let words = "Uploads under way take all the memory there is for them; try again in a moment.";
-                let mut error = refuse(S3ErrorCode::SlowDown, words);
-                error.set_headers(HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("1"))]));
-                error
+            Self::NoRoom => later("Uploads under way take all the memory there is for them; try again in a moment."),
+            Self::NoRoomToAnswer => {
+                later("Downloads under way take all the memory there is for them; try again in a moment.")
             }
         }
     }
+}
+
+fn later(words: &'static str) -> S3Error {
+    let mut error = refuse(S3ErrorCode::SlowDown, words);
+    error.set_headers(HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("1"))]));
+    error
 }
 
 /// What is looked at in a body, until it ends.
@@ -112,6 +134,14 @@ impl Whole {
         };
         if ended { Ok(()) } else { Err(fault) }
     }
+}
+
+/// Whether a body in frames that comes in these pieces has its end.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn ended<'a>(trailed: bool, pieces: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut whole = Whole::Frames { tail: Vec::new(), trailed };
+    pieces.for_each(|piece| whole.saw(piece));
+    whole.end().is_ok()
 }
 
 /// Whether this is how a body in frames ends: with an empty frame, or with trailers, which are asked for one by one.

@@ -18,6 +18,7 @@ use s3s::{S3ErrorCode, S3Result};
 
 use crate::body::Kind;
 use crate::error::{custom, refuse};
+use crate::xml;
 
 pub(crate) use hoisted::hoist;
 pub(crate) use query::{Query, order_repeated};
@@ -26,10 +27,25 @@ pub(crate) use scope::BUCKET_REGION;
 /// Names and values of all headers together, in bytes. A presigned URL is not among them.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
 
+/// Parameters that hold keys, parts of keys and ids, which may have any character.
+const TEXTS: [&str; 10] = [
+    "prefix",
+    "delimiter",
+    "marker",
+    "key-marker",
+    "start-after",
+    "continuation-token",
+    "version-id-marker",
+    "upload-id-marker",
+    "versionId",
+    "uploadId",
+];
+
 /// Checks the head of a request to an endpoint in `region`. `of_object` says whether its path names an object.
 pub(crate) fn check(head: &Parts, of_object: bool, region: &str) -> S3Result<()> {
     check_size(&head.headers)?;
     let query = Query::of(&head.uri);
+    check_characters(&query)?;
     check_version(&query, &head.headers)?;
     header::check(&head.headers, &query, region)?;
     presigned::check(&query, region)?;
@@ -47,6 +63,17 @@ pub(crate) fn check_size(headers: &HeaderMap) -> S3Result<()> {
         return Err(refuse(S3ErrorCode::RequestHeaderSectionTooLarge, words));
     }
     Ok(())
+}
+
+/// Refuses control characters where no key or id stands: `s3s` quotes what it cannot read, and fails at writing it.
+fn check_characters(query: &Query) -> S3Result<()> {
+    let odd = |(name, value): &&(String, String)| {
+        !xml::takes(name) || (!xml::takes(value) && !TEXTS.contains(&name.as_str()))
+    };
+    match query.pairs().iter().find(odd) {
+        None => Ok(()),
+        Some(_) => Err(refuse(S3ErrorCode::InvalidArgument, "A parameter of the URL holds a control character.")),
+    }
 }
 
 /// `s3s` refuses Signature Version 2 too, without saying what to use; some clients still presign with it by default.
@@ -120,6 +147,13 @@ mod tests {
             code("GET", "/abc", &[("x-amz-meta-a", &"x".repeat(HEADER_BYTES_MAX))]),
             "RequestHeaderSectionTooLarge"
         );
+    }
+
+    #[test]
+    fn control_characters_stand_in_keys_alone() {
+        assert_eq!(code("GET", "/abc?max-keys=9%00", &[]), "InvalidArgument");
+        assert_eq!(code("GET", "/abc?a%19=b", &[]), "InvalidArgument");
+        assert_eq!(code("GET", "/abc?prefix=%00&start-after=%19&versions", &[]), "");
     }
 
     #[test]

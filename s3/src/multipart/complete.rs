@@ -14,6 +14,7 @@ use objstore::store::{Checksum, CompleteUpload, CompletedUpload, Condition, Part
 use objstore::{Error, Noun, Store};
 use s3s::dto::{ChecksumType, CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::part::number;
@@ -27,6 +28,11 @@ use crate::{body, conditions, lifecycle, names};
 const STEP: usize = 1_000;
 /// How long the answer waits for the result, to have its status.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Uploads that are completed at once. The work goes on when its client leaves, so requests do not bound it.
+static PLACES: Semaphore = Semaphore::const_new(64);
+/// How long one waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
 
 /// What a client asks for.
 struct Wanted {
@@ -58,7 +64,11 @@ pub(crate) async fn complete(
     };
     let location = crate::request::current()?.url(&request.headers, &input.bucket, &input.key);
     let (service, bucket, key) = (service.clone(), input.bucket, input.key);
+    let place = tokio::time::timeout(TURN, PLACES.acquire()).await.ok().and_then(Result::ok);
+    let busy = || refuse(S3ErrorCode::SlowDown, "Many uploads are being completed; try again in a moment.");
+    let place = place.ok_or_else(busy)?;
     let work = tokio::spawn(async move {
+        let _place = place;
         let (name, at) = (wanted.upload.bucket.clone(), wanted.upload.key.clone());
         let done = finish(&service, wanted).await?;
         // The object is there: an answer without this header is better than none.

@@ -10,7 +10,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{OrRefuse as _, from_store, refuse};
 use crate::service::Service;
-use crate::{access, body, conditions, lock, names};
+use crate::{access, body, conditions, lock, names, xml};
 
 /// Keys of one DeleteObjects.
 const KEYS_MAX: usize = 1000;
@@ -44,6 +44,13 @@ pub(crate) async fn many(
     let (bucket, delete) = (names::bucket(&request.input.bucket)?, request.input.delete);
     if delete.objects.is_empty() || delete.objects.len() > KEYS_MAX {
         return Err(refuse(S3ErrorCode::MalformedXML, format!("Name 1 to {KEYS_MAX} objects.")));
+    }
+
+    let written =
+        |object: &ObjectIdentifier| xml::takes(&object.key) && object.version_id.as_deref().is_none_or(xml::takes);
+    if !delete.objects.iter().all(written) {
+        let words = "A key has a character that XML 1.0 cannot have: delete it by a request of its own.";
+        return Err(refuse(S3ErrorCode::MalformedXML, words));
     }
 
     let bypass = request.input.bypass_governance_retention;

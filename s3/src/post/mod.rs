@@ -8,6 +8,8 @@
 
 mod answer;
 mod form;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzed;
 mod policy;
 mod signature;
 mod upload;
@@ -34,6 +36,9 @@ use crate::object::put::Upload;
 use crate::offer;
 use crate::request::{Caller, Request};
 use crate::service::Service;
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use fuzzed::read;
 
 use answer::Success;
 use form::{Fields, Form};

@@ -7,13 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Version;
-use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Limits;
+use super::nudge::Nudge;
 
 /// What a connection is doing.
 pub(super) struct Activity {
@@ -22,7 +23,10 @@ pub(super) struct Activity {
     /// Milliseconds from `opened` to the last bytes sent.
     sent_ms: AtomicU64,
     http2: AtomicBool,
-    turned: Notify,
+    /// Whether it turned busy or idle since its task last looked.
+    turned: AtomicBool,
+    /// What wakes its task.
+    nudge: Arc<Nudge>,
 }
 
 struct State {
@@ -55,7 +59,8 @@ impl Activity {
             state: Mutex::new(State { requests: BTreeMap::new(), next: 0, working: 0, moved: opened }),
             sent_ms: AtomicU64::new(0),
             http2: AtomicBool::new(false),
-            turned: Notify::new(),
+            turned: AtomicBool::new(false),
+            nudge: Arc::default(),
         })
     }
 
@@ -70,7 +75,7 @@ impl Activity {
         state.moved = now;
         state.requests.insert(id, now);
         if state.requests.len() == 1 {
-            self.turned.notify_one();
+            self.turn();
         }
         drop(state);
         Busy { activity: Arc::clone(self), id, working: true }
@@ -82,9 +87,23 @@ impl Activity {
         self.sent_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Ends when the connection turns busy or idle.
-    pub(super) async fn turned(&self) {
-        self.turned.notified().await;
+    /// Polls the connection. Requests of HTTP/1 begin and end within.
+    pub(super) fn poll<T>(
+        &self,
+        context: &Context<'_>,
+        connection: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.nudge.poll(context, connection)
+    }
+
+    /// Whether the connection turned busy or idle since that was last asked. Its task is woken when it does.
+    pub(super) fn has_turned(&self) -> bool {
+        self.turned.swap(false, Ordering::SeqCst)
+    }
+
+    fn turn(&self) {
+        self.turned.store(true, Ordering::SeqCst);
+        self.nudge.call();
     }
 
     /// Whether no request is under way.
@@ -147,7 +166,7 @@ impl Drop for Busy {
         state.working -= usize::from(self.working);
         state.requests.remove(&self.id);
         if state.requests.is_empty() {
-            self.activity.turned.notify_one();
+            self.activity.turn();
         }
     }
 }
@@ -191,6 +210,19 @@ mod tests {
         assert!(!activity.is_idle());
         drop(other);
         assert!(activity.is_idle());
+    }
+
+    #[tokio::test]
+    async fn its_task_looks_after_each_turn() {
+        let activity = Activity::new();
+        assert!(!activity.has_turned());
+        let first = activity.begin(Version::HTTP_2);
+        assert_eq!((activity.has_turned(), activity.has_turned()), (true, false));
+        let second = activity.begin(Version::HTTP_2);
+        drop(first);
+        assert!(!activity.has_turned(), "it is as busy as before");
+        drop(second);
+        assert!(activity.has_turned());
     }
 
     #[tokio::test]

@@ -48,6 +48,8 @@ pub struct Limits {
     /// Connections at once. Over it the longest idle one ends in favour of a new one; where all are busy, the new one
     /// is answered 503 SlowDown, which clients know to wait after.
     pub connections: usize,
+    /// Requests under way at once, over all connections: HTTP/2 has several on each. One more is answered 503 SlowDown.
+    pub requests: usize,
     /// From a new connection to the end of its TLS handshake.
     pub handshake: Duration,
     /// From a new connection, its handshake done, to the whole head of its first request.
@@ -60,8 +62,11 @@ pub struct Limits {
     /// What all bodies under way may hold together, each counted with the most it may come to: 1 MiB of content, 5 in
     /// signed chunks, up to 37 for a document of 8.
     pub body_memory_bytes: u64,
-    /// How long a body waits for its share of that; then it is answered 503 SlowDown.
-    pub body_wait: Duration,
+    /// What all answers under way may hold together, each counted with the most it may come to: 1 MiB of content, a
+    /// document whole, and nothing of what is 64 KiB or shorter.
+    pub answer_memory_bytes: u64,
+    /// How long a body or an answer waits for its share of that; then the request is answered 503 SlowDown.
+    pub memory_wait: Duration,
     /// How long nothing of an answer may be taken. A block is 256 KiB, so this is the slowest client: 0.9 KB/s.
     pub answer_stall: Duration,
     /// From the head of a request to the end of its answer: 5 GiB at 64 KB/s.
@@ -72,12 +77,14 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            requests: 8192,
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
             idle: Duration::from_secs(120),
             body_stall: Duration::from_secs(60),
             body_memory_bytes: 512 * 1024 * 1024,
-            body_wait: Duration::from_secs(10),
+            answer_memory_bytes: 512 * 1024 * 1024,
+            memory_wait: Duration::from_secs(10),
             answer_stall: Duration::from_secs(5 * 60),
             request: Duration::from_secs(24 * 60 * 60),
         }

@@ -4,17 +4,19 @@
 //! - A connection ends when its client leaves, when `activity` finds it idle or overdue, when its place is wanted, or at
 //!   a shutdown. All but the overdue are asked to end (`Connection: close`, GOAWAY) and get a moment to.
 
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::activity::{Activity, Verdict};
@@ -40,12 +42,15 @@ pub(super) struct Shared {
     pub(super) places: Places,
     layer: Layer,
     limits: Limits,
+    requests: Arc<Semaphore>,
     http: auto::Builder<TokioExecutor>,
 }
 
 impl Shared {
     pub(super) fn new(layer: Layer, metrics: Metrics, tls: Option<Tls>, limits: Limits) -> Self {
-        Self { metrics, tls, places: Places::new(limits.connections), layer, limits, http: protocol::http() }
+        let places = Places::new(limits.connections);
+        let requests = Arc::new(Semaphore::new(limits.requests.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { metrics, tls, places, layer, limits, requests, http: protocol::http() }
     }
 }
 
@@ -73,6 +78,7 @@ pub(super) async fn serve(
         activity: Arc::clone(&activity),
         peer: Peer { address: from, secure: matches!(socket, Socket::Tls(_)) },
         turned_away: admission.turned_away,
+        requests: Arc::clone(&shared.requests),
     };
     drive(&shared, Stream { socket, activity }, door, &mut stop).await;
 }
@@ -108,6 +114,7 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
     let limits = if door.turned_away { shared.limits.turned_away() } else { shared.limits };
     let seated = !door.turned_away;
     let mut connection = pin!(shared.http.serve_connection(TokioIo::new(stream), door));
+    let mut timer = pin!(tokio::time::sleep(limits.head));
     let mut place_wanted = false;
     let mut ends: Option<Instant> = None;
     loop {
@@ -121,12 +128,20 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
             }
             Next::Cut => return,
         };
+        // A deadline that moved further off is looked at when the timer ends: to set it anew for each request would wake
+        // a thread for each.
+        if until < timer.deadline() || timer.is_elapsed() {
+            timer.as_mut().reset(until);
+        }
+        let end = poll_fn(|context| activity.poll(context, |context| connection.as_mut().poll(context)));
+        let turn = poll_fn(|_| if activity.has_turned() { Poll::Ready(()) } else { Poll::Pending });
         tokio::select! {
-            ended = connection.as_mut() => return told(ended),
-            () = activity.turned() => {}
+            biased;
+            ended = end => return told(ended),
+            () = turn => {}
             () = stopped(stop), if ends.is_none() => {}
             () = shared.places.wanted(), if seated && ends.is_none() && activity.is_idle() => place_wanted = true,
-            () = tokio::time::sleep_until(until) => {}
+            () = timer.as_mut() => {}
         }
     }
 }

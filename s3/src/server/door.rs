@@ -13,13 +13,14 @@ use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::activity::{Activity, Busy};
 use crate::body::Outbound;
 use crate::layer::Layer;
 
 const COME_AGAIN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
-    <Message>All connections the server takes are busy; try again in a moment.</Message></Error>";
+    <Message>The server is busy with all the requests it takes; try again in a moment.</Message></Error>";
 
 /// Who sent a request, and how: an extension of its head.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub(super) struct Door {
     pub(super) peer: Peer,
     /// Whether requests are only told to come again.
     pub(super) turned_away: bool,
+    /// How many more requests may be under way, over all connections.
+    pub(super) requests: Arc<Semaphore>,
 }
 
 impl Service<Request<Incoming>> for Door {
@@ -46,8 +49,9 @@ impl Service<Request<Incoming>> for Door {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let mut busy = self.activity.begin(request.version());
-        if self.turned_away {
-            let answer = come_again(request.version()).map(|body| Answer { body: Inner::Refusal(body), busy });
+        let place = (!self.turned_away).then(|| Arc::clone(&self.requests).try_acquire_owned().ok()).flatten();
+        if place.is_none() {
+            let answer = come_again(request.version()).map(|body| Answer { body: Inner::Refusal(body), busy, place });
             return Box::pin(std::future::ready(Ok(answer)));
         }
         request.extensions_mut().insert(self.peer);
@@ -55,7 +59,7 @@ impl Service<Request<Incoming>> for Door {
         Box::pin(async move {
             let answer = served.await?;
             busy.answers();
-            Ok(answer.map(|body| Answer { body: Inner::Served(body), busy }))
+            Ok(answer.map(|body| Answer { body: Inner::Served(body), busy, place }))
         })
     }
 }
@@ -76,6 +80,9 @@ fn come_again(version: Version) -> Response<s3s::Body> {
 pub(super) struct Answer {
     body: Inner,
     busy: Busy,
+    /// Among the requests under way.
+    #[expect(dead_code, reason = "held for its drop")]
+    place: Option<OwnedSemaphorePermit>,
 }
 
 enum Inner {

@@ -10,6 +10,7 @@ mod activity;
 mod config;
 mod connection;
 mod door;
+mod nudge;
 mod places;
 mod protocol;
 mod stream;
@@ -53,7 +54,8 @@ impl Server {
     pub fn new(store: Store, config: Config) -> Result<Self, Error> {
         let region = Region::new(config.region.as_str().into()).map_err(|_| Error::Region(config.region.clone()))?;
         let standings = Arc::new(access::Reader::new(public_access::all(config.block_public_access)));
-        let service = Service { store, region: Arc::from(region.as_str()), standings };
+        let callers = Arc::default();
+        let service = Service { store, region: Arc::from(region.as_str()), standings, callers };
         let s3 = protocol::service(service.clone(), region, config.domains.clone());
         let layer = Layer::new(s3, service, config.metrics.clone(), config.domains, &config.limits);
         let shared = Arc::new(Shared::new(layer, config.metrics, config.tls, config.limits));

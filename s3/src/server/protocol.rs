@@ -20,10 +20,20 @@ use crate::service::Service;
 
 /// Headers of one request.
 const HEADERS_MAX: usize = 200;
+/// What a connection of HTTP/1 reads ahead, and gathers to be sent. Larger buffers save few system calls.
+const HTTP1_BUFFER_BYTES: usize = 128 * 1024;
 /// Bytes of the header list of one HTTP/2 request.
 const HTTP2_HEADER_BYTES_MAX: u32 = 64 * 1024;
 /// Requests at once on one HTTP/2 connection.
 const HTTP2_STREAMS_MAX: u32 = 64;
+/// What may be on its way to one request, and on one HTTP/2 connection, that nobody has read yet. A window that grows by
+/// itself would reach 16 MiB on each.
+const HTTP2_STREAM_BYTES: u32 = 1024 * 1024;
+const HTTP2_CONNECTION_BYTES: u32 = 2 * 1024 * 1024;
+/// What one request's answer may have waiting for a client that does not take it.
+const HTTP2_SEND_BYTES: usize = 256 * 1024;
+/// Streams that were opened and reset before they were looked at, until the connection is closed (CVE-2023-44487).
+const HTTP2_RESETS_MAX: usize = 20;
 /// How often a quiet HTTP/2 connection is asked whether it lives.
 const HTTP2_PING: Duration = Duration::from_secs(30);
 
@@ -31,14 +41,22 @@ const HTTP2_PING: Duration = Duration::from_secs(30);
 pub(super) fn http() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // `activity` times the head, also while the versions are told apart, which hyper does not.
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_headers(HEADERS_MAX);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(HTTP2_HEADER_BYTES_MAX)
         .max_concurrent_streams(HTTP2_STREAMS_MAX)
-        .keep_alive_interval(HTTP2_PING)
-        .adaptive_window(true);
+        .max_pending_accept_reset_streams(HTTP2_RESETS_MAX)
+        .max_send_buf_size(HTTP2_SEND_BYTES)
+        .initial_stream_window_size(HTTP2_STREAM_BYTES)
+        .initial_connection_window_size(HTTP2_CONNECTION_BYTES)
+        .keep_alive_interval(HTTP2_PING);
     builder
 }
 

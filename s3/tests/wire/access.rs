@@ -34,6 +34,27 @@ fn nobody_gets_further_than_their_grant() {
 }
 
 #[test]
+fn each_change_of_rights_counts_from_the_next_request_on() {
+    let endpoint = Endpoint::start();
+    let (store, bucket) = (&endpoint.store, "wire".parse().unwrap());
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"1").code(), "OK");
+    let key = endpoint.account("bob", None);
+    let ask = |method: &str| endpoint.send_as(&key, method, "/wire/k", "", &[], b"2").code();
+    for round in 0..20 {
+        assert_eq!((ask("GET"), ask("GET")), ("AccessDenied".into(), "AccessDenied".into()), "{round}");
+        endpoint.block_on(store.add_grant(&bucket, "bob", Mode::Read)).unwrap();
+        assert_eq!((ask("GET"), ask("PUT")), ("OK".into(), "AccessDenied".into()), "{round}");
+        endpoint.block_on(store.add_grant(&bucket, "bob", Mode::ReadWrite)).unwrap();
+        assert_eq!((ask("GET"), ask("PUT")), ("OK".into(), "OK".into()), "{round}");
+        endpoint.block_on(store.remove_grant(&bucket, "bob")).unwrap();
+    }
+    endpoint.block_on(store.add_grant(&bucket, "bob", Mode::Read)).unwrap();
+    assert_eq!(ask("GET"), "OK");
+    endpoint.forget("bob");
+    assert_eq!(ask("GET"), "InvalidAccessKeyId");
+}
+
+#[test]
 fn strangers_and_forgers_are_refused() {
     let endpoint = Endpoint::start();
     assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"1").code(), "OK");

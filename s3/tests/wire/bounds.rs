@@ -27,7 +27,7 @@ fn a_document_has_no_more_elements_than_mean_something() {
 fn narrow() -> Endpoint {
     Endpoint::start_with(|config| {
         config.limits.body_memory_bytes = 1 << 20;
-        config.limits.body_wait = SHORT;
+        config.limits.memory_wait = SHORT;
     })
 }
 
@@ -65,6 +65,22 @@ fn bodies_beyond_the_memory_for_them_wait_and_then_come_again_later() {
     });
     assert_eq!(waiting, "OK", "its turn came");
     assert_eq!(put(&large).code(), "OK", "all was given back");
+}
+
+#[test]
+fn a_body_that_hardly_moves_gives_its_place_to_others() {
+    let endpoint = Endpoint::start_with(|config| config.limits.body_memory_bytes = 1 << 20);
+    let content = vec![7; 2 << 20];
+    let signed = sign(&endpoint.root, "PUT", "/wire/slow", "", &[], &sha256(&content));
+    let mut slow = endpoint.connect();
+    slow.write_all(head("PUT", "/wire/slow", "", &signed.headers, content.len()).as_bytes()).unwrap();
+    slow.write_all(&content[..1000]).unwrap();
+    std::thread::sleep(SHORT);
+    let asked = Instant::now();
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &content).code(), "OK", "it waited for its turn");
+    assert!(asked.elapsed() > SHORT, "{:?}", asked.elapsed());
+    let told = receive(&mut slow, "PUT");
+    assert_eq!((told.status, told.code().as_str()), (400, "RequestTimeout"));
 }
 
 #[test]

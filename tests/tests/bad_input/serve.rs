@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
@@ -233,9 +234,14 @@ fn a_data_folder_that_cannot_be_opened_is_left_as_it_is() {
     fs::remove_file(&key).expect("removed");
     Case::new("a store without its master key", 1, &[&data_arg], &["master.key"]).refused(&home);
     assert!(!key.exists(), "no other key is made for a store that has one");
-    fs::write(&key, b"short").expect("written");
+    let put = |bytes: &[u8]| {
+        fs::write(&key, bytes).expect("written");
+        // One that others may read is refused, whatever it holds.
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("set");
+    };
+    put(b"short");
     Case::new("a master key of another kind", 1, &[&data_arg], &["master.key"]).refused(&home);
-    fs::write(&key, kept).expect("written");
+    put(&kept);
     server.restart();
     assert_eq!(cli::json(&server, &["bucket", "list"])[0]["name"], "docs");
 }

@@ -12,7 +12,6 @@ use std::time::Duration;
 use crate::support::cli::check_store;
 use crate::support::*;
 
-const CYCLES: usize = 10;
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 64;
 const NAMES: usize = 8;
@@ -61,7 +60,7 @@ fn acknowledged_writes_survive_kills() {
         let dir = mount.path().join(*name);
         std::fs::create_dir(&dir).and_then(|()| program.begin(&dir)).expect("a folder for a program");
     }
-    for cycle in 0..CYCLES {
+    for cycle in 0..amount(20, 300) {
         let root = mount.path().to_owned();
         drop(mount);
         let pause = Duration::from_millis(100 + dice.below(400) as u64);

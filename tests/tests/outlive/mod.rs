@@ -7,6 +7,7 @@
 mod locks;
 mod log;
 mod names;
+mod objects;
 mod pulse;
 mod tools;
 
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::support::access::root_client;
 use crate::support::agree::both_agree;
 use crate::support::cli::check_store;
 use crate::support::postgres::{Postgres, installed};
@@ -115,11 +117,14 @@ impl Siege {
         let going = AtomicBool::new(true);
         // Folders first: a panic while they are made must not leave programs behind.
         let folders = ["log", "names-1", "names-2", "fsx", "pulse"].map(|name| self.folder(name));
+        // Those of the S3 client: made here, S3 lists them as the mount shows them.
+        drop(["w0", "w0/d0", "w0/d1", "w0/d2"].map(|name| self.folder(name)));
         std::thread::scope(|threads| {
             let mut reign = Reign { siege: self, going: &going };
             let [log, one, two, fsx, beat] = &folders;
             let going = &going;
-            let (mut first, mut second, mut third) = (dice.fork(1), dice.fork(2), dice.fork(3));
+            let (mut first, mut second, mut third, fifth) = (dice.fork(1), dice.fork(2), dice.fork(3), dice.fork(5));
+            let client = root_client(&reign.siege.server);
             let mut running = vec![
                 threads.spawn(move || log::append(log, &mut first, going)),
                 threads.spawn(move || names::change(one, &mut second, going)),
@@ -127,6 +132,7 @@ impl Siege {
             ];
             let pulse = &pulse;
             running.push(threads.spawn(move || pulse.beat(beat, going)));
+            running.push(threads.spawn(move || objects::write(client, fifth, going)));
             let program = tools.fsx.as_ref();
             running.extend(program.map(|program| threads.spawn(move || tools::fsx(program, fsx, going))));
             let cluster = cluster.as_ref();

@@ -16,9 +16,9 @@ mod streams;
 mod wire;
 mod world;
 
-use request::Request;
-use signer::Signer;
-use wire::{Answer, Wire};
+pub use request::Request;
+pub use signer::Signer;
+pub use wire::{Answer, Wire, encode};
 use world::{World, verdict};
 
 /// A status and a code of S3; an answer may have one of several.

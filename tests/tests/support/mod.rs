@@ -5,6 +5,7 @@ pub mod agree;
 pub mod cli;
 mod dice;
 pub mod grpc;
+pub mod load;
 pub mod mapping;
 mod mounted;
 pub mod postgres;

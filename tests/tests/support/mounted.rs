@@ -1,6 +1,6 @@
 //! A bucket mounted by the server under test.
 //!
-//! - It lies in the server's folder, which detaches what is mounted there when it goes.
+//! - It lies in the server's folder, which detaches what is mounted there when it goes; a test that panics breaks it off.
 //! - A call into a mount that hangs cannot be ended from outside, but by the end of its server: past the limit the
 //!   server is killed, and the call fails.
 
@@ -20,7 +20,7 @@ const USE_LIMIT: u64 = 300;
 pub struct Mounted {
     dir: PathBuf,
     /// Hanging up calls the watch off.
-    _watch: Option<Sender<()>>,
+    watch: Option<Sender<()>>,
 }
 
 impl Mounted {
@@ -30,8 +30,9 @@ impl Mounted {
     /// The server refuses, or is not running.
     #[track_caller]
     pub fn new(server: &Server, bucket: &str, name: &str) -> Self {
-        let held = Self::held(server, bucket, name);
-        Self { _watch: Some(watch(server.pid().expect("the server is running"))), ..held }
+        let mut mounted = Self::held(server, bucket, name);
+        mounted.watch = Some(watch(server.pid().expect("the server is running")));
+        mounted
     }
 
     /// The same for a mount that outlives its server, so that no server's end could help who hangs in it.
@@ -44,7 +45,7 @@ impl Mounted {
         // It is there already after a restart, and must not be looked at: the mount on it is dead.
         let _ = std::fs::create_dir(&dir);
         json(server, &["mount", bucket, text(&dir)]);
-        Self { dir, _watch: None }
+        Self { dir, watch: None }
     }
 
     /// Ends the mount by force: whoever waits in it gets an error.
@@ -65,6 +66,16 @@ impl Mounted {
     #[track_caller]
     pub fn unmount(self, server: &Server) {
         json(server, &["umount", text(&self.dir)]);
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        drop(self.watch.take());
+        // What a failed test leaves open there must not be waited for.
+        if std::thread::panicking() {
+            self.break_off();
+        }
     }
 }
 

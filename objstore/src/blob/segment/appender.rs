@@ -48,11 +48,16 @@ impl Appender {
     pub(super) fn run(mut self, queue: &Receiver<Append>) {
         let mut held = None;
         while let Some(group) = gather(queue, &mut held) {
-            let result = self.commit(&group);
-            self.publish();
-            answer(group, result);
+            self.serve(group);
         }
         self.close();
+    }
+
+    /// Appends a group, and answers it.
+    pub(super) fn serve(&mut self, group: Vec<Append>) {
+        let result = self.commit(&group);
+        self.publish();
+        answer(group, result);
     }
 
     fn commit(&mut self, group: &[Append]) -> Result<Vec<Packed>> {
@@ -81,7 +86,8 @@ impl Appender {
         *self.shared.growing.lock() = growing;
     }
 
-    fn close(&mut self) {
+    /// Ends the segment that grows.
+    pub(super) fn close(&mut self) {
         if let Some(active) = self.active.take() {
             active.close();
             self.publish();

@@ -23,6 +23,7 @@ use std::thread::JoinHandle;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
+use super::Helpers;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
 use crate::disk::{Disk, Poison};
@@ -82,25 +83,43 @@ struct Shared {
     batch: Mutex<Arc<AtomicU64>>,
 }
 
+/// How new segments are made.
+#[derive(Clone, Copy)]
+pub(super) struct Grow {
+    /// The number of the first.
+    pub(super) first: u64,
+    /// One that has reached this size is followed by the next.
+    pub(super) segment_bytes: u64,
+    /// Who appends.
+    pub(super) helpers: Helpers,
+}
+
 /// All segments.
 pub(super) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     open: Arc<OpenFiles>,
     shared: Arc<Shared>,
-    queue: Option<Queue>,
-    thread: Option<JoinHandle<()>>,
+    appending: Appending,
+}
+
+/// Who appends.
+enum Appending {
+    /// A thread, as long as the queue is open.
+    Thread(Option<Queue>, Option<JoinHandle<()>>),
+    /// Whoever calls.
+    #[cfg(test)]
+    Caller(Mutex<Appender>),
 }
 
 impl Segments {
-    /// The segments in `dir`; new ones are numbered from `first`.
+    /// The segments in `dir`.
     pub(super) fn open(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
         open: Arc<OpenFiles>,
         poison: Poison,
-        first: u64,
-        segment_bytes: u64,
+        grow: Grow,
     ) -> Result<Self> {
         disk.make_dir_all(&dir)?;
         let shared = Arc::new(Shared { poison, growing: Mutex::default(), batch: Mutex::default() });
@@ -108,15 +127,17 @@ impl Segments {
             disk: disk.clone(),
             dir: dir.clone(),
             shared: shared.clone(),
-            segment_bytes,
-            next_segment: first,
+            segment_bytes: grow.segment_bytes,
+            next_segment: grow.first,
             active: None,
             buffer: Vec::new(),
         };
-        let (queue, appends) = channel();
-        let thread = std::thread::Builder::new().name("blob-append".into()).spawn(move || appender.run(&appends));
-        let thread = thread.map_err(|error| Error::io("starting the thread that appends blobs", error))?;
-        Ok(Self { disk, dir, open, shared, queue: Some(queue), thread: Some(thread) })
+        let appending = match grow.helpers {
+            Helpers::Threads => start(appender)?,
+            #[cfg(test)]
+            Helpers::Callers => Appending::Caller(Mutex::new(appender)),
+        };
+        Ok(Self { disk, dir, open, shared, appending })
     }
 
     /// Queues `data`; the ticket is answered when it is durable.
@@ -131,9 +152,12 @@ impl Segments {
         // Here, so that the callers' threads share the work.
         let crc = crc_fast::crc32_iscsi(&data);
         let (answer, ticket) = Ticket::pair();
-        if let Some(queue) = &self.queue {
+        let append = Append { id, data, crc, answer };
+        match &self.appending {
             // If the thread is gone, the answer is dropped with the append and the ticket says so.
-            let _ = queue.send(Append { id, data, crc, answer });
+            Appending::Thread(queue, _) => drop(queue.as_ref().map(|queue| queue.send(append))),
+            #[cfg(test)]
+            Appending::Caller(appender) => appender.lock().serve(vec![append]),
         }
         ticket
     }
@@ -237,11 +261,24 @@ impl Segments {
 
 impl Drop for Segments {
     fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        match &mut self.appending {
+            Appending::Thread(queue, thread) => {
+                *queue = None;
+                if let Some(thread) = thread.take() {
+                    let _ = thread.join();
+                }
+            }
+            #[cfg(test)]
+            Appending::Caller(appender) => appender.get_mut().close(),
         }
     }
+}
+
+fn start(appender: Appender) -> Result<Appending> {
+    let (queue, appends) = channel();
+    let thread = std::thread::Builder::new().name("blob-append".into()).spawn(move || appender.run(&appends));
+    let thread = thread.map_err(|error| Error::io("starting the thread that appends blobs", error))?;
+    Ok(Appending::Thread(Some(queue), Some(thread)))
 }
 
 fn segment_path(dir: &Path, segment: u64) -> PathBuf {

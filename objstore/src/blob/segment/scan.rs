@@ -87,7 +87,9 @@ impl Scan {
     }
 
     fn window(&self, at: u64) -> Result<Vec<u8>> {
-        let mut window = vec![0; self.end.saturating_sub(at).min(WINDOW) as usize];
+        // No record begins in a hole.
+        let hole = self.file.seek_hole(at)?.map_or(self.end, |hole| hole.saturating_add(RECORD_HEADER as u64));
+        let mut window = vec![0; self.end.min(hole).saturating_sub(at).min(WINDOW) as usize];
         let count = self.file.read_at(&mut window, at)?;
         window.truncate(count);
         Ok(window)

@@ -127,3 +127,58 @@ pub(in crate::meta) fn what_a_caller_buffers_reaches_disk_unasked(fixture: &Fixt
         }
     }
 }
+
+pub(in crate::meta) fn async_tasks_write_beside_the_thread(fixture: &Fixture) {
+    const EACH: u64 = 100;
+    for workers in [0, 2] {
+        let runtime = match workers {
+            0 => tokio::runtime::Builder::new_current_thread().build(),
+            _ => tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build(),
+        };
+        let runtime = runtime.unwrap();
+        let tasks: Vec<_> = (0..4)
+            .map(|task| {
+                let (meta, key) = (fixture.meta.clone(), format!("task {task} of {workers}"));
+                runtime.spawn(async move {
+                    for at in 0..EACH {
+                        let key = key.clone();
+                        let told = meta.write_awaited(Synced, move |txn| count(txn, &key)).await;
+                        assert_eq!(told.unwrap(), at);
+                    }
+                })
+            })
+            .collect();
+        runtime.block_on(async {
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    }
+    assert_eq!(fixture.meta.transact(Synced, |txn| number(txn, "all")).unwrap(), 8 * EACH);
+    assert_eq!(fixture.meta.stats().queue_depth, 0);
+}
+
+pub(in crate::meta) fn epochs_end_with_commits_of_their_kinds(fixture: &Fixture) {
+    let meta = &fixture.meta;
+    let epochs = || [meta.epoch(b"a").unwrap(), meta.epoch(b"b").unwrap(), meta.epoch(b"ab").unwrap()];
+    let before = epochs();
+    put(meta, "c", "1").wait().unwrap();
+    meta.write(Buffered, |txn| {
+        txn.put("a".into(), "1".into());
+        Err::<(), _>(refusal())
+    })
+    .wait()
+    .unwrap_err();
+    assert_eq!(epochs(), before);
+    let inner = meta.clone();
+    let seen = meta.write(Buffered, move |txn| {
+        txn.put("a".into(), "1".into());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        txn.after_commit(Box::new(move || sender.send(inner.epoch(b"a")).unwrap()));
+        Ok(receiver)
+    });
+    let told = seen.wait().unwrap().recv().unwrap();
+    let after = epochs();
+    assert!(after[0] != before[0] && after[1] == before[1] && after[2] != before[2]);
+    assert_eq!(told, Some(after[0]), "the epoch has ended before anybody is told");
+}

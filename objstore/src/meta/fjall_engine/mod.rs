@@ -11,6 +11,8 @@
 
 mod error;
 mod store;
+mod tail;
+mod version;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,9 +44,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 40 MiB and 256 files: a server stays well under 128 MiB of memory in all.
+    /// 20 MiB and 256 files: a server stays well under 128 MiB of memory in all.
     fn default() -> Self {
-        Self { cache_bytes: 40 << 20, open_files: 256 }
+        Self { cache_bytes: 20 << 20, open_files: 256 }
     }
 }
 
@@ -54,9 +56,10 @@ impl Default for Options {
 /// - [`Error::Unusable`](crate::error::Error::Unusable): another process has it open, or it is of another version.
 /// - [`Error::Corrupt`](crate::error::Error::Corrupt): the journal or a table is damaged.
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
+    version::check(path)?;
     let store =
         guarded("opening the metadata", || start(path, options).map_err(|failure| error::on_open(path, failure)))?;
-    Ok(Arc::new(Writer::start(store)?))
+    Ok(Arc::new(Writer::start(store.with_tail(path)?)?))
 }
 
 fn start(path: &Path, options: Options) -> fjall::Result<Store> {
@@ -69,7 +72,7 @@ fn start(path: &Path, options: Options) -> fjall::Result<Store> {
         .open()?;
     let keyspace =
         database.keyspace(KEYSPACE, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
-    Ok(Store::new(database, keyspace))
+    Ok(Store::new(database, keyspace, path.to_owned()))
 }
 
 #[cfg(test)]

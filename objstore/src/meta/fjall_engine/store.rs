@@ -1,12 +1,15 @@
 //! fjall under the writer.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fjall::{AbstractTree, Database, Guard, Keyspace, OwnedWriteBatch, PersistMode, Readable};
 
+use super::tail::Tail;
 use super::{MEMTABLE_BYTES, error};
+use crate::disk::{Need, Room, space_of};
 use crate::error::Result;
-use crate::meta::backend::{Backend, Changes, span};
+use crate::meta::backend::{BATCH_KEY, Backend, Changes, decode_batch, span};
 use crate::meta::engine::Durability;
 use crate::meta::txn::{Pair, Read, Snapshot, Value};
 
@@ -25,11 +28,27 @@ fn persist_mode(durability: Durability) -> PersistMode {
 pub(super) struct Store {
     database: Database,
     keyspace: Keyspace,
+    path: PathBuf,
+    room: Room,
+    tail: Option<Tail>,
 }
 
 impl Store {
-    pub fn new(database: Database, keyspace: Keyspace) -> Self {
-        Self { database, keyspace }
+    pub fn new(database: Database, keyspace: Keyspace, path: PathBuf) -> Self {
+        Self { database, keyspace, path, room: Room::default(), tail: None }
+    }
+
+    /// The same once its end was compared with what was on disk.
+    pub fn with_tail(mut self, folder: &Path) -> Result<Self> {
+        let last = self.snapshot().get(BATCH_KEY)?;
+        self.tail = Some(Tail::open(folder, decode_batch(last.as_deref())?)?);
+        Ok(self)
+    }
+
+    fn note_synced(&self, durability: Durability) {
+        if let Some(tail) = self.tail.as_ref().filter(|_| durability == Durability::Synced) {
+            tail.synced();
+        }
     }
 
     /// Holds the writer back while the memtable waits for a busy background thread to take it.
@@ -47,6 +66,9 @@ impl Store {
     }
 }
 
+/// More than most batches take in the journal.
+const BATCH_BYTES: u64 = 64 << 10;
+
 impl Backend for Store {
     fn snapshot(&self) -> Box<dyn Snapshot> {
         Box::new(View { snapshot: self.database.snapshot(), keyspace: self.keyspace.clone() })
@@ -54,6 +76,7 @@ impl Backend for Store {
 
     fn commit(&self, changes: Changes, durability: Durability) -> Result<()> {
         self.wait_for_room();
+        let number = decode_batch(changes.get(BATCH_KEY).and_then(|value| value.as_deref()))?;
         let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len())
             .durability(Some(persist_mode(durability)));
         for (key, value) in changes {
@@ -62,11 +85,22 @@ impl Backend for Store {
                 None => batch.remove(&self.keyspace, key),
             }
         }
-        batch.commit().map_err(error::on_write)
+        batch.commit().map_err(error::on_write)?;
+        if let Some(tail) = &self.tail {
+            tail.committed(number);
+        }
+        self.note_synced(durability);
+        Ok(())
+    }
+
+    fn room(&self) -> Result<()> {
+        self.room.take(BATCH_BYTES, Need::Freeing, || space_of(&self.path))
     }
 
     fn sync(&self) -> Result<()> {
-        self.database.persist(persist_mode(Durability::Synced)).map_err(error::on_write)
+        self.database.persist(persist_mode(Durability::Synced)).map_err(error::on_write)?;
+        self.note_synced(Durability::Synced);
+        Ok(())
     }
 }
 

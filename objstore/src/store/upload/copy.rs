@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::meta::Durability;
 use crate::record::inode::Content;
 use crate::store::Store;
-use crate::store::copy::shared_object;
+use crate::store::copy::{check_size, shared_object};
 use crate::store::object::check;
 use crate::store::types::{Checksum, Condition, CopyPart, PartHash, PartInfo, PutPart};
 use crate::tree::Tx;
@@ -44,6 +44,7 @@ impl Store {
             let range = format!("bytes={offset}-{}", offset.saturating_add(length).saturating_sub(1));
             return Err(Error::invalid("range", range, format!("the copy source has {} bytes", object.size)));
         }
+        check_size(length)?;
         let inline = matches!(reader.inode.content, Some(Content::Inline(_)));
         Ok(PartSource { reader, etag: object.etag, offset, length, inline })
     }

@@ -1,15 +1,25 @@
-//! Who may use the admin socket: root and the user the server runs as.
+//! Who may use a Unix socket of the server: root, and the user the server runs as.
+//!
+//! - The socket's mode says the same; this holds where the mode was changed, or its folder shared.
 
+use tonic::service::InterceptorLayer;
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Status};
 
-/// Refuses a call of anybody else. The socket's mode says the same; this holds when the mode was changed.
-pub(super) fn check(request: Request<()>) -> Result<Request<()>, Status> {
+/// What checks each call that comes over a socket.
+pub(super) type Check = fn(Request<()>) -> Result<Request<()>, Status>;
+
+/// Refuses every call of anybody else, before it reaches a service.
+pub(super) fn layer() -> InterceptorLayer<Check> {
+    InterceptorLayer::new(check)
+}
+
+fn check(request: Request<()>) -> Result<Request<()>, Status> {
     let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
     match peer.map(|peer| peer.uid()) {
         Some(uid) if allowed(uid) => Ok(request),
         Some(uid) => Err(Status::permission_denied(format!(
-            "user {uid} may not administer this server: only root and the server's own user may"
+            "user {uid} may not use this socket: only root and the user the server runs as may"
         ))),
         None => Err(Status::permission_denied("the system does not say who calls")),
     }

@@ -1,0 +1,101 @@
+//! Backups and restores, over the admin socket: the server reads and writes the folder itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use objstore::backup::{self, Backup, Folder, Progress};
+use proto::amphora::admin::v1 as api;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::bucket::name;
+use super::{Service, finished, refused};
+
+/// Messages that wait for a slow listener; more are left out.
+const WAITING_MAX: usize = 16;
+
+/// What who asked for a backup or a restore gets.
+pub(super) type Told = ReceiverStream<Result<api::BackupProgress, Status>>;
+
+/// Backs a bucket up.
+pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Result<Told, Status> {
+    let (bucket, dir) = (name(&request.bucket)?, folder(&request.dir)?);
+    let folder = open(move || Folder::for_writing(&dir)).await?;
+    let (answers, stream) = tokio::sync::mpsc::channel(WAITING_MAX);
+    let store = service.store.clone();
+    tokio::spawn(async move {
+        let made = backup::create(&store, &bucket, &folder, &teller(answers.clone())).await;
+        // Before the answer: who gets it may begin the next one.
+        drop(folder);
+        end(&answers, made).await;
+    });
+    Ok(ReceiverStream::new(stream))
+}
+
+/// Restores a bucket.
+pub(super) async fn restore(service: &Service, request: api::RestoreRequest) -> Result<Told, Status> {
+    let dir = folder(&request.dir)?;
+    let to = name(if request.name.is_empty() { &request.bucket } else { &request.name })?;
+    let (bucket, id) = (request.bucket, request.id);
+    let folder = open(move || Folder::for_reading(&dir)).await?;
+    let id = match id {
+        Some(id) => id,
+        None => backup::newest(&folder, &bucket).map_err(|error| refused(&error))?,
+    };
+    let (answers, stream) = tokio::sync::mpsc::channel(WAITING_MAX);
+    let store = service.store.clone();
+    tokio::spawn(async move {
+        let restored = backup::restore(&store, &folder, (&bucket, &id), &to, &teller(answers.clone())).await;
+        end(&answers, restored).await;
+    });
+    Ok(ReceiverStream::new(stream))
+}
+
+async fn open(open: impl FnOnce() -> objstore::Result<Folder> + Send + 'static) -> Result<Arc<Folder>, Status> {
+    finished(tokio::task::spawn_blocking(open).await)?.map(Arc::new).map_err(|error| refused(&error))
+}
+
+fn folder(dir: &str) -> Result<PathBuf, Status> {
+    let path = Path::new(dir);
+    if path.is_absolute() {
+        return Ok(path.to_owned());
+    }
+    Err(Status::invalid_argument(format!("dir \"{dir}\" is not valid: use an absolute path")))
+}
+
+/// Tells who listens; once nobody does, the work ends.
+fn teller(answers: Sender<Result<api::BackupProgress, Status>>) -> backup::Told {
+    Arc::new(move |progress| match answers.try_send(Ok(shown(progress, None))) {
+        Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
+        Err(TrySendError::Closed(_)) => {
+            Err(objstore::Error::Engine { why: "the command that asked for this has ended".into() })
+        }
+    })
+}
+
+async fn end(answers: &Sender<Result<api::BackupProgress, Status>>, done: objstore::Result<Backup>) {
+    let last = match done {
+        Ok(done) => Ok(shown(Progress::default(), Some(done))),
+        Err(error) => {
+            tracing::warn!(error = crate::failure::with_causes(&error), "a backup or restore did not come to its end");
+            Err(refused(&error))
+        }
+    };
+    let _ = answers.send(last).await;
+}
+
+fn shown(progress: Progress, result: Option<Backup>) -> api::BackupProgress {
+    let Progress { bucket, done_bytes, total_bytes, sent_bytes } = progress;
+    let result = result.map(|done| api::BackupInfo {
+        id: done.id,
+        bucket: done.bucket,
+        created_unix_ms: done.created.millis(),
+        objects: done.objects,
+        size_bytes: done.bytes,
+        sent_bytes: done.sent_bytes,
+        damaged: done.damaged,
+    });
+    api::BackupProgress { bucket, done_bytes, total_bytes, sent_bytes, result }
+}

@@ -1,0 +1,12 @@
+//! The master key, over the admin socket.
+
+use proto::amphora::admin::v1 as api;
+use tonic::Status;
+
+use super::{Service, refused};
+
+pub(super) async fn rotate(service: &Service) -> Result<api::RotateMasterKeyResponse, Status> {
+    let resealed_keys = service.store.rotate_master_key().await.map_err(|error| refused(&error))?;
+    tracing::info!(resealed_keys, "rotated the master key");
+    Ok(api::RotateMasterKeyResponse { resealed_keys })
+}

@@ -1,0 +1,74 @@
+//! The scrub, over the admin socket.
+
+use std::time::Duration;
+
+use objstore::scrub::{Damage, Worker};
+use proto::amphora::admin::v1 as api;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::{Service, refused};
+
+/// How often who listens is told.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// What who asked for a scrub gets.
+pub(super) type Scrubbed = ReceiverStream<Result<api::ScrubProgress, Status>>;
+
+/// Begins a pass, or goes on with the one under way, and tells how far it is until it ends.
+pub(super) fn run(service: &Service, request: &api::ScrubRequest) -> Scrubbed {
+    let (answers, stream) = tokio::sync::mpsc::channel(1);
+    let (store, scrub) = (service.store.clone(), service.scrub.clone());
+    let before = scrub.figures();
+    scrub.begin(request.bytes_per_second);
+    tokio::spawn(async move {
+        loop {
+            let figures = scrub.figures();
+            // One that was under way may end while this begins: it is the one that was asked for then.
+            if figures.passes > before.passes {
+                let store = store.clone();
+                let known = tokio::task::spawn_blocking(move || objstore::scrub::damage(&store)).await;
+                let last = match known {
+                    Ok(Ok(damage)) => Ok(done(damage)),
+                    Ok(Err(error)) => Err(refused(&error)),
+                    Err(error) => Err(Status::internal(error.to_string())),
+                };
+                return drop(answers.send(last).await);
+            }
+            if figures.errors > before.errors {
+                let text = "the scrub was interrupted by an error: see the server's log; it goes on in a minute";
+                return drop(answers.send(Err(Status::internal(text))).await);
+            }
+            let (done_bytes, total_bytes) = figures.progress.unwrap_or_default();
+            let progress = api::ScrubProgress { done_bytes, total_bytes, ..Default::default() };
+            if answers.send(Ok(progress)).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    });
+    ReceiverStream::new(stream)
+}
+
+fn done(damage: Vec<Damage>) -> api::ScrubProgress {
+    api::ScrubProgress { done: true, damaged: damage.into_iter().map(shown).collect(), ..Default::default() }
+}
+
+pub(super) fn shown(damage: Damage) -> api::DamagedContent {
+    api::DamagedContent { owners: damage.who, reason: damage.why, found_unix_ms: damage.found.millis() }
+}
+
+/// How it is.
+pub(super) fn status(worker: &Worker) -> api::ScrubStatus {
+    let figures = worker.figures();
+    let (done_bytes, total_bytes) = figures.progress.unwrap_or_default();
+    api::ScrubStatus {
+        started_unix_ms: figures.started.map(objstore::clock::Timestamp::millis),
+        completed_unix_ms: figures.completed.map(objstore::clock::Timestamp::millis),
+        running: figures.progress.is_some(),
+        done_bytes,
+        total_bytes,
+        found: figures.found,
+        errors: figures.errors,
+    }
+}

@@ -1,0 +1,42 @@
+//! `amphora master-key`
+
+use clap::Subcommand;
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row};
+use crate::failure::Failure;
+
+/// What to do with the master key.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Put a new master key in the place of this one, and seal every secret anew; requests go on meanwhile
+    Rotate,
+}
+
+/// What was done, as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rotated {
+    resealed_keys: u64,
+}
+
+impl Row for Rotated {
+    const HEADERS: &'static [&'static str] = &["KEYS SEALED ANEW"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.resealed_keys.to_string()]
+    }
+}
+
+impl Command {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        match self {
+            Self::Rotate => {
+                let done = answer(client.rotate_master_key(admin::RotateMasterKeyRequest {}).await)?;
+                printer.one(&Rotated { resealed_keys: done.resealed_keys })
+            }
+        }
+    }
+}

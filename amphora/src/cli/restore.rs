@@ -1,0 +1,60 @@
+//! `amphora restore`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use objstore::backup::{self, Folder};
+use proto::amphora::admin::v1 as admin;
+
+use super::backup::{Shown, absolute, follow, refuse_damaged};
+use super::client::{Client, answer};
+use super::output::Printer;
+use crate::failure::{Failure, with_causes};
+
+/// Bring buckets back from a folder of backups. Nothing is visible before it is whole, and no bucket is replaced.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// The folder, on the server's machine
+    src_dir: PathBuf,
+    /// The bucket that was backed up
+    #[arg(required_unless_present = "all")]
+    bucket: Option<String>,
+    /// Bring all buckets back that the folder has backups of
+    #[arg(long, conflicts_with_all = ["bucket", "at", "name"])]
+    all: bool,
+    /// Which backup (`amphora backup list`) [default: the newest]
+    #[arg(long, value_name = "ID")]
+    at: Option<String>,
+    /// The name of the bucket to make [default: as it was]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Restore {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        let dir = absolute(&self.src_dir)?;
+        let buckets = match self.bucket {
+            Some(bucket) => vec![bucket],
+            None => all_in(&self.src_dir)?,
+        };
+        let mut restored = Vec::new();
+        for bucket in buckets {
+            let name = self.name.clone().unwrap_or_default();
+            let request = admin::RestoreRequest { dir: dir.clone(), bucket, id: self.at.clone(), name };
+            restored.push(Shown::from(follow(answer(client.restore(request).await)?, "restore").await?));
+        }
+        printer.list(&restored)?;
+        refuse_damaged(&restored)
+    }
+}
+
+fn all_in(dir: &std::path::Path) -> Result<Vec<String>, Failure> {
+    let listed = Folder::for_reading(dir).and_then(|folder| backup::list(&folder));
+    let listed = listed.map_err(|error| Failure::failed(with_causes(&error)))?;
+    let mut buckets = Vec::new();
+    for found in listed {
+        buckets.push(found.map_err(|error| Failure::failed(with_causes(&error)))?.bucket);
+    }
+    buckets.dedup();
+    Ok(buckets)
+}

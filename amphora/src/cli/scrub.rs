@@ -1,0 +1,83 @@
+//! `amphora scrub`
+
+use clap::Args;
+use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
+
+use super::client::{Client, answer};
+use super::output::{Printer, Row, time_text};
+use super::progress::{Line, share};
+use crate::config::Size;
+use crate::failure::Failure;
+
+/// Compare all content with its checksums now, or go on with the pass under way; it goes on when this is interrupted.
+#[derive(Debug, Args)]
+pub struct Scrub {
+    /// Read so much in a second, at most [default: the server's --scrub-rate]
+    #[arg(long, value_name = "SIZE")]
+    rate: Option<Size>,
+}
+
+/// Damaged content, as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Damaged {
+    owners: Vec<String>,
+    reason: String,
+    found_at: String,
+}
+
+impl From<admin::DamagedContent> for Damaged {
+    fn from(damaged: admin::DamagedContent) -> Self {
+        Self { owners: damaged.owners, reason: damaged.reason, found_at: time_text(damaged.found_unix_ms) }
+    }
+}
+
+impl Damaged {
+    /// One line.
+    pub(super) fn text(&self) -> String {
+        let who = if self.owners.is_empty() { "content".to_owned() } else { self.owners.join(", ") };
+        format!("{who}: {} (found {})", self.reason, self.found_at)
+    }
+}
+
+/// What a scrub found, as it is printed.
+#[derive(Serialize)]
+struct Shown {
+    damaged: Vec<Damaged>,
+}
+
+impl Row for Shown {
+    const HEADERS: &'static [&'static str] = &["DAMAGED"];
+
+    fn cells(&self) -> Vec<String> {
+        let listed: String = self.damaged.iter().map(|damaged| format!("\n  {}", damaged.text())).collect();
+        vec![if self.damaged.is_empty() { "none".to_owned() } else { format!("{}{listed}", self.damaged.len()) }]
+    }
+}
+
+impl Scrub {
+    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+        let bytes_per_second = self.rate.map(|rate| rate.bytes);
+        let mut told = answer(client.scrub(admin::ScrubRequest { bytes_per_second }).await)?;
+        let mut line = Line::new();
+        loop {
+            let next = told.message().await.map_err(|status| Failure::failed(status.message().to_owned()))?;
+            let Some(next) = next else {
+                return Err(Failure::failed("the server stopped; the scrub goes on when it is started again"));
+            };
+            if next.done {
+                drop(line);
+                let shown = Shown { damaged: next.damaged.into_iter().map(Damaged::from).collect() };
+                printer.one(&shown)?;
+                return match shown.damaged.len() {
+                    0 => Ok(()),
+                    _ => {
+                        Err(Failure::failed("content is damaged: put it anew, delete it, or restore it from a backup"))
+                    }
+                };
+            }
+            line.show(&|| format!("scrub {}", share(next.done_bytes, next.total_bytes)));
+        }
+    }
+}

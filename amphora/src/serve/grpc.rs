@@ -1,0 +1,134 @@
+//! A gRPC door and its bounds: connections, streams, calls under way, sizes, times.
+//!
+//! - A call beyond [`CALLS_MAX`] is answered RESOURCE_EXHAUSTED before it is read, so nothing of it was done. One to
+//!   CreateVolume is answered UNAVAILABLE: with any other code but a few the sidecar forgets a volume that an earlier
+//!   try may have made (CSI v1.12, and the external-provisioner).
+//! - All doors share the calls, so that one cannot take the threads of the others without bound.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use http_body::{Frame, SizeHint};
+use tokio::net::UnixListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+use super::peer;
+use super::seats::{Patience, Seats};
+
+/// Connections of one door. The sidecars have one each.
+const CONNECTIONS_MAX: usize = 256;
+/// Calls under way on one connection; more wait in the client.
+const STREAMS_MAX: u32 = 64;
+/// Calls under way, over all doors: twice the threads there are for them.
+const CALLS_MAX: usize = 256;
+/// The metadata of one call.
+const METADATA_BYTES_MAX: u32 = 16 * 1024;
+/// What may be on its way to one call, and on one connection. A message has 4 MiB at most, tonic's default.
+const WINDOW_BYTES: u32 = 64 * 1024;
+/// Streams that were opened and reset at once, before a connection is closed (CVE-2023-44487).
+const RESETS_MAX: usize = 20;
+/// How often a quiet connection is asked whether it lives, and how long it may take to say so.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(20);
+/// How long nothing may move on a connection: longer than between two such questions, so it is who never says anything.
+const PATIENCE: Patience = Patience { silence: Duration::from_secs(90), life: None };
+/// How long a call may take until it answers; its work goes on. Callers have deadlines of their own, far below.
+const CALL: Duration = Duration::from_secs(60 * 60);
+
+const CREATE_VOLUME: &str = "/csi.v1.Controller/CreateVolume";
+
+/// The calls that may be under way: a cheap handle.
+#[derive(Clone)]
+pub(super) struct Calls(Arc<Semaphore>);
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(CALLS_MAX)))
+    }
+}
+
+/// Serves `routes` until `stopped`.
+pub(super) async fn serve(
+    listener: UnixListener,
+    routes: Routes,
+    calls: Calls,
+    stopped: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), tonic::transport::Error> {
+    Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .http2_max_header_list_size(METADATA_BYTES_MAX)
+        .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PONG))
+        .timeout(CALL)
+        .layer(peer::layer())
+        .add_routes(bounded(routes, calls))
+        .serve_with_incoming_shutdown(Seats::new(listener, CONNECTIONS_MAX, PATIENCE), stopped)
+        .await
+}
+
+fn bounded(routes: Routes, calls: Calls) -> Routes {
+    Routes::from(routes.into_axum_router().layer(from_fn_with_state(calls, admit)))
+}
+
+async fn admit(State(Calls(free)): State<Calls>, request: Request, next: Next) -> Response {
+    let Ok(place) = free.try_acquire_owned() else {
+        return refusal(request.uri().path()).into_http();
+    };
+    next.run(request).await.map(|body| Body::new(Placed { body, _place: place }))
+}
+
+fn refusal(path: &str) -> Status {
+    let words = format!("{CALLS_MAX} calls are under way already; try again in a moment");
+    if path == CREATE_VOLUME { Status::unavailable(words) } else { Status::resource_exhausted(words) }
+}
+
+/// An answer; its call is over when it drops.
+struct Placed {
+    body: Body,
+    _place: OwnedSemaphorePermit,
+}
+
+impl http_body::Body for Placed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_never_has_a_sidecar_forget_a_volume() {
+        assert_eq!(refusal(CREATE_VOLUME).code(), tonic::Code::Unavailable);
+        for path in ["/csi.v1.Controller/DeleteVolume", "/cosi.v1alpha1.Provisioner/DriverCreateBucket", "/"] {
+            assert_eq!(refusal(path).code(), tonic::Code::ResourceExhausted, "{path}");
+        }
+    }
+}

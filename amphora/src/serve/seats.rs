@@ -1,0 +1,240 @@
+//! How many connections a door has at once, and how long one may be silent.
+//!
+//! - One too many is closed unheard: what is behind the door costs nothing before a call is admitted.
+//! - An accept that fails for want of descriptors or memory waits a moment: it would fail again at once.
+//! - A connection on which nothing moves for as long as the door's [`Patience`] is closed, and some doors close each
+//!   after a while.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+/// Pause after an accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a connection may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// How long nothing may move.
+    pub(super) silence: Duration,
+    /// How long it may last, if that is limited.
+    pub(super) life: Option<Duration>,
+}
+
+/// A listening socket.
+pub(super) trait Accept: Send + 'static {
+    /// What it gives.
+    type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
+}
+
+impl Accept for UnixListener {
+    type Io = UnixStream;
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
+        self.poll_accept(context).map_ok(|(stream, _)| stream)
+    }
+}
+
+impl Accept for TcpListener {
+    type Io = TcpStream;
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+        self.poll_accept(context).map_ok(|(stream, _)| stream)
+    }
+}
+
+/// A door's listener with so many seats.
+pub(super) struct Seats<L> {
+    listener: L,
+    free: Arc<Semaphore>,
+    patience: Patience,
+    /// Runs after an accept that failed.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl<L: Accept> Seats<L> {
+    pub(super) fn new(listener: L, count: usize, patience: Patience) -> Self {
+        Self { listener, free: Arc::new(Semaphore::new(count)), patience, pause: None }
+    }
+
+    /// The next connection that has a seat.
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Seated<L::Io>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(context));
+                self.pause = None;
+            }
+            match ready!(self.listener.poll(context)) {
+                Ok(io) => {
+                    if let Ok(seat) = Arc::clone(&self.free).try_acquire_owned() {
+                        return Poll::Ready(Seated::new(io, seat, self.patience));
+                    }
+                    tracing::debug!("a connection is closed: its door has no seat left");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no connection can be taken");
+                    self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_PAUSE)));
+                }
+            }
+        }
+    }
+
+    /// The listener itself.
+    pub(super) fn listener(&self) -> &L {
+        &self.listener
+    }
+}
+
+/// As tonic takes connections.
+impl<L: Accept + Unpin> tokio_stream::Stream for Seats<L> {
+    type Item = io::Result<Seated<L::Io>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Seats::poll_next(&mut self, context).map(|seated| Some(Ok(seated)))
+    }
+}
+
+/// A connection that has a seat, until it drops.
+pub(super) struct Seated<S> {
+    io: S,
+    clock: Clock,
+    _seat: OwnedSemaphorePermit,
+}
+
+/// Runs while nothing moves.
+struct Clock {
+    patience: Patience,
+    ends: Option<Instant>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Clock {
+    fn new(patience: Patience) -> Self {
+        let now = Instant::now();
+        let ends = patience.life.map(|life| now + life);
+        Self { patience, ends, alarm: Box::pin(sleep_until(now + patience.silence)) }
+    }
+
+    fn moved(&mut self) {
+        let until = Instant::now() + self.patience.silence;
+        self.alarm.as_mut().reset(self.ends.map_or(until, |ends| until.min(ends)));
+    }
+
+    fn rings(&mut self, context: &mut Context<'_>) -> bool {
+        self.alarm.as_mut().poll(context).is_ready()
+    }
+}
+
+impl<S> Seated<S> {
+    fn new(io: S, seat: OwnedSemaphorePermit, patience: Patience) -> Self {
+        Self { io, clock: Clock::new(patience), _seat: seat }
+    }
+
+    /// What the connection answered, or that it was silent for too long.
+    fn timed<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        match polled {
+            Poll::Ready(moved) => {
+                self.clock.moved();
+                Poll::Ready(moved)
+            }
+            Poll::Pending if self.clock.rings(context) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Seated<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.io).poll_read(context, room);
+        self.timed(context, polled)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Seated<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write(context, bytes);
+        self.timed(context, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write_vectored(context, parts);
+        self.timed(context, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}
+
+/// Who is at the other end, for the check of each call (`peer`).
+impl Connected for Seated<UnixStream> {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        self.io.connect_info()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    async fn seats(count: usize, silence: Duration) -> (Seats<TcpListener>, std::net::SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        (Seats::new(listener, count, Patience { silence, life: None }), address)
+    }
+
+    #[tokio::test]
+    async fn one_too_many_is_closed_and_a_seat_is_free_again() {
+        let (mut seats, address) = seats(1, Duration::from_secs(60)).await;
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            clients.push(TcpStream::connect(address).await.expect("connected"));
+        }
+        let first = poll_fn(|context| seats.poll_next(context)).await;
+        let more = tokio::time::timeout(Duration::from_millis(50), poll_fn(|context| seats.poll_next(context)));
+        assert!(more.await.is_err(), "the others have no seat");
+        assert_eq!(clients[2].read(&mut [0]).await.expect("closed"), 0);
+        drop(first);
+        let _next = TcpStream::connect(address).await.expect("connected");
+        poll_fn(|context| seats.poll_next(context)).await;
+    }
+
+    #[tokio::test]
+    async fn a_silent_connection_ends() {
+        let (mut seats, address) = seats(1, Duration::from_millis(50)).await;
+        let _client = TcpStream::connect(address).await.expect("connected");
+        let mut seated = poll_fn(|context| seats.poll_next(context)).await;
+        let ended = seated.read(&mut [0]).await.expect_err("it was silent");
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+    }
+}

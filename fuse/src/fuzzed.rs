@@ -1,0 +1,40 @@
+//! What reads bytes of the kernel and of the holder, as functions that take any bytes: the bodies of the fuzz targets
+//! (`fuzz/`).
+//!
+//! - A function returns whatever the bytes are; it panics only where a promise is broken.
+//! - The corpora run as ordinary tests, below.
+
+use std::collections::BTreeMap;
+
+pub use super::wire::fuzzed::request;
+use crate::holder::Record;
+
+/// Packets between a server and its holder, and what is kept of a mount. What can be read is written and read again as
+/// the same.
+pub fn holder(bytes: &[u8]) {
+    crate::holder::read(bytes);
+    if let Some(record) = Record::decode(bytes) {
+        let again = Record::decode(&record.encode()).map(|again| again.encode());
+        assert_eq!(again, Some(record.encode()), "it is read as it was written");
+    }
+}
+
+/// The targets by name.
+pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
+    BTreeMap::from([("request", request as fn(&[u8])), ("holder", holder)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corpora_break_no_promise() {
+        for (name, target) in targets() {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
+            let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert!(files.len() >= 12, "{}: {} files", folder.display(), files.len());
+            files.iter().for_each(|file| target(&std::fs::read(file).unwrap()));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Whether requests follow each other so quickly that it pays to look out for the next one.
+//!
+//! A thread that sleeps until a request comes has to be woken, often on a processor that sleeps as well. That takes longer
+//! than serving most requests: in a virtual machine three times as long.
+//!
+//! - The last requests decide, by a score: a mount at rest looks out for nothing, and so does one that has more requests
+//!   waiting than it serves, which needs all its threads.
+//! - Who looks out yields the processor between two looks. If somebody else took it, there may be none to spare: the score
+//!   falls by how long that was.
+//! - If requests waited while one was served that took long, they have more callers than one: from then on what waits for
+//!   the disk is not served before somebody else looks for requests.
+
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long to look out. A caller that thinks longer between its requests loses less by the time its wakes take.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// A request that came so long after the last answer would have been waited for; its thread had to wake up first.
+const GAP_MAX: Duration = Duration::from_micros(75);
+/// A request that is served in this time keeps nobody waiting.
+const SERVICE_MAX: Duration = Duration::from_micros(100);
+/// Between two looks lies more than this only if others had the processor.
+const LOOK_MAX: Duration = Duration::from_micros(30);
+
+/// From this score on somebody looks out.
+const QUICK: i32 = 4;
+const SCORE_MAX: i32 = 16;
+const SCORE_MIN: i32 = -256;
+/// The time that others had the processor for which the score falls by one.
+const LOST: Duration = Duration::from_micros(20);
+/// How far it falls if requests waited while another was served that took long.
+const CONTENDED: i32 = 4;
+/// How far if one waited though the last took no time. The next one that comes quickly makes up for half of that.
+const WAITED: i32 = 2;
+/// How far if that happened so often that all threads are needed.
+const OVERRUN: i32 = 64;
+/// So many requests that took long, and kept nobody waiting, say that there is one caller again.
+const CROWD: i32 = 64;
+
+/// The pace of one session's requests.
+#[derive(Debug)]
+pub(super) struct Pace {
+    score: AtomicI32,
+    /// Above 0 if there are several callers.
+    crowd: AtomicI32,
+    began: Instant,
+    /// When the last request was answered, in nanoseconds since `began`.
+    answered: AtomicU64,
+    /// Whether there is a processor beside the caller's.
+    possible: bool,
+}
+
+impl Pace {
+    pub fn new() -> Self {
+        Self {
+            score: AtomicI32::new(0),
+            crowd: AtomicI32::new(0),
+            began: Instant::now(),
+            answered: AtomicU64::new(0),
+            possible: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
+        }
+    }
+
+    /// Whether somebody is to look out for the next request.
+    pub fn is_quick(&self) -> bool {
+        self.possible && self.score.load(Ordering::Relaxed) >= QUICK
+    }
+
+    /// Whether there are several callers, so that none is to wait for another's disk.
+    pub fn is_crowded(&self) -> bool {
+        self.crowd.load(Ordering::Relaxed) > 0
+    }
+
+    /// A request was taken. Gives the time, for [`Pace::answered`].
+    pub fn taken(&self) -> Instant {
+        let now = Instant::now();
+        let gap = self.since_begin(now).saturating_sub(self.answered.load(Ordering::Relaxed));
+        self.count(if Duration::from_nanos(gap) <= GAP_MAX { 1 } else { -1 });
+        now
+    }
+
+    /// The request that was taken then is answered; `more` says whether others wait by now.
+    pub fn answered(&self, taken: Instant, more: impl FnOnce() -> bool) {
+        let now = Instant::now();
+        self.answered.store(self.since_begin(now), Ordering::Relaxed);
+        if now - taken > SERVICE_MAX && self.is_quick() {
+            if more() {
+                self.crowd.store(CROWD, Ordering::Relaxed);
+                self.fall(CONTENDED);
+            } else if self.is_crowded() {
+                self.crowd.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Looks by `look` whether a request is there, for some time. `at_once` says that one was to be expected at once,
+    /// since nobody waited for the last answer.
+    pub fn look_out(&self, at_once: bool, look: impl Fn() -> bool) {
+        if look() {
+            if !at_once {
+                self.fall(WAITED);
+                self.fall(if self.is_quick() { 0 } else { OVERRUN });
+            }
+            return;
+        }
+        let begin = Instant::now();
+        let mut last = begin;
+        while !look() {
+            std::thread::yield_now();
+            let now = Instant::now();
+            let took = now - last;
+            if took > LOOK_MAX {
+                self.fall(i32::try_from(took.as_micros() / LOST.as_micros()).unwrap_or(i32::MAX));
+                return;
+            }
+            if now - begin > PATIENCE {
+                return;
+            }
+            last = now;
+        }
+    }
+
+    fn since_begin(&self, now: Instant) -> u64 {
+        u64::try_from((now - self.began).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Counts one more quick request, or one more that was not. Threads that count at the same time may lose a point:
+    /// that decides nothing.
+    fn count(&self, by: i32) {
+        let score = self.score.load(Ordering::Relaxed);
+        let counted = (score + by).clamp(score.min(0), SCORE_MAX);
+        if counted != score {
+            self.score.store(counted, Ordering::Relaxed);
+        }
+    }
+
+    fn fall(&self, by: i32) {
+        let score = self.score.load(Ordering::Relaxed);
+        self.score.store(score.saturating_sub(by).max(SCORE_MIN), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(score: i32) -> Pace {
+        Pace { possible: true, score: AtomicI32::new(score), ..Pace::new() }
+    }
+
+    #[test]
+    fn a_mount_at_rest_looks_out_for_nothing() {
+        let pace = pace(SCORE_MAX);
+        assert!(pace.is_quick());
+        std::thread::sleep(2 * GAP_MAX);
+        (0..SCORE_MAX).for_each(|_| {
+            pace.taken();
+        });
+        assert!(!pace.is_quick());
+        assert!(!Pace { possible: false, ..self::pace(SCORE_MAX) }.is_quick(), "with one processor");
+    }
+
+    #[test]
+    fn requests_that_follow_answers_are_looked_out_for() {
+        let pace = pace(0);
+        let mut taken = pace.taken();
+        for _ in 0..1000 {
+            pace.answered(taken, || false);
+            pace.look_out(true, || true);
+            taken = pace.taken();
+        }
+        assert!(pace.is_quick());
+        for _ in 0..2 * SCORE_MAX {
+            pace.look_out(false, || true);
+            pace.answered(taken, || false);
+            taken = pace.taken();
+        }
+        assert!(!pace.is_quick(), "they waited already");
+    }
+
+    #[test]
+    fn requests_that_waited_have_several_callers_until_none_waits_any_more() {
+        let pace = pace(SCORE_MAX);
+        let long_ago = Instant::now();
+        std::thread::sleep(2 * SERVICE_MAX);
+        pace.answered(Instant::now(), || true);
+        pace.answered(long_ago, || false);
+        assert!(!pace.is_crowded());
+        pace.answered(long_ago, || true);
+        assert!(pace.is_crowded() && pace.is_quick());
+        (0..CROWD).for_each(|_| pace.answered(long_ago, || false));
+        assert!(!pace.is_crowded());
+        (0..3).for_each(|_| pace.answered(long_ago, || true));
+        assert!(!pace.is_quick());
+    }
+
+    #[test]
+    fn looking_out_ends_in_time_and_when_others_want_the_processor() {
+        let pace = pace(SCORE_MAX);
+        pace.look_out(false, || true);
+        pace.look_out(false, || false);
+        pace.look_out(false, || {
+            std::thread::sleep(LOOK_MAX * 40);
+            false
+        });
+        assert!(!pace.is_quick());
+    }
+}

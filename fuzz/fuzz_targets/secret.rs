@@ -1,0 +1,4 @@
+//! Secrets of Kubernetes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| csi::fuzzed::secret(bytes));

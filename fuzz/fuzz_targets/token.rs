@@ -1,0 +1,4 @@
+//! Continuation tokens of listings.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| s3::fuzzed::token(bytes));

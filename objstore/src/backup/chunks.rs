@@ -1,0 +1,72 @@
+//! Messages in chunks: cut where the messages say so, so that what two backups share lies in the same chunks.
+
+use prost::Message;
+
+use super::folder::Folder;
+use super::format::Chunk;
+use crate::error::{Error, Result};
+
+/// Chunks of messages are no smaller, but for the last.
+const SMALLEST: usize = 32 << 10;
+/// They are no larger than this and a message.
+const LARGEST: usize = 4 << 20;
+/// After the smallest size, one message in so many ends a chunk.
+const ENDS: u32 = 256;
+
+/// Writes messages.
+#[derive(Default)]
+pub(super) struct Writer {
+    buffer: Vec<u8>,
+    chunks: Vec<Chunk>,
+    /// Bytes written to the folder.
+    pub sent_bytes: u64,
+}
+
+impl Writer {
+    /// Adds a message; `mark` tells it from others, and is the same in each backup.
+    pub(super) fn add(&mut self, folder: &Folder, message: &impl Message, mark: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(&message.encode_length_delimited_to_vec());
+        let ends = self.buffer.len() >= SMALLEST && crc_fast::crc32_iscsi(mark).is_multiple_of(ENDS);
+        if ends || self.buffer.len() >= LARGEST { self.cut(folder) } else { Ok(()) }
+    }
+
+    fn cut(&mut self, folder: &Folder) -> Result<()> {
+        let length = self.buffer.len() as u64;
+        let (hash, sent) = folder.put_chunk(&self.buffer)?;
+        self.sent_bytes += sent;
+        self.chunks.push(Chunk { hash, length });
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Ends; the chunks.
+    pub(super) fn finish(mut self, folder: &Folder) -> Result<(Vec<Chunk>, u64)> {
+        if !self.buffer.is_empty() {
+            self.cut(folder)?;
+        }
+        Ok((self.chunks, self.sent_bytes))
+    }
+}
+
+/// Reads messages one after the other.
+pub(super) struct Reader<'a> {
+    folder: &'a Folder,
+    chunks: std::slice::Iter<'a, Chunk>,
+    chunk: bytes::Bytes,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(folder: &'a Folder, chunks: &'a [Chunk]) -> Self {
+        Self { folder, chunks: chunks.iter(), chunk: bytes::Bytes::new() }
+    }
+
+    pub(super) fn next<M: Message + Default>(&mut self) -> Result<Option<M>> {
+        while self.chunk.is_empty() {
+            let Some(next) = self.chunks.next() else { return Ok(None) };
+            self.chunk = self.folder.chunk(&next.hash)?.into();
+        }
+        let message = M::decode_length_delimited(&mut self.chunk);
+        let message = message.map_err(|error| Error::corrupt("a backup", "messages in its chunks", error.to_string()));
+        message.map(Some)
+    }
+}

@@ -1,0 +1,200 @@
+//! Filling a branch that nobody sees yet: blobs, and then the records that refer to them.
+//!
+//! - Each blob is named, in the transaction that makes its record, by an extent of an inode that there is none of: so it
+//!   is found by its old id, and collected with the branch if the restore does not come to its end.
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::folder::Folder;
+use super::format::{BlobEntry, Entry};
+use super::records::mapped;
+use crate::blob::BlobId;
+use crate::branch::Line;
+use crate::content::{PACKED_MAX, StageWriter, Staged, add_home, pack_all, release, retain, take_staged};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::meta::{Durability, Read, Txn};
+use crate::record::bucket::Usage;
+use crate::record::decode;
+use crate::record::inode::{Content, Extent, Inode};
+use crate::record::key::{self, tag};
+use crate::tree::counts_bytes;
+use crate::volume::ROOT_INO;
+
+/// The inode whose extents name the blobs.
+const MAP_INO: u64 = u64::MAX;
+/// Names of blobs removed in one transaction.
+const STEP: usize = 512;
+
+/// What is put under an old id.
+enum Made {
+    Staged(Staged),
+    Home(BlobId),
+    Damaged(String),
+}
+
+/// A branch being filled.
+pub(super) struct Fill<'a> {
+    pub core: &'a Core,
+    pub store: &'a crate::store::Store,
+    pub folder: &'a Folder,
+    pub line: Line,
+    /// The chunk read last: small blobs lie many in one.
+    chunk: (Vec<u8>, Bytes),
+}
+
+impl<'a> Fill<'a> {
+    pub(super) fn new(store: &'a crate::store::Store, folder: &'a Folder, line: Line) -> Self {
+        Self { core: &store.core, store, folder, line, chunk: Default::default() }
+    }
+
+    /// Makes blobs, all in one transaction.
+    pub(super) fn blobs(&mut self, entries: Vec<BlobEntry>) -> Result<()> {
+        let (mut made, mut small, mut small_ids) = (Vec::new(), Vec::new(), Vec::new());
+        for entry in entries {
+            if let Some(why) = entry.damaged {
+                made.push((entry.id, Made::Damaged(why)));
+            } else if !entry.summed {
+                made.push((entry.id, Made::Home(self.home(&entry)?)));
+            } else if entry.length <= PACKED_MAX as u64 {
+                let mut bytes = Vec::new();
+                self.each_piece(&entry, |_, piece| {
+                    bytes.extend_from_slice(&piece);
+                    Ok(())
+                })?;
+                small.push(bytes.into());
+                small_ids.push(entry.id);
+            } else {
+                let mut writer: StageWriter = self.store.stage_writer();
+                self.each_piece(&entry, |_, piece| writer.write(&piece))?;
+                made.push((entry.id, Made::Staged(writer.finish()?)));
+            }
+        }
+        made.extend(small_ids.into_iter().zip(pack_all(self.core, small)?.into_iter().map(Made::Staged)));
+        let (line, blobs, now) = (self.line.clone(), self.core.blobs.clone(), self.core.clock.now());
+        let done = self.core.meta.write(Durability::Buffered, move |txn| {
+            for (old, made) in made {
+                let new = match made {
+                    Made::Staged(staged) => staged_id(take_staged(txn, staged)?.as_ref())?,
+                    Made::Home(id) => {
+                        add_home(txn, id);
+                        id.0
+                    }
+                    Made::Damaged(why) => {
+                        let id = blobs.next_id().0;
+                        crate::check::put_stub(txn, id, 1, &why, (now, Vec::new()));
+                        id
+                    }
+                };
+                let name = Extent { blob: new, blob_offset: 0, length: 1 };
+                line.put(txn, &key::extent(line.family, MAP_INO, old), name.encode_to_vec());
+            }
+            Ok(())
+        });
+        done.wait()
+    }
+
+    /// A file that a mount wrote, with its holes.
+    fn home(&mut self, entry: &BlobEntry) -> Result<BlobId> {
+        let (id, file) = self.core.blobs.new_home()?;
+        self.each_piece(entry, |at, piece| file.write_at(&piece, at))?;
+        file.set_len(entry.length)?;
+        self.core.blobs.mark_dirty(id);
+        self.core.blobs.sync_file(id)?;
+        Ok(id)
+    }
+
+    /// Hands over the bytes of a blob; zeros only where it has checksums.
+    fn each_piece(&mut self, entry: &BlobEntry, mut f: impl FnMut(u64, Bytes) -> Result<()>) -> Result<()> {
+        let mut at = 0;
+        for piece in &entry.pieces {
+            if !piece.hash.is_empty() {
+                if self.chunk.0 != piece.hash {
+                    self.chunk = (piece.hash.clone(), self.folder.chunk(&piece.hash)?.into());
+                }
+                let from = usize::try_from(piece.offset).unwrap_or(usize::MAX);
+                let to = from.saturating_add(usize::try_from(piece.length).unwrap_or(usize::MAX));
+                if to > self.chunk.1.len() {
+                    let what = format!("blob {:016x} of a backup", entry.id);
+                    return Err(Error::corrupt(what, format!("{} bytes", piece.length), "a shorter chunk"));
+                }
+                f(at, self.chunk.1.slice(from..to))?;
+            }
+            at += piece.length;
+        }
+        if at == entry.length {
+            return Ok(());
+        }
+        let what = format!("blob {:016x} of a backup", entry.id);
+        Err(Error::corrupt(what, format!("{} bytes", entry.length), at.to_string()))
+    }
+
+    /// Makes records, all in one transaction; what they use.
+    pub(super) fn records(&self, entries: Vec<Entry>) -> Result<Usage> {
+        let line = self.line.clone();
+        let done = self.core.meta.write(Durability::Buffered, move |txn| {
+            let mut used = Usage::default();
+            for Entry { kind, key, value } in entries {
+                let kind = u8::try_from(kind).unwrap_or_default();
+                if !super::records::KINDS.contains(&kind) {
+                    return Err(Error::corrupt("a backup", "records of a bucket", format!("one of kind {kind:02x}")));
+                }
+                count(kind, &key, &value, &mut used)?;
+                let base = [&key::by_id(kind, line.family)[..], &key].concat();
+                let value = mapped(kind, value, &mut |old| refer(txn, &line, old))?;
+                line.put(txn, &base, value);
+            }
+            Ok(used)
+        });
+        done.wait()
+    }
+
+    /// Drops the names of blobs by their old ids: what is left refers to them by itself.
+    pub(super) fn forget_names(&self) -> Result<()> {
+        let (from, line) = (key::extents(self.line.family, MAP_INO), self.line.clone());
+        loop {
+            let (from, line) = (from.clone(), line.clone());
+            let done = self.core.meta.write(Durability::Buffered, move |txn| {
+                let names = line.scan(&*txn, &from, &key::after_prefix(&from), STEP)?;
+                for name in &names {
+                    release(txn, decode::<Extent>("an extent", &name.value)?.blob)?;
+                    txn.delete(key::branched(&name.base, name.branch));
+                }
+                Ok(names.len())
+            });
+            if done.wait()? < STEP {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn staged_id(content: Option<&Content>) -> Result<u64> {
+    match content {
+        Some(Content::Blob(content)) => Ok(content.id),
+        _ => Err(Error::Engine { why: "content that was staged as a blob is none".into() }),
+    }
+}
+
+/// The new id of a blob, with a reference more.
+fn refer(txn: &mut dyn Txn, line: &Line, old: u64) -> Result<u64> {
+    let name = line.get(&*txn as &dyn Read, &key::extent(line.family, MAP_INO, old))?;
+    let missing = || Error::corrupt(format!("blob {old:016x} of a backup"), "an entry", "none");
+    let (_, value) = name.ok_or_else(missing)?;
+    let blob = decode::<Extent>("an extent", &value)?.blob;
+    retain(txn, blob)?;
+    Ok(blob)
+}
+
+fn count(kind: u8, key: &[u8], value: &[u8], used: &mut Usage) -> Result<()> {
+    if kind != tag::INODE {
+        return Ok(());
+    }
+    let inode: Inode = decode("an inode", value)?;
+    used.inodes += u64::from(key::u64_at(key, 0) != Some(ROOT_INO));
+    if counts_bytes(inode.kind()) {
+        used.bytes += inode.size;
+    }
+    Ok(())
+}

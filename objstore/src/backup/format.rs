@@ -1,0 +1,189 @@
+//! What lies in a backup: manifests, and the messages in chunks.
+//!
+//! ```text
+//! manifest   AMPHORA1 (8 bytes), a Manifest, the SHA-256 of both (32 bytes)
+//! chunk      its bytes and nothing else; its name is their SHA-256
+//! ```
+//! Chunks of records hold [`Entry`] messages, chunks of blobs [`BlobEntry`] messages, each behind its length as a varint.
+//! Chunks of content hold the bytes of blobs.
+
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// The version of the format written by this build; others are refused.
+pub(super) const FORMAT: u32 = 1;
+const MAGIC: &[u8; 8] = b"AMPHORA1";
+const DIGEST_BYTES: usize = 32;
+
+/// The SHA-256 of a chunk.
+pub(super) type Hash = [u8; DIGEST_BYTES];
+
+/// A backup.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Manifest {
+    #[prost(uint32, tag = "1")]
+    pub format: u32,
+    /// The bucket's name.
+    #[prost(string, tag = "2")]
+    pub bucket: String,
+    /// The bucket's record, as the store keeps it.
+    #[prost(bytes = "vec", tag = "3")]
+    pub record: Vec<u8>,
+    /// Its settings, as the store keeps them; empty: none.
+    #[prost(bytes = "vec", tag = "4")]
+    pub settings: Vec<u8>,
+    /// Name of its owner.
+    #[prost(string, tag = "5")]
+    pub owner: String,
+    #[prost(message, repeated, tag = "6")]
+    pub grants: Vec<Grant>,
+    /// The snapshot's record, as the store keeps it: no other is the same.
+    #[prost(bytes = "vec", tag = "7")]
+    pub snapshot: Vec<u8>,
+    #[prost(string, tag = "8")]
+    pub snapshot_name: String,
+    /// When the snapshot was taken, nanoseconds since 1970.
+    #[prost(sfixed64, tag = "9")]
+    pub created: i64,
+    /// The next inode number and version order.
+    #[prost(uint64, tag = "10")]
+    pub next_ino: u64,
+    #[prost(uint64, tag = "11")]
+    pub next_version: u64,
+    /// Chunks of records, in order.
+    #[prost(message, repeated, tag = "12")]
+    pub records: Vec<Chunk>,
+    /// Chunks of what is known of blobs, by rising id.
+    #[prost(message, repeated, tag = "13")]
+    pub blobs: Vec<Chunk>,
+    #[prost(uint64, tag = "14")]
+    pub objects: u64,
+    #[prost(uint64, tag = "15")]
+    pub bytes: u64,
+    #[prost(uint64, tag = "16")]
+    pub content_bytes: u64,
+    #[prost(uint64, tag = "17")]
+    pub sent_bytes: u64,
+    #[prost(string, repeated, tag = "18")]
+    pub damaged: Vec<String>,
+}
+
+/// Who may do what.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Grant {
+    #[prost(string, tag = "1")]
+    pub account: String,
+    #[prost(enumeration = "crate::record::account::GrantMode", tag = "2")]
+    pub mode: i32,
+}
+
+/// A chunk.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Chunk {
+    #[prost(bytes = "vec", tag = "1")]
+    pub hash: Vec<u8>,
+    /// Its length, in bytes.
+    #[prost(uint64, tag = "2")]
+    pub length: u64,
+}
+
+/// A record of the bucket's tree.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Entry {
+    /// Its kind: the first byte of its key.
+    #[prost(uint32, tag = "1")]
+    pub kind: u32,
+    /// Its key, without kind, family and branch.
+    #[prost(bytes = "vec", tag = "2")]
+    pub key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub value: Vec<u8>,
+}
+
+/// A blob.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BlobEntry {
+    /// Its id in the store it came from.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub length: u64,
+    /// Whether the store has checksums of it; otherwise a mount wrote it, perhaps with holes.
+    #[prost(bool, tag = "3")]
+    pub summed: bool,
+    /// Its bytes, in order; none if it was damaged.
+    #[prost(message, repeated, tag = "4")]
+    pub pieces: Vec<Piece>,
+    /// Why it is not part of the backup.
+    #[prost(string, optional, tag = "5")]
+    pub damaged: Option<String>,
+}
+
+/// A run of bytes of a blob.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Piece {
+    /// The chunk it lies in; empty: zeros.
+    #[prost(bytes = "vec", tag = "1")]
+    pub hash: Vec<u8>,
+    /// Where in it.
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    #[prost(uint64, tag = "3")]
+    pub length: u64,
+}
+
+pub(super) fn hash(bytes: &[u8]) -> Hash {
+    Sha256::digest(bytes).into()
+}
+
+pub(super) fn hex(hash: &[u8]) -> String {
+    hex_simd::encode_to_string(hash, hex_simd::AsciiCase::Lower)
+}
+
+impl Manifest {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = [&MAGIC[..], &self.encode_to_vec()].concat();
+        let digest = hash(&bytes);
+        bytes.extend_from_slice(&digest);
+        bytes
+    }
+
+    /// Reads a manifest; one that is damaged or of another format is refused.
+    pub(super) fn from_bytes(what: &str, bytes: &[u8]) -> Result<Self> {
+        let damaged = |found: &str| Error::corrupt(what, "a whole manifest", found);
+        let (body, digest) = bytes.split_last_chunk::<DIGEST_BYTES>().ok_or_else(|| damaged("too few bytes"))?;
+        let message = body.strip_prefix(MAGIC).ok_or_else(|| damaged("other bytes at its beginning"))?;
+        if hash(body) != *digest {
+            return Err(damaged("another checksum"));
+        }
+        let manifest = Self::decode(message).map_err(|error| damaged(&error.to_string()))?;
+        if manifest.format != FORMAT {
+            let why =
+                format!("{what} is of format {}, this build reads {FORMAT}: use the one that made it", manifest.format);
+            return Err(Error::Unusable { why });
+        }
+        Ok(manifest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_round_trips_and_no_changed_byte_is_read() {
+        let manifest = Manifest { format: FORMAT, bucket: "jar".into(), objects: 7, ..Manifest::default() };
+        let bytes = manifest.to_bytes();
+        assert_eq!(Manifest::from_bytes("it", &bytes).unwrap(), manifest);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x40;
+            assert!(Manifest::from_bytes("it", &damaged).is_err(), "byte {at}");
+        }
+        assert!(Manifest::from_bytes("it", &bytes[..20]).is_err());
+        let other = Manifest { format: 2, ..manifest };
+        assert!(Manifest::from_bytes("it", &other.to_bytes()).unwrap_err().to_string().contains("format 2"));
+    }
+}

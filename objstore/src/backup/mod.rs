@@ -1,0 +1,68 @@
+//! Backups of buckets: taken of a snapshot while the store runs, kept in a folder of their own, and restored.
+//!
+//! - A backup is a *manifest*: all records of the bucket as its snapshot shows them, and where the bytes of its blobs lie.
+//!   Both are cut in chunks, each a file named by the SHA-256 of what is in it; what two backups share is there once.
+//! - The snapshot of the last backup stays in the store. As long as it does, no blob it shows has changed, so the next
+//!   backup reads and writes only what the bucket got since. Without it, everything is read.
+//! - A manifest is written last, when all it names is on disk. A backup that was killed leaves chunks that the next one
+//!   uses or `prune` removes.
+//! - A restore fills a branch that no name leads to, and names it in its last transaction. One that was killed leaves a
+//!   mark by which the next opening of the store has it collected.
+//! - Restored are inode numbers, versions, entity tags and times as they were. Accounts are made anew where they are
+//!   missing, without keys: a backup holds no secret. Uploads under way, and files without a name, are not part of it.
+
+mod blobs;
+mod chunks;
+mod create;
+mod fill;
+mod folder;
+mod format;
+mod records;
+mod restore;
+mod upkeep;
+
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::error::Result;
+
+pub use create::create;
+pub use folder::Folder;
+pub(crate) use restore::abandon_all;
+pub use restore::restore;
+pub use upkeep::{Pruned, list, newest, prune, verify};
+
+/// A backup of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// Names it in its folder, beside its bucket.
+    pub id: String,
+    /// The bucket.
+    pub bucket: String,
+    /// The moment it shows.
+    pub created: Timestamp,
+    /// Files and objects in it.
+    pub objects: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// Bytes written to the folder for it.
+    pub sent_bytes: u64,
+    /// Content that was damaged in the store when the backup was made: it is not part of it.
+    pub damaged: Vec<String>,
+}
+
+/// How far a backup, a restore or a verification is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The bucket.
+    pub bucket: String,
+    /// Bytes of content looked at.
+    pub done_bytes: u64,
+    /// Of so many; zero: not known yet.
+    pub total_bytes: u64,
+    /// Bytes written to the folder, or into the store.
+    pub sent_bytes: u64,
+}
+
+/// Is told how far it is; an error ends the work.
+pub type Told = Arc<dyn Fn(Progress) -> Result<()> + Send + Sync>;

@@ -1,0 +1,121 @@
+//! The records of a bucket as a snapshot shows them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use prost::Message;
+
+use super::chunks::Writer;
+use super::folder::Folder;
+use super::format::{Chunk, Entry};
+use crate::branch::Line;
+use crate::core::Core;
+use crate::error::Result;
+use crate::record::decode;
+use crate::record::inode::{Content, Extent, Inode, InodeKind};
+use crate::record::key::{self, tag};
+
+/// Kinds of records a bucket consists of. Inodes first: what they say comes before what lies below them.
+pub(super) const KINDS: [u8; 5] = [tag::INODE, tag::DIRENT, tag::EXTENT, tag::VERSION, tag::OBJECT_PARTS];
+
+/// Bytes of a tree record's key before what tells it from others of its kind and family.
+pub(super) const KEY_AT: usize = 9;
+/// Records read at a time.
+const CHUNK: usize = 512;
+
+/// What was written of a bucket's records.
+#[derive(Default)]
+pub(super) struct Written {
+    pub chunks: Vec<Chunk>,
+    pub sent_bytes: u64,
+    /// Files and objects.
+    pub objects: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// The blobs that are referred to, each with the end of the last byte of it that anybody sees.
+    pub blobs: BTreeMap<u64, u64>,
+    /// Files that lost their last name while somebody had them open: nobody sees them.
+    nameless: HashSet<u64>,
+}
+
+/// Writes all records.
+pub(super) fn write(core: &Core, line: &Line, folder: &Folder) -> Result<Written> {
+    let (mut written, mut writer) = (Written::default(), Writer::default());
+    for kind in KINDS {
+        let prefix = key::by_id(kind, line.family);
+        let end = key::after_prefix(&prefix);
+        let mut from = prefix;
+        loop {
+            // The snapshot's branch does not change, so each look may be at another moment.
+            let seen = line.scan(&*core.meta.snapshot(), &from, &end, CHUNK)?;
+            for record in &seen {
+                let key = record.base[KEY_AT..].to_vec();
+                if written.take(kind, key::u64_at(&key, 0).unwrap_or_default(), &record.value)? {
+                    let entry = Entry { kind: u32::from(kind), key, value: record.value.to_vec() };
+                    writer.add(folder, &entry, &record.base[KEY_AT..])?;
+                }
+            }
+            match seen.last() {
+                Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+                _ => break,
+            }
+        }
+    }
+    (written.chunks, written.sent_bytes) = writer.finish(folder)?;
+    Ok(written)
+}
+
+impl Written {
+    /// Notes what a record refers to; whether it is part of the backup.
+    fn take(&mut self, kind: u8, ino: u64, value: &[u8]) -> Result<bool> {
+        match kind {
+            tag::INODE => self.take_inode(ino, &decode("an inode", value)?),
+            tag::EXTENT | tag::OBJECT_PARTS if self.nameless.contains(&ino) => Ok(false),
+            tag::EXTENT => {
+                let extent: Extent = decode("an extent", value)?;
+                self.refer(extent.blob, extent.blob_offset + extent.length);
+                Ok(true)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn take_inode(&mut self, ino: u64, inode: &Inode) -> Result<bool> {
+        if inode.nlink == 0 {
+            self.nameless.insert(ino);
+            return Ok(false);
+        }
+        if inode.kind() == InodeKind::File {
+            self.objects += 1;
+            self.bytes += inode.size;
+        }
+        if let Some(Content::Blob(content)) = &inode.content {
+            self.refer(content.id, inode.size);
+        }
+        Ok(true)
+    }
+
+    fn refer(&mut self, blob: u64, end: u64) {
+        let known = self.blobs.entry(blob).or_default();
+        *known = end.max(*known);
+    }
+}
+
+/// A record with the blobs it refers to replaced: it owns none of them.
+pub(super) fn mapped(kind: u8, value: Vec<u8>, map: &mut dyn FnMut(u64) -> Result<u64>) -> Result<Vec<u8>> {
+    match kind {
+        tag::INODE => {
+            let mut inode: Inode = decode("an inode", &value)?;
+            match &mut inode.content {
+                Some(Content::Blob(content)) => (content.id, content.home) = (map(content.id)?, false),
+                Some(Content::Extents(content)) => content.home = None,
+                _ => return Ok(value),
+            }
+            Ok(inode.encode_to_vec())
+        }
+        tag::EXTENT => {
+            let extent: Extent = decode("an extent", &value)?;
+            Ok(Extent { blob: map(extent.blob)?, ..extent }.encode_to_vec())
+        }
+        _ => Ok(value),
+    }
+}

@@ -1,0 +1,221 @@
+//! Restoring a bucket.
+
+use std::sync::Arc;
+
+use prost::Message;
+
+use super::chunks::Reader;
+use super::create::shown;
+use super::fill::Fill;
+use super::folder::Folder;
+use super::format::{BlobEntry, Entry, Manifest};
+use super::{Backup, Progress, Told};
+use crate::branch::{self, Line};
+use crate::core::Core;
+use crate::error::{Error, Noun, Result};
+use crate::meta::{Durability, Read, Txn};
+use crate::name::BucketName;
+use crate::record::account::{Account, Grant as GrantRecord, GrantMode};
+use crate::record::bucket::{Bucket, Family, Usage};
+use crate::record::decode;
+use crate::record::key::{self, tag};
+use crate::record::restore::Restore;
+use crate::store::{ROOT_ACCOUNT, Store, header};
+
+/// Blobs made in one transaction, and their bytes.
+const BLOBS: usize = 256;
+const BLOB_BYTES: u64 = 32 << 20;
+/// Records made in one transaction.
+const RECORDS: usize = 256;
+
+/// Restores a backup as the bucket `name`, which must not exist; accounts that are missing are made, without keys.
+///
+/// # Errors
+/// [`Error::Exists`] if something has the name; [`Error::Corrupt`] if the backup is damaged or not whole. Nothing is
+/// visible then.
+pub async fn restore(
+    store: &Store,
+    folder: &Arc<Folder>,
+    (bucket, id): (&str, &str),
+    name: &BucketName,
+    told: &Told,
+) -> Result<Backup> {
+    let manifest = folder.manifest(bucket, id)?;
+    refuse_taken(&*store.core.meta.snapshot(), &store.core, name)?;
+    for account in manifest.grants.iter().map(|grant| &grant.account).chain([&manifest.owner]) {
+        if matches!(store.account(account), Err(Error::NotFound { .. })) {
+            store.create_account(account, false).await?;
+        }
+    }
+    let (held, folder, name, told) = (store.clone(), folder.clone(), name.clone(), told.clone());
+    let id = id.to_owned();
+    let done = tokio::task::spawn_blocking(move || {
+        bring_back(&held, &folder, &manifest, &name, &told)?;
+        Ok(shown(id, manifest))
+    });
+    let done = done.await;
+    store.grants_changed().await;
+    done.unwrap_or_else(|error| Err(Error::Engine { why: format!("a restore stopped: {error}") }))
+}
+
+fn refuse_taken(read: &dyn Read, core: &Core, name: &BucketName) -> Result<()> {
+    match core.named(read, name) {
+        Err(Error::NotFound { .. }) => Ok(()),
+        Ok(_) => {
+            let why = "delete it, or restore under another name".into();
+            Err(Error::Exists { noun: Noun::Bucket, name: name.to_string(), why })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &BucketName, told: &Told) -> Result<()> {
+    refuse_incomplete(folder, manifest)?;
+    let line = begin(&store.core, manifest, name)?;
+    let done = fill(store, folder, manifest, line.clone(), told)
+        .and_then(|used| finish(&store.core, manifest, name, line.clone(), used));
+    if done.is_err()
+        && let Err(error) = abandon(&store.core, line.family, line.branch())
+    {
+        tracing::warn!(%error, "what a restore wrote is collected when the store is opened again");
+    }
+    store.background.wake();
+    done
+}
+
+/// Looks for every chunk before anything is written.
+fn refuse_incomplete(folder: &Folder, manifest: &Manifest) -> Result<()> {
+    let mut blobs = Reader::new(folder, &manifest.blobs);
+    let mut last = Vec::new();
+    while let Some(entry) = blobs.next::<BlobEntry>()? {
+        for piece in entry.pieces.into_iter().filter(|piece| !piece.hash.is_empty()) {
+            if piece.hash != last && !folder.has_chunk(&piece.hash)? {
+                let what = format!("the backup of bucket \"{}\"", manifest.bucket);
+                let found = format!("no file {}", super::format::hex(&piece.hash));
+                return Err(Error::corrupt(what, "all of its files", found));
+            }
+            last = piece.hash;
+        }
+    }
+    let mut records = Reader::new(folder, &manifest.records);
+    while records.next::<Entry>()?.is_some() {}
+    Ok(())
+}
+
+/// Makes the branch, marked as one that is being filled.
+fn begin(core: &Core, manifest: &Manifest, name: &BucketName) -> Result<Line> {
+    let (now, name) = (core.clock.now(), name.to_string());
+    let (next_ino, next_version) = (manifest.next_ino, manifest.next_version);
+    let begun = core.meta.write(Durability::Synced, move |txn| {
+        let family = header::next_id(txn)?;
+        let branch = branch::first_branch(txn, family, now);
+        let counters = Family { next_ino, next_version, next_branch: branch - 1 };
+        txn.put(key::by_id(tag::FAMILY, family), counters.encode_to_vec());
+        txn.put(key::by_id(tag::RESTORE, family), Restore { branch, name, started: now.0 }.encode_to_vec());
+        Ok(Line::new(family, [branch]))
+    });
+    begun.wait()
+}
+
+fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: Line, told: &Told) -> Result<Usage> {
+    let mut fill = Fill::new(store, folder, line);
+    let (bucket, total_bytes) = (manifest.bucket.clone(), manifest.content_bytes);
+    let mut progress = Progress { bucket, total_bytes, ..Progress::default() };
+    let mut blobs = Reader::new(folder, &manifest.blobs);
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    loop {
+        let entry: Option<BlobEntry> = blobs.next()?;
+        let ended = entry.is_none();
+        if let Some(entry) = entry {
+            bytes += entry.length;
+            batch.push(entry);
+        }
+        if ended || batch.len() >= BLOBS || bytes >= BLOB_BYTES {
+            fill.blobs(std::mem::take(&mut batch))?;
+            progress.done_bytes += bytes;
+            progress.sent_bytes += std::mem::take(&mut bytes);
+            told(progress.clone())?;
+        }
+        if ended {
+            break;
+        }
+    }
+    let mut records = Reader::new(folder, &manifest.records);
+    let mut used = Usage::default();
+    loop {
+        let mut batch = Vec::new();
+        while batch.len() < RECORDS
+            && let Some(entry) = records.next::<Entry>()?
+        {
+            batch.push(entry);
+        }
+        if batch.is_empty() {
+            break;
+        }
+        let more = fill.records(batch)?;
+        (used.bytes, used.inodes) = (used.bytes + more.bytes, used.inodes + more.inodes);
+        told(progress.clone())?;
+    }
+    fill.forget_names()?;
+    Ok(used)
+}
+
+/// Names the bucket: from here on it is there.
+fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, line: Line, used: Usage) -> Result<()> {
+    let (shared, manifest, name) = (core.clone(), manifest.clone(), name.clone());
+    let done = core.meta.write(Durability::Synced, move |txn| {
+        refuse_taken(&*txn, &shared, &name)?;
+        let id = header::next_id(txn)?;
+        let (family, branch) = (line.family, line.branch());
+        let owner = account(&*txn, &manifest.owner)?;
+        let record: Bucket = decode("the bucket of a backup", &manifest.record)?;
+        let settings = u64::from(!manifest.settings.is_empty());
+        let record = Bucket { id, family, branch, owner, settings, ..record };
+        if settings > 0 {
+            txn.put(key::by_id(tag::SETTINGS, id), manifest.settings);
+        }
+        for grant in &manifest.grants {
+            let mode = GrantMode::try_from(grant.mode).unwrap_or(GrantMode::None) as i32;
+            txn.put(key::grant(id, account(&*txn, &grant.account)?), GrantRecord { mode }.encode_to_vec());
+        }
+        txn.put(key::of_branch(tag::USAGE, family, branch), used.encode_to_vec());
+        txn.put(key::by_name(tag::BUCKET, name.as_str()), record.encode_to_vec());
+        txn.put(key::by_id(tag::BUCKET_ID, id), name.as_str().as_bytes().to_vec());
+        txn.delete(key::by_id(tag::RESTORE, family));
+        Ok(())
+    });
+    done.wait()
+}
+
+/// An account that was deleted meanwhile lets nobody in: root stands for it.
+fn account(read: &dyn Read, name: &str) -> Result<u64> {
+    let value = match read.get(&key::by_name(tag::ACCOUNT, name))? {
+        Some(value) => Some(value),
+        None => read.get(&key::by_name(tag::ACCOUNT, ROOT_ACCOUNT))?,
+    };
+    let value = value.ok_or_else(|| Error::not_found(Noun::Account, name))?;
+    Ok(decode::<Account>("an account", &value)?.id)
+}
+
+/// Has what a restore wrote collected.
+fn abandon(core: &Core, family: key::Family, branch: key::Branch) -> Result<()> {
+    let done = core.meta.write(Durability::Synced, move |txn| end(txn, family, branch));
+    done.wait()
+}
+
+fn end(txn: &mut dyn Txn, family: key::Family, branch: key::Branch) -> Result<()> {
+    branch::kill_branch(txn, family, branch)?;
+    txn.delete(key::by_id(tag::RESTORE, family));
+    Ok(())
+}
+
+/// Ends the restores that the last process did not: nobody fills their branches any more.
+pub(crate) fn abandon_all(core: &Core) -> Result<()> {
+    for pair in crate::store::all(&*core.meta.snapshot(), &[tag::RESTORE])? {
+        let Some(family) = key::u64_at(&pair.key, 1) else { continue };
+        let Restore { branch, name, .. } = decode("a restore under way", &pair.value)?;
+        tracing::info!(bucket = name, "a restore did not come to its end: restore the bucket again");
+        abandon(core, family, branch)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Bucket records, kept once read: each call of a mount asks for its bucket's, and each of its changes.
+//!
+//! - A record is kept with the number of changes of buckets until then. It stands for what a snapshot shows, or a
+//!   transaction finds, as long as that number is the same and no change is under way.
+//! - A change is announced before it is written, and ends with its transaction, whether that is committed or not.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::meta::{Snapshot, Txn};
+use crate::name::BucketName;
+use crate::record::bucket::Bucket;
+
+/// Records of buckets.
+#[derive(Default)]
+pub(crate) struct KnownBuckets {
+    changes: AtomicU64,
+    under_way: AtomicU64,
+    kept: RwLock<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The number of changes that all of it was read at.
+    changes: u64,
+    records: HashMap<BucketName, Bucket>,
+}
+
+/// A change of a bucket's record under way.
+struct Changing(Arc<KnownBuckets>);
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.0.changes.fetch_add(1, Ordering::SeqCst);
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl KnownBuckets {
+    /// Call before a bucket's record is written or deleted.
+    pub fn change(self: &Arc<Self>, txn: &mut dyn Txn) {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let changing = Changing(self.clone());
+        // If the transaction fails, this is dropped too.
+        txn.after_commit(Box::new(move || drop(changing)));
+    }
+
+    /// The number of changes so far; `None` while one is under way.
+    fn moment(&self) -> Option<u64> {
+        let quiet = self.under_way.load(Ordering::SeqCst) == 0;
+        quiet.then(|| self.changes.load(Ordering::SeqCst))
+    }
+
+    fn find(&self, moment: u64, name: &BucketName) -> Option<Bucket> {
+        let kept = self.kept.read();
+        kept.records.get(name).filter(|_| kept.changes == moment).cloned()
+    }
+
+    fn keep(&self, moment: u64, name: &BucketName, record: &Bucket) {
+        let mut kept = self.kept.write();
+        if kept.changes < moment {
+            *kept = Kept { changes: moment, records: HashMap::new() };
+        }
+        if kept.changes == moment {
+            kept.records.insert(name.clone(), record.clone());
+        }
+    }
+}
+
+impl Core {
+    /// The store now, and the record of the bucket called `name` in it.
+    pub fn bucket_now(&self, name: &BucketName) -> Result<(Box<dyn Snapshot>, Option<Bucket>)> {
+        let before = self.buckets.moment();
+        let snapshot = self.meta.snapshot();
+        // No change was committed before the snapshot that is not counted in this.
+        let moment = before.filter(|_| self.buckets.moment() == before);
+        if let Some(known) = moment.and_then(|moment| self.buckets.find(moment, name)) {
+            return Ok((snapshot, Some(known)));
+        }
+        let record = self.bucket_record(&*snapshot, name)?;
+        if let Some((moment, record)) = moment.zip(record.as_ref()) {
+            self.buckets.keep(moment, name, record);
+        }
+        Ok((snapshot, record))
+    }
+
+    /// The record of the bucket called `name` now, without a snapshot where it is known.
+    pub fn bucket_known(&self, name: &BucketName) -> Result<Option<Bucket>> {
+        match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
+            Some(known) => Ok(Some(known)),
+            None => self.bucket_now(name).map(|(_, record)| record),
+        }
+    }
+
+    /// The record of the bucket called `name` in a transaction. Nothing else commits while it runs.
+    pub fn bucket_in(&self, txn: &dyn Txn, name: &BucketName) -> Result<Option<Bucket>> {
+        match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
+            Some(known) => Ok(Some(known)),
+            None => self.bucket_record(txn, name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::meta::{Durability, Meta, memory};
+
+    fn changed(meta: &Meta, known: &Arc<KnownBuckets>, fails: bool) -> Option<u64> {
+        let (shared, seen) = (known.clone(), Arc::new(RwLock::new(None)));
+        let told = seen.clone();
+        let done = meta.transact(Durability::Buffered, move |txn| {
+            shared.change(txn);
+            *told.write() = shared.moment();
+            if fails { Err(Error::invalid("test", "", "fails")) } else { Ok(()) }
+        });
+        assert_eq!(done.is_err(), fails);
+        *seen.read()
+    }
+
+    #[test]
+    fn a_record_is_kept_until_a_change_begins() {
+        let (meta, known) = (Meta::new(memory::open().unwrap()), Arc::new(KnownBuckets::default()));
+        let name: BucketName = "jar".parse().unwrap();
+        let record = Bucket { id: 7, ..Bucket::default() };
+        for fails in [false, true] {
+            let moment = known.moment().unwrap();
+            known.keep(moment, &name, &record);
+            assert_eq!(known.find(moment, &name), Some(record.clone()));
+            assert_eq!(changed(&meta, &known, fails), None, "nothing is known while a change is under way");
+            let after = known.moment().unwrap();
+            assert!(after > moment && known.find(after, &name).is_none());
+            known.keep(moment, &name, &record);
+            assert!(known.find(after, &name).is_none(), "what was read before the change is not kept after it");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Who has damaged content: the objects, versions and parts that refer to a blob.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::content::Damage;
+use super::{Checked, Report, Root};
+use crate::core::Core;
+use crate::error::Result;
+use crate::record::decode;
+use crate::record::inode::{Content, Extent, Inode, RETIRED};
+use crate::record::key::{self, Branch, tag};
+use crate::record::upload::Part;
+use crate::tree::{Tree, order_of, version_id};
+
+/// Owners named for one blob; more are only counted.
+const NAMED_MAX: usize = 8;
+
+/// An inode's record that refers to a blob.
+struct Owner {
+    family: u64,
+    ino: u64,
+    branch: Branch,
+}
+
+/// Reports damage with who has it.
+pub(super) fn tell(store: &Checked<'_>, damage: &BTreeMap<u64, Damage>, report: &mut Report) -> Result<()> {
+    if damage.is_empty() {
+        return Ok(());
+    }
+    let mut names = named(store, &damage.keys().copied().collect())?;
+    for (blob, Damage { why, quarantined }) in damage {
+        let mut who = names.remove(blob).unwrap_or_default();
+        let more = who.len().saturating_sub(NAMED_MAX);
+        who.truncate(NAMED_MAX);
+        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let who = if who.is_empty() { format!("blob {blob:016x}, which no name shows") } else { who.join(", ") };
+        if *quarantined {
+            report.quarantined(format!("{who}{others}: {why}"));
+        } else {
+            let advice = "put it anew, delete it, or restore it from a backup";
+            report.problem(format!("{who}{others}: {why}; {advice}"));
+        }
+    }
+    Ok(())
+}
+
+/// Names of what refers to each of these blobs.
+fn named(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<HashMap<u64, Vec<String>>> {
+    let roots = store.roots(&mut Report::default())?;
+    let (owners, mut names) = owners(store, damage)?;
+    for (blob, owners) in owners {
+        for owner in owners {
+            names.entry(blob).or_default().extend(seen_as(store, &roots, &owner)?);
+        }
+    }
+    for who in names.values_mut() {
+        who.sort();
+        who.dedup();
+    }
+    Ok(names)
+}
+
+/// Who has a blob of an open store, for people. It reads all inodes.
+pub(crate) fn owners_of(core: &Core, blob: u64) -> Result<Vec<String>> {
+    let store = Checked::new(core.meta.snapshot(), core.blobs.clone(), &|_| {});
+    let mut who = named(&store, &BTreeSet::from([blob]))?.remove(&blob).unwrap_or_default();
+    who.truncate(NAMED_MAX);
+    Ok(who)
+}
+
+/// All that refers to damaged blobs: inodes, and uploads by words for them.
+type Owners = (HashMap<u64, Vec<Owner>>, HashMap<u64, Vec<String>>);
+
+fn owners(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<Owners> {
+    let mut owners: HashMap<u64, Vec<Owner>> = HashMap::new();
+    let mut add = |key: &[u8], blob: u64| {
+        let at = key::u64_at(key, 1).zip(key::u64_at(key, key::INODE_AT)).zip(key::unbranched(key));
+        if let Some(((family, ino), (_, branch))) = at.filter(|_| damage.contains(&blob)) {
+            owners.entry(blob).or_default().push(Owner { family, ino, branch });
+        }
+    };
+    store.each(&[tag::INODE], |pair| {
+        match decode::<Inode>("an inode", &pair.value).ok().and_then(|inode| inode.content) {
+            Some(Content::Blob(content)) => add(&pair.key, content.id),
+            Some(Content::Extents(content)) => content.home.into_iter().for_each(|home| add(&pair.key, home)),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    store.each(&[tag::EXTENT], |pair| {
+        if let Ok(extent) = decode::<Extent>("an extent", &pair.value) {
+            add(&pair.key, extent.blob);
+        }
+        Ok(())
+    })?;
+    let mut parts: HashMap<u64, Vec<String>> = HashMap::new();
+    store.each(&[tag::PART], |pair| {
+        let pieces = decode::<Part>("a part", &pair.value).map(|part| part.pieces).unwrap_or_default();
+        for piece in pieces.iter().filter(|piece| damage.contains(&piece.blob)) {
+            let upload = key::text_at(&pair.key, 1).unwrap_or_default();
+            parts.entry(piece.blob).or_default().push(format!("a part of upload {upload}"));
+        }
+        Ok(())
+    })?;
+    Ok((owners, parts))
+}
+
+/// The names under which an inode's record is seen.
+fn seen_as(store: &Checked<'_>, roots: &[Root], owner: &Owner) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for root in roots.iter().filter(|root| root.family == owner.family) {
+        let Ok(line) = store.lines.line(store.read(), root.family, root.branch) else { continue };
+        let tree = Tree { read: store.read(), line: &line };
+        let Ok(Some((branch, inode))) = tree.inode(owner.ino) else { continue };
+        // An extent may be of an older branch than the inode that shows it.
+        if line.sees(owner.branch) && branch <= owner.branch {
+            names.push(format!("{}{}", root.what, name_of(tree, owner.ino, &inode)));
+        }
+    }
+    Ok(names)
+}
+
+fn name_of(tree: Tree<'_>, ino: u64, inode: &Inode) -> String {
+    let key = match inode.parent {
+        RETIRED => Some(inode.name.clone()),
+        0 => None,
+        parent => tree.key_of(parent, &inode.name).ok().flatten().map(|key| key.to_string()),
+    };
+    let version = match order_of(inode) {
+        0 => String::new(),
+        order => format!(" version {}", version_id(order)),
+    };
+    key.map_or_else(|| format!(" inode {ino}"), |key| format!(" key \"{}\"{version}", key.escape_debug()))
+}

@@ -1,0 +1,272 @@
+//! Mending the tree: inodes that stand for those that cannot be read, names for those that have none, and counts.
+//!
+//! - An inode that cannot be read gets another in its place, whose content answers an error: its names stay, and
+//!   deleting or overwriting it is up to who owns it. In a bucket with object lock it is under legal hold, since how long
+//!   it had to be kept is not known.
+//! - An inode without a name is found in the directory `lost+found` at the top.
+
+use prost::Message;
+
+use super::fix::{Counts, Seat};
+use crate::blob::Blobs;
+use crate::branch::{Line, Lines};
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::meta::Txn;
+use crate::record::blob::Blob;
+use crate::record::bucket::{Bucket, Family, VersioningState};
+use crate::record::damage::{Aside, Damaged};
+use crate::record::decode;
+use crate::record::inode::{BlobContent, Content, Dirent, ExtentContent, Inode, InodeKind, Object, RETIRED};
+use crate::record::key::{self, tag};
+use crate::record::listed::{ListedDirent, Shown};
+use crate::record::settings::Settings;
+use crate::record::version::Version;
+use crate::tree::{Tree, dir_name};
+use crate::volume::ROOT_INO;
+
+/// Where inodes without a name are found.
+const LOST: &str = "lost+found";
+/// Records read at a time.
+const CHUNK: usize = 1024;
+
+/// One tree, being mended in a transaction.
+pub(super) struct Mend<'a> {
+    pub txn: &'a mut dyn Txn,
+    pub blobs: &'a Blobs,
+    pub now: Timestamp,
+    line: Line,
+    bucket: Option<Bucket>,
+}
+
+/// What leads to an inode.
+struct Name {
+    parent: u64,
+    sort_name: String,
+    kind: InodeKind,
+    shown: Option<Shown>,
+    /// Of a version that is not current: its key and order, zero for the version `null`.
+    version: Option<u64>,
+}
+
+impl<'a> Mend<'a> {
+    pub(super) fn begin(txn: &'a mut dyn Txn, blobs: &'a Blobs, now: Timestamp, at: &Seat) -> Result<Self> {
+        let line = Lines::default().line(&*txn, at.family, at.branch)?;
+        let mut bucket = None;
+        for pair in crate::store::all(&*txn, &[tag::BUCKET])? {
+            let record: Bucket = decode("a bucket", &pair.value)?;
+            if (record.family, record.branch) == (at.family, at.branch) {
+                bucket = Some(record);
+            }
+        }
+        Ok(Self { txn, blobs, now, line, bucket })
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree { read: &*self.txn, line: &self.line }
+    }
+
+    /// Puts an inode in the place of one that cannot be read, or of none; what was done, if that was needed.
+    pub(super) fn stand_in(&mut self, unreadable: Option<&[u8]>, ino: u64, why: &str) -> Result<Option<&'static str>> {
+        let base = key::inode(self.line.family, ino);
+        let at = unreadable.map_or_else(|| key::branched(&base, self.line.branch()), <[u8]>::to_vec);
+        let value = self.txn.get(&at)?;
+        let is_sound = |value: &[u8]| !value.is_empty() && Inode::decode(value).is_ok();
+        if value.as_deref().is_some_and(is_sound) {
+            return Ok(None);
+        }
+        let names = self.names_of(ino)?;
+        let Some(first) = names.first() else { return Ok(None) };
+        let aside = value.filter(|value| !value.is_empty());
+        let aside = aside.map(|value| Aside { key: at.clone(), value: value.to_vec() });
+        let mut inode = Inode::new(first.kind, self.now);
+        (inode.parent, inode.name) = (first.parent, crate::tree::shown_name(&first.sort_name).to_owned());
+        let mut done = "it was quarantined";
+        inode.mode = 0o600;
+        if inode.is_dir() {
+            inode.mode = 0o700;
+            done = "a directory of root's takes its place, set owner, mode and attributes anew";
+        } else {
+            inode.nlink = u32::try_from(names.len()).unwrap_or(u32::MAX);
+            let id = self.stub(why, aside.into_iter().collect());
+            inode.content = Some(Content::Blob(BlobContent { id, home: false }));
+            self.describe(&mut inode, first)?;
+        }
+        self.txn.put(at, inode.encode_to_vec());
+        Ok(Some(done))
+    }
+
+    /// What is known of a file without its inode: what listings showed, and its version.
+    fn describe(&mut self, inode: &mut Inode, name: &Name) -> Result<()> {
+        // A file without a byte would read as empty instead of answering an error.
+        inode.size = name.shown.as_ref().map_or(1, |shown| shown.size.max(1));
+        let mut object = Object::default();
+        if let Some(shown) = &name.shown {
+            (inode.mtime, inode.changed) = (shown.mtime, shown.mtime);
+            (object.etag, object.checksums) = (shown.etag.clone(), shown.checksums.clone());
+        }
+        object.version = match name.version {
+            Some(order) => order,
+            None if self.keeps_versions() => self.next(|family| {
+                family.next_version -= 1;
+                family.next_version
+            })?,
+            None => 0,
+        };
+        object.legal_hold = self.is_locked()?;
+        inode.object = Some(object);
+        Ok(())
+    }
+
+    fn keeps_versions(&self) -> bool {
+        self.bucket.as_ref().is_some_and(|bucket| bucket.versioning() == VersioningState::Enabled)
+    }
+
+    fn is_locked(&self) -> Result<bool> {
+        let Some(bucket) = &self.bucket else { return Ok(false) };
+        let value = self.txn.get(&key::by_id(tag::SETTINGS, bucket.id))?;
+        let settings = value.map_or(Ok(Settings::default()), |value| decode("settings", &value))?;
+        Ok(settings.object_lock.is_some())
+    }
+
+    /// A blob that stands for content nobody can find any more.
+    fn stub(&mut self, why: &str, aside: Vec<Aside>) -> u64 {
+        let id = self.blobs.next_id().0;
+        put_stub(self.txn, id, 1, why, (self.now, aside));
+        id
+    }
+
+    /// Gives an inode without a name one; whether that was needed.
+    pub(super) fn find_again(&mut self, ino: u64) -> Result<bool> {
+        let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
+        let parent = self.lost_and_found()?;
+        let name = ino.to_string();
+        let sort_name = if inode.is_dir() { dir_name(&name) } else { name.clone() };
+        let base = key::dirent(self.line.family, parent, &sort_name);
+        if self.line.get(&*self.txn, &base)?.is_some() {
+            return Ok(false);
+        }
+        (inode.parent, inode.name, inode.shown) = (parent, name, false);
+        if !inode.is_dir() {
+            inode.nlink = 1;
+        }
+        let dirent = Dirent::new(ino, inode.kind());
+        self.line.put(self.txn, &base, dirent.encode_to_vec());
+        self.save(ino, branch, inode);
+        Ok(true)
+    }
+
+    fn lost_and_found(&mut self) -> Result<u64> {
+        if let Some(found) = self.tree().dirent(ROOT_INO, &dir_name(LOST))? {
+            return Ok(found.ino);
+        }
+        let ino = self.next(|family| {
+            family.next_ino += 1;
+            family.next_ino - 1
+        })?;
+        let mut dir = Inode::new(InodeKind::Directory, self.now);
+        (dir.parent, dir.name, dir.mode) = (ROOT_INO, LOST.to_owned(), 0o700);
+        self.line.put(self.txn, &key::inode(self.line.family, ino), dir.encode_to_vec());
+        let name = Dirent::new(ino, InodeKind::Directory);
+        self.line.put(self.txn, &key::dirent(self.line.family, ROOT_INO, &dir_name(LOST)), name.encode_to_vec());
+        Ok(ino)
+    }
+
+    /// Lets an inode count what was counted; whether that was needed.
+    pub(super) fn recount(&mut self, ino: u64, counts: Counts) -> Result<bool> {
+        let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
+        let before = inode.clone();
+        let Counts { kind, nlink, entries, keys } = counts;
+        inode.nlink = nlink;
+        if kind == InodeKind::Directory {
+            (inode.entries, inode.keys) = (entries, keys);
+            inode.implicit &= keys > 0;
+        }
+        if inode == before {
+            return Ok(false);
+        }
+        self.save(ino, branch, inode);
+        Ok(true)
+    }
+
+    /// Lets names say nothing of an inode in listings, which then read the inode.
+    pub(super) fn hide(&mut self, ino: u64) -> Result<bool> {
+        let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
+        for name in self.names_of(ino)?.into_iter().filter(|name| name.version.is_none()) {
+            let base = key::dirent(self.line.family, name.parent, &name.sort_name);
+            self.line.put(self.txn, &base, Dirent::new(ino, name.kind).encode_to_vec());
+        }
+        inode.shown = false;
+        self.save(ino, branch, inode);
+        Ok(true)
+    }
+
+    /// Writes this branch's version of an inode. One taken over from an ancestor owns none of its content; references
+    /// are counted anew after this.
+    fn save(&mut self, ino: u64, branch: key::Branch, mut inode: Inode) {
+        if branch != self.line.branch() {
+            match &mut inode.content {
+                Some(Content::Blob(content)) => content.home = false,
+                Some(Content::Extents(content)) => *content = ExtentContent { home: None },
+                _ => {}
+            }
+        }
+        self.line.put(self.txn, &key::inode(self.line.family, ino), inode.encode_to_vec());
+    }
+
+    fn next(&mut self, change: impl FnOnce(&mut Family) -> u64) -> Result<u64> {
+        let family_key = key::by_id(tag::FAMILY, self.line.family);
+        let value = self.txn.get(&family_key)?;
+        let what = format!("family {}", self.line.family);
+        let value = value.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
+        let mut family: Family = decode(&what, &value)?;
+        let number = change(&mut family);
+        self.txn.put(family_key, family.encode_to_vec());
+        Ok(number)
+    }
+
+    /// All names of an inode, and the versions that are it.
+    fn names_of(&self, ino: u64) -> Result<Vec<Name>> {
+        let mut names = Vec::new();
+        self.each(tag::DIRENT, |base, value| {
+            let Ok(entry) = ListedDirent::decode(value) else { return };
+            if let Some((parent, name)) = key::u64_at(base, 9).zip(key::text_at(base, key::DIRENT_NAME_AT))
+                && entry.ino == ino
+            {
+                let kind = entry.dirent().kind();
+                names.push(Name { parent, sort_name: name.to_owned(), kind, shown: entry.shown, version: None });
+            }
+        })?;
+        self.each(tag::VERSION, |base, value| {
+            let Ok(version) = Version::decode(value) else { return };
+            let Some(name) = key::text_at(base, key::VERSION_KEY_AT).filter(|_| version.ino == ino) else { return };
+            let order = key::u64_at(base, key::VERSION_KEY_AT + name.len() + 1).unwrap_or_default();
+            let version = Some(if version.null { 0 } else { order });
+            let kind = InodeKind::File;
+            names.push(Name { parent: RETIRED, sort_name: name.to_owned(), kind, shown: None, version });
+        })?;
+        Ok(names)
+    }
+
+    fn each(&self, kind: u8, mut f: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        let prefix = key::by_id(kind, self.line.family);
+        let end = key::after_prefix(&prefix);
+        let mut from = prefix;
+        loop {
+            let seen = self.line.scan(&*self.txn, &from, &end, CHUNK)?;
+            seen.iter().for_each(|record| f(&record.base, &record.value));
+            match seen.last() {
+                Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Writes a blob without content, quarantined: reading it answers an error, and releasing it leaves nothing.
+pub(crate) fn put_stub(txn: &mut dyn Txn, id: u64, refs: u32, why: &str, (found, aside): (Timestamp, Vec<Aside>)) {
+    let blob = Blob { refs, length: 0, packed: None, sums: false };
+    txn.put(key::by_id(tag::BLOB, id), blob.encode_to_vec());
+    let damaged = Damaged { found: found.0, why: why.to_owned(), aside, who: Vec::new() };
+    txn.put(key::by_id(tag::DAMAGED, id), damaged.encode_to_vec());
+}

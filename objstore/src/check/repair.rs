@@ -1,0 +1,359 @@
+//! `amphora check --repair`: what follows from other records is written anew, what does not is quarantined.
+//!
+//! - Counts, usage and numbers follow from other records. What cannot be read, or is not what was written, does not: it is
+//!   quarantined, listed, and left to its owner, who deletes it or puts it anew. Nothing is guessed, nothing dropped.
+//! - Each step is one transaction that looks again whether it is needed, so a repair that is killed anywhere is run again.
+//! - First names and inodes, then counts, then content: the later follow from the earlier. After each round everything is
+//!   checked anew, until there is nothing left to do.
+//!
+//! A crash leaves whole steps, and perhaps a copy of a segment in `quarantine/` that is made again.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prost::Message;
+
+use super::fix::{Fix, Seat};
+use super::mend::{Mend, put_stub};
+use super::{Checked, Options, Phase, Progress, Report};
+use crate::blob::{BlobId, Blobs, SUM_BLOCK};
+use crate::clock::Timestamp;
+use crate::content::{move_packed, release};
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::meta::{Durability, Meta, Txn};
+use crate::record::blob::{Blob, PackedAt, Sums};
+use crate::record::bucket::Usage;
+use crate::record::damage::Damaged;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+
+/// Rounds after which what is left is only listed.
+const ROUNDS_MAX: usize = 16;
+/// The folder that damaged segments are moved to.
+const QUARANTINE: &str = "quarantine";
+
+/// A repair under way.
+struct Repair<'a> {
+    meta: &'a Meta,
+    blobs: &'a Blobs,
+    disk: &'a Arc<dyn Disk>,
+    dir: &'a Path,
+    now: Timestamp,
+    options: &'a Options<'a>,
+    done: Report,
+    /// Where packed blobs lie, once somebody asked.
+    packed: Option<HashMap<u64, (PackedAt, u64)>>,
+}
+
+/// Checks and mends a store; the report is of how it is after that.
+pub(super) fn run(
+    meta: &Meta,
+    blobs: &Blobs,
+    (disk, dir): (&Arc<dyn Disk>, &Path),
+    now: Timestamp,
+    options: &Options<'_>,
+) -> Result<Report> {
+    meta.sync().wait()?;
+    blobs.set_synced_batch(Arc::new(AtomicU64::new(meta.synced_batch())));
+    let mut repair = Repair { meta, blobs, disk, dir, now, options, done: Report::default(), packed: None };
+    repair.rounds()?;
+    let mut verified = None;
+    if options.content {
+        let checked = repair.checked();
+        let mut found = Report::default();
+        checked.check(&mut found)?;
+        checked.fixes.take();
+        checked.check_content(true, &mut found)?;
+        verified = Some(found);
+        if repair.apply(&checked)? {
+            repair.rounds()?;
+        }
+    }
+    meta.sync().wait()?;
+    let checked = repair.checked();
+    let mut report = Report::default();
+    checked.check(&mut report)?;
+    checked.check_seals(disk, dir, &mut report)?;
+    checked.check_content(false, &mut report)?;
+    if let Some(found) = verified {
+        (report.verified_bytes, report.unnamed_files) = (found.verified_bytes, found.unnamed_files);
+    }
+    (report.repaired, report.unlisted_repairs) = (repair.done.repaired, repair.done.unlisted_repairs);
+    Ok(report)
+}
+
+impl<'a> Repair<'a> {
+    fn checked(&self) -> Checked<'a> {
+        Checked::new(self.meta.snapshot(), self.blobs.clone(), self.options.progress)
+    }
+
+    /// Mends records until there is nothing left to mend.
+    fn rounds(&mut self) -> Result<()> {
+        for _ in 0..ROUNDS_MAX {
+            let checked = self.checked();
+            checked.check(&mut Report::default())?;
+            if !self.apply(&checked)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out what a check would have; whether anything was changed.
+    fn apply(&mut self, checked: &Checked<'_>) -> Result<bool> {
+        let (first, then): (Vec<Fix>, Vec<Fix>) = checked.fixes.take().into_iter().partition(Fix::is_structural);
+        Ok(self.carry_out_all(first)? || self.carry_out_all(then)?)
+    }
+
+    fn carry_out_all(&mut self, fixes: Vec<Fix>) -> Result<bool> {
+        let (mut changed, total) = (false, fixes.len() as u64);
+        for (done, fix) in (0..).zip(fixes) {
+            (self.options.progress)(Progress { phase: Phase::Repair, done, total });
+            if let Some(line) = self.carry_out(fix)? {
+                self.done.repaired(line);
+                changed = true;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Carries out one; what was done, if that was needed.
+    fn carry_out(&mut self, fix: Fix) -> Result<Option<String>> {
+        match fix {
+            Fix::Record { key, value, done } => self.record(key, value, done),
+            Fix::References { blob, refs } => self.references(blob, refs),
+            Fix::MissingBlob { blob, refs } => self.missing_blob(blob, refs),
+            Fix::Orphan { blob } => self.orphan(blob),
+            Fix::Usage { tree, held, uploads } => self.usage(tree, held, uploads),
+            Fix::Counts { tree, ino, counts } => {
+                let line = format!("{}: inode {ino} counts what it holds again", tree.what);
+                self.mend(tree, line, move |mend| mend.recount(ino, counts))
+            }
+            Fix::Shown { tree, ino } => {
+                let line = format!("{}: listings show inode {ino} as it is again", tree.what);
+                self.mend(tree, line, move |mend| mend.hide(ino))
+            }
+            Fix::Unreadable { key, tree, ino, why } => {
+                let line = format!("{}: inode {ino} cannot be read", tree.what);
+                self.stand_in(tree, &line, Some(key), ino, why)
+            }
+            Fix::NoInode { tree, ino } => {
+                let line = format!("{}: inode {ino} is gone", tree.what);
+                let why = format!("inode {ino} is gone");
+                self.stand_in(tree, &line, None, ino, why)
+            }
+            Fix::NoName { tree, ino } => {
+                let line = format!("{}: inode {ino} without a name is \"lost+found/{ino}\" now", tree.what);
+                self.mend(tree, line, move |mend| mend.find_again(ino))
+            }
+            Fix::Content { blob, why } => self.quarantine(blob, why),
+            Fix::Segment { segment, why } => self.segment(segment, &why),
+        }
+    }
+
+    fn mend(
+        &self,
+        tree: Seat,
+        line: String,
+        change: impl FnOnce(&mut Mend<'_>) -> Result<bool> + Send + 'static,
+    ) -> Result<Option<String>> {
+        let (blobs, now) = (self.blobs.clone(), self.now);
+        let done = self.write(move |txn| change(&mut Mend::begin(txn, &blobs, now, &tree)?))?;
+        Ok(done.then_some(line))
+    }
+
+    fn stand_in(
+        &self,
+        tree: Seat,
+        line: &str,
+        unreadable: Option<Vec<u8>>,
+        ino: u64,
+        why: String,
+    ) -> Result<Option<String>> {
+        let (blobs, now) = (self.blobs.clone(), self.now);
+        let done =
+            self.write(move |txn| Mend::begin(txn, &blobs, now, &tree)?.stand_in(unreadable.as_deref(), ino, &why))?;
+        Ok(done.map(|done| format!("{line}: {done}")))
+    }
+
+    fn write<T: Send + 'static>(&self, f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static) -> Result<T> {
+        self.meta.write(Durability::Buffered, f).wait()
+    }
+
+    fn record(&self, key: Vec<u8>, value: Option<Vec<u8>>, done: String) -> Result<Option<String>> {
+        let changed = self.write(move |txn| {
+            if txn.get(&key)?.as_deref() == value.as_deref() {
+                return Ok(false);
+            }
+            match value {
+                Some(value) => txn.put(key, value),
+                None => txn.delete(key),
+            }
+            Ok(true)
+        })?;
+        Ok(changed.then_some(done))
+    }
+
+    fn references(&self, id: u64, refs: u32) -> Result<Option<String>> {
+        self.write(move |txn| {
+            let blob = Blob { refs, ..crate::content::blob_record(&*txn, id)? };
+            txn.put(key::by_id(tag::BLOB, id), blob.encode_to_vec());
+            Ok(Some(format!("blob {id:016x}: it counts {refs} references")))
+        })
+    }
+
+    fn orphan(&self, id: u64) -> Result<Option<String>> {
+        self.write(move |txn| {
+            let blob = Blob { refs: 1, ..crate::content::blob_record(&*txn, id)? };
+            txn.put(key::by_id(tag::BLOB, id), blob.encode_to_vec());
+            release(txn, id)?;
+            Ok(Some(format!("blob {id:016x}: nothing refers to it, its space is freed")))
+        })
+    }
+
+    fn usage(&self, tree: Seat, held: Option<(u64, u64)>, uploads: Option<u64>) -> Result<Option<String>> {
+        self.write(move |txn| {
+            let at = key::of_branch(tag::USAGE, tree.family, tree.branch);
+            let value = txn.get(&at)?;
+            let mut usage: Usage = value.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
+            if let Some((bytes, inodes)) = held {
+                (usage.bytes, usage.inodes) = (bytes, inodes);
+            }
+            usage.upload_bytes = uploads.unwrap_or(usage.upload_bytes);
+            txn.put(at, usage.encode_to_vec());
+            let Usage { bytes, inodes, upload_bytes } = usage;
+            let what = tree.what;
+            Ok(Some(format!("{what}: usage says {bytes} bytes in {inodes} inodes and {upload_bytes} bytes of uploads")))
+        })
+    }
+
+    /// Finds what a blob without a record is: its file or its place in a segment. If there is neither, a stub.
+    fn missing_blob(&mut self, id: u64, refs: u32) -> Result<Option<String>> {
+        let found = self.find_blob(id)?;
+        let now = self.now;
+        self.write(move |txn| {
+            Ok(Some(match found {
+                Some(blob) => {
+                    txn.put(key::by_id(tag::BLOB, id), Blob { refs, ..blob }.encode_to_vec());
+                    format!("blob {id:016x}: its record was made anew")
+                }
+                None => {
+                    put_stub(txn, id, refs, "its content is gone", (now, Vec::new()));
+                    format!("blob {id:016x}: its content is gone, what refers to it was quarantined")
+                }
+            }))
+        })
+    }
+
+    fn find_blob(&mut self, id: u64) -> Result<Option<Blob>> {
+        match self.blobs.file(BlobId(id)) {
+            Ok(file) => {
+                let (length, sums) = (file.len()?, self.sums_of(id)?);
+                let (whole, none) = (length.div_ceil(SUM_BLOCK as u64) == sums, sums == 0);
+                let blob = Blob { refs: 0, length: if none { 0 } else { length }, packed: None, sums: !none };
+                Ok((whole || none).then_some(blob))
+            }
+            Err(Error::Corrupt { .. }) => {
+                let packed = self.packed()?.get(&id);
+                Ok(packed.map(|(at, length)| Blob { refs: 0, length: *length, packed: Some(*at), sums: false }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many blocks of a blob have checksums.
+    fn sums_of(&self, id: u64) -> Result<u64> {
+        let mut blocks = 0;
+        for pair in crate::store::all(&*self.meta.snapshot(), &key::sums_of(id))? {
+            blocks += decode::<Sums>("checksums of a blob", &pair.value)?.crc.len() as u64;
+        }
+        Ok(blocks)
+    }
+
+    /// Where all packed blobs lie; the last place of each, if it was moved.
+    fn packed(&mut self) -> Result<&HashMap<u64, (PackedAt, u64)>> {
+        if self.packed.is_none() {
+            let mut all = HashMap::new();
+            for info in self.blobs.segments()? {
+                let Ok(records) = self.blobs.scan_segment(info.id) else { continue };
+                for record in records {
+                    let at = PackedAt { segment: info.id, offset: record.offset };
+                    all.insert(record.id.0, (at, record.length));
+                }
+            }
+            self.packed = Some(all);
+        }
+        Ok(self.packed.get_or_insert_default())
+    }
+
+    /// Remembers that a blob is damaged: it stays where it is, and reading it answers the damage.
+    fn quarantine(&self, id: u64, why: String) -> Result<Option<String>> {
+        let found = self.now.0;
+        self.write(move |txn| {
+            let at = key::by_id(tag::DAMAGED, id);
+            if txn.get(&at)?.is_some() {
+                return Ok(None);
+            }
+            let line = format!("blob {id:016x}: quarantined ({why})");
+            txn.put(at, Damaged { found, why, aside: Vec::new(), who: Vec::new() }.encode_to_vec());
+            Ok(Some(line))
+        })
+    }
+
+    /// Moves what is sound in a damaged segment to another, and the segment out of the way.
+    fn segment(&mut self, segment: u64, why: &str) -> Result<Option<String>> {
+        let (mut moved, mut lost) = (0_u64, 0_u64);
+        for (id, blob, at) in self.lying_in(segment)? {
+            match self.blobs.read_packed(BlobId(id), at.segment, at.offset, blob.length) {
+                Ok(data) => {
+                    let there = self.blobs.append(BlobId(id), data).wait()?;
+                    let there = PackedAt { segment: there.segment, offset: there.offset };
+                    self.write(move |txn| move_packed(txn, id, &blob, there))?;
+                    moved += 1;
+                }
+                Err(error @ Error::Corrupt { .. }) => {
+                    self.quarantine(id, error.to_string())?;
+                    lost += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.meta.sync().wait()?;
+        let aside = self.move_aside(segment)?;
+        if lost == 0 {
+            self.write(move |txn| {
+                txn.delete(key::by_id(tag::SEGMENT, segment));
+                Ok(())
+            })?;
+        }
+        Ok(Some(format!("{why}: {moved} blobs moved to another segment, {lost} quarantined; the file is {aside} now")))
+    }
+
+    fn lying_in(&self, segment: u64) -> Result<Vec<(u64, Blob, PackedAt)>> {
+        let mut lying = Vec::new();
+        self.checked().each(&[tag::BLOB], |pair| {
+            let blob: Blob = decode("a blob", &pair.value)?;
+            if let Some((id, at)) = key::u64_at(&pair.key, 1).zip(blob.packed)
+                && at.segment == segment
+            {
+                lying.push((id, blob, at));
+            }
+            Ok(())
+        })?;
+        Ok(lying)
+    }
+
+    /// The copy is on disk before the segment goes.
+    fn move_aside(&self, segment: u64) -> Result<String> {
+        let name = format!("{segment:016x}.seg");
+        let quarantine = self.dir.join(QUARANTINE);
+        self.disk.make_dir_all(&quarantine)?;
+        let content = self.disk.read_all(&self.dir.join("content").join("segments").join(&name))?;
+        self.disk.write_atomic(&quarantine.join(&name), &content, 0o600)?;
+        self.blobs.remove_segment(segment)?;
+        Ok(format!("{QUARANTINE}/{name}"))
+    }
+}

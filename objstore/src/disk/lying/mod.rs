@@ -1,0 +1,234 @@
+//! A disk for tests, in memory, that keeps what was synced and no promise beyond that.
+//!
+//! - Processes see what they wrote. A power cut ([`LyingDisk::after_power_cut`]) leaves all that was synced, and of the
+//!   rest any part that a real disk could: see [`crash`]. A process that is killed ([`LyingDisk::after_kill`]) loses
+//!   nothing it handed over, and nothing of that is synced.
+//! - The process dies at a call that is chosen before ([`LyingDisk::dies_at`]): that one is done, half done or not done,
+//!   and all that follow fail.
+//! - What is drawn follows from a seed, so that a crash can be repeated.
+
+mod crash;
+mod file;
+mod image;
+mod tests;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use self::file::LyingFile;
+use self::world::{Node, World, missing, split, text};
+use super::{Disk, File, Lock, Space};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::tests::random::Choices;
+
+pub(crate) use self::world::{Amount, Death, Lies};
+
+/// The disk as one process has it; clones are the same.
+#[derive(Clone)]
+pub(crate) struct LyingDisk {
+    world: Arc<Mutex<World>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl LyingDisk {
+    /// An empty disk.
+    pub(crate) fn new(clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
+        Self::of(World::new(lies, reflinks), clock)
+    }
+
+    fn of(world: World, clock: Arc<dyn Clock>) -> Self {
+        Self { world: Arc::new(Mutex::new(world)), clock }
+    }
+
+    /// Lets the process die at a call, counted from now.
+    pub(crate) fn dies_at(&self, death: Option<Death>) {
+        let mut world = self.world.lock();
+        world.death = death.map(|death| Death { call: death.call + world.calls, ..death });
+    }
+
+    /// Lets the process die now.
+    pub(crate) fn dies(&self) {
+        self.world.lock().dead = true;
+    }
+
+    /// Whether the process is dead.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.world.lock().dead
+    }
+
+    /// Calls so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.world.lock().calls
+    }
+
+    /// A sum over all calls so far.
+    pub(crate) fn trace(&self) -> u64 {
+        self.world.lock().trace
+    }
+
+    /// Another disk with the same on it, and the same not synced, for a process after this one.
+    pub(crate) fn after_kill(&self) -> Self {
+        Self::of(self.world.lock().after_kill(), self.clock.clone())
+    }
+
+    /// Another disk with what a power cut leaves of this.
+    pub(crate) fn after_power_cut(&self, choices: &mut Choices) -> Self {
+        Self::of(self.world.lock().after_power_cut(choices), self.clock.clone())
+    }
+
+    /// The same for a process with a clock of its own, and with other lies.
+    pub(crate) fn given(&self, clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
+        let world = World { lies, reflinks, ..self.world.lock().after_kill() };
+        Self::of(world, clock)
+    }
+
+    /// Does a call, or as much of it as the process lives to.
+    fn act<T>(&self, what: &[u8], number: u64, act: impl FnOnce(&mut World) -> Result<T>) -> Result<T> {
+        let mut world = self.world.lock();
+        let done = match world.count(what, number)? {
+            Amount::All => act(&mut world),
+            Amount::None | Amount::Some => Err(world::gone()),
+        };
+        world.alive().and(done)
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&World) -> Result<T>) -> Result<T> {
+        let world = self.world.lock();
+        world.alive()?;
+        look(&world)
+    }
+
+    fn handle(&self, inode: u64) -> Arc<dyn File> {
+        Arc::new(LyingFile { disk: self.clone(), inode })
+    }
+
+    fn make(&self, path: &Path) -> Result<u64> {
+        let now = self.clock.now();
+        self.act(b"create", sum(path), |world| {
+            if world.node(path).is_some() {
+                let taken = std::io::Error::from_raw_os_error(libc::EEXIST);
+                return Err(Error::io(format!("creating {}", path.display()), taken));
+            }
+            let inode = world.add_inode(now);
+            world.set(path, Some(Node::File(inode)))?;
+            Ok(inode)
+        })
+    }
+}
+
+/// Tells paths apart in the trace.
+fn sum(path: &Path) -> u64 {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    bytes.iter().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
+}
+
+impl Disk for LyingDisk {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        Ok(self.handle(self.make(path)?))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.look(|world| match world.node(path) {
+            Some(Node::File(inode)) => Ok(self.handle(inode)),
+            _ => Err(missing(path)),
+        })
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.look(|world| Ok(world.node(path).is_some()))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        if self.exists(path)? {
+            self.act(b"remove", sum(path), |world| world.set(path, None))?;
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.look(|world| {
+            let folder = world.folders.get(text(dir)).filter(|_| world.node(dir) == Some(Node::Folder));
+            Ok(folder.ok_or_else(|| missing(dir))?.names.keys().cloned().collect())
+        })
+    }
+
+    fn make_dir(&self, dir: &Path) -> Result<()> {
+        if self.exists(dir)? {
+            return Ok(());
+        }
+        self.act(b"make_dir", sum(dir), |world| world.set(dir, Some(Node::Folder)))
+    }
+
+    fn make_dir_all(&self, dir: &Path) -> Result<()> {
+        if self.exists(dir)? {
+            return Ok(());
+        }
+        let (parent, _) = split(dir);
+        self.make_dir_all(parent)?;
+        self.make_dir(dir)?;
+        self.sync_dir(parent)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.act(b"sync_dir", sum(dir), |world| world.sync_folder(dir))
+    }
+
+    fn sync_everything(&self, _dir: &Path) -> Result<()> {
+        self.act(b"sync_everything", 0, |world| {
+            world.sync_all();
+            Ok(())
+        })
+    }
+
+    fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
+        self.look(|world| match world.node(path) {
+            Some(Node::File(inode)) => Ok(world.inodes[&inode].now.to_vec()),
+            _ => Err(missing(path)),
+        })
+    }
+
+    fn write_atomic(&self, path: &Path, content: &[u8], _mode: u32) -> Result<()> {
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".tmp");
+        let draft = PathBuf::from(draft);
+        self.remove(&draft)?;
+        let inode = self.make(&draft)?;
+        let file = self.handle(inode);
+        file.write_at(content, 0)?;
+        file.sync_with_time()?;
+        self.act(b"rename", sum(path), |world| {
+            world.set(&draft, None)?;
+            world.set(path, Some(Node::File(inode)))
+        })?;
+        self.sync_dir(split(path).0)
+    }
+
+    fn space(&self, _dir: &Path) -> Result<Space> {
+        Ok(Space { total_bytes: 1 << 40, free_bytes: 1 << 39 })
+    }
+
+    fn lock(&self, path: &Path) -> Result<Lock> {
+        let mut world = self.world.lock();
+        world.alive()?;
+        if !world.locks.insert(path.to_owned()) {
+            return Err(Error::Unusable { why: "another server runs on the folder".into() });
+        }
+        Ok(Lock::new(Held { world: self.world.clone(), path: path.to_owned() }))
+    }
+}
+
+/// A lock that is held.
+struct Held {
+    world: Arc<Mutex<World>>,
+    path: PathBuf,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.world.lock().locks.remove(&self.path);
+    }
+}

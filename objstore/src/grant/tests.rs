@@ -1,0 +1,171 @@
+//! The master key on disk: who may read it, and a rotation that stops anywhere.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Bound, Master};
+use crate::clock::Scripted;
+use crate::disk::{Disk, File, Lock, Permissions, RealDisk, Space};
+use crate::error::{Error, Result};
+use crate::store::Secret;
+
+const BOUND: Bound<'static> = Bound { account: 1, key_id: "AK", version: 1 };
+
+fn open(dir: &Path, new: bool) -> Result<Master> {
+    Master::open(Arc::new(RealDisk::new()), dir, &Scripted::new(1), new)
+}
+
+#[track_caller]
+fn refusal(dir: &Path) -> String {
+    match open(dir, false) {
+        Err(Error::Unusable { why }) => why,
+        Err(other) => panic!("another error: {other}"),
+        Ok(_) => panic!("it was taken"),
+    }
+}
+
+#[test]
+fn a_master_key_that_others_may_read_is_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path(), true).unwrap();
+    let path = dir.path().join("master.key");
+    let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    for open_to_others in [0o640, 0o604, 0o660, 0o610, 0o666, 0o777] {
+        mode(open_to_others);
+        let why = refusal(dir.path());
+        assert!(why.contains("chmod 600") && why.contains(&format!("{open_to_others:04o}")), "{why}");
+    }
+    for private in [0o600, 0o400, 0o700] {
+        mode(private);
+        open(dir.path(), false).unwrap();
+    }
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        let why = refusal(dir.path());
+        assert!(why.contains("chown") && why.contains("65534"), "{why}");
+    }
+}
+
+#[test]
+fn a_master_key_that_is_missing_or_none_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(refusal(dir.path()).contains("missing"));
+    for bytes in [0, 31, 33] {
+        std::fs::write(dir.path().join("master.key"), vec![0; bytes]).unwrap();
+        std::fs::set_permissions(dir.path().join("master.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(refusal(dir.path()).contains(&format!("{bytes} bytes")));
+    }
+}
+
+/// The real disk, which fails from some change on: before it is made, or after.
+struct Failing {
+    real: RealDisk,
+    left: AtomicUsize,
+    after: bool,
+}
+
+impl Failing {
+    fn change(&self, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        let failed = || Err(Error::io("writing", std::io::Error::from_raw_os_error(libc::EIO)));
+        match self.left.load(Ordering::Relaxed) {
+            0 => failed(),
+            1 if self.after => {
+                self.left.store(0, Ordering::Relaxed);
+                change()?;
+                failed()
+            }
+            left => {
+                self.left.store(left - 1, Ordering::Relaxed);
+                change()
+            }
+        }
+    }
+}
+
+impl Disk for Failing {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.real.create(path)
+    }
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.real.open(path)
+    }
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.real.exists(path)
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.change(|| self.real.remove(path))
+    }
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.real.list(dir)
+    }
+    fn make_dir(&self, dir: &Path) -> Result<()> {
+        self.real.make_dir(dir)
+    }
+    fn make_dir_all(&self, dir: &Path) -> Result<()> {
+        self.real.make_dir_all(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.real.sync_dir(dir)
+    }
+    fn sync_everything(&self, dir: &Path) -> Result<()> {
+        self.real.sync_everything(dir)
+    }
+    fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
+        self.real.read_all(path)
+    }
+    fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+        self.change(|| self.real.write_atomic(path, content, mode))
+    }
+    fn space(&self, dir: &Path) -> Result<Space> {
+        self.real.space(dir)
+    }
+    fn lock(&self, path: &Path) -> Result<Lock> {
+        self.real.lock(path)
+    }
+    fn permissions(&self, path: &Path) -> Result<Option<Permissions>> {
+        self.real.permissions(path)
+    }
+}
+
+/// Two secrets of which one was sealed anew when the rotation stopped: both open after it, wherever it stopped.
+#[test]
+fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
+    for after in [false, true] {
+        for changes in 0..=4 {
+            let dir = tempfile::tempdir().unwrap();
+            open(dir.path(), true).unwrap();
+            let disk = Failing { real: RealDisk::new(), left: AtomicUsize::new(changes), after };
+            let random = Scripted::new(2);
+            let master = Master::open(Arc::new(disk), dir.path(), &random, false).unwrap();
+            let seal = |master: &Master| master.sealer().seal(&random, &Secret::new("hush"), BOUND).unwrap();
+            let mut sealed = [seal(&master), seal(&master)];
+            let rotated = master.rotate(&random, || {
+                // The first is on disk, and the process ends before the second is, if a change was to fail later.
+                sealed[0] = seal(&master);
+                match changes {
+                    1 => Err(Error::Engine { why: "stopped".into() }),
+                    _ => {
+                        sealed[1] = seal(&master);
+                        Ok(())
+                    }
+                }
+            });
+            let opens = |master: &Master, sealed: &[u8]| {
+                master.sealer().open_secret(sealed, BOUND).is_ok_and(|secret| secret.reveal() == "hush")
+            };
+            assert!(sealed.iter().all(|sealed| opens(&master, sealed)), "in the process, {changes} {after}");
+            drop(master);
+            let master = open(dir.path(), false).unwrap();
+            assert!(sealed.iter().all(|sealed| opens(&master, sealed)), "after a crash, {changes} {after}");
+            assert!(rotated.is_err() || !master.is_rotating());
+            sealed = master.rotate(&random, || Ok([seal(&master), seal(&master)])).unwrap();
+            assert!(!dir.path().join("master.key.next").exists());
+            drop(master);
+            let master = open(dir.path(), false).unwrap();
+            assert!(sealed.iter().all(|sealed| opens(&master, sealed)), "after it was ended, {changes} {after}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The worker's thread.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::pass::{self, Pass, Stepped};
+use crate::clock::Timestamp;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// How often, at least, the worker looks at the clock, which may be set while it sleeps.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+
+/// How often and how fast content is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// From the begin of a pass to that of the next; `None`: only when asked.
+    pub interval: Option<Duration>,
+    /// Bytes read in a second, at most.
+    pub bytes_per_second: u64,
+}
+
+/// What the scrub did since it was started, and what it does now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Whole passes over all blobs.
+    pub passes: u64,
+    /// Blobs looked at.
+    pub blobs: u64,
+    /// Bytes compared with their checksums.
+    pub bytes: u64,
+    /// Damaged blobs found that were not known before.
+    pub found: u64,
+    /// Passes given up for an error; they are tried again.
+    pub errors: u64,
+    /// When the pass under way, or the last one, began, also in a former process.
+    pub started: Option<Timestamp>,
+    /// When the last whole pass ended, also in a former process.
+    pub completed: Option<Timestamp>,
+    /// Of the pass under way: bytes read, and bytes there are.
+    pub progress: Option<(u64, u64)>,
+}
+
+/// Reads all content again and again until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    rate: Rate,
+    state: Mutex<State>,
+    changed: Condvar,
+    figures: Mutex<Figures>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stop: bool,
+    /// A pass is wanted now, at this many bytes a second.
+    wanted: Option<u64>,
+}
+
+impl Worker {
+    /// Starts the scrub of a store; a store has one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system gives no thread.
+    pub fn start(store: &Store, rate: Rate) -> Result<Self> {
+        let shared =
+            Arc::new(Shared { rate, state: Mutex::default(), changed: Condvar::new(), figures: Mutex::default() });
+        let (mine, core) = (shared.clone(), store.core.clone());
+        let thread = std::thread::Builder::new().name("amphora-scrub".into()).spawn(move || mine.run(&core));
+        let thread = thread.map_err(|source| Error::io("starting the thread of the scrub", source))?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// What it did and does.
+    pub fn figures(&self) -> Figures {
+        self.shared.figures.lock().clone()
+    }
+
+    /// Begins a pass now, unless one is under way; that goes on at this many bytes a second if some are given.
+    pub fn begin(&self, bytes_per_second: Option<u64>) {
+        let rate = bytes_per_second.unwrap_or(self.shared.rate.bytes_per_second);
+        self.shared.state.lock().wanted = Some(rate);
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends the step under way and stops.
+    pub fn stop(&self) {
+        self.shared.state.lock().stop = true;
+        self.shared.changed.notify_all();
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the scrub panicked");
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn run(&self, core: &Core) {
+        let mut next = self.first_pass(core);
+        while self.wait_until(core, next) {
+            match self.pass(core) {
+                Ok(Some(started)) => next = self.after(started),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "the scrub stopped; it goes on in a minute");
+                    let mut figures = self.figures.lock();
+                    (figures.errors, figures.progress) = (figures.errors + 1, None);
+                    next = Some(Timestamp(core.clock.now().0.saturating_add(nanos(LOOK_MAX))));
+                }
+            }
+        }
+    }
+
+    /// When the first pass begins: at once if one is under way.
+    fn first_pass(&self, core: &Core) -> Option<Timestamp> {
+        let Ok(record) = pass::read(&*core.meta.snapshot()) else { return self.after(core.clock.now()) };
+        let mut figures = self.figures.lock();
+        let some = |at: i64| (at != 0).then_some(Timestamp(at));
+        (figures.started, figures.completed) = (some(record.started), some(record.completed));
+        match record.place {
+            Some(_) => Some(Timestamp(i64::MIN)),
+            None => self.after(figures.started.unwrap_or_else(|| core.clock.now())),
+        }
+    }
+
+    fn after(&self, started: Timestamp) -> Option<Timestamp> {
+        self.rate.interval.map(|interval| Timestamp(started.0.saturating_add(nanos(interval))))
+    }
+
+    /// Sleeps until then, or until a pass is wanted; no longer than an interval, since the clock may have been ahead.
+    /// Whether to go on.
+    fn wait_until(&self, core: &Core, mut then: Option<Timestamp>) -> bool {
+        loop {
+            let now = core.clock.now();
+            then = then.min(self.after(now).or(then));
+            let left = then.map_or(u64::MAX, |then| u64::try_from(then.0.saturating_sub(now.0)).unwrap_or(0));
+            let mut state = self.state.lock();
+            if state.stop {
+                return false;
+            }
+            if left == 0 || state.wanted.is_some() {
+                return true;
+            }
+            self.changed.wait_for(&mut state, Duration::from_nanos(left).min(LOOK_MAX));
+        }
+    }
+
+    /// Makes or goes on with a pass; when it began, or nothing if it was stopped.
+    fn pass(&self, core: &Core) -> Result<Option<Timestamp>> {
+        let mut pass = Pass::resume(core)?;
+        {
+            let mut figures = self.figures.lock();
+            (figures.started, figures.progress) = (Some(Timestamp(pass.record.started)), Some(pass.progress()));
+        }
+        let mut rate = self.rate.bytes_per_second;
+        loop {
+            core.writable()?;
+            if let Some(wanted) = self.state.lock().wanted.take() {
+                rate = wanted;
+            }
+            let began = Instant::now();
+            let stepped = pass.step(core)?;
+            if stepped.done {
+                let started = Timestamp(pass.record.started);
+                let completed = pass.finish(core)?;
+                let mut figures = self.figures.lock();
+                figures.passes += 1;
+                (figures.completed, figures.progress) = (Some(completed), None);
+                return Ok(Some(started));
+            }
+            self.note(stepped, pass.progress());
+            let due = Duration::from_secs_f64(stepped.bytes as f64 / rate.max(1) as f64);
+            if !self.rest(due.saturating_sub(began.elapsed())) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn note(&self, stepped: Stepped, progress: (u64, u64)) {
+        let mut figures = self.figures.lock();
+        figures.blobs += stepped.blobs;
+        figures.bytes += stepped.bytes;
+        figures.found += stepped.found;
+        figures.progress = Some(progress);
+    }
+
+    /// Sleeps; whether to go on.
+    fn rest(&self, pause: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.stop && state.wanted.is_none() && !pause.is_zero() {
+            self.changed.wait_for(&mut state, pause);
+        }
+        !state.stop
+    }
+}
+
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}

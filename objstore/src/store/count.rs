@@ -1,0 +1,69 @@
+//! How many buckets, snapshots, accounts and grants a store has at most: it lists them whole here and there.
+//!
+//! - Each bucket, snapshot and account takes a number that is never given again. While fewer numbers were given than
+//!   there may be things, nothing has to be counted.
+
+use super::header;
+use crate::error::{Error, Result};
+use crate::meta::Read;
+use crate::record::key::{self, tag};
+
+/// Buckets and snapshots together: they share their names.
+pub const BUCKETS_MAX: u64 = 100_000;
+/// Accounts.
+pub const ACCOUNTS_MAX: u64 = 100_000;
+/// Grants on one bucket.
+pub const GRANTS_MAX: u64 = 10_000;
+
+/// Refuses one more bucket or snapshot.
+pub(super) fn check_buckets(read: &dyn Read) -> Result<()> {
+    check(read, "buckets and snapshots", &[&[tag::BUCKET], &[tag::SNAPSHOT]], BUCKETS_MAX)
+}
+
+/// Refuses one more account.
+pub(super) fn check_accounts(read: &dyn Read) -> Result<()> {
+    check(read, "accounts", &[&[tag::ACCOUNT]], ACCOUNTS_MAX)
+}
+
+/// Refuses one more grant on a bucket.
+pub(super) fn check_grants(read: &dyn Read, bucket: u64) -> Result<()> {
+    refuse(read, "grants on the bucket", &[&key::by_id(tag::GRANT, bucket)], GRANTS_MAX)
+}
+
+fn check(read: &dyn Read, what: &'static str, prefixes: &[&[u8]], limit: u64) -> Result<()> {
+    let given = header::read(read)?.map_or(0, |header| header.next_id);
+    if given <= limit { Ok(()) } else { refuse(read, what, prefixes, limit) }
+}
+
+fn refuse(read: &dyn Read, what: &'static str, prefixes: &[&[u8]], limit: u64) -> Result<()> {
+    let mut count = 0;
+    for prefix in prefixes {
+        count += super::open::all(read, prefix)?.len() as u64;
+    }
+    if count < limit { Ok(()) } else { Err(Error::TooMany { what, limit }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::{Durability, Meta};
+
+    #[test]
+    fn one_too_many_is_refused_once_so_many_numbers_were_given() {
+        let meta = Meta::new(crate::meta::memory::open().unwrap());
+        let fill = meta.write(Durability::Buffered, |txn| {
+            for grant in 0..3 {
+                txn.put(key::grant(7, grant), vec![1]);
+            }
+            header::open(txn)
+        });
+        fill.wait().unwrap();
+        let read = meta.snapshot();
+        let prefix: &[&[u8]] = &[&key::by_id(tag::GRANT, 7)];
+        assert!(check(&*read, "things", prefix, 1).is_ok(), "one number was given: there cannot be more");
+        assert!(refuse(&*read, "things", prefix, 4).is_ok());
+        let text = refuse(&*read, "things", prefix, 3).unwrap_err().to_string();
+        assert!(text.contains("3 things") && text.contains("remove"), "{text}");
+        assert!(check_grants(&*read, 7).is_ok() && check_buckets(&*read).is_ok() && check_accounts(&*read).is_ok());
+    }
+}

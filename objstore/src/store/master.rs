@@ -1,0 +1,68 @@
+//! Rotating the master key of an open store: every secret is sealed anew, some in each transaction.
+//!
+//! - A key that is made meanwhile is sealed under the new master key at once.
+//!
+//! A crash leaves secrets under both master keys, which are both there; the next opening seals the rest anew.
+
+use prost::Message;
+
+use super::Store;
+use super::key::{held, reveal};
+use crate::core::Core;
+use crate::error::Result;
+use crate::grant::Bound;
+use crate::meta::{Durability, Txn};
+use crate::record::account::Key;
+use crate::record::key::{self, tag};
+
+/// Secrets sealed anew in one transaction: others wait for it.
+const CHUNK: usize = 256;
+
+impl Store {
+    /// Puts another master key in the place of this one, while the store goes on; how many secrets were sealed anew.
+    /// A rotation that failed, or that a crash ended, goes on where it stopped.
+    ///
+    /// # Errors
+    /// [`crate::Error::Busy`] while another rotation runs.
+    pub async fn rotate_master_key(&self) -> Result<u64> {
+        self.blocking(|store| rotate(&store.core)).await
+    }
+}
+
+/// Ends a rotation that a crash interrupted.
+pub(super) fn resume(core: &std::sync::Arc<Core>) -> Result<()> {
+    if core.master.is_rotating() {
+        let secrets = rotate(core)?;
+        tracing::info!(secrets, "ended the rotation of the master key that was under way");
+    }
+    Ok(())
+}
+
+fn rotate(core: &std::sync::Arc<Core>) -> Result<u64> {
+    core.master.rotate(&*core.random, || {
+        let (mut from, mut count) = (vec![tag::KEY], 0);
+        loop {
+            let shared = core.clone();
+            let (sealed, next) = core.meta.write(Durability::Synced, move |txn| reseal(txn, &shared, &from)).wait()?;
+            count += sealed;
+            match next {
+                Some(next) => from = next,
+                None => return Ok(count),
+            }
+        }
+    })
+}
+
+/// Seals the secrets of some keys anew; how many, and where the rest begins.
+fn reseal(txn: &mut dyn Txn, core: &Core, from: &[u8]) -> Result<(u64, Option<Vec<u8>>)> {
+    let pairs = txn.scan(from, &key::after_prefix(&[tag::KEY]), CHUNK)?;
+    for pair in &pairs {
+        let held = held(pair)?;
+        let secret = reveal(core, &held)?;
+        let bound = Bound { account: held.record.account, key_id: &held.id, version: held.record.version };
+        let sealed = core.master.sealer().seal(&*core.random, &secret, bound)?;
+        txn.put(pair.key.to_vec(), Key { sealed, ..held.record }.encode_to_vec());
+    }
+    let last = pairs.last().filter(|_| pairs.len() == CHUNK);
+    Ok((pairs.len() as u64, last.map(|pair| [&pair.key[..], &[0]].concat())))
+}

@@ -1,0 +1,392 @@
+//! Backups: what comes back is what was there, the next one sends what changed, and what was killed leaves nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tempfile::TempDir;
+
+use super::rig::*;
+use crate::backup::{Backup, Folder, Progress, Told, create, list, newest, prune, restore, verify};
+use crate::content::{blob_record, verified_blob};
+use crate::error::{Error, Result};
+use crate::name::BucketName;
+use crate::record::decode;
+use crate::record::inode::{Content, Extent, Inode};
+use crate::record::key::{self, tag};
+use crate::store::*;
+use crate::volume::{Kind, Make, ROOT_INO, SetAttr, XattrMode};
+
+const TREE: [u8; 5] = [tag::INODE, tag::DIRENT, tag::EXTENT, tag::VERSION, tag::OBJECT_PARTS];
+const MIB: usize = 1 << 20;
+
+fn bytes(length: usize, seed: u8) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 % 251) as u8 ^ seed).collect()
+}
+
+fn quiet() -> Told {
+    Arc::new(|_: Progress| Ok(()))
+}
+
+fn back_up(rig: &Rig, bucket: &str, dir: &Path) -> Result<Backup> {
+    back_up_told(rig, bucket, dir, &quiet())
+}
+
+fn back_up_told(rig: &Rig, bucket: &str, dir: &Path, told: &Told) -> Result<Backup> {
+    let folder = Arc::new(Folder::for_writing(dir)?);
+    rig.run(create(&rig.store, &name(bucket), &folder, told))
+}
+
+fn bring_back(rig: &Rig, dir: &Path, bucket: &str, to: &str) -> Result<Backup> {
+    bring_back_told(rig, dir, bucket, to, &quiet())
+}
+
+fn bring_back_told(rig: &Rig, dir: &Path, bucket: &str, to: &str, told: &Told) -> Result<Backup> {
+    let folder = Arc::new(Folder::for_reading(dir)?);
+    let id = newest(&folder, bucket)?;
+    rig.run(restore(&rig.store, &folder, (bucket, &id), &name(to), told))
+}
+
+/// All records of a bucket or snapshot, with the bytes of blobs in the place of their ids.
+fn records(rig: &Rig, bucket: &str) -> BTreeMap<Vec<u8>, String> {
+    let core = &rig.store.core;
+    let read = core.meta.snapshot();
+    let line = core.readable(&*read, &name(bucket)).unwrap();
+    let content = |id: u64, from: u64, length: u64| {
+        let record = blob_record(&*read, id).unwrap();
+        md5(&verified_blob(&core.blobs, &*read, id, &record, from, length).unwrap())
+    };
+    let mut all = BTreeMap::new();
+    for kind in TREE {
+        let prefix = key::by_id(kind, line.family);
+        for seen in line.scan(&*read, &prefix, &key::after_prefix(&prefix), usize::MAX).unwrap() {
+            let at = [&[kind], &seen.base[9..]].concat();
+            let shown = match kind {
+                tag::INODE => {
+                    let mut inode: Inode = decode("an inode", &seen.value).unwrap();
+                    if inode.nlink == 0 {
+                        continue;
+                    }
+                    let held = match inode.content.take() {
+                        Some(Content::Blob(blob)) => content(blob.id, 0, inode.size),
+                        Some(Content::Extents(_)) => "in extents".into(),
+                        other => format!("{other:?}"),
+                    };
+                    format!("{inode:?} {held}")
+                }
+                tag::EXTENT => {
+                    let extent: Extent = decode("an extent", &seen.value).unwrap();
+                    format!("{} {}", extent.length, content(extent.blob, extent.blob_offset, extent.length))
+                }
+                _ => hex_simd::encode_to_string(&seen.value, hex_simd::AsciiCase::Lower),
+            };
+            all.insert(at, shown);
+        }
+    }
+    all
+}
+
+/// The snapshot that the last backup of a bucket was made of.
+fn taken(rig: &Rig) -> String {
+    let all = rig.store.snapshots(None, None, usize::MAX).unwrap();
+    let mut taken = all.into_iter().map(|snapshot| snapshot.name).filter(|name| name.starts_with("backup-"));
+    let name = taken.next().unwrap();
+    assert_eq!(taken.next(), None, "one stays");
+    name
+}
+
+fn same(rig: &Rig, a: &str, b: &str) {
+    let (a, b) = (records(rig, a), records(rig, b));
+    for (key, value) in &a {
+        assert_eq!(b.get(key), Some(value), "{key:?}");
+    }
+    assert_eq!(a.len(), b.len());
+}
+
+/// A bucket with all there can be.
+fn full(rig: &Rig) -> BucketName {
+    let request = CreateBucket { versioning: Versioning::Enabled, quota_bytes: Some(1 << 40), ..bucket_request("jar") };
+    let settings = Settings { tags: [("team".to_owned(), "a".to_owned())].into(), ..Settings::default() };
+    rig.run(rig.store.create_bucket_with(request, settings)).unwrap();
+    let bucket = name("jar");
+    for (at, length) in [("empty", 0), ("inline", 100), ("a/packed", 20_000), ("a/b/large", 3 * MIB), ("a/b/", 0)] {
+        rig.put(&bucket, at, &bytes(length, 1)).unwrap();
+    }
+    // Versions, a delete marker, copies that share a blob.
+    rig.put(&bucket, "a/packed", &bytes(30_000, 2)).unwrap();
+    rig.put(&bucket, "gone", &bytes(5_000, 3)).unwrap();
+    rig.delete(&bucket, "gone").unwrap();
+    rig.copy((&bucket, "a/b/large"), (&bucket, "copy")).unwrap();
+    let upload = rig.begin_upload(&bucket, "parts");
+    let parts = [rig.put_part(&upload, 1, &bytes(5 * MIB, 4)).unwrap(), rig.put_part(&upload, 2, b"end").unwrap()];
+    rig.complete(&upload, &[&parts[0], &parts[1]]).unwrap();
+    let under_way = rig.begin_upload(&bucket, "under way");
+    rig.put_part(&under_way, 1, &bytes(100_000, 5)).unwrap();
+    on_a_mount(rig, &bucket);
+    rig.run(rig.store.create_account("anna", false)).unwrap();
+    rig.run(rig.store.add_grant(&bucket, "anna", Mode::Read)).unwrap();
+    bucket
+}
+
+fn on_a_mount(rig: &Rig, bucket: &BucketName) {
+    let volume = rig.mount(bucket);
+    let dir = volume.make(ROOT_INO, "mounted", Make::Directory, by_root(0o750)).unwrap().ino;
+    let home = volume.create(dir, "sparse", by_root(0o640)).unwrap().ino;
+    volume.write(home, 40 * MIB as u64, &bytes(10_000, 6), false).unwrap();
+    volume.write(home, 0, &bytes(10_000, 7), false).unwrap();
+    volume.set_attr(home, SetAttr { uid: Some(7), gid: Some(8), ..SetAttr::default() }).unwrap();
+    volume.set_xattr(home, "user.a", b"value", XattrMode::Any).unwrap();
+    volume.make(dir, "link", Make::Symlink("sparse".into()), by_root(0o777)).unwrap();
+    volume.make(dir, "pipe", Make::Special(Kind::Fifo, 0), by_root(0o600)).unwrap();
+    // Shared with a snapshot, then changed: extents.
+    let shared = volume.create(dir, "shared", by_root(0o600)).unwrap().ino;
+    volume.write(shared, 0, &bytes(3 * MIB, 8), false).unwrap();
+    rig.snapshot(bucket, "earlier");
+    volume.write(shared, MIB as u64, &bytes(70_000, 9), false).unwrap();
+}
+
+#[test]
+fn all_of_a_bucket_comes_back() {
+    let (rig, dir) = (Rig::on_disk(), tempfile::tempdir().unwrap());
+    let bucket = full(&rig);
+    let made = back_up(&rig, "jar", &dir.path().join("b")).unwrap();
+    assert_eq!(made.damaged, Vec::<String>::new());
+    let snapshot = taken(&rig);
+    rig.put(&bucket, "later", b"not in it").unwrap();
+    bring_back(&rig, &dir.path().join("b"), "jar", "again").unwrap();
+    same(&rig, &snapshot, "again");
+    let (was, is) = (rig.store.bucket(&bucket).unwrap(), rig.store.bucket(&name("again")).unwrap());
+    assert_eq!(
+        (is.quota_bytes, is.versioning, is.created, is.owner),
+        (was.quota_bytes, was.versioning, was.created, was.owner)
+    );
+    let tags = |bucket| rig.store.settings(&bucket).unwrap().settings.tags.clone();
+    assert_eq!(tags(name("again")), tags(name("jar")));
+    assert_eq!(rig.store.grants(Some(&name("again")), None).unwrap()[0].account, "anna");
+    assert_eq!(crate::tests::audit::faults(&rig.store), Vec::<String>::new());
+    // It is a bucket like any other.
+    let volume = rig.mount(&name("again"));
+    let ino = find(&volume, "mounted/sparse").unwrap();
+    volume.write(ino, 5, b"changed", false).unwrap();
+    assert_eq!(&read_file(&volume, ino)[..12], &[&bytes(5, 7)[..], b"changed"].concat());
+    assert_eq!(volume.attr(ino).unwrap().size, 40 * MIB as u64 + 10_000);
+    volume.forget(ino, 1);
+    drop(volume);
+    rig.put(&name("again"), "a/b/large", b"new").unwrap();
+    let dir = rig.dir.clone();
+    rig.store.close();
+    drop(rig);
+    let report = crate::check::run(dir.path()).unwrap();
+    assert!(report.clean() && report.quarantined.is_empty(), "{report:#?}");
+}
+
+#[test]
+fn a_backup_comes_back_in_another_store_with_accounts_but_no_keys() {
+    let (rig, other, dir) = (Rig::in_memory(), Rig::in_memory(), tempfile::tempdir().unwrap());
+    full(&rig);
+    back_up(&rig, "jar", dir.path()).unwrap();
+    bring_back(&other, dir.path(), "jar", "jar").unwrap();
+    let snapshot = taken(&rig);
+    let (a, b) = (records(&rig, &snapshot), records(&other, "jar"));
+    assert_eq!(a, b);
+    assert_eq!(other.store.keys(Some("anna")).unwrap().len(), 0);
+    let again = bring_back(&other, dir.path(), "jar", "jar");
+    assert!(matches!(again, Err(Error::Exists { .. })), "{again:?}");
+    assert_eq!(crate::tests::audit::faults(&other.store), Vec::<String>::new());
+}
+
+#[test]
+fn the_next_backup_sends_what_changed() {
+    let (rig, dir) = (Rig::in_memory(), tempfile::tempdir().unwrap());
+    let bucket = rig.bucket("jar");
+    for at in 0..40 {
+        rig.put(&bucket, &format!("large-{at}"), &bytes(MIB, at)).unwrap();
+        rig.put(&bucket, &format!("packed-{at}"), &bytes(50_000, at)).unwrap();
+    }
+    let first = back_up(&rig, "jar", dir.path()).unwrap();
+    assert!(first.sent_bytes > 40 * MIB as u64, "{first:?}");
+    let same = back_up(&rig, "jar", dir.path()).unwrap();
+    assert!(same.sent_bytes < 1000, "{same:?}");
+    rig.put(&bucket, "large-7", &bytes(MIB, 99)).unwrap();
+    let volume = rig.mount(&bucket);
+    let ino = find(&volume, "packed-3").unwrap();
+    volume.write(ino, 10, b"in place", false).unwrap();
+    drop(volume);
+    let third = back_up(&rig, "jar", dir.path()).unwrap();
+    assert!((MIB as u64..MIB as u64 + 300_000).contains(&third.sent_bytes), "{third:?}");
+    bring_back(&rig, dir.path(), "jar", "again").unwrap();
+    super::backup::same(&rig, &taken(&rig), "again");
+    // Without the snapshot everything is read, and only what is new is written.
+    rig.run(rig.store.delete_snapshot(&taken(&rig))).unwrap();
+    let full = back_up(&rig, "jar", dir.path()).unwrap();
+    assert!(full.sent_bytes < 5 * MIB as u64, "{full:?}");
+}
+
+#[test]
+fn old_backups_can_go_and_the_others_stay_whole() {
+    let (rig, dir) = (Rig::in_memory(), tempfile::tempdir().unwrap());
+    let bucket = rig.bucket("jar");
+    for round in 0..4 {
+        rig.put(&bucket, "same", &bytes(2 * MIB, 1)).unwrap();
+        rig.put(&bucket, "other", &bytes(2 * MIB, 10 + round)).unwrap();
+        back_up(&rig, "jar", dir.path()).unwrap();
+    }
+    let folder = Folder::for_writing(dir.path()).unwrap();
+    assert_eq!(list(&folder).unwrap().len(), 4);
+    let pruned = prune(&folder, 2).unwrap();
+    assert_eq!(pruned.backups, 2);
+    assert!(pruned.bytes > 4 * MIB as u64, "{pruned:?}");
+    assert_eq!(verify(&folder, &|_| {}).unwrap().0, Vec::<String>::new());
+    assert_eq!(prune(&folder, 2).unwrap().files, 0);
+    drop(folder);
+    bring_back(&rig, dir.path(), "jar", "again").unwrap();
+    assert_eq!(rig.get(&name("again"), "other").unwrap(), bytes(2 * MIB, 13));
+    rig.put(&bucket, "more", b"x").unwrap();
+    assert!(back_up(&rig, "jar", dir.path()).unwrap().sent_bytes < 10_000, "the next one goes on");
+}
+
+#[test]
+fn a_damaged_or_incomplete_backup_is_refused_and_nothing_is_left() {
+    let (rig, dir) = (Rig::in_memory(), tempfile::tempdir().unwrap());
+    let bucket = rig.bucket("jar");
+    rig.put(&bucket, "large", &bytes(9 * MIB, 1)).unwrap();
+    rig.put(&bucket, "small", &bytes(9_000, 1)).unwrap();
+    back_up(&rig, "jar", dir.path()).unwrap();
+    let mut files = Vec::new();
+    walk(dir.path(), &mut files);
+    files.retain(|path| path.components().any(|part| matches!(part.as_os_str().to_str(), Some("data" | "backups"))));
+    assert!(files.len() >= 5, "{files:?}");
+    let blobs = rig.store.core.blobs.file_ids().unwrap().len();
+    for file in files {
+        let was = std::fs::read(&file).unwrap();
+        let mut damaged = was.clone();
+        damaged[was.len() / 2] ^= 1;
+        for content in [Some(damaged), Some(was[..was.len() / 2].to_vec()), None] {
+            match content {
+                Some(content) => std::fs::write(&file, content).unwrap(),
+                None => std::fs::remove_file(&file).unwrap(),
+            }
+            let refused = bring_back(&rig, dir.path(), "jar", "again");
+            assert!(matches!(refused, Err(Error::Corrupt { .. } | Error::Unusable { .. })), "{refused:?}");
+            assert!(rig.store.bucket(&name("again")).is_err());
+            let folder = Folder::for_reading(dir.path()).unwrap();
+            let is_manifest = file.extension().is_some();
+            assert!((is_manifest && !file.exists()) || !verify(&folder, &|_| {}).unwrap().0.is_empty());
+        }
+        std::fs::write(&file, was).unwrap();
+    }
+    for _ in 0..3 {
+        rig.store.background.collect_now(&rig.store.core).unwrap();
+    }
+    assert_eq!(rig.store.core.blobs.file_ids().unwrap().len(), blobs, "nothing is left of them");
+    bring_back(&rig, dir.path(), "jar", "again").unwrap();
+}
+
+#[test]
+fn a_restore_that_is_killed_leaves_nothing_and_is_run_again() {
+    let (rig, dir) = (Rig::on_disk(), tempfile::tempdir().unwrap());
+    full(&rig);
+    back_up(&rig, "jar", dir.path()).unwrap();
+    let snapshot = taken(&rig);
+    let expected = records(&rig, &snapshot);
+    for step in 0.. {
+        let (at, left) = (Arc::new(AtomicU64::new(0)), Arc::new(parking_lot::Mutex::new(None)));
+        let (counted, copied, store) = (at.clone(), left.clone(), rig.dir.clone());
+        let told: Told = Arc::new(move |_| {
+            if counted.fetch_add(1, Ordering::Relaxed) == step {
+                *copied.lock() = Some(copy_of(&store));
+            }
+            Ok(())
+        });
+        let to = format!("again-{step}");
+        bring_back_told(&rig, dir.path(), "jar", &to, &told).unwrap();
+        let Some(left): Option<Arc<TempDir>> = left.lock().take() else { break };
+        let other = Rig::at(left.clone()).unwrap();
+        assert!(other.store.bucket(&name(&to)).is_err(), "step {step}");
+        bring_back(&other, dir.path(), "jar", &to).unwrap();
+        assert_eq!(records(&other, &to), expected);
+        for _ in 0..3 {
+            other.store.background.collect_now(&other.store.core).unwrap();
+        }
+        assert_eq!(crate::tests::audit::faults(&other.store), Vec::<String>::new(), "step {step}");
+        assert_eq!(crate::tests::audit::leftovers(&other.store), Vec::<String>::new(), "step {step}");
+    }
+}
+
+#[test]
+fn a_backup_that_is_killed_is_no_backup_and_the_next_one_is_whole() {
+    let (rig, dir) = (Rig::in_memory(), tempfile::tempdir().unwrap());
+    full(&rig);
+    for step in 0..6 {
+        let at = AtomicU64::new(0);
+        let told: Told = Arc::new(move |_| match at.fetch_add(1, Ordering::Relaxed) {
+            now if now == step => Err(Error::Busy { what: "the test, which ends it here,".into() }),
+            _ => Ok(()),
+        });
+        let ended = back_up_told(&rig, "jar", dir.path(), &told);
+        assert!(matches!(ended, Err(Error::Busy { .. })), "{ended:?}");
+        let folder = Folder::for_reading(dir.path()).unwrap();
+        assert_eq!(list(&folder).unwrap().len(), 0);
+    }
+    back_up(&rig, "jar", dir.path()).unwrap();
+    bring_back(&rig, dir.path(), "jar", "again").unwrap();
+    same(&rig, &taken(&rig), "again");
+}
+
+#[test]
+fn what_is_damaged_in_the_store_is_told_and_stays_damaged() {
+    let (rig, dir) = (Rig::on_disk(), tempfile::tempdir().unwrap());
+    let bucket = rig.bucket("jar");
+    rig.put(&bucket, "good", &bytes(300_000, 1)).unwrap();
+    rig.put(&bucket, "bad", &bytes(9 * MIB, 1)).unwrap();
+    let files = rig.store.core.blobs.file_ids().unwrap();
+    let id = files.into_iter().max_by_key(|id| rig.store.core.blobs.file(*id).unwrap().len().unwrap()).unwrap();
+    super::repair::flip(&rig.dir.path().join(format!("content/blobs/{:02x}/{id}", id.0 & 255)), 8 << 20);
+    let made = back_up(&rig, "jar", dir.path()).unwrap();
+    assert_eq!(made.damaged.len(), 1);
+    assert!(made.damaged[0].contains("key \"bad\""), "{made:?}");
+    bring_back(&rig, dir.path(), "jar", "again").unwrap();
+    assert_eq!(rig.get(&name("again"), "good").unwrap(), bytes(300_000, 1));
+    assert!(matches!(rig.get(&name("again"), "bad"), Err(Error::Corrupt { .. })));
+    rig.delete(&name("again"), "bad").unwrap();
+}
+
+#[test]
+fn a_folder_with_something_else_in_it_is_refused_and_all_is_for_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (rig, dir) = (Rig::in_memory(), tempfile::tempdir().unwrap());
+    let bucket = rig.bucket("jar");
+    rig.put(&bucket, "large", &bytes(MIB, 1)).unwrap();
+    let other = dir.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("file"), b"x").unwrap();
+    assert!(matches!(back_up(&rig, "jar", &other), Err(Error::Unusable { .. })));
+    assert!(matches!(bring_back(&rig, &other, "jar", "again"), Err(Error::Unusable { .. })));
+    let folder = dir.path().join("b");
+    back_up(&rig, "jar", &folder).unwrap();
+    let mut files = Vec::new();
+    walk(&folder, &mut files);
+    for path in files {
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{path:?}");
+        let above = std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode();
+        assert_eq!(above & 0o777, 0o700, "{path:?}");
+    }
+    let held = Folder::for_writing(&folder).unwrap();
+    assert!(matches!(back_up(&rig, "jar", &folder), Err(Error::Unusable { .. })), "one writes at a time");
+    drop(held);
+    let secret = rig.store.root_key().unwrap().secret;
+    let mut files = Vec::new();
+    walk(&folder, &mut files);
+    for path in files {
+        let content = std::fs::read(path).unwrap();
+        assert!(!content.windows(20).any(|window| window == &secret.reveal().as_bytes()[..20]));
+    }
+}
+
+fn walk(dir: &Path, files: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { walk(&path, files) } else { files.push(path) }
+    }
+}

@@ -1,0 +1,143 @@
+//! What random schedules have found, each as the shortest one that shows it.
+
+use super::act::{Act, At};
+use super::must;
+use super::schedule::Plan;
+use crate::volume::Allocate;
+
+fn at(path: &str) -> At {
+    At { bucket: "alpha".into(), path: path.into() }
+}
+
+fn bucket() -> Act {
+    Act::CreateBucket { bucket: "alpha".into(), quota: None, versioned: false }
+}
+
+fn put(path: &str, size: usize) -> Act {
+    Act::Put { at: at(path), size, stamp: 77 }
+}
+
+fn write(at: At, offset: usize, size: usize) -> Act {
+    Act::Write { at, offset, size, stamp: 5 }
+}
+
+/// Power cuts after a script that ends with a PUT of something else, which puts all records on disk.
+fn survives(script: fn(u64) -> Vec<Act>) {
+    for seed in 0..20 {
+        must(Plan { lives: 1, script: Some(script), ..Plan::of(seed) });
+    }
+}
+
+#[test]
+fn a_record_names_no_home_whose_name_is_not_on_disk() {
+    survives(|_| vec![bucket(), Act::Make { at: at("f") }, write(at("f"), 9000, 100), put("other", 10)]);
+}
+
+#[test]
+fn what_a_clone_took_over_stays_on_disk_when_it_moves() {
+    survives(|_| {
+        let cloned = At { bucket: "clone-one".into(), path: "f".into() };
+        vec![
+            bucket(),
+            Act::Make { at: at("f") },
+            write(at("f"), 0, 100),
+            Act::Fsync { at: at("f"), data_only: true },
+            Act::Clone { source: "alpha".into(), bucket: "clone-one".into() },
+            write(cloned, 200, 6000),
+            put("other", 10),
+        ]
+    });
+}
+
+#[test]
+fn what_a_snapshot_put_on_disk_stays_there_when_it_moves() {
+    survives(|_| {
+        vec![
+            bucket(),
+            Act::Make { at: at("f") },
+            write(at("f"), 0, 100),
+            Act::Snapshot { bucket: "alpha".into(), name: "snap-one".into() },
+            write(at("f"), 200, 6000),
+            put("other", 10),
+        ]
+    });
+}
+
+#[test]
+fn what_s3_put_stays_on_disk_when_a_mount_changes_a_byte_and_then_lets_it_grow() {
+    survives(|_| vec![bucket(), put("f", 4000), write(at("f"), 10, 1), write(at("f"), 4000, 3000), put("other", 10)]);
+}
+
+#[test]
+fn what_was_synced_stays_on_disk_when_more_is_written_and_then_it_grows() {
+    survives(|_| {
+        vec![
+            bucket(),
+            Act::Make { at: at("f") },
+            write(at("f"), 0, 3000),
+            Act::SyncVolume { bucket: "alpha".into() },
+            write(at("f"), 3000, 10),
+            write(at("f"), 3010, 3000),
+            put("other", 10),
+        ]
+    });
+}
+
+/// A file is cut by a process that is killed at each of its calls; the next one changes the file.
+fn cut_and(script: fn(u64) -> Vec<Act>) {
+    // Before that the file is made and written.
+    for call in 36..56 {
+        for seed in 0..4 {
+            must(Plan { lives: 2, crash_at: Some(call), script: Some(script), ..Plan::of(seed) });
+        }
+    }
+}
+
+fn cut_or(life: u64, then: Act) -> Vec<Act> {
+    match life {
+        0 => {
+            let cut = Act::Truncate { at: at("f"), size: 5_000 };
+            vec![bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 10_000), cut]
+        }
+        _ => vec![then, put("other", 10)],
+    }
+}
+
+#[test]
+fn what_was_cut_off_does_not_come_back_when_the_file_becomes_live() {
+    cut_and(|life| cut_or(life, Act::Allocate { at: at("f"), how: Allocate::ZeroRangeKeepSize, offset: 100, size: 1 }));
+}
+
+#[test]
+fn what_was_cut_off_does_not_come_back_when_the_file_grows() {
+    cut_and(|life| cut_or(life, Act::Truncate { at: at("f"), size: 9_000 }));
+}
+
+#[test]
+fn what_was_there_when_the_store_was_opened_stays_on_disk_when_it_moves() {
+    survives(|_| {
+        vec![
+            bucket(),
+            Act::Make { at: at("f") },
+            write(at("f"), 0, 3000),
+            Act::Reopen,
+            write(at("f"), 3000, 3000),
+            put("other", 10),
+        ]
+    });
+}
+
+#[test]
+fn a_copy_of_a_file_nothing_was_written_to_is_a_version_like_any_other() {
+    survives(|_| {
+        let copy = At { bucket: "kept".into(), path: "copy".into() };
+        vec![
+            bucket(),
+            Act::CreateBucket { bucket: "kept".into(), quota: None, versioned: true },
+            Act::Make { at: at("f") },
+            Act::Copy { from: at("f"), to: copy.clone() },
+            Act::Unlink { at: copy, hold: false },
+            put("other", 10),
+        ]
+    });
+}

@@ -1,0 +1,92 @@
+//! Rotating the master key of a store.
+
+use super::rig::Rig;
+use crate::error::Error;
+use crate::store::*;
+
+/// More than are sealed anew in one transaction.
+const KEYS: usize = 300;
+
+fn keys(rig: &Rig) -> Vec<NewKey> {
+    let make = |number: usize| {
+        let name = format!("account-{number}");
+        rig.run(rig.store.create_account(&name, false)).unwrap();
+        rig.run(rig.store.create_key(&name)).unwrap()
+    };
+    (0..KEYS).map(make).collect()
+}
+
+#[track_caller]
+fn all_open(rig: &Rig, keys: &[NewKey]) {
+    for key in keys {
+        assert_eq!(rig.store.identify(&key.id).unwrap().unwrap().secret, key.secret, "{}", key.id);
+    }
+}
+
+#[test]
+fn a_rotated_store_opens_every_secret_and_only_under_the_new_key() {
+    let rig = Rig::in_memory();
+    let keys = keys(&rig);
+    let file = rig.dir.path().join("master.key");
+    let before = std::fs::read(&file).unwrap();
+    assert_eq!(rig.run(rig.store.rotate_master_key()).unwrap(), KEYS as u64 + 1, "root's too");
+    assert_ne!(std::fs::read(&file).unwrap(), before);
+    all_open(&rig, &keys);
+    let rig = rig.reopen();
+    all_open(&rig, &keys);
+    std::fs::write(&file, before).unwrap();
+    let rig = rig.reopen();
+    let refused = rig.store.identify(&keys[0].id);
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+}
+
+/// What a crash leaves that comes after the next key was written: some secrets, or none, are sealed under it.
+#[test]
+fn an_opening_ends_the_rotation_that_a_crash_interrupted() {
+    let rig = Rig::in_memory();
+    let keys = keys(&rig);
+    let (file, next) = (rig.dir.path().join("master.key"), rig.dir.path().join("master.key.next"));
+    let first = std::fs::read(&file).unwrap();
+    rig.run(rig.store.rotate_master_key()).unwrap();
+    let second = std::fs::read(&file).unwrap();
+    // All under the second key, and the files as they were before it took its place.
+    let private = |path: &std::path::Path, bytes: &[u8]| {
+        crate::disk::Disk::write_atomic(&crate::disk::RealDisk::new(), path, bytes, 0o600).unwrap();
+    };
+    private(&file, &first);
+    private(&next, &second);
+    let rig = rig.reopen();
+    all_open(&rig, &keys);
+    assert!(!next.exists());
+    assert_eq!(std::fs::read(&file).unwrap(), second);
+    // None under the third.
+    private(&next, &[7; 32]);
+    let rig = rig.reopen();
+    all_open(&rig, &keys);
+    assert!(!next.exists());
+    assert_eq!(std::fs::read(&file).unwrap(), [7; 32]);
+    // It was taken over, and only the file is left.
+    private(&next, &[7; 32]);
+    let rig = rig.reopen();
+    all_open(&rig, &keys);
+    assert!(!next.exists());
+}
+
+#[test]
+fn what_holds_a_secret_does_not_show_it() {
+    let rig = Rig::in_memory();
+    rig.run(rig.store.create_account("app", false)).unwrap();
+    let key = rig.run(rig.store.create_key("app")).unwrap();
+    let identity = rig.store.identify(&key.id).unwrap().unwrap();
+    let options = Options { root_key: Some(("ROOTKEYID".into(), key.secret.clone())), ..Options::new("dir") };
+    let shown = [
+        format!("{key:?} {key:#?}"),
+        format!("{identity:?} {identity:#?}"),
+        format!("{:?} {:#?}", key.secret, key.secret),
+        format!("{:?}", options.root_key),
+        format!("{:?}", rig.store.keys(None).unwrap()),
+    ];
+    for text in shown {
+        assert!(!text.contains(key.secret.reveal()), "{text}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Callers as they were found, so that most requests need no trip to the store before their signature is verified.
+//!
+//! - What is kept is exact: it goes with the first change of a key, an account, a grant, a bucket or its settings,
+//!   before that change is answered (`Store::access_epoch`). A revoked key fails from the next request on.
+//! - Only what was found is kept, so whoever guesses keys or buckets takes no room. At most [`KEPT_MAX`] callers are.
+//! - It holds secrets, in memory alone, for as long as nothing changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use objstore::name::BucketName;
+use objstore::store::Secret;
+
+use crate::request::Caller;
+
+/// Callers kept: keys, times the buckets each asks for.
+const KEPT_MAX: usize = 1024;
+
+/// A caller, and the secret its signature is verified with.
+#[derive(Clone)]
+pub(crate) struct Known {
+    /// Who it is, and how it stands to the bucket it asked for.
+    pub(crate) caller: Arc<Caller>,
+    /// The secret of its key.
+    pub(crate) secret: Secret,
+}
+
+/// The callers known, by key and bucket.
+#[derive(Default)]
+pub(crate) struct Callers(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    epoch: u64,
+    by_key: HashMap<String, HashMap<Option<BucketName>, Known>>,
+    count: usize,
+}
+
+impl Callers {
+    /// The caller with a key, of a request for a bucket, as it was found in this epoch.
+    pub(crate) fn get(&self, epoch: u64, access_key: &str, bucket: &Option<BucketName>) -> Option<Known> {
+        let kept = self.lock();
+        if kept.epoch != epoch {
+            return None;
+        }
+        kept.by_key.get(access_key)?.get(bucket).cloned()
+    }
+
+    /// Keeps what was looked up after the epoch was asked for.
+    pub(crate) fn put(&self, epoch: u64, bucket: Option<BucketName>, known: Known) {
+        let mut kept = self.lock();
+        // Epochs rise: who was slow has nothing to say about a later one.
+        if kept.epoch > epoch {
+            return;
+        }
+        if kept.epoch < epoch || kept.count >= KEPT_MAX {
+            *kept = Kept { epoch, ..Kept::default() };
+        }
+        let of_key = kept.by_key.entry(known.caller.access_key.clone()).or_default();
+        if of_key.insert(bucket, known).is_none() {
+            kept.count += 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use objstore::clock::Timestamp;
+    use objstore::store::Account;
+
+    use super::*;
+
+    fn known(key: &str) -> Known {
+        let account =
+            Account { name: "a".into(), id: 1, may_create_buckets: false, root: false, created: Timestamp(0) };
+        let caller = Caller { access_key: key.into(), account, standing: None };
+        Known { caller: Arc::new(caller), secret: Secret::new("s") }
+    }
+
+    #[test]
+    fn what_was_found_holds_for_its_epoch_key_and_bucket_alone() {
+        let (callers, bucket) = (Callers::default(), Some("one".parse().unwrap()));
+        callers.put(2, bucket.clone(), known("k"));
+        let found = callers.get(2, "k", &bucket).unwrap();
+        assert_eq!((found.caller.access_key.as_str(), found.secret.reveal()), ("k", "s"));
+        for (epoch, key, bucket) in
+            [(4, "k", bucket.clone()), (2, "l", bucket.clone()), (2, "k", None), (2, "k", Some("two".parse().unwrap()))]
+        {
+            assert!(callers.get(epoch, key, &bucket).is_none());
+        }
+        callers.put(4, None, known("k"));
+        callers.put(2, bucket.clone(), known("k"));
+        assert!(callers.get(4, "k", &None).is_some() && callers.get(4, "k", &bucket).is_none());
+        assert!(callers.get(2, "k", &bucket).is_none());
+    }
+
+    #[test]
+    fn callers_are_kept_up_to_so_many() {
+        let callers = Callers::default();
+        for number in 0..3 * KEPT_MAX {
+            callers.put(2, None, known(&number.to_string()));
+            let kept = callers.lock();
+            assert_eq!(kept.count, kept.by_key.values().map(HashMap::len).sum::<usize>());
+            assert!(kept.count <= KEPT_MAX && kept.by_key.contains_key(&number.to_string()));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What reads bytes of strangers, as functions that take any bytes: the bodies of the fuzz targets (`fuzz/`).
+//!
+//! - A function returns whatever the bytes are; it panics only where a promise is broken.
+//! - The corpora run as ordinary tests, below.
+
+mod wire;
+
+use std::collections::BTreeMap;
+
+use http::request::Parts;
+use s3s::dto::{CopySource, Range};
+
+use crate::body::ended;
+use crate::checksum::Claims;
+use crate::cors::Asked;
+use crate::object::span::forget_odd_range;
+use crate::policy::{Facts, Key, Policy, Question};
+use crate::{guard, names, post, tagging, token};
+pub use wire::Endpoint;
+
+/// Continuation tokens: one that is taken is the one that was given.
+pub fn token(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(key) = token::decode(&text) {
+        assert_eq!(token::encode(&key), text, "no other text is this token");
+    }
+    assert_eq!(token::decode(&token::encode(&text)).ok().as_deref(), Some(&*text));
+}
+
+/// Bucket policies, read and then asked.
+pub fn policy(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(policy) = Policy::parse(&text, "abc", &|account| account.len() < 8) else { return };
+    let _ = (policy.size(), policy.is_public(), policy.mentions(|key| key.tag().is_some()));
+    for (account, resource) in [(None, "abc"), (Some("alice"), "abc/a/b?c*"), (Some("bob"), "abc/${aws:username}")] {
+        for action in ["s3:GetObject", "s3:ListBucket"] {
+            let _ = policy.judge(&Question { account, action, resource, facts: &Anything });
+        }
+    }
+}
+
+/// Facts that have something to say about every condition.
+struct Anything;
+
+impl Facts for Anything {
+    fn values(&self, key: &Key) -> Vec<String> {
+        match key.name() {
+            "aws:sourceip" => vec!["192.0.2.7".to_owned()],
+            "aws:currenttime" => vec!["2026-01-31T12:00:00Z".to_owned()],
+            _ => vec!["7".to_owned(), "true".to_owned(), "a*b?c".to_owned()],
+        }
+    }
+
+    fn once(&self, _: usize, decide: &dyn Fn() -> bool) -> bool {
+        decide()
+    }
+}
+
+/// The heads of requests: what stands before `s3s`, and headers with a grammar of their own. The first line is method and
+/// URI, each further one a header.
+pub fn head(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Some(mut head) = parts(&text) else { return };
+    forget_odd_range(&mut head);
+    guard::order_repeated(&mut head.uri);
+    let _ = guard::hoist(&mut head);
+    let _ = guard::check(&head, true, "us-east-1");
+    let _ = (Asked::of(&head).is_some(), Claims::from_headers(&head.headers).is_ok(), post::is_form(&head));
+    for value in head.headers.values().filter_map(|value| value.to_str().ok()) {
+        if let Ok(source) = CopySource::parse(value) {
+            let _ = names::source(&source).is_ok();
+        }
+        if let Ok(span) = Range::parse(value).map(|range| range.check(1000)) {
+            assert!(span.is_err() || span.is_ok_and(|span| span.end <= 1000), "a range lies in its object");
+        }
+        let _ = tagging::from_query(value).is_ok();
+    }
+}
+
+fn parts(text: &str) -> Option<Parts> {
+    let mut lines = text.lines();
+    let (method, uri) = lines.next()?.split_once(' ')?;
+    let mut request = http::Request::builder().method(method).uri(uri);
+    for (name, value) in lines.map_while(|line| line.split_once(':')) {
+        request = request.header(name, value.trim());
+    }
+    request.body(()).ok().map(|request| request.into_parts().0)
+}
+
+/// Bodies in frames, as they come in pieces: where one ends does not depend on the pieces. The first byte is the size of
+/// the pieces.
+pub fn frames(bytes: &[u8]) {
+    let Some((size, body)) = bytes.split_first() else { return };
+    for trailed in [false, true] {
+        let whole = ended(trailed, std::iter::once(body));
+        assert_eq!(ended(trailed, body.chunks(usize::from(*size).max(1))), whole);
+    }
+}
+
+/// Forms, their policies, and the XML of their tags.
+pub fn form(bytes: &[u8]) {
+    post::read(bytes);
+    let _ = tagging::from_xml(&String::from_utf8_lossy(bytes)).is_ok();
+}
+
+/// The targets by name, but for those that need an [`Endpoint`].
+pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
+    BTreeMap::from([
+        ("token", token as fn(&[u8])),
+        ("policy", policy),
+        ("head", head),
+        ("frames", frames),
+        ("form", form),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn corpus(name: &str) -> Vec<Vec<u8>> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
+        let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() >= 12, "{}: {} files", folder.display(), files.len());
+        files.iter().map(|file| std::fs::read(file).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_corpora_break_no_promise() {
+        for (name, target) in targets() {
+            corpus(name).iter().for_each(|bytes| target(bytes));
+        }
+    }
+
+    #[test]
+    fn no_request_of_the_corpus_is_answered_as_a_failure_of_the_server() {
+        let endpoint = Endpoint::start();
+        corpus("wire").iter().for_each(|bytes| endpoint.ask(bytes));
+    }
+}

@@ -1,0 +1,57 @@
+//! `amphora scrub`: damage in a running store is found, told, counted and remembered.
+
+use std::io::{Read as _, Write as _};
+
+use super::{flip, largest, printed};
+use crate::support::access::{root_client, write};
+use crate::support::cli::json;
+use crate::support::*;
+
+/// What `/metrics` says now.
+fn metrics(server: &Server) -> String {
+    let address = server.ready().address("http");
+    let mut stream = std::net::TcpStream::connect(address).expect("connected");
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    answer
+}
+
+fn figure(metrics: &str, name: &str) -> u64 {
+    let line = metrics.lines().find(|line| line.split(' ').next() == Some(name));
+    let value = line.unwrap_or_else(|| panic!("no {name} in {metrics}")).split(' ').nth(1).expect("a value");
+    value.parse().expect("a number")
+}
+
+#[tokio::test]
+async fn damage_in_a_running_store_is_found_and_remembered() {
+    let mut server = Options::default().args(["--scrub-interval", "off"]).start();
+    json(&server, &["bucket", "create", "docs"]);
+    let client = root_client(&server);
+    write(&client, "docs", "large", &vec![7; 3 << 20]).await;
+    write(&client, "docs", "good", &vec![8; 1 << 20]).await;
+    assert_eq!(json(&server, &["scrub", "--rate", "1Gi"]), serde_json::json!({"damaged": []}));
+    let before = metrics(&server);
+    assert_eq!(figure(&before, "amphora_scrub_bytes_total"), 4 << 20);
+    assert_eq!(figure(&before, "amphora_damaged_blobs"), 0);
+    assert!(figure(&before, "amphora_scrub_completed_timestamp_seconds") > 1_700_000_000);
+    for name in ["scrub_passes", "scrub_progress_bytes", "damaged_blobs"] {
+        assert!(
+            before.contains(&format!("# HELP amphora_{name} ")) && before.contains(&format!("# TYPE amphora_{name} "))
+        );
+    }
+
+    flip(&largest(&server), 2 << 20);
+    let (status, found) = printed(&server, &["scrub", "--rate", "1Gi"]);
+    assert_eq!(status, Some(1));
+    assert_eq!(found["damaged"][0]["owners"], serde_json::json!(["bucket \"docs\" key \"large\""]), "{found}");
+    assert!(server.log().contains("content is damaged"));
+    server.kill9();
+    server.restart();
+    let status = json(&server, &["status"]);
+    assert_eq!((&status["damagedCount"], &status["scrub"]["running"]), (&1.into(), &false.into()), "{status}");
+    assert!(status["scrub"]["completedAt"].is_string() && status["lifecycle"]["lookedAt"].is_number(), "{status}");
+    assert_eq!(figure(&metrics(&server), "amphora_damaged_blobs"), 1);
+    write(&root_client(&server), "docs", "large", b"anew").await;
+    assert_eq!(json(&server, &["status"])["damagedCount"], 0);
+}

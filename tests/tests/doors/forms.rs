@@ -1,0 +1,80 @@
+//! Forms and preflights, which are no operations of the table: whose signature lets a file in.
+
+use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::state;
+use super::table::Needs;
+use super::who::{BUCKET, EVERYBODY, Who, World};
+use crate::signatures::Request;
+
+const VALID: &str = "2090-01-01T00:00:00Z";
+const PAST: &str = "2020-01-01T00:00:00Z";
+
+/// A form with a policy that this caller signed.
+fn form(world: &World, who: Who) -> Request {
+    let mut body = String::new();
+    let fields = if who == Who::Anonymous { Vec::new() } else { signed(world, who) };
+    for (name, value) in std::iter::once(("key", "formed".to_owned())).chain(fields) {
+        body += &format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+    }
+    body += "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nfrom a form\r\n--b--\r\n";
+    Request::new("POST", format!("/{BUCKET}")).header("content-type", "multipart/form-data; boundary=b").body(body)
+}
+
+fn signed(world: &World, who: Who) -> Vec<(&'static str, String)> {
+    let owned = matches!(who, Who::Expired | Who::Late);
+    let signer = world.signer(if owned { Who::Owner } else { who });
+    let date = signer.sign(&Request::new("GET", "/")).header("x-amz-date").expect("it is dated").to_owned();
+    let credential = format!("{}/{}/us-east-1/s3/aws4_request", signer.key.access_key_id, &date[..8]);
+    let policy = serde_json::json!({"expiration": if owned { PAST } else { VALID }, "conditions": [
+        {"bucket": BUCKET}, {"key": "formed"}, {"x-amz-algorithm": "AWS4-HMAC-SHA256"},
+        {"x-amz-credential": credential}, {"x-amz-date": date},
+    ]});
+    let policy = STANDARD.encode(policy.to_string());
+    let key = generate_signing_key(&signer.key.secret_access_key, signer.time, "us-east-1", "s3");
+    let signature = calculate_signature(key, policy.as_bytes());
+    vec![
+        ("x-amz-algorithm", "AWS4-HMAC-SHA256".to_owned()),
+        ("x-amz-credential", credential),
+        ("x-amz-date", date),
+        ("policy", policy),
+        ("x-amz-signature", signature),
+    ]
+}
+
+#[test]
+fn a_form_lets_in_what_its_signer_may_put() {
+    let world = World::new();
+    let host = world.signer(Who::Root).host;
+    let before = state::of(&world, None);
+    for who in EVERYBODY.into_iter().filter(|who| !Needs::Write.met_by(*who)) {
+        let answer = world.signer(Who::Root).unsigned(&form(&world, who)).send(&host);
+        // What ends a form is the date in its policy, for a late one too.
+        let expected = if who == Who::Late { Who::Expired.refusal() } else { who.refusal() };
+        assert_eq!((answer.status, answer.code.as_str()), expected, "{who:?}: {answer}");
+    }
+    assert_eq!(state::of(&world, None), before);
+    for who in EVERYBODY.into_iter().filter(|who| Needs::Write.met_by(*who)) {
+        let answer = world.signer(Who::Root).unsigned(&form(&world, who)).send(&host);
+        assert_eq!(answer.status, 204, "{who:?}: {answer}");
+    }
+}
+
+/// Anybody may ask what a browser asks; it tells what the rules say and nothing of what is there.
+#[test]
+fn a_preflight_tells_nothing_of_what_is_there() {
+    let world = World::new();
+    let host = world.signer(Who::Root).host;
+    let before = state::of(&world, None);
+    for path in [format!("/{BUCKET}/k"), format!("/{BUCKET}/absent"), "/no-such-bucket/k".to_owned()] {
+        let asked = Request::new("OPTIONS", path.clone())
+            .header("origin", "https://app.example.org")
+            .header("access-control-request-method", "GET");
+        let answer = world.signer(Who::Root).unsigned(&asked).send(&host);
+        assert!([403, 404].contains(&answer.status), "{path}: {answer}");
+        assert!(!answer.text.contains("content of"), "{path}: {answer}");
+    }
+    assert_eq!(state::of(&world, None), before);
+}

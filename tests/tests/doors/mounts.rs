@@ -1,0 +1,236 @@
+//! Every Secret as a mount: through CSI, and through `amphora mount --credentials`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto::csi::v1::node_client::NodeClient;
+use proto::csi::v1::volume_capability::access_mode::Mode;
+use proto::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use proto::csi::v1::*;
+use rustix::io::Errno;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::who::{BUCKET, EVERYBODY, SNAPSHOT, Who, World};
+use crate::support::*;
+
+type Secrets = HashMap<String, String>;
+
+/// What a Secret opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opens {
+    ReadWrite,
+    ReadOnly,
+    Nothing(Code),
+}
+
+fn opens(who: Who) -> Opens {
+    match who {
+        Who::Root | Who::Owner | Who::Keeper | Who::Both => Opens::ReadWrite,
+        Who::Reader => Opens::ReadOnly,
+        Who::Deleted | Who::Rotated | Who::Gone | Who::Mistaken => Opens::Nothing(Code::Unauthenticated),
+        _ => Opens::Nothing(Code::PermissionDenied),
+    }
+}
+
+/// Those of everybody who have a key at all; who has none is without a Secret.
+fn holders() -> impl Iterator<Item = Who> {
+    EVERYBODY.into_iter().filter(|who| !matches!(who, Who::Expired | Who::Late))
+}
+
+/// The Secrets COSI makes: `BucketInfo` of v1alpha1, and the keys of both forms of v1alpha2.
+fn secrets(world: &World, who: Who) -> Vec<(&'static str, Secrets)> {
+    if who == Who::Anonymous {
+        return vec![("none", Secrets::new())];
+    }
+    let key = world.key(who);
+    let info = serde_json::json!({"metadata": {"name": "bc-1", "creationTimestamp": null}, "spec": {
+        "bucketName": BUCKET, "authenticationType": "KEY", "secretAzure": null, "protocols": ["s3"],
+        "secretS3": {"endpoint": world.server.s3(), "region": "us-east-1", "accessKeyID": key.access_key_id,
+            "accessSecretKey": key.secret_access_key}}});
+    let pair = |id: &str, secret: &str| {
+        Secrets::from([(id.to_owned(), key.access_key_id.clone()), (secret.to_owned(), key.secret_access_key.clone())])
+    };
+    vec![
+        ("v1alpha1", Secrets::from([("BucketInfo".to_owned(), info.to_string())])),
+        ("v1alpha2", pair("COSI_S3_ACCESS_KEY_ID", "COSI_S3_ACCESS_SECRET_KEY")),
+        ("v1alpha2, of AWS", pair("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")),
+    ]
+}
+
+/// What can be done at a path where `k` is shown.
+#[track_caller]
+fn tried(at: &Path, name: &str) -> Opens {
+    assert_eq!(fs::read(at.join("k")).expect("it reads"), b"content of k");
+    match fs::write(at.join(name), "written") {
+        Ok(()) => Opens::ReadWrite,
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::ROFS) => Opens::ReadOnly,
+        Err(error) => panic!("writing: {error}"),
+    }
+}
+
+/// The node's side of CSI.
+struct Node<'a> {
+    world: &'a World,
+    client: NodeClient<Channel>,
+}
+
+fn capability() -> Option<VolumeCapability> {
+    Some(VolumeCapability {
+        access_mode: Some(AccessMode { mode: Mode::MultiNodeMultiWriter.into() }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    })
+}
+
+impl Node<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.world.server.home().path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("a path of ours").to_owned()
+    }
+
+    async fn stage(&mut self, volume: &str, secrets: &Secrets) -> Result<(), Status> {
+        fs::create_dir_all(self.path("staged")).expect("made");
+        let request = NodeStageVolumeRequest {
+            volume_id: volume.into(),
+            staging_target_path: self.text("staged"),
+            volume_capability: capability(),
+            secrets: secrets.clone(),
+            ..Default::default()
+        };
+        self.client.node_stage_volume(request).await.map(drop)
+    }
+
+    async fn publish(&mut self, volume: &str, secrets: &Secrets) -> Result<PathBuf, Status> {
+        let request = NodePublishVolumeRequest {
+            volume_id: volume.into(),
+            staging_target_path: self.text("staged"),
+            target_path: self.text("shown"),
+            volume_capability: capability(),
+            secrets: secrets.clone(),
+            ..Default::default()
+        };
+        self.client.node_publish_volume(request).await.map(|_| self.path("shown"))
+    }
+
+    async fn unpublish(&mut self, volume: &str) {
+        let request = NodeUnpublishVolumeRequest { volume_id: volume.into(), target_path: self.text("shown") };
+        self.client.node_unpublish_volume(request).await.expect("unpublished");
+    }
+
+    async fn unstage(&mut self, volume: &str) {
+        let staging_target_path = self.text("staged");
+        let request = NodeUnstageVolumeRequest { volume_id: volume.into(), staging_target_path };
+        self.client.node_unstage_volume(request).await.expect("unstaged");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
+    need!(root_and_fuse());
+    let world = World::new();
+    let client = NodeClient::new(grpc::channel(&world.server.ready().socket("csi")).await);
+    let mut node = Node { world: &world, client };
+    for (who, (form, secrets)) in
+        holders().flat_map(|who| secrets(&world, who).into_iter().map(move |form| (who, form)))
+    {
+        let what = format!("{who:?}, {form}");
+        // A stage, and a publish of what root staged wide open.
+        match (opens(who), node.stage(BUCKET, &secrets).await) {
+            (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
+            (Opens::Nothing(_), Ok(())) => panic!("{what}: it was staged"),
+            (_, staged) => {
+                staged.unwrap_or_else(|status| panic!("{what}: {status}"));
+                let shown = node.publish(BUCKET, &Secrets::new()).await.expect("published");
+                assert_eq!(tried(&shown, "by-stage"), opens(who), "{what}");
+                node.unpublish(BUCKET).await;
+                node.unstage(BUCKET).await;
+            }
+        }
+        node.stage(BUCKET, &super::mounts::secrets(&world, Who::Root)[0].1).await.expect("staged by root");
+        match (opens(who), node.publish(BUCKET, &secrets).await) {
+            // Without a Secret a publish is as wide as its stage.
+            (_, Ok(shown)) if who == Who::Anonymous => assert_eq!(tried(&shown, "by-nobody"), Opens::ReadWrite),
+            (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
+            (Opens::Nothing(_), Ok(_)) => panic!("{what}: it was published"),
+            (_, shown) => assert_eq!(tried(&shown.expect("published"), "by-publish"), opens(who), "{what}"),
+        }
+        node.unpublish(BUCKET).await;
+        node.unstage(BUCKET).await;
+    }
+    // A snapshot is read by those who read its bucket, and written by nobody.
+    for who in holders() {
+        let (_, secrets) = secrets(&world, who).swap_remove(0);
+        match (opens(who), node.stage(SNAPSHOT, &secrets).await) {
+            (Opens::Nothing(code), staged) => assert_eq!(staged.expect_err("refused").code(), code, "{who:?}"),
+            (_, staged) => {
+                staged.unwrap_or_else(|status| panic!("{who:?}: {status}"));
+                let shown = node.publish(SNAPSHOT, &Secrets::new()).await.expect("published");
+                assert_eq!(tried(&shown, "never"), Opens::ReadOnly, "{who:?}");
+                node.unpublish(SNAPSHOT).await;
+                node.unstage(SNAPSHOT).await;
+            }
+        }
+    }
+    assert_eq!(cli::json(&world.server, &["status"])["mounts"], serde_json::json!([]));
+}
+
+#[test]
+fn a_key_mounts_as_wide_as_its_grant_on_the_command_line() {
+    need!(root_and_fuse());
+    let world = World::new();
+    let home = world.server.home().path();
+    let (file, dir) = (home.join("credentials"), home.join("mounted"));
+    fs::create_dir(&dir).expect("made");
+    let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
+    let args = |bucket: &str| ["mount".to_owned(), bucket.to_owned(), text(&dir), "--credentials".into(), text(&file)];
+    for who in holders().filter(|who| *who != Who::Anonymous) {
+        let Credentials { access_key_id, secret_access_key } = world.key(who);
+        let lines =
+            format!("[default]\naws_access_key_id = {access_key_id}\naws_secret_access_key = {secret_access_key}\n");
+        fs::write(&file, lines).expect("written");
+        for (bucket, opened) in [(BUCKET, opens(who)), (SNAPSHOT, opens(who))] {
+            let args = args(bucket);
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            if let Opens::Nothing(_) = opened {
+                let said = cli::refusal(&world.server, &args, 1);
+                assert!(said.contains(&access_key_id) && !said.contains(&secret_access_key), "{who:?}: {said}");
+                continue;
+            }
+            world.admin(&args);
+            let expected = if bucket == SNAPSHOT { Opens::ReadOnly } else { opened };
+            assert_eq!(tried(&dir, "by-command"), expected, "{who:?} {bucket}");
+            world.admin(&["umount", &text(&dir)]);
+        }
+    }
+}
+
+/// What is taken back is refused at the next call, also through what is mounted.
+#[test]
+fn a_grant_taken_back_closes_its_mount() {
+    need!(root_and_fuse());
+    let world = World::new();
+    let home = world.server.home().path();
+    let (file, dir) = (home.join("credentials"), home.join("mounted"));
+    fs::create_dir(&dir).expect("made");
+    let Credentials { access_key_id, secret_access_key } = world.key(Who::Both);
+    fs::write(
+        &file,
+        format!("[default]\naws_access_key_id={access_key_id}\naws_secret_access_key={secret_access_key}\n"),
+    )
+    .expect("written");
+    let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
+    world.admin(&["mount", BUCKET, &text(&dir), "--credentials", &text(&file)]);
+    assert_eq!(tried(&dir, "before"), Opens::ReadWrite);
+    world.admin(&["grant", "add", BUCKET, "--account", "both", "--mode", "ro"]);
+    assert_eq!(fs::read(dir.join("k")).expect("it reads"), b"content of k");
+    assert!(fs::write(dir.join("after"), "x").is_err(), "only reading is granted");
+    world.admin(&["grant", "remove", BUCKET, "--account", "both"]);
+    assert!(fs::read(dir.join("k")).is_err(), "nothing is granted, so nothing is read");
+    let names = fs::read_dir(&dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    assert!(names.is_err(), "nor listed: {names:?}");
+    world.admin(&["umount", &text(&dir)]);
+}

@@ -1,0 +1,122 @@
+//! Every S3 operation as everybody: let in or refused as the table says, and what is refused changes nothing.
+
+use std::collections::BTreeSet;
+
+use super::state;
+use super::table::{Before, POLICY, Row, rows};
+use super::who::{BUCKET, EVERYBODY, Who, World, between};
+use crate::signatures::{Answer, Request};
+
+#[test]
+fn the_table_has_every_operation_there_is() {
+    let ours: BTreeSet<&str> = rows().iter().map(|row| row.name).collect();
+    let offered: BTreeSet<&str> = s3::operations().collect();
+    assert_eq!(ours, offered, "tests/tests/doors/table.rs has to have a row for each operation");
+}
+
+#[test]
+fn every_operation_lets_in_whom_it_should_and_nobody_else() {
+    judge(&World::new(), false);
+}
+
+/// A policy that is about nobody sends every decision another way; it must come out the same.
+#[test]
+fn a_policy_about_nobody_lets_nobody_in() {
+    let world = World::new();
+    world.must(Who::Owner, &Request::new("PUT", format!("/{BUCKET}")).query("policy=").body(POLICY));
+    judge(&world, true);
+}
+
+#[track_caller]
+fn judge(world: &World, with_policy: bool) {
+    let mut wrong = Vec::new();
+    let mut tried = 0;
+    for row in rows() {
+        let place = prepare(world, &row);
+        let before = state::of(world, place.bucket.as_deref());
+        let (let_in, refused): (Vec<Who>, Vec<Who>) = EVERYBODY.iter().partition(|who| row.needs.met_by(**who));
+        for who in refused {
+            tried += 1;
+            let answer = world.send(who, &place.request(&row));
+            if !is_refusal(&row, who, &answer, with_policy) {
+                wrong.push(format!("{} as {who:?}: {answer}; expected {:?}", row.name, who.refusal()));
+            }
+        }
+        let after = state::of(world, place.bucket.as_deref());
+        for (before, after) in before.iter().zip(&after).filter(|(before, after)| before != after) {
+            wrong.push(format!("{}: what was refused changed something:\n{before}\n{after}", row.name));
+        }
+        for who in let_in {
+            tried += 1;
+            let answer = world.send(who, &prepare(world, &row).request(&row));
+            if answer.status >= 300 {
+                wrong.push(format!("{} as {who:?}: {answer}; it is to be let in", row.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {tried} went wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(tried, rows().len() * EVERYBODY.len());
+}
+
+fn is_refusal(row: &Row, who: Who, answer: &Answer, with_policy: bool) -> bool {
+    let (status, code) = who.refusal();
+    if row.request.method == "HEAD" {
+        return answer.status == status;
+    }
+    // Each key is decided by itself where there is a policy, so that the refusal stands in the answer.
+    let each = with_policy && row.name == "DeleteObjects" && answer.status == 200 && code == "AccessDenied";
+    answer.code == code && (answer.status == status || each)
+}
+
+/// What is filled into a request.
+#[derive(Default)]
+struct Place {
+    bucket: Option<String>,
+    upload: String,
+    etag: String,
+}
+
+impl Place {
+    fn request(&self, row: &Row) -> Request {
+        let fill = |text: &str| {
+            let bucket = self.bucket.as_deref().unwrap_or_default();
+            text.replace("{bucket}", bucket).replace("{upload}", &self.upload).replace("{etag}", &self.etag)
+        };
+        let mut request = row.request.clone();
+        request.path = fill(&request.path);
+        request.query = fill(&request.query);
+        request.body = fill(&String::from_utf8(request.body).expect("text")).into_bytes();
+        request
+    }
+}
+
+fn prepare(world: &World, row: &Row) -> Place {
+    match row.before {
+        Before::Nothing => Place::default(),
+        Before::Name => Place { bucket: Some(fresh("made")), ..Place::default() },
+        Before::Bucket => {
+            let bucket = fresh("doomed");
+            world.must(Who::Owner, &Request::new("PUT", format!("/{bucket}")));
+            world.grant(&bucket);
+            Place { bucket: Some(bucket), ..Place::default() }
+        }
+        Before::Upload | Before::Part => {
+            let path = format!("/{BUCKET}/mpu");
+            let begun = world.must(Who::Root, &Request::new("POST", path.clone()).query("uploads="));
+            let upload = between(&begun.text, "<UploadId>", "</UploadId>").to_owned();
+            let mut etag = String::new();
+            if row.before == Before::Part {
+                let query = format!("partNumber=1&uploadId={upload}");
+                let put = world.must(Who::Root, &Request::new("PUT", path).query(&query).body("part"));
+                etag = between(&put.text.to_lowercase(), "etag: \"", "\"").to_owned();
+            }
+            Place { bucket: None, upload, etag }
+        }
+    }
+}
+
+fn fresh(name: &str) -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,99 @@
+//! The Unix sockets: for root and the server's own user, whatever the file says.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use proto::amphora::admin::v1::StatusRequest;
+use proto::amphora::admin::v1::admin_client::AdminClient;
+use proto::cosi::v1alpha1::DriverGetInfoRequest;
+use proto::cosi::v1alpha1::identity_client::IdentityClient as CosiIdentity;
+use proto::csi::v1::controller_client::ControllerClient;
+use proto::csi::v1::identity_client::IdentityClient;
+use proto::csi::v1::node_client::NodeClient;
+use proto::csi::v1::{GetPluginInfoRequest, ListVolumesRequest, NodeGetInfoRequest};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use tonic::{Code, Status};
+
+use crate::support::*;
+
+const NOBODY: u32 = 65534;
+
+/// Runs something as another user: on a thread that never comes back to this one.
+fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: the raw call changes this thread alone, which ends here.
+            let done = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+            assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+            work()
+        });
+        thread.join().expect("it ends")
+    })
+}
+
+/// One call of each service there is on a socket; a thread of its own makes the connection.
+fn calls(home: &Home) -> Vec<(&'static str, Result<(), Status>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let csi = grpc::channel(&home.socket("csi")).await;
+        let node = grpc::channel(&home.socket("csi-node")).await;
+        let cosi = grpc::channel(&home.socket("cosi")).await;
+        let admin = grpc::channel(&home.socket("admin")).await;
+        vec![
+            ("csi", IdentityClient::new(csi.clone()).get_plugin_info(GetPluginInfoRequest {}).await.map(drop)),
+            ("csi", ControllerClient::new(csi).list_volumes(ListVolumesRequest::default()).await.map(drop)),
+            ("csi-node", NodeClient::new(node).node_get_info(NodeGetInfoRequest {}).await.map(drop)),
+            ("cosi", CosiIdentity::new(cosi).driver_get_info(DriverGetInfoRequest {}).await.map(drop)),
+            ("admin", AdminClient::new(admin).status(StatusRequest {}).await.map(drop)),
+        ]
+    })
+}
+
+/// Whether a holder lets one in: it hangs up on strangers.
+fn holder_answers(socket: &Path) -> bool {
+    let address = SocketAddrUnix::new(socket).expect("short");
+    let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
+    rustix::net::connect(&client, &address).expect("it listens");
+    // Hello, in version 1.
+    let hello = rustix::net::send(&client, &[1, 0], rustix::net::SendFlags::NOSIGNAL);
+    let mut answer = [0; 256];
+    hello.is_ok()
+        && rustix::net::recv(&client, &mut answer, rustix::net::RecvFlags::empty()).is_ok_and(|(read, _)| read > 0)
+}
+
+#[test]
+fn sockets_are_private_and_refuse_other_users_also_when_they_are_not() {
+    // Only root can call as another user; and what a server mounts is what it starts a holder for.
+    need!(root_and_fuse());
+    let server = Options::default().split_csi().holder().start();
+    let home = server.home();
+    make_bucket(&server, "vessel", &[]);
+    let mount = Mounted::held(&server, "vessel", "mounted");
+    let names = ["csi", "csi-node", "cosi", "admin", "holder"];
+    for name in names {
+        let found = std::fs::metadata(home.socket(name)).expect("it is there");
+        assert_eq!((found.mode() & 0o7777, found.uid()), (0o600, 0), "{name}");
+    }
+    assert!(
+        as_nobody(|| std::os::unix::net::UnixStream::connect(home.socket("admin"))).is_err(),
+        "the mode keeps them out"
+    );
+
+    let open = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
+    open(home.path(), 0o711);
+    open(&home.path().join("run"), 0o711);
+    names.iter().for_each(|name| open(&home.socket(name), 0o666));
+    for (socket, answer) in as_nobody(|| calls(home)) {
+        let status = answer.expect_err(socket);
+        assert_eq!(status.code(), Code::PermissionDenied, "{socket}: {status}");
+        let says = |word: &str| status.message().contains(word);
+        assert!(says("65534") && says("root"), "{socket}: {status}");
+    }
+    assert!(!as_nobody(|| holder_answers(&home.socket("holder"))));
+    for (socket, answer) in calls(home) {
+        answer.unwrap_or_else(|status| panic!("{socket}: root is let in: {status}"));
+    }
+    assert!(holder_answers(&home.socket("holder")));
+    mount.unmount(&server);
+}

@@ -1,0 +1,47 @@
+//! All that a refused request must leave alone: what the buckets hold, what was said about them, and uploads under way.
+
+use super::who::{BUCKET, FOREIGN_BUCKET, Who, World};
+use crate::signatures::Request;
+
+const OF_BUCKETS: [&str; 11] = [
+    "versions=",
+    "uploads=",
+    "versioning=",
+    "tagging=",
+    "cors=",
+    "lifecycle=",
+    "policy=",
+    "publicAccessBlock=",
+    "ownershipControls=",
+    "object-lock=",
+    "acl=",
+];
+const OF_OBJECTS: [(&str, &str); 5] =
+    [("k", "tagging="), ("k", "retention="), ("held", "tagging="), ("held", "retention="), ("held", "legal-hold=")];
+
+/// Of `vessel`, the foreign bucket, `more`, and the list of buckets.
+pub fn of(world: &World, more: Option<&str>) -> Vec<String> {
+    let mut state = vec![told(world, "/", "")];
+    for query in OF_BUCKETS {
+        state.push(told(world, &format!("/{BUCKET}"), query));
+    }
+    for (key, query) in OF_OBJECTS {
+        state.push(told(world, &format!("/{BUCKET}/{key}"), query));
+    }
+    for bucket in [Some(FOREIGN_BUCKET), more].into_iter().flatten() {
+        for query in &OF_BUCKETS[..2] {
+            state.push(told(world, &format!("/{bucket}"), query));
+        }
+    }
+    state
+}
+
+/// What root is told, without what differs between two answers that say the same.
+fn told(world: &World, path: &str, query: &str) -> String {
+    let answer = world.send(Who::Root, &Request::new("GET", path).query(query));
+    let body = answer.text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    match answer.code.as_str() {
+        "" => format!("{path}?{query}: {body}"),
+        code => format!("{path}?{query}: {code}"),
+    }
+}

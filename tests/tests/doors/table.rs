@@ -1,0 +1,196 @@
+//! Every S3 operation with what it needs, and a request for it that would change something if it were let in.
+
+use super::who::{BUCKET, Who};
+use crate::signatures::Request;
+
+/// What an operation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// A key that is known.
+    Key,
+    /// An account that may create buckets.
+    Creator,
+    /// Any grant on the bucket.
+    Any,
+    Read,
+    Write,
+    /// A copy within the bucket.
+    ReadAndWrite,
+    Own,
+}
+
+impl Needs {
+    /// Whether somebody has it.
+    pub fn met_by(self, who: Who) -> bool {
+        use Who::{Both, Foreign, Keeper, Owner, Reader, Root, Ungranted, Writer};
+        let all = [Root, Owner, Keeper];
+        match self {
+            Self::Key => all.contains(&who) || [Both, Reader, Writer, Foreign, Ungranted].contains(&who),
+            Self::Creator => [Root, Owner, Foreign].contains(&who),
+            Self::Any => all.contains(&who) || [Both, Reader, Writer].contains(&who),
+            Self::Read => all.contains(&who) || [Both, Reader].contains(&who),
+            Self::Write => all.contains(&who) || [Both, Writer].contains(&who),
+            Self::ReadAndWrite => all.contains(&who) || who == Both,
+            Self::Own => all.contains(&who),
+        }
+    }
+}
+
+/// What has to be there before the request is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    Nothing,
+    /// A name no bucket has, for `{bucket}`.
+    Name,
+    /// A bucket like `vessel`, for `{bucket}`.
+    Bucket,
+    /// An upload of `mpu`, for `{upload}`.
+    Upload,
+    /// The same with a part, for `{etag}`.
+    Part,
+}
+
+/// One operation.
+pub struct Row {
+    pub name: &'static str,
+    pub needs: Needs,
+    pub before: Before,
+    pub request: Request,
+}
+
+fn row(name: &'static str, needs: Needs, method: &'static str, target: &str) -> Row {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let path = path.replace("/b", &format!("/{BUCKET}"));
+    Row { name, needs, before: Before::Nothing, request: Request::new(method, path).query(query) }
+}
+
+impl Row {
+    fn body(self, body: &str) -> Self {
+        Self { request: self.request.body(body), ..self }
+    }
+
+    fn header(self, name: &'static str, value: &str) -> Self {
+        Self { request: self.request.header(name, value), ..self }
+    }
+
+    fn before(self, before: Before) -> Self {
+        Self { before, ..self }
+    }
+}
+
+const TAGS: &str = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
+const CORS: &str = "<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>\
+                    </CORSRule></CORSConfiguration>";
+const LIFECYCLE: &str = "<LifecycleConfiguration><Rule><ID>r</ID><Filter><Prefix>never/</Prefix></Filter>\
+                         <Status>Enabled</Status><Expiration><Days>9999</Days></Expiration></Rule></LifecycleConfiguration>";
+const VERSIONING: &str = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+const BLOCK: &str = "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>\
+                     <IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy>\
+                     <RestrictPublicBuckets>true</RestrictPublicBuckets></PublicAccessBlockConfiguration>";
+const OWNERSHIP: &str = "<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>\
+                         </OwnershipControls>";
+const LOCK: &str = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
+const RETENTION: &str = "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2090-01-01T00:00:00Z</RetainUntilDate>\
+                         </Retention>";
+const HOLD: &str = "<LegalHold><Status>ON</Status></LegalHold>";
+const DELETE: &str = "<Delete><Object><Key>put</Key></Object></Delete>";
+const COMPLETE: &str = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+                        </CompleteMultipartUpload>";
+/// About nobody who knocks.
+pub const POLICY: &str = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject",
+    "Principal": {"AWS": "owner"}, "Resource": "arn:aws:s3:::vessel/nothing/*"}]}"#;
+
+/// Every operation. What is put comes before what is told and what is deleted, so that each finds something.
+pub fn rows() -> Vec<Row> {
+    [of_buckets(), of_rules(), of_objects(), of_uploads(), of_policies()].into_iter().flatten().collect()
+}
+
+fn of_buckets() -> Vec<Row> {
+    use Needs::{Any, Creator, Key, Own, Read};
+    vec![
+        row("ListBuckets", Key, "GET", "/"),
+        row("CreateBucket", Creator, "PUT", "/{bucket}").before(Before::Name),
+        row("HeadBucket", Any, "HEAD", "/b"),
+        row("GetBucketLocation", Any, "GET", "/b?location="),
+        row("DeleteBucket", Own, "DELETE", "/{bucket}").before(Before::Bucket),
+        row("ListObjects", Read, "GET", "/b"),
+        row("ListObjectsV2", Read, "GET", "/b?list-type=2"),
+        row("ListObjectVersions", Read, "GET", "/b?versions="),
+        row("ListMultipartUploads", Any, "GET", "/b?uploads="),
+    ]
+}
+
+fn of_rules() -> Vec<Row> {
+    use Needs::{Any, Own};
+    vec![
+        row("PutBucketVersioning", Own, "PUT", "/b?versioning=").body(VERSIONING),
+        row("GetBucketVersioning", Any, "GET", "/b?versioning="),
+        row("PutBucketTagging", Own, "PUT", "/b?tagging=").body(TAGS),
+        row("GetBucketTagging", Any, "GET", "/b?tagging="),
+        row("DeleteBucketTagging", Own, "DELETE", "/b?tagging="),
+        row("PutBucketCors", Own, "PUT", "/b?cors=").body(CORS),
+        row("GetBucketCors", Any, "GET", "/b?cors="),
+        row("DeleteBucketCors", Own, "DELETE", "/b?cors="),
+        row("PutBucketLifecycleConfiguration", Own, "PUT", "/b?lifecycle=").body(LIFECYCLE),
+        row("GetBucketLifecycleConfiguration", Any, "GET", "/b?lifecycle="),
+        row("DeleteBucketLifecycle", Own, "DELETE", "/b?lifecycle="),
+        row("PutObjectLockConfiguration", Own, "PUT", "/b?object-lock=").body(LOCK),
+        row("GetObjectLockConfiguration", Any, "GET", "/b?object-lock="),
+        row("GetBucketRequestPayment", Any, "GET", "/b?requestPayment="),
+        row("GetBucketAcl", Own, "GET", "/b?acl="),
+        row("PutBucketAcl", Own, "PUT", "/b?acl=").header("x-amz-acl", "bucket-owner-full-control"),
+        row("PutBucketOwnershipControls", Own, "PUT", "/b?ownershipControls=").body(OWNERSHIP),
+        row("GetBucketOwnershipControls", Own, "GET", "/b?ownershipControls="),
+        row("DeleteBucketOwnershipControls", Own, "DELETE", "/b?ownershipControls="),
+    ]
+}
+
+fn of_objects() -> Vec<Row> {
+    use Needs::{Own, Read, ReadAndWrite, Write};
+    vec![
+        row("GetObject", Read, "GET", "/b/k"),
+        row("HeadObject", Read, "HEAD", "/b/k"),
+        row("GetObjectAttributes", Read, "GET", "/b/k?attributes=").header("x-amz-object-attributes", "ETag"),
+        row("PutObject", Write, "PUT", "/b/put").body("put"),
+        row("CopyObject", ReadAndWrite, "PUT", "/b/copy").header("x-amz-copy-source", "/vessel/k"),
+        row("DeleteObject", Write, "DELETE", "/b/put"),
+        row("DeleteObjects", Write, "POST", "/b?delete=").body(DELETE),
+        row("PutObjectTagging", Write, "PUT", "/b/k?tagging=").body(TAGS),
+        row("GetObjectTagging", Read, "GET", "/b/k?tagging="),
+        row("DeleteObjectTagging", Write, "DELETE", "/b/k?tagging="),
+        row("PutObjectRetention", Own, "PUT", "/b/held?retention=").body(RETENTION),
+        row("GetObjectRetention", Read, "GET", "/b/held?retention="),
+        row("PutObjectLegalHold", Own, "PUT", "/b/held?legal-hold=").body(HOLD),
+        row("GetObjectLegalHold", Read, "GET", "/b/held?legal-hold="),
+        row("GetObjectAcl", Own, "GET", "/b/k?acl="),
+        row("PutObjectAcl", Own, "PUT", "/b/k?acl=").header("x-amz-acl", "bucket-owner-full-control"),
+    ]
+}
+
+fn of_uploads() -> Vec<Row> {
+    use Needs::{Any, ReadAndWrite, Write};
+    let part = "/b/mpu?partNumber=1&uploadId={upload}";
+    vec![
+        row("CreateMultipartUpload", Write, "POST", "/b/mpu?uploads="),
+        row("UploadPart", Write, "PUT", part).body("part").before(Before::Upload),
+        row("UploadPartCopy", ReadAndWrite, "PUT", part)
+            .header("x-amz-copy-source", "/vessel/k")
+            .before(Before::Upload),
+        row("ListParts", Any, "GET", "/b/mpu?uploadId={upload}").before(Before::Part),
+        row("CompleteMultipartUpload", Write, "POST", "/b/mpu?uploadId={upload}").body(COMPLETE).before(Before::Part),
+        row("AbortMultipartUpload", Write, "DELETE", "/b/mpu?uploadId={upload}").before(Before::Part),
+    ]
+}
+
+fn of_policies() -> Vec<Row> {
+    use Needs::Own;
+    vec![
+        row("PutPublicAccessBlock", Own, "PUT", "/b?publicAccessBlock=").body(BLOCK),
+        row("GetPublicAccessBlock", Own, "GET", "/b?publicAccessBlock="),
+        row("DeletePublicAccessBlock", Own, "DELETE", "/b?publicAccessBlock="),
+        row("PutBucketPolicy", Own, "PUT", "/b?policy=").body(POLICY),
+        row("GetBucketPolicy", Own, "GET", "/b?policy="),
+        row("GetBucketPolicyStatus", Own, "GET", "/b?policyStatus="),
+        row("DeleteBucketPolicy", Own, "DELETE", "/b?policy="),
+    ]
+}

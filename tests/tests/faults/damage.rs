@@ -1,0 +1,252 @@
+//! Every kind of file of a data folder, changed in one bit, cut in half, or gone.
+//!
+//! - The server refuses to start and says which file it is and what to do, or it serves: then a damaged object is an
+//!   error, all others are whole, and `amphora check` names what is damaged.
+//! - Nothing is ever served that was not put, and no acknowledged object is ever said to be absent.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::sample::{BUCKET, Sample};
+use crate::support::access::root_client;
+use crate::support::cli::cli;
+use crate::support::*;
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Enough records in inodes for the metadata to become tables.
+const SMALL: usize = 2_600;
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    Flip,
+    Cut,
+    Remove,
+}
+
+const HARMS: [Harm; 3] = [Harm::Flip, Harm::Cut, Harm::Remove];
+
+/// What has to come of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    /// No start. The message has these words.
+    Refused(&'static [&'static str]),
+    /// It serves, with objects that are errors; `check` finds them.
+    Damaged,
+    /// It serves, and nothing is missing.
+    Whole,
+    /// It serves what a mount wrote, which has no checksum: no promise but that others are whole.
+    Unseen,
+}
+
+/// A kind of file: what to look for, and what each harm leads to.
+struct Kind {
+    name: &'static str,
+    find: fn(&Path) -> Option<PathBuf>,
+    outcomes: [Expected; 3],
+}
+
+use Expected::{Damaged, Refused, Unseen, Whole};
+
+const KINDS: [Kind; 14] = [
+    Kind { name: "lock", find: |dir| Some(dir.join("lock")), outcomes: [Whole, Whole, Whole] },
+    Kind {
+        name: "master.key",
+        find: |dir| Some(dir.join("master.key")),
+        outcomes: [Refused(&["master.key"]), Refused(&["master.key"]), Refused(&["master.key"])],
+    },
+    Kind { name: "root-credentials", find: |dir| Some(dir.join("root-credentials")), outcomes: [Whole, Whole, Whole] },
+    Kind {
+        name: "format of the metadata",
+        find: |dir| Some(dir.join("meta/version")),
+        outcomes: [Refused(&["meta/version"]), Refused(&["meta/version"]), Refused(&["meta/version"])],
+    },
+    Kind { name: "lock of the metadata", find: |dir| Some(dir.join("meta/lock")), outcomes: [Whole, Whole, Whole] },
+    Kind { name: "mark of the end", find: |dir| Some(dir.join("meta/synced")), outcomes: [Whole, Whole, Whole] },
+    Kind {
+        name: "journal",
+        find: |dir| first(&dir.join("meta"), "jnl"),
+        outcomes: [Refused(&["meta"]), Refused(&["meta"]), Refused(&["meta"])],
+    },
+    Kind {
+        name: "table",
+        find: |dir| largest(&dir.join("meta/keyspaces/1/tables")),
+        outcomes: [Damaged, Refused(&["meta"]), Refused(&["meta"])],
+    },
+    Kind {
+        name: "list of tables",
+        find: |dir| starting(&dir.join("meta/keyspaces/1"), "v"),
+        outcomes: [Refused(&["meta"]), Refused(&["meta"]), Refused(&["meta"])],
+    },
+    Kind {
+        // It names the list; what follows the name is not read.
+        name: "name of the list of tables",
+        find: |dir| Some(dir.join("meta/keyspaces/1/current")),
+        outcomes: [Whole, Whole, Refused(&["meta"])],
+    },
+    Kind {
+        name: "list of keyspaces",
+        find: |dir| starting(&dir.join("meta/keyspaces/0"), "v"),
+        outcomes: [Refused(&["meta"]), Refused(&["meta"]), Refused(&["meta"])],
+    },
+    Kind {
+        name: "segment",
+        find: |dir| first(&dir.join("content/segments"), "seg"),
+        outcomes: [Damaged, Damaged, Damaged],
+    },
+    Kind {
+        name: "blob of S3",
+        find: |dir| sized(&dir.join("content/blobs"), 400_000),
+        outcomes: [Damaged, Damaged, Damaged],
+    },
+    Kind {
+        name: "home of a mounted file",
+        find: |dir| sized(&dir.join("content/blobs"), 500_000),
+        outcomes: [Unseen, Unseen, Damaged],
+    },
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_is_refused_or_named_and_never_served() {
+    need!(root_and_fuse());
+    let (mut server, sample) = prepare().await;
+    let data = server.home().data_dir();
+    let kept = server.home().path().join("kept");
+    copy(&data, &kept);
+    let mut wrong = Vec::new();
+    for kind in &KINDS {
+        for (harm, expected) in HARMS.into_iter().zip(kind.outcomes) {
+            let file = (kind.find)(&data).unwrap_or_else(|| panic!("no file of the kind {}", kind.name));
+            inflict(&file, harm);
+            let seen = look(&mut server, &sample).await;
+            if let Err(why) = judge(&seen, expected) {
+                wrong.push(format!("{harm:?} of {} ({}): {why}\n  {seen:?}", kind.name, file.display()));
+            }
+            server.kill9();
+            std::fs::remove_dir_all(&data).expect("removed");
+            copy(&kept, &data);
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), KINDS.len() * 3, wrong.join("\n"));
+    server.restart();
+    sample.whole(&root_client(&server)).await;
+}
+
+/// A store with all kinds of files in it, with no server on it.
+async fn prepare() -> (Server, Sample) {
+    let mut server = Server::start();
+    make_bucket(&server, BUCKET, &[]);
+    let client = root_client(&server);
+    let mut sample = Sample::default();
+    for (number, len) in [100, 3_000, 9_000, 60_000, 100_000, 120_000, 400_000, 900_000].into_iter().enumerate() {
+        sample.put(&client, &format!("object/{number}"), len).await.expect("put");
+    }
+    let mount = Mounted::new(&server, BUCKET, "m");
+    std::fs::write(mount.path().join("mounted"), vec![7; 500_000]).expect("written");
+    for number in 0..SMALL {
+        std::fs::write(mount.path().join(format!("small-{number}")), vec![7; 4_000]).expect("written");
+    }
+    sample.put(&client, "object/last", 2_000).await.expect("put");
+    mount.unmount(&server);
+    assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
+    // What is a table by now is one in the next start as well.
+    server.restart();
+    sample.put(&root_client(&server), "object/newest", 2_000).await.expect("put");
+    assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
+    (server, sample)
+}
+
+/// What a start, reading all, and a check said.
+#[derive(Debug)]
+struct Seen {
+    refusal: Option<String>,
+    damaged: Vec<String>,
+    check: String,
+    clean: bool,
+}
+
+async fn look(server: &mut Server, sample: &Sample) -> Seen {
+    let logged = server.log().len();
+    let started = server.try_restart();
+    let mut damaged = Vec::new();
+    if started.is_ok() {
+        damaged = sample.refused(&root_client(server)).await;
+        server.kill9();
+    }
+    let said = server.log()[logged..].lines().filter(|line| line.starts_with("amphora: ")).collect::<String>();
+    let outcome =
+        cli(server, &["check", server.home().data_dir().to_str().expect("a path of ours"), "--output", "json"]);
+    let check = outcome.stdout + &outcome.stderr;
+    Seen { refusal: started.is_err().then_some(said), damaged, clean: outcome.status.success(), check }
+}
+
+fn judge(seen: &Seen, expected: Expected) -> Result<(), &'static str> {
+    let names_all = || seen.damaged.iter().all(|key| seen.check.contains(key.as_str()));
+    match (expected, &seen.refusal) {
+        (Refused(words), Some(why)) if words.iter().all(|word| why.contains(word)) => Ok(()),
+        (Refused(_), Some(_)) => Err("the refusal does not name the file"),
+        (Refused(_), None) => Err("the start should have been refused"),
+        (_, Some(_)) => Err("the start should not have been refused"),
+        (Whole, None) if !seen.damaged.is_empty() || !seen.clean => Err("nothing should be missing"),
+        (Damaged, None) if seen.clean => Err("the check should find the damage"),
+        (Damaged | Unseen, None) if !seen.damaged.is_empty() && !names_all() => {
+            Err("the check should name the damaged objects")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn inflict(file: &Path, harm: Harm) {
+    let len = std::fs::metadata(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())).len();
+    match harm {
+        Harm::Remove => std::fs::remove_file(file).expect("removed"),
+        Harm::Cut => {
+            let open = std::fs::OpenOptions::new().write(true).open(file).expect("opened");
+            open.set_len(used(file).min(len) / 2).expect("cut");
+        }
+        Harm::Flip if len == 0 => {}
+        Harm::Flip => {
+            let mut bytes = std::fs::read(file).expect("read");
+            let at = usize::try_from(used(file) / 2).expect("small");
+            bytes[at] ^= 4;
+            std::fs::write(file, bytes).expect("written");
+        }
+    }
+}
+
+/// How much of a file is not zeros at its end.
+fn used(file: &Path) -> u64 {
+    let bytes = std::fs::read(file).expect("read");
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1)
+}
+
+fn copy(from: &Path, to: &Path) {
+    let mut command = Command::new("cp");
+    drop(run(command.args(["-a", "--sparse=always"]).arg(from).arg(to), LIMIT).expect("cp ends").ok());
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    files
+}
+
+fn first(dir: &Path, extension: &str) -> Option<PathBuf> {
+    files(dir).into_iter().find(|file| file.extension().is_some_and(|seen| seen == extension))
+}
+
+fn starting(dir: &Path, with: &str) -> Option<PathBuf> {
+    files(dir).into_iter().rfind(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(with)))
+}
+
+fn largest(dir: &Path) -> Option<PathBuf> {
+    files(dir).into_iter().max_by_key(|file| std::fs::metadata(file).map_or(0, |found| found.len()))
+}
+
+/// A file of so many bytes below a folder of folders.
+fn sized(dir: &Path, len: u64) -> Option<PathBuf> {
+    let found = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() == len);
+    files(dir).iter().flat_map(|dir| files(dir)).find(found)
+}

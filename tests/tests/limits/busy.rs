@@ -1,0 +1,62 @@
+//! Five hundred connections that ask all the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tests::prelude::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::crowd::{Method, Stage, say, status};
+use super::process::{files_are_given_back, held, open_files};
+
+const BUSY: usize = 500;
+const BYTES: usize = 4096;
+
+/// Asks again and again; how often it was answered.
+async fn ask(mut stream: TcpStream, head: Arc<str>, going: Arc<AtomicBool>) -> usize {
+    let (mut answered, mut body) = (0, vec![0; BYTES]);
+    while going.load(Ordering::Relaxed) {
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        assert_eq!(status(&mut stream).await, 200);
+        stream.read_exact(&mut body).await.expect("its content");
+        answered += 1;
+    }
+    answered
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_busy_connections_have_equal_shares() {
+    need!(open_files(4_000));
+    let stage = Stage::new(&[]).await;
+    stage.put("small", BYTES).await;
+    let base = held(&stage.server);
+    let head: Arc<str> = stage.head(Method::Get, "small", 0).await.into();
+    let going = Arc::new(AtomicBool::new(true));
+    let crowd = stage.crowd(BUSY, "").await;
+    let begin = Instant::now();
+    let asking: Vec<_> =
+        crowd.into_iter().map(|stream| tokio::spawn(ask(stream, head.clone(), going.clone()))).collect();
+    let beside = stage.measure(Duration::from_secs(amount(6, 30))).await;
+    going.store(false, Ordering::Relaxed);
+    let mut answered = Vec::new();
+    for asking in asking {
+        answered.push(asking.await.expect("every request was answered"));
+    }
+    let took = begin.elapsed();
+    answered.sort_unstable();
+    let (least, usual, most) = (answered[0], answered[BUSY / 2], answered[BUSY - 1]);
+    let all: usize = answered.iter().sum();
+    let loaded = held(&stage.server);
+    say(&format!(
+        "{BUSY} connections had {all} answers in {took:?}: {least} to {most}, usually {usual}; beside them {beside}"
+    ));
+    assert!(usual >= 4 && least * 4 >= usual && most <= usual * 4, "{least} to {most} answers, usually {usual}");
+    // Who comes with one more connection is served in turn: a write and a read take some turns, not all the time there is.
+    let turn = took / u32::try_from(usual).expect("few");
+    assert!(beside.median() <= turn * 8 + Duration::from_millis(100), "a turn takes {turn:?}; beside them {beside}");
+    let grown = loaded.memory.saturating_sub(base.memory);
+    assert!(grown <= 256 << 20, "{grown} bytes more");
+    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+}

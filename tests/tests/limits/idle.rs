@@ -1,0 +1,52 @@
+//! Ten thousand connections that do nothing.
+
+use std::time::Duration;
+
+use tests::prelude::*;
+
+use super::crowd::{Method, Stage, say, status};
+use super::process::{files_are_given_back, held, open_files};
+
+const IDLE: usize = 10_000;
+/// Of these.
+const ANSWERED: usize = 1_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_idle_connections_slow_nobody() {
+    need!(open_files(IDLE as u64 + 5_000));
+    let stage = Stage::new(&["--s3-max-connections", "12000"]).await;
+    stage.put("small", 100).await;
+    let time = Duration::from_secs(amount(3, 10));
+    let (alone, base) = (stage.measure(time).await, held(&stage.server));
+    // Some had an answer, most were never heard of: those have half a minute to say something.
+    let mut kept = stage.crowd(ANSWERED, &stage.head(Method::Get, "small", 0).await).await;
+    for stream in &mut kept {
+        assert_eq!(status(stream).await, 200);
+    }
+    let mut silent = stage.crowd(IDLE - ANSWERED, "").await;
+    let crowded = held(&stage.server);
+    let beside = stage.measure(time).await;
+    say(&format!("alone: {alone}\nbeside {IDLE} idle connections: {beside}\n{base:?} before, {crowded:?} with them"));
+    assert!(crowded.files >= base.files + IDLE, "all are there");
+    assert!(beside.median() <= alone.median() * 4 + Duration::from_millis(20), "alone {alone}, beside them {beside}");
+    assert!(beside.slow() <= alone.slow() * 6 + Duration::from_millis(50), "alone {alone}, beside them {beside}");
+    let each = crowded.memory.saturating_sub(base.memory) / IDLE as u64;
+    assert!(each <= 48 << 10, "{each} bytes for each idle connection");
+    silent.clear();
+    kept.clear();
+    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_beyond_the_limit_give_way() {
+    need!(open_files(6_000));
+    let stage = Stage::new(&["--s3-max-connections", "1000"]).await;
+    let base = held(&stage.server);
+    // The longest idle one goes for each that comes.
+    let idle = stage.crowd(4_000, "").await;
+    let beside = stage.measure(Duration::from_secs(1)).await;
+    let files = held(&stage.server).files;
+    assert!(files <= base.files + 1_000 + 200, "{files} files are open: {beside}");
+    drop(idle);
+    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+}

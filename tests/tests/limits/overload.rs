@@ -1,0 +1,76 @@
+//! More uploads and downloads than there is memory for: those that fit go on, the others are told to slow down.
+
+use std::time::Duration;
+
+use tests::prelude::*;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::crowd::{BUCKET, Method, Stage, say, status};
+use super::process::{files_are_given_back, held, open_files};
+
+/// Memory for uploads, and for downloads; each takes 1 MiB of it.
+const PLACES: usize = 16;
+const CROWD: usize = 120;
+const LENGTH: usize = 8 << 20;
+
+/// How many were answered with each status by now.
+async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
+    let asked = crowd.into_iter().map(|mut stream| async move {
+        // Those who have a place are not answered: their bodies are not whole.
+        let status = tokio::time::timeout(Duration::from_secs(15), status(&mut stream)).await.ok();
+        (stream, status)
+    });
+    let answers = futures::future::join_all(asked).await;
+    let refused = answers.iter().filter(|(_, status)| *status == Some(503)).count();
+    let others: Vec<_> = answers.iter().filter_map(|(_, status)| status.filter(|status| *status != 503)).collect();
+    assert!(others.iter().all(|status| *status == 200), "{others:?}");
+    assert_eq!(CROWD - refused, places, "as many have a place as there are");
+    (answers.into_iter().filter(|(_, status)| *status != Some(503)).map(|(stream, _)| stream).collect(), refused)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_beyond_the_memory_are_told_to_slow_down() {
+    need!(open_files(4_000));
+    let stage = Stage::new(&["--s3-body-memory", "16Mi", "--s3-answer-memory", "16Mi"]).await;
+    stage.put("large", 32 << 20).await;
+    let base = held(&stage.server);
+    let mut uploads = stage.crowd(CROWD, &stage.head(Method::Put, "new", LENGTH).await).await;
+    for stream in &mut uploads {
+        stream.write_all(&vec![7; LENGTH / 32]).await.expect("sent");
+    }
+    let downloads = stage.crowd(CROWD, &stage.head(Method::Get, "large", 0).await).await;
+    let small = stage.measure(Duration::from_secs(2)).await;
+    let ((mut uploads, late), (downloads, later)) = tokio::join!(told(uploads, PLACES), told(downloads, PLACES));
+    let grown = held(&stage.server).memory.saturating_sub(base.memory);
+    say(&format!(
+        "{late} uploads and {later} downloads of {CROWD} each were told to slow down; {grown} bytes more; {small}"
+    ));
+    assert!(grown <= 160 << 20, "{grown} bytes more");
+    // The places are theirs until they are done.
+    for stream in &mut uploads {
+        stream.write_all(&vec![7; LENGTH - LENGTH / 32]).await.expect("sent");
+        assert_eq!(status(stream).await, 200);
+    }
+    drop((uploads, downloads));
+    let large = vec![8; LENGTH];
+    stage.client.put_object().bucket(BUCKET).key("new").body(large.into()).send().await.expect("room again");
+    let got = stage.client.get_object().bucket(BUCKET).key("large").send().await.expect("room again");
+    assert_eq!(got.body.collect().await.expect("its content").into_bytes().len(), 32 << 20);
+    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_beyond_the_limit_are_told_to_slow_down() {
+    let stage = Stage::new(&["--s3-max-requests", "4"]).await;
+    let held = stage.crowd(4, &stage.head(Method::Put, "new", 1000).await).await;
+    // So that they were seen.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut more = stage.crowd(10, &stage.head(Method::Get, "new", 0).await).await;
+    for stream in &mut more {
+        assert_eq!(status(stream).await, 503);
+    }
+    drop((held, more));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    stage.put("new", 1000).await;
+}

@@ -1,0 +1,47 @@
+//! What a process holds, as the kernel counts it.
+
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tests::prelude::*;
+
+/// What a server holds at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    /// Resident memory, in bytes.
+    pub memory: u64,
+    /// Open files.
+    pub files: usize,
+}
+
+/// What the server holds now.
+pub fn held(server: &Server) -> Held {
+    let pid = server.pid().expect("a running server");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let kilobytes = resident.trim().trim_end_matches("kB").trim();
+    let memory = kilobytes.parse::<u64>().expect("a number") * 1024;
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files").count();
+    Held { memory, files }
+}
+
+/// Waits until the server holds no more files than `base` did, but for a few of its own.
+#[track_caller]
+pub fn files_are_given_back(server: &Server, base: Held, limit: Duration) {
+    let room = base.files + 24;
+    let back = wait_until(limit, || (held(server).files <= room).then_some(()));
+    assert!(back.is_some(), "{} files are open, {} were before", held(server).files, base.files);
+}
+
+/// Lets this process have so many files open; the server inherits it.
+///
+/// # Errors
+/// The system does not allow it.
+pub fn open_files(count: u64) -> Result<(), String> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.maximum.is_some_and(|most| most < count) {
+        return Err(format!("this needs {count} open files: raise the hard limit (ulimit -Hn)"));
+    }
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).map_err(|errno| format!("the limit of open files cannot be raised: {errno}"))
+}

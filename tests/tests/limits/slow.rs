@@ -1,0 +1,93 @@
+//! Clients that take their time: they hold what is theirs, and nothing of others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tests::prelude::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::crowd::{Method, Stage, say, status};
+use super::process::{files_are_given_back, held, open_files};
+use crate::support::cli::check_store;
+
+const SLOW: usize = 150;
+/// What each of them may make the server hold, and the same for what has not been given back by the allocator.
+const EACH_BYTES: u64 = 2 << 20;
+
+/// Reads a little now and then.
+async fn sip(mut stream: TcpStream, going: Arc<AtomicBool>) {
+    assert_eq!(status(&mut stream).await, 200);
+    let mut sip = [0; 1024];
+    while going.load(Ordering::Relaxed) {
+        assert_ne!(stream.read(&mut sip).await.expect("more of it"), 0, "it was cut off");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Sends a little now and then.
+async fn drip(mut stream: TcpStream, going: Arc<AtomicBool>) {
+    while going.load(Ordering::Relaxed) {
+        stream.write_all(&[7; 100]).await.expect("still wanted");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_readers_and_writers_hold_only_their_own() {
+    need!(open_files(4_000));
+    let mut stage = Stage::new(&[]).await;
+    stage.put("large", 32 << 20).await;
+    let time = Duration::from_secs(amount(3, 20));
+    let (alone, base) = (stage.measure(time).await, held(&stage.server));
+    let going = Arc::new(AtomicBool::new(true));
+    let readers = stage.crowd(SLOW, &stage.head(Method::Get, "large", 0).await).await;
+    let writers = stage.crowd(SLOW, &stage.head(Method::Put, "dripped", 1 << 20).await).await;
+    let mut slow: Vec<_> = readers.into_iter().map(|stream| tokio::spawn(sip(stream, going.clone()))).collect();
+    slow.extend(writers.into_iter().map(|stream| tokio::spawn(drip(stream, going.clone()))));
+    // At first they are as fast as others: the buffers of the system take what they do not.
+    stage.measure(Duration::from_secs(2)).await;
+    let beside = stage.measure(time).await;
+    let crowded = held(&stage.server);
+    going.store(false, Ordering::Relaxed);
+    for slow in slow {
+        slow.await.expect("served as slowly as it wants");
+    }
+    let grown = crowded.memory.saturating_sub(base.memory);
+    say(&format!("alone: {alone}\nbeside {SLOW} slow readers and as many writers: {beside}; {grown} bytes more"));
+    assert!(beside.median() <= alone.median() * 4 + Duration::from_millis(20), "alone {alone}, beside them {beside}");
+    assert!(grown <= 2 * SLOW as u64 * EACH_BYTES, "{grown} bytes more");
+    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+    stage.server.terminate();
+    check_store(&stage.server);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stops_in_the_middle_is_told_and_gives_all_back() {
+    need!(open_files(4_000));
+    let mut stage = Stage::new(&["--s3-upload-stall", "2s", "--s3-download-stall", "2s", "--s3-idle-time", "3s"]).await;
+    stage.put("large", 32 << 20).await;
+    let base = held(&stage.server);
+    // Half of each body, of two sizes that are stored in different places.
+    let mut stopped = Vec::new();
+    for length in [100_000, 4 << 20] {
+        let mut crowd = stage.crowd(50, &stage.head(Method::Put, "half", length).await).await;
+        for stream in &mut crowd {
+            stream.write_all(&vec![7; length / 2]).await.expect("sent");
+        }
+        stopped.extend(crowd);
+    }
+    let never_read = stage.crowd(50, &stage.head(Method::Get, "large", 0).await).await;
+    for stream in &mut stopped {
+        assert_eq!(status(stream).await, 400, "RequestTimeout");
+    }
+    stage.measure(Duration::from_millis(500)).await;
+    // Both ends still hold their descriptors here: that the server's are gone is its own doing.
+    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+    drop((stopped, never_read));
+    let absent = stage.client.head_object().bucket(super::crowd::BUCKET).key("half").send().await;
+    assert!(absent.is_err(), "nothing of a half body is kept");
+    stage.server.terminate();
+    check_store(&stage.server);
+}

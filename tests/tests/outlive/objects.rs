@@ -1,0 +1,16 @@
+//! An S3 client that writes to the bucket while the server of its mount changes.
+
+use std::sync::atomic::AtomicBool;
+
+use aws_sdk_s3::Client;
+
+use super::BUCKET;
+use crate::support::Dice;
+use crate::support::load::write_through;
+
+/// Writes until told to stop, and compares after each death. A client is told that its connection broke, unlike a program.
+pub fn write(client: Client, dice: Dice, going: &AtomicBool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let done = runtime.block_on(write_through(client, BUCKET, dice, going));
+    assert!(done > 20, "only {done} requests were acknowledged: no load to speak of");
+}

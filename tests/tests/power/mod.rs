@@ -1,0 +1,160 @@
+//! Power cuts under the whole server: its file system ends at a random moment of S3 and mount load, and is mounted again.
+//!
+//! - Every request that was acknowledged and every fsync that returned before the cut is there and whole afterwards; what
+//!   was under way is old or new.
+//! - 20 cuts each of ext4 and XFS within `cargo verify`, 250 each with `cargo verify --full power`.
+
+mod databases;
+mod logs;
+mod made;
+mod names;
+mod pages;
+
+use std::io::Result;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::support::access::root_client;
+use crate::support::cli::check_store;
+use crate::support::load::{Ended, Load};
+use crate::support::*;
+
+const BUCKET: &str = "mounted";
+/// XFS takes 300 MiB at least.
+const DISK_BYTES: u64 = 512 << 20;
+
+/// A program on a mount. It works in its folder until a call fails, and compares after the cut.
+trait Program: Send {
+    /// What its folder is called.
+    fn name(&self) -> &'static str;
+    /// Prepares the folder; what it makes is on disk then.
+    fn begin(&mut self, dir: &Path) -> Result<()>;
+    /// One change after the other, until the first error.
+    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()>;
+    /// Compares what is there with what was promised, and goes on from there.
+    fn compare(&mut self, dir: &Path, cycle: usize);
+}
+
+/// Syncs that returned before the power went.
+struct Promises {
+    count: u64,
+    cut: &'static AtomicBool,
+}
+
+impl Promises {
+    /// Counts a sync that has returned; an error if the power went meanwhile, since nobody would have seen it return.
+    fn count(&mut self) -> Result<()> {
+        if self.cut.load(Ordering::SeqCst) {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        self.count += 1;
+        Ok(())
+    }
+}
+
+type Running = JoinHandle<(Box<dyn Program>, u64)>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_promised_survives_power_cuts_on_ext4() {
+    survive(Kind::Ext4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_promised_survives_power_cuts_on_xfs() {
+    survive(Kind::Xfs).await;
+}
+
+async fn survive(kind: Kind) {
+    need!(loop_devices(kind));
+    let cycles = amount(20, 250);
+    let mut dice = Dice::new("power::");
+    let mut server = Options::default().holder().image(kind, DISK_BYTES).start();
+    let mut load = Load::new(&server, 4, 2);
+    make_bucket(&server, BUCKET, &[]);
+    let mut mount = Mounted::held(&server, BUCKET, "m");
+    let mut programs = programs(mount.path());
+    let (mut promised, cut) = (0, &*Box::leak(Box::new(AtomicBool::new(false))));
+    for cycle in 0..cycles {
+        cut.store(false, Ordering::SeqCst);
+        let round = load.begin(&root_client(&server), &mut dice, Ended::ByCut(cut));
+        let running: Vec<_> = programs.drain(..).map(|program| start(program, mount.path(), &mut dice, cut)).collect();
+        tokio::time::sleep(Duration::from_millis(100 + dice.below(400) as u64)).await;
+        cut.store(true, Ordering::SeqCst);
+        server.image().cut().expect("the file system ends");
+        tokio::time::sleep(Duration::from_millis(dice.below(60) as u64)).await;
+        power_off(&mut server, &mount);
+        load.end(round).await;
+        for program in running {
+            let (program, kept) = program.join().expect("a program ends because a call failed");
+            programs.push(program);
+            promised += kept;
+        }
+        power_on(&mut server, cycle);
+        mount = Mounted::held(&server, BUCKET, "m");
+        load.compare(&root_client(&server), cycle).await;
+        programs.iter_mut().for_each(|program| program.compare(&mount.path().join(program.name()), cycle));
+    }
+    assert!(load.counts.done > cycles * 5 && promised > cycles as u64 * 20, "{:?}, {promised}", load.counts);
+    mount.unmount(&server);
+    assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
+    check_store(&server);
+    tell(kind, cycles, load.counts.done, promised);
+}
+
+fn programs(root: &Path) -> Vec<Box<dyn Program>> {
+    let mut programs: Vec<Box<dyn Program>> = vec![
+        Box::<logs::Log>::default(),
+        Box::new(pages::Pages::new()),
+        Box::<names::Names>::default(),
+        Box::<made::Made>::default(),
+        Box::<databases::Database>::default(),
+    ];
+    for program in &mut programs {
+        let dir = root.join(program.name());
+        std::fs::create_dir(&dir).and_then(|()| program.begin(&dir)).expect("a folder for a program");
+    }
+    programs
+}
+
+fn start(mut program: Box<dyn Program>, root: &Path, dice: &mut Dice, cut: &'static AtomicBool) -> Running {
+    let (dir, number) = (root.join(program.name()), dice.roll());
+    let mut dice = dice.fork(number);
+    std::thread::spawn(move || {
+        let mut promises = Promises { count: 0, cut };
+        let error = program.work(&dir, &mut dice, &mut promises).expect_err("it ends with the disk");
+        // Of the mount, and none of a program's own.
+        assert!(error.raw_os_error().is_some(), "{}: {error}", program.name());
+        (program, promises.count)
+    })
+}
+
+/// The machine goes: the server, the holder, and the mount with them.
+fn power_off(server: &mut Server, mount: &Mounted) {
+    server.kill9();
+    server.end_holder();
+    mount.break_off();
+}
+
+/// Mounts what the disk kept, and starts the server on it.
+fn power_on(server: &mut Server, cycle: usize) {
+    server.image().unmount().expect("nobody has it open");
+    server.image().mount().expect("the journal is replayed");
+    if cycle.is_multiple_of(5) {
+        check_store(server);
+    }
+    server.restart();
+}
+
+#[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
+fn tell(kind: Kind, cycles: usize, done: usize, promised: u64) {
+    println!(
+        "{kind:?}: {cycles} power cuts, {done} S3 requests acknowledged, {promised} promises to programs, all kept"
+    );
+}
+
+/// fsync(2) of a file or folder by its path.
+fn sync_path(path: &Path) -> Result<()> {
+    Ok(rustix::fs::fsync(std::fs::File::open(path)?)?)
+}

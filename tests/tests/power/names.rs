@@ -1,0 +1,93 @@
+//! Replaces files by writing new ones, syncing these and renaming them; and deletes them.
+
+use std::fs::File;
+use std::io::{Result, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::fsync;
+
+use super::{Program, Promises, sync_path};
+use crate::support::Dice;
+
+const NAMES: usize = 8;
+
+type Held = Option<Vec<u8>>;
+
+/// For each name what was promised, and what it was changed to since.
+#[derive(Default)]
+pub struct Names([(Held, Vec<Held>); NAMES]);
+
+impl Names {
+    fn path(dir: &Path, at: usize) -> PathBuf {
+        dir.join(format!("name-{at}"))
+    }
+
+    /// A sync of any file or folder carries all changes of names before it.
+    fn promise(&mut self) {
+        for (held, since) in &mut self.0 {
+            if let Some(last) = since.pop() {
+                *held = last;
+                since.clear();
+            }
+        }
+    }
+
+    fn replace(&mut self, dir: &Path, at: usize, content: Vec<u8>, promises: &mut Promises) -> Result<()> {
+        let new = dir.join("new");
+        let mut file = File::create(&new)?;
+        file.write_all(&content)?;
+        fsync(&file)?;
+        promises.count()?;
+        self.promise();
+        self.0[at].1.push(Some(content));
+        // std's own is for objstore::disk alone.
+        Ok(rustix::fs::rename(&new, Self::path(dir, at))?)
+    }
+}
+
+impl Program for Names {
+    fn name(&self) -> &'static str {
+        "names"
+    }
+
+    fn begin(&mut self, dir: &Path) -> Result<()> {
+        sync_path(dir)
+    }
+
+    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
+        loop {
+            let at = dice.below(NAMES);
+            let (held, since) = &self.0[at];
+            let is_there = since.last().unwrap_or(held).is_some();
+            if is_there && dice.chance(30) {
+                self.0[at].1.push(None);
+                std::fs::remove_file(Self::path(dir, at))?;
+            } else {
+                let longest = *dice.pick(&[4_000, 12_000, 200_000]);
+                let len = 1 + dice.below(longest);
+                self.replace(dir, at, dice.bytes(len), promises)?;
+            }
+            if dice.chance(60) {
+                sync_path(dir)?;
+                promises.count()?;
+                self.promise();
+            }
+        }
+    }
+
+    fn compare(&mut self, dir: &Path, cycle: usize) {
+        for (at, (held, since)) in self.0.iter_mut().enumerate() {
+            let seen = std::fs::read(Self::path(dir, at)).ok();
+            let len = |held: &Held| held.as_ref().map(Vec::len);
+            assert!(
+                seen == *held || since.contains(&seen),
+                "cycle {cycle}: name {at} has {:?} bytes; {:?} were promised, and since it had {:?}",
+                len(&seen),
+                len(held),
+                since.iter().map(len).collect::<Vec<_>>()
+            );
+            (*held, *since) = (seen, Vec::new());
+        }
+        sync_path(dir).expect("synced");
+    }
+}

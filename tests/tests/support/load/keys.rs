@@ -1,0 +1,199 @@
+//! A writer of keys without versions.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::operation::get_object::GetObjectError;
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier};
+
+use super::{Answer, Content, Ended, REQUEST_LIMIT, answer};
+use crate::support::Dice;
+
+const KEYS: usize = 12;
+/// The least size of a part that is not the last (S3 API, CompleteMultipartUpload).
+const PART: usize = 5 << 20;
+
+/// What a key may hold: one state, or while a request is under way two. `None`: no object.
+type Held = BTreeMap<String, Vec<Option<Content>>>;
+
+/// What is asked for next.
+enum Ask {
+    Put(String, Content),
+    Upload(String, Content),
+    Copy { from: String, to: String, content: Content },
+    Delete(Vec<String>),
+}
+
+/// The writer.
+pub struct Keys {
+    bucket: &'static str,
+    number: u64,
+    held: Held,
+    done: usize,
+}
+
+impl Keys {
+    /// One with keys of its own in a bucket.
+    pub fn new(bucket: &'static str, number: u64) -> Self {
+        Self { bucket, number, held: Held::new(), done: 0 }
+    }
+
+    /// Keys of which nobody knows whether they are old or new.
+    pub fn open(&self) -> usize {
+        self.held.values().filter(|states| states.len() > 1).count()
+    }
+
+    /// Requests acknowledged since this was last asked.
+    pub fn take_done(&mut self) -> usize {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Writes until the server is gone.
+    pub async fn work(self, client: Client, dice: Dice, ended: Ended) -> Self {
+        self.work_while(client, dice, ended, || true).await
+    }
+
+    /// The same, and while `going`.
+    pub async fn work_while(mut self, client: Client, mut dice: Dice, ended: Ended, going: impl Fn() -> bool) -> Self {
+        while going() {
+            let ask = self.draw(&mut dice);
+            let (keys, content) = ask.outcome();
+            for key in &keys {
+                self.held.entry(key.clone()).or_insert_with(|| vec![None]).push(content);
+            }
+            let request = tokio::time::timeout(REQUEST_LIMIT, ask.request(&client, self.bucket, ended)).await;
+            match request.expect("a request is answered, or its connection ends") {
+                Answer::Acknowledged if !ended.is_cut() => self.done += 1,
+                _ => return self,
+            }
+            for key in keys {
+                self.held.insert(key, vec![content]);
+            }
+        }
+        self
+    }
+
+    fn key(&self, number: usize) -> String {
+        format!("w{}/d{}/k{}", self.number, number % 3, number % KEYS)
+    }
+
+    fn draw(&self, dice: &mut Dice) -> Ask {
+        let first = dice.below(KEYS);
+        let key = self.key(first);
+        let what = dice.below(100);
+        let source = self.held.iter().find_map(|(from, states)| match states[..] {
+            [Some(content)] if *from != key && what.is_multiple_of(2) => Some((from.clone(), content)),
+            _ => None,
+        });
+        match (what, source) {
+            (0..5, _) => Ask::Delete((first..first + 3).map(|number| self.key(number)).collect()),
+            (5..22, _) => Ask::Delete(vec![key]),
+            (22..40, Some((from, content))) => Ask::Copy { from, to: key, content },
+            (40..44, _) => Ask::Upload(key, Content { len: PART + 1 + dice.below(1 << 16), seed: dice.roll() }),
+            _ => Ask::Put(key, Content { len: len(dice), seed: dice.roll() }),
+        }
+    }
+
+    /// All are of one bucket: each key holds one of the states it may hold, and from now on that one; the listing shows the same.
+    pub async fn compare(client: &Client, all: &mut [Self], cycle: usize) {
+        let mut expected = BTreeMap::new();
+        let Some(bucket) = all.first().map(|keys| keys.bucket) else { return };
+        for (key, states) in all.iter_mut().flat_map(|keys| keys.held.iter_mut()) {
+            let seen = read(client, bucket, key).await;
+            let found = states.iter().find(|state| state.map(Content::bytes) == seen);
+            let len = seen.as_ref().map(Vec::len);
+            let state =
+                *found.unwrap_or_else(|| panic!("cycle {cycle}: {key} holds {len:?} bytes, it may be {states:?}"));
+            *states = vec![state];
+            expected.extend(state.map(|content| (key.clone(), content.len)));
+        }
+        let listed = client.list_objects_v2().bucket(bucket).prefix("w").send().await.expect("a listing");
+        let objects = listed.contents().iter().filter(|object| object.key().is_some_and(|key| !key.ends_with('/')));
+        let sizes = objects.map(|object| {
+            let size = usize::try_from(object.size().expect("a size")).expect("small");
+            (object.key().expect("a key").to_owned(), size)
+        });
+        assert_eq!(sizes.collect::<BTreeMap<_, _>>(), expected, "the listing after cycle {cycle}");
+    }
+}
+
+impl Ask {
+    /// The keys it changes, and what they hold then.
+    fn outcome(&self) -> (Vec<String>, Option<Content>) {
+        match self {
+            Self::Put(key, content) | Self::Upload(key, content) => (vec![key.clone()], Some(*content)),
+            Self::Copy { to, content, .. } => (vec![to.clone()], Some(*content)),
+            Self::Delete(keys) => (keys.clone(), None),
+        }
+    }
+
+    async fn request(&self, client: &Client, bucket: &str, ended: Ended) -> Answer {
+        match self {
+            Self::Put(key, content) => {
+                let put = client.put_object().bucket(bucket).key(key).body(content.bytes().into());
+                answer(put.send().await, ended).into()
+            }
+            Self::Upload(key, content) => upload(client, (bucket, key), *content, ended).await.into(),
+            Self::Copy { from, to, .. } => {
+                let copy = client.copy_object().bucket(bucket).key(to).copy_source(format!("{bucket}/{from}"));
+                answer(copy.send().await, ended).into()
+            }
+            Self::Delete(keys) => match &keys[..] {
+                [key] => answer(client.delete_object().bucket(bucket).key(key).send().await, ended).into(),
+                keys => match answer(delete_all(client, bucket, keys).await, ended) {
+                    // Each key has an answer of its own.
+                    Ok(deleted) if deleted.errors().is_empty() => Answer::Acknowledged,
+                    Ok(deleted) => {
+                        assert!(ended.is_cut(), "refused: {:?}", deleted.errors());
+                        Answer::Lost
+                    }
+                    Err(lost) => lost,
+                },
+            },
+        }
+    }
+}
+
+/// On both sides of where content lies: in the record, in a segment, in a file of its own.
+fn len(dice: &mut Dice) -> usize {
+    let longest = match dice.below(20) {
+        0..8 => 4096,
+        8..14 => 128 << 10,
+        _ => 1 << 20,
+    };
+    1 + dice.below(longest)
+}
+
+async fn delete_all(
+    client: &Client,
+    bucket: &str,
+    keys: &[String],
+) -> Result<
+    aws_sdk_s3::operation::delete_objects::DeleteObjectsOutput,
+    aws_sdk_s3::error::SdkError<aws_sdk_s3::operation::delete_objects::DeleteObjectsError>,
+> {
+    let objects = keys.iter().map(|key| ObjectIdentifier::builder().key(key).build().expect("a key"));
+    let delete = Delete::builder().set_objects(Some(objects.collect())).quiet(true).build().expect("objects");
+    client.delete_objects().bucket(bucket).delete(delete).send().await
+}
+
+async fn upload(client: &Client, (bucket, key): (&str, &str), content: Content, ended: Ended) -> Result<(), Answer> {
+    let create = client.create_multipart_upload().bucket(bucket).key(key).send().await;
+    let id = answer(create, ended)?.upload_id.expect("an id");
+    let mut parts = CompletedMultipartUpload::builder();
+    for (number, bytes) in (1..).zip(content.bytes().chunks(PART)) {
+        let part = client.upload_part().bucket(bucket).key(key).upload_id(&id).part_number(number);
+        let part = answer(part.body(bytes.to_vec().into()).send().await, ended)?;
+        parts = parts.parts(CompletedPart::builder().part_number(number).set_e_tag(part.e_tag).build());
+    }
+    let complete = client.complete_multipart_upload().bucket(bucket).key(key).upload_id(&id);
+    answer(complete.multipart_upload(parts.build()).send().await, ended).map(drop)
+}
+
+async fn read(client: &Client, bucket: &str, key: &str) -> Option<Vec<u8>> {
+    match client.get_object().bucket(bucket).key(key).send().await {
+        Ok(object) => Some(object.body.collect().await.unwrap_or_else(|error| panic!("{key}: {error}")).to_vec()),
+        Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => None,
+        Err(error) => panic!("{key}: {error:?}"),
+    }
+}

@@ -1,0 +1,163 @@
+//! A writer of keys whose versions are kept: it knows every version by its id.
+
+use aws_sdk_s3::Client;
+
+use super::{Answer, Content, Ended, KEPT, REQUEST_LIMIT, answer};
+use crate::support::Dice;
+
+const KEYS: usize = 3;
+/// More are thinned out.
+const VERSIONS_MAX: usize = 6;
+
+/// The versions of a key by their ids, which fall with time: the newest first. `None` is a delete marker.
+type Versions = Vec<(String, Option<Content>)>;
+
+/// What is asked for next.
+#[derive(Clone, Debug)]
+enum Ask {
+    Put(Content),
+    Mark,
+    Remove(String),
+}
+
+#[derive(Default)]
+struct History {
+    versions: Versions,
+    pending: Option<Ask>,
+}
+
+/// The writer.
+pub struct Histories {
+    number: u64,
+    keys: Vec<History>,
+    done: usize,
+}
+
+impl Histories {
+    pub fn new(number: u64) -> Self {
+        Self { number, keys: (0..KEYS).map(|_| History::default()).collect(), done: 0 }
+    }
+
+    /// Keys of which nobody knows whether they are old or new.
+    pub fn open(&self) -> usize {
+        self.keys.iter().filter(|key| key.pending.is_some()).count()
+    }
+
+    /// Requests acknowledged since this was last asked.
+    pub fn take_done(&mut self) -> usize {
+        std::mem::take(&mut self.done)
+    }
+
+    fn key(&self, at: usize) -> String {
+        format!("w{}/{at}", self.number)
+    }
+
+    /// Writes until the server is gone, or refuses.
+    pub async fn work(mut self, client: Client, mut dice: Dice, ended: Ended) -> Self {
+        loop {
+            let at = dice.below(KEYS);
+            let (name, history) = (self.key(at), &mut self.keys[at]);
+            let ask = history.draw(&mut dice);
+            history.pending = Some(ask.clone());
+            let asked = tokio::time::timeout(REQUEST_LIMIT, request(&client, &name, &ask, ended)).await;
+            match asked.expect("a request is answered, or its connection ends") {
+                Ok(id) if !ended.is_cut() => history.acknowledge(id),
+                _ => return self,
+            }
+            self.done += 1;
+        }
+    }
+
+    /// Each key has the versions that were acknowledged, with what was under way done or not, and each of them is whole.
+    pub async fn compare(&mut self, client: &Client, cycle: usize) {
+        for at in 0..KEYS {
+            let name = self.key(at);
+            let seen = list(client, &name).await;
+            let history = &mut self.keys[at];
+            let is_known = |versions: &Versions| versions.iter().map(|(id, _)| id).eq(seen.iter());
+            let before = history.versions.clone();
+            let pending = history.pending.take();
+            let mut possible = vec![before.clone()];
+            match &pending {
+                Some(Ask::Remove(id)) => {
+                    possible.push(before.iter().filter(|(known, _)| known != id).cloned().collect());
+                }
+                Some(Ask::Put(_) | Ask::Mark) if seen.first() != before.first().map(|(id, _)| id) => {
+                    let content = if let Some(Ask::Put(content)) = pending { Some(content) } else { None };
+                    let newest = seen.first().map(|id| (id.clone(), content));
+                    possible.push(newest.into_iter().chain(before.iter().cloned()).collect());
+                }
+                _ => {}
+            }
+            let found = possible.into_iter().find(|versions| is_known(versions));
+            history.versions = found.unwrap_or_else(|| {
+                panic!("cycle {cycle}: {name} has the versions {seen:?}, not {before:?} and perhaps {pending:?}")
+            });
+            for (id, content) in &history.versions {
+                whole(client, &name, id, *content, cycle).await;
+            }
+        }
+    }
+}
+
+impl History {
+    fn draw(&self, dice: &mut Dice) -> Ask {
+        let crowd = self.versions.len() > VERSIONS_MAX;
+        match dice.below(10) {
+            0..3 if !self.versions.is_empty() => Ask::Remove(dice.pick(&self.versions).0.clone()),
+            _ if crowd => Ask::Remove(dice.pick(&self.versions).0.clone()),
+            3 => Ask::Mark,
+            _ => {
+                let longest = *dice.pick(&[4096, 60_000, 300_000]);
+                Ask::Put(Content { len: 1 + dice.below(longest), seed: dice.roll() })
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, id: String) {
+        match self.pending.take() {
+            Some(Ask::Put(content)) => self.versions.insert(0, (id, Some(content))),
+            Some(Ask::Mark) => self.versions.insert(0, (id, None)),
+            Some(Ask::Remove(id)) => self.versions.retain(|(known, _)| *known != id),
+            None => {}
+        }
+    }
+}
+
+/// Asks; the id of the version that was made.
+async fn request(client: &Client, key: &str, ask: &Ask, ended: Ended) -> Result<String, Answer> {
+    let id = match ask {
+        Ask::Put(content) => {
+            let put = client.put_object().bucket(KEPT).key(key).body(content.bytes().into());
+            answer(put.send().await, ended)?.version_id
+        }
+        Ask::Mark => answer(client.delete_object().bucket(KEPT).key(key).send().await, ended)?.version_id,
+        Ask::Remove(id) => {
+            let delete = client.delete_object().bucket(KEPT).key(key).version_id(id);
+            answer(delete.send().await, ended)?.version_id
+        }
+    };
+    Ok(id.expect("a bucket that keeps versions says which"))
+}
+
+/// The ids of all versions and markers of a key, the newest first.
+async fn list(client: &Client, key: &str) -> Vec<String> {
+    let listed = client.list_object_versions().bucket(KEPT).prefix(key).send().await.expect("a listing");
+    let versions = listed.versions().iter().map(|version| version.version_id());
+    let markers = listed.delete_markers().iter().map(|marker| marker.version_id());
+    let mut ids: Vec<_> = versions.chain(markers).map(|id| id.expect("an id").to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+async fn whole(client: &Client, key: &str, id: &str, content: Option<Content>, cycle: usize) {
+    let got = client.get_object().bucket(KEPT).key(key).version_id(id).send().await;
+    let Some(content) = content else {
+        let refused = got.map(drop).expect_err("a delete marker has no content");
+        let status = refused.raw_response().map(|raw| raw.status().as_u16());
+        return assert_eq!(status, Some(405), "cycle {cycle}: marker {id} of {key}");
+    };
+    let got = got.unwrap_or_else(|error| panic!("cycle {cycle}: {key} version {id}: {error:?}"));
+    let seen = got.body.collect().await.expect("a body").to_vec();
+    assert!(seen == content.bytes(), "cycle {cycle}: version {id} of {key} is not what was put");
+}
