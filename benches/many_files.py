@@ -83,14 +83,21 @@ def tree(folder, depth):
     return taken
 
 
+def runs(sizes):
+    """Size and number of each. The small ones several times, since they take no time, and half of them after the largest,
+    so that a drift of the machine hits all."""
+    times = {size: max(1, min(10, sizes[-1] // size // 5)) for size in sizes}
+    before = [(size, number) for size in sizes for number in range(times[size] // 2)]
+    return before + [(size, number) for size in reversed(sizes) for number in range(times[size] // 2, times[size])]
+
+
 def measure(where, sizes, work):
-    """Microseconds a unit: step, then size. The small ones several times, since they take no time."""
-    costs = {}
-    for size in sizes:
-        runs = [work(where / f"many-{size}-{number}", size) for number in range(max(1, min(10, sizes[-1] // size // 5)))]
-        for step in runs[0]:
-            costs.setdefault(step, {})[size] = statistics.median(taken[step] for taken in runs) / size * 1e6
-    return costs
+    """Microseconds a unit: step, then size."""
+    taken = {}
+    for size, number in runs(sizes):
+        for step, seconds in work(where / f"many-{size}-{number}", size).items():
+            taken.setdefault(step, {}).setdefault(size, []).append(seconds / size * 1e6)
+    return {step: {size: statistics.median(costs) for size, costs in found.items()} for step, found in taken.items()}
 
 
 def show(title, costs, sizes, flat):

@@ -16,3 +16,4 @@ mod memory;
 mod metrics;
 mod mounts;
 mod serve;
+mod stderr;

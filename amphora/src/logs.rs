@@ -1,8 +1,15 @@
 //! Logs on stderr, as lines for people or as JSON.
 
+use std::io;
+use std::sync::Mutex;
+
+use objstore::clock::{Clock as _, SystemClock};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
+use crate::stderr::Stream;
 
 /// Modules held back unless the filter names them: `s3s` logs each refused request as an error, which the access log
 /// of `s3` already tells; the others chat.
@@ -15,14 +22,37 @@ const QUIET: [(&str, &str); 6] = [
     ("hyper_util", "warn"),
 ];
 
+/// What is said where lines were left out.
+const MISSED: &str = "lines of the log were left out, since nobody read them";
+
 /// Starts logging. Once in a process; a second call changes nothing.
 pub fn start(filter: &str, format: LogFormat) {
-    let builder = tracing_subscriber::fmt().with_env_filter(filter_of(filter)).with_writer(std::io::stderr);
+    let stderr = |notice: fn(u64) -> String| Mutex::new(Stream::new(io::stderr(), notice));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter_of(filter));
     // A logger that is there already, as in a test that starts two servers, serves both.
     let _ = match format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Text => {
+            let colours = io::IsTerminal::is_terminal(&io::stderr());
+            builder.with_ansi(colours).with_writer(stderr(missed_in_text)).try_init()
+        }
+        LogFormat::Json => builder.json().flatten_event(true).with_writer(stderr(missed_in_json)).try_init(),
     };
+}
+
+/// What stands in the place of lines that nobody read.
+fn missed_in_text(lines: u64) -> String {
+    format!("{}  WARN amphora::logs: {MISSED} lines={lines}", now())
+}
+
+fn missed_in_json(lines: u64) -> String {
+    serde_json::json!({ "timestamp": now(), "level": "WARN", "message": MISSED, "lines": lines, "target": "amphora::logs" })
+        .to_string()
+}
+
+fn now() -> String {
+    let nanos = SystemClock.now().0.into();
+    let time = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }
 
 /// Parses the value of `--log-level`.
@@ -58,6 +88,14 @@ mod tests {
         for bad in ["", "loud", "info,s3=loud", "s3"] {
             assert!(check_filter(bad).expect_err(bad).contains("debug"), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_was_left_out_is_a_line_as_the_others() {
+        assert!(missed_in_text(7).contains(" WARN amphora::logs: lines of the log were left out"));
+        let json: serde_json::Value = serde_json::from_str(&missed_in_json(7)).unwrap();
+        assert_eq!((&json["lines"], &json["level"]), (&7.into(), &"WARN".into()));
+        assert!(json["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{json}");
     }
 
     #[test]

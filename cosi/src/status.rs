@@ -21,7 +21,7 @@ fn code(error: &Error) -> Code {
         Error::Exists { .. } => Code::AlreadyExists,
         Error::Invalid { .. } => Code::InvalidArgument,
         Error::NotEmpty { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
-        Error::QuotaExceeded { .. } | Error::TooMany { .. } => Code::ResourceExhausted,
+        Error::QuotaExceeded { .. } | Error::TooMany { .. } | Error::TooDeep { .. } => Code::ResourceExhausted,
         Error::Denied { .. } => Code::PermissionDenied,
         // The caller has to ask again to learn what became of it.
         Error::Busy { .. } | Error::Indeterminate { .. } => Code::Aborted,

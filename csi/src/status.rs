@@ -21,7 +21,7 @@ fn code(error: &Error) -> Code {
         Error::Exists { .. } => Code::AlreadyExists,
         Error::Invalid { .. } => Code::InvalidArgument,
         Error::NotEmpty { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
-        Error::QuotaExceeded { .. } | Error::TooMany { .. } => Code::ResourceExhausted,
+        Error::QuotaExceeded { .. } | Error::TooMany { .. } | Error::TooDeep { .. } => Code::ResourceExhausted,
         Error::Denied { .. } => Code::PermissionDenied,
         Error::Busy { .. } | Error::Indeterminate { .. } => Code::Aborted,
         Error::Poisoned { .. } | Error::Unusable { .. } => Code::Unavailable,

@@ -22,30 +22,31 @@ const NAMES_MAX: usize = 4 << 20;
 /// An open file, as the number the kernel keeps for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFile {
-    /// Whether it was opened for writing, so that closing it has something to hand in.
+    /// Whether it was opened for writing.
     pub writable: bool,
+    /// Its number among those whose closing is told before close(2) returns: writers in a bucket that keeps versions. Else 0.
+    pub number: u32,
     /// The life of the store in which it was opened: only that one counts its writer.
     pub life: u32,
 }
 
 impl OpenFile {
     const WRITABLE: u64 = 1;
+    const NUMBER_AT: u32 = 1;
     const LIFE_AT: u32 = 32;
-
-    /// From the flags of open(2), in this life of the store.
-    pub fn new(flags: i32, life: u32) -> Self {
-        Self { writable: is_writer(flags), life }
-    }
+    /// The largest number.
+    pub const NUMBER_MAX: u32 = u32::MAX >> 1;
 
     /// The number for the kernel.
     pub fn encode(self) -> u64 {
-        u64::from(self.life) << Self::LIFE_AT | if self.writable { Self::WRITABLE } else { 0 }
+        let writable = if self.writable { Self::WRITABLE } else { 0 };
+        u64::from(self.life) << Self::LIFE_AT | u64::from(self.number) << Self::NUMBER_AT | writable
     }
 
     /// From the kernel's number.
     pub fn decode(handle: u64) -> Self {
-        let life = u32::try_from(handle >> Self::LIFE_AT).unwrap_or(0);
-        Self { writable: handle & Self::WRITABLE != 0, life }
+        let (low, life) = (handle as u32, (handle >> Self::LIFE_AT) as u32);
+        Self { writable: handle & Self::WRITABLE != 0, number: low >> Self::NUMBER_AT, life }
     }
 }
 
@@ -157,10 +158,12 @@ mod tests {
 
     #[test]
     fn open_files_survive_the_kernel() {
-        for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
-            let file = OpenFile::new(flags, u32::MAX - 1);
+        for (writable, number) in [(false, 0), (true, 0), (true, 1), (true, OpenFile::NUMBER_MAX)] {
+            let file = OpenFile { writable, number, life: u32::MAX - 1 };
             assert_eq!(OpenFile::decode(file.encode()), file);
-            assert_eq!(file.writable, flags != libc::O_RDONLY);
+        }
+        for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
+            assert_eq!(is_writer(flags), flags != libc::O_RDONLY);
         }
     }
 

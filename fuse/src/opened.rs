@@ -16,7 +16,7 @@ pub(crate) struct OpenFlags {
     pub nonseekable: bool,
     /// Cache the listing (directories).
     pub cache_dir: bool,
-    /// Nothing has to be handed in when it is closed.
+    /// Closing a descriptor of it is not told (FLUSH).
     pub no_flush: bool,
     /// With `direct_io`: several writes at a time.
     pub parallel_direct_writes: bool,
@@ -32,10 +32,9 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Through the server. Pages stay on open (see `ops::files`); a file open for reading has nothing to hand in when
-    /// it is closed.
+    /// Through the server. Pages stay on open, and closing is told of files that have a number (see `ops::files`).
     pub fn served(handle: OpenFile) -> Self {
-        let flags = OpenFlags { keep_cache: true, no_flush: !handle.writable, ..OpenFlags::default() };
+        let flags = OpenFlags { keep_cache: true, no_flush: handle.number == 0, ..OpenFlags::default() };
         Self { handle, flags, backing: None }
     }
 }

@@ -186,6 +186,15 @@ pub enum Error {
         /// How many there may be.
         limit: u64,
     },
+    /// Snapshots and clones were taken of snapshots and clones, over and over.
+    #[error(
+        "of this bucket snapshots and clones were taken {limit} times, one after the other, as often as there may be: \
+         a copy of it, or a backup that is restored, begins anew"
+    )]
+    TooDeep {
+        /// How many there may be.
+        limit: u64,
+    },
     /// Another operation holds the thing; try again.
     #[error("{what} is busy: try again")]
     Busy {

@@ -10,7 +10,8 @@ use prost::Message;
 use crate::name::{BucketName, KEY_BYTES_MAX, Key};
 use crate::record::acl::Acl;
 use crate::record::{
-    Header, account, blob, bucket, decode, inode, key, lifecycle, listed, live, session, settings, upload, version,
+    Header, account, blob, bucket, damage, decode, inode, key, lifecycle, listed, live, restore, scrub, session,
+    settings, upload, version,
 };
 
 /// Object keys and names of buckets.
@@ -33,7 +34,7 @@ pub fn key(bytes: &[u8]) {
 /// again as the same.
 pub fn record(bytes: &[u8]) {
     let Some((family, value)) = bytes.split_first() else { return };
-    let families: [fn(&[u8]); 31] = [
+    let families: [fn(&[u8]); 34] = [
         again::<Header>,
         again::<account::Account>,
         again::<account::Key>,
@@ -65,6 +66,9 @@ pub fn record(bytes: &[u8]) {
         again::<upload::Completed>,
         again::<upload::ObjectParts>,
         again::<version::Version>,
+        again::<damage::Damaged>,
+        again::<restore::Restore>,
+        again::<scrub::Scrub>,
     ];
     families[usize::from(*family) % families.len()](value);
     asked(value);
@@ -112,10 +116,7 @@ mod tests {
     #[test]
     fn the_corpora_break_no_promise() {
         for (name, target) in targets() {
-            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
-            let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-            assert!(files.len() >= 12, "{}: {} files", folder.display(), files.len());
-            files.iter().for_each(|file| target(&std::fs::read(file).unwrap()));
+            corpora::run(name, target);
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn from_store(error: Error) -> S3Error {
         Error::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, words),
         Error::Denied { .. } => refuse(S3ErrorCode::AccessDenied, words),
         Error::Posix(posix) => from_posix(posix),
-        Error::TooMany { .. } => refuse(S3ErrorCode::TooManyBuckets, words),
+        Error::TooMany { .. } | Error::TooDeep { .. } => refuse(S3ErrorCode::TooManyBuckets, words),
         Error::Busy { .. } => refuse(S3ErrorCode::SlowDown, words),
         inside => from_inside(&inside),
     }

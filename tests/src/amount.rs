@@ -17,6 +17,14 @@ pub fn amount<T>(small: T, full: T) -> T {
     if is_full() { full } else { small }
 }
 
+/// Prints how far a run at full size is, twenty times in all.
+#[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
+pub fn progress(what: &str, done: usize, total: usize) {
+    if is_full() && done.is_multiple_of((total / 20).max(1)) {
+        println!("{what}: {done} of {total}");
+    }
+}
+
 /// A limit in seconds that fits the amount.
 #[must_use]
 pub fn limit(small_seconds: u64) -> Duration {

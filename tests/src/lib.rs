@@ -18,7 +18,7 @@ pub mod totals;
 
 /// The names a test module needs, in one import.
 pub mod prelude {
-    pub use crate::amount::{amount, is_full, limit};
+    pub use crate::amount::{amount, is_full, limit, progress};
     pub use crate::child::{Outcome, run, wait_until};
     pub use crate::home::Home;
     pub use crate::image::{Image, Kind, loop_devices};

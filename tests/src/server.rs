@@ -292,6 +292,19 @@ impl Server {
         self.launch()
     }
 
+    /// Starts a server that is not running, and kills it with SIGKILL so long after, ready or not.
+    ///
+    /// # Panics
+    /// It cannot be started, or is not gone within the limit.
+    #[track_caller]
+    pub fn start_and_kill9(&mut self, after: Duration) {
+        if let Err(error) = self.spawn() {
+            panic!("{error}");
+        }
+        std::thread::sleep(after);
+        self.kill9();
+    }
+
     /// Has the server put the program it was started from in its place, as after an upgrade; it is ready then, and has
     /// the process id it had.
     ///
@@ -315,10 +328,15 @@ impl Server {
         }
     }
 
-    fn launch(&mut self) -> Result<(), String> {
-        let begin = self.log().len();
+    fn spawn(&mut self) -> Result<(), String> {
         let pid = self.launcher.start(&self.command()?, &self.home.log())?;
         self.running = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        Ok(())
+    }
+
+    fn launch(&mut self) -> Result<(), String> {
+        let begin = self.log().len();
+        self.spawn()?;
         match self.await_ready(begin) {
             Ok(ready) => {
                 self.ready = Some(ready);

@@ -87,7 +87,7 @@ fn refused(error: &objstore::Error) -> Status {
         E::NotEmpty { .. } | E::Precondition { .. } | E::Posix(_) | E::Unusable { .. } => {
             Status::failed_precondition(text)
         }
-        E::QuotaExceeded { .. } | E::TooMany { .. } => Status::resource_exhausted(text),
+        E::QuotaExceeded { .. } | E::TooMany { .. } | E::TooDeep { .. } => Status::resource_exhausted(text),
         E::Denied { .. } => Status::permission_denied(text),
         E::Busy { .. } => Status::aborted(text),
         E::Corrupt { .. } => Status::data_loss(text),

@@ -3,6 +3,7 @@
 //! - A call beyond [`CALLS_MAX`] is answered RESOURCE_EXHAUSTED before it is read, so nothing of it was done. One to
 //!   CreateVolume is answered UNAVAILABLE: with any other code but a few the sidecar forgets a volume that an earlier
 //!   try may have made (CSI v1.12, and the external-provisioner).
+//! - A call whose client leaves is worked on to its end, and counts so long.
 //! - All doors share the calls, so that one cannot take the threads of the others without bound.
 
 use std::pin::Pin;
@@ -86,7 +87,9 @@ async fn admit(State(Calls(free)): State<Calls>, request: Request, next: Next) -
     let Ok(place) = free.try_acquire_owned() else {
         return refusal(request.uri().path()).into_http();
     };
-    next.run(request).await.map(|body| Body::new(Placed { body, _place: place }))
+    let work =
+        tokio::spawn(async move { next.run(request).await.map(|body| Body::new(Placed { body, _place: place })) });
+    work.await.unwrap_or_else(|error| Status::internal(format!("the server failed at this call: {error}")).into_http())
 }
 
 fn refusal(path: &str) -> Status {

@@ -1,8 +1,9 @@
 //! What is staged and published on this node, kept so that a new process can rebuild it.
 //!
-//! - One JSON file for each stage and each target; no secrets, only the name of the account that a key belonged to.
+//! - One file of JSON for each stage and each target; no secrets, only the name of the account that a key belonged to.
 //! - A record is written before its mount and removed after it.
 //! - Records of an earlier run of the machine mean nothing, since its mounts are gone: they are removed at open.
+//! - The second line of a file is the SHA-256 of the first: a flipped bit must not show a volume where another was.
 //! - A file that cannot be read is left alone with a warning: the next stage or publish writes it anew.
 //!
 //! A crash leaves a record whose mount may be missing, dead, or half bound; never a mount without its record.
@@ -109,11 +110,11 @@ impl Records {
     }
 
     fn current<T: DeserializeOwned>(&self, path: &Path, content: &[u8]) -> Result<Option<T>> {
-        match serde_json::from_slice::<Kept<T>>(content) {
+        match unsealed::<Kept<T>>(content) {
             Ok(kept) if kept.boot_id == self.boot_id => Ok(Some(kept.record)),
             Ok(_) => self.disk.remove(path).map(|()| None),
-            Err(error) => {
-                warn!(path = %path.display(), %error, "a record of a mount cannot be read; it is passed over");
+            Err(why) => {
+                warn!(path = %path.display(), why, "a record of a mount cannot be read; it is passed over");
                 Ok(None)
             }
         }
@@ -190,8 +191,8 @@ impl Records {
 
     fn write<T: Serialize + Clone>(&self, path: &Path, record: &T) -> Result<()> {
         let kept = Kept { boot_id: self.boot_id.clone(), record: record.clone() };
-        let content = serde_json::to_vec(&kept).map_err(|error| Error::io("encoding a record", error.into()))?;
-        self.disk.write_atomic(path, &content, 0o600)
+        let content = serde_json::to_string(&kept).map_err(|error| Error::io("encoding a record", error.into()))?;
+        self.disk.write_atomic(path, sealed(&content).as_bytes(), 0o600)
     }
 
     fn stage_file(&self, volume: &str) -> PathBuf {
@@ -203,6 +204,20 @@ impl Records {
         let hash = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
         self.dir.join(format!("target-{hash}.json"))
     }
+}
+
+/// A record's text with its sum.
+fn sealed(text: &str) -> String {
+    format!("{text}\n{}\n", hex(&Sha256::digest(text)))
+}
+
+fn unsealed<T: DeserializeOwned>(content: &[u8]) -> Result<T, String> {
+    let content = std::str::from_utf8(content).map_err(|error| error.to_string())?;
+    let text = content.lines().next().unwrap_or_default();
+    if content != sealed(text) {
+        return Err("it is not what was written".to_owned());
+    }
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 impl Known {
@@ -294,5 +309,23 @@ mod tests {
         std::fs::write(dir.path().join("stage-bad.json"), "{").unwrap();
         std::fs::write(dir.path().join("stage-half.json.tmp"), "{").unwrap();
         assert_eq!(open(dir.path(), "boot").stages(), [stage("vol")]);
+    }
+
+    #[test]
+    fn a_flipped_bit_never_makes_another_record() {
+        let dir = tempfile::tempdir().unwrap();
+        open(dir.path(), "boot").put_stage(&stage("vol")).unwrap();
+        let file = dir.path().join("stage-vol.json");
+        let whole = std::fs::read(&file).unwrap();
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << bit;
+                std::fs::write(&file, &damaged).unwrap();
+                assert_eq!(open(dir.path(), "boot").stages(), [], "bit {bit} of byte {at}");
+            }
+            std::fs::write(&file, &whole[..at]).unwrap();
+            assert_eq!(open(dir.path(), "boot").stages(), [], "the first {at} bytes");
+        }
     }
 }

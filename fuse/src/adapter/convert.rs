@@ -92,7 +92,7 @@ pub(super) fn op(operation: &Operation<'_>) -> Option<Op> {
         Operation::TmpFile { .. } => Op::MakeUnnamed,
         Operation::Read { .. } => Op::Read,
         Operation::Write(_) => Op::Write,
-        Operation::Flush => Op::Flush,
+        Operation::Flush { .. } => Op::Flush,
         Operation::Release { .. } => Op::Release,
         Operation::Sync { .. } | Operation::SyncDir => Op::Sync,
         Operation::SyncFs => Op::SyncFs,

@@ -45,8 +45,10 @@ pub(super) fn answer(fs: &Fs, request: &Request<'_>) -> Result<Answer> {
         }
         Operation::Read { offset, size } => fs.read(node, offset, size as usize).map(Answer::Bytes),
         Operation::Write(write) => fs.write(place(node, &write), write.data).map(Answer::Written),
-        // The kernel asks no more after this; see `ops::files`.
-        Operation::Flush => Err(Errno::NOSYS),
+        Operation::Flush { handle } => {
+            fs.flush(node, OpenFile::decode(handle));
+            Ok(Answer::Done)
+        }
         Operation::Release { handle } => fs.release(node, OpenFile::decode(handle), asked).map(done),
         Operation::Sync { data_only } => fs.sync(node, data_only).map(done),
         Operation::SyncDir => fs.sync(node, false).map(done),

@@ -2,8 +2,9 @@
 //!
 //! - A write is in the store when it is answered, so it survives this process. For a file open with O_DSYNC or O_SYNC
 //!   the kernel itself sends FSYNC after each write; but not past its pages (FOPEN_DIRECT_IO), where the write says so.
-//! - close(2) has nothing to hand in, and asks for nothing: the kernel is told once that there is no FLUSH, and goes on
-//!   writing back the pages of shared mappings before a close returns.
+//! - close(2) has nothing to hand in, and tells nothing (FOPEN_NOFLUSH): pages of a shared mapping are written back when
+//!   that goes. But a writer in a bucket that keeps versions tells it (FLUSH), so that who writes next finds the version
+//!   ended, though RELEASE may come later.
 //! - Opening never drops the kernel's pages of a file (KEEP_CACHE): what this mount writes is in them already, and
 //!   what others write is reported by the feed, page by page, before an S3 write is answered. A check on open could
 //!   only repeat that, later. (Two mounts of one bucket see each other's writes as fast as the feed runs: the
@@ -91,6 +92,13 @@ impl Fs {
         })
     }
 
+    /// A descriptor of a file is being closed, before close(2) returns: perhaps the last.
+    pub fn flush(&self, node: u64, file: OpenFile) {
+        if file.number != 0 {
+            self.volume.closing(self.view.ino(node), file.encode());
+        }
+    }
+
     /// A file was closed for good: the last handle of an open(2) went.
     pub fn release(&self, node: u64, file: OpenFile, asked: Asked) -> Result<()> {
         self.opens.release(node, asked);
@@ -100,6 +108,7 @@ impl Fs {
         let ino = self.view.ino(node);
         let own = file.life == self.volume.life();
         let closed = if own { self.volume.close_writer(ino) } else { self.volume.close_inherited_writer(ino) };
+        self.volume.closed(ino, file.encode());
         closed.map_err(|error| errno::of_sync(&error))
     }
 

@@ -22,13 +22,13 @@ mod state;
 mod table;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use objstore::volume::{Released, Unfit, Volume};
 use rustix::io::Errno;
 
 use crate::errno::{self, Result};
-use crate::handles::OpenFile;
+use crate::handles::{OpenFile, is_writer};
 use crate::opened::{Backing, BackingId, OpenFlags, Opened};
 use crate::shared::Shared;
 use crate::view::View;
@@ -61,6 +61,8 @@ pub(crate) struct Opens {
     backing: Option<Arc<dyn Backing>>,
     refused: AtomicBool,
     small: SmallFiles,
+    /// The last number given to a file whose closing is told.
+    last: AtomicU32,
 }
 
 impl Opens {
@@ -74,7 +76,7 @@ impl Opens {
         wish: Wish,
     ) -> Self {
         let (table, refused, small) = (Table::resume(shared), AtomicBool::new(false), SmallFiles::new());
-        let opens = Self { table, volume, view, wish, backing, refused, small };
+        let opens = Self { table, volume, view, wish, backing, refused, small, last: AtomicU32::new(0) };
         opens.take_over();
         opens
     }
@@ -90,9 +92,18 @@ impl Opens {
         }
     }
 
+    /// A file that is opened with the flags of open(2), in this life of the store.
+    fn file(&self, flags: i32) -> OpenFile {
+        let writable = is_writer(flags);
+        // If that cannot be told now, telling does no harm.
+        let told = writable && self.volume.keeps_versions().unwrap_or(true);
+        let number = || self.last.fetch_add(1, Ordering::Relaxed) % OpenFile::NUMBER_MAX + 1;
+        OpenFile { writable, number: if told { number() } else { 0 }, life: self.volume.life() }
+    }
+
     /// Opens a file with the flags of open(2).
     pub fn open(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
-        let file = OpenFile::new(flags, self.volume.life());
+        let file = self.file(flags);
         if !self.wish.page_cache {
             return Ok(uncached(file));
         }
@@ -105,7 +116,7 @@ impl Opens {
             return Ok(opened(file, before, true));
         }
         if before.opens == 0 {
-            return self.open_first(&mut held, node, flags, asked);
+            return self.open_first(&mut held, node, file, flags, asked);
         }
         let exposing = self.expose(node, before, flags)?;
         let after = exposing.opened().ok_or(Errno::NFILE)?;
@@ -120,17 +131,16 @@ impl Opens {
         if !(writes_only && self.wish.page_cache && self.wish.write_past) {
             return self.open(node, flags, asked);
         }
-        let file = OpenFile::new(flags, self.volume.life());
         let mut held = self.table.hold(node);
         if self.table.is_counted(asked) {
-            return Ok(opened(file, held.state(), true));
+            return Ok(opened(self.file(flags), held.state(), true));
         }
         // Others may have looked it up and opened it by now.
         if held.state() != State::default() {
             drop(held);
             return self.open(node, flags, asked);
         }
-        let state = State { opens: 1, fresh: true, ..State::default() };
+        let (file, state) = (self.file(flags), State { opens: 1, fresh: true, ..State::default() });
         if held.change(asked, state) {
             return Ok(opened(file, state, true));
         }
@@ -148,8 +158,8 @@ impl Opens {
     }
 
     /// Decides how a node is opened that is not open.
-    fn open_first(&self, held: &mut Held<'_>, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
-        let (file, before) = (OpenFile::new(flags, self.volume.life()), held.state());
+    fn open_first(&self, held: &mut Held<'_>, node: u64, file: OpenFile, flags: i32, asked: Asked) -> Result<Opened> {
+        let before = held.state();
         let mapped = before.mapped && self.volume.is_backed(self.view.ino(node));
         // A mapping that may write lives on: who reads or writes through other pages would not see it.
         let bound = before.exposed && mapped;

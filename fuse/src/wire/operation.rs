@@ -134,7 +134,9 @@ pub(crate) enum Operation<'a> {
         size: u32,
     },
     Write(Write<'a>),
-    Flush,
+    Flush {
+        handle: u64,
+    },
     Release {
         handle: u64,
     },
@@ -209,7 +211,7 @@ impl<'a> Operation<'a> {
             opcode::CREATE | opcode::TMPFILE => create(f, code)?,
             opcode::READ => read(f)?,
             opcode::WRITE => Self::Write(write(f)?),
-            opcode::FLUSH => Self::Flush,
+            opcode::FLUSH => Self::Flush { handle: f.u64()? },
             opcode::RELEASE => Self::Release { handle: f.u64()? },
             opcode::FSYNC => sync(f)?,
             opcode::FSYNCDIR => Self::SyncDir,
@@ -237,6 +239,16 @@ impl<'a> Operation<'a> {
             opcode::IOCTL => Self::Refused(libc::ENOTTY),
             other => Self::Unknown(other),
         })
+    }
+
+    /// Whether it mostly waits for the disk.
+    pub fn waits_for_disk(&self) -> bool {
+        matches!(self, Self::Sync { .. } | Self::SyncDir | Self::SyncFs | Self::Allocate { .. } | Self::CopyRange(_))
+    }
+
+    /// Whether no program waits for its end.
+    pub fn is_background(&self) -> bool {
+        matches!(self, Self::Release { .. } | Self::ReleaseDir { .. } | Self::Forget(_) | Self::BatchForget(_))
     }
 
     /// Whether the kernel waits for an answer.

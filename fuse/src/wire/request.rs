@@ -66,25 +66,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether a request, as it came from the device, is one that mostly waits for the disk.
-pub(super) fn waits_for_disk(message: &[u8]) -> bool {
-    let disk = [
-        opcode::FSYNC,
-        opcode::FSYNCDIR,
-        opcode::SYNCFS,
-        opcode::FALLOCATE,
-        opcode::COPY_FILE_RANGE,
-        opcode::COPY_FILE_RANGE_64,
-    ];
-    Header::decode(message).is_ok_and(|header| disk.contains(&header.opcode))
-}
-
-/// Whether a request, as it came from the device, is one whose answer no program waits for.
-pub(super) fn is_background(message: &[u8]) -> bool {
-    let background = [opcode::RELEASE, opcode::RELEASEDIR, opcode::FORGET, opcode::BATCH_FORGET];
-    Header::decode(message).is_ok_and(|header| background.contains(&header.opcode))
-}
-
 /// Whether the kernel takes no answer to it.
 fn is_silent(code: u32) -> bool {
     matches!(code, opcode::FORGET | opcode::BATCH_FORGET | opcode::NOTIFY_REPLY)
@@ -156,13 +137,21 @@ mod tests {
     #[test]
     fn headers_tell_who_asks_and_whether_again() {
         let bytes = message(opcode::READLINK, &[]);
-        assert!(!waits_for_disk(&bytes) && waits_for_disk(&message(opcode::FSYNC, &[])));
-        assert!(!is_background(&bytes) && is_background(&message(opcode::RELEASE, &[])));
         let context = Context { unique: 8, resent: true, node: 77, uid: 1000, gid: 100, pid: 4321 };
         let request = decode(&bytes);
         assert_eq!(request.context, context);
         assert_eq!(request.context.ticket(), 8 | UNIQUE_RESENT, "it is answered by the number it came with");
         assert!(matches!(request.operation, Operation::ReadLink));
+    }
+
+    #[test]
+    fn who_waits_for_what_is_told_by_the_kind() {
+        let kinds = [(opcode::FSYNC, (true, false)), (opcode::RELEASE, (false, true)), (opcode::FLUSH, (false, false))];
+        for (kind, (disk, background)) in kinds {
+            let bytes = message(kind, &[&longs(&[7, 0, 0])]);
+            let operation = decode(&bytes).operation;
+            assert_eq!((operation.waits_for_disk(), operation.is_background()), (disk, background), "{kind}");
+        }
     }
 
     #[test]

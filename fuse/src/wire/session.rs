@@ -23,7 +23,7 @@ use super::init::{Agreed, Agreement, Hello, send};
 use super::operation::Operation;
 use super::pace::Pace;
 use super::reply::Frame;
-use super::request::{Context, Request, is_background, waits_for_disk};
+use super::request::{Context, Request, Unreadable};
 
 /// How often a pause looks whether the last answers are sent.
 const PAUSE_STEP: Duration = Duration::from_millis(1);
@@ -172,13 +172,16 @@ impl<S: Service> Shared<S> {
             match self.receive(&mut buffer, at_once) {
                 Ok(Some(len)) => {
                     let taken = self.pace.taken();
-                    if self.crew.took(self.pace.is_crowded() && waits_for_disk(&buffer[..len]))
+                    let request = Request::decode(&buffer[..len], self.agreed.features);
+                    let operation = request.as_ref().ok().map(|request| request.operation);
+                    let waits = operation.is_some_and(|operation| operation.waits_for_disk());
+                    if self.crew.took(self.pace.is_crowded() && waits)
                         && let Err(error) = start(shared)
                     {
                         tracing::warn!(%error, "cannot start a thread; mounts will be slower");
                     }
-                    self.handle(&buffer[..len]);
-                    at_once = is_background(&buffer[..len]);
+                    self.handle(&request);
+                    at_once = operation.is_some_and(|operation| operation.is_background());
                     self.pace.answered(taken, || self.agreed.device.is_ready());
                 }
                 Ok(None) => break,
@@ -208,7 +211,7 @@ impl<S: Service> Shared<S> {
     }
 
     /// Serves a request, unless the session pauses: then the thread ends here, with the process.
-    fn handle(&self, message: &[u8]) {
+    fn handle(&self, request: &Result<Request<'_>, Unreadable>) {
         self.state.busy.fetch_add(1, Ordering::SeqCst);
         if self.state.paused.load(Ordering::SeqCst) {
             self.state.busy.fetch_sub(1, Ordering::SeqCst);
@@ -216,14 +219,14 @@ impl<S: Service> Shared<S> {
                 std::thread::park();
             }
         }
-        self.serve(message);
+        self.serve(request);
         self.state.busy.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn serve(&self, message: &[u8]) {
+    fn serve(&self, request: &Result<Request<'_>, Unreadable>) {
         let reply = |ticket| Reply { device: &self.agreed.device, ticket };
-        match Request::decode(message, self.agreed.features) {
-            Ok(request) => self.dispatch(&request, reply(request.context.ticket())),
+        match request {
+            Ok(request) => self.dispatch(request, reply(request.context.ticket())),
             Err(unreadable) => {
                 self.complain(&unreadable.to_string());
                 if let Some(ticket) = unreadable.ticket {

@@ -5,6 +5,7 @@
 
 mod acl;
 mod attributes;
+mod closing;
 mod coherence;
 mod copy_range;
 mod directories;

@@ -3,7 +3,8 @@
 //! - An id is used once in the life of a store, whatever was removed since: it is an epoch, which grows at each open,
 //!   and a sequence within it.
 //! - An epoch that runs out of sequences (after 2^32 blobs) is followed by the next one at once. The file `epoch`
-//!   then holds the highest epoch in use, and from then on the store counts by it rather than by its caller.
+//!   then holds the highest epoch in use and its CRC-32C, and from then on the store counts by it rather than by its
+//!   caller.
 //!
 //! A crash leaves the file `epoch` at a value no id is above.
 
@@ -22,7 +23,7 @@ use crate::error::{Error, Result};
 pub struct BlobId(pub u64);
 
 impl BlobId {
-    fn epoch(self) -> u32 {
+    pub(crate) fn epoch(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
@@ -115,14 +116,19 @@ impl Ids {
 }
 
 fn write_epoch(disk: &dyn Disk, path: &Path, epoch: u32) -> Result<()> {
-    disk.write_atomic(path, format!("{epoch}\n").as_bytes(), 0o600)
+    disk.write_atomic(path, format!("{}\n", summed(epoch)).as_bytes(), 0o600)
+}
+
+fn summed(epoch: u32) -> String {
+    format!("{epoch} {:08x}", crc_fast::crc32_iscsi(&epoch.to_be_bytes()))
 }
 
 fn parse_epoch(path: &Path, content: &[u8]) -> Result<u32> {
-    let parsed = std::str::from_utf8(content).ok().and_then(|text| text.trim_end().parse().ok());
-    parsed.ok_or_else(|| {
+    let text = std::str::from_utf8(content).unwrap_or_default().trim_end();
+    let parsed = text.split(' ').next().and_then(|number| number.parse().ok());
+    parsed.filter(|epoch| summed(*epoch) == text).ok_or_else(|| {
         let found = String::from_utf8_lossy(content).into_owned();
-        Error::corrupt(path.display().to_string(), "a decimal number", found)
+        Error::corrupt(path.display().to_string(), "a decimal number and its checksum", found)
     })
 }
 
@@ -174,9 +180,13 @@ mod tests {
     #[test]
     fn a_damaged_epoch_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("epoch"), "x").unwrap();
-        let opened = Ids::open(Arc::new(RealDisk::new()), dir.path(), 1, Poison::default());
-        assert!(matches!(opened, Err(Error::Corrupt { .. })));
+        for damaged in ["x", "", "8", "9 deadbeef", &format!("{}1", summed(7))] {
+            std::fs::write(dir.path().join("epoch"), damaged).unwrap();
+            let opened = Ids::open(Arc::new(RealDisk::new()), dir.path(), 1, Poison::default());
+            assert!(matches!(opened, Err(Error::Corrupt { .. })), "{damaged}");
+        }
+        std::fs::write(dir.path().join("epoch"), summed(7)).unwrap();
+        assert_eq!(ids(dir.path(), 1).next().epoch(), 8);
     }
 
     #[test]

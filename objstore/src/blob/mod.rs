@@ -207,6 +207,23 @@ impl Blobs {
         self.0.segments.read(id, segment, offset, length)
     }
 
+    /// Lets the system forget what it holds in memory of a range of the file of `id`.
+    ///
+    /// # Errors
+    /// Those of opening the file.
+    pub fn forget_cached(&self, id: BlobId, offset: u64, length: u64) -> Result<()> {
+        self.0.files.get(id)?.forget_cached(offset, length);
+        Ok(())
+    }
+
+    /// The same of a packed blob.
+    ///
+    /// # Errors
+    /// Those of opening the segment.
+    pub fn forget_cached_packed(&self, segment: u64, offset: u64, length: u64) -> Result<()> {
+        self.0.segments.forget_cached(segment, offset, length)
+    }
+
     /// All segments, oldest first.
     pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
         self.0.segments.list()

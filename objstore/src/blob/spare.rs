@@ -4,7 +4,10 @@
 //!   power cut took, and syncing a new home is syncing its content.
 //! - They are made by a thread of their own, which begins with the first that is asked for. All of one batch lie in one
 //!   folder: that is one sync for all their names.
-//! - Who finds none makes one himself, and waits until its name is on disk: in one sync with all who do.
+//! - Who finds none makes one himself, and waits until its name is on disk: in one sync with all who do. The next batch is
+//!   twice as large then, and half as large again once they are taken slowly.
+//! - The thread offers its processor to others between two files: where the disk's file system takes long to create one,
+//!   whoever waits for a mount's answer would otherwise wait behind many.
 //!
 //! A crash leaves them as files that no record names.
 
@@ -20,10 +23,10 @@ use super::id::{BlobId, Ids};
 use crate::disk::File;
 use crate::error::Result;
 
-/// How many are made at a time.
-const BATCH: usize = 32;
-/// With fewer left the next batch is made.
-const LOW: usize = 16;
+/// How many are made at a time, at first and while they are taken slowly …
+const BATCH_MIN: usize = 32;
+/// … and while they are taken as fast as they are made.
+const BATCH_MAX: usize = 128;
 
 /// The files made ahead.
 pub(super) struct Spares {
@@ -50,14 +53,47 @@ struct Shared {
     wanted: Condvar,
 }
 
-#[derive(Default)]
 struct State {
     ready: VecDeque<(BlobId, Arc<dyn File>)>,
     /// Of the batch that is being made.
     making: Vec<BlobId>,
+    /// How many the next batch has.
+    batch: usize,
+    /// Whether somebody found none since the batch was begun.
+    missed: bool,
     /// In the folder of the batch after the last.
     shard: usize,
     closed: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (ready, making) = (VecDeque::new(), Vec::new());
+        Self { ready, making, batch: BATCH_MIN, missed: false, shard: 0, closed: false }
+    }
+}
+
+impl State {
+    /// Whether so few are left that the next batch is to be made.
+    fn is_low(&self) -> bool {
+        self.ready.len() < self.batch / 2
+    }
+
+    /// Adds a batch.
+    fn add(&mut self, made: Vec<(BlobId, Arc<dyn File>)>) {
+        self.batch = next_batch(self.batch, self.ready.len(), self.missed);
+        self.ready.extend(made);
+    }
+}
+
+/// How many the batch after one of `batch` has: `left` say how fast they were taken while it was made, from half a batch
+/// on, and `missed` that they did not suffice.
+fn next_batch(batch: usize, left: usize, missed: bool) -> usize {
+    match missed {
+        true => (2 * batch).min(BATCH_MAX),
+        false if left >= batch * 3 / 8 => (batch / 2).max(BATCH_MIN),
+        false => batch,
+    }
 }
 
 impl Spares {
@@ -73,11 +109,13 @@ impl Spares {
 
     /// A file to be written in place.
     pub fn take(&self) -> Result<(BlobId, Arc<dyn File>)> {
-        let (spare, left) = {
+        let (spare, low) = {
             let mut state = self.shared.state.lock();
-            (state.ready.pop_front(), state.ready.len())
+            let spare = state.ready.pop_front();
+            state.missed |= spare.is_none();
+            (spare, state.is_low())
         };
-        if left < LOW {
+        if low {
             self.start();
             self.shared.wanted.notify_one();
         }
@@ -168,7 +206,7 @@ impl Shared {
     /// Waits until a batch is wanted; where it is to lie, or `None` at the end.
     fn next_batch(&self) -> Option<usize> {
         let mut state = self.state.lock();
-        while !state.closed && state.ready.len() >= LOW {
+        while !state.closed && !state.is_low() {
             self.wanted.wait(&mut state);
         }
         state.shard = (state.shard + 1) % SHARDS;
@@ -185,21 +223,34 @@ impl Shared {
     }
 
     fn make_batch(&self, shard: usize) -> Result<()> {
-        let ids: Vec<BlobId> = (0..BATCH).map(|_| self.ids.next_in(shard)).collect();
-        self.state.lock().making.clone_from(&ids);
+        let ids = self.begin_batch(shard);
         let made = self.create(&ids);
         if made.is_err() {
             ids.iter().for_each(|id| self.remove(*id));
         }
         let mut state = self.state.lock();
         state.making.clear();
-        state.ready.extend(made?);
+        state.add(made?);
         Ok(())
     }
 
+    fn begin_batch(&self, shard: usize) -> Vec<BlobId> {
+        let batch = {
+            let mut state = self.state.lock();
+            state.missed = false;
+            state.batch
+        };
+        let ids: Vec<BlobId> = (0..batch).map(|_| self.ids.next_in(shard)).collect();
+        self.state.lock().making.clone_from(&ids);
+        ids
+    }
+
     fn create(&self, ids: &[BlobId]) -> Result<Vec<(BlobId, Arc<dyn File>)>> {
-        let made: Result<Vec<_>> = ids.iter().map(|id| Ok((*id, self.files.create_private(*id)?))).collect();
-        let made = made?;
+        let mut made = Vec::with_capacity(ids.len());
+        for id in ids {
+            made.push((*id, self.files.create_private(*id)?));
+            std::thread::yield_now();
+        }
         ids.last().map_or(Ok(()), |id| self.files.sync_name(*id))?;
         Ok(made)
     }
@@ -213,5 +264,19 @@ impl Shared {
         if let Err(error) = self.files.remove(id) {
             tracing::debug!(%error, "a file made ahead stays until the store is opened again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_grow_while_files_are_missed_and_shrink_while_few_are_taken() {
+        assert_eq!(next_batch(BATCH_MIN, 0, true), 2 * BATCH_MIN);
+        assert_eq!(next_batch(BATCH_MAX, 0, true), BATCH_MAX);
+        assert_eq!(next_batch(BATCH_MAX, BATCH_MAX / 4, false), BATCH_MAX, "taken quickly, but in time");
+        assert_eq!(next_batch(BATCH_MAX, BATCH_MAX / 2, false), BATCH_MAX / 2);
+        assert_eq!(next_batch(BATCH_MIN, BATCH_MIN / 2, false), BATCH_MIN);
     }
 }

@@ -69,7 +69,7 @@ fn child(
     let mut record: FamilyRecord = decode(&what, &value)?;
     let id = record.next_branch;
     if id == 0 {
-        return Err(Error::invalid("snapshot", what, "this bucket and its clones have used up all branches"));
+        return Err(Error::TooDeep { limit: Branch::MAX.into() });
     }
     record.next_branch -= 1;
     txn.put(family_key, record.encode_to_vec());

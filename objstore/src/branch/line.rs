@@ -1,4 +1,7 @@
 //! A branch and its ancestors, and reading and writing through them.
+//!
+//! - What a lookup costs depends on how many branches wrote the record, not on how many ancestors there are. These cost
+//!   memory, once for all branches that share them, and reading them the first time: so there is a bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +17,8 @@ use crate::record::key::{self, BRANCH_BYTES, Branch, Family, tag};
 
 /// Branches that all kept lines name at most, 4 bytes each: a bucket with many snapshots has long ones.
 const KEPT_MAX: usize = 4 << 20;
+/// The most ancestors of a branch: a snapshot each hour for seven years.
+pub const DEPTH_MAX: usize = 65_536;
 /// Pairs taken from the engine at a time.
 const CHUNK: usize = 256;
 
@@ -22,8 +27,10 @@ const CHUNK: usize = 256;
 pub struct Line {
     /// The family.
     pub family: Family,
-    /// The branch and its ancestors: itself first, rising.
+    branch: Branch,
+    /// Branches of which those from `above` on are its ancestors, rising.
     chain: Arc<[Branch]>,
+    above: usize,
 }
 
 /// A record a branch sees.
@@ -40,26 +47,40 @@ pub struct Seen {
 impl Line {
     /// A line of `chain`: the branch itself first, then its ancestors.
     pub fn new(family: Family, chain: impl Into<Arc<[Branch]>>) -> Self {
-        Self { family, chain: chain.into() }
+        let chain = chain.into();
+        Self { family, branch: chain[0], chain, above: 1 }
     }
 
     /// The branch that reads and writes.
     pub fn branch(&self) -> Branch {
-        self.chain[0]
+        self.branch
     }
 
     /// Whether a version written by `branch` is on this line.
     pub fn sees(&self, branch: Branch) -> bool {
-        self.chain.binary_search(&branch).is_ok()
+        branch == self.branch || self.ancestors().binary_search(&branch).is_ok()
     }
 
     /// The line of a child that this branch is about to get.
-    pub fn child(&self, branch: Branch) -> Self {
-        Self::new(self.family, std::iter::once(branch).chain(self.chain.iter().copied()).collect::<Vec<_>>())
+    pub fn child(&self, branch: Branch) -> Result<Self> {
+        if self.ancestors().len() >= DEPTH_MAX {
+            return Err(Error::TooDeep { limit: DEPTH_MAX as u64 });
+        }
+        let chain: Vec<_> = [branch, self.branch].into_iter().chain(self.ancestors().iter().copied()).collect();
+        Ok(Self::new(self.family, chain))
+    }
+
+    fn ancestors(&self) -> &[Branch] {
+        &self.chain[self.above..]
     }
 
     fn alone(&self) -> bool {
-        self.chain.len() == 1
+        self.ancestors().is_empty()
+    }
+
+    /// How many branches are kept for this line.
+    fn weight(&self) -> usize {
+        if self.chain.first() == Some(&self.branch) { self.chain.len() } else { 1 }
     }
 
     /// The version of `base` this branch sees.
@@ -191,6 +212,8 @@ pub struct Lines {
 #[derive(Default)]
 struct Known {
     lines: HashMap<(Family, Branch), Line>,
+    /// The ancestors read last of each family: the snapshots of a bucket share them with it.
+    trunks: HashMap<Family, Arc<[Branch]>>,
     /// Branches that they name.
     named: usize,
 }
@@ -198,16 +221,21 @@ struct Known {
 impl Lines {
     /// The line of a branch.
     pub fn line(&self, read: &dyn Read, family: Family, branch: Branch) -> Result<Line> {
-        if let Some(line) = self.known.read().lines.get(&(family, branch)) {
-            return Ok(line.clone());
-        }
-        let line = Line::new(family, ancestry(read, family, branch)?);
+        let trunk = {
+            let known = self.known.read();
+            if let Some(line) = known.lines.get(&(family, branch)) {
+                return Ok(line.clone());
+            }
+            known.trunks.get(&family).cloned()
+        };
+        let line = find(read, family, branch, trunk.as_ref())?;
         let mut known = self.known.write();
         if known.named >= KEPT_MAX {
             *known = Known::default();
         }
+        known.trunks.insert(family, line.chain.clone());
         if known.lines.insert((family, branch), line.clone()).is_none() {
-            known.named += line.chain.len();
+            known.named += line.weight();
         }
         Ok(line)
     }
@@ -216,25 +244,84 @@ impl Lines {
     pub fn forget(&self, family: Family) {
         let mut known = self.known.write();
         known.lines.retain(|(of, _), _| *of != family);
-        known.named = known.lines.values().map(|line| line.chain.len()).sum();
+        known.trunks.remove(&family);
+        known.named = known.lines.values().map(Line::weight).sum();
     }
 }
 
-fn ancestry(read: &dyn Read, family: Family, branch: Branch) -> Result<Vec<Branch>> {
-    let mut chain = Vec::new();
-    let mut at = branch;
+/// The line of a branch, up to where its ancestors are in `trunk`.
+fn find(read: &dyn Read, family: Family, branch: Branch, trunk: Option<&Arc<[Branch]>>) -> Result<Line> {
+    let mut chain = vec![branch];
+    let mut at = parent(read, family, branch)?;
     while at != 0 {
-        let what = format!("branch {at} of family {family}");
-        let record = read.get(&key::of_branch(tag::BRANCH, family, at))?;
-        let record = record.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
-        let parent = decode::<bucket::Branch>(&what, &record)?.parent;
-        if parent != 0 && parent <= at {
-            return Err(Error::corrupt(what, "a parent with a larger id", parent.to_string()));
+        match trunk.and_then(|trunk| Some((trunk, trunk.binary_search(&at).ok()?))) {
+            Some((trunk, above)) if chain.len() == 1 => {
+                return Ok(Line { family, branch, chain: trunk.clone(), above });
+            }
+            Some((trunk, above)) => {
+                chain.extend(&trunk[above..]);
+                break;
+            }
+            None => chain.push(at),
         }
-        chain.push(at);
-        at = parent;
+        at = parent(read, family, at)?;
     }
-    Ok(chain)
+    Ok(Line::new(family, chain))
+}
+
+fn parent(read: &dyn Read, family: Family, branch: Branch) -> Result<Branch> {
+    let what = format!("branch {branch} of family {family}");
+    let record = read.get(&key::of_branch(tag::BRANCH, family, branch))?;
+    let record = record.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
+    let parent = decode::<bucket::Branch>(&what, &record)?.parent;
+    if parent != 0 && parent <= branch {
+        return Err(Error::corrupt(what, "a parent with a larger id", parent.to_string()));
+    }
+    Ok(parent)
 }
 
 const _: () = assert!(BRANCH_BYTES == size_of::<Branch>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::branch::{first_branch, living_lines, snapshot_branch};
+    use crate::clock::Timestamp;
+    use crate::meta::{Durability, Meta, memory};
+
+    const FAMILY: Family = 7;
+
+    /// A bucket of which so many snapshots were taken, one after the other: its branch.
+    fn snapshots(meta: &Meta, count: usize) -> Branch {
+        let take = meta.write(Durability::Buffered, move |txn| {
+            let mut live = first_branch(txn, FAMILY, Timestamp(0));
+            for _ in 0..count {
+                (_, live) = snapshot_branch(txn, FAMILY, live, Timestamp(0))?;
+            }
+            Ok(live)
+        });
+        take.wait().unwrap()
+    }
+
+    #[test]
+    fn snapshots_share_their_ancestors_with_the_bucket() {
+        let meta = Meta::new(memory::open().unwrap());
+        snapshots(&meta, 3000);
+        let lines = Lines::default();
+        let living = living_lines(&*meta.snapshot(), &lines, FAMILY).unwrap();
+        assert_eq!(living.len(), 3001);
+        assert!(living.iter().all(|line| Arc::ptr_eq(&line.chain, &living[0].chain)));
+        assert_eq!(living.iter().map(|line| line.ancestors().len()).collect::<Vec<_>>()[..4], [3000, 3000, 2999, 2998]);
+        assert_eq!(lines.known.read().named, 3001 + 3000);
+    }
+
+    #[test]
+    fn there_are_only_so_many_ancestors() {
+        let meta = Meta::new(memory::open().unwrap());
+        let live = snapshots(&meta, DEPTH_MAX - 1);
+        let line = Lines::default().line(&*meta.snapshot(), FAMILY, live).unwrap();
+        assert!(line.sees(Branch::MAX) && !line.sees(live + 1), "it sees the first branch, and not the last snapshot");
+        let last = line.child(live - 1).unwrap();
+        assert!(matches!(last.child(live - 2), Err(Error::TooDeep { .. })));
+    }
+}

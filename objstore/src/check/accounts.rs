@@ -5,23 +5,30 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use prost::Message;
+
 use super::fix::Fix;
-use super::{Checked, Report};
+use super::{Checked, Report, lost};
 use crate::clock::SystemRandom;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::grant::{Bound, Master};
+use crate::meta::Pair;
 use crate::record::account::{Account, Grant, GrantMode, Key, Publication};
 use crate::record::decode;
 use crate::record::key::{self, tag};
+use crate::store::ROOT_ACCOUNT;
 
 /// Checks all but the seals.
 pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     let mut ids = HashSet::new();
+    let mut led_to = HashSet::new();
     store.each(&[tag::ACCOUNT], |pair| {
         let name = &pair.key[1..];
         let what = format!("account \"{}\"", String::from_utf8_lossy(name));
-        let Some(account) = report.take(decode::<Account>(&what, &pair.value)) else { return Ok(()) };
+        let Some(account) = report.take(decode::<Account>(&what, &pair.value)) else {
+            return unreadable(store, &what, pair);
+        };
         report.accounts += 1;
         if !ids.insert(account.id) {
             report.problem(format!("{what}: another account has its id {}", account.id));
@@ -33,12 +40,24 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         }
         Ok(())
     })?;
+    store.each(&[tag::ACCOUNT_ID], |pair| {
+        if store.read().get(&[&[tag::ACCOUNT], &pair.value[..]].concat())?.is_some() {
+            led_to.extend(key::u64_at(&pair.key, 1));
+        } else if let Some(id) = key::u64_at(&pair.key, 1).filter(|id| !ids.contains(id)) {
+            report.problem(format!("account id {id}: it leads to no account"));
+            store.fix(Fix::aside(pair, None, format!("account id {id}: it led to no account")));
+        }
+        Ok(())
+    })?;
+    // An account that cannot be read is still somebody.
+    ids.extend(led_to);
     store.each(&[tag::KEY], |pair| {
         let what = format!("access key {}", String::from_utf8_lossy(&pair.key[1..]));
-        if let Some(key) = report.take(decode::<Key>(&what, &pair.value))
+        if let Some(key) = store.take_or_aside::<Key>(&what, pair, report)
             && !ids.contains(&key.account)
         {
-            report.problem(format!("{what}: there is no account {}; delete the key", key.account));
+            report.problem(format!("{what}: there is no account {}", key.account));
+            store.fix(Fix::aside(pair, None, format!("{what}: it is nobody's")));
         }
         Ok(())
     })?;
@@ -52,29 +71,53 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
             return Ok(());
         };
         let what = format!("the grant of bucket {bucket} to account {account}");
-        let Some(grant) = report.take(decode::<Grant>(&what, &pair.value)) else { return Ok(()) };
+        let Some(grant) = store.take_or_aside::<Grant>(&what, pair, report) else { return Ok(()) };
         if !is_bucket(store, bucket)? || !accounts.contains(&account) {
             report.problem(format!("{what}: there is no such bucket, or no such account"));
-            store.fix(Fix::remove(pair.key.to_vec(), format!("{what}: removed, it lets nobody in anywhere")));
+            store.fix(Fix::aside(pair, None, format!("{what}: it let nobody in anywhere")));
         } else if grant.mode() == GrantMode::None {
             report.problem(format!("{what}: it says no mode; add it anew"));
+            store.fix(Fix::aside(pair, None, format!("{what}: it said no mode")));
         }
         Ok(())
     })?;
     store.each(&[tag::PUBLICATION], |pair| {
         let bucket = key::u64_at(&pair.key, 1).unwrap_or_default();
         let what = format!("a publication of bucket {bucket}");
-        if report.take(decode::<Publication>(&what, &pair.value)).is_some() && !is_bucket(store, bucket)? {
+        let publication = report.take(decode::<Publication>(&what, &pair.value));
+        if !is_bucket(store, bucket)? {
             report.problem(format!("{what}: there is no such bucket"));
-            store.fix(Fix::remove(pair.key.to_vec(), format!("{what}: removed, there is no such bucket")));
+            store.fix(Fix::aside(pair, None, format!("{what}: there was no such bucket")));
+        } else if publication.is_none() {
+            // The volume stays attached, in a way that nobody asks for: it has to be detached first.
+            let unknown = Publication { read_only: true, capability: "unknown".into() };
+            store.fix(Fix::aside(
+                pair,
+                Some(unknown.encode_to_vec()),
+                format!("{what}: detach it, and attach it anew"),
+            ));
         }
         Ok(())
     })
 }
 
-/// Whether there is a bucket with this id.
+/// What of an account that cannot be read follows from others: its name and its id. It may make no buckets.
+fn unreadable(store: &Checked<'_>, what: &str, pair: &Pair) -> Result<()> {
+    let id = lost::id_of(store, tag::ACCOUNT_ID, &pair.key[1..])?;
+    let root = pair.key[1..] == *ROOT_ACCOUNT.as_bytes();
+    let account = id.map(|id| Account { id, may_create_buckets: root, root, created: 0 }.encode_to_vec());
+    let done = match id {
+        Some(_) if root => "it is known again by its name",
+        Some(_) => "it is known again by its name, and may make no buckets",
+        None => "nobody knows whose keys and grants are its own: it is gone",
+    };
+    store.fix(Fix::aside(pair, account, format!("{what}: {done}")));
+    Ok(())
+}
+
+/// Whether there is a bucket with this id, or one that has lost it.
 pub(super) fn is_bucket(store: &Checked<'_>, id: u64) -> Result<bool> {
-    Ok(store.read().get(&key::by_id(tag::BUCKET_ID, id))?.is_some())
+    Ok(store.buckets.borrow().contains(&id) || store.read().get(&key::by_id(tag::BUCKET_ID, id))?.is_some())
 }
 
 impl Checked<'_> {
@@ -82,14 +125,24 @@ impl Checked<'_> {
     pub(super) fn check_seals(&self, disk: &Arc<dyn Disk>, dir: &Path, report: &mut Report) -> Result<()> {
         let master = Master::open(disk.clone(), dir, &SystemRandom, false);
         let Some(master) = report.take(master) else { return Ok(()) };
+        let (mut opened, mut sealed) = (0, Vec::new());
         self.each(&[tag::KEY], |pair| {
             let id = String::from_utf8_lossy(&pair.key[1..]);
             let Ok(key) = decode::<Key>("an access key", &pair.value) else { return Ok(()) };
             let bound = Bound { account: key.account, key_id: &id, version: key.version };
-            if let Err(error) = master.sealer().open_secret(&key.sealed, bound) {
-                report.problem(format!("{error}; delete access key {id} and make another"));
+            match master.sealer().open_secret(&key.sealed, bound) {
+                Ok(_) => opened += 1,
+                Err(error) => {
+                    report.problem(format!("{error}; delete access key {id} and make another"));
+                    sealed.push(Fix::aside(pair, None, format!("access key {id}: its secret cannot be opened")));
+                }
             }
             Ok(())
-        })
+        })?;
+        // If none opens it is the master key that is another one; while it is rotated, perhaps the next one.
+        if opened > 0 && !master.is_rotating() {
+            sealed.into_iter().for_each(|fix| self.fix(fix));
+        }
+        Ok(())
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn tell(store: &Checked<'_>, damage: &BTreeMap<u64, Damage>, report: 
 
 /// Names of what refers to each of these blobs.
 fn named(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<HashMap<u64, Vec<String>>> {
-    let roots = store.roots(&mut Report::default())?;
+    let roots = super::buckets::roots(store, &mut Report::default())?.shown;
     let (owners, mut names) = owners(store, damage)?;
     for (blob, owners) in owners {
         for owner in owners {

@@ -26,7 +26,7 @@ pub(super) struct Damage {
 
 /// Checks the bytes of all blobs; without `content` only says what is known of them. What is damaged, by blob.
 pub(super) fn check(store: &Checked<'_>, content: bool, report: &mut Report) -> Result<BTreeMap<u64, Damage>> {
-    let mut damage = quarantined(store, report)?;
+    let mut damage = quarantined(store)?;
     if !content {
         return Ok(damage);
     }
@@ -45,7 +45,7 @@ pub(super) fn check(store: &Checked<'_>, content: bool, report: &mut Report) -> 
         Ok(())
     })?;
     store.each(&[tag::TRASH], |pair| {
-        if let Some(trash) = report.take(decode::<Trash>("the trash", &pair.value)) {
+        if let Ok(trash) = decode::<Trash>("the trash", &pair.value) {
             named.insert(trash.id());
         }
         Ok(())
@@ -65,12 +65,12 @@ fn found(store: &Checked<'_>, blob: u64, error: &Error, damage: &mut BTreeMap<u6
 }
 
 /// What was found before and is still referred to.
-fn quarantined(store: &Checked<'_>, report: &mut Report) -> Result<BTreeMap<u64, Damage>> {
+fn quarantined(store: &Checked<'_>) -> Result<BTreeMap<u64, Damage>> {
     let mut known = BTreeMap::new();
     store.each(&[tag::DAMAGED], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let there = store.read().get(&key::by_id(tag::BLOB, id))?.is_some();
-        let record = report.take(decode::<Damaged>("what is quarantined", &pair.value));
+        let record = decode::<Damaged>("what is quarantined", &pair.value).ok();
         if let Some(Damaged { why, .. }) = record.filter(|_| there) {
             known.insert(id, Damage { why, quarantined: true });
         }
@@ -87,6 +87,10 @@ fn verify(store: &Checked<'_>, id: u64, blob: &Blob, report: &mut Report) -> Res
     let mut at = 0;
     while at < blob.length {
         let length = STEP.min(blob.length - at);
+        match blob.packed {
+            Some(at) => store.blobs.forget_cached_packed(at.segment, at.offset, length)?,
+            None => store.blobs.forget_cached(BlobId(id), at, length)?,
+        }
         verified_blob(&store.blobs, store.read(), id, blob, at, length)?;
         report.verified_bytes += length;
         at += length;

@@ -1,42 +1,46 @@
 //! The store's own records: numbers that were given stay below the next ones, checksums belong to blobs, what is in the
 //! trash is referred to by nobody, and the workers' places can be read.
 
+use std::collections::HashSet;
+
 use prost::Message;
 
 use super::fix::Fix;
 use super::{Checked, Report, Root, accounts};
 use crate::error::Result;
-use crate::record::blob::{Blob, Exposed, SUMS_PER_RECORD, Sums, Trash};
-use crate::record::bucket::{self, BranchKind};
+use crate::record::blob::{Blob, SUMS_PER_RECORD, Sums, Trash};
+use crate::record::bucket;
+use crate::record::damage::{Aside, Damaged};
 use crate::record::decode;
-use crate::record::key::{self, tag};
+use crate::record::key::{self, Branch, Family, tag};
 use crate::record::lifecycle::Lifecycle;
 use crate::record::restore::Restore;
 use crate::record::scrub::Scrub;
 use crate::store::header;
 
+/// More numbers than a family is likely to have given to what is gone since.
+const GIVEN_MAX: u64 = 1 << 32;
+
 /// Checks all.
 pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
     head(store, roots, report)?;
-    families(store, report)?;
-    branches(store, roots, report)?;
+    families(store, roots, report)?;
     sums(store, report)?;
     trash(store, report)?;
-    store.each(&[tag::EXPOSED], |pair| {
-        report.take(decode::<Exposed>("a file that a program may write past the server", &pair.value));
-        Ok(())
-    })?;
+    damaged(store, report)?;
     store.each(&[tag::SETTINGS], |pair| {
         let bucket = key::u64_at(&pair.key, 1).unwrap_or_default();
         if !accounts::is_bucket(store, bucket)? {
             report.problem(format!("settings of bucket {bucket}: there is no such bucket"));
-            let done = format!("settings of bucket {bucket}: removed, there is no such bucket");
-            store.fix(Fix::remove(pair.key.to_vec(), done));
+            store.fix(Fix::aside(pair, None, format!("settings of bucket {bucket}: there was no such bucket")));
         }
         Ok(())
     })?;
     store.each(&[tag::RESTORE], |pair| {
-        report.take(decode::<Restore>("a restore under way", &pair.value));
+        if report.take(decode::<Restore>("a restore under way", &pair.value)).is_none() {
+            let family = key::u64_at(&pair.key, 1).unwrap_or_default();
+            store.fix(Fix::aside(pair, restore(store, family)?, "a restore under way: it ends".into()));
+        }
         Ok(())
     })?;
     if let Some(value) = store.read().get(&key::scrub())?
@@ -51,6 +55,13 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
         }
     }
     Ok(())
+}
+
+/// A restore fills the first branch of a family of its own.
+fn restore(store: &Checked<'_>, family: Family) -> Result<Option<Vec<u8>>> {
+    let branch = Branch::MAX;
+    let there = store.read().get(&key::of_branch(tag::BRANCH, family, branch))?.is_some();
+    Ok(there.then(|| Restore { branch, ..Restore::default() }.encode_to_vec()))
 }
 
 /// No number is given twice.
@@ -82,34 +93,59 @@ fn head(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> 
     Ok(())
 }
 
-fn families(store: &Checked<'_>, report: &mut Report) -> Result<()> {
+fn families(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
+    let mut readable = HashSet::new();
     store.each(&[tag::FAMILY], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let what = format!("family {id}");
-        let Some(family) = report.take(decode::<bucket::Family>(&what, &pair.value)) else { return Ok(()) };
-        let inodes = key::by_id(tag::INODE, id);
-        let last = store.read().scan_back(&inodes, &key::after_prefix(&inodes), 1)?;
-        let ino = last.first().and_then(|pair| key::u64_at(&pair.key, key::INODE_AT)).unwrap_or_default();
-        let branches = key::by_id(tag::BRANCH, id);
-        let first = store.read().scan(&branches, &key::after_prefix(&branches), 1)?;
-        let branch = first.first().and_then(|pair| key::unbranched(&pair.key)).map_or(u32::MAX, |(_, branch)| branch);
-        let version = lowest_version(store, id)?;
-        if family.next_ino > ino && family.next_branch < branch && family.next_version <= version {
+        let kept = report.take(decode::<bucket::Family>(&what, &pair.value));
+        readable.insert(id);
+        let least = given(store, id)?;
+        let done = format!("{what}: its next numbers were never given");
+        let Some(family) = kept else {
+            store.fix(Fix::put(pair.key.to_vec(), past(least).encode_to_vec(), done));
             return Ok(());
-        }
-        report.problem(format!("{what}: its next inode, branch or version number was given before"));
-        let mended = bucket::Family {
-            next_ino: family.next_ino.max(ino + 1),
-            next_branch: family.next_branch.min(branch - 1),
-            next_version: family.next_version.min(version),
         };
-        store.fix(Fix::put(
-            pair.key.to_vec(),
-            mended.encode_to_vec(),
-            format!("{what}: its next numbers were never given"),
-        ));
+        let mended = bucket::Family {
+            next_ino: family.next_ino.max(least.next_ino),
+            next_branch: family.next_branch.min(least.next_branch),
+            next_version: family.next_version.min(least.next_version),
+        };
+        if mended != family {
+            report.problem(format!("{what}: its next inode, branch or version number was given before"));
+            store.fix(Fix::put(pair.key.to_vec(), mended.encode_to_vec(), done));
+        }
         Ok(())
-    })
+    })?;
+    for root in roots.iter().filter(|root| !readable.contains(&root.family)) {
+        let what = format!("{}: family {}", root.what, root.family);
+        report.problem(format!("{what}: it has no record"));
+        let made = past(given(store, root.family)?).encode_to_vec();
+        store.fix(Fix::put(key::by_id(tag::FAMILY, root.family), made, format!("{what}: its record was made anew")));
+    }
+    Ok(())
+}
+
+/// Numbers next to all that records of a family show.
+fn given(store: &Checked<'_>, family: Family) -> Result<bucket::Family> {
+    let inodes = key::by_id(tag::INODE, family);
+    let last = store.read().scan_back(&inodes, &key::after_prefix(&inodes), 1)?;
+    let ino = last.first().and_then(|pair| key::u64_at(&pair.key, key::INODE_AT)).unwrap_or_default();
+    let branches = key::by_id(tag::BRANCH, family);
+    let first = store.read().scan(&branches, &key::after_prefix(&branches), 1)?;
+    let branch = first.first().and_then(|pair| key::unbranched(&pair.key)).map_or(u32::MAX, |(_, branch)| branch);
+    let shown = store.lowest.borrow().get(&family).copied().unwrap_or(u64::MAX);
+    let version = lowest_version(store, family)?.min(shown);
+    Ok(bucket::Family { next_ino: ino + 1, next_branch: branch.saturating_sub(1), next_version: version })
+}
+
+/// Past all that may have been given to what is gone since, as far as one can tell.
+fn past(least: bucket::Family) -> bucket::Family {
+    bucket::Family {
+        next_ino: least.next_ino.saturating_add(GIVEN_MAX),
+        next_branch: least.next_branch.saturating_sub(1 << 10),
+        next_version: least.next_version.saturating_sub(GIVEN_MAX),
+    }
 }
 
 fn lowest_version(store: &Checked<'_>, family: u64) -> Result<u64> {
@@ -123,32 +159,13 @@ fn lowest_version(store: &Checked<'_>, family: u64) -> Result<u64> {
     Ok(lowest)
 }
 
-/// A bucket writes a live branch, a snapshot reads one of its own.
-fn branches(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
-    for root in roots {
-        let value = store.read().get(&key::of_branch(tag::BRANCH, root.family, root.branch))?;
-        let what = format!("{}: branch {} of family {}", root.what, root.branch, root.family);
-        let Some(value) = value else {
-            report.problem(format!("{what}: it has no record"));
-            continue;
-        };
-        let wanted = if root.bucket.is_some() { BranchKind::Live } else { BranchKind::Snapshot };
-        if let Some(branch) = report.take(decode::<bucket::Branch>(&what, &value))
-            && branch.kind() != wanted
-        {
-            report.problem(format!("{what}: it is {:?}, not {wanted:?}", branch.kind()));
-        }
-    }
-    Ok(())
-}
-
 /// Checksums are of a blob that says it has them, and are as many as it has blocks.
 fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     let mut stray = 0_u64;
     store.each(&[tag::SUMS], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let what = format!("checksums of blob {id:016x}");
-        let Some(sums) = report.take(decode::<Sums>(&what, &pair.value)) else { return Ok(()) };
+        let sums = report.take(decode::<Sums>(&what, &pair.value));
         let blob = store.read().get(&key::by_id(tag::BLOB, id))?;
         let blob = blob.and_then(|value| decode::<Blob>(&what, &value).ok()).filter(|blob| blob.sums);
         let Some(blob) = blob else {
@@ -159,8 +176,14 @@ fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         let index = pair.key.get(9..).and_then(|rest| rest.first_chunk().copied()).map_or(0, u32::from_be_bytes);
         let blocks = blob.length.div_ceil(crate::blob::SUM_BLOCK as u64);
         let expected = blocks.saturating_sub(u64::from(index) * SUMS_PER_RECORD as u64).min(SUMS_PER_RECORD as u64);
-        if sums.crc.len() as u64 != expected {
-            report.problem(format!("{what}: {expected} expected in record {index}, {} found", sums.crc.len()));
+        let found = sums.as_ref().map(|sums| sums.crc.len() as u64);
+        if found != Some(expected) {
+            if let Some(found) = found {
+                report.problem(format!("{what}: {expected} expected in record {index}, {found} found"));
+            }
+            // Without them nobody can tell what was written: reading it answers an error from now on.
+            store.fix(Fix::Content { blob: id, why: format!("{what} cannot be read") });
+            store.fix(Fix::aside(pair, None, what));
         }
         Ok(())
     })?;
@@ -170,9 +193,22 @@ fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// What is quarantined stays so, and with it all that it may have stood for.
+fn damaged(store: &Checked<'_>, report: &mut Report) -> Result<()> {
+    store.each(&[tag::DAMAGED], |pair| {
+        if report.take(decode::<Damaged>("what is quarantined", &pair.value)).is_none() {
+            let aside = vec![Aside { key: pair.key.to_vec(), value: pair.value.to_vec() }];
+            let why = "what was wrong with it cannot be read".to_owned();
+            let record = Damaged { why: why.clone(), aside, ..Damaged::default() };
+            store.fix(Fix::put(pair.key.to_vec(), record.encode_to_vec(), format!("what is quarantined: {why}")));
+        }
+        Ok(())
+    })
+}
+
 fn trash(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::TRASH], |pair| {
-        let Some(trash) = report.take(decode::<Trash>("the trash", &pair.value)) else { return Ok(()) };
+        let Some(trash) = store.take_or_aside::<Trash>("the trash", pair, report) else { return Ok(()) };
         let id = trash.id();
         if store.read().get(&key::by_id(tag::BLOB, id.0))?.is_some() {
             report.problem(format!("blob {id}: it is in the trash, but has a record"));

@@ -1,11 +1,16 @@
-//! Live files: whether each record that says a file is written in place agrees with the file's inode.
+//! Live files: whether each record that says a file is written in place, or past the server, agrees with the file's inode.
 //!
 //! - A server that dies leaves such records, and the next opening settles them: that is no damage.
 
+use prost::Message;
+
+use super::fix::Fix;
 use super::{Checked, Report};
 use crate::error::Result;
+use crate::record::blob::Exposed;
 use crate::record::bucket::Bucket;
 use crate::record::decode;
+use crate::record::inode::Content;
 use crate::record::key::{self, tag};
 use crate::record::live::Live;
 use crate::tree::Tree;
@@ -19,12 +24,56 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             return Ok(());
         };
         let what = format!("live file {ino} of bucket {bucket}");
-        if let Some(live) = report.take(decode::<Live>(&what, &pair.value)) {
-            report.live_files += 1;
-            check_one(store, &what, (bucket, ino), live, report)?;
+        match report.take(decode::<Live>(&what, &pair.value)) {
+            Some(live) => {
+                report.live_files += 1;
+                check_one(store, &what, (bucket, ino), live, report)?;
+            }
+            None => {
+                let live = content(store, (bucket, ino))?.and_then(|content| live_of(&content));
+                let value = live.map(|live| live.encode_to_vec());
+                store.fix(Fix::aside(pair, value, format!("{what}: its inode tells where it is written")));
+            }
+        }
+        Ok(())
+    })?;
+    exposed(store, report)
+}
+
+fn live_of(content: &Content) -> Option<Live> {
+    match content {
+        Content::Blob(content) => Some(Live { blob: content.id, whole: true }),
+        Content::Extents(content) => Some(Live { blob: content.home?, whole: false }),
+        Content::Inline(_) => None,
+    }
+}
+
+/// Files that a program may write past the server.
+fn exposed(store: &Checked<'_>, report: &mut Report) -> Result<()> {
+    store.each(&[tag::EXPOSED], |pair| {
+        let Some(ids) = key::u64_at(&pair.key, 1).zip(key::u64_at(&pair.key, key::LIVE_INODE_AT)) else {
+            return Ok(());
+        };
+        let what = format!("file {} of bucket {}, which a program may write past the server", ids.1, ids.0);
+        if report.take(decode::<Exposed>(&what, &pair.value)).is_none() {
+            let value = match content(store, ids)? {
+                Some(Content::Blob(content)) => Some(Exposed { blob: content.id }.encode_to_vec()),
+                _ => None,
+            };
+            store.fix(Fix::aside(pair, value, format!("{what}: its inode tells where it is written")));
         }
         Ok(())
     })
+}
+
+/// The content of an inode of a bucket.
+fn content(store: &Checked<'_>, (bucket, ino): (u64, u64)) -> Result<Option<Content>> {
+    let Some(name) = store.read().get(&key::by_id(tag::BUCKET_ID, bucket))? else { return Ok(None) };
+    let Some(value) = store.read().get(&[&[tag::BUCKET], &name[..]].concat())? else { return Ok(None) };
+    let Ok(record) = decode::<Bucket>("a bucket", &value) else { return Ok(None) };
+    let Ok(line) = store.lines.line(store.read(), record.family, record.branch) else { return Ok(None) };
+    let inode = Tree { read: store.read(), line: &line }.inode(ino).ok().flatten();
+    Ok(inode.and_then(|(_, inode)| inode.content))
 }
 
 fn check_one(
@@ -39,11 +88,11 @@ fn check_one(
         Some(name) => store.read().get(&[&[tag::BUCKET], &name[..]].concat())?,
         None => None,
     };
-    let Some(record) = record.and_then(|value| report.take(decode::<Bucket>(what, &value))) else {
-        report.problem(format!("{what}: there is no such bucket"));
+    let Some(record) = record.and_then(|value| decode::<Bucket>(what, &value).ok()) else {
+        report.problem(format!("{what}: there is no such bucket, or it cannot be read"));
         return Ok(());
     };
-    let line = store.lines.line(store.read(), record.family, record.branch)?;
+    let Ok(line) = store.lines.line(store.read(), record.family, record.branch) else { return Ok(()) };
     let found = report.take(Tree { read: store.read(), line: &line }.inode(ino)).flatten();
     let home = found.filter(|(branch, _)| *branch == record.branch).and_then(|(_, inode)| inode.home());
     if home != Some(live.blob) {

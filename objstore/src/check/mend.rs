@@ -40,13 +40,13 @@ pub(super) struct Mend<'a> {
 }
 
 /// What leads to an inode.
-struct Name {
-    parent: u64,
-    sort_name: String,
-    kind: InodeKind,
-    shown: Option<Shown>,
-    /// Of a version that is not current: its key and order, zero for the version `null`.
-    version: Option<u64>,
+pub(super) struct Name {
+    pub parent: u64,
+    pub sort_name: String,
+    pub kind: InodeKind,
+    pub shown: Option<Shown>,
+    /// Of a version that is not current: its order, zero for the version `null`.
+    pub version: Option<u64>,
 }
 
 impl<'a> Mend<'a> {
@@ -54,7 +54,7 @@ impl<'a> Mend<'a> {
         let line = Lines::default().line(&*txn, at.family, at.branch)?;
         let mut bucket = None;
         for pair in crate::store::all(&*txn, &[tag::BUCKET])? {
-            let record: Bucket = decode("a bucket", &pair.value)?;
+            let Ok(record) = decode::<Bucket>("a bucket", &pair.value) else { continue };
             if (record.family, record.branch) == (at.family, at.branch) {
                 bucket = Some(record);
             }
@@ -62,8 +62,12 @@ impl<'a> Mend<'a> {
         Ok(Self { txn, blobs, now, line, bucket })
     }
 
-    fn tree(&self) -> Tree<'_> {
+    pub(super) fn tree(&self) -> Tree<'_> {
         Tree { read: &*self.txn, line: &self.line }
+    }
+
+    pub(super) fn line(&self) -> &Line {
+        &self.line
     }
 
     /// Puts an inode in the place of one that cannot be read, or of none; what was done, if that was needed.
@@ -76,24 +80,39 @@ impl<'a> Mend<'a> {
             return Ok(None);
         }
         let names = self.names_of(ino)?;
-        let Some(first) = names.first() else { return Ok(None) };
+        // One without a name gets one in `lost+found` later, unless it is the top.
+        let (parent, kind) = if ino == ROOT_INO { (ROOT_INO, InodeKind::Directory) } else { (0, InodeKind::File) };
+        let nameless = || Name { parent, sort_name: String::new(), kind, shown: None, version: None };
         let aside = value.filter(|value| !value.is_empty());
-        let aside = aside.map(|value| Aside { key: at.clone(), value: value.to_vec() });
-        let mut inode = Inode::new(first.kind, self.now);
-        (inode.parent, inode.name) = (first.parent, crate::tree::shown_name(&first.sort_name).to_owned());
-        let mut done = "it was quarantined";
+        let aside: Vec<Aside> =
+            aside.into_iter().map(|value| Aside { key: at.clone(), value: value.to_vec() }).collect();
+        if names.is_empty() && aside.is_empty() && ino != ROOT_INO {
+            return Ok(None);
+        }
+        let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        let first = names.into_iter().next().unwrap_or_else(nameless);
+        let inode = self.substitute(&first, count.max(1), why, aside)?;
+        self.txn.put(at, inode.encode_to_vec());
+        Ok(Some(if inode.is_dir() {
+            "a directory of root's takes its place, set owner, mode and attributes anew"
+        } else {
+            "it was quarantined"
+        }))
+    }
+
+    /// An inode for a name that nobody knows more of; of a file, reading it answers an error.
+    pub(super) fn substitute(&mut self, name: &Name, nlink: u32, why: &str, aside: Vec<Aside>) -> Result<Inode> {
+        let mut inode = Inode::new(name.kind, self.now);
+        (inode.parent, inode.name) = (name.parent, crate::tree::shown_name(&name.sort_name).to_owned());
         inode.mode = 0o600;
         if inode.is_dir() {
             inode.mode = 0o700;
-            done = "a directory of root's takes its place, set owner, mode and attributes anew";
         } else {
-            inode.nlink = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            let id = self.stub(why, aside.into_iter().collect());
-            inode.content = Some(Content::Blob(BlobContent { id, home: false }));
-            self.describe(&mut inode, first)?;
+            inode.nlink = nlink;
+            inode.content = Some(stub_content(self.stub(why, aside)));
+            self.describe(&mut inode, name)?;
         }
-        self.txn.put(at, inode.encode_to_vec());
-        Ok(Some(done))
+        Ok(inode)
     }
 
     /// What is known of a file without its inode: what listings showed, and its version.
@@ -122,11 +141,11 @@ impl<'a> Mend<'a> {
         self.bucket.as_ref().is_some_and(|bucket| bucket.versioning() == VersioningState::Enabled)
     }
 
+    /// Settings that cannot be read may have been of a bucket with a lock.
     fn is_locked(&self) -> Result<bool> {
         let Some(bucket) = &self.bucket else { return Ok(false) };
-        let value = self.txn.get(&key::by_id(tag::SETTINGS, bucket.id))?;
-        let settings = value.map_or(Ok(Settings::default()), |value| decode("settings", &value))?;
-        Ok(settings.object_lock.is_some())
+        let Some(value) = self.txn.get(&key::by_id(tag::SETTINGS, bucket.id))? else { return Ok(false) };
+        Ok(decode::<Settings>("settings", &value).map_or(true, |settings| settings.object_lock.is_some()))
     }
 
     /// A blob that stands for content nobody can find any more.
@@ -139,6 +158,9 @@ impl<'a> Mend<'a> {
     /// Gives an inode without a name one; whether that was needed.
     pub(super) fn find_again(&mut self, ino: u64) -> Result<bool> {
         let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
+        if !self.names_of(ino)?.is_empty() {
+            return Ok(false);
+        }
         let parent = self.lost_and_found()?;
         let name = ino.to_string();
         let sort_name = if inode.is_dir() { dir_name(&name) } else { name.clone() };
@@ -214,7 +236,7 @@ impl<'a> Mend<'a> {
         self.line.put(self.txn, &key::inode(self.line.family, ino), inode.encode_to_vec());
     }
 
-    fn next(&mut self, change: impl FnOnce(&mut Family) -> u64) -> Result<u64> {
+    pub(super) fn next(&mut self, change: impl FnOnce(&mut Family) -> u64) -> Result<u64> {
         let family_key = key::by_id(tag::FAMILY, self.line.family);
         let value = self.txn.get(&family_key)?;
         let what = format!("family {}", self.line.family);
@@ -226,7 +248,7 @@ impl<'a> Mend<'a> {
     }
 
     /// All names of an inode, and the versions that are it.
-    fn names_of(&self, ino: u64) -> Result<Vec<Name>> {
+    pub(super) fn names_of(&self, ino: u64) -> Result<Vec<Name>> {
         let mut names = Vec::new();
         self.each(tag::DIRENT, |base, value| {
             let Ok(entry) = ListedDirent::decode(value) else { return };
@@ -248,7 +270,7 @@ impl<'a> Mend<'a> {
         Ok(names)
     }
 
-    fn each(&self, kind: u8, mut f: impl FnMut(&[u8], &[u8])) -> Result<()> {
+    pub(super) fn each(&self, kind: u8, mut f: impl FnMut(&[u8], &[u8])) -> Result<()> {
         let prefix = key::by_id(kind, self.line.family);
         let end = key::after_prefix(&prefix);
         let mut from = prefix;
@@ -261,6 +283,11 @@ impl<'a> Mend<'a> {
             }
         }
     }
+}
+
+/// The content of a file whose blob is a stub.
+pub(super) fn stub_content(id: u64) -> Content {
+    Content::Blob(BlobContent { id, home: false })
 }
 
 /// Writes a blob without content, quarantined: reading it answers an error, and releasing it leaves nothing.

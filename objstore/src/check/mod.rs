@@ -7,10 +7,15 @@
 
 mod accounts;
 mod affected;
+mod again;
+mod aside;
+mod branches;
+mod buckets;
 mod content;
 mod fix;
 mod ledgers;
 mod live;
+mod lost;
 mod mend;
 mod parts;
 mod permissions;
@@ -23,11 +28,12 @@ mod uploads;
 mod versions;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prost::Message;
 
 use crate::blob::{self, Blobs};
 use crate::branch::Lines;
@@ -35,10 +41,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::meta::{Meta, Pair, Read, Snapshot, fjall_engine};
-use crate::record::bucket::{Bucket, Snapshot as SnapshotRecord, VersioningState};
 use crate::record::decode;
-use crate::record::key::{self, Branch, Family, tag};
-use crate::record::settings::Settings;
+use crate::record::key::{self, Branch, Family};
 use crate::store::header;
 
 pub(crate) use affected::owners_of;
@@ -73,8 +77,12 @@ struct Checked<'a> {
     progress: &'a dyn Fn(Progress),
     /// What a repair would do.
     fixes: RefCell<Vec<Fix>>,
-    /// Records of inodes that cannot be read and were reported.
+    /// Records that may refer to content, cannot be read, and were reported.
     unreadable: RefCell<HashSet<Bytes>>,
+    /// Ids that records of buckets say.
+    buckets: RefCell<HashSet<u64>>,
+    /// The lowest version that an inode of each family says it is.
+    lowest: RefCell<HashMap<Family, u64>>,
 }
 
 /// A tree somebody reads.
@@ -85,6 +93,14 @@ struct Root {
     branch: Branch,
     /// Of a bucket: its id.
     bucket: Option<u64>,
+}
+
+/// All trees that somebody reads.
+#[derive(Default)]
+struct Roots {
+    shown: Vec<Root>,
+    /// Records of buckets and snapshots that cannot be read.
+    unreadable: Vec<Pair>,
 }
 
 /// Checks the store in `dir`.
@@ -117,12 +133,12 @@ pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Op
     let head = header::read(&*meta.snapshot())?;
     let head = head.ok_or_else(|| Error::Unusable { why: format!("{} holds an empty store", dir.display()) })?;
     header::check_format(head.format)?;
+    let epoch = header::next_epoch(&*meta.snapshot())?;
     if options.repair {
         // What a repair writes has names of its own: a server that opens the store later gives none of them again.
         meta.write(crate::meta::Durability::Synced, header::open).wait()?;
     }
-    let blobs =
-        Blobs::open(disk.clone(), &dir.join("content"), head.epoch + 1, meta.poison(), blob::Options::default())?;
+    let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blob::Options::default())?;
     if options.repair {
         return repair::run(meta, &blobs, (disk, dir), SystemClock.now(), options);
     }
@@ -146,20 +162,24 @@ pub(crate) fn records_of(core: &crate::core::Core) -> Result<Report> {
 impl<'a> Checked<'a> {
     fn new(snapshot: Box<dyn Snapshot>, blobs: Blobs, progress: &'a dyn Fn(Progress)) -> Self {
         let (fixes, unreadable) = (RefCell::default(), RefCell::default());
-        Self { snapshot, blobs, lines: Lines::default(), progress, fixes, unreadable }
+        let (buckets, lowest) = (RefCell::default(), RefCell::default());
+        Self { snapshot, blobs, lines: Lines::default(), progress, fixes, unreadable, buckets, lowest }
     }
 
     /// Checks all records.
     fn check(&self, report: &mut Report) -> Result<()> {
-        let roots = self.roots(report)?;
-        for (done, root) in (0..).zip(&roots) {
+        let found = buckets::roots(self, report)?;
+        branches::check(self, &found.shown, report)?;
+        lost::check(self, &found, report)?;
+        let roots = &found.shown;
+        for (done, root) in (0..).zip(roots) {
             self.tell(Phase::Trees, done, roots.len() as u64);
             tree::check(self, root, report)?;
         }
         self.tell(Phase::Records, 0, 0);
         accounts::check(self, report)?;
-        uploads::check(self, &roots, report)?;
-        ledgers::check(self, &roots, report)?;
+        uploads::check(self, roots, report)?;
+        ledgers::check(self, roots, report)?;
         references::check(self, report)?;
         sessions::check(self, report)?;
         live::check(self, report)
@@ -184,61 +204,29 @@ impl<'a> Checked<'a> {
         self.fixes.borrow_mut().push(fix);
     }
 
-    /// Reports a record of an inode that cannot be read, once.
+    /// Reports a record that may refer to content and cannot be read, once.
     fn unreadable(&self, key: &Bytes, problem: &Error, report: &mut Report) {
         if self.unreadable.borrow_mut().insert(key.clone()) {
             report.problem(problem.to_string());
         }
     }
 
-    /// The trees of all buckets and snapshots.
-    fn roots(&self, report: &mut Report) -> Result<Vec<Root>> {
-        let mut roots = Vec::new();
-        self.each(&[tag::BUCKET], |pair| {
-            let what = format!("bucket \"{}\"", String::from_utf8_lossy(&pair.key[1..]));
-            if let Some(record) = report.take(decode::<Bucket>(&what, &pair.value)) {
-                report.buckets += 1;
-                self.check_id(&what, record.id, &pair.key[1..], report)?;
-                self.check_settings(&what, &record, report)?;
-                let Bucket { id, family, branch, .. } = record;
-                roots.push(Root { what, family, branch, bucket: Some(id) });
-            }
-            Ok(())
-        })?;
-        self.each(&[tag::SNAPSHOT], |pair| {
-            let what = format!("snapshot \"{}\"", String::from_utf8_lossy(&pair.key[1..]));
-            if let Some(record) = report.take(decode::<SnapshotRecord>(&what, &pair.value)) {
-                report.snapshots += 1;
-                roots.push(Root { what, family: record.family, branch: record.branch, bucket: None });
-            }
-            Ok(())
-        })?;
-        Ok(roots)
+    /// Notes that an inode of a family says it is a version; zero is none.
+    fn note_version(&self, family: Family, order: u64) {
+        if order > 0 {
+            let mut lowest = self.lowest.borrow_mut();
+            let known = lowest.entry(family).or_insert(u64::MAX);
+            *known = order.min(*known);
+        }
     }
 
-    fn check_id(&self, what: &str, id: u64, name: &[u8], report: &mut Report) -> Result<()> {
-        let id_key = key::by_id(tag::BUCKET_ID, id);
-        if self.read().get(&id_key)?.as_deref() != Some(name) {
-            report.problem(format!("{what}: its id {id} does not lead back to its name"));
-            self.fix(Fix::put(id_key, name.to_vec(), format!("{what}: its id leads to its name again")));
+    /// Takes the value of a record, or reports why there is none and sets the record aside, for nothing in its place.
+    fn take_or_aside<M: Message + Default>(&self, what: &str, pair: &Pair, report: &mut Report) -> Option<M> {
+        let value = report.take(decode(what, &pair.value));
+        if value.is_none() {
+            self.fix(Fix::aside(pair, None, format!("{what}: it cannot be read")));
         }
-        Ok(())
-    }
-
-    /// A bucket that was ever told something has it kept; one with object lock keeps versions.
-    fn check_settings(&self, what: &str, record: &Bucket, report: &mut Report) -> Result<()> {
-        let value = self.read().get(&key::by_id(tag::SETTINGS, record.id))?;
-        if value.is_some() != (record.settings > 0) {
-            report.problem(format!(
-                "{what}: its record and its settings disagree on {} changes; tell it its policy and settings anew",
-                record.settings
-            ));
-        }
-        let settings = value.and_then(|value| report.take(decode::<Settings>(what, &value))).unwrap_or_default();
-        if settings.object_lock.is_some() && record.versioning() != VersioningState::Enabled {
-            report.problem(format!("{what}: it has object lock, but keeps no versions; enable its versioning"));
-        }
-        Ok(())
+        value
     }
 
     /// Runs `f` on all pairs whose keys begin with `prefix`.

@@ -1,8 +1,8 @@
 //! The parts objects were uploaded in: whether each record belongs to an object, and they make its size.
 
-use super::{Report, Root};
+use super::{Checked, Report, Root};
 use crate::error::Result;
-use crate::record::decode;
+use crate::meta::Pair;
 use crate::record::inode::Inode;
 use crate::record::key::{self, tag};
 use crate::record::upload::ObjectParts;
@@ -12,7 +12,7 @@ use crate::tree::Tree;
 const CHUNK: usize = 256;
 
 /// Checks all of a tree.
-pub(super) fn check(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
+pub(super) fn check(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
     let prefix = key::by_id(tag::OBJECT_PARTS, root.family);
     let end = key::after_prefix(&prefix);
     let mut from = prefix;
@@ -21,7 +21,8 @@ pub(super) fn check(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<
         for record in &seen {
             let Some(ino) = key::u64_at(&record.base, key::INODE_AT) else { continue };
             let what = format!("{}: the parts of inode {ino}", root.what);
-            let Some(parts) = report.take(decode::<ObjectParts>(&what, &record.value)) else { continue };
+            let pair = Pair { key: key::branched(&record.base, record.branch).into(), value: record.value.clone() };
+            let Some(parts) = store.take_or_aside::<ObjectParts>(&what, &pair, report) else { continue };
             let inode = report.take(tree.inode(ino)).flatten();
             check_one(&what, inode.map(|(_, inode)| inode), &parts, report);
         }

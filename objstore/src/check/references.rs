@@ -16,16 +16,23 @@ use crate::record::upload::Part;
 
 /// Checks all references.
 pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
-    let mut counted = count(store, report)?;
+    let (mut counted, unseen) = count(store, report)?;
+    for (key, why) in unseen {
+        store.fix(Fix::Unseen { key, why });
+    }
     // What a record that cannot be read refers to is not known: nothing is an orphan then.
     let kept = !store.unreadable.borrow().is_empty() || moved_aside(store)?;
     let mut live: HashMap<u64, u64> = HashMap::new();
     store.each(&[tag::BLOB], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let what = format!("blob {id:016x}");
-        let Some(blob) = report.take(decode::<Blob>(&what, &pair.value)) else { return Ok(()) };
-        report.blobs += 1;
         let refs = counted.remove(&id).unwrap_or(0);
+        let Some(blob) = report.take(decode::<Blob>(&what, &pair.value)) else {
+            // One that nothing refers to is looked at again once it has a record.
+            store.fix(Fix::MissingBlob { blob: id, refs: refs.max(1) });
+            return Ok(());
+        };
+        report.blobs += 1;
         match refs {
             0 if kept => report.kept_blobs += 1,
             0 => {
@@ -58,14 +65,19 @@ fn moved_aside(store: &Checked<'_>) -> Result<bool> {
     let mut aside = false;
     store.each(&[tag::DAMAGED], |pair| {
         let there = store.read().get(&[&[tag::BLOB], &pair.key[1..]].concat())?.is_some();
-        aside |= there && !decode::<Damaged>("what is quarantined", &pair.value)?.aside.is_empty();
+        aside |=
+            there && decode::<Damaged>("what is quarantined", &pair.value).is_ok_and(|record| !record.aside.is_empty());
         Ok(())
     })?;
     Ok(aside)
 }
 
-fn count(store: &Checked<'_>, report: &mut Report) -> Result<HashMap<u64, u32>> {
-    let mut counted: HashMap<u64, u32> = HashMap::new();
+/// References to each blob, and inodes that cannot be read and that no tree shows.
+type Counted = (HashMap<u64, u32>, Vec<(Vec<u8>, String)>);
+
+fn count(store: &Checked<'_>, report: &mut Report) -> Result<Counted> {
+    let (mut counted, mut unseen): Counted = Counted::default();
+    let seen = store.unreadable.borrow().clone();
     let mut refer = |id: u64| *counted.entry(id).or_default() += 1;
     store.each(&[tag::INODE], |pair| {
         if pair.value.is_empty() {
@@ -74,6 +86,9 @@ fn count(store: &Checked<'_>, report: &mut Report) -> Result<HashMap<u64, u32>> 
         let content = match decode::<Inode>("an inode that only older branches see", &pair.value) {
             Ok(inode) => inode.content,
             Err(error) => {
+                if !seen.contains(&pair.key) {
+                    unseen.push((pair.key.to_vec(), error.to_string()));
+                }
                 store.unreadable(&pair.key, &error, report);
                 None
             }
@@ -86,27 +101,36 @@ fn count(store: &Checked<'_>, report: &mut Report) -> Result<HashMap<u64, u32>> 
         Ok(())
     })?;
     store.each(&[tag::EXTENT], |pair| {
-        if !pair.value.is_empty()
-            && let Some(extent) = report.take(decode::<Extent>("an extent", &pair.value))
-        {
-            refer(extent.blob);
+        if pair.value.is_empty() {
+            return Ok(());
+        }
+        match decode::<Extent>("an extent", &pair.value) {
+            Ok(extent) => refer(extent.blob),
+            Err(error) => {
+                store.fix(Fix::Extent { key: pair.key.to_vec(), why: error.to_string() });
+                store.unreadable(&pair.key, &error, report);
+            }
         }
         Ok(())
     })?;
     store.each(&[tag::PART], |pair| {
-        if let Some(part) = report.take(decode::<Part>("a part", &pair.value)) {
+        // One that cannot be read is reported and set aside with its upload.
+        if let Ok(part) = decode::<Part>("a part", &pair.value) {
             part.pieces.iter().filter(|piece| piece.blob != 0).for_each(|piece| refer(piece.blob));
         }
         Ok(())
     })?;
-    Ok(counted)
+    Ok((counted, unseen))
 }
 
 fn check_segments(store: &Checked<'_>, mut live: HashMap<u64, u64>, report: &mut Report) -> Result<()> {
     store.each(&[tag::SEGMENT], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
-        let Some(segment) = report.take(decode::<Segment>("a segment", &pair.value)) else { return Ok(()) };
         let counted = live.remove(&id).unwrap_or(0);
+        let Some(segment) = report.take(decode::<Segment>("a segment", &pair.value)) else {
+            store.fix(put_segment(id, Segment { live_bytes: counted, stored_bytes: counted }));
+            return Ok(());
+        };
         if segment.live_bytes != counted {
             report.problem(format!(
                 "segment {id:016x}: it counts {} live bytes, but holds {counted}",

@@ -33,15 +33,15 @@ use crate::record::key::{self, tag};
 /// Rounds after which what is left is only listed.
 const ROUNDS_MAX: usize = 16;
 /// The folder that damaged segments are moved to.
-const QUARANTINE: &str = "quarantine";
+pub(super) const QUARANTINE: &str = "quarantine";
 
 /// A repair under way.
-struct Repair<'a> {
-    meta: &'a Meta,
-    blobs: &'a Blobs,
-    disk: &'a Arc<dyn Disk>,
-    dir: &'a Path,
-    now: Timestamp,
+pub(super) struct Repair<'a> {
+    pub(super) meta: &'a Meta,
+    pub(super) blobs: &'a Blobs,
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) dir: &'a Path,
+    pub(super) now: Timestamp,
     options: &'a Options<'a>,
     done: Report,
     /// Where packed blobs lie, once somebody asked.
@@ -95,6 +95,7 @@ impl<'a> Repair<'a> {
         for _ in 0..ROUNDS_MAX {
             let checked = self.checked();
             checked.check(&mut Report::default())?;
+            checked.check_seals(self.disk, self.dir, &mut Report::default())?;
             if !self.apply(&checked)? {
                 break;
             }
@@ -149,9 +150,35 @@ impl<'a> Repair<'a> {
                 let line = format!("{}: inode {ino} without a name is \"lost+found/{ino}\" now", tree.what);
                 self.mend(tree, line, move |mend| mend.find_again(ino))
             }
+            Fix::Aside { key, was, value, done } => self.aside(key, &was, value, &done),
+            Fix::Name { key, tree, parent, sort_name } => {
+                let why = "the record of its name cannot be read";
+                self.again(tree, key, move |mend, key| mend.name_again(key, parent, &sort_name, why))
+            }
+            Fix::Version { key, tree, name, order } => {
+                let why = "the record of the version cannot be read";
+                self.again(tree, key, move |mend, key| mend.version_again(key, &name, order, why))
+            }
+            Fix::Extent { key, why } => self.extent(key, why),
+            Fix::Unseen { key, why } => self.unseen(key, why),
+            Fix::Found(found) => self.found(found),
             Fix::Content { blob, why } => self.quarantine(blob, why),
             Fix::Segment { segment, why } => self.segment(segment, &why),
         }
+    }
+
+    /// Mends a name or version whose record cannot be read; that goes to a file first.
+    fn again(
+        &self,
+        tree: Seat,
+        at: Vec<u8>,
+        change: impl FnOnce(&mut Mend<'_>, &[u8]) -> Result<Option<String>> + Send + 'static,
+    ) -> Result<Option<String>> {
+        let Some(was) = self.meta.snapshot().get(&at)? else { return Ok(None) };
+        let (blobs, now, what) = (self.blobs.clone(), self.now, tree.what.clone());
+        let file = self.keep(&at, &was)?;
+        let done = self.write(move |txn| change(&mut Mend::begin(txn, &blobs, now, &tree)?, &at))?;
+        Ok(done.map(|done| format!("{what}: {done}; the record is {file} now")))
     }
 
     fn mend(
@@ -179,7 +206,10 @@ impl<'a> Repair<'a> {
         Ok(done.map(|done| format!("{line}: {done}")))
     }
 
-    fn write<T: Send + 'static>(&self, f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static) -> Result<T> {
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         self.meta.write(Durability::Buffered, f).wait()
     }
 
@@ -218,7 +248,8 @@ impl<'a> Repair<'a> {
         self.write(move |txn| {
             let at = key::of_branch(tag::USAGE, tree.family, tree.branch);
             let value = txn.get(&at)?;
-            let mut usage: Usage = value.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
+            let usage = value.and_then(|value| decode::<Usage>("usage", &value).ok());
+            let mut usage = usage.unwrap_or_default();
             if let Some((bytes, inodes)) = held {
                 (usage.bytes, usage.inodes) = (bytes, inodes);
             }

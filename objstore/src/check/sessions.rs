@@ -4,14 +4,13 @@
 
 use super::{Checked, Report};
 use crate::error::Result;
-use crate::record::decode;
 use crate::record::key::tag;
 use crate::record::session::{Owed, Replay, Session};
 
 /// Checks all.
 pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::SESSION], |pair| {
-        if let Some(session) = report.take(decode::<Session>("a mount's session", &pair.value)) {
+        if let Some(session) = store.take_or_aside::<Session>("a mount's session", pair, report) {
             report.sessions += 1;
             if session.root == 0 || session.bucket == 0 {
                 report.problem(format!("a mount's session of \"{}\": it says no bucket and root", session.name));
@@ -20,11 +19,11 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         Ok(())
     })?;
     store.each(&[tag::REPLAY], |pair| {
-        report.take(decode::<Replay>("a request of a mount", &pair.value));
+        store.take_or_aside::<Replay>("a request of a mount", pair, report);
         Ok(())
     })?;
     store.each(&[tag::OWED], |pair| {
-        report.take(decode::<Owed>("notices owed to mounts", &pair.value));
+        store.take_or_aside::<Owed>("notices owed to mounts", pair, report);
         Ok(())
     })
 }

@@ -12,7 +12,7 @@ use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
 use crate::record::listed::{ListedDirent, Shown};
 use crate::record::version::Version;
-use crate::tree::{Tree, counts_bytes};
+use crate::tree::{Tree, counts_bytes, order_of};
 use crate::volume::ROOT_INO;
 
 /// Records read at a time.
@@ -47,10 +47,14 @@ pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Re
         }
     };
     let tree = Tree { read: store.read(), line: &line };
-    parts::check(tree, root, report)?;
-    versions::check(tree, root, report)?;
-    let (mut named, held) = names(tree, root, report)?;
+    parts::check(store, tree, root, report)?;
+    versions::check(store, tree, root, report)?;
+    let (mut named, held) = names(store, tree, root, report)?;
     let used = inodes(store, tree, root, &mut named, &held, report)?;
+    if line.get(store.read(), &key::inode(root.family, ROOT_INO))?.is_none() {
+        report.problem(format!("{}: the directory at the top is not there", root.what));
+        store.fix(Fix::NoInode { tree: root.seat(), ino: ROOT_INO });
+    }
     unmet(store, root, &named, report);
     extents(tree, root, &named, report)?;
     check_usage(store, &line, root, used, report)
@@ -88,7 +92,12 @@ fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mu
 }
 
 /// Walks all names.
-fn names(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<(HashMap<u64, Named>, HashMap<u64, Held>)> {
+fn names(
+    store: &Checked<'_>,
+    tree: Tree<'_>,
+    root: &Root,
+    report: &mut Report,
+) -> Result<(HashMap<u64, Named>, HashMap<u64, Held>)> {
     let mut named: HashMap<u64, Named> = HashMap::new();
     let mut held: HashMap<u64, Held> = HashMap::new();
     let prefix = key::by_id(tag::DIRENT, root.family);
@@ -98,11 +107,14 @@ fn names(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<(HashMap<u6
         let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
         for entry in &seen {
             let parent = key::u64_at(&entry.base, 9);
-            let Some(dirent) = report.take(decode::<ListedDirent>("a directory entry", &entry.value)) else {
+            let Some((parent, name)) = parent.zip(key::text_at(&entry.base, key::DIRENT_NAME_AT)) else { continue };
+            let what = format!("{}: the name \"{}\" in directory {parent}", root.what, name.escape_debug());
+            let Some(dirent) = report.take(decode::<ListedDirent>(&what, &entry.value)) else {
+                let key = key::branched(&entry.base, entry.branch);
+                store.fix(Fix::Name { key, tree: root.seat(), parent, sort_name: name.to_owned() });
                 continue;
             };
             let (dirent, shown) = (dirent.dirent(), dirent.shown);
-            let Some(parent) = parent else { continue };
             let target = named.entry(dirent.ino).or_default();
             target.names += 1;
             target.shown = shown.or(target.shown.take());
@@ -119,19 +131,19 @@ fn names(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<(HashMap<u6
             _ => break,
         }
     }
-    version_links(tree, root, &mut named, report)?;
+    version_links(tree, root, &mut named)?;
     Ok((named, held))
 }
 
 /// Counts the versions that are not current: each holds one of its inode's links.
-fn version_links(tree: Tree<'_>, root: &Root, named: &mut HashMap<u64, Named>, report: &mut Report) -> Result<()> {
+fn version_links(tree: Tree<'_>, root: &Root, named: &mut HashMap<u64, Named>) -> Result<()> {
     let prefix = key::by_id(tag::VERSION, root.family);
     let end = key::after_prefix(&prefix);
     let mut from = prefix;
     loop {
         let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
         for record in &seen {
-            let version = report.take(decode::<Version>("a version", &record.value));
+            let version = decode::<Version>("a version", &record.value).ok();
             if let Some(version) = version.filter(|version| version.ino != 0) {
                 let target = named.entry(version.ino).or_default();
                 target.names += 1;
@@ -176,6 +188,7 @@ fn inodes(
                 }
             };
             report.inodes += 1;
+            store.note_version(root.family, order_of(&inode));
             if ino != ROOT_INO {
                 used.inodes += 1;
             }
@@ -284,12 +297,15 @@ fn check_directory(
 
 fn check_usage(store: &Checked<'_>, line: &Line, root: &Root, used: Usage, report: &mut Report) -> Result<()> {
     let value = store.read().get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
-    let kept: Usage = value.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
-    if (kept.bytes, kept.inodes) != (used.bytes, used.inodes) {
-        report.problem(format!(
-            "{}: usage says {} bytes in {} inodes, but there are {} in {}",
-            root.what, kept.bytes, kept.inodes, used.bytes, used.inodes
-        ));
+    let kept = value.map_or(Ok(Usage::default()), |value| decode(&format!("the usage of {}", root.what), &value));
+    let kept: Option<Usage> = report.take(kept);
+    if kept.map(|kept| (kept.bytes, kept.inodes)) != Some((used.bytes, used.inodes)) {
+        if let Some(kept) = kept {
+            report.problem(format!(
+                "{}: usage says {} bytes in {} inodes, but there are {} in {}",
+                root.what, kept.bytes, kept.inodes, used.bytes, used.inodes
+            ));
+        }
         store.fix(Fix::Usage { tree: root.seat(), held: Some((used.bytes, used.inodes)), uploads: None });
     }
     Ok(())

@@ -22,10 +22,11 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
         };
         let what = format!("upload {id} to \"{}\"", name.escape_debug());
         bucket_of.insert(id.to_owned(), bucket);
-        if report.take(decode::<Upload>(&what, &pair.value)).is_some() {
+        if store.take_or_aside::<Upload>(&what, pair, report).is_some() {
             report.uploads += 1;
             if !accounts::is_bucket(store, bucket)? {
                 report.problem(format!("{what}: there is no bucket {bucket}"));
+                store.fix(Fix::aside(pair, None, format!("{what}: there was no such bucket")));
             }
         }
         Ok(())
@@ -34,7 +35,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
     store.each(&[tag::PART], |pair| {
         let id = key::text_at(&pair.key, 1).unwrap_or_default();
         let what = format!("a part of upload {id}");
-        let Some(part) = report.take(decode::<Part>(&what, &pair.value)) else { return Ok(()) };
+        let Some(part) = store.take_or_aside::<Part>(&what, pair, report) else { return Ok(()) };
         match bucket_of.get(id) {
             Some(bucket) => *bytes.entry(*bucket).or_default() += part.size,
             None => {
@@ -45,7 +46,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
         Ok(())
     })?;
     store.each(&[tag::COMPLETED], |pair| {
-        report.take(decode::<Completed>("a completed upload", &pair.value));
+        store.take_or_aside::<Completed>("a completed upload", pair, report);
         Ok(())
     })?;
     check_usage(store, roots, &bytes, report)

@@ -1,6 +1,7 @@
 //! Versions that are not current: whether each agrees with the inode it is of.
 
-use super::{Report, Root};
+use super::fix::Fix;
+use super::{Checked, Report, Root};
 use crate::error::Result;
 use crate::record::decode;
 use crate::record::key::{self, tag};
@@ -11,7 +12,7 @@ use crate::tree::{Tree, order_of};
 const CHUNK: usize = 256;
 
 /// Checks all of a tree.
-pub(super) fn check(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
+pub(super) fn check(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
     let prefix = key::by_id(tag::VERSION, root.family);
     let end = key::after_prefix(&prefix);
     let (mut from, mut null_of) = (prefix, None);
@@ -25,7 +26,11 @@ pub(super) fn check(tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<
                 continue;
             };
             let what = format!("{}: version {order:016x} of \"{}\"", root.what, name.escape_debug());
-            let Some(version) = report.take(decode::<Version>(&what, &record.value)) else { continue };
+            let Some(version) = report.take(decode::<Version>(&what, &record.value)) else {
+                let key = key::branched(&record.base, record.branch);
+                store.fix(Fix::Version { key, tree: root.seat(), name: name.to_owned(), order });
+                continue;
+            };
             if version.null && null_of.replace(name.to_owned()).as_deref() == Some(name) {
                 report.problem(format!("{what}: the key has another null version"));
             }

@@ -68,15 +68,13 @@ impl Plan {
     }
 }
 
-fn inline(data: &[u8], offset: u64, end: u64) -> Vec<Piece> {
+fn inline(data: &Bytes, offset: u64, end: u64) -> Vec<Piece> {
     let at = |position: u64| usize::try_from(position).map_or(data.len(), |position| position.min(data.len()));
-    let held = &data[at(offset)..at(end)];
+    let held = data.slice(at(offset)..at(end));
     let rest = end - offset - held.len() as u64;
-    let mut pieces = vec![Piece::Bytes(Bytes::copy_from_slice(held))];
-    if rest > 0 {
-        pieces.push(Piece::Zeros(rest));
-    }
-    pieces
+    // Nothing is no data: who looks for some past the bytes that are held would find it there, again and again.
+    let bytes = (!held.is_empty()).then_some(Piece::Bytes(held));
+    bytes.into_iter().chain((rest > 0).then_some(Piece::Zeros(rest))).collect()
 }
 
 fn in_extents(tree: Tree<'_>, ino: u64, offset: u64, end: u64) -> Result<Vec<Piece>> {

@@ -87,7 +87,7 @@ mod tests {
 
     fn made(at: i64) -> Inode {
         let mut inode = Inode::new(InodeKind::File, Timestamp(at));
-        inode.content = Some(Content::Inline(vec![1]));
+        inode.content = Some(Content::Inline(vec![1_u8].into()));
         inode
     }
 

@@ -104,7 +104,7 @@ pub(crate) fn take_staged(txn: &mut dyn Txn, staged: Staged) -> Result<Option<Co
     let Staged { length, body, cleanup, guard } = staged;
     let content = match body {
         Body::Inline(data) if data.is_empty() => None,
-        Body::Inline(data) => Some(Content::Inline(data.to_vec())),
+        Body::Inline(data) => Some(Content::Inline(data)),
         Body::Packed(id, at) => {
             put_blob(txn, id.0, &Blob { refs: 1, length, packed: Some(at), sums: false });
             count_segment(txn, at, i64::try_from(length).unwrap_or(i64::MAX))?;

@@ -5,11 +5,13 @@
 //! - A blob that programs have open past the server stays the file's own: others refer to a copy, made before the
 //!   transaction (`Prepared`).
 
-use super::extents::Placed;
-use super::plan::{Piece, Plan};
 use std::collections::HashMap;
 
+use bytes::Bytes;
+
 use super::backed::{BackedFiles, Reference};
+use super::extents::Placed;
+use super::plan::{Piece, Plan};
 use super::refs::{blob as blob_record, put_blob, release, retain};
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
@@ -20,7 +22,7 @@ use crate::tree::Tx;
 /// Content of a source, to be given to others in the same transaction.
 pub(crate) enum Shared {
     /// Bytes.
-    Inline(Vec<u8>),
+    Inline(Bytes),
     /// The whole of a blob.
     Blob(u64),
     /// Ranges of blobs.

@@ -179,6 +179,10 @@ impl File for FaultyFile {
         self.real.begin_sync(offset, len);
     }
 
+    fn forget_cached(&self, offset: u64, len: u64) {
+        self.real.forget_cached(offset, len);
+    }
+
     fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         self.real.seek_data(offset)
     }

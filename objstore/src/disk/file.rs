@@ -1,13 +1,16 @@
 //! A file of the operating system.
 
 use std::io::IoSliceMut;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, ioctl_ficlone, seek};
+use rustix::fs::{
+    Advice, FallocateFlags, SeekFrom, copy_file_range, fadvise, fallocate, fdatasync, fsync, ioctl_ficlone, seek,
+};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use super::direct::Direct;
@@ -18,6 +21,9 @@ use crate::error::{Error, Result};
 // The most that one call writes into the page cache. For longer ones the kernel takes larger pieces of memory, which
 // it has rarely used before: on a virtual machine the host has to supply them first, which trebled the time of a copy.
 const WRITE_BYTES: usize = 256 * 1024;
+
+// Bytes in a page, or in some: a range is widened to them.
+const PAGE: u64 = 64 * 1024;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
@@ -171,6 +177,14 @@ impl File for RealFile {
         let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
         // SAFETY: the call takes a descriptor, which is open as long as the file, and numbers; no memory.
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+
+    fn forget_cached(&self, offset: u64, len: u64) {
+        // Of a page that is only part of the range the system would let go of nothing.
+        let from = offset / PAGE * PAGE;
+        let len = NonZeroU64::new(offset.saturating_add(len).next_multiple_of(PAGE) - from);
+        // It is a hint: a read of what stays is as good as any other.
+        let _ = fadvise(&self.file, from, len, Advice::DontNeed);
     }
 
     fn seek_data(&self, offset: u64) -> Result<Option<u64>> {

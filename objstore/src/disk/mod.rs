@@ -146,6 +146,10 @@ pub trait File: Send + Sync {
     /// neither waits nor fails, and nothing is durable by it.
     fn begin_sync(&self, _offset: u64, _len: u64) {}
 
+    /// Asks the system to let go of what it holds of a range in memory, so that the next read is of the disk. A hint: what
+    /// is not on disk yet, or is mapped by a program, stays.
+    fn forget_cached(&self, _offset: u64, _len: u64) {}
+
     /// The first byte of data at or after `offset`; `None` when only a hole or the end follows.
     fn seek_data(&self, offset: u64) -> Result<Option<u64>>;
 

@@ -3,7 +3,7 @@
 //! - Before orphans are collected: one of a bucket with a session that goes on may be open there.
 //! - Before anybody is served: what appends under way had done is told by the sizes that files have now.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::volume::{Appends, SessionId, forget_owed, forget_session, sweep_appen
 
 /// Ends all sessions but those in `continued`.
 pub(super) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
-    let continued: HashSet<SessionId> = continued.iter().copied().collect();
+    let continued: BTreeSet<SessionId> = continued.iter().copied().collect();
     let snapshot = core.meta.snapshot();
     let mut ended = strays(&*snapshot)?;
     for pair in crate::store::all(&*snapshot, &[tag::SESSION])? {
@@ -42,8 +42,8 @@ fn session_id(pair: &Pair) -> Option<SessionId> {
 }
 
 /// The sessions that have replay records.
-fn strays(read: &dyn Read) -> Result<HashSet<SessionId>> {
-    let mut found = HashSet::new();
+fn strays(read: &dyn Read) -> Result<BTreeSet<SessionId>> {
+    let mut found = BTreeSet::new();
     let (mut from, end) = (vec![tag::REPLAY], key::after_prefix(&[tag::REPLAY]));
     while let Some(first) = read.scan(&from, &end, 1)?.first() {
         found.extend(session_id(first));
@@ -69,7 +69,7 @@ fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -
     Ok(())
 }
 
-fn end(core: &Arc<Core>, ended: HashSet<SessionId>) -> Result<()> {
+fn end(core: &Arc<Core>, ended: BTreeSet<SessionId>) -> Result<()> {
     for id in ended {
         tracing::info!(session = id.get(), "a mount's session ended with the server before");
         core.meta.write(Durability::Buffered, move |txn| forget_session(txn, id)).wait()?;

@@ -20,7 +20,7 @@ const MAX_KEY_BYTES: usize = 65_535;
 /// What a batch changes: each key's new value, `None` where it is deleted.
 pub(super) type Changes = BTreeMap<Bytes, Option<Value>>;
 
-/// The store under the writer: `commit` and `sync` are called in turns, never at the same time.
+/// The store under the writer: commits are made one after another, and so are syncs, but one may be made during the other.
 ///
 /// After an error from either the writer calls neither again.
 pub(super) trait Backend: Send + Sync + 'static {
@@ -36,7 +36,7 @@ pub(super) trait Backend: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns once every commit is on disk.
+    /// Returns once every commit that had returned before is on disk.
     fn sync(&self) -> Result<()>;
 }
 

@@ -25,7 +25,9 @@ pub(super) struct Batch {
     actions: Vec<Action>,
     ended: Vec<(Done, Result<()>)>,
     failures: u64,
+    /// Whether an operation that succeeded waits for the disk, and whether one of them wrote.
     synced: bool,
+    synced_writes: bool,
 }
 
 impl Batch {
@@ -34,9 +36,14 @@ impl Batch {
         self.ended.len() >= MAX_OPERATIONS || self.overlay.bytes() >= MAX_BYTES
     }
 
-    /// Whether an operation that succeeded waits for the disk.
-    pub fn synced(&self) -> bool {
-        self.synced
+    /// How its writes are to be committed: on disk before anybody sees them, if who made them waits for that.
+    pub fn durability(&self) -> Durability {
+        if self.synced_writes { Durability::Synced } else { Durability::Buffered }
+    }
+
+    /// Whether an operation that wrote nothing waits for the disk, and its commit did not.
+    pub fn owes_sync(&self) -> bool {
+        self.synced && !self.synced_writes
     }
 
     /// Operations run so far.
@@ -61,9 +68,11 @@ impl Batch {
         let outcome = returned.and_then(|()| txn.refused.take().map_or(Ok(()), Err));
         let actions = txn.actions;
         if outcome.is_ok() {
+            let synced = durability == Durability::Synced;
+            self.synced |= synced;
+            self.synced_writes |= synced && self.overlay.wrote();
             self.overlay.keep();
             self.actions.extend(actions);
-            self.synced |= durability == Durability::Synced;
         } else {
             self.overlay.undo();
             self.failures += 1;
@@ -99,10 +108,10 @@ impl Answers {
         self.0.push((done, outcome));
     }
 
-    /// Tells them.
-    pub fn send(self) {
+    /// Tells them, and those who would be told of a success how the sync ended that came after.
+    pub fn send(self, synced: &Result<()>) {
         for (done, outcome) in self.0 {
-            shielded("the answer to a write", || done(outcome));
+            shielded("the answer to a write", || done(outcome.and(synced.clone())));
         }
     }
 }

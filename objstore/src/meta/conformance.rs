@@ -18,9 +18,10 @@ use crate::ticket::Ticket;
 
 pub(super) use self::scans::{long_scans_cross_chunks, scans_match_a_model};
 pub(super) use self::turns::{
-    a_caller_behind_the_thread_is_served, a_caller_may_close_the_engine, a_thread_behind_a_caller_is_served,
-    async_tasks_write_beside_the_thread, callers_write_beside_the_thread, epochs_end_with_commits_of_their_kinds,
-    failures_of_a_caller_are_its_own, what_a_caller_buffers_reaches_disk_unasked,
+    a_caller_behind_the_thread_is_served, a_caller_may_close_the_engine, a_sync_waits_for_no_turn,
+    a_thread_behind_a_caller_is_served, async_tasks_write_beside_the_thread, callers_write_beside_the_thread,
+    epochs_end_with_commits_of_their_kinds, failures_of_a_caller_are_its_own, syncs_serve_what_came_before_them,
+    what_a_caller_buffers_reaches_disk_unasked,
 };
 
 /// An open engine, and the folder it may live in.
@@ -40,7 +41,8 @@ macro_rules! suite {
             operation_may_close_the_engine, what_is_rolled_back_leaves_nothing, callers_write_beside_the_thread,
             a_caller_behind_the_thread_is_served, a_thread_behind_a_caller_is_served, failures_of_a_caller_are_its_own,
             a_caller_may_close_the_engine, what_a_caller_buffers_reaches_disk_unasked,
-            async_tasks_write_beside_the_thread, epochs_end_with_commits_of_their_kinds);
+            async_tasks_write_beside_the_thread, epochs_end_with_commits_of_their_kinds, a_sync_waits_for_no_turn,
+            syncs_serve_what_came_before_them);
     };
     (@ $open:expr, $($guarantee:ident),+) => {
         $(#[test] fn $guarantee() { $crate::meta::conformance::$guarantee(&$open()); })+

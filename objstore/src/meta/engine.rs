@@ -55,6 +55,10 @@ pub trait Engine: Send + Sync {
     /// Answers once everything submitted before is on disk.
     fn sync(&self) -> Ticket<()>;
 
+    /// Returns once everything answered before is on disk. Who calls it syncs himself, while others write, or waits for
+    /// who does. Not for async workers, and not within an operation or an action.
+    fn sync_here(&self) -> Result<()>;
+
     /// The memory of the first failed write to disk, to be shared with what writes the content that records name. It is
     /// set before the operations of a failed commit are answered or dropped.
     fn poison(&self) -> Poison;

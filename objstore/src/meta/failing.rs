@@ -130,6 +130,19 @@ fn failed_commit_of_a_caller_poisons() {
 }
 
 #[test]
+fn failed_sync_of_a_caller_poisons() {
+    let (meta, disk) = open();
+    put(&meta, "good", "").wait().unwrap();
+    meta.sync_here().unwrap();
+    put(&meta, "lost", "").wait().unwrap();
+    disk.lock().mood = Mood::SyncFails;
+    assert!(matches!(meta.sync_here(), Err(Error::Poisoned { .. })));
+    assert!(matches!(meta.sync_here(), Err(Error::Poisoned { .. })));
+    assert_eq!(meta.synced_batch(), 1);
+    assert_poisoned(&meta, &disk);
+}
+
+#[test]
 fn failed_sync_poisons() {
     let (meta, disk) = open();
     put(&meta, "good", "").wait().unwrap();

@@ -72,6 +72,11 @@ impl Meta {
         self.0.sync()
     }
 
+    /// Returns once everything answered before is on disk; see [`Engine::sync_here`] for who may not call it.
+    pub fn sync_here(&self) -> Result<()> {
+        self.0.sync_here()
+    }
+
     /// The first failed write to disk, if there was one: since then all writes are refused.
     pub fn poisoned(&self) -> Option<String> {
         self.poison().why()

@@ -171,6 +171,10 @@ impl Engine for InTurns {
         ticket
     }
 
+    fn sync_here(&self) -> Result<()> {
+        self.0.sync()
+    }
+
     fn poison(&self) -> Poison {
         self.0.poison.clone()
     }
@@ -191,7 +195,7 @@ impl Engine for InTurns {
     fn close(&self) {
         self.write();
         self.0.queue.close();
-        self.0.turn().sync_now();
+        drop(self.0.sync());
     }
 
     fn stats(&self) -> Stats {

@@ -22,6 +22,7 @@ pub mod memory;
 mod overlay;
 mod queue;
 mod stats;
+mod syncs;
 mod turn;
 mod txn;
 mod writer;

@@ -40,6 +40,11 @@ impl Overlay {
         self.replaced.push((key, old));
     }
 
+    /// Whether the operation in progress has written anything.
+    pub fn wrote(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+
     /// Ends the operation in progress: its writes stay.
     pub fn keep(&mut self) {
         self.replaced.clear();

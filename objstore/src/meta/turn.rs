@@ -1,8 +1,9 @@
-//! A turn at writing: run what is queued, commit once, sync once, answer all.
+//! A turn at writing: run what is queued, commit once, synced if any asks for it, answer all.
 //!
 //! - Commits are numbered from 1; each stores its number under the engine's own key, in the same batch.
 //! - What operations ask for after the commit runs within the turn, so in commit order; they are answered after it, so
 //!   that whoever is answered finds the turn free.
+//! - Operations that wrote nothing but wait for the disk do so after the turn ([`syncs`](super::syncs)).
 //! - The first failed commit or sync poisons: nothing is written after it, so what is on disk stays a prefix. The batch
 //!   it failed is dropped after that, so that what its operations would remove when they fail is not removed.
 //!
@@ -28,14 +29,12 @@ use crate::error::{Error, Result};
 pub(super) struct Work {
     taken: VecDeque<Request>,
     last_batch: u64,
-    /// When the oldest commit that is not on disk was made.
-    unsynced_since: Option<Instant>,
 }
 
 impl Work {
     /// Goes on after a batch that is on disk.
     pub fn after(last_batch: u64) -> Self {
-        Self { taken: VecDeque::new(), last_batch, unsynced_since: None }
+        Self { taken: VecDeque::new(), last_batch }
     }
 }
 
@@ -101,44 +100,31 @@ impl<B> Drop for Turn<'_, B> {
     }
 }
 
-impl<B: Backend> Turn<'_, B> {
-    /// When buffered commits have to be on disk.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.work.unsynced_since.and_then(|since| since.checked_add(self.shared.sync_after))
-    }
+/// What was written in a turn, to be answered after it.
+#[derive(Default)]
+struct Written {
+    answers: Answers,
+    /// Whether what was read has to be on disk first.
+    owes_sync: bool,
+}
 
+impl<B: Backend> Turn<'_, B> {
     /// Writes what is queued, as much as one batch takes; whether anything of that is left.
     pub fn take(mut self) -> bool {
-        let answers = self.write();
-        let left = !self.work.taken.is_empty();
+        let written = self.write();
+        let (shared, left) = (self.shared, !self.work.taken.is_empty());
         drop(self);
-        answers.send();
+        shared.answer(written);
         left
     }
 
     /// The same, of a thread that then has other things to do: what is left is for the writer thread.
     pub fn take_and_call(mut self) {
-        let answers = self.write();
-        let (shared, left, due) = (self.shared, !self.work.taken.is_empty(), self.work.unsynced_since.is_some());
+        let written = self.write();
+        let (shared, left) = (self.shared, !self.work.taken.is_empty());
         drop(self);
-        shared.queue.call_after_turn(left, due);
-        answers.send();
-    }
-
-    /// Syncs if that is due.
-    pub fn sync_if_due(mut self) {
-        if self.is_overdue() {
-            self.sync_now();
-        }
-    }
-
-    /// Brings every commit to disk. A failure poisons; there is no one else to tell.
-    pub fn sync_now(&mut self) {
-        drop(self.sync());
-    }
-
-    fn is_overdue(&self) -> bool {
-        self.work.unsynced_since.is_some_and(|since| since.elapsed() >= self.shared.sync_after)
+        shared.queue.call_after_turn(left, shared.deadline().is_some());
+        shared.answer(written);
     }
 
     fn next(&mut self) -> Option<Request> {
@@ -151,11 +137,11 @@ impl<B: Backend> Turn<'_, B> {
     }
 
     /// Runs and commits the operations that wait; what they are to be told.
-    fn write(&mut self) -> Answers {
+    fn write(&mut self) -> Written {
         let shared = self.shared;
-        let Some(first) = self.next() else { return Answers::default() };
+        let Some(first) = self.next() else { return Written::default() };
         if let Err(refusal) = shared.poison.check().and_then(|()| shared.backend.room()) {
-            return self.refuse(first, &refusal);
+            return Written { answers: self.refuse(first, &refusal), owes_sync: false };
         }
         let base = shared.backend.snapshot();
         let mut batch = Batch::default();
@@ -170,7 +156,8 @@ impl<B: Backend> Turn<'_, B> {
         shared.last_operations.store(batch.operations(), Ordering::Relaxed);
         shared.counters.operations.fetch_add(batch.operations(), Ordering::Relaxed);
         shared.counters.failures.fetch_add(batch.failures(), Ordering::Relaxed);
-        batch.finish(&committed)
+        let owes_sync = batch.owes_sync();
+        Written { answers: batch.finish(&committed), owes_sync }
     }
 
     fn refuse(&mut self, first: Request, error: &Error) -> Answers {
@@ -183,27 +170,19 @@ impl<B: Backend> Turn<'_, B> {
         answers
     }
 
-    /// Commits the batch's writes, as durably as its operations ask or the time demands.
+    /// Commits the batch's writes, as durably as those who wrote them ask.
     fn commit(&mut self, batch: &mut Batch) -> Result<()> {
-        let durability = if batch.synced() || self.is_overdue() { Durability::Synced } else { Durability::Buffered };
-        let bytes = batch.bytes();
-        let Some(mut changes) = batch.take_changes() else {
-            return if durability == Durability::Synced { self.sync() } else { Ok(()) };
-        };
+        let (shared, durability, bytes) = (self.shared, batch.durability(), batch.bytes());
+        let Some(mut changes) = batch.take_changes() else { return Ok(()) };
         let number = self.work.last_batch + 1;
         changes.insert(Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
         // Until this returns: what others keep of these records ends before anybody is told that they changed.
-        let _changing = self.shared.epochs.changing(&changes);
-        self.store(changes, durability).map_err(|error| Error::Indeterminate { why: self.poison(&error) })?;
+        let _changing = shared.epochs.changing(&changes);
+        self.store(changes, durability).map_err(|error| Error::Indeterminate { why: shared.fail(&error) })?;
         self.work.last_batch = number;
-        self.shared.committed_batch.store(number, Ordering::Release);
-        self.shared.counters.commits.fetch_add(1, Ordering::Relaxed);
-        self.shared.counters.committed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if durability == Durability::Synced {
-            self.on_disk();
-        } else {
-            self.work.unsynced_since.get_or_insert_with(Instant::now);
-        }
+        shared.committed(number, durability);
+        shared.counters.commits.fetch_add(1, Ordering::Relaxed);
+        shared.counters.committed_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -215,31 +194,12 @@ impl<B: Backend> Turn<'_, B> {
         }
         Ok(())
     }
+}
 
-    /// Brings every commit to disk; nothing to do if they are.
-    fn sync(&mut self) -> Result<()> {
-        if self.work.unsynced_since.is_none() {
-            return Ok(());
-        }
-        let started = Instant::now();
-        guarded("a sync", || self.shared.backend.sync())
-            .map_err(|error| Error::Poisoned { why: self.poison(&error) })?;
-        self.shared.counters.synced(started.elapsed());
-        self.on_disk();
-        Ok(())
-    }
-
-    fn on_disk(&mut self) {
-        self.work.unsynced_since = None;
-        self.shared.synced_batch.store(self.work.last_batch, Ordering::Release);
-    }
-
-    /// Refuses all writes from now on, and says why.
-    fn poison(&mut self, error: &Error) -> String {
-        // Once it failed, a later sync could report success for pages the kernel has dropped.
-        self.work.unsynced_since = None;
-        let why = self.shared.poison.set(error);
-        tracing::error!(why, "writing metadata failed: the store refuses writes until it is opened again");
-        why
+impl<B: Backend> Shared<B> {
+    /// Tells those who wrote.
+    fn answer(&self, written: Written) {
+        let synced = if written.owes_sync { self.sync() } else { Ok(()) };
+        written.answers.send(&synced);
     }
 }

@@ -7,8 +7,8 @@
 //!   each sync serves more of them.
 //! - Nothing that was queued is left: who had the turn looks at the queue once more after it, and who finds it taken has
 //!   queued before.
-//! - The thread syncs buffered commits within [`SYNC_AFTER`], unless a synced operation does before.
-//! - What is done in a turn is described in [`turn`](super::turn).
+//! - The thread syncs buffered commits within [`SYNC_AFTER`], unless somebody does before.
+//! - What is done in a turn is described in [`turn`](super::turn), what beside it in [`syncs`](super::syncs).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +22,7 @@ use super::engine::{Done, Durability, Engine, Operation};
 use super::epochs::Epochs;
 use super::queue::{Queue, Refusal, Request, Wake};
 use super::stats::{Counters, Stats};
+use super::syncs::Syncs;
 use super::turn::{self, Work};
 use super::txn::Snapshot;
 use crate::disk::Poison;
@@ -47,6 +48,7 @@ pub(super) struct Shared<B> {
     /// The last that is on disk.
     pub synced_batch: AtomicU64,
     pub poison: Poison,
+    pub syncs: Syncs,
     /// How often keys of each kind were changed.
     pub epochs: Epochs,
     /// Operations of the last batch.
@@ -68,6 +70,7 @@ impl<B: Backend> Shared<B> {
             committed_batch: AtomicU64::new(last_batch),
             synced_batch: AtomicU64::new(last_batch),
             poison: Poison::default(),
+            syncs: Syncs::default(),
             epochs: Epochs::default(),
             last_operations: AtomicU64::new(0),
             sync_after,
@@ -142,6 +145,10 @@ impl<B: Backend> Engine for Writer<B> {
         ticket
     }
 
+    fn sync_here(&self) -> Result<()> {
+        self.shared.sync()
+    }
+
     fn poison(&self) -> Poison {
         self.shared.poison.clone()
     }
@@ -191,20 +198,23 @@ impl<B: Backend> Thread<B> {
     fn run(self) {
         let shared = &self.0;
         loop {
-            let deadline = shared.turn().deadline();
-            match shared.queue.wait(deadline) {
+            shared.sync_if_due();
+            match shared.queue.wait(shared.deadline()) {
                 Wake::Called => self.write(),
-                Wake::Deadline => shared.turn().sync_if_due(),
+                Wake::Deadline => {}
                 Wake::Closed => break,
             }
         }
         self.write();
-        shared.turn().sync_now();
+        // A failure poisons; there is no one else to tell.
+        drop(shared.sync());
     }
 
     /// Writes until nothing is left.
     fn write(&self) {
-        while self.0.turn().take() || !self.0.queue.is_empty() {}
+        while self.0.turn().take() || !self.0.queue.is_empty() {
+            self.0.sync_if_due();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use prost::Message;
 
 use crate::clock::Timestamp;
@@ -110,8 +111,8 @@ pub struct Inode {
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Content {
     /// Here.
-    #[prost(bytes, tag = "17")]
-    Inline(Vec<u8>),
+    #[prost(bytes = "bytes", tag = "17")]
+    Inline(Bytes),
     /// In one blob; past the blob's end are zeros.
     #[prost(message, tag = "18")]
     Blob(BlobContent),
@@ -341,7 +342,7 @@ mod tests {
     fn sample() -> Inode {
         let mut inode = Inode::new(InodeKind::File, Timestamp(-5));
         inode.size = 3;
-        inode.content = Some(Content::Inline(b"abc".to_vec()));
+        inode.content = Some(Content::Inline(Bytes::from_static(b"abc")));
         inode.object = Some(Object { etag: "x".into(), version: 9, ..Object::default() });
         inode.xattrs.insert("user.a".into(), vec![0, 255]);
         inode

@@ -143,7 +143,8 @@ pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    vec![u8::MAX; 64]
+    // No key begins so: tags are smaller.
+    vec![u8::MAX; prefix.len() + 64]
 }
 
 /// The store's own record.

@@ -122,7 +122,7 @@ mod tests {
         let object = Object { etag: "tag".into(), content_type: Some("text/plain".into()), ..Object::default() };
         let mut inode = Inode::new(InodeKind::File, Timestamp(7));
         (inode.mtime, inode.size, inode.generation, inode.implicit, inode.keys) = (-8, 9, 10, true, 11);
-        inode.content = Some(Content::Inline(vec![1; 100]));
+        inode.content = Some(Content::Inline(vec![1_u8; 100].into()));
         inode.object = Some(Object { checksums: checksums.clone(), version: 3, ..object });
         inode.xattrs.insert("user.a".into(), vec![0, 255]);
         let listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();

@@ -22,6 +22,7 @@ pub mod settings;
 pub mod upload;
 pub mod version;
 
+use bytes::Bytes;
 use prost::Message;
 
 use crate::error::{Error, Result};
@@ -51,6 +52,14 @@ pub struct Header {
 /// # Errors
 /// [`Error::Corrupt`] if the bytes are no such message.
 pub fn decode<M: Message + Default>(what: &str, value: &[u8]) -> Result<M> {
-    M::decode(value)
-        .map_err(|error| Error::corrupt(format!("the record of {what}"), "a valid message", error.to_string()))
+    M::decode(value).map_err(|error| corrupt(what, &error))
+}
+
+/// The same of a record that may hold content, which is then a part of `value` and not copied.
+pub fn decode_shared<M: Message + Default>(what: &str, value: &Bytes) -> Result<M> {
+    M::decode(value.clone()).map_err(|error| corrupt(what, &error))
+}
+
+fn corrupt(what: &str, error: &prost::DecodeError) -> Error {
+    Error::corrupt(format!("the record of {what}"), "a valid message", error.to_string())
 }

@@ -1,4 +1,7 @@
 //! A pass over all blobs, step by step.
+//!
+//! - What is compared is what lies on the disk: the system lets go of what it holds in memory first, but for what a program
+//!   has mapped. It is in memory again afterwards, so clients lose nothing by it.
 
 use prost::Message;
 
@@ -217,6 +220,11 @@ fn compare_with(core: &Core, read: &dyn Read, id: u64, blob: &Blob, offset: u64,
     };
     if length == 0 {
         return Ok(Compared::End);
+    }
+    // Damage on the disk below a page in memory would go unseen.
+    match blob.packed {
+        Some(at) => core.blobs.forget_cached_packed(at.segment, at.offset, length)?,
+        None => core.blobs.forget_cached(BlobId(id), offset, length)?,
     }
     verified_blob(&core.blobs, read, id, blob, offset, length)?;
     Ok(Compared::Read(length))

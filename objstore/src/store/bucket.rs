@@ -11,7 +11,7 @@ use super::types::{
 use super::{Store, account, header, settings, snapshot};
 use crate::branch::{self, Line};
 use crate::clock::Timestamp;
-use crate::content::Parted;
+use crate::content::{Alone, Parted};
 use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -167,28 +167,26 @@ impl Store {
         buckets.collect()
     }
 
-    /// Changes a bucket.
+    /// Changes a bucket. What mounts wrote in place before it began to keep versions is a version of its own: the next
+    /// write begins another.
     pub async fn set_bucket(&self, name: &BucketName, set: SetBucket) -> Result<Bucket> {
         let name = name.clone();
-        self.change(move |txn, core| {
-            let record = core.bucket_record(&*txn, &name)?;
-            let mut record = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
-            record.quota_bytes = set.quota_bytes.unwrap_or(record.quota_bytes);
-            if let Some(versioning) = set.versioning {
-                check_versioning(record.versioning(), versioning)?;
-                let locked = settings::of(&*txn, core, &record)?.object_lock.is_some();
-                if locked && versioning != Versioning::Enabled {
-                    let why = "it has object lock: its versions have to be kept";
-                    return Err(Error::invalid("bucket state", name.as_str(), why));
-                }
-                record.versioning = VersioningState::from(versioning) as i32;
-            }
-            core.live.ledgers.restrict(record.id);
-            record.attributes.extend(set.attributes);
-            put(txn, core, &name, &record);
-            shown(&*txn, name, record)
+        self.blocking(move |store| {
+            let _gate = set.versioning.map(|_| store.settle_writes(&name)).transpose()?;
+            let core = store.core.clone();
+            let written = store.core.meta.write(Durability::Synced, move |txn| change(txn, &core, &name, set));
+            written.wait()
         })
         .await
+    }
+
+    /// Holds back writes in place to a bucket, with all that were made before in the records.
+    pub(super) fn settle_writes(&self, name: &BucketName) -> Result<(u64, Alone)> {
+        let record = self.core.bucket_record(&*self.core.meta.snapshot(), name)?;
+        let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?.id;
+        let gate = self.core.gates.share(id);
+        self.core.settle_all(id)?;
+        Ok((id, gate))
     }
 
     /// Deletes a bucket with its grants and publications; snapshots of it stay. What it holds is collected in the
@@ -216,6 +214,25 @@ impl Store {
         let used = used?;
         Ok(Usage { bytes: used.bytes + growth, inodes: used.inodes, upload_bytes: used.upload_bytes, limit_bytes })
     }
+}
+
+fn change(txn: &mut dyn Txn, core: &Arc<Core>, name: &BucketName, set: SetBucket) -> Result<Bucket> {
+    let record = core.bucket_record(&*txn, name)?;
+    let mut record = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
+    record.quota_bytes = set.quota_bytes.unwrap_or(record.quota_bytes);
+    if let Some(versioning) = set.versioning {
+        check_versioning(record.versioning(), versioning)?;
+        let locked = settings::of(&*txn, core, &record)?.object_lock.is_some();
+        if locked && versioning != Versioning::Enabled {
+            let why = "it has object lock: its versions have to be kept";
+            return Err(Error::invalid("bucket state", name.as_str(), why));
+        }
+        record.versioning = VersioningState::from(versioning) as i32;
+    }
+    core.live.ledgers.restrict(record.id);
+    record.attributes.extend(set.attributes);
+    put(txn, core, name, &record);
+    shown(&*txn, name.clone(), record)
 }
 
 /// What a branch holds.
@@ -298,7 +315,7 @@ fn make(
         Some(Source::Snapshot(name)) => {
             let snapshot = snapshot::record(&*txn, name)?;
             let above = core.lines.line(&*txn, snapshot.family, snapshot.branch)?;
-            let line = above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?);
+            let line = above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?)?;
             (line, Inherited { versioning: snapshot.versioning(), object_lock: snapshot.object_lock })
         }
         Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now, parted)?,
@@ -359,10 +376,10 @@ fn clone_of_bucket(
     put(txn, core, name, &source);
     let inherited =
         Inherited { versioning: source.versioning(), object_lock: settings::of(&*txn, core, &source)?.object_lock };
-    let mut tx = Tx::begin_on(txn, core, name, source, above.child(live));
+    let mut tx = Tx::begin_on(txn, core, name, source, above.child(live)?);
     Parted::part(parted, &mut tx)?;
     tx.finish()?;
-    Ok((above.child(clone), inherited))
+    Ok((above.child(clone)?, inherited))
 }
 
 fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> Result<u64> {

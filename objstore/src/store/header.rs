@@ -2,18 +2,23 @@
 
 use prost::Message;
 
+use crate::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
-use crate::record::{FORMAT, Header, decode, key};
+use crate::record::key::{self, tag};
+use crate::record::{FORMAT, Header, decode};
 
 /// The header; `None` in a new store.
 pub(crate) fn read(read: &dyn Read) -> Result<Option<Header>> {
     read.get(&key::header())?.map(|value| decode("the store", &value)).transpose()
 }
 
-/// The epoch of the opening that is about to begin.
+/// The epoch of the opening that is about to begin: past that of the last, and of every blob there is, since one opening
+/// may use up several.
 pub(crate) fn next_epoch(read: &dyn Read) -> Result<u32> {
-    Ok(self::read(read)?.map_or(0, |header| header.epoch) + 1)
+    let last = read.scan_back(&[tag::BLOB], &key::after_prefix(&[tag::BLOB]), 1)?;
+    let blobs = last.first().and_then(|pair| key::u64_at(&pair.key, 1)).map_or(0, |id| BlobId(id).epoch());
+    Ok(self::read(read)?.map_or(0, |header| header.epoch).max(blobs) + 1)
 }
 
 /// Begins an opening: raises the epoch.

@@ -47,6 +47,12 @@ fn of_account(read: &dyn Read, id: u64) -> Result<Vec<Held>> {
     Ok(held)
 }
 
+/// Whether an account has a key, or may have one that cannot be read.
+pub(super) fn has_any(read: &dyn Read, account: u64) -> Result<bool> {
+    let pairs = super::open::all(read, &[tag::KEY])?;
+    Ok(pairs.iter().any(|pair| held(pair).map_or(true, |held| held.record.account == account)))
+}
+
 fn all(read: &dyn Read) -> Result<Vec<Held>> {
     let pairs = super::open::all(read, &[tag::KEY])?;
     pairs.iter().map(held).collect()

@@ -9,7 +9,7 @@ use prost::Message;
 use super::Store;
 use super::key::{held, reveal};
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::grant::Bound;
 use crate::meta::{Durability, Txn};
 use crate::record::account::Key;
@@ -32,10 +32,23 @@ impl Store {
 /// Ends a rotation that a crash interrupted.
 pub(super) fn resume(core: &std::sync::Arc<Core>) -> Result<()> {
     if core.master.is_rotating() {
-        let secrets = rotate(core)?;
+        let secrets = rotate(core).map_err(|error| unended(core, error))?;
         tracing::info!(secrets, "ended the rotation of the master key that was under way");
     }
     Ok(())
+}
+
+/// One of the two files is not what it was, or a record is not: the two look alike.
+fn unended(core: &Core, error: Error) -> Error {
+    if !matches!(error, Error::Corrupt { .. }) {
+        return error;
+    }
+    let (key, next) = (core.dir.join("master.key"), core.dir.join("master.key.next"));
+    let (key, next) = (key.display(), next.display());
+    let why = format!(
+        "the rotation of the master key cannot come to its end: {error}; was {key} or {next} changed? bring back both"
+    );
+    Error::Unusable { why }
 }
 
 fn rotate(core: &std::sync::Arc<Core>) -> Result<u64> {

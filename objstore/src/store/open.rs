@@ -1,7 +1,7 @@
 //! Opening a store: the order of recovery, and closing.
 //!
 //! 1. The lock: a second server on the folder is refused.
-//! 2. The metadata engine: whole batches up to the last one on disk.
+//! 2. The metadata engine: whole batches up to the last one on disk. Beside it, what the last process wrote goes to disk.
 //! 3. The header: a store of another format is refused before anything is written.
 //! 4. The master key: refused if it is missing from a store that exists.
 //! 5. The blobs; their records name the metadata batch they were written after. If the metadata ends before that, its
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::gc::Background;
 use crate::grant::Master;
 use crate::meta::{Durability, Meta, Pair, Read, fjall_engine};
-use crate::record::{account::Account, key};
+use crate::record::{account::Account, decode, key};
 use crate::volume::SessionId;
 
 /// Pairs read at a time.
@@ -77,10 +77,14 @@ impl Store {
         let lock = disk.lock(&dir.join("lock"))?;
         let meta_dir = dir.join("meta");
         disk.make_dir_all(&meta_dir)?;
-        let meta = Meta::new(fjall_engine::open(
-            &meta_dir,
-            fjall_engine::Options { cache_bytes: *cache_bytes, ..Default::default() },
-        )?);
+        let engine = fjall_engine::Options { cache_bytes: *cache_bytes, ..Default::default() };
+        // Meanwhile what the last process wrote goes to disk, so that the blobs' own sync finds little left.
+        let (meta, synced) = std::thread::scope(|scope| {
+            let synced = scope.spawn(|| disk.sync_everything(dir));
+            (fjall_engine::open(&meta_dir, engine), synced.join())
+        });
+        synced.map_err(|_| Error::Engine { why: "syncing the data folder panicked".into() })??;
+        let meta = Meta::new(meta?);
         Self::open_on(meta, lock, options, blob::Options::default())
     }
 
@@ -177,7 +181,12 @@ fn make_root(core: &Arc<Core>, given: Option<(String, Secret)>) -> Result<()> {
     let shared = core.clone();
     let made = core.meta.write(Durability::Synced, move |txn| {
         let name = account::ROOT_ACCOUNT;
-        if txn.get(&key::by_name(key::tag::ACCOUNT, name))?.is_some() {
+        if let Some(value) = txn.get(&key::by_name(key::tag::ACCOUNT, name))? {
+            // Its keys may have been quarantined.
+            let root: Account = decode("the root account", &value)?;
+            if !keys::has_any(&*txn, root.id)? {
+                keys::add(txn, &shared, root.id, None)?;
+            }
             return Ok(());
         }
         let record = Account { id: 0, may_create_buckets: true, root: true, created: shared.clock.now().0 };

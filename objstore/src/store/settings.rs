@@ -83,9 +83,10 @@ pub(crate) fn of(read: &dyn Read, core: &Core, bucket: &Bucket) -> Result<Arc<Se
         return Ok(settings);
     }
     let value = read.get(&key::by_id(tag::SETTINGS, bucket.id))?;
-    let bytes = value.as_ref().map_or(0, bytes::Bytes::len);
-    let settings = Arc::new(value.map_or(Ok(Settings::default()), |value| decode("settings", &value))?);
-    core.settings.put(bucket, settings.clone(), bytes);
+    // A policy may be in them: without it nobody knows what is forbidden.
+    let value = value.ok_or_else(|| Error::corrupt(format!("settings of bucket {}", bucket.id), "a record", "none"))?;
+    let settings: Arc<Settings> = Arc::new(decode("settings", &value)?);
+    core.settings.put(bucket, settings.clone(), value.len());
     Ok(settings)
 }
 

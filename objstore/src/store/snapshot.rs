@@ -59,12 +59,9 @@ impl Store {
 
     /// Holds back writes in place to a bucket, with all that were made before in the records and on disk.
     pub(super) fn freeze(&self, bucket: &BucketName) -> Result<Frozen> {
-        let record = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)?;
-        let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?.id;
-        let gate = self.core.gates.share(id);
+        let (id, gate) = self.settle_writes(bucket)?;
         // What the snapshot or clone is about to put on disk is promised to stay there, wherever it moves.
         self.core.recent_syncs.note_all(id, self.core.clock.now());
-        self.core.settle_all(id)?;
         self.core.blobs.sync_dirty()?;
         Ok(Frozen { gate, parted: Parted::of_bucket(&self.core, id)? })
     }
@@ -145,7 +142,7 @@ fn take(
     };
     source.branch = live;
     super::bucket::move_to_branch(txn, core, bucket, &source);
-    let mut tx = Tx::begin_on(txn, core, bucket, source, above.child(live));
+    let mut tx = Tx::begin_on(txn, core, bucket, source, above.child(live)?);
     Parted::part(parted, &mut tx)?;
     tx.finish()?;
     txn.put(key::by_name(tag::SNAPSHOT, name.as_str()), record.encode_to_vec());

@@ -49,6 +49,20 @@ fn a_whole_file_is_copied_by_reference_and_both_go_on_alone() {
 }
 
 #[test]
+fn a_small_file_that_ends_in_a_hole_is_copied_to_its_end() {
+    let rig = Rig::in_memory();
+    let volume = rig.mount(&rig.bucket("bucket"));
+    let (source, target) = (made(&volume, "source", b"ten bytes."), made(&volume, "target", b""));
+    volume.set_attr(source, SetAttr { size: Some(7_522), ..SetAttr::default() }).unwrap();
+    assert_eq!(volume.seek(source, 10, true).unwrap(), None, "there is no data past the bytes");
+    assert_eq!(copy(&volume, (source, 0), (target, 0), 1_000).unwrap(), 1_000);
+    let mut expected = vec![0; 1_000];
+    expected[..10].copy_from_slice(b"ten bytes.");
+    assert!(read_file(&volume, target) == expected);
+    rig.audit_collected();
+}
+
+#[test]
 fn what_is_open_for_writing_small_or_not_whole_is_copied() {
     let rig = Rig::in_memory();
     let volume = rig.mount(&rig.bucket("bucket"));

@@ -441,3 +441,25 @@ fn a_mount_of_a_snapshot_shows_the_file_as_it_was() {
     assert_eq!(frozen.attr(file.ino).unwrap().size, 8 * KIB as u64);
     assert_eq!(file.size(), 8 * KIB as u64 + 100);
 }
+
+/// Too long to be copied to a home of its own after a snapshot: new bytes lie in one, the others where they lay.
+#[test]
+fn what_is_cut_off_a_file_in_extents_is_cut_off_its_home() {
+    let file = Written::new();
+    file.append(&vec![1; 2 * MIB]);
+    file.rig.snapshot(&file.bucket, "snapped");
+    file.append(&[2; 100]);
+    let lengths = || {
+        let blobs = &file.rig.store.core.blobs;
+        let ids = blobs.file_ids().unwrap().into_iter();
+        ids.map(|id| blobs.file(id).unwrap().len().unwrap()).collect::<Vec<_>>()
+    };
+    let whole = file.size();
+    assert!(lengths().contains(&whole));
+    let set = SetAttr { size: Some(MIB as u64), ..SetAttr::default() };
+    file.volume.set_attr(file.ino, set).unwrap();
+    assert!(!lengths().contains(&whole), "a crash could bring it back");
+    file.append(&[3; 10]);
+    let read = read_file(&file.volume, file.ino);
+    assert!(read[..8 * KIB + 1] == vec![1; 8 * KIB + 1] && read[MIB..] == [3; 10]);
+}

@@ -35,6 +35,7 @@ mod scrub;
 mod segments;
 mod session_model;
 mod sessions;
+mod unreadable;
 mod uploads;
 mod version_model;
 mod versions;

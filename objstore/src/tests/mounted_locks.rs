@@ -100,6 +100,18 @@ fn a_protected_file_with_links_from_before_is_not_changed_through_any_of_them() 
 }
 
 #[test]
+fn a_file_written_in_place_before_the_lock_does_not_grow_after_it() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("grown");
+    let (volume, ino) = linked(&rig, &bucket, 5_000);
+    lock(&rig, &bucket, Some(a_day()));
+    moving(&volume, "a", "c", RenameMode::Replace).unwrap();
+    assert!(refused(&resize(&volume, ino, 200_000)));
+    assert!(refused(&volume.allocate(ino, Allocate::Extend, 0, 200_000)));
+    assert_eq!(rig.get(&bucket, "c").unwrap(), [b'1'; 5_000]);
+}
+
+#[test]
 fn a_version_never_shares_its_inode_with_a_name() {
     for size in [9, 100_000] {
         let rig = Rig::in_memory();

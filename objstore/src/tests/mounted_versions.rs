@@ -51,6 +51,26 @@ pub(super) fn refused<T>(result: &Result<T>) -> bool {
 }
 
 #[test]
+fn what_was_written_in_place_before_versions_are_kept_is_a_version() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("before");
+    let volume = rig.mount(&bucket);
+    let ino = make_file(&volume, volume.root(), "k").unwrap();
+    volume.open_writer(ino).unwrap();
+    for data in [vec![b'1'; 10_000], vec![b'2'; 10_000]] {
+        volume.write(ino, 0, &data, false).unwrap();
+    }
+    rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    volume.write(ino, 0, &[b'3'; 10_000], false).unwrap();
+    assert_eq!(history(&rig, &bucket, "k"), [Some(vec![b'3'; 10_000]), Some(vec![b'2'; 10_000])]);
+    volume.close_writer(ino).unwrap();
+    resize(&volume, ino, 20_000).unwrap();
+    assert_eq!(history(&rig, &bucket, "k").len(), 3);
+    volume.forget(ino, 1);
+    rig.audit_collected();
+}
+
+#[test]
 fn what_a_mount_changes_between_open_and_close_is_one_version() {
     let rig = Rig::in_memory();
     let (bucket, volume) = kept(&rig, "versions");

@@ -21,14 +21,14 @@ use crate::record::listed::ListedDirent;
 use crate::store::*;
 
 /// Larger than what is packed.
-const LARGE: usize = 300 << 10;
+pub(super) const LARGE: usize = 300 << 10;
 
-fn bytes(length: usize) -> Vec<u8> {
+pub(super) fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 % 251) as u8).collect()
 }
 
 /// A store with an object in each place, in a closed data folder.
-fn filled(with: impl FnOnce(&Rig, &BucketName)) -> Arc<TempDir> {
+pub(super) fn filled(with: impl FnOnce(&Rig, &BucketName)) -> Arc<TempDir> {
     let rig = Rig::on_disk();
     let bucket = rig.bucket("jar");
     rig.put(&bucket, "dir/inline", b"small").unwrap();
@@ -39,7 +39,7 @@ fn filled(with: impl FnOnce(&Rig, &BucketName)) -> Arc<TempDir> {
     closed(rig)
 }
 
-fn closed(rig: Rig) -> Arc<TempDir> {
+pub(super) fn closed(rig: Rig) -> Arc<TempDir> {
     let dir = rig.dir.clone();
     rig.store.close();
     drop(rig);
@@ -47,19 +47,19 @@ fn closed(rig: Rig) -> Arc<TempDir> {
 }
 
 /// Changes records behind the store's back.
-fn write<T: Send + 'static>(dir: &Path, f: impl FnOnce(&mut dyn Txn) -> T + Send + 'static) -> T {
+pub(super) fn write<T: Send + 'static>(dir: &Path, f: impl FnOnce(&mut dyn Txn) -> T + Send + 'static) -> T {
     let meta = Meta::new(fjall_engine::open(&dir.join("meta"), fjall_engine::Options::default()).unwrap());
     let value = meta.write(Durability::Synced, move |txn| Ok(f(txn))).wait().unwrap();
     meta.close();
     value
 }
 
-fn record(txn: &dyn Txn) -> Bucket {
+pub(super) fn record(txn: &dyn Txn) -> Bucket {
     decode("a bucket", &txn.get(&key::by_name(tag::BUCKET, "jar")).unwrap().unwrap()).unwrap()
 }
 
 /// The key and the value of the record of a file's inode.
-fn inode(txn: &dyn Txn, name: &str) -> (Vec<u8>, Inode, u64) {
+pub(super) fn inode(txn: &dyn Txn, name: &str) -> (Vec<u8>, Inode, u64) {
     for pair in all(txn, &[tag::DIRENT]).unwrap() {
         if key::text_at(&pair.key, key::DIRENT_NAME_AT) == Some(name) {
             let ino = decode::<ListedDirent>("a name", &pair.value).unwrap().ino;
@@ -72,17 +72,17 @@ fn inode(txn: &dyn Txn, name: &str) -> (Vec<u8>, Inode, u64) {
     panic!("{name} is not there")
 }
 
-fn blob(txn: &dyn Txn, name: &str) -> (u64, Blob) {
+pub(super) fn blob(txn: &dyn Txn, name: &str) -> (u64, Blob) {
     let Some(Content::Blob(content)) = inode(txn, name).1.content else { panic!("{name} lies in no blob") };
     (content.id, crate::content::blob_record(txn, content.id).unwrap())
 }
 
-fn repair(dir: &Path) -> Report {
+pub(super) fn repair(dir: &Path) -> Report {
     run_with(dir, &Options { repair: true, ..Options::default() }).unwrap()
 }
 
 /// What a check finds has the words; a repair mends it, and a second one has nothing to do.
-fn mended(dir: &Path, words: &str) -> Report {
+pub(super) fn mended(dir: &Path, words: &str) -> Report {
     let found = run(dir).unwrap();
     assert!(found.problems.iter().any(|problem| problem.contains(words)), "{words}: {found:#?}");
     let report = repair(dir);
@@ -96,7 +96,7 @@ fn mended(dir: &Path, words: &str) -> Report {
 }
 
 /// All objects but some are there and whole, and the counts add up in an open store.
-fn intact(dir: Arc<TempDir>, but: &[&str]) -> Rig {
+pub(super) fn intact(dir: Arc<TempDir>, but: &[&str]) -> Rig {
     let rig = Rig::at(dir).unwrap();
     let all = [
         ("dir/inline", b"small".to_vec()),
@@ -111,7 +111,7 @@ fn intact(dir: Arc<TempDir>, but: &[&str]) -> Rig {
     rig
 }
 
-fn is_damaged<T>(result: crate::error::Result<T>) {
+pub(super) fn is_damaged<T>(result: crate::error::Result<T>) {
     match result {
         Err(Error::Corrupt { .. }) => {}
         Err(error) => panic!("{error}"),
@@ -130,7 +130,7 @@ fn is_quarantined(rig: Rig, at: &str, how: fn(&Rig, &str)) {
     assert!(report.clean() && report.quarantined.is_empty(), "{report:#?}");
 }
 
-fn delete(rig: &Rig, at: &str) {
+pub(super) fn delete(rig: &Rig, at: &str) {
     rig.delete(&name("jar"), at).unwrap();
 }
 

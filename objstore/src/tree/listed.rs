@@ -8,7 +8,7 @@ use prost::Message;
 use super::read::Tree;
 use crate::branch::Seen;
 use crate::error::{Error, Result};
-use crate::record::decode;
+use crate::record::decode_shared;
 use crate::record::key;
 use crate::record::listed::ListedInode;
 
@@ -52,7 +52,7 @@ impl Tree<'_> {
 
     fn inode_as<M: Message + Default>(&self, ino: u64) -> Result<Option<M>> {
         let seen = self.line.get(self.read, &key::inode(self.line.family, ino))?;
-        seen.map(|(_, value)| decode("an inode", &value)).transpose()
+        seen.map(|(_, value)| decode_shared("an inode", &value)).transpose()
     }
 
     fn scan_run<M: Message + Default>(
@@ -69,7 +69,7 @@ impl Tree<'_> {
         for ino in run {
             while seen.next_if(|record| number(record) < *ino).is_some() {}
             let record = seen.next_if(|record| number(record) == *ino);
-            found.push(record.map(|record| decode("an inode", &record.value)).transpose()?);
+            found.push(record.map(|record| decode_shared("an inode", &record.value)).transpose()?);
         }
         Ok(())
     }

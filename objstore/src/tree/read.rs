@@ -8,9 +8,9 @@ use crate::branch::{Line, Seen};
 use crate::error::{Error, Posix, Result};
 use crate::meta::Read;
 use crate::name::Key;
-use crate::record::decode;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key::{self, Branch};
+use crate::record::{decode, decode_shared};
 use crate::volume::ROOT_INO;
 
 use super::cursor::after;
@@ -40,7 +40,7 @@ impl<'a> Tree<'a> {
     /// The inode and the branch that wrote what is seen.
     pub fn inode(&self, ino: u64) -> Result<Option<(Branch, Inode)>> {
         match self.line.get(self.read, &key::inode(self.line.family, ino))? {
-            Some((branch, value)) => Ok(Some((branch, decode("an inode", &value)?))),
+            Some((branch, value)) => Ok(Some((branch, decode_shared("an inode", &value)?))),
             None => Ok(None),
         }
     }

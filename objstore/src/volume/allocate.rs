@@ -184,9 +184,10 @@ impl Volume {
             let mut inode = tx.own(ino)?;
             match &mut inode.content {
                 Some(Content::Inline(held)) => {
+                    let mut bytes = held.to_vec();
                     let at = |position: u64| usize::try_from(position).map_or(held.len(), |at| at.min(held.len()));
-                    let range = at(offset)..at(end);
-                    held[range].fill(0);
+                    bytes[at(offset)..at(end)].fill(0);
+                    *held = bytes.into();
                 }
                 Some(Content::Extents(_)) => tx.cut_extents(ino, offset, end)?,
                 _ => {}
@@ -223,9 +224,11 @@ fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) 
             inode.content = Some(Content::Extents(ExtentContent { home: None }));
             Ok(None)
         }
-        Some(Content::Extents(_)) if !grows => {
+        Some(Content::Extents(ExtentContent { home })) if !grows => {
+            // What is cut off must not come back once the file grows over it, should a crash lose what was written there.
+            let home = *home;
             tx.cut_extents(ino, size, u64::MAX)?;
-            Ok(None)
+            Ok(home)
         }
         _ => Ok(None),
     }

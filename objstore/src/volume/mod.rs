@@ -12,6 +12,7 @@ mod acl;
 mod allocate;
 mod attributes;
 mod backing;
+mod closing;
 mod copy_range;
 mod exposed;
 mod holds;

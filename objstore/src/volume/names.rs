@@ -170,9 +170,8 @@ impl Volume {
     pub fn read_link(&self, ino: u64) -> Result<String> {
         let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
         match (inode.kind(), inode.content) {
-            (InodeKind::Symlink, Some(Content::Inline(target))) => {
-                String::from_utf8(target).map_err(|_| Error::corrupt(format!("symlink {ino}"), "UTF-8", "other bytes"))
-            }
+            (InodeKind::Symlink, Some(Content::Inline(target))) => String::from_utf8(target.into())
+                .map_err(|_| Error::corrupt(format!("symlink {ino}"), "UTF-8", "other bytes")),
             _ => Err(Posix::Invalid.into()),
         }
     }
@@ -192,7 +191,7 @@ pub(super) fn new_inode(what: Make, who: Ownership, now: crate::clock::Timestamp
         Make::Symlink(target) if target.len() > TARGET_BYTES_MAX => return Err(Posix::NameTooLong.into()),
         Make::Symlink(target) => {
             inode.size = target.len() as u64;
-            inode.content = Some(Content::Inline(target.into_bytes()));
+            inode.content = Some(Content::Inline(target.into_bytes().into()));
         }
         Make::Special(_, device) => inode.rdev = device,
         Make::File | Make::Directory => {}

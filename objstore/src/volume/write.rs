@@ -7,13 +7,14 @@
 //!   write to a file whose content lies in extents: its bytes go to the home, and then belong to the file.
 //! - A crash between the two leaves a file nobody refers to, or bytes in a home where no extent shows them.
 
+use bytes::Bytes;
+
 use super::home::{Found, Home};
 use super::session::Volume;
 use super::types::Change;
 use crate::content::INLINE_MAX;
 use crate::core::Core;
 use crate::error::{Error, Posix, Result};
-use crate::meta::Durability;
 use crate::record::inode::{Content, Extent, Inode, InodeKind};
 use crate::tree::Tx;
 
@@ -109,16 +110,18 @@ impl Volume {
         let data = data.to_vec();
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
-            let mut held = match inode.content.take() {
+            let held = match inode.content.take() {
                 Some(Content::Inline(held)) => held,
-                _ => Vec::new(),
+                _ => Bytes::new(),
             };
             let start = usize::try_from(offset).map_err(|_| Posix::TooLarge)?;
             let end = start + data.len();
             let size = usize::try_from(inode.size).map_err(|_| Posix::TooLarge)?.max(end);
-            held.resize(size, 0);
-            held[start..end].copy_from_slice(&data);
-            inode.content = Some(Content::Inline(held));
+            let mut bytes = Vec::with_capacity(size);
+            bytes.extend_from_slice(&held);
+            bytes.resize(size, 0);
+            bytes[start..end].copy_from_slice(&data);
+            inode.content = Some(Content::Inline(bytes.into()));
             tx.resize(&mut inode, size as u64);
             wrote(tx, ino, inode, kill)
         })
@@ -198,19 +201,20 @@ impl Volume {
             Some(live) => Some(live.blob),
             None => self.reading(|tree| tree.live_inode(ino))?.1.home().map(crate::blob::BlobId),
         };
-        if home.is_none() {
+        let Some(id) = home else {
             core.recent_syncs.note(self.0.bucket, ino, core.clock.now());
-        }
-        if let Some(id) = home.filter(|_| core.backed.is_exposed((self.0.bucket, ino))) {
+            return core.meta.sync_here();
+        };
+        if core.backed.is_exposed((self.0.bucket, ino)) {
             // Nobody said that a mapping wrote to it.
             core.blobs.mark_dirty(id);
         }
+        // The writer's thread syncs it, beside the content.
         let metadata = (!core.meta.is_synced()).then(|| core.meta.sync());
-        let content = match home {
+        let content = match live {
             // The time of what is live is the home's, after a crash.
-            Some(id) if live.is_some() && !data_only => core.blobs.sync_file_and_times(id),
-            Some(id) => core.blobs.sync_file(id),
-            None => Ok(()),
+            Some(_) if !data_only => core.blobs.sync_file_and_times(id),
+            _ => core.blobs.sync_file(id),
         };
         let metadata = metadata.map_or(Ok(()), crate::ticket::Ticket::wait);
         content.and(metadata)
@@ -226,7 +230,7 @@ impl Volume {
         // Before the sync: what is written during it is not promised.
         core.recent_syncs.note_all(self.0.bucket, core.clock.now());
         core.blobs.sync_dirty()?;
-        core.meta.transact(Durability::Synced, |_| Ok(()))
+        core.meta.sync_here()
     }
 }
 

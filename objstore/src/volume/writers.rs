@@ -1,7 +1,8 @@
 //! Who has which file open for writing, and which files are at a version that mounts are writing.
 //!
 //! - A version that a mount's change began is open until the last writer closes the file: further changes belong to it.
-//!   truncate(2) by path is a writer of its own. A file that is created open is at such a version from the start.
+//!   truncate(2) by path is a writer of its own. A file that is created open is at such a version from the start. Who comes
+//!   after a close finds it closed, though the kernel may tell it later (`closing`).
 //! - A version has the bucket's default retention from its first change on. As long as it is open, that does not bind
 //!   those who write it, and it is counted anew from the last close. So an open version has no lock but that one: a
 //!   lock that is set meanwhile, or ceasing to be current, ends it, and the next change is decided anew.
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
+use super::closing::Closings;
 use super::replay::Outcome;
 use super::session::{Session, Volume};
 use crate::content::Prepared;
@@ -29,6 +31,7 @@ const TRIES_MAX: usize = 8;
 #[derive(Default)]
 pub(crate) struct Writers {
     table: Mutex<HashMap<(u64, u64), Writer>>,
+    pub(super) closings: Closings,
     /// Files that were being written in place when they ceased to be current, or were locked: a write that began before
     /// may not have ended yet.
     ending: Mutex<Ending>,
@@ -109,6 +112,11 @@ impl Writers {
         self.table.lock().get(&(bucket, ino)).is_some_and(|writer| writer.handles > 0)
     }
 
+    /// Whether mounts are at a version of a file.
+    pub(super) fn is_begun(&self, bucket: u64, ino: u64) -> bool {
+        self.begun(bucket, ino).is_some()
+    }
+
     fn begun(&self, bucket: u64, ino: u64) -> Option<Begun> {
         self.table.lock().get(&(bucket, ino)).and_then(|writer| writer.open)
     }
@@ -183,6 +191,7 @@ impl Volume {
     /// bucket keeps versions: look it up again.
     pub fn open_writer(&self, ino: u64) -> Result<()> {
         if !self.0.read_only && self.keeps_versions()? {
+            self.wait_for_closing(ino);
             self.check_writable(ino)?;
         }
         self.0.core.writers.opened(self.0.bucket, ino);
@@ -266,7 +275,7 @@ impl Volume {
     }
 
     /// Whether the bucket keeps versions, or did.
-    pub(super) fn keeps_versions(&self) -> Result<bool> {
+    pub fn keeps_versions(&self) -> Result<bool> {
         let record = self.0.core.bucket_known(&self.0.name)?;
         Ok(record.is_some_and(|bucket| bucket.versioning() != VersioningState::Disabled))
     }
@@ -283,7 +292,7 @@ impl Volume {
     /// and the inode's lock alone.
     pub(super) fn begin_version(&self, ino: u64) -> Result<()> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
-        if core.writers.begun(bucket, ino).is_some() || !self.keeps_versions()? {
+        if core.writers.is_begun(bucket, ino) || !self.keeps_versions()? {
             return Ok(());
         }
         let _copies = self.reading(|tree| Prepared::of(core, tree, ino, &tree.live_inode(ino)?.1))?;
@@ -302,6 +311,7 @@ impl Volume {
 
     /// Runs a change of content that no handle may stand behind, as a writer of its own.
     pub(super) fn as_writer(&self, ino: u64, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.wait_for_closing(ino);
         self.0.core.writers.opened(self.0.bucket, ino);
         let changed = change();
         let ended = self.end_writing(ino);
@@ -322,6 +332,7 @@ impl Volume {
 
 /// Gives back what a session that ends still had open.
 pub(super) fn give_back(session: &super::Session) {
+    session.core.writers.closings.end_all(session.mount);
     for (ino, count) in std::mem::take(&mut *session.writers.lock()) {
         let ended = (0..count).any(|_| session.core.writers.closed(session.bucket, ino));
         if let Some(live) = session.core.live.get(session.bucket, ino).filter(|_| ended) {

@@ -29,15 +29,13 @@ use s3s::StdError;
 use tokio::time::{Instant, Sleep};
 
 use super::elements::Elements;
-use super::memory::{self, Memory, Share};
+use super::memory::{self, LOOK, Memory, Share};
 use super::{Fault, Kind, Whole, of_document};
 use crate::checksum::{Claims, Digest};
 use crate::request::Request;
 
 /// The longest rest that is drained, in bytes.
 const DRAIN_BYTES_MAX: u64 = 1024 * 1024;
-/// How often a body that is waited for is looked at.
-const LOOK: Duration = Duration::from_secs(2);
 /// How long draining may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -40,6 +40,8 @@ const ANSWERS_WAITING_MAX: usize = 256;
 const SLOW_BYTES_PER_S: u64 = 16 * 1024;
 /// How long a client is waited for before it counts as slow.
 const SLOW_AFTER: Duration = Duration::from_secs(4);
+/// How often a client that is waited for is looked at.
+pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
 /// A part of the memory, given back when it drops.
 pub(crate) struct Share {
@@ -49,10 +51,15 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// Whether others want it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether others want it while its client, waited for so long in all, moved no more than so many bytes.
     pub(crate) fn is_wasted(&self, bytes: u64, waited: Duration) -> bool {
         let slow = || waited >= SLOW_AFTER && bytes < SLOW_BYTES_PER_S * waited.as_secs();
-        self.wanted.load(Ordering::Relaxed) > 0 && slow()
+        self.is_wanted() && slow()
     }
 }
 

@@ -4,13 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 
-use super::Share;
+use super::{Share, Taking};
 use crate::metrics::Metrics;
 use crate::request::Request;
 
@@ -18,11 +17,8 @@ use crate::request::Request;
 pub(crate) struct Outbound {
     inner: s3s::Body,
     line: Line,
-    /// Of the memory of answers.
-    share: Option<Share>,
-    /// Since when the client has what was given last, and how long it took for what came before.
-    taking: Option<Instant>,
-    waited: Duration,
+    /// Where it has a share of the memory of answers.
+    taking: Option<Arc<Taking>>,
 }
 
 /// One access line; written when it drops, so that no way out of a request lacks it.
@@ -44,14 +40,26 @@ impl Outbound {
         metrics: Metrics,
     ) -> Self {
         let line = Line { request, status, metrics, bytes_out: 0, cut: false };
-        Self { inner, line, share, taking: None, waited: Duration::ZERO }
+        Self { inner, line, taking: share.map(Taking::new).map(Arc::new) }
     }
 
-    /// Whether the client takes so little that others wait for its share.
-    fn is_too_slow(&mut self) -> bool {
-        let Some(share) = &self.share else { return false };
-        self.waited += self.taking.take().map_or(Duration::ZERO, |since| since.elapsed());
-        share.is_wasted(self.line.bytes_out, self.waited)
+    /// How its client takes it, where it has a share of the memory.
+    pub(crate) fn taking(&self) -> Option<Arc<Taking>> {
+        self.taking.clone()
+    }
+
+    /// The client wants more: whether it may have it.
+    fn go_on(&self) -> bool {
+        let Some(taking) = &self.taking else { return true };
+        taking.asked();
+        !taking.is_too_slow()
+    }
+
+    fn gave(&mut self, bytes: usize) {
+        self.line.bytes_out += bytes as u64;
+        if let Some(taking) = &self.taking {
+            taking.gave(bytes);
+        }
     }
 }
 
@@ -63,14 +71,13 @@ impl Body for Outbound {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
-        if self.is_too_slow() {
+        if !self.go_on() {
             self.line.cut = true;
             return Poll::Ready(Some(Err("the client takes so little that others wait for its place".into())));
         }
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
-        self.taking = self.share.is_some().then(Instant::now);
         match &frame {
-            Some(Ok(frame)) => self.line.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64),
+            Some(Ok(frame)) => self.gave(frame.data_ref().map_or(0, Bytes::len)),
             Some(Err(_)) => self.line.cut = true,
             None => {}
         }

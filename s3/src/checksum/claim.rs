@@ -60,22 +60,27 @@ impl Claims {
         Ok(Self { md5, checksum, trailers })
     }
 
-    /// The claims of a part of an upload that keeps `algorithm` for each part. Where neither names one, the default is
-    /// worked out, so that the object has a checksum as well.
+    /// The claims of an object. Where they name no checksum, the default is worked out and kept (S3 User Guide, "Checking
+    /// object integrity").
+    pub(crate) fn for_object(mut self) -> Self {
+        self.checksum.get_or_insert((Algorithm::DEFAULT, Value::Asked));
+        self
+    }
+
+    /// The claims of a part of an upload that keeps `algorithm` for each part. Where neither names one, it is as with an
+    /// object.
     pub(crate) fn for_part(mut self, algorithm: Option<Algorithm>) -> S3Result<Self> {
-        match (&self.checksum, algorithm) {
-            (None, wanted) => self.checksum = Some((wanted.unwrap_or(Algorithm::DEFAULT), Value::Asked)),
-            (Some((given, _)), Some(wanted)) if *given != wanted => {
-                let words = format!(
-                    "The upload was begun with the checksum algorithm {}, the part comes with {}.",
-                    wanted.name(),
-                    given.name()
-                );
-                return Err(refuse(S3ErrorCode::InvalidRequest, words));
-            }
-            _ => {}
+        let Some(wanted) = algorithm else { return Ok(self.for_object()) };
+        let (given, _) = self.checksum.get_or_insert((wanted, Value::Asked));
+        if *given == wanted {
+            return Ok(self);
         }
-        Ok(self)
+        let words = format!(
+            "The upload was begun with the checksum algorithm {}, the part comes with {}.",
+            wanted.name(),
+            given.name()
+        );
+        Err(refuse(S3ErrorCode::InvalidRequest, words))
     }
 
     /// The claim of Content-MD5 alone: of the body, whatever the others are of.
@@ -274,6 +279,14 @@ mod tests {
     fn an_announced_trailer_has_to_come() {
         assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-crc32")], b""), Err("MalformedTrailerError".into()));
         assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-md5")], b""), Err("NotImplemented".into()));
+    }
+
+    #[test]
+    fn an_object_has_the_default_checksum_where_none_is_named() {
+        let of = |headers| claims(headers).unwrap().for_object().digest().finish().checksum.map(|sum| sum.algorithm);
+        assert_eq!(of(&[]).as_deref(), Some("CRC64NVME"));
+        assert_eq!(of(&[("x-amz-checksum-crc32", "y/Q5Jg==")]).as_deref(), Some("CRC32"));
+        assert!(claims(&[]).unwrap().for_object().is_empty(), "nothing is claimed by it");
     }
 
     #[test]

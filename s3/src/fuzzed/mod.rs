@@ -118,23 +118,16 @@ pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
 mod tests {
     use super::*;
 
-    fn corpus(name: &str) -> Vec<Vec<u8>> {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
-        let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert!(files.len() >= 12, "{}: {} files", folder.display(), files.len());
-        files.iter().map(|file| std::fs::read(file).unwrap()).collect()
-    }
-
     #[test]
     fn the_corpora_break_no_promise() {
         for (name, target) in targets() {
-            corpus(name).iter().for_each(|bytes| target(bytes));
+            corpora::run(name, target);
         }
     }
 
     #[test]
     fn no_request_of_the_corpus_is_answered_as_a_failure_of_the_server() {
         let endpoint = Endpoint::start();
-        corpus("wire").iter().for_each(|bytes| endpoint.ask(bytes));
+        corpora::run("wire", |bytes| endpoint.ask(bytes));
     }
 }

@@ -34,7 +34,7 @@ impl Upload {
             condition: conditions::writing(input.if_match.take(), input.if_none_match.take())?,
             lock: lock::asked!(input)?,
             attributes: attributes::take!(input)?,
-            claims: Claims::from_headers(headers)?,
+            claims: Claims::from_headers(headers)?.for_object(),
         })
     }
 

@@ -1,6 +1,8 @@
 //! What a connection is doing, and how long it may go on.
 //!
 //! - Between requests a connection is idle; with one it is busy until the answer's body is dropped.
+//! - A connection with an answer that holds memory is looked at often, and cut where others wait for that memory and its
+//!   client takes next to nothing.
 //! - Bytes sent keep a connection of HTTP/1 alive, because the end of an answer leaves slowly; those of HTTP/2 do not
 //!   count, because pings are among them.
 
@@ -15,6 +17,7 @@ use tokio::time::Instant;
 
 use super::Limits;
 use super::nudge::Nudge;
+use crate::body::{LOOK, Taking};
 
 /// What a connection is doing.
 pub(super) struct Activity {
@@ -30,13 +33,20 @@ pub(super) struct Activity {
 }
 
 struct State {
-    /// When each request under way began, by its number: the first began first.
-    requests: BTreeMap<u64, Instant>,
+    /// The requests under way by their numbers: the first began first.
+    requests: BTreeMap<u64, Underway>,
     next: u64,
     /// How many of them have no answer yet.
     working: usize,
     /// When something moved last.
     moved: Instant,
+}
+
+/// A request under way.
+struct Underway {
+    begun: Instant,
+    /// Of an answer that holds memory.
+    taking: Option<Arc<Taking>>,
 }
 
 /// What is to become of a connection.
@@ -73,7 +83,7 @@ impl Activity {
         state.next += 1;
         state.working += 1;
         state.moved = now;
-        state.requests.insert(id, now);
+        state.requests.insert(id, Underway { begun: now, taking: None });
         if state.requests.len() == 1 {
             self.turn();
         }
@@ -126,10 +136,15 @@ impl Activity {
             let end = sent + limit;
             return if now < end { Verdict::Fine(end) } else { then };
         };
-        let end = *oldest + limits.request;
+        let given_up = |taking: &Arc<Taking>| taking.is_too_slow() || taking.is_stalled(limits.wanted_answer_stall);
+        if state.takings().any(given_up) {
+            return Verdict::Overdue;
+        }
+        let look = state.takings().next().map(|_| now + LOOK);
+        let end = oldest.begun + limits.request;
         // The store may take its time; a client may not. Who begins to answer meanwhile is looked at then.
         let stalled = if state.working == 0 { sent } else { now } + limits.answer_stall;
-        let end = end.min(stalled);
+        let end = end.min(stalled).min(look.unwrap_or(stalled));
         if now < end { Verdict::Fine(end) } else { Verdict::Overdue }
     }
 
@@ -138,7 +153,13 @@ impl Activity {
     }
 }
 
-/// A request under way.
+impl State {
+    fn takings(&self) -> impl Iterator<Item = &Arc<Taking>> {
+        self.requests.values().filter_map(|request| request.taking.as_ref())
+    }
+}
+
+/// What keeps a request under way.
 pub(super) struct Busy {
     activity: Arc<Activity>,
     id: u64,
@@ -146,11 +167,17 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Its answer begins.
-    pub(super) fn answers(&mut self) {
+    /// Its answer begins, and is taken so if it holds memory.
+    pub(super) fn answers(&mut self, taking: Option<Arc<Taking>>) {
         let mut state = self.activity.lock();
         state.moved = Instant::now();
         state.working -= usize::from(std::mem::take(&mut self.working));
+        if taking.is_some()
+            && let Some(request) = state.requests.get_mut(&self.id)
+        {
+            request.taking = taking;
+            self.activity.turn();
+        }
     }
 
     /// More of its answer was taken.
@@ -202,7 +229,7 @@ mod tests {
         let activity = Activity::new();
         let mut busy = activity.begin(Version::HTTP_2);
         assert_eq!((after(&activity, 99), after(&activity, 101)), (None, Some(Verdict::Overdue)));
-        busy.answers();
+        busy.answers(None);
         assert_eq!((after(&activity, 29), after(&activity, 31)), (None, Some(Verdict::Overdue)));
         let other = activity.begin(Version::HTTP_2);
         assert_eq!(after(&activity, 31), None, "one of two works");

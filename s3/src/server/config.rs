@@ -69,6 +69,9 @@ pub struct Limits {
     pub memory_wait: Duration,
     /// How long nothing of an answer may be taken. A block is 256 KiB, so this is the slowest client: 0.9 KB/s.
     pub answer_stall: Duration,
+    /// The same while others wait for the memory of answers. The system takes some MiB of an answer before its client
+    /// does, and of those a client of 20 KB/s needs so long for a third, which is when the system takes more.
+    pub wanted_answer_stall: Duration,
     /// From the head of a request to the end of its answer: 5 GiB at 64 KB/s.
     pub request: Duration,
 }
@@ -86,6 +89,7 @@ impl Default for Limits {
             answer_memory_bytes: 512 * 1024 * 1024,
             memory_wait: Duration::from_secs(10),
             answer_stall: Duration::from_secs(5 * 60),
+            wanted_answer_stall: Duration::from_secs(60),
             request: Duration::from_secs(24 * 60 * 60),
         }
     }

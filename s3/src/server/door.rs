@@ -1,4 +1,7 @@
 //! The requests of one connection, on their way to the layer and back.
+//!
+//! - A request whose client leaves is worked on to its end and counts as under way so long: what it gave to other threads
+//!   goes on anyway.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -45,20 +48,20 @@ pub(super) struct Door {
 impl Service<Request<Incoming>> for Door {
     type Response = Response<Answer>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Work;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let mut busy = self.activity.begin(request.version());
         let place = (!self.turned_away).then(|| Arc::clone(&self.requests).try_acquire_owned().ok()).flatten();
         if place.is_none() {
             let answer = come_again(request.version()).map(|body| Answer { body: Inner::Refusal(body), busy, place });
-            return Box::pin(std::future::ready(Ok(answer)));
+            return Work::new(std::future::ready(Ok(answer)));
         }
         request.extensions_mut().insert(self.peer);
         let served = self.layer.call(request);
-        Box::pin(async move {
+        Work::new(async move {
             let answer = served.await?;
-            busy.answers();
+            busy.answers(answer.body().taking());
             Ok(answer.map(|body| Answer { body: Inner::Served(body), busy, place }))
         })
     }
@@ -74,6 +77,39 @@ fn come_again(version: Version) -> Response<s3s::Body> {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
+}
+
+/// A request being worked on; if its client leaves, in a task of its own.
+pub(super) struct Work(Option<Pin<Box<dyn Future<Output = Answered> + Send>>>);
+
+type Answered = Result<Response<Answer>, Infallible>;
+
+impl Work {
+    fn new(work: impl Future<Output = Answered> + Send + 'static) -> Self {
+        Self(Some(Box::pin(work)))
+    }
+}
+
+impl Future for Work {
+    type Output = Answered;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = &mut self.0 else { return Poll::Pending };
+        let done = ready!(work.as_mut().poll(context));
+        self.0 = None;
+        Poll::Ready(done)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // Where there is no runtime any more, nothing goes on.
+        if let Some(rest) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(rest);
+        }
+    }
 }
 
 /// The body of an answer; its request is over when it drops.
@@ -118,5 +154,29 @@ impl Body for Answer {
             Inner::Served(body) => body.size_hint(),
             Inner::Refusal(body) => body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_for_a_client_that_left_counts_until_it_is_done() {
+        let requests = Arc::new(Semaphore::new(1));
+        let (done, wait) = oneshot::channel::<()>();
+        let place = Arc::clone(&requests).try_acquire_owned().unwrap();
+        let mut work = Work::new(async move {
+            let _ = wait.await;
+            drop(place);
+            std::future::pending().await
+        });
+        assert!(futures::poll!(&mut work).is_pending());
+        drop(work);
+        assert!(Arc::clone(&requests).try_acquire_owned().is_err(), "it goes on");
+        done.send(()).unwrap();
+        assert!(requests.acquire().await.is_ok());
     }
 }

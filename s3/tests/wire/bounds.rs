@@ -1,11 +1,11 @@
 //! What a body cannot make the server hold.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::endpoint::{Endpoint, head, receive};
-use crate::sign::{Signed, sha256, sign};
+use crate::sign::{EMPTY, Signed, sha256, sign};
 
 const SHORT: Duration = Duration::from_millis(400);
 
@@ -81,6 +81,28 @@ fn a_body_that_hardly_moves_gives_its_place_to_others() {
     assert!(asked.elapsed() > SHORT, "{:?}", asked.elapsed());
     let told = receive(&mut slow, "PUT");
     assert_eq!((told.status, told.code().as_str()), (400, "RequestTimeout"));
+}
+
+#[test]
+fn a_download_that_nobody_takes_gives_its_place_to_others() {
+    let endpoint = Endpoint::start_with(|config| {
+        config.limits.answer_memory_bytes = 1 << 20;
+        config.limits.wanted_answer_stall = SHORT;
+    });
+    // More than the buffers of both ends hold.
+    let content = vec![7; 24 << 20];
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &content).code(), "OK");
+    let signed = sign(&endpoint.root, "GET", "/wire/k", "", &[], EMPTY);
+    let mut silent = endpoint.connect();
+    silent.write_all(head("GET", "/wire/k", "", &signed.headers, 0).as_bytes()).unwrap();
+    std::thread::sleep(SHORT);
+    let asked = Instant::now();
+    let got = endpoint.send("GET", "/wire/k", "", &[], b"");
+    assert!(got.status == 200 && got.body == content, "{}: its turn came", got.status);
+    assert!(asked.elapsed() > SHORT, "{:?}", asked.elapsed());
+    let mut rest = Vec::new();
+    let _ = silent.read_to_end(&mut rest);
+    assert!(rest.len() < content.len(), "it was cut off");
 }
 
 #[test]

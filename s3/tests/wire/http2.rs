@@ -4,9 +4,12 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -70,19 +73,29 @@ impl Client {
         self.send_signed(&signed, method, &format!("https://localhost{path}"), Sent::whole(body)).await
     }
 
+    /// Asks for an object, and takes nothing of it.
+    async fn begin(&self, key: &Key, path: &str) -> hyper::Result<Response<Incoming>> {
+        let signed = sign(key, "GET", path, "", &[], EMPTY);
+        self.answer(&signed, "GET", &format!("https://localhost{path}"), Sent::whole(b"")).await
+    }
+
     pub async fn send_signed(&self, signed: &Signed, method: &str, uri: &str, body: Sent) -> (u16, Vec<u8>) {
-        let mut request = http::Request::builder().method(method).uri(uri);
-        // The host is the authority of the URI.
-        for (name, value) in signed.headers.iter().filter(|(name, _)| name != "host") {
-            request = request.header(name, value);
-        }
-        let answer = self.0.clone().send_request(request.body(body).unwrap()).await.unwrap();
+        let answer = self.answer(signed, method, uri, body).await.unwrap();
         let status = answer.status().as_u16();
         let (mut body, mut content) = (answer.into_body(), Vec::new());
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
             content.extend_from_slice(&frame.unwrap().into_data().unwrap_or_default());
         }
         (status, content)
+    }
+
+    async fn answer(&self, signed: &Signed, method: &str, uri: &str, body: Sent) -> hyper::Result<Response<Incoming>> {
+        let mut request = http::Request::builder().method(method).uri(uri);
+        // The host is the authority of the URI.
+        for (name, value) in signed.headers.iter().filter(|(name, _)| name != "host") {
+            request = request.header(name, value);
+        }
+        self.0.clone().send_request(request.body(body).unwrap()).await
     }
 }
 
@@ -145,5 +158,29 @@ fn the_authority_may_name_the_bucket() {
         let put = client.send_signed(&signed, "PUT", "http://wire.localhost/k", Sent::whole(b"1")).await;
         assert_eq!(put.0, 200);
         assert_eq!(client.send(&endpoint.root, "GET", "/wire/k", b"").await, (200, b"1".to_vec()));
+    });
+}
+
+#[test]
+fn a_stream_that_nobody_takes_gives_its_memory_to_others_though_its_connection_moves() {
+    // More than the windows of a client let through.
+    const LARGE: usize = 16 << 20;
+    let endpoint = Endpoint::start_with(|config| {
+        config.limits.answer_memory_bytes = 1 << 20;
+        config.limits.wanted_answer_stall = Duration::from_millis(400);
+    });
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &vec![7; LARGE]).code(), "OK");
+    endpoint.block_on(async {
+        let connect = async || Client::new(TcpStream::connect(endpoint.address).await.unwrap()).await;
+        let (silent, other) = (connect().await, connect().await);
+        let unread = silent.begin(&endpoint.root, "/wire/k").await.unwrap();
+        let moves = async {
+            while silent.begin(&endpoint.root, "/wire/none").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let both = async { tokio::join!(moves, other.send(&endpoint.root, "GET", "/wire/k", b"")) };
+        let ((), (status, content)) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("in time");
+        assert_eq!((unread.status().as_u16(), status, content.len()), (200, 200, LARGE));
     });
 }

@@ -65,6 +65,31 @@ fn a_policy_lets_others_in_and_keeps_grants_out() {
     assert_eq!(ask(&endpoint, &carol, "DELETE", "/wire/b", ""), "OK");
 }
 
+/// What a repair puts in the place of settings that cannot be read.
+#[test]
+fn a_policy_that_is_none_lets_in_nobody_until_the_owner_puts_another() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let carol = endpoint.account("carol", Some(Mode::ReadWrite));
+    let bucket = "wire".parse().unwrap();
+    let none = endpoint.store.change_settings(&bucket, |settings| {
+        settings.policy = Some("the settings of this bucket could not be read".into());
+        Ok(())
+    });
+    endpoint.block_on(none).unwrap();
+    for key in [&carol, &endpoint.root] {
+        for (method, path, query) in
+            [("GET", "/wire/a", ""), ("PUT", "/wire/b", ""), ("DELETE", "/wire/a", ""), ("GET", "/wire", "list-type=2")]
+        {
+            assert_eq!(ask(&endpoint, key, method, path, query), "AccessDenied", "{method} {path}");
+        }
+    }
+    assert_eq!(unsigned(&endpoint, "GET", "/wire/a", "", b"").code(), "AccessDenied");
+    assert_eq!(ask(&endpoint, &carol, "DELETE", "/wire", "policy="), "AccessDenied");
+    assert_eq!(ask(&endpoint, &endpoint.root, "DELETE", "/wire", "policy="), "OK");
+    assert_eq!(ask(&endpoint, &carol, "GET", "/wire/a", ""), "OK");
+}
+
 #[test]
 fn nobody_anonymous_gets_in_until_the_owner_opens_the_bucket() {
     let endpoint = Endpoint::start();

@@ -1,9 +1,10 @@
 //! `amphora scrub`: damage in a running store is found, told, counted and remembered.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 
 use super::{flip, largest, printed};
-use crate::support::access::{root_client, write};
+use crate::support::access::{read, root_client, write};
 use crate::support::cli::json;
 use crate::support::*;
 
@@ -21,6 +22,27 @@ fn figure(metrics: &str, name: &str) -> u64 {
     let line = metrics.lines().find(|line| line.split(' ').next() == Some(name));
     let value = line.unwrap_or_else(|| panic!("no {name} in {metrics}")).split(' ').nth(1).expect("a value");
     value.parse().expect("a number")
+}
+
+/// The disk loses a bit that the system still holds in memory: only who reads the disk sees it.
+#[tokio::test]
+async fn damage_below_the_memory_of_the_system_is_found() {
+    need!(loop_devices(Kind::Ext4));
+    let server = Options::default().args(["--scrub-interval", "off"]).image(Kind::Ext4, 64 << 20).start();
+    json(&server, &["bucket", "create", "docs"]);
+    let client = root_client(&server);
+    let content: Vec<u8> = (0..1_u32 << 18).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_be_bytes()).collect();
+    write(&client, "docs", "large", &content).await;
+    assert_eq!(read(&client, "docs", "large").await, content);
+    let disk = std::fs::OpenOptions::new().read(true).write(true).open(server.home().path().join("disk"));
+    let disk = disk.expect("the file that the disk is");
+    let mut bytes = vec![0; 64 << 20];
+    disk.read_exact_at(&mut bytes, 0).expect("read");
+    let at = bytes.chunks(1024).position(|block| *block == content[..1024]).expect("it is on disk") * 1024;
+    disk.write_all_at(&[content[100] ^ 4], at as u64 + 100).expect("written");
+    assert_eq!(read(&client, "docs", "large").await, content, "the system still holds it");
+    let (status, found) = printed(&server, &["scrub", "--rate", "1Gi"]);
+    assert_eq!((status, super::count(&found["damaged"])), (Some(1), 1), "{found}");
 }
 
 #[tokio::test]

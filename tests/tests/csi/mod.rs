@@ -1,5 +1,6 @@
 //! CSI: the conformance suite against the real binary, and what it cannot know of.
 
+mod damaged;
 mod mounts;
 mod recovery;
 mod sanity;

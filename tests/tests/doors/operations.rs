@@ -19,7 +19,8 @@ fn every_operation_lets_in_whom_it_should_and_nobody_else() {
     judge(&World::new(), false);
 }
 
-/// A policy that is about nobody sends every decision another way; it must come out the same.
+/// A policy that is about nobody, and about many until a day that is past, sends every decision another way; it must come
+/// out the same.
 #[test]
 fn a_policy_about_nobody_lets_nobody_in() {
     let world = World::new();

@@ -96,9 +96,12 @@ const HOLD: &str = "<LegalHold><Status>ON</Status></LegalHold>";
 const DELETE: &str = "<Delete><Object><Key>put</Key></Object></Delete>";
 const COMPLETE: &str = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
                         </CompleteMultipartUpload>";
-/// About nobody who knocks.
+/// About nobody who knocks, and about many until a day that is past.
 pub const POLICY: &str = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject",
-    "Principal": {"AWS": "owner"}, "Resource": "arn:aws:s3:::vessel/nothing/*"}]}"#;
+    "Principal": {"AWS": "owner"}, "Resource": "arn:aws:s3:::vessel/nothing/*"}, {"Effect": "Allow", "Action": "s3:*",
+    "Principal": {"AWS": ["keeper", "both", "reader", "writer", "foreign", "ungranted"]},
+    "Resource": ["arn:aws:s3:::vessel", "arn:aws:s3:::vessel/*"],
+    "Condition": {"DateLessThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}}}]}"#;
 
 /// Every operation. What is put comes before what is told and what is deleted, so that each finds something.
 pub fn rows() -> Vec<Row> {

@@ -10,22 +10,24 @@ use std::time::Duration;
 
 use super::sample::{BUCKET, Sample};
 use crate::support::access::root_client;
-use crate::support::cli::cli;
+use crate::support::cli::{cli, json};
 use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(120);
+/// Beside the data folder: the master key before it was rotated.
+const FORMER: &str = "former.key";
 /// Enough records in inodes for the metadata to become tables.
 const SMALL: usize = 2_600;
 
 /// What is done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Harm {
+pub(super) enum Harm {
     Flip,
     Cut,
     Remove,
 }
 
-const HARMS: [Harm; 3] = [Harm::Flip, Harm::Cut, Harm::Remove];
+pub(super) const HARMS: [Harm; 3] = [Harm::Flip, Harm::Cut, Harm::Remove];
 
 /// What has to come of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +51,21 @@ struct Kind {
 
 use Expected::{Damaged, Refused, Unseen, Whole};
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 17] = [
     Kind { name: "lock", find: |dir| Some(dir.join("lock")), outcomes: [Whole, Whole, Whole] },
     Kind {
         name: "master.key",
         find: |dir| Some(dir.join("master.key")),
         outcomes: [Refused(&["master.key"]), Refused(&["master.key"]), Refused(&["master.key"])],
     },
+    Kind {
+        // The last step of a rotation is left: all secrets are sealed under the next key.
+        name: "master.key.next",
+        find: rotating,
+        outcomes: [Refused(&["master.key"]), Refused(&["master.key.next"]), Refused(&["master.key"])],
+    },
+    Kind { name: "epoch of blobs", find: past_an_epoch, outcomes: [Refused(&["epoch"]), Refused(&["epoch"]), Whole] },
+    Kind { name: "quarantine", find: quarantined, outcomes: [Whole, Whole, Whole] },
     Kind { name: "root-credentials", find: |dir| Some(dir.join("root-credentials")), outcomes: [Whole, Whole, Whole] },
     Kind {
         name: "format of the metadata",
@@ -153,6 +163,9 @@ async fn prepare() -> (Server, Sample) {
     // What is a table by now is one in the next start as well.
     server.restart();
     sample.put(&root_client(&server), "object/newest", 2_000).await.expect("put");
+    let key = server.home().data_dir().join("master.key");
+    std::fs::copy(&key, server.home().path().join(FORMER)).expect("copied");
+    json(&server, &["master-key", "rotate"]);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
     (server, sample)
 }
@@ -197,7 +210,7 @@ fn judge(seen: &Seen, expected: Expected) -> Result<(), &'static str> {
     }
 }
 
-fn inflict(file: &Path, harm: Harm) {
+pub(super) fn inflict(file: &Path, harm: Harm) {
     let len = std::fs::metadata(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())).len();
     match harm {
         Harm::Remove => std::fs::remove_file(file).expect("removed"),
@@ -208,7 +221,10 @@ fn inflict(file: &Path, harm: Harm) {
         Harm::Flip if len == 0 => {}
         Harm::Flip => {
             let mut bytes = std::fs::read(file).expect("read");
-            let at = usize::try_from(used(file) / 2).expect("small");
+            let used = used(file);
+            // What came last into a journal is in no table yet: the rest may be, and is not read then.
+            let back = if file.extension().is_some_and(|end| end == "jnl") { 512 } else { used / 2 };
+            let at = usize::try_from(used - back).expect("small");
             bytes[at] ^= 4;
             std::fs::write(file, bytes).expect("written");
         }
@@ -224,6 +240,30 @@ fn used(file: &Path) -> u64 {
 fn copy(from: &Path, to: &Path) {
     let mut command = Command::new("cp");
     drop(run(command.args(["-a", "--sparse=always"]).arg(from).arg(to), LIMIT).expect("cp ends").ok());
+}
+
+/// The next master key of a rotation that has not come to its end.
+fn rotating(dir: &Path) -> Option<PathBuf> {
+    let (key, next) = (dir.join("master.key"), dir.join("master.key.next"));
+    rustix::fs::rename(&key, &next).ok()?;
+    std::fs::copy(dir.parent()?.join(FORMER), &key).ok()?;
+    Some(next)
+}
+
+/// The file of a store that gave more than 2^32 blobs within one opening.
+fn past_an_epoch(dir: &Path) -> Option<PathBuf> {
+    let (file, epoch) = (dir.join("content/epoch"), 1_000_u32);
+    let sum = crc_fast::crc32_iscsi(&epoch.to_be_bytes());
+    std::fs::write(&file, format!("{epoch} {sum:08x}\n")).ok()?;
+    Some(file)
+}
+
+/// A record as `check --repair` keeps it.
+fn quarantined(dir: &Path) -> Option<PathBuf> {
+    let file = dir.join("quarantine/10-0123456789abcdef.record");
+    std::fs::create_dir_all(file.parent()?).ok()?;
+    std::fs::write(&file, [7; 40]).ok()?;
+    Some(file)
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {

@@ -11,3 +11,4 @@ mod full;
 mod full_mount;
 mod memory;
 mod sample;
+mod sessions;

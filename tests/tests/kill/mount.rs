@@ -60,7 +60,8 @@ fn acknowledged_writes_survive_kills() {
         let dir = mount.path().join(*name);
         std::fs::create_dir(&dir).and_then(|()| program.begin(&dir)).expect("a folder for a program");
     }
-    for cycle in 0..amount(20, 300) {
+    let cycles = amount(20, 300);
+    for cycle in 0..cycles {
         let root = mount.path().to_owned();
         drop(mount);
         let pause = Duration::from_millis(100 + dice.below(400) as u64);
@@ -73,6 +74,7 @@ fn acknowledged_writes_survive_kills() {
         for (name, program) in &mut programs {
             program.compare(&mount.path().join(*name), cycle);
         }
+        progress("kill -9 under programs on a mount", cycle + 1, cycles);
     }
     drop(mount);
     assert_eq!(server.terminate().code(), Some(0));

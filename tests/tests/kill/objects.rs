@@ -23,6 +23,7 @@ async fn acknowledged_objects_survive_kills() {
         }
         server.restart();
         load.compare(&root_client(&server), cycle).await;
+        progress("kill -9 under S3 load", cycle + 1, cycles);
     }
     let counts = load.counts;
     assert!(counts.done > cycles * 10 && counts.open > cycles / 2, "{counts:?}: no load to speak of");

@@ -8,6 +8,7 @@ mod busy;
 mod crowd;
 mod doors;
 mod idle;
+mod log;
 mod mounts;
 mod overload;
 mod process;

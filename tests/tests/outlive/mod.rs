@@ -4,6 +4,7 @@
 //! - Programs know what each of their calls has to answer. One that fails fails the test at once.
 //! - 10 deaths within `cargo verify`, 100 with `cargo verify --full outlive`, which prints the pauses.
 
+mod blocks;
 mod locks;
 mod log;
 mod names;
@@ -61,6 +62,26 @@ fn no_program_notices_an_upgrade_or_an_orderly_restart() {
     let pauses = siege.run(&dice, Tools::default(), turns, amount(6, 60));
     siege.end();
     pauses.print("upgrade and restart");
+}
+
+/// A server is hit at the first requests that it takes, which other tests seldom hit.
+#[test]
+fn no_program_notices_servers_that_are_killed_as_they_begin() {
+    need!(root_and_fuse());
+    let mut dice = Dice::new("outlive::no_program_notices_servers_that_are_killed_as_they_begin");
+    let mut siege = Siege::new();
+    let source = siege.server.home().path().join("source");
+    std::fs::write(&source, dice.bytes(blocks::BYTES)).expect("what programs write");
+    let files = [0, 1, 2, 3].map(|number| siege.root.join(number.to_string()));
+    let going = AtomicBool::new(true);
+    std::thread::scope(|threads| {
+        let mut reign = Reign { siege: &mut siege, going: &going };
+        let (source, going) = (&source, &going);
+        let running = files.iter().map(|file| threads.spawn(move || blocks::copy(source, file, going))).collect();
+        reign.short_lives(&mut dice, amount(6, 60));
+        reign.calm(running);
+    });
+    siege.end();
 }
 
 #[test]
@@ -205,6 +226,24 @@ impl Reign<'_> {
             }
             Change::Ended => server.restart(),
             Change::Upgraded => server.upgrade(),
+        }
+    }
+
+    /// Kills servers about the time when they are ready, several between two that live.
+    fn short_lives(&mut self, dice: &mut Dice, count: usize) {
+        let server = &mut self.siege.server;
+        for _ in 0..count {
+            server.kill9();
+            let begin = Instant::now();
+            server.restart();
+            let took = begin.elapsed();
+            std::thread::sleep(Duration::from_millis(30));
+            server.kill9();
+            for _ in 0..5 {
+                let percent = u32::try_from(70 + dice.below(40)).expect("small");
+                server.start_and_kill9(took * percent / 100);
+            }
+            server.restart();
         }
     }
 

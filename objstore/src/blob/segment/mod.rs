@@ -162,6 +162,13 @@ impl Segments {
         ticket
     }
 
+    /// Lets the system forget what it holds in memory of the record at `offset`.
+    pub(super) fn forget_cached(&self, segment: u64, offset: u64, length: u64) -> Result<()> {
+        let file = self.open.get(Name::Segment(segment), &segment_path(&self.dir, segment))?;
+        file.forget_cached(offset, length.saturating_add(RECORD_HEADER as u64));
+        Ok(())
+    }
+
     /// The data of the record at `offset`, compared with what the caller and the record say of it.
     pub(super) fn read(&self, id: BlobId, segment: u64, offset: u64, length: u64) -> Result<Bytes> {
         let what = || format!("blob {id} at {offset} of {}", segment_name(segment));

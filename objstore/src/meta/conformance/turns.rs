@@ -103,6 +103,40 @@ pub(in crate::meta) fn failures_of_a_caller_are_its_own(fixture: &Fixture) {
     assert!(meta.is_synced());
 }
 
+pub(in crate::meta) fn a_sync_waits_for_no_turn(fixture: &Fixture) {
+    let meta = &fixture.meta;
+    put(meta, "a", "1").wait().unwrap();
+    let syncs = meta.stats().syncs;
+    let gate = Gate::close(meta);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| meta.sync_here().unwrap());
+        }
+    });
+    assert!(meta.is_synced());
+    assert!(meta.stats().syncs <= syncs + 1, "one serves all");
+    gate.open();
+}
+
+pub(in crate::meta) fn syncs_serve_what_came_before_them(fixture: &Fixture) {
+    let meta = &fixture.meta;
+    std::thread::scope(|scope| {
+        for key in ["a", "b", "c", "d"] {
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    meta.transact(Buffered, move |txn| count(txn, key)).unwrap();
+                    // The number of the last batch, in a new store; others may have made it.
+                    let commits = meta.stats().commits;
+                    meta.sync_here().unwrap();
+                    assert!(meta.synced_batch() >= commits);
+                }
+            });
+        }
+    });
+    assert!(meta.is_synced());
+    assert_eq!(meta.transact(Synced, |txn| number(txn, "all")).unwrap(), 200);
+}
+
 pub(in crate::meta) fn a_caller_may_close_the_engine(fixture: &Fixture) {
     let inner = fixture.meta.clone();
     let closed = fixture.meta.transact(Synced, move |txn| {

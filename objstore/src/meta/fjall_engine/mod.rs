@@ -5,21 +5,24 @@
 //!   come faster than the disk takes them. fjall keeps a keyspace's memtable size from its creation.
 //! - Disk: the journal is preallocated in files of 64 MiB, and is cut off as memtables become tables.
 //!
-//! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed. A
-//! batch that is whole but for bytes in its midst is damage, never cut off: opening fails with
+//! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, but for
+//! those at the head that are in tables. A batch that is whole but for bytes in its midst is damage, never cut off: opening fails with
 //! [`Error::Corrupt`](crate::error::Error::Corrupt).
 
 mod error;
+mod journal;
 mod store;
 mod tail;
+mod trim;
 mod version;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use fjall::{CompressionType, Database, KeyspaceCreateOptions};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
 use self::store::Store;
+use self::tail::Mark;
 use super::batch::guarded;
 use super::engine::Engine;
 use super::writer::Writer;
@@ -57,12 +60,14 @@ impl Default for Options {
 /// - [`Error::Corrupt`](crate::error::Error::Corrupt): the journal or a table is damaged.
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
     version::check(path)?;
-    let store =
+    let mark = Mark::read(path);
+    trim::trim(path, mark.tables);
+    let (database, keyspace) =
         guarded("opening the metadata", || start(path, options).map_err(|failure| error::on_open(path, failure)))?;
-    Ok(Arc::new(Writer::start(store.with_tail(path)?)?))
+    Ok(Arc::new(Writer::start(Store::open(database, keyspace, path, mark)?)?))
 }
 
-fn start(path: &Path, options: Options) -> fjall::Result<Store> {
+fn start(path: &Path, options: Options) -> fjall::Result<(Database, Keyspace)> {
     let database = Database::builder(path)
         .cache_size(options.cache_bytes)
         .max_cached_files(Some(options.open_files.max(10)))
@@ -72,7 +77,7 @@ fn start(path: &Path, options: Options) -> fjall::Result<Store> {
         .open()?;
     let keyspace =
         database.keyspace(KEYSPACE, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
-    Ok(Store::new(database, keyspace, path.to_owned()))
+    Ok((database, keyspace))
 }
 
 #[cfg(test)]

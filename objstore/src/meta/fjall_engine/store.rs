@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use fjall::{AbstractTree, Database, Guard, Keyspace, OwnedWriteBatch, PersistMode, Readable};
 
-use super::tail::Tail;
+use super::journal::Journal;
+use super::tail::{Mark, Tail};
 use super::{MEMTABLE_BYTES, error};
 use crate::disk::{Need, Room, space_of};
 use crate::error::Result;
@@ -13,11 +14,10 @@ use crate::meta::backend::{BATCH_KEY, Backend, Changes, decode_batch, span};
 use crate::meta::engine::Durability;
 use crate::meta::txn::{Pair, Read, Snapshot, Value};
 
-/// How fjall is told to make the journal durable.
+/// How fjall is told to make the journal durable with a commit.
 ///
-/// `Buffer` flushes fjall's own buffer into the file: the kernel has it. `SyncData` is fdatasync, and enough: it
-/// writes the file's size too when that grew past the preallocated one, and fjall fsyncs file and folder when it
-/// makes a journal.
+/// `Buffer` flushes fjall's own buffer into the file: the kernel has it. `SyncData` is fdatasync, which is enough
+/// ([`Journal::sync`]).
 fn persist_mode(durability: Durability) -> PersistMode {
     match durability {
         Durability::Synced => PersistMode::SyncData,
@@ -30,25 +30,23 @@ pub(super) struct Store {
     keyspace: Keyspace,
     path: PathBuf,
     room: Room,
-    tail: Option<Tail>,
+    journal: Journal,
+    tail: Tail,
 }
 
 impl Store {
-    pub fn new(database: Database, keyspace: Keyspace, path: PathBuf) -> Self {
-        Self { database, keyspace, path, room: Room::default(), tail: None }
+    /// What fjall has opened in `folder`, once its end was compared with what was on disk.
+    pub fn open(database: Database, keyspace: Keyspace, folder: &Path, mark: Mark) -> Result<Self> {
+        let last = View { snapshot: database.snapshot(), keyspace: keyspace.clone() }.get(BATCH_KEY)?;
+        let tail = Tail::open(folder, mark, decode_batch(last.as_deref())?)?;
+        let (path, journal) = (folder.to_owned(), Journal::open(folder)?);
+        Ok(Self { database, keyspace, path, room: Room::default(), journal, tail })
     }
 
-    /// The same once its end was compared with what was on disk.
-    pub fn with_tail(mut self, folder: &Path) -> Result<Self> {
-        let last = self.snapshot().get(BATCH_KEY)?;
-        self.tail = Some(Tail::open(folder, decode_batch(last.as_deref())?)?);
-        Ok(self)
-    }
-
-    fn note_synced(&self, durability: Durability) {
-        if let Some(tail) = self.tail.as_ref().filter(|_| durability == Durability::Synced) {
-            tail.synced();
-        }
+    /// The number, of fjall's, up to which every batch is in tables. It only grows: each batch sets [`BATCH_KEY`], and
+    /// tables keep the newest that they have of it.
+    fn in_tables(&self) -> u64 {
+        self.keyspace.tree.get_highest_persisted_seqno().unwrap_or(0)
     }
 
     /// Holds the writer back while the memtable waits for a busy background thread to take it.
@@ -86,10 +84,10 @@ impl Backend for Store {
             }
         }
         batch.commit().map_err(error::on_write)?;
-        if let Some(tail) = &self.tail {
-            tail.committed(number);
+        self.tail.committed(number);
+        if durability == Durability::Synced {
+            self.tail.synced(number, || self.in_tables());
         }
-        self.note_synced(durability);
         Ok(())
     }
 
@@ -98,8 +96,9 @@ impl Backend for Store {
     }
 
     fn sync(&self) -> Result<()> {
-        self.database.persist(persist_mode(Durability::Synced)).map_err(error::on_write)?;
-        self.note_synced(Durability::Synced);
+        let last = self.tail.last();
+        self.journal.sync()?;
+        self.tail.synced(last, || self.in_tables());
         Ok(())
     }
 }

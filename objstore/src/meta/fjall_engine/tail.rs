@@ -1,13 +1,15 @@
-//! The mark beside the journal: a batch that was on disk, so that a journal that was cut short or lost is noticed.
+//! The mark beside the journal: how much of it was on disk, and how much of it is in tables.
 //!
 //! - fjall takes a journal that ends early for one that a crash tore, and rightly so: only the number of a batch that was
 //!   synced tells the two apart.
-//! - The mark is 12 bytes: the number and its CRC-32C, big-endian. It is written at most once a second, after the sync
+//! - What is in tables need not be read again when the store is opened ([`trim`](super::trim)).
+//! - The mark is 20 bytes: both numbers and their CRC-32C, big-endian. It is written at most once a second, after the sync
 //!   that it speaks of, and when the store is closed; it is never synced, since an older one is as true.
 //!
 //! A crash leaves an older mark, or none that counts.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,7 +21,59 @@ use crate::error::{Error, Result};
 /// Between two marks, at least.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The mark of one folder.
+/// Of a mark without its checksum.
+const BYTES: usize = 16;
+
+/// What the mark says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// A batch that was on disk, by our number.
+    pub batch: u64,
+    /// Every batch up to this one is in tables, by fjall's number.
+    pub tables: u64,
+}
+
+impl Mark {
+    /// The one in `folder`. One that is damaged or missing says nothing.
+    pub fn read(folder: &Path) -> Self {
+        let path = path(folder);
+        let mark = match std::fs::read(&path) {
+            Ok(bytes) => Self::decode(&bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Self::default(),
+            Err(_) => None,
+        };
+        mark.unwrap_or_else(|| {
+            tracing::warn!(path = %path.display(), "the mark of the metadata's end is damaged: it is made anew");
+            Self::default()
+        })
+    }
+
+    fn write(self, path: &Path) -> std::io::Result<()> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        file.write_all_at(&self.encode(), 0)
+    }
+
+    fn encode(self) -> [u8; BYTES + 4] {
+        let mut bytes = [0; BYTES + 4];
+        bytes[..8].copy_from_slice(&self.batch.to_be_bytes());
+        bytes[8..BYTES].copy_from_slice(&self.tables.to_be_bytes());
+        let sum = crc_fast::crc32_iscsi(&bytes[..BYTES]);
+        bytes[BYTES..].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let mark = Self { batch: number(0)?, tables: number(8)? };
+        (bytes == mark.encode()).then_some(mark)
+    }
+}
+
+fn path(folder: &Path) -> PathBuf {
+    folder.join("synced")
+}
+
+/// Keeps the mark of one folder.
 pub(super) struct Tail {
     path: PathBuf,
     state: Mutex<State>,
@@ -27,32 +81,33 @@ pub(super) struct Tail {
 
 #[derive(Default)]
 struct State {
-    /// The last batch committed, and the last on disk.
+    /// The last batch committed.
     committed: u64,
-    synced: u64,
-    /// The one that the mark says, and when it was written.
-    marked: u64,
+    /// What the mark is to say next.
+    now: Mark,
+    /// What it says, and when it was written.
+    mark: Mark,
     written: Option<Instant>,
 }
 
 impl Tail {
-    /// The mark of the metadata in `folder`, which ends at batch `last`.
+    /// Goes on after `mark` with the metadata in `folder`, which ends at batch `last`.
     ///
     /// # Errors
     /// [`Error::Unusable`] if a later batch was on disk.
-    pub fn open(folder: &Path, last: u64) -> Result<Self> {
-        let path = folder.join("synced");
-        let marked = read(&path).unwrap_or(0);
-        if marked > last {
+    pub fn open(folder: &Path, mark: Mark, last: u64) -> Result<Self> {
+        if mark.batch > last {
             let why = format!(
-                "the metadata in \"{}\" ends at batch {last}, and batch {marked} was on disk: a journal file in it was \
+                "the metadata in \"{}\" ends at batch {last}, and batch {} was on disk: a journal file in it was \
                  cut short or is missing; bring it back, or restore the data folder from a backup",
-                folder.display()
+                folder.display(),
+                mark.batch
             );
             return Err(Error::Unusable { why });
         }
-        let state = State { committed: last, synced: last, marked, written: None };
-        Ok(Self { path, state: Mutex::new(state) })
+        let now = Mark { batch: last, ..mark };
+        let state = State { committed: last, now, mark, written: None };
+        Ok(Self { path: path(folder), state: Mutex::new(state) })
     }
 
     /// Notes a commit.
@@ -60,22 +115,28 @@ impl Tail {
         self.state.lock().committed = batch;
     }
 
-    /// Notes that every commit is on disk.
-    pub fn synced(&self) {
+    /// The last batch committed.
+    pub fn last(&self) -> u64 {
+        self.state.lock().committed
+    }
+
+    /// Notes that `batch` is on disk, and every one before it; `tables` gives how much is in tables.
+    pub fn synced(&self, batch: u64, tables: impl FnOnce() -> u64) {
         let mut state = self.state.lock();
-        state.synced = state.committed;
+        state.now.batch = state.now.batch.max(batch);
         if state.written.is_none_or(|written| written.elapsed() >= PAUSE) {
-            self.mark(&mut state);
+            state.now.tables = tables();
+            self.write(&mut state);
         }
     }
 
-    fn mark(&self, state: &mut State) {
-        if state.marked == state.synced {
+    fn write(&self, state: &mut State) {
+        if state.mark == state.now {
             return;
         }
         state.written = Some(Instant::now());
-        match write(&self.path, state.synced) {
-            Ok(()) => state.marked = state.synced,
+        match state.now.write(&self.path) {
+            Ok(()) => state.mark = state.now,
             Err(error) => tracing::warn!(path = %self.path.display(), %error, "the mark of the metadata's end is old"),
         }
     }
@@ -84,39 +145,8 @@ impl Tail {
 impl Drop for Tail {
     fn drop(&mut self) {
         let mut state = std::mem::take(&mut *self.state.lock());
-        self.mark(&mut state);
+        self.write(&mut state);
     }
-}
-
-fn encode(batch: u64) -> [u8; 12] {
-    let mut mark = [0; 12];
-    mark[..8].copy_from_slice(&batch.to_be_bytes());
-    mark[8..].copy_from_slice(&crc(&batch.to_be_bytes()).to_be_bytes());
-    mark
-}
-
-fn crc(bytes: &[u8]) -> u32 {
-    // Of 32 bits.
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
-
-fn decode(mark: &[u8]) -> Option<u64> {
-    let batch = u64::from_be_bytes(mark.get(..8)?.try_into().ok()?);
-    (mark == encode(batch)).then_some(batch)
-}
-
-/// What the mark says. One that is damaged or missing says nothing.
-fn read(path: &Path) -> Option<u64> {
-    let batch = decode(&std::fs::read(path).ok()?);
-    if batch.is_none() {
-        tracing::warn!(path = %path.display(), "the mark of the metadata's end is damaged: it is made anew");
-    }
-    batch
-}
-
-fn write(path: &Path, batch: u64) -> std::io::Result<()> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-    file.write_all_at(&encode(batch), 0)
 }
 
 #[cfg(test)]
@@ -125,28 +155,30 @@ mod tests {
 
     #[test]
     fn a_mark_round_trips_and_a_damaged_one_says_nothing() {
-        assert_eq!(decode(&encode(7)), Some(7));
-        for at in 0..12 {
-            let mut mark = encode(7);
-            mark[at] ^= 1;
-            assert_eq!(decode(&mark), None);
+        let mark = Mark { batch: 7, tables: 300 };
+        assert_eq!(Mark::decode(&mark.encode()), Some(mark));
+        for at in 0..BYTES + 4 {
+            let mut bytes = mark.encode();
+            bytes[at] ^= 1;
+            assert_eq!(Mark::decode(&bytes), None);
+            assert_eq!(Mark::decode(&mark.encode()[..at]), None);
         }
-        assert_eq!(decode(&encode(7)[..11]), None);
     }
 
     #[test]
     fn an_end_that_was_on_disk_is_missed() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().to_owned();
-        let tail = Tail::open(&folder, 3).unwrap();
+        let tail = Tail::open(&folder, Mark::read(&folder), 3).unwrap();
         tail.committed(5);
-        tail.synced();
+        tail.synced(5, || 40);
         tail.committed(6);
         drop(tail);
-        let error = Tail::open(&folder, 4).err().unwrap();
+        assert_eq!(Mark::read(&folder), Mark { batch: 5, tables: 40 });
+        let error = Tail::open(&folder, Mark::read(&folder), 4).err().unwrap();
         assert!(error.to_string().contains("ends at batch 4, and batch 5 was on disk"), "{error}");
-        Tail::open(&folder, 5).unwrap();
+        Tail::open(&folder, Mark::read(&folder), 5).unwrap();
         std::fs::write(folder.join("synced"), b"damaged").unwrap();
-        Tail::open(&folder, 1).unwrap();
+        Tail::open(&folder, Mark::read(&folder), 1).unwrap();
     }
 }

@@ -61,6 +61,31 @@ fn reopening_keeps_everything() {
 }
 
 #[test]
+fn what_is_in_tables_is_cut_off_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = std::time::Instant::now();
+    let meta = open_in(folder.path());
+    fill(&meta, 7);
+    while super::tail::Mark::read(folder.path()).tables == 0 {
+        assert!(started.elapsed().as_secs() < 30, "16 MiB are more than memtables hold");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        put(&meta, "last", "1").wait().unwrap();
+        meta.sync_here().unwrap();
+    }
+    let last_batch = meta.synced_batch();
+    drop(meta);
+    let journal = folder.path().join("0.jnl");
+    assert_eq!(std::fs::metadata(&journal).unwrap().len(), 64 << 20);
+    for round in 0..2 {
+        let meta = open_in(folder.path());
+        assert!(std::fs::metadata(&journal).unwrap().len() < 20 << 20);
+        assert_eq!(meta.synced_batch(), last_batch + round);
+        assert_filled(&meta, 7);
+        put(&meta, "last", "2").wait().unwrap();
+    }
+}
+
+#[test]
 fn deletions_stay_deleted() {
     let Fixture { meta, folder } = fixture();
     let folder = folder.unwrap();

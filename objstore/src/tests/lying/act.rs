@@ -13,6 +13,20 @@ pub(super) struct At {
     pub(super) path: String,
 }
 
+/// A lifecycle rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) prefix: &'static str,
+    /// Days after which current objects expire.
+    pub(super) expire: Option<u64>,
+    /// Days after which noncurrent versions go, and how many are kept.
+    pub(super) noncurrent: Option<(u64, usize)>,
+    /// Whether delete markers go that hide nothing.
+    pub(super) markers: bool,
+    /// Days after which uploads are aborted.
+    pub(super) uploads: Option<u64>,
+}
+
 /// One operation.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
@@ -20,6 +34,8 @@ pub(super) enum Act {
         bucket: String,
         quota: Option<u64>,
         versioned: bool,
+        /// With object lock.
+        locking: bool,
     },
     DeleteBucket {
         bucket: String,
@@ -63,6 +79,15 @@ pub(super) enum Act {
         at: At,
         size: usize,
         stamp: u64,
+        /// Retained, by compliance, to the end of this day.
+        until: Option<u64>,
+    },
+    /// The object `x/`.
+    PutFolder {
+        at: At,
+    },
+    DeleteFolder {
+        at: At,
     },
     Delete {
         at: At,
@@ -71,9 +96,29 @@ pub(super) enum Act {
         bucket: String,
         keys: Vec<String>,
     },
+    /// The oldest has the index 0; the current one follows the others.
     DeleteVersion {
         at: At,
         index: usize,
+        bypass: bool,
+    },
+    /// Retains a version to the end of a day, or sets another end.
+    Retain {
+        at: At,
+        index: usize,
+        until: u64,
+        compliance: bool,
+        bypass: bool,
+    },
+    /// A legal hold on a version, or off.
+    Hold {
+        at: At,
+        index: usize,
+        on: bool,
+    },
+    SetRule {
+        bucket: String,
+        rule: Option<Rule>,
     },
     Copy {
         from: At,
@@ -92,6 +137,7 @@ pub(super) enum Act {
         at: At,
         number: u32,
         from: At,
+        stamp: u64,
     },
     /// With the part of the highest number.
     Complete {
@@ -187,6 +233,10 @@ pub(super) enum Act {
     Collect,
     /// Three seconds, with all that a store does behind its callers meanwhile.
     Pass,
+    /// The same for a day.
+    Day,
+    /// Lifecycle rules, until nothing is due.
+    Expire,
     /// Closed in order, and opened again.
     Reopen,
 }
@@ -205,8 +255,25 @@ pub(super) enum Answered {
 impl Act {
     /// Whether a mount makes it.
     pub(super) fn is_of_mount(&self) -> bool {
-        self.answered() == Answered::InStore
+        (self.answered() == Answered::InStore && !matches!(self, Self::Expire))
             || matches!(self, Self::Fsync { .. } | Self::SyncVolume { .. } | Self::Open { .. })
+    }
+
+    /// The file whose content it changes through a mount.
+    pub(super) fn written(&self) -> Option<At> {
+        match self {
+            Self::Write { at, .. }
+            | Self::Append { at, .. }
+            | Self::Truncate { at, .. }
+            | Self::Allocate { at, .. } => Some(at.clone()),
+            Self::CopyRange { at, to, .. } => Some(At { bucket: at.bucket.clone(), path: to.clone() }),
+            _ => None,
+        }
+    }
+
+    /// Whether a kernel asks for it again that got no answer.
+    pub(super) fn is_asked_again(&self) -> bool {
+        self.answered() == Answered::InStore && self.is_of_mount()
     }
 
     /// Whether what it is about is there: for those that scripts have.
@@ -233,6 +300,7 @@ impl Act {
                 Answered::InStore
             }
             Self::Allocate { .. } | Self::CopyRange { .. } => Answered::InStore,
+            Self::Expire => Answered::InStore,
             Self::Look { .. } | Self::Open { .. } | Self::Close { .. } | Self::Unmount { .. } | Self::Collect => {
                 Answered::Nothing
             }

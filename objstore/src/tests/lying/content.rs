@@ -41,6 +41,12 @@ impl Contents {
         self.add(bytes)
     }
 
+    /// Another with the same content, of which as much is on disk.
+    pub(super) fn share(&mut self, file: FileId) -> FileId {
+        self.0.push(self.0[file].clone());
+        self.0.len() - 1
+    }
+
     /// A change of a file; its number.
     pub(super) fn change(&mut self, file: FileId, bytes: Vec<u8>) -> usize {
         self.0[file].images.push(Arc::new(bytes));

@@ -10,11 +10,11 @@ fn at(path: &str) -> At {
 }
 
 fn bucket() -> Act {
-    Act::CreateBucket { bucket: "alpha".into(), quota: None, versioned: false }
+    Act::CreateBucket { bucket: "alpha".into(), quota: None, versioned: false, locking: false }
 }
 
 fn put(path: &str, size: usize) -> Act {
-    Act::Put { at: at(path), size, stamp: 77 }
+    Act::Put { at: at(path), size, stamp: 77, until: None }
 }
 
 fn write(at: At, offset: usize, size: usize) -> Act {
@@ -133,7 +133,7 @@ fn a_copy_of_a_file_nothing_was_written_to_is_a_version_like_any_other() {
         let copy = At { bucket: "kept".into(), path: "copy".into() };
         vec![
             bucket(),
-            Act::CreateBucket { bucket: "kept".into(), quota: None, versioned: true },
+            Act::CreateBucket { bucket: "kept".into(), quota: None, versioned: true, locking: false },
             Act::Make { at: at("f") },
             Act::Copy { from: at("f"), to: copy.clone() },
             Act::Unlink { at: copy, hold: false },

@@ -6,20 +6,21 @@
 //! - All that is drawn follows from the seed, each life's operations and crash on their own, so that a schedule can be
 //!   cut short and still be the same.
 
+mod after;
+mod step;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use super::act::{Act, Answered};
-use super::content::{Contents, End};
-use super::draw::Draw;
-use super::judge::Seen;
+use super::act::Act;
+use super::content::{Contents, End, FileId};
 use super::model::State;
-use super::process::{Machine, Process, Ticks, check_closed};
+use super::process::{Kernel, Machine, Process, Ticks, check_on};
+use super::repairing;
 use crate::check;
 use crate::clock::Scripted;
 use crate::disk::lying::{Amount, Death, Lies, LyingDisk};
 use crate::error::Error;
-use crate::tests::audit;
 use crate::tests::random::Choices;
 
 /// What to run.
@@ -76,10 +77,21 @@ struct Run<'a> {
     history: Vec<State>,
     /// What was being done, and its images.
     under_way: Option<State>,
+    /// What that may be instead: it was begun, and not gone on with.
+    begun: Option<State>,
+    /// What it comes to once it was done.
+    aimed_at: Option<State>,
+    /// What was there before that which a kernel asks again, or would.
+    before_asked: Option<State>,
+    /// The file that was written when a kernel asked again.
+    written: Option<FileId>,
     contents: Contents,
     /// How processes ended since the store was last compared.
     end: End,
     stamp: u64,
+    day: u64,
+    /// Bytes of files that lost their last name in this life: a program may hold them still.
+    unnamed_bytes: u64,
     ran: Ran,
     done: Vec<String>,
 }
@@ -124,9 +136,15 @@ impl<'a> Run<'a> {
             machine: machine(plan.seed),
             history: vec![State::default()],
             under_way: None,
+            begun: None,
+            aimed_at: None,
+            before_asked: None,
+            written: None,
             contents: Contents::default(),
             end: End::Kill,
             stamp: 0,
+            day: 0,
+            unnamed_bytes: 0,
             ran: Ran::default(),
             done: Vec::new(),
         }
@@ -135,6 +153,7 @@ impl<'a> Run<'a> {
     fn all(&mut self) -> Result<(), String> {
         let mut choices = self.plan.choices(0, 0);
         let (reflinks, empty) = (choices.once_in(2), choices.once_in(32));
+        self.machine.kernel = Kernel::new(choices.once_in(3) && self.plan.script.is_none());
         let mut disk = match empty {
             true => LyingDisk::new(self.machine.clock.clone(), self.plan.lies, reflinks),
             false => new_store().given(self.machine.clock.clone(), self.plan.lies, reflinks),
@@ -143,10 +162,18 @@ impl<'a> Run<'a> {
             disk = self.live(&disk, life)?;
         }
         let mut last = self.open(&disk).map_err(|error| format!("it does not open: {error}"))?;
-        self.judge(&mut last)?;
+        self.take_over(&mut last)?;
+        self.judge(&last)?;
         let disk = last.close().after_kill();
-        let report = check_closed(&disk).map_err(|error| format!("it cannot be checked: {error}"))?;
-        if report.clean() { Ok(()) } else { Err(format!("the check finds: {}", report.problems.join("; "))) }
+        let report = check_on(&disk, &check::Options::default());
+        let report = report.map_err(|error| format!("it cannot be checked: {error}"))?;
+        if !report.clean() {
+            return Err(format!("the check finds: {}", report.problems.join("; ")));
+        }
+        match choices.once_in(8) {
+            true => repairing::after_damage(&self.machine, &disk, &mut choices),
+            false => Ok(()),
+        }
     }
 
     /// One process, from its opening to its death; the disk it leaves.
@@ -159,11 +186,18 @@ impl<'a> Run<'a> {
         match self.open(disk) {
             _ if disk.is_dead() => {
                 self.done.push("died while it opened".into());
-                Ok(self.crash(disk, life, &mut crash))
+                self.crash(disk, life, &mut crash)
             }
             Ok(mut process) => {
+                let dies = crash.once_in(8) && !scripted && self.machine.kernel.asked().is_some();
+                process.disk.dies_at(dies.then(|| Death { call: 1 + crash.below_u64(6), done }));
+                self.take_over(&mut process)?;
+                if process.disk.is_dead() {
+                    self.done.push("died while it was asked again".into());
+                    return self.crash(&process.disk.clone(), life, &mut crash);
+                }
                 process.disk.dies_at(None);
-                self.judge(&mut process)?;
+                self.judge(&process)?;
                 let drawn = 1 + crash.below_u64(6 * self.plan.acts as u64);
                 let call = self.plan.crash_at.filter(|_| life == 0).unwrap_or(drawn);
                 let before = process.disk.calls();
@@ -174,7 +208,7 @@ impl<'a> Run<'a> {
                     self.ran.calls = process.calls() - before;
                 }
                 self.ran.trace = self.ran.trace.rotate_left(9) ^ process.trace();
-                Ok(self.crash(&process, life, &mut crash))
+                self.crash(&process, life, &mut crash)
             }
             Err(error) => Err(format!("it does not open: {error}")),
         }
@@ -184,132 +218,42 @@ impl<'a> Run<'a> {
         Process::open(self.machine.clone(), disk.clone())
     }
 
-    fn crash(&mut self, disk: &LyingDisk, life: u64, choices: &mut Choices) -> LyingDisk {
+    fn crash(&mut self, disk: &LyingDisk, life: u64, choices: &mut Choices) -> Result<LyingDisk, String> {
         self.ran.crashes += 1;
         let killed = match self.plan.script {
             Some(_) => life + 1 < self.plan.lives,
             None => choices.once_in(3),
         };
         self.done.push(if killed { "-- killed".into() } else { "-- power cut".into() });
-        if killed {
-            return disk.after_kill();
+        self.machine.kernel.lose_server(!killed);
+        if !killed {
+            self.end = End::PowerCut;
         }
-        self.end = End::PowerCut;
-        disk.after_power_cut(choices)
-    }
-
-    /// Compares all with the model, which from then on is what was found.
-    fn judge(&mut self, process: &mut Process) -> Result<(), String> {
-        let seen = Seen::of(process).map_err(|error| format!("something cannot be read: {error}"))?;
-        let answered = match self.end {
-            End::Kill => self.history.len() - 1..self.history.len(),
-            End::PowerCut => 0..self.history.len(),
-        };
-        let candidates: Vec<&State> = self.under_way.iter().chain(self.history[answered].iter().rev()).collect();
-        let faults: Vec<Option<String>> =
-            candidates.iter().map(|state| seen.fault(state, &self.contents, self.end)).collect();
-        let Some(found) = faults.iter().position(Option::is_none) else {
-            let faults: Vec<String> = faults.into_iter().flatten().collect();
-            return Err(format!("it is none of {} states it may be in: {}", faults.len(), faults.join(" | ")));
-        };
-        let mut state = candidates[found].clone();
-        seen.settle(&mut state, &mut self.contents);
-        (self.history, self.under_way, self.end) = (vec![state], None, End::Kill);
-        let faults = audit::faults(&process.store);
-        if !faults.is_empty() {
-            return Err(format!("the recount finds: {}", faults.join("; ")));
+        let left = if killed { disk.after_kill() } else { disk.after_power_cut(choices) };
+        if self.plan.script.is_some() || !choices.once_in(12) {
+            return Ok(left);
         }
-        let report = check::records_of(&process.store.core).map_err(|error| error.to_string())?;
-        if report.clean() { Ok(()) } else { Err(format!("the check finds: {}", report.problems.join("; "))) }
-    }
-
-    /// Does what is drawn, until the process is dead or all is done.
-    fn work(&mut self, mut process: Process, life: u64) -> Result<LyingDisk, String> {
-        let mut choices = self.plan.choices(2, life);
-        let script = self.plan.script.map(|script| script(life));
-        for index in 0..script.as_ref().map_or(self.plan.acts, Vec::len) {
-            self.stamp += 1;
-            let state = self.history[self.history.len() - 1].clone();
-            let act = match &script {
-                Some(script) if !script[index].can_be(&state) => continue,
-                Some(script) => script[index].clone(),
-                None => Draw { state: &state, choices: &mut choices, stamp: self.stamp }.act(),
-            };
-            self.done.push(format!("{act:?}"));
-            self.ran.acts += 1;
-            if matches!(act, Act::Reopen) {
-                let dead = process.disk.clone();
-                match self.reopen(process)? {
-                    Some(next) => process = next,
-                    None => return Ok(dead),
-                }
-                continue;
-            }
-            self.act(&mut process, &state, &act)?;
-            if process.disk.is_dead() {
-                break;
-            }
+        self.done.push("-- repaired".into());
+        let (left, end) = repairing::after_crash(&left, choices)?;
+        if end == End::PowerCut {
+            self.machine.kernel.lose_server(true);
+            self.end = end;
         }
-        // Before what it holds is dropped: nobody who is killed tidies up.
-        process.disk.dies();
-        Ok(process.disk.clone())
-    }
-
-    /// Closes in order and opens again; nothing if the process died of it.
-    fn reopen(&mut self, process: Process) -> Result<Option<Process>, String> {
-        let disk = process.close();
-        if disk.is_dead() {
-            return Ok(None);
-        }
-        self.on_disk();
-        self.contents.sync_all();
-        match self.open(&disk) {
-            _ if disk.is_dead() => Ok(None),
-            Ok(next) => Ok(Some(next)),
-            Err(error) => Err(format!("it does not open again: {error}")),
-        }
-    }
-
-    fn on_disk(&mut self) {
-        self.history.drain(..self.history.len() - 1);
-    }
-
-    fn act(&mut self, process: &mut Process, before: &State, act: &Act) -> Result<(), String> {
-        let (mut after, mut contents) = (before.clone(), self.contents.clone());
-        after.apply(&mut contents, act);
-        match process.act(before, act) {
-            Ok(upload) => {
-                if let (Act::BeginUpload { at }, id) = (act, upload) {
-                    after.upload(at).id = id;
-                }
-                self.contents = contents;
-                match act.answered() {
-                    Answered::OnDisk => self.history = vec![after],
-                    Answered::InStore => self.history.push(after),
-                    Answered::Nothing => {}
-                }
-                if matches!(act, Act::Pass) {
-                    self.contents.sync_all();
-                }
-            }
-            Err(_) if process.disk.is_dead() => {
-                self.contents = contents.not_yet_synced(&self.contents);
-                // Its records may be there before its bytes.
-                after.see_images_of(before);
-                self.under_way = Some(after);
-            }
-            Err(Error::QuotaExceeded { .. }) => self.done.push("… refused: quota".into()),
-            Err(error) => return Err(format!("it refuses {act:?}: {error}")),
-        }
-        Ok(())
+        Ok(left)
     }
 }
 
 fn machine(seed: u64) -> Machine {
     static RUNTIME: OnceLock<Arc<tokio::runtime::Runtime>> = OnceLock::new();
-    let runtime = RUNTIME
-        .get_or_init(|| Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap()));
-    Machine { clock: Ticks::new(), random: Arc::new(Scripted::new(seed)), runtime: runtime.clone() }
+    let runtime = RUNTIME.get_or_init(|| {
+        Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap())
+    });
+    Machine {
+        clock: Ticks::new(),
+        random: Arc::new(Scripted::new(seed)),
+        runtime: runtime.clone(),
+        kernel: Kernel::default(),
+    }
 }
 
 /// A disk with a store that was made and closed.

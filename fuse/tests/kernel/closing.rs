@@ -1,0 +1,141 @@
+//! When a version ends: with the last close, though the kernel tells that later than close(2) returns.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::process::Command;
+
+use crate::rig::{Rig, run};
+use crate::versions::{history, keep_versions, shell, some};
+
+/// Versions of a file that is saved `count` times.
+fn saves(name: &str, count: usize) -> Vec<Option<Vec<u8>>> {
+    (0..count).rev().map(|number| Some(format!("{name} {number}").into_bytes())).collect()
+}
+
+/// Asserts the versions of a key, oldest first.
+fn assert_versions(rig: &Rig, key: &str, texts: &[&str]) {
+    let newest_first: Vec<&str> = texts.iter().rev().copied().collect();
+    assert_eq!(history(rig, key), some(&newest_first), "{key}");
+}
+
+/// Several save at once, so that several threads read the device: what one saves next can overtake that it closed.
+#[test]
+fn saves_that_follow_each_other_are_versions_though_many_save() {
+    const SAVES: usize = 60;
+    run(|rig| {
+        keep_versions(rig);
+        let mount = rig.mount("m");
+        let names = ["a", "b", "c", "d"];
+        std::thread::scope(|threads| {
+            for name in names {
+                let path = mount.path().join(name);
+                threads.spawn(move || {
+                    for number in 0..SAVES {
+                        fs::write(&path, format!("{name} {number}")).unwrap();
+                    }
+                });
+            }
+        });
+        for name in names {
+            assert_eq!(history(rig, name), saves(name, SAVES));
+        }
+    });
+}
+
+#[test]
+fn programs_that_follow_each_other_make_a_version_each() {
+    run(|rig| {
+        keep_versions(rig);
+        let (mount, other) = (rig.mount("m"), rig.mount("other"));
+        let line =
+            "for n in 0 1 2 3 4 5 6 7 8 9; do sh -c \"printf 'by n' > f; printf ' $n' >> f\"; truncate -s 2 f; done";
+        assert_eq!(shell(line, mount.path()), None);
+        let versions = history(rig, "f");
+        assert_eq!(versions.len(), 30);
+        for (number, round) in versions.rchunks(3).enumerate() {
+            assert_eq!(
+                round,
+                [Some(b"by".to_vec()), Some(format!("by n {number}").into_bytes()), Some(b"by n".to_vec())]
+            );
+        }
+        for number in 0..20 {
+            let mount = if number % 2 == 0 { &mount } else { &other };
+            fs::write(mount.path().join("both"), format!("both {number}")).unwrap();
+        }
+        assert_eq!(history(rig, "both"), saves("both", 20));
+    });
+}
+
+#[test]
+fn a_version_goes_on_while_a_copy_of_a_descriptor_is_open() {
+    run(|rig| {
+        keep_versions(rig);
+        let mount = rig.mount("m");
+        assert_eq!(shell("(sh -c 'printf 1'; sh -c 'printf 2'; sh -c 'printf 3') > f", mount.path()), None);
+        assert_eq!(shell("(sh -c 'printf 1'; printf 2 >> f; sh -c 'printf 3') >> f", mount.path()), None);
+        assert_versions(rig, "f", &["123", "123123"]);
+        let path = mount.path().join("g");
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        let copy = file.try_clone().unwrap();
+        file.write_all(b"4").unwrap();
+        drop(copy);
+        fs::write(&path, "5").unwrap();
+        file.write_all(b"6").unwrap();
+        assert_versions(rig, "g", &["56"]);
+    });
+}
+
+#[test]
+fn a_version_goes_on_while_it_is_mapped() {
+    run(|rig| {
+        keep_versions(rig);
+        let mount = rig.mount("m");
+        rig.put("f", b"before");
+        // A process of its own: munmap(2) waits for the server, and holds what a thread of the same process may need.
+        let script = "import mmap,os\nf=os.open('f',os.O_RDWR)\nm=mmap.mmap(f,6)\nos.pwrite(f,b'mapped',0)\nos.close(f)\n\
+                      g=os.open('f',os.O_WRONLY)\nos.pwrite(g,b'M',0)\nos.close(g)\nm[5]=ord('D')\nm.close()";
+        assert_eq!(shell(&format!("python3 -c \"{script}\""), mount.path()), None);
+        assert_versions(rig, "f", &["before", "MappeD"]);
+    });
+}
+
+#[test]
+fn a_file_that_is_open_when_versions_begin_to_be_kept_is_at_one_until_it_is_closed() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        let path = mount.path().join("f");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"1").unwrap();
+        keep_versions(rig);
+        file.write_all(b"2").unwrap();
+        file.write_all(b"3").unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"4").unwrap();
+        assert_versions(rig, "f", &["1", "1234"]);
+        drop(file);
+        // What was opened before does not tell that it closes: its end comes in its own time.
+        let ended = |rig: &Rig| {
+            fs::write(&path, "5").unwrap();
+            history(rig, "f").len() > 2
+        };
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !ended(rig) {
+            assert!(std::time::Instant::now() < limit, "the version has no end");
+        }
+        fs::write(&path, "6").unwrap();
+        assert_eq!(history(rig, "f")[0], Some(b"6".to_vec()));
+    });
+}
+
+#[test]
+fn who_is_killed_has_closed() {
+    run(|rig| {
+        keep_versions(rig);
+        let mount = rig.mount("m");
+        for number in 0..10 {
+            let line = format!("printf 'f {number}' > f; exec 3>> f; kill -9 $$");
+            let killed = Command::new("sh").args(["-c", &line]).current_dir(mount.path()).status().unwrap();
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed), Some(9));
+        }
+        assert_eq!(history(rig, "f"), saves("f", 10));
+    });
+}

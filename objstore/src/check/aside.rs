@@ -1,0 +1,155 @@
+//! Records that cannot be read go to files in `quarantine/`, and what follows from others takes their place.
+//!
+//! - The file is on disk before the record goes. It holds the key and the value as they were, as the message
+//!   [`Aside`], and its name says what it is: nothing reads it, and whoever knows better can.
+//!
+//! A crash leaves the file, and the record: the next repair writes the same file again.
+
+use bytes::Bytes;
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use super::fix::Found;
+use super::mend::put_stub;
+use super::repair::{QUARANTINE, Repair};
+use crate::error::Result;
+use crate::record::bucket::{Bucket, Snapshot, VersioningState};
+use crate::record::damage::Aside;
+use crate::record::decode;
+use crate::record::inode::{Extent, Inode, InodeKind};
+use crate::record::key::{self, tag};
+use crate::record::settings::ObjectLock;
+use crate::store::header;
+
+impl Repair<'_> {
+    /// Moves a record out of the way, for a value in its place or none; what was done, if that was needed.
+    pub(super) fn aside(
+        &self,
+        key: Vec<u8>,
+        was: &Bytes,
+        value: Option<Vec<u8>>,
+        done: &str,
+    ) -> Result<Option<String>> {
+        if self.meta.snapshot().get(&key)?.as_ref() != Some(was) {
+            return Ok(None);
+        }
+        let file = self.keep(&key, was)?;
+        self.write(move |txn| {
+            match value {
+                Some(value) => txn.put(key, value),
+                None => txn.delete(key),
+            }
+            Ok(())
+        })?;
+        Ok(Some(format!("{done}; the record is {file} now")))
+    }
+
+    /// Keeps a record as it is in a file of its own; where.
+    pub(super) fn keep(&self, key: &[u8], value: &[u8]) -> Result<String> {
+        let record = Aside { key: key.to_vec(), value: value.to_vec() }.encode_to_vec();
+        let hash = Sha256::digest(&record);
+        let number = hash[..8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        let name = format!("{QUARANTINE}/{:02x}-{number:016x}.record", key.first().copied().unwrap_or_default());
+        self.disk.make_dir_all(&self.dir.join(QUARANTINE))?;
+        self.disk.write_atomic(&self.dir.join(&name), &record, 0o600)?;
+        Ok(name)
+    }
+
+    /// Gives a branch that nobody shows a name.
+    pub(super) fn found(&self, found: Found) -> Result<Option<String>> {
+        self.write(move |txn| {
+            let (bucket, snapshot) = (key::by_name(tag::BUCKET, &found.name), key::by_name(tag::SNAPSHOT, &found.name));
+            if txn.get(&bucket)?.is_some() || txn.get(&snapshot)?.is_some() {
+                return Ok(None);
+            }
+            let id = found.id.map_or_else(|| header::next_id(txn), Ok)?;
+            let name = found.name.clone();
+            let done = if found.snapshot {
+                txn.put(snapshot, found.into_snapshot(id).encode_to_vec());
+                format!("snapshot \"{name}\" shows what nobody showed: it is root's")
+            } else {
+                let settings = txn.get(&key::by_id(tag::SETTINGS, id))?.is_some();
+                txn.put(bucket, found.into_bucket(id, settings).encode_to_vec());
+                txn.put(key::by_id(tag::BUCKET_ID, id), name.as_bytes().to_vec());
+                format!("bucket \"{name}\" shows what nobody showed: it is root's, set its quota and versioning anew")
+            };
+            Ok(Some(done))
+        })
+    }
+
+    /// Puts an extent in the place of one that cannot be read: reading it answers an error.
+    pub(super) fn extent(&self, at: Vec<u8>, why: String) -> Result<Option<String>> {
+        let (id, now) = (self.blobs.next_id().0, self.now);
+        self.write(move |txn| {
+            let Some(value) = txn.get(&at)?.filter(|value| Extent::decode(&**value).is_err()) else { return Ok(None) };
+            let Some((base, _)) = key::unbranched(&at) else { return Ok(None) };
+            let place = key::u64_at(base, 1).zip(key::u64_at(base, key::INODE_AT));
+            let Some(((family, ino), offset)) = place.zip(key::u64_at(base, key::EXTENT_OFFSET_AT)) else {
+                return Ok(None);
+            };
+            // As far as it can have gone: to the next one, or to the end of the file.
+            let next = txn.scan(&key::after_prefix(base), &key::after_prefix(&key::extents(family, ino)), 1)?;
+            let mut end = next.first().and_then(|pair| key::u64_at(&pair.key, key::EXTENT_OFFSET_AT));
+            if end.is_none() {
+                for pair in crate::store::all(&*txn, &key::inode(family, ino))? {
+                    let size = decode::<Inode>("an inode", &pair.value).map_or(0, |inode| inode.size);
+                    end = end.max(Some(size));
+                }
+            }
+            let length = end.unwrap_or_default().saturating_sub(offset).max(1);
+            put_stub(txn, id, 1, &why, (now, vec![Aside { key: at.clone(), value: value.to_vec() }]));
+            txn.put(at, Extent { blob: id, blob_offset: 0, length }.encode_to_vec());
+            Ok(Some(format!("inode {ino}: {length} bytes at {offset} were quarantined")))
+        })
+    }
+
+    /// Puts an inode that answers an error in the place of one that cannot be read and that only an older branch sees.
+    pub(super) fn unseen(&self, at: Vec<u8>, why: String) -> Result<Option<String>> {
+        let (id, now) = (self.blobs.next_id().0, self.now);
+        self.write(move |txn| {
+            let unreadable = |value: &Bytes| !value.is_empty() && Inode::decode(&**value).is_err();
+            let Some(value) = txn.get(&at)?.filter(unreadable) else { return Ok(None) };
+            put_stub(txn, id, 1, &why, (now, vec![Aside { key: at.clone(), value: value.to_vec() }]));
+            let mut inode = Inode::new(InodeKind::File, now);
+            (inode.size, inode.nlink) = (1, 1);
+            inode.content = Some(super::mend::stub_content(id));
+            txn.put(at, inode.encode_to_vec());
+            Ok(Some("an inode that no name leads to was quarantined".to_owned()))
+        })
+    }
+}
+
+impl Found {
+    fn versioning(&self) -> i32 {
+        let state = if self.versions || self.locked { VersioningState::Enabled } else { VersioningState::Disabled };
+        state as i32
+    }
+
+    fn into_snapshot(self, id: u64) -> Snapshot {
+        Snapshot {
+            id,
+            family: self.family,
+            branch: self.branch,
+            // Of which bucket it was taken nobody knows any more.
+            bucket: 0,
+            bucket_name: self.name.clone(),
+            created: self.created,
+            owner: self.owner,
+            versioning: self.versioning(),
+            object_lock: self.locked.then(ObjectLock::default),
+        }
+    }
+
+    fn into_bucket(self, id: u64, settings: bool) -> Bucket {
+        Bucket {
+            id,
+            family: self.family,
+            branch: self.branch,
+            owner: self.owner,
+            versioning: self.versioning(),
+            created: self.created,
+            settings: u64::from(settings),
+            ..Bucket::default()
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Branches: a bucket writes a live one, a snapshot reads one of its own, and each knows its parent.
+//!
+//! - The first branch of a family has no parent, and who shows a branch tells its kind. A snapshot and the branch where
+//!   its bucket went on are made together, with numbers that follow each other: both have the same parent. Of any other
+//!   branch that cannot be read nobody knows the parent: that is listed, and left as it is.
+
+use prost::Message;
+
+use super::fix::Fix;
+use super::{Checked, Report, Root};
+use crate::error::Result;
+use crate::meta::Pair;
+use crate::record::bucket::{Branch as BranchRecord, BranchKind};
+use crate::record::decode;
+use crate::record::key::{self, Branch, Family, tag};
+
+/// Checks all branches.
+pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
+    store.each(&[tag::BRANCH], |pair| {
+        let ids = key::u64_at(&pair.key, 1).zip(key::unbranched(&pair.key).map(|(_, branch)| branch));
+        let Some((family, branch)) = ids else { return Ok(()) };
+        let what = format!("branch {branch} of family {family}");
+        if let Err(error) = decode::<BranchRecord>(&what, &pair.value) {
+            match follows(store, roots, family, branch)? {
+                Some(record) => {
+                    report.problem(error.to_string());
+                    let done = format!("{what}: its record was made anew");
+                    store.fix(Fix::aside(pair, Some(record.encode_to_vec()), done));
+                }
+                None => {
+                    report
+                        .problem(format!("{error}; its parent is not known: restore the buckets of it from a backup"));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    roots.iter().try_for_each(|root| shown(store, root, report))
+}
+
+fn shown(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
+    let value = store.read().get(&key::of_branch(tag::BRANCH, root.family, root.branch))?;
+    let what = format!("{}: branch {} of family {}", root.what, root.branch, root.family);
+    let Some(value) = value else {
+        report.problem(format!("{what}: it has no record"));
+        return Ok(());
+    };
+    let wanted = if root.bucket.is_some() { BranchKind::Live } else { BranchKind::Snapshot };
+    if let Ok(branch) = decode::<BranchRecord>(&what, &value)
+        && branch.kind() != wanted
+    {
+        report.problem(format!("{what}: it is {:?}, not {wanted:?}", branch.kind()));
+    }
+    Ok(())
+}
+
+/// The record of a branch, as far as others tell.
+fn follows(store: &Checked<'_>, roots: &[Root], family: Family, branch: Branch) -> Result<Option<BranchRecord>> {
+    let root = roots.iter().find(|root| (root.family, root.branch) == (family, branch));
+    let others: Vec<(Branch, BranchRecord)> = crate::store::all(store.read(), &key::by_id(tag::BRANCH, family))?
+        .iter()
+        .filter_map(|Pair { key, value }| Some((key::unbranched(key)?.1, BranchRecord::decode(&**value).ok()?)))
+        .collect();
+    let kind = match root {
+        Some(root) if root.bucket.is_some() => BranchKind::Live,
+        Some(_) => BranchKind::Snapshot,
+        None if others.iter().any(|(_, other)| other.parent == branch) => BranchKind::Interior,
+        None => return Ok(None),
+    };
+    let record = |parent, created| Some(BranchRecord { parent, kind: kind as i32, created });
+    if branch == Branch::MAX {
+        return Ok(record(0, others.iter().map(|(_, other)| other.created).min().unwrap_or_default()));
+    }
+    let beside = others.iter().find(|(id, other)| match kind {
+        BranchKind::Snapshot => *id + 1 == branch,
+        _ => *id == branch + 1 && other.kind() == BranchKind::Snapshot,
+    });
+    Ok(beside.and_then(|(_, other)| record(other.parent, other.created)))
+}

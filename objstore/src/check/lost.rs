@@ -1,0 +1,157 @@
+//! Branches that nobody shows: what is left of a bucket or a snapshot whose record cannot be read, or is gone.
+//!
+//! - Each live branch is a bucket's, and each branch of a snapshot a snapshot's, but for one that a restore fills. One that
+//!   nobody shows lost its record.
+//! - If one record of a kind cannot be read and one branch of that kind is left, they belong together: the name shows it
+//!   again. Otherwise nobody knows which is which, and each branch gets a name of its own.
+//! - What was kept in the record alone is lost: the branch is root's, a bucket has no quota, and whether it keeps versions
+//!   follows from whether there are any.
+
+use std::collections::HashSet;
+
+use super::fix::{Fix, Found};
+use super::{Checked, Report, Roots};
+use crate::error::Result;
+use crate::meta::Pair;
+use crate::record::account::Account;
+use crate::record::bucket::{Branch as BranchRecord, BranchKind};
+use crate::record::decode;
+use crate::record::inode::Inode;
+use crate::record::key::{self, Branch, Family, tag};
+use crate::store::ROOT_ACCOUNT;
+use crate::tree::order_of;
+
+/// Records read at a time.
+const CHUNK: usize = 1024;
+
+/// A branch that nobody shows.
+struct Nobodys {
+    family: Family,
+    branch: Branch,
+    record: BranchRecord,
+}
+
+/// What the inodes of a branch tell of its bucket.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Traits {
+    /// Whether it kept versions.
+    pub versions: bool,
+    /// Whether it had object lock.
+    pub locked: bool,
+}
+
+/// Looks for branches without a name, and gives them one.
+pub(super) fn check(store: &Checked<'_>, roots: &Roots, report: &mut Report) -> Result<()> {
+    let nobodys = nobodys(store, roots)?;
+    for (kind, noun, tag) in
+        [(BranchKind::Live, "bucket", tag::BUCKET), (BranchKind::Snapshot, "snapshot", tag::SNAPSHOT)]
+    {
+        let unreadable: Vec<&Pair> = roots.unreadable.iter().filter(|pair| pair.key[0] == tag).collect();
+        let branches: Vec<&Nobodys> = nobodys.iter().filter(|found| found.record.kind() == kind).collect();
+        for pair in &unreadable {
+            let name = String::from_utf8_lossy(&pair.key[1..]);
+            store.fix(Fix::aside(pair, None, format!("{noun} \"{name}\": its record cannot be read")));
+        }
+        for found in &branches {
+            let Nobodys { family, branch, record } = found;
+            let name = match (&unreadable[..], branches.len()) {
+                ([pair], 1) => String::from_utf8_lossy(&pair.key[1..]).into_owned(),
+                _ => format!("lost-{family:x}-{branch:x}"),
+            };
+            report.problem(format!("branch {branch} of family {family}: it is a {noun}'s, but none shows it"));
+            let Traits { versions, locked } = traits(store, *family, *branch)?;
+            store.fix(Fix::Found(Found {
+                id: id_of(store, tag::BUCKET_ID, name.as_bytes())?.filter(|_| kind == BranchKind::Live),
+                name,
+                family: *family,
+                branch: *branch,
+                snapshot: kind == BranchKind::Snapshot,
+                created: record.created,
+                owner: root(store)?,
+                versions,
+                locked,
+            }));
+        }
+    }
+    strays(store, roots, report)
+}
+
+fn nobodys(store: &Checked<'_>, roots: &Roots) -> Result<Vec<Nobodys>> {
+    let shown: HashSet<(Family, Branch)> = roots.shown.iter().map(|root| (root.family, root.branch)).collect();
+    let mut nobodys = Vec::new();
+    store.each(&[tag::BRANCH], |pair| {
+        let Some((family, (_, branch))) = key::u64_at(&pair.key, 1).zip(key::unbranched(&pair.key)) else {
+            return Ok(());
+        };
+        let Ok(record) = decode::<BranchRecord>("a branch", &pair.value) else { return Ok(()) };
+        let is_living = matches!(record.kind(), BranchKind::Live | BranchKind::Snapshot);
+        if is_living
+            && !shown.contains(&(family, branch))
+            && store.read().get(&key::by_id(tag::RESTORE, family))?.is_none()
+        {
+            nobodys.push(Nobodys { family, branch, record });
+        }
+        Ok(())
+    })?;
+    Ok(nobodys)
+}
+
+/// Ids that lead to the name of a bucket that is not there.
+fn strays(store: &Checked<'_>, roots: &Roots, report: &mut Report) -> Result<()> {
+    store.each(&[tag::BUCKET_ID], |pair| {
+        let at = [&[tag::BUCKET], &pair.value[..]].concat();
+        if store.read().get(&at)?.is_none() && !roots.unreadable.iter().any(|pair| pair.key == at) {
+            let id = key::u64_at(&pair.key, 1).unwrap_or_default();
+            let what = format!("bucket id {id}");
+            report.problem(format!("{what}: it leads to no bucket"));
+            // A bucket with this id may be there under another name.
+            if !roots.shown.iter().any(|root| root.bucket == Some(id)) {
+                store.fix(Fix::aside(pair, None, format!("{what}: it led to no bucket")));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The id that leads to a name.
+pub(super) fn id_of(store: &Checked<'_>, tag: u8, name: &[u8]) -> Result<Option<u64>> {
+    let mut found = None;
+    store.each(&[tag], |pair| {
+        if pair.value == name {
+            found = found.or(key::u64_at(&pair.key, 1));
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The id of the root account.
+fn root(store: &Checked<'_>) -> Result<u64> {
+    let value = store.read().get(&key::by_name(tag::ACCOUNT, ROOT_ACCOUNT))?;
+    if let Some(Ok(account)) = value.map(|value| decode::<Account>("an account", &value)) {
+        return Ok(account.id);
+    }
+    Ok(id_of(store, tag::ACCOUNT_ID, ROOT_ACCOUNT.as_bytes())?.unwrap_or_default())
+}
+
+/// Reads all inodes that a branch sees.
+pub(super) fn traits(store: &Checked<'_>, family: Family, branch: Branch) -> Result<Traits> {
+    let Ok(line) = store.lines.line(store.read(), family, branch) else { return Ok(Traits::default()) };
+    let prefix = key::by_id(tag::VERSION, family);
+    let first = line.scan(store.read(), &prefix, &key::after_prefix(&prefix), 1)?;
+    let mut traits = Traits { versions: !first.is_empty(), locked: false };
+    let mut from = key::by_id(tag::INODE, family);
+    let end = key::after_prefix(&from);
+    loop {
+        let seen = line.scan(store.read(), &from, &end, CHUNK)?;
+        for record in &seen {
+            let Ok(inode) = decode::<Inode>("an inode", &record.value) else { continue };
+            traits.versions |= order_of(&inode) != 0;
+            traits.locked |= inode.object.is_some_and(|object| object.legal_hold || object.retention.is_some());
+        }
+        match seen.last() {
+            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
+            _ => return Ok(traits),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Syncs beside the turns: one at a time, each for all who wait for it.
+//!
+//! - A sync brings to disk what was committed before it began. Who comes while one runs waits for its end, and of those
+//!   that it did not serve one makes the next, for all.
+//! - It needs no turn: others commit meanwhile.
+//! - The first that fails poisons. Nobody is told after that that anything is on disk.
+//! - What nobody asks a sync for has a deadline, which the writer thread keeps.
+//!
+//! A crash during one leaves what it was to bring to disk there or not: nobody was told.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::backend::Backend;
+use super::batch::guarded;
+use super::engine::Durability;
+use super::writer::Shared;
+use crate::error::{Error, Result};
+
+/// Who syncs, and what is to be synced.
+#[derive(Default)]
+pub(super) struct Syncs {
+    running: Mutex<bool>,
+    ended: Condvar,
+    /// The oldest commit that may not be on disk, and since when it waits at most.
+    oldest: Mutex<Option<(u64, Instant)>>,
+}
+
+impl<B: Backend> Shared<B> {
+    /// Returns once all that is committed by now is on disk.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`]: this sync failed, or something before it.
+    pub fn sync(&self) -> Result<()> {
+        let asked = self.committed_batch.load(Ordering::Acquire);
+        let mut running = self.syncs.running.lock();
+        loop {
+            self.poison.check()?;
+            if self.synced_batch.load(Ordering::Acquire) >= asked {
+                return Ok(());
+            }
+            if !*running {
+                break;
+            }
+            self.syncs.ended.wait(&mut running);
+        }
+        *running = true;
+        drop(running);
+        let synced = self.sync_now();
+        *self.syncs.running.lock() = false;
+        self.syncs.ended.notify_all();
+        synced
+    }
+
+    fn sync_now(&self) -> Result<()> {
+        let (batch, started) = (self.committed_batch.load(Ordering::Acquire), Instant::now());
+        guarded("a sync", || self.backend.sync()).map_err(|error| Error::Poisoned { why: self.fail(&error) })?;
+        self.counters.synced(started.elapsed());
+        self.on_disk(batch, started);
+        Ok(())
+    }
+
+    /// Syncs if a commit has waited long enough. A failure poisons; there is no one else to tell.
+    pub fn sync_if_due(&self) {
+        if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+            drop(self.sync());
+        }
+    }
+
+    /// When the oldest buffered commit has to be on disk. Once a write failed, never: a later sync could report success
+    /// for pages that the kernel has dropped.
+    pub fn deadline(&self) -> Option<Instant> {
+        let (_, since) = self.syncs.oldest.lock().filter(|_| self.poison.check().is_ok())?;
+        since.checked_add(self.sync_after)
+    }
+
+    /// Notes a commit.
+    pub fn committed(&self, batch: u64, durability: Durability) {
+        // First: a sync that ends now looks for what came after it.
+        self.committed_batch.store(batch, Ordering::Release);
+        match durability {
+            Durability::Synced => self.on_disk(batch, Instant::now()),
+            Durability::Buffered => {
+                self.syncs.oldest.lock().get_or_insert_with(|| (batch, Instant::now()));
+            }
+        }
+    }
+
+    /// Notes that commits up to `batch` are on disk; others were made after `began` only.
+    fn on_disk(&self, batch: u64, began: Instant) {
+        self.synced_batch.fetch_max(batch, Ordering::AcqRel);
+        let mut oldest = self.syncs.oldest.lock();
+        if oldest.is_some_and(|(waiting, _)| waiting <= batch) {
+            let later = self.committed_batch.load(Ordering::Acquire) > batch;
+            *oldest = later.then_some((batch + 1, began));
+        }
+    }
+
+    /// Refuses all writes from now on, and says why.
+    pub fn fail(&self, error: &Error) -> String {
+        let why = self.poison.set(error);
+        tracing::error!(why, "writing metadata failed: the store refuses writes until it is opened again");
+        why
+    }
+}

@@ -1,0 +1,203 @@
+//! Drawing operations: such as the model says must succeed, or be refused with nothing changed.
+
+mod mounted;
+mod objects;
+
+use super::act::{Act, At, Rule};
+use super::model::{Bucket, Folder, Node, State};
+use crate::store::Mode;
+use crate::tests::random::Choices;
+
+const BUCKETS: [&str; 3] = ["alpha", "beta", "gamma"];
+const CLONES: [&str; 2] = ["clone-one", "clone-two"];
+const SNAPSHOTS: [&str; 2] = ["snap-one", "snap-two"];
+const ACCOUNTS: [&str; 2] = ["ann", "bob"];
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const FOLDERS: [&str; 2] = ["x", "y"];
+/// Draws operations.
+pub(super) struct Draw<'a> {
+    pub(super) state: &'a State,
+    pub(super) choices: &'a mut Choices,
+    /// Of the content it writes.
+    pub(super) stamp: u64,
+}
+
+impl Draw<'_> {
+    /// The next operation: whatever is drawn first that can be.
+    pub(super) fn act(&mut self) -> Act {
+        loop {
+            let drawn = match self.choices.below(40) {
+                _ if self.buckets(false).is_empty() => self.of_store(),
+                0 | 1 => self.of_store(),
+                2 | 3 => self.of_branches(),
+                4..=13 => self.of_objects(),
+                14..=16 => self.of_uploads(),
+                17..=24 => self.of_names(),
+                25..=35 => self.of_files(),
+                36 => self.bucket().map(|bucket| Act::Look { bucket }),
+                37 => Some(Act::Collect),
+                38 => self.of_days(),
+                _ => Some(match self.choices.below(6) {
+                    0 => Act::Reopen,
+                    1 => Act::Pass,
+                    _ => Act::Collect,
+                })
+                .filter(|_| self.choices.once_in(2)),
+            };
+            if let Some(act) = drawn {
+                return act;
+            }
+        }
+    }
+
+    fn of_store(&mut self) -> Option<Act> {
+        let quota = Some(200_000).filter(|_| self.choices.once_in(3));
+        let account = (*self.choices.of(&ACCOUNTS)).to_owned();
+        let known = self.state.accounts.contains_key(&account);
+        Some(match self.choices.below(8) {
+            0 | 1 => {
+                let versioned = self.choices.once_in(2);
+                let locking = versioned && self.choices.once_in(2);
+                Act::CreateBucket { bucket: self.free(&BUCKETS)?, quota, versioned, locking }
+            }
+            2 if self.choices.once_in(3) => Act::DeleteBucket { bucket: self.bucket()? },
+            3 if self.choices.once_in(2) => Act::SetQuota { bucket: self.bucket()?, quota },
+            3 => self.rule()?,
+            4 if !known => Act::CreateAccount { account },
+            4 if self.choices.once_in(4) => Act::DeleteAccount { account },
+            5 if known && self.choices.once_in(4) => Act::RotateMaster,
+            5 if known => Act::RotateKey { account },
+            6 if known => {
+                let mode = *self.choices.of(&[Mode::Read, Mode::Write, Mode::ReadWrite, Mode::Owner]);
+                let bucket = self.bucket()?;
+                (!self.state.grants.contains_key(&(bucket.clone(), account.clone()))).then_some(())?;
+                Act::Grant { bucket, account, mode }
+            }
+            7 => {
+                let granted: Vec<_> = self.state.grants.keys().cloned().collect();
+                let (bucket, account) = self.one(&granted)?;
+                Act::Revoke { bucket, account }
+            }
+            _ => return None,
+        })
+    }
+
+    fn of_branches(&mut self) -> Option<Act> {
+        let snapshots: Vec<String> = self.buckets(true);
+        Some(match self.choices.below(5) {
+            0 | 1 => Act::Snapshot { bucket: self.bucket()?, name: self.free(&SNAPSHOTS)? },
+            2 => Act::DeleteSnapshot { name: self.one(&snapshots)? },
+            3 => Act::Clone { source: self.one(&snapshots)?, bucket: self.free(&CLONES)? },
+            _ => Act::Clone { source: self.bucket()?, bucket: self.free(&CLONES)? },
+        })
+    }
+
+    /// Time, and what falls due by it.
+    fn of_days(&mut self) -> Option<Act> {
+        let ruled = self.state.buckets.values().any(|bucket| bucket.rule.is_some());
+        match self.choices.below(3) {
+            0 => Some(Act::Day),
+            _ => ruled.then_some(Act::Expire),
+        }
+    }
+
+    fn rule(&mut self) -> Option<Act> {
+        let bucket = self.bucket()?;
+        // When a folder that S3 put was changed last the model does not say.
+        let put = |node: &Node| *node == Node::Folder(Folder::Put);
+        if self.state.buckets[&bucket].names.values().any(put) || self.choices.once_in(4) {
+            return Some(Act::SetRule { bucket, rule: None });
+        }
+        let noncurrent = (self.choices.below_u64(2), self.choices.below(3));
+        let rule = Rule {
+            prefix: self.choices.of::<&str>(&["", "", "x/"]),
+            expire: self.sometimes(1),
+            noncurrent: Some((noncurrent.0 + 1, noncurrent.1)).filter(|_| self.choices.once_in(2)),
+            markers: false,
+            uploads: self.sometimes(1),
+        };
+        // A rule may not have both.
+        let markers = rule.expire.is_none() && self.choices.once_in(2);
+        let rule = Rule { markers, ..rule };
+        let says = rule.expire.is_some() || rule.noncurrent.is_some() || markers || rule.uploads.is_some();
+        says.then_some(Act::SetRule { bucket, rule: Some(rule) })
+    }
+
+    fn sometimes(&mut self, days: u64) -> Option<u64> {
+        self.choices.once_in(2).then_some(days)
+    }
+
+    fn one<T: Clone>(&mut self, of: &[T]) -> Option<T> {
+        (!of.is_empty()).then(|| self.choices.of(of).clone())
+    }
+
+    fn buckets(&self, snapshots: bool) -> Vec<String> {
+        let held = self.state.buckets.iter().filter(|(_, held)| held.snapshot == snapshots);
+        held.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn bucket(&mut self) -> Option<String> {
+        let buckets = self.buckets(false);
+        self.one(&buckets)
+    }
+
+    fn free(&mut self, of: &[&str]) -> Option<String> {
+        let free: Vec<&&str> = of.iter().filter(|name| !self.state.buckets.contains_key(**name)).collect();
+        self.one(&free).map(|name| (*name).to_owned())
+    }
+
+    /// A path; its folder may be missing.
+    fn path(&mut self, bucket: &str) -> At {
+        let name = *self.choices.of(&NAMES);
+        let path =
+            if self.choices.once_in(3) { format!("{}/{name}", self.choices.of(&FOLDERS)) } else { name.to_owned() };
+        At { bucket: bucket.to_owned(), path }
+    }
+
+    /// Whether nothing is there that S3 cannot replace.
+    fn is_writable(&self, at: &At) -> bool {
+        let held: &Bucket = &self.state.buckets[&at.bucket];
+        matches!(held.names.get(&at.path), None | Some(Node::File(_)))
+    }
+
+    /// A path where a file is, or nothing.
+    fn key(&mut self, bucket: &str) -> Option<At> {
+        let at = self.path(bucket);
+        self.is_writable(&at).then_some(at)
+    }
+
+    /// A path in a folder that is there.
+    fn reachable(&mut self, bucket: &str) -> Option<At> {
+        let at = self.path(bucket);
+        let held = &self.state.buckets[bucket];
+        at.path.split_once('/').is_none_or(|(folder, _)| held.names.contains_key(folder)).then_some(at)
+    }
+
+    /// One where nothing is.
+    fn new_path(&mut self, bucket: &str) -> Option<At> {
+        let at = self.reachable(bucket)?;
+        (!self.state.buckets[bucket].names.contains_key(&at.path)).then_some(at)
+    }
+
+    /// A file there is.
+    fn file(&mut self, bucket: &str) -> Option<At> {
+        let names = self.state.buckets[bucket].names.iter();
+        let files: Vec<&String> =
+            names.filter(|(_, node)| matches!(node, Node::File(_))).map(|(path, _)| path).collect();
+        self.one(&files).map(|path| At { bucket: bucket.to_owned(), path: path.clone() })
+    }
+
+    /// A file there is, in any bucket or snapshot.
+    fn source(&mut self) -> Option<At> {
+        let all: Vec<String> = self.state.buckets.keys().cloned().collect();
+        let bucket = self.one(&all)?;
+        self.file(&bucket)
+    }
+
+    fn empty_folder(&mut self, bucket: &str) -> Option<At> {
+        let held = &self.state.buckets[bucket];
+        let empty = |folder: &&&str| held.names.contains_key(**folder) && held.below(folder).next().is_none();
+        let empty: Vec<&&str> = FOLDERS.iter().filter(empty).collect();
+        self.one(&empty).map(|folder| At { bucket: bucket.to_owned(), path: (*folder).to_owned() })
+    }
+}

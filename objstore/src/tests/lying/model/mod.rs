@@ -1,0 +1,240 @@
+//! What a store holds, as plain maps, and what each operation makes of it.
+//!
+//! - Days count from the beginning: a lock that ends with a day protects on it, a rule of some days falls due after them.
+//! - What only the process knows (who has a file open, which version is being written) is here too, and ends with it.
+
+mod bucket;
+mod mounted;
+mod objects;
+mod refusal;
+mod rules;
+
+use std::collections::BTreeMap;
+
+use super::act::{Act, At, Rule};
+use super::content::{Contents, FileId};
+use crate::store::Mode;
+
+/// All that is to be found in a store.
+#[derive(Clone, Default)]
+pub(super) struct State {
+    /// Today.
+    pub(super) day: u64,
+    /// Buckets and snapshots.
+    pub(super) buckets: BTreeMap<String, Bucket>,
+    /// Accounts but root's, and how many keys they have.
+    pub(super) accounts: BTreeMap<String, usize>,
+    /// By bucket and account.
+    pub(super) grants: BTreeMap<(String, String), Mode>,
+    /// How often what the rules say was done, and what that came to, key by key, if it was done last.
+    pub(super) expired: Option<rules::Expired>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Bucket {
+    pub(super) snapshot: bool,
+    pub(super) quota: Option<u64>,
+    pub(super) versioned: bool,
+    /// Whether it has object lock.
+    pub(super) locking: bool,
+    pub(super) rule: Option<Rule>,
+    /// By path.
+    pub(super) names: BTreeMap<String, Node>,
+    pub(super) files: BTreeMap<FileId, File>,
+    /// Versions below the current one, oldest first.
+    pub(super) versions: BTreeMap<String, Vec<Version>>,
+    /// By key: one at a time.
+    pub(super) uploads: BTreeMap<String, Upload>,
+    /// Files open for writing, oldest first.
+    pub(super) open: Vec<FileId>,
+}
+
+/// A version that is not current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    /// Nothing of a delete marker.
+    pub(super) file: Option<FileId>,
+    /// The day it ceased to be current; of a marker, the day it was made.
+    pub(super) since: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    File(FileId),
+    Folder(Folder),
+    Link(String),
+}
+
+/// What S3 makes of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Folder {
+    /// It is there because of the keys in it.
+    Implicit,
+    /// A mount made it, or emptied it.
+    Made,
+    /// S3 put it.
+    Put,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct File {
+    /// Which of its images this state saw last.
+    pub(super) image: usize,
+    /// Permission bits, if they are known.
+    pub(super) mode: Option<u32>,
+    /// The entity tag, if S3 gave it.
+    pub(super) etag: Option<String>,
+    /// User metadata.
+    pub(super) note: Option<String>,
+    /// An extended attribute.
+    pub(super) xattr: Option<Vec<u8>>,
+    /// Whether a mount made it.
+    pub(super) made: bool,
+    /// Whether nothing was ever written to it since.
+    pub(super) fresh: bool,
+    /// The day its content last changed.
+    pub(super) written: u64,
+    pub(super) lock: Lock,
+    /// Whether mounts of this process are writing a version of it.
+    pub(super) begun: bool,
+}
+
+/// What protects a version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lock {
+    /// A legal hold: on, off again, or never on.
+    pub(super) held: Option<bool>,
+    /// To the end of a day, and whether by compliance.
+    pub(super) until: Option<(u64, bool)>,
+}
+
+impl Lock {
+    /// Whether it protects on a day, from those who may not bypass governance.
+    pub(super) fn protects(self, day: u64) -> bool {
+        self.held == Some(true) || self.until.is_some_and(|(until, _)| until >= day)
+    }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Upload {
+    /// Unknown while its beginning is not answered.
+    pub(super) id: Option<String>,
+    /// The day it was begun.
+    pub(super) begun: u64,
+    pub(super) parts: BTreeMap<u32, Part>,
+}
+
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) file: FileId,
+    pub(super) etag: String,
+}
+
+/// The entity tag a stamp gives.
+pub(super) fn etag(stamp: u64) -> String {
+    format!("{stamp:032x}")
+}
+
+impl State {
+    pub(super) fn bucket(&mut self, name: &str) -> &mut Bucket {
+        self.buckets.get_mut(name).unwrap()
+    }
+
+    pub(super) fn file_of(&self, at: &At) -> FileId {
+        self.buckets[&at.bucket].file_at(&at.path).unwrap()
+    }
+
+    fn held(&mut self, at: &At) -> &mut File {
+        let file = self.file_of(at);
+        self.bucket(&at.bucket).files.get_mut(&file).unwrap()
+    }
+
+    /// All content of a bucket is on disk.
+    fn sync_bucket(&self, contents: &mut Contents, bucket: &str) {
+        self.buckets[bucket].files.keys().for_each(|file| contents.sync(*file));
+    }
+
+    fn branch(&mut self, contents: &mut Contents, from: &str, to: &str, snapshot: bool) {
+        if !self.buckets[from].snapshot {
+            self.sync_bucket(contents, from);
+        }
+        let copy = self.buckets[from].clone().copied(contents);
+        self.buckets.insert(to.to_owned(), Bucket { snapshot, ..copy });
+    }
+
+    /// Of files that were there before, any image since then may be found.
+    pub(super) fn see_images_of(&mut self, before: &Self) {
+        for (name, bucket) in &mut self.buckets {
+            for (file, held) in &mut bucket.files {
+                let known = before.buckets.get(name).and_then(|bucket| bucket.files.get(file));
+                held.image = known.map_or(held.image, |known| known.image);
+            }
+        }
+    }
+
+    /// The same where what is also in another state has one image, but for a file that was written since.
+    pub(super) fn settled_like(mut self, other: &Self, written: Option<FileId>) -> Self {
+        for (name, bucket) in &mut self.buckets {
+            let known = other.buckets.get(name);
+            for (file, held) in &mut bucket.files {
+                if known.is_some_and(|known| known.files.contains_key(file)) && written != Some(*file) {
+                    held.image = 0;
+                }
+            }
+        }
+        self.lose_process();
+        self
+    }
+
+    /// Forgets what only the process knew.
+    pub(super) fn lose_process(&mut self) {
+        for bucket in self.buckets.values_mut() {
+            bucket.open.clear();
+            bucket.files.values_mut().for_each(|file| file.begun = false);
+        }
+    }
+
+    /// What an operation makes of this.
+    pub(super) fn apply(&mut self, contents: &mut Contents, act: &Act) {
+        self.expired = None;
+        match act {
+            Act::CreateBucket { bucket, quota, versioned, locking } => {
+                let (quota, versioned, locking) = (*quota, *versioned, *locking);
+                self.buckets.insert(bucket.clone(), Bucket { quota, versioned, locking, ..Bucket::default() });
+            }
+            Act::DeleteBucket { bucket } => {
+                self.buckets.remove(bucket);
+                self.grants.retain(|(of, _), _| of != bucket);
+            }
+            Act::SetQuota { bucket, quota } => self.bucket(bucket).quota = *quota,
+            Act::SetRule { bucket, rule } => self.bucket(bucket).rule = *rule,
+            Act::Snapshot { bucket, name } => self.branch(contents, bucket, name, true),
+            Act::Clone { source, bucket } => self.branch(contents, source, bucket, false),
+            Act::DeleteSnapshot { name } => {
+                self.buckets.remove(name);
+            }
+            Act::CreateAccount { account } => {
+                self.accounts.insert(account.clone(), 0);
+            }
+            Act::DeleteAccount { account } => {
+                self.accounts.remove(account);
+                self.grants.retain(|(_, of), _| of != account);
+            }
+            Act::RotateKey { account } => {
+                let keys = self.accounts.get_mut(account).unwrap();
+                *keys = 2.min(*keys + 1);
+            }
+            Act::Grant { bucket, account, mode } => {
+                self.grants.insert((bucket.clone(), account.clone()), *mode);
+            }
+            Act::Revoke { bucket, account } => {
+                self.grants.remove(&(bucket.clone(), account.clone()));
+            }
+            Act::Expire => self.expire(),
+            Act::Close { bucket } => self.bucket(bucket).close_oldest(),
+            Act::Unmount { bucket } => self.bucket(bucket).close_all(),
+            _ if act.is_of_mount() => self.apply_mount(contents, act),
+            _ => self.apply_objects(contents, act),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What mounts make of the model.
+
+use std::sync::Arc;
+
+use super::bucket::By;
+use super::{File, Folder, Node, State};
+use crate::tests::lying::act::{Act, At, bytes};
+use crate::tests::lying::content::Contents;
+use crate::volume::Allocate;
+
+impl State {
+    /// The content of a file after a change of it.
+    fn write(&mut self, contents: &mut Contents, at: &At, change: impl FnOnce(&mut Vec<u8>)) {
+        let day = self.day;
+        let bucket = self.bucket(&at.bucket);
+        bucket.begin(contents, &at.path, day);
+        let file = bucket.file_at(&at.path).unwrap();
+        let mut bytes = contents.latest(file).to_vec();
+        change(&mut bytes);
+        let held = bucket.files.get_mut(&file).unwrap();
+        held.image = contents.change(file, bytes);
+        (held.etag, held.fresh, held.written) = (None, false, day);
+    }
+
+    pub(super) fn apply_mount(&mut self, contents: &mut Contents, act: &Act) {
+        let day = self.day;
+        match act {
+            Act::Make { at } => {
+                let file = contents.add(Arc::default());
+                let made = File { mode: Some(0o644), made: true, fresh: true, written: day, ..File::default() };
+                let bucket = self.bucket(&at.bucket);
+                bucket.name(&at.path, Node::File(file));
+                bucket.files.insert(file, made);
+            }
+            Act::MakeFolder { at } => self.bucket(&at.bucket).name(&at.path, Node::Folder(Folder::Made)),
+            Act::RemoveFolder { at } => {
+                self.bucket(&at.bucket).names.remove(&at.path);
+            }
+            Act::Symlink { at, target } => self.bucket(&at.bucket).name(&at.path, Node::Link(target.clone())),
+            Act::Link { at, to } => {
+                let file = self.file_of(at);
+                self.bucket(&at.bucket).name(to, Node::File(file));
+            }
+            Act::Rename { at, to } => self.rename(at, to),
+            Act::Unlink { at, .. } => {
+                let bucket = self.bucket(&at.bucket);
+                if let Some(Node::File(file)) = bucket.unname(&at.path, By::Mount) {
+                    bucket.leave(&at.path, file, day);
+                }
+            }
+            Act::SetMode { at, mode } => self.held(at).mode = Some(*mode),
+            Act::SetXattr { at, value } => self.held(at).xattr = Some(value.clone()),
+            Act::Open { at } => {
+                let file = self.file_of(at);
+                self.bucket(&at.bucket).open.push(file);
+            }
+            _ => self.apply_writes(contents, act),
+        }
+    }
+
+    /// What an operation that ends early may make of this: a version is begun, and not written.
+    pub(in super::super) fn begun_only(&self, contents: &mut Contents, act: &Act) -> Option<Self> {
+        let at = act.written().filter(|at| self.buckets[&at.bucket].versioned)?;
+        let (mut begun, day) = (self.clone(), self.day);
+        begun.bucket(&at.bucket).begin(contents, &at.path, day);
+        Some(begun)
+    }
+
+    fn rename(&mut self, at: &At, to: &str) {
+        let (day, file) = (self.day, self.file_of(at));
+        let bucket = self.bucket(&at.bucket);
+        let replaced = bucket.file_at(to);
+        // Two names of one file stay as they are (rename(2)).
+        if replaced == Some(file) {
+            return;
+        }
+        bucket.name(to, Node::File(file));
+        if let Some(replaced) = replaced {
+            bucket.leave(to, replaced, day);
+        }
+        bucket.unname(&at.path, By::Mount);
+        if bucket.versioned {
+            bucket.hide(&at.path, day);
+            bucket.files.get_mut(&file).unwrap().lock.until = None;
+        }
+        bucket.sweep();
+    }
+
+    fn apply_writes(&mut self, contents: &mut Contents, act: &Act) {
+        match act {
+            Act::Write { at, offset, size, stamp } => self.write(contents, at, |held| {
+                held.resize(held.len().max(offset + size), 0);
+                held[*offset..offset + size].copy_from_slice(&bytes(*stamp, *size));
+            }),
+            Act::Append { at, size, stamp } => {
+                self.write(contents, at, |held| held.extend_from_slice(&bytes(*stamp, *size)));
+            }
+            Act::Truncate { at, size } => self.resize(contents, at, *size),
+            Act::Allocate { at, how, offset, size } => self.allocate(contents, at, *how, (*offset, offset + size)),
+            Act::CopyRange { at, to, size } => {
+                let source = contents.latest(self.file_of(at)).clone();
+                let taken = (*size).min(source.len());
+                let to = At { bucket: at.bucket.clone(), path: to.clone() };
+                if taken > 0 {
+                    self.write(contents, &to, |held| {
+                        held.resize(held.len().max(taken), 0);
+                        held[..taken].copy_from_slice(&source[..taken]);
+                    });
+                }
+            }
+            Act::Fsync { at, .. } => contents.sync(self.file_of(at)),
+            Act::SyncVolume { bucket } => self.sync_bucket(contents, bucket),
+            _ => {}
+        }
+    }
+
+    fn resize(&mut self, contents: &mut Contents, at: &At, size: usize) {
+        let file = self.file_of(at);
+        self.write(contents, at, |held| held.resize(size, 0));
+        self.bucket(&at.bucket).changed_unopened(file);
+    }
+
+    fn allocate(&mut self, contents: &mut Contents, at: &At, how: Allocate, (from, to): (usize, usize)) {
+        let file = self.file_of(at);
+        if matches!(how, Allocate::Extend | Allocate::ZeroRange) && to > contents.latest(file).len() {
+            self.resize(contents, at, to);
+        }
+        if matches!(how, Allocate::Extend | Allocate::KeepSize) {
+            return;
+        }
+        let (held, day) = (contents.latest(file).len(), self.day);
+        if from < to.min(held) {
+            self.write(contents, at, |bytes| bytes[from..to.min(held)].fill(0));
+        } else {
+            self.bucket(&at.bucket).begin(contents, &at.path, day);
+        }
+    }
+}

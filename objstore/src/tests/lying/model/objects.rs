@@ -1,0 +1,90 @@
+//! What S3 makes of the model.
+
+use std::sync::Arc;
+
+use super::{File, Folder, Lock, Node, Part, State, Upload, etag};
+use crate::tests::lying::act::{Act, At, bytes};
+use crate::tests::lying::content::Contents;
+
+impl State {
+    fn put(&mut self, contents: &mut Contents, at: &At, bytes: Arc<Vec<u8>>, made: File) {
+        let (file, day) = (contents.add(bytes), self.day);
+        self.bucket(&at.bucket).replace(&at.path, file, made, day);
+    }
+
+    pub(super) fn apply_objects(&mut self, contents: &mut Contents, act: &Act) {
+        let day = self.day;
+        match act {
+            Act::Put { at, size, stamp, until } => {
+                let lock = Lock { held: None, until: until.map(|until| (until, true)) };
+                let (etag, note) = (Some(etag(*stamp)), Some(stamp.to_string()));
+                self.put(contents, at, bytes(*stamp, *size), File { etag, note, lock, ..File::default() });
+            }
+            Act::PutFolder { at } => self.bucket(&at.bucket).name(&at.path, Node::Folder(Folder::Put)),
+            Act::DeleteFolder { at } => {
+                let bucket = self.bucket(&at.bucket);
+                if bucket.below(&at.path).next().is_some() {
+                    bucket.names.insert(at.path.clone(), Node::Folder(Folder::Implicit));
+                } else {
+                    bucket.names.remove(&at.path);
+                }
+            }
+            Act::Delete { at } => self.bucket(&at.bucket).delete(&at.path, day),
+            Act::DeleteMany { bucket, keys } => keys.iter().for_each(|key| self.bucket(bucket).delete(key, day)),
+            Act::DeleteVersion { at, index, .. } => self.bucket(&at.bucket).delete_version(&at.path, *index),
+            Act::Retain { at, index, until, compliance, .. } => {
+                self.lock(at, *index, |lock| lock.until = Some((*until, *compliance)));
+            }
+            Act::Hold { at, index, on } => self.lock(at, *index, |lock| lock.held = Some(*on)),
+            Act::Copy { from, to } => {
+                let source = self.file_of(from);
+                let File { etag, note, .. } = self.held(from).clone();
+                let bytes = contents.latest(source).clone();
+                self.put(contents, to, bytes, File { etag, note, ..File::default() });
+            }
+            _ => self.apply_uploads(contents, act),
+        }
+    }
+
+    /// A lock that changes ends the version that mounts are writing.
+    fn lock(&mut self, at: &At, index: usize, change: impl FnOnce(&mut Lock)) {
+        let bucket = self.bucket(&at.bucket);
+        let file = bucket.version_at(&at.path, index).unwrap();
+        let held = bucket.files.get_mut(&file).unwrap();
+        let before = held.lock;
+        change(&mut held.lock);
+        held.begun &= held.lock == before;
+    }
+
+    fn apply_uploads(&mut self, contents: &mut Contents, act: &Act) {
+        match act {
+            Act::BeginUpload { at } => {
+                let begun = self.day;
+                self.bucket(&at.bucket).uploads.insert(at.path.clone(), Upload { begun, ..Upload::default() });
+            }
+            Act::PutPart { at, number, size, stamp } => {
+                let file = contents.add(bytes(*stamp, *size));
+                self.upload(at).parts.insert(*number, Part { file, etag: etag(*stamp) });
+            }
+            Act::CopyPart { at, number, from, stamp } => {
+                let file = contents.copy(self.file_of(from));
+                self.upload(at).parts.insert(*number, Part { file, etag: etag(*stamp) });
+            }
+            Act::Complete { at } => {
+                let upload = self.bucket(&at.bucket).uploads.remove(&at.path).unwrap();
+                let last = upload.parts.last_key_value().unwrap().1.file;
+                let bytes = contents.latest(last).clone();
+                self.put(contents, at, bytes, File::default());
+            }
+            Act::Abort { at } => {
+                self.bucket(&at.bucket).uploads.remove(&at.path);
+            }
+            _ => {}
+        }
+    }
+
+    /// The upload of a key.
+    pub(in super::super) fn upload(&mut self, at: &At) -> &mut Upload {
+        self.bucket(&at.bucket).uploads.get_mut(&at.path).unwrap()
+    }
+}

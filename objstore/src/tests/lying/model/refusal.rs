@@ -1,0 +1,65 @@
+//! What a store must refuse, whatever happened before.
+
+use super::{Bucket, Node, State};
+use crate::tests::lying::act::{Act, At};
+
+impl State {
+    /// Whether an operation is to be refused, with nothing changed.
+    pub(in super::super) fn refuses(&self, act: &Act) -> bool {
+        let protected = |at: &At, index: usize| self.protection(at, index).is_some_and(|lock| lock.protects(self.day));
+        let current = |at: &At| protected(at, usize::MAX);
+        match act {
+            Act::DeleteVersion { at, index, bypass } => self.keeps(at, *index, *bypass),
+            Act::Retain { at, index, until, compliance, bypass } => {
+                let before = self.protection(at, *index).and_then(|lock| lock.until);
+                before.is_some_and(|(end, by_all)| {
+                    let weaker = *until < end || *compliance != by_all;
+                    end >= self.day && weaker && (by_all || !*bypass)
+                })
+            }
+            Act::DeleteBucket { bucket } => self.buckets[bucket].is_protected(self.day),
+            Act::Write { at, .. }
+            | Act::Append { at, .. }
+            | Act::Truncate { at, .. }
+            | Act::Open { at }
+            | Act::Unlink { at, .. } => current(at),
+            Act::Rename { at, to } => {
+                let to = At { bucket: at.bucket.clone(), path: to.clone() };
+                current(at) || current(&to)
+            }
+            Act::DeleteFolder { at } => {
+                let bucket = &self.buckets[&at.bucket];
+                let mut below = bucket.below(&at.path).peekable();
+                below.peek().is_some() && below.all(|node| matches!(node, Node::Link(_)))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an operation writes to a version that mounts are writing already.
+    pub(in super::super) fn goes_on_with_a_version(&self, act: &Act) -> bool {
+        let begun = |at: At| {
+            let bucket = &self.buckets[&at.bucket];
+            bucket.versioned && bucket.file_at(&at.path).is_some_and(|file| bucket.files[&file].begun)
+        };
+        act.written().is_some_and(begun)
+    }
+
+    fn protection(&self, at: &At, index: usize) -> Option<super::Lock> {
+        let bucket = &self.buckets[&at.bucket];
+        bucket.version_at(&at.path, index).map(|file| bucket.files[&file].lock)
+    }
+
+    /// Whether object lock keeps a version from being deleted.
+    fn keeps(&self, at: &At, index: usize, bypass: bool) -> bool {
+        let Some(lock) = self.protection(at, index) else { return false };
+        let governed = lock.until.is_some_and(|(_, by_all)| !by_all) && lock.held != Some(true);
+        lock.protects(self.day) && !(governed && bypass)
+    }
+}
+
+impl Bucket {
+    fn is_protected(&self, day: u64) -> bool {
+        self.files.values().any(|file| file.lock.protects(day))
+    }
+}

@@ -1,0 +1,108 @@
+//! What mounts ask of a process.
+
+use super::Process;
+use crate::error::Result;
+use crate::tests::lying::act::{Act, At, bytes};
+use crate::tests::rig::by_root;
+use crate::volume::{Make, Rename, RenameMode, SetAttr, Spot, XattrMode};
+
+impl Process {
+    pub(super) fn act_mounted(&mut self, act: &Act) -> Result<()> {
+        match act {
+            Act::Make { at } => self.make(at, Make::File),
+            Act::MakeFolder { at } => self.make(at, Make::Directory),
+            Act::Symlink { at, target } => self.make(at, Make::Symlink(target.clone())),
+            Act::RemoveFolder { at } => {
+                let (volume, parent, last) = self.parent(&at.bucket, &at.path)?;
+                volume.remove_dir(parent, &last)
+            }
+            Act::Link { at, to } => {
+                let (_, ino) = self.mounted(at)?;
+                let (volume, parent, last) = self.parent(&at.bucket, to)?;
+                volume.link(ino, parent, &last)?;
+                volume.forget(ino, 1);
+                Ok(())
+            }
+            Act::Rename { at, to } => {
+                let (_, from_parent, from_name) = self.parent(&at.bucket, &at.path)?;
+                let (volume, to_parent, to_name) = self.parent(&at.bucket, to)?;
+                volume.rename(Rename { from_parent, from_name, to_parent, to_name, mode: RenameMode::Replace })
+            }
+            Act::Unlink { at, hold } => {
+                let (volume, parent, last) = self.parent(&at.bucket, &at.path)?;
+                // Who asks again knows it no more by its name.
+                if !*hold || self.served.again {
+                    return volume.unlink(parent, &last);
+                }
+                let (_, ino) = self.mounted(at)?;
+                volume.pin(ino)?;
+                volume.unlink(parent, &last)?;
+                self.machine.kernel.unlinked(&at.bucket, &volume, ino)
+            }
+            Act::SetMode { at, mode } => {
+                let (volume, ino) = self.mounted(at)?;
+                volume.set_attr(ino, SetAttr { mode: Some(*mode), ..SetAttr::default() }).map(drop)
+            }
+            Act::SetXattr { at, value } => {
+                let (volume, ino) = self.mounted(at)?;
+                volume.set_xattr(ino, "user.k", value, XattrMode::Any)
+            }
+            _ => self.act_written(act),
+        }
+    }
+
+    fn make(&mut self, at: &At, what: Make) -> Result<()> {
+        let (volume, parent, last) = self.parent(&at.bucket, &at.path)?;
+        let made = volume.make(parent, &last, what, by_root(0o644))?;
+        volume.forget(made.ino, 1);
+        Ok(())
+    }
+
+    fn act_written(&mut self, act: &Act) -> Result<()> {
+        match act {
+            Act::Write { at, offset, size, stamp } => {
+                let (volume, ino) = self.mounted(at)?;
+                volume.write(ino, *offset as u64, &bytes(*stamp, *size), false).map(drop)
+            }
+            Act::Append { at, size, stamp } => {
+                let (volume, ino) = self.mounted(at)?;
+                volume.append(ino, &bytes(*stamp, *size)).map(drop)
+            }
+            Act::Truncate { at, size } => {
+                let (volume, ino) = self.mounted(at)?;
+                volume.set_attr(ino, SetAttr { size: Some(*size as u64), ..SetAttr::default() }).map(drop)
+            }
+            Act::Allocate { at, how, offset, size } => {
+                let (volume, ino) = self.mounted(at)?;
+                volume.allocate(ino, *how, *offset as u64, *size as u64)
+            }
+            Act::CopyRange { at, to, size } => {
+                let (_, from) = self.mounted(at)?;
+                let (volume, to) = self.mounted(&At { bucket: at.bucket.clone(), path: to.clone() })?;
+                let mut done = 0;
+                // A call copies what it likes, as the system call does.
+                while done < *size as u64 {
+                    let spot = |ino| Spot { ino, offset: done };
+                    match volume.copy_range(spot(from), spot(to), *size as u64 - done)? {
+                        0 => break,
+                        copied => done += copied,
+                    }
+                }
+                Ok(())
+            }
+            Act::Fsync { at, data_only } => {
+                let (volume, ino) = self.mounted(at)?;
+                if *data_only { volume.sync_without_time(ino) } else { volume.sync(ino) }
+            }
+            Act::SyncVolume { bucket } => self.volume(bucket)?.sync_volume(),
+            Act::Open { at } => {
+                let (volume, ino) = self.mounted(at)?;
+                volume.pin(ino)?;
+                volume.open_writer(ino)?;
+                self.machine.kernel.opens(&at.bucket, ino);
+                Ok(())
+            }
+            _ => unreachable!("{act:?}"),
+        }
+    }
+}

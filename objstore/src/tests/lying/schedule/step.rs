@@ -1,0 +1,144 @@
+//! One operation after the other, each done by the process and by the model.
+
+use super::Run;
+use crate::disk::lying::LyingDisk;
+use crate::error::{Error, Posix};
+use crate::tests::lying::act::{Act, Answered};
+use crate::tests::lying::content::Contents;
+use crate::tests::lying::draw::Draw;
+use crate::tests::lying::model::State;
+use crate::tests::lying::process::Process;
+
+impl Run<'_> {
+    /// Does what is drawn, until the process is dead or all is done.
+    pub(super) fn work(&mut self, mut process: Process, life: u64) -> Result<LyingDisk, String> {
+        let mut choices = self.plan.choices(2, life);
+        let script = self.plan.script.map(|script| script(life));
+        for index in 0..script.as_ref().map_or(self.plan.acts, Vec::len) {
+            self.stamp += 1;
+            let mut state = self.history[self.history.len() - 1].clone();
+            state.day = self.day;
+            let act = match &script {
+                Some(script) if !script[index].can_be(&state) => continue,
+                Some(script) => script[index].clone(),
+                None => Draw { state: &state, choices: &mut choices, stamp: self.stamp }.act(),
+            };
+            self.done.push(format!("{act:?}"));
+            self.ran.acts += 1;
+            if matches!(act, Act::Reopen) {
+                let dead = process.disk.clone();
+                match self.reopen(process)? {
+                    Some(next) => process = next,
+                    None => return Ok(dead),
+                }
+                continue;
+            }
+            self.act(&mut process, &state, &act)?;
+            if process.disk.is_dead() {
+                break;
+            }
+        }
+        // Before what it holds is dropped: nobody who is killed tidies up.
+        process.disk.dies();
+        Ok(process.disk.clone())
+    }
+
+    /// Closes in order and opens again; nothing if the process died of it.
+    fn reopen(&mut self, process: Process) -> Result<Option<Process>, String> {
+        let disk = process.close();
+        if disk.is_dead() {
+            return Ok(None);
+        }
+        self.on_disk();
+        self.contents.sync_all();
+        match self.open(&disk) {
+            _ if disk.is_dead() => Ok(None),
+            Ok(mut next) => {
+                self.take_over(&mut next)?;
+                Ok(Some(next).filter(|_| !disk.is_dead()))
+            }
+            Err(error) => Err(format!("it does not open again: {error}")),
+        }
+    }
+
+    fn on_disk(&mut self) {
+        self.history.drain(..self.history.len() - 1);
+        self.history[0].lose_process();
+    }
+
+    fn act(&mut self, process: &mut Process, before: &State, act: &Act) -> Result<(), String> {
+        let refused = before.refuses(act);
+        self.before_asked = act.is_asked_again().then(|| before.clone());
+        self.day += u64::from(matches!(act, Act::Day));
+        let (mut after, mut contents) = (before.clone(), self.contents.clone());
+        after.day = self.day;
+        if !refused {
+            after.apply(&mut contents, act);
+        }
+        match process.act(before, act) {
+            Ok(_) if refused => return Err(format!("it does {act:?}, which is to be refused")),
+            Ok(upload) => {
+                if let (Act::BeginUpload { at }, id) = (act, upload) {
+                    after.upload(at).id = id;
+                }
+                let known = std::mem::replace(&mut self.contents, contents);
+                self.check_quotas((before, &known), &after)?;
+                self.answered(after, act);
+            }
+            Err(_) if process.disk.is_dead() => {
+                if refused {
+                    self.machine.kernel.gives_up();
+                }
+                self.aimed_at = Some(after.clone());
+                self.contents = contents.not_yet_synced(&self.contents);
+                // Its records may be there before its bytes.
+                after.see_images_of(before);
+                self.begun = before.begun_only(&mut self.contents, act).filter(|_| !refused);
+                self.under_way = Some(after);
+            }
+            Err(Error::Denied { .. } | Error::NotEmpty { .. } | Error::Posix(Posix::NotPermitted)) if refused => {
+                self.done.push("… refused".into());
+            }
+            Err(Error::QuotaExceeded { .. }) if self.may_exceed(before, &after, &contents) => {
+                self.done.push("… refused: quota".into());
+            }
+            Err(error) => return Err(format!("it refuses {act:?}: {error}")),
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, after: State, act: &Act) {
+        match act.answered() {
+            Answered::OnDisk => self.history = vec![after],
+            Answered::InStore => self.history.push(after),
+            Answered::Nothing => *self.history.last_mut().unwrap() = after,
+        }
+        if matches!(act, Act::Pass | Act::Day) {
+            self.contents.sync_all();
+        }
+    }
+
+    /// Nothing that was done takes a bucket over its quota.
+    fn check_quotas(&mut self, (before, known): (&State, &Contents), after: &State) -> Result<(), String> {
+        for (name, bucket) in &after.buckets {
+            let Some(was) = before.buckets.get(name) else { continue };
+            let gone = was.files.keys().filter(|file| !bucket.files.contains_key(file));
+            self.unnamed_bytes += gone.map(|file| self.contents.latest(*file).len() as u64).sum::<u64>();
+            let (used, before) = (bucket.used_bytes(&self.contents), was.used_bytes(known));
+            if used > before && bucket.quota.is_some_and(|quota| used > quota) {
+                return Err(format!("{name} holds {used} bytes, more than its quota {:?}", bucket.quota));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an operation may be refused for a quota.
+    fn may_exceed(&self, before: &State, after: &State, contents: &Contents) -> bool {
+        let exceeds = |name: &String| {
+            let (was, bucket) = (before.buckets.get(name)?, &after.buckets[name]);
+            let used = bucket.used_bytes(contents);
+            Some(used > was.used_bytes(&self.contents) && used + self.unnamed_bytes > bucket.quota?)
+        };
+        after.buckets.keys().any(|name| exceeds(name) == Some(true))
+    }
+}

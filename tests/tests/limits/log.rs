@@ -1,0 +1,29 @@
+//! A log that nobody reads.
+
+use std::time::Duration;
+
+use tests::prelude::*;
+
+use crate::support::access::root_client;
+
+/// What makes the log long, and how often it is asked for: together more than a pipe holds.
+const KEY_BYTES: usize = 1_000;
+const REQUESTS: usize = 150;
+const LIMIT: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_stops_no_server() {
+    // Its stderr is a pipe, and who holds the other end sleeps.
+    let reader = "exec \"$@\" 2> >(exec sleep 30)";
+    let server = Options::default().under(["bash", "-c", reader, "bash"]).start();
+    let client = root_client(&server);
+    let ask = async {
+        client.create_bucket().bucket("quiet").send().await.expect("the bucket");
+        let key = "x".repeat(KEY_BYTES);
+        for _ in 0..REQUESTS {
+            let absent = client.head_object().bucket("quiet").key(&key).send().await;
+            assert!(absent.is_err_and(|error| error.raw_response().is_some_and(|raw| raw.status().as_u16() == 404)));
+        }
+    };
+    tokio::time::timeout(LIMIT, ask).await.expect("it goes on without its reader");
+}

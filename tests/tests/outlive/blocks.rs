@@ -1,0 +1,26 @@
+//! Programs that write large blocks, each program a process of its own: a request that a dying server was being handed is
+//! as large as they get.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::support::*;
+
+const BLOCK: usize = 700_000;
+/// What one program writes.
+pub const BYTES: usize = 10 * BLOCK;
+
+/// Copies `source` over `to`, again and again, and compares at the end.
+pub fn copy(source: &Path, to: &Path, going: &AtomicBool) {
+    let mut copies = 0;
+    while going.load(Ordering::Relaxed) {
+        let mut program = Command::new("dd");
+        program.args([format!("if={}", source.display()), format!("of={}", to.display()), format!("bs={BLOCK}")]);
+        let _ = run(&mut program, limit(60)).expect("dd ends").ok();
+        copies += 1;
+    }
+    let (written, expected) = (std::fs::read(to).expect("the copy"), std::fs::read(source).expect("the source"));
+    assert!(written == expected, "{} differs after {copies} copies", to.display());
+    assert!(copies > 2, "only {copies} copies: no load to speak of");
+}
