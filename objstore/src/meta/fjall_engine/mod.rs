@@ -19,6 +19,7 @@ mod version;
 use std::path::Path;
 use std::sync::Arc;
 
+use fjall::compaction::Leveled;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 
 use self::store::Store;
@@ -33,6 +34,10 @@ const KEYSPACE: &str = "meta";
 
 /// A memtable becomes a table when it has this size. Recorded in the folder when it is created.
 const MEMTABLE_BYTES: u64 = 8 << 20;
+
+/// A table that compaction writes has about this size; recorded as well. Until it is written whole, all blocks that went into
+/// it stay in memory, since its index refers to their keys.
+const TABLE_BYTES: u64 = 16 << 20;
 
 /// Journals together stay about below this: it bounds the time to open after a crash.
 const JOURNAL_BYTES: u64 = 256 << 20;
@@ -75,8 +80,9 @@ fn start(path: &Path, options: Options) -> fjall::Result<(Database, Keyspace)> {
         // Compressing every value once more for a log that lives for seconds costs more than the bytes it saves.
         .journal_compression(CompressionType::None)
         .open()?;
-    let keyspace =
-        database.keyspace(KEYSPACE, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
+    let leveled = || Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES));
+    let create = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES).compaction_strategy(leveled());
+    let keyspace = database.keyspace(KEYSPACE, create)?;
     Ok((database, keyspace))
 }
 
