@@ -126,9 +126,8 @@ impl Collector for LifecycleFigures {
             ConstCounter::new(count).encode(expired.encode_family(&[("kind", kind)])?)?;
         }
         counter(&mut encoder, "lifecycle_errors", "Buckets or passes given up until the next pass", figures.errors)?;
-        let completed = figures.completed.and_then(|at| u64::try_from(at.parts().0).ok()).unwrap_or(0);
         let help = "When the last whole pass ended, in seconds since 1970; 0: never";
-        gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, completed)?;
+        gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, seconds(figures.completed))?;
         let help = "Keys, versions and uploads looked at so far in the bucket under way";
         let mut progress = encoder.encode_descriptor("lifecycle_progress", help, None, MetricType::Gauge)?;
         if let Some(now) = &figures.progress {
@@ -156,7 +155,6 @@ impl Collector for ScrubFigures {
         counter(&mut encoder, "scrub_bytes", "Bytes compared with their checksums by the scrub", figures.bytes)?;
         counter(&mut encoder, "scrub_found", "Damaged blobs found by the scrub", figures.found)?;
         counter(&mut encoder, "scrub_errors", "Passes of the scrub interrupted by an error", figures.errors)?;
-        let seconds = |at: Option<Timestamp>| at.and_then(|at| u64::try_from(at.parts().0).ok()).unwrap_or(0);
         let help = "When the pass of the scrub under way, or the last one, began, in seconds since 1970; 0: never";
         gauge(&mut encoder, "scrub_started_timestamp_seconds", help, seconds(figures.started))?;
         let help = "When the last whole pass of the scrub ended, in seconds since 1970; 0: never";
@@ -169,6 +167,11 @@ impl Collector for ScrubFigures {
         let damaged = objstore::scrub::damage(&self.0).map_or(0, |damage| damage.len() as u64);
         gauge(&mut encoder, "damaged_blobs", "Blobs known to be damaged: reading them answers an error", damaged)
     }
+}
+
+/// Seconds since 1970; 0: never.
+fn seconds(at: Option<Timestamp>) -> u64 {
+    at.and_then(|at| u64::try_from(at.parts().0).ok()).unwrap_or(0)
 }
 
 fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {

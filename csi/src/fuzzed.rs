@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Component;
 
+pub use crate::controller::fuzzed::Calls;
 use crate::mount_flags::MountFlags;
 use crate::secret::Error;
 use crate::{path, secret, volume_id};
@@ -54,7 +55,7 @@ fn without_digits(text: &str) -> String {
     text.chars().filter(|one| !one.is_ascii_digit()).collect()
 }
 
-/// The targets by name.
+/// The targets by name, but for those that need [`Calls`].
 pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
     BTreeMap::from([("secret", secret as fn(&[u8])), ("names", names)])
 }
@@ -68,5 +69,11 @@ mod tests {
         for (name, target) in targets() {
             corpora::run(name, target);
         }
+    }
+
+    #[test]
+    fn no_call_of_the_corpus_is_answered_as_a_failure_of_the_controller() {
+        let calls = Calls::start();
+        corpora::run("calls", |bytes| calls.call(bytes));
     }
 }

@@ -34,7 +34,8 @@ pub enum MountState {
     NotMounted,
     /// This bucket, by a session of this process (or of a holder it is joined to) that answers.
     Ours(BucketName),
-    /// A mount of the type [`crate::FS_TYPE`] whose session is gone: to be detached.
+    /// A mount of the type [`crate::FS_TYPE`] whose session is gone, or that this process does not serve and nobody
+    /// answers for: to be detached.
     Stale,
     /// Something else: to be left alone.
     Other,

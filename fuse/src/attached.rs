@@ -39,6 +39,7 @@ impl Attached {
         let mut flags = MountFlags::NOATIME;
         flags.set(MountFlags::RDONLY, options.read_only || read_only);
         flags.set(MountFlags::NOSUID | MountFlags::NODEV, !options.privileged_files);
+        flags.set(MountFlags::NOEXEC, options.no_exec);
         let data = CString::new(data(device.as_fd().as_raw_fd(), options)).unwrap_or_default();
         let kind = format!("fuse.{SUBTYPE}");
         let source = options.fs_name.as_str();
@@ -108,11 +109,8 @@ pub(crate) fn abort(path: &Path, device: &str) {
     if device.is_empty() || mountpoint::top(path).is_none_or(|mounted| mounted.device != device) {
         return;
     }
-    // The first ends the connection and leaves the mount while it is in use; the second takes it away.
-    for flag in [UnmountFlags::FORCE, UnmountFlags::DETACH] {
-        if let Err(errno) = rustix::mount::unmount(path, flag | UnmountFlags::NOFOLLOW) {
-            tracing::debug!(%errno, "the mount is still there");
-        }
+    if let Err(error) = mountpoint::abandon_path(path) {
+        tracing::debug!(error = crate::error::with_causes(&error), "the mount is still there");
     }
 }
 

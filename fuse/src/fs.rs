@@ -12,7 +12,6 @@ use objstore::name::NAME_BYTES_MAX;
 use objstore::volume::Volume;
 use rustix::io::Errno;
 
-use crate::echoes::{Echo, Echoes};
 use crate::errno::Result;
 use crate::handles::OpenDirectories;
 use crate::passthrough::Opens;
@@ -26,16 +25,8 @@ pub(crate) struct Fs {
     pub directories: OpenDirectories,
     pub clock: Arc<dyn Clock>,
     pub stats: Arc<Stats>,
-    pub echoes: Echoes,
     /// The files that are open, in memory that outlives this process.
     pub opens: Opens,
-}
-
-impl Fs {
-    /// Has the kernel told of a change it does not know of. A mount that ends hears nothing more.
-    pub fn echo(&self, echo: Echo) {
-        self.echoes.send(echo);
-    }
 }
 
 /// A name that could be part of an object key: EILSEQ if it is not UTF-8, ENAMETOOLONG past 255 bytes.

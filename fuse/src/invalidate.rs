@@ -2,17 +2,17 @@
 //!
 //! - The kernel keeps names, attributes, pages and the absence of names for a day. Two things make that exact: the
 //!   kernel itself drops what a change made through this mount touches, and the store's feed reports each change by
-//!   others, which a thread here passes on before it acknowledges it. An S3 write is answered only after that.
+//!   others, which a thread here passes on before it acknowledges it. An S3 write is answered only after that. The feed
+//!   also has the two changes through this mount that the kernel does not see: an append that landed elsewhere than it
+//!   thought, and privileges taken from a file by a write.
 //! - Dropping a name takes the directory's lock in the kernel, and dropping pages waits for pages being read. Both
-//!   may be held by a program whose request this mount is answering at that very moment. So these threads wait for
-//!   nothing but the kernel, and no request ever waits for them. For a mount that outlives this process another one
-//!   waits in their place (`notifier`).
+//!   may be held by a program whose request this mount is answering at that very moment. So this thread waits for
+//!   nothing but the kernel, and no request ever waits for it. For a mount that outlives this process another one
+//!   waits in its place (`notifier`).
 //! - The kernel orders them right: an answer to a lookup or read that was under way when the change came is taken in
 //!   under the same lock, so it is either dropped by the notice or was asked for after it.
 //! - The feed also asks whether the kernel still holds an inode without a name, which only the kernel knows of a mount
 //!   that was taken over. The answer is right at that moment; if the kernel lets go later, it sends a forget.
-//! - `Echo` is for the two changes through this mount that the kernel does not see: an append that landed elsewhere
-//!   than the kernel thought, and privileges taken from a file by a write.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,7 +22,6 @@ use std::time::Instant;
 
 use objstore::volume::{Change, Feed, Volume};
 
-use crate::echoes::{Echo, Echoed};
 use crate::stats::{Op, Stats};
 use crate::view::View;
 
@@ -39,7 +38,6 @@ pub(crate) trait Kernel: Clone + Send + 'static {
 }
 
 /// Passes notices on.
-#[derive(Clone)]
 pub(crate) struct Invalidator<K> {
     pub kernel: K,
     pub view: View,
@@ -61,20 +59,6 @@ impl<K: Kernel> Invalidator<K> {
             }
             if feed.is_lost() {
                 abort();
-            }
-        })
-    }
-
-    /// Passes echoes on until the filesystem is gone.
-    pub fn echo(self, echoes: Echoed) -> io::Result<JoinHandle<()>> {
-        std::thread::Builder::new().name("fuse-echo".into()).spawn(move || {
-            while let Some(batch) = echoes.next() {
-                for echo in batch {
-                    self.tell(|kernel| match echo {
-                        Echo::Content(node) => kernel.drop_content(node),
-                        Echo::Attributes(node) => kernel.drop_attributes(node),
-                    });
-                }
             }
         })
     }

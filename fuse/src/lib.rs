@@ -1,7 +1,7 @@
 //! A bucket as a Linux filesystem: the volume handle, over [`objstore::volume::Volume`], without libfuse.
 //!
-//! - [`mount`] mounts a volume and serves it from this process until [`Mount::unmount`]; [`mountpoint_state`] and
-//!   [`unmount_path`] tell about and clear mountpoints, also those of a process that died.
+//! - [`mount`] mounts a volume and serves it from this process until [`Mount::unmount`]; [`mountpoint_state`],
+//!   [`unmount_path`] and [`abandon_path`] tell about and clear mountpoints, also those of a process that died.
 //! - `wire` speaks the FUSE protocol, and `adapter` alone stands between it and the rest: it unpacks requests and packs
 //!   answers. `fs` and `ops` hold what they mean.
 //! - A node is a persistent inode number and an open file is a plain value, so nothing the kernel holds refers to
@@ -12,7 +12,6 @@
 
 mod adapter;
 mod attached;
-mod echoes;
 mod errno;
 mod error;
 mod fs;
@@ -38,7 +37,7 @@ mod wire;
 pub use adapter::keep_processors_awake;
 pub use error::{Error, Result};
 pub use mount::{Ended, Keep, Mount, mount, mount_kept, take_over};
-pub use mountpoint::{MountpointState, mountpoint_state, unmount_path};
+pub use mountpoint::{MountpointState, abandon_path, mountpoint_state, unmount_path};
 pub use notifier::{NOTIFIER, run_notifier};
 pub use options::Options;
 pub use stats::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot, WatchedCall};

@@ -17,7 +17,6 @@ use objstore::volume::Volume;
 
 use crate::adapter::{self, Agreement, Feature};
 use crate::attached::{Attached, abort, open_device};
-use crate::echoes::echoes;
 use crate::error::{Error, Result};
 use crate::fs::Fs;
 use crate::handles::OpenDirectories;
@@ -172,7 +171,6 @@ fn serve(
 ) -> Result<Mount> {
     let view = View::new(volume.root(), &options);
     let stats = Arc::new(Stats::default());
-    let (echoes, echoed) = echoes();
     // The feed starts before this process lets the kernel cache anything, so that no change falls between.
     let feed = volume.feed();
     let failed = |source| Error::io("starting the session of", attached.path(), source);
@@ -192,14 +190,12 @@ fn serve(
         directories: OpenDirectories::new(volume.life()),
         clock: options.clock,
         stats: stats.clone(),
-        echoes,
         opens,
     };
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();
-    let started = invalidator.clone().echo(echoed);
     let (path, number) = (attached.path().to_owned(), attached.device().to_owned());
-    let started = started.and_then(|_| invalidator.follow(feed, volume.clone(), move || abort(&path, &number)));
+    let started = invalidator.follow(feed, volume.clone(), move || abort(&path, &number));
     let started =
         started.and_then(|following| Session::run(server, volume.clone(), following, move || withdraw(kept.as_ref())));
     let session = started.inspect_err(|_| closing.close_feed()).map_err(failed)?;
@@ -283,7 +279,7 @@ fn check(at: &Path, options: &Options) -> Result<()> {
         return Err(Error::Option { option: "fs_name", why: "use a name without NUL" });
     }
     match mountpoint_state(at) {
-        MountpointState::Amphora => {
+        MountpointState::Amphora | MountpointState::Silent => {
             return Err(Error::target(at, "an Amphora mount is there already; unmount it first"));
         }
         MountpointState::Stale => return Err(Error::target(at, "a dead Amphora mount is there; unmount it first")),

@@ -25,6 +25,9 @@ pub enum MountpointState {
     NotMounted,
     /// An Amphora mount that is served.
     Amphora,
+    /// An Amphora mount that has not answered for half a second: its server is slow, is being restarted, or is gone for
+    /// good and a holder keeps the mount. Unmount it with [`abandon_path`].
+    Silent,
     /// Another filesystem.
     Other,
     /// An Amphora mount whose server is gone: unmount it with [`unmount_path`].
@@ -36,13 +39,7 @@ pub fn mountpoint_state(path: &Path) -> MountpointState {
     let Some(mounted) = resolve(path).ok().and_then(|path| top(&path)) else {
         return MountpointState::NotMounted;
     };
-    if !mounted.is_amphora {
-        MountpointState::Other
-    } else if probe(path) {
-        MountpointState::Amphora
-    } else {
-        MountpointState::Stale
-    }
+    if mounted.is_amphora { probe(path) } else { MountpointState::Other }
 }
 
 /// Takes away the topmost mount at `path`, whatever its server does: processes inside keep it until they leave.
@@ -55,12 +52,22 @@ pub fn unmount_path(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether the server of the mount at `path` is there. First from the kernel's memory, then by a question to the
-/// server, from a thread of its own: a dead server's is refused at once, a slow one's is not waited for.
-fn probe(path: &Path) -> bool {
+/// Takes away the topmost mount at `path`, which nobody will serve again: what programs inside wait for, and all that they
+/// ask from now on, fails with ECONNABORTED and ENOTCONN. Fine if nothing is mounted there.
+pub fn abandon_path(path: &Path) -> Result<()> {
+    match rustix::mount::unmount(&resolve(path)?, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        // The connection is ended; the mount is left while programs are inside.
+        Err(_) => unmount_path(path),
+    }
+}
+
+/// What the server of the mount at `path` says. First from the kernel's memory, then by a question to the server, from a
+/// thread of its own: a dead server's is refused at once, a slow one's is not waited for.
+fn probe(path: &Path) -> MountpointState {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if statx(CWD, path, flags | AtFlags::STATX_DONT_SYNC, StatxFlags::MODE).is_err_and(is_dead) {
-        return false;
+        return MountpointState::Stale;
     }
     let (answer, answered) = mpsc::channel();
     let path = path.to_owned();
@@ -68,7 +75,12 @@ fn probe(path: &Path) -> bool {
         let found = statx(CWD, path, flags | AtFlags::STATX_FORCE_SYNC, StatxFlags::MODE);
         let _ = answer.send(found.is_err_and(is_dead));
     });
-    asked.is_err() || !answered.recv_timeout(PROBE_MAX).unwrap_or(false)
+    match asked.map(|_| answered.recv_timeout(PROBE_MAX)) {
+        Ok(Ok(true)) => MountpointState::Stale,
+        Ok(Err(_)) => MountpointState::Silent,
+        // Without a thread nobody can ask; then it counts as served, and nothing is taken away.
+        Ok(Ok(false)) | Err(_) => MountpointState::Amphora,
+    }
 }
 
 fn is_dead(errno: Errno) -> bool {

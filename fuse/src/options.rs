@@ -26,6 +26,8 @@ pub struct Options {
     pub allow_other: bool,
     /// Honour setuid programs and device files. Off by default: who may write the bucket could plant them.
     pub privileged_files: bool,
+    /// Run no program from it. Read when it is mounted; a mount that is taken over stays as it is.
+    pub no_exec: bool,
     /// What `/proc/self/mountinfo` and `df` show as the source, such as `amphora:bucket`.
     pub fs_name: String,
     /// How far the kernel reads ahead, in bytes, up to what one request carries (1 MiB).
@@ -53,6 +55,7 @@ impl Default for Options {
             umask: 0,
             allow_other: rustix::process::geteuid().is_root(),
             privileged_files: false,
+            no_exec: false,
             fs_name: SUBTYPE.to_owned(),
             readahead_bytes: REQUEST_BYTES_MAX,
             page_cache: true,

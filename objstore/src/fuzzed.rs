@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
+pub use crate::backup::fuzzed::Restoring;
 use crate::name::{BucketName, KEY_BYTES_MAX, Key};
 use crate::record::acl::Acl;
 use crate::record::{
@@ -104,7 +105,7 @@ pub fn layout(bytes: &[u8]) {
     }
 }
 
-/// The targets by name.
+/// The targets by name, but for those that need a [`Restoring`].
 pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
     BTreeMap::from([("key", key as fn(&[u8])), ("record", record), ("layout", layout)])
 }
@@ -118,5 +119,11 @@ mod tests {
         for (name, target) in targets() {
             corpora::run(name, target);
         }
+    }
+
+    #[test]
+    fn no_folder_of_the_corpus_breaks_the_store_that_restores_it() {
+        let restoring = Restoring::start();
+        corpora::run("backup", |bytes| restoring.restore(bytes));
     }
 }

@@ -83,6 +83,12 @@ fn options_hide_permissions_and_caches() {
     let device = std::fs::metadata(&dir).expect("there").dev();
     let file = format!("/sys/class/bdi/{}:{}/read_ahead_kb", rustix::fs::major(device), rustix::fs::minor(device));
     assert_eq!(std::fs::read_to_string(file).expect("the kernel tells").trim(), "64");
+    json(&server, &["umount", path(&dir)]);
+    json(&server, &["mount", "files", path(&dir), "-o", "noexec"]);
+    std::fs::write(dir.join("program"), "#!/bin/sh\n").expect("a file");
+    std::fs::set_permissions(dir.join("program"), std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let run = std::process::Command::new(dir.join("program")).status();
+    assert_eq!(run.expect_err("refused").kind(), ErrorKind::PermissionDenied);
 }
 
 /// How many reads the server answered.

@@ -1,6 +1,5 @@
 //! Backups and restores, over the admin socket: the server reads and writes the folder itself.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use objstore::backup::{self, Backup, Folder, Progress};
@@ -11,6 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::bucket::name;
+use super::mount::directory;
 use super::{Service, finished, refused};
 
 /// Messages that wait for a slow listener; more are left out.
@@ -21,8 +21,8 @@ pub(super) type Told = ReceiverStream<Result<api::BackupProgress, Status>>;
 
 /// Backs a bucket up.
 pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Result<Told, Status> {
-    let (bucket, dir) = (name(&request.bucket)?, folder(&request.dir)?);
-    let folder = open(move || Folder::for_writing(&dir)).await?;
+    let (bucket, dir) = (name(&request.bucket)?, directory(&request.dir)?);
+    let folder = Arc::new(looked(move || Folder::for_writing(&dir)).await?);
     let (answers, stream) = tokio::sync::mpsc::channel(WAITING_MAX);
     let store = service.store.clone();
     tokio::spawn(async move {
@@ -36,14 +36,15 @@ pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Re
 
 /// Restores a bucket.
 pub(super) async fn restore(service: &Service, request: api::RestoreRequest) -> Result<Told, Status> {
-    let dir = folder(&request.dir)?;
+    let dir = directory(&request.dir)?;
     let to = name(if request.name.is_empty() { &request.bucket } else { &request.name })?;
-    let (bucket, id) = (request.bucket, request.id);
-    let folder = open(move || Folder::for_reading(&dir)).await?;
-    let id = match id {
-        Some(id) => id,
-        None => backup::newest(&folder, &bucket).map_err(|error| refused(&error))?,
-    };
+    let bucket = request.bucket;
+    let (folder, bucket, id) = looked(move || {
+        let folder = Folder::for_reading(&dir)?;
+        let id = request.id.map_or_else(|| backup::newest(&folder, &bucket), Ok)?;
+        Ok((Arc::new(folder), bucket, id))
+    })
+    .await?;
     let (answers, stream) = tokio::sync::mpsc::channel(WAITING_MAX);
     let store = service.store.clone();
     tokio::spawn(async move {
@@ -53,16 +54,9 @@ pub(super) async fn restore(service: &Service, request: api::RestoreRequest) -> 
     Ok(ReceiverStream::new(stream))
 }
 
-async fn open(open: impl FnOnce() -> objstore::Result<Folder> + Send + 'static) -> Result<Arc<Folder>, Status> {
-    finished(tokio::task::spawn_blocking(open).await)?.map(Arc::new).map_err(|error| refused(&error))
-}
-
-fn folder(dir: &str) -> Result<PathBuf, Status> {
-    let path = Path::new(dir);
-    if path.is_absolute() {
-        return Ok(path.to_owned());
-    }
-    Err(Status::invalid_argument(format!("dir \"{dir}\" is not valid: use an absolute path")))
+/// What a look into a folder gives, which waits for the disk.
+async fn looked<T: Send + 'static>(look: impl FnOnce() -> objstore::Result<T> + Send + 'static) -> Result<T, Status> {
+    finished(tokio::task::spawn_blocking(look).await)?.map_err(|error| refused(&error))
 }
 
 /// Tells who listens; once nobody does, the work ends.

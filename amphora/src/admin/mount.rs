@@ -32,6 +32,7 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
         umask: request.umask,
         readahead_bytes: request.readahead_bytes,
         uncached: request.uncached,
+        no_exec: request.no_exec,
     };
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {
@@ -140,7 +141,8 @@ pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
     }
 }
 
-fn directory(text: &str) -> Result<PathBuf, Status> {
+/// A directory of this machine, as a request names it.
+pub(super) fn directory(text: &str) -> Result<PathBuf, Status> {
     let path = Path::new(text);
     if path.is_absolute() {
         return Ok(path.components().collect());

@@ -7,7 +7,7 @@ use proto::amphora::admin::v1 as api;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::{Service, refused};
+use super::{Service, finished, refused};
 
 /// How often who listens is told.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -28,12 +28,8 @@ pub(super) fn run(service: &Service, request: &api::ScrubRequest) -> Scrubbed {
             if figures.passes > before.passes {
                 let store = store.clone();
                 let known = tokio::task::spawn_blocking(move || objstore::scrub::damage(&store)).await;
-                let last = match known {
-                    Ok(Ok(damage)) => Ok(done(damage)),
-                    Ok(Err(error)) => Err(refused(&error)),
-                    Err(error) => Err(Status::internal(error.to_string())),
-                };
-                return drop(answers.send(last).await);
+                let known = finished(known).and_then(|known| known.map_err(|error| refused(&error)));
+                return drop(answers.send(known.map(done)).await);
             }
             if figures.errors > before.errors {
                 let text = "the scrub was interrupted by an error: see the server's log; it goes on in a minute";

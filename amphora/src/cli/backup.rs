@@ -9,8 +9,8 @@ use objstore::backup::{self, Folder};
 use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
-use super::client::{Client, answer};
-use super::output::{Printer, Row, size_text, time_text};
+use super::client::{Client, absolute, answer, next};
+use super::output::{Printer, Row, listed, size_text, time_text};
 use super::progress::{Line, share};
 use crate::failure::{Failure, with_causes};
 
@@ -107,9 +107,7 @@ impl Row for Verified {
     const HEADERS: &'static [&'static str] = &["VERIFIED", "PROBLEMS"];
 
     fn cells(&self) -> Vec<String> {
-        let listed: String = self.problems.iter().map(|problem| format!("\n  {problem}")).collect();
-        let problems = if self.clean { "none".to_owned() } else { format!("{}{listed}", self.problems.len()) };
-        vec![size_text(self.verified_bytes), problems]
+        vec![size_text(self.verified_bytes), listed(&self.problems, self.problems.len() as u64)]
     }
 }
 
@@ -170,8 +168,9 @@ pub(super) async fn follow(
 ) -> Result<admin::BackupInfo, Failure> {
     let mut line = Line::new();
     loop {
-        let next = told.message().await.map_err(|status| Failure::failed(status.message().replace('\n', " ")))?;
-        let Some(next) = next else { return Err(Failure::failed("the server stopped: run this again")) };
+        let Some(next) = next(&mut told).await? else {
+            return Err(Failure::failed("the server stopped: run this again"));
+        };
         if let Some(result) = next.result {
             return Ok(result);
         }
@@ -180,13 +179,6 @@ pub(super) async fn follow(
             format!("{what} {} {}, {sent} written", next.bucket, share(next.done_bytes, next.total_bytes))
         });
     }
-}
-
-/// The path as the server sees it, whose working directory is another.
-pub(super) fn absolute(dir: &Path) -> Result<String, Failure> {
-    let path = std::path::absolute(dir);
-    let path = path.map_err(|error| Failure::failed(format!("the folder {}: {error}", dir.display())))?;
-    path.into_os_string().into_string().map_err(|_| Failure::usage("the folder's path is not UTF-8: rename it"))
 }
 
 fn failed(error: &objstore::Error) -> Failure {
@@ -212,8 +204,9 @@ fn list(dir: &Path, printer: &mut Printer) -> Result<(), Failure> {
 fn verify(dir: &Path, printer: &mut Printer) -> Result<(), Failure> {
     let folder = Folder::for_reading(dir).map_err(|error| failed(&error))?;
     let line = std::cell::RefCell::new(Line::new());
-    let told =
-        |at: backup::Progress| line.borrow_mut().show(&|| format!("verify {} {}", at.bucket, share(at.done_bytes, 0)));
+    let told = |at: backup::Progress| {
+        line.borrow_mut().show(&|| format!("verify {} {}", at.bucket, size_text(at.done_bytes)));
+    };
     let (problems, verified_bytes) = backup::verify(&folder, &told).map_err(|error| failed(&error))?;
     drop(line);
     let shown = Verified { clean: problems.is_empty(), problems, verified_bytes };

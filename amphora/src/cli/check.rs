@@ -7,7 +7,7 @@ use clap::Args;
 use objstore::check::{Options, Phase, Progress, Report};
 use serde::Serialize;
 
-use super::output::{Printer, Row, size_text};
+use super::output::{Printer, Row, listed, size_text};
 use super::progress::{Line, share};
 use crate::failure::{Failure, with_causes};
 
@@ -92,18 +92,11 @@ impl Row for Shown {
             self.blobs.to_string(),
             size_text(self.verified_bytes),
             self.unnamed_files.to_string(),
-            listed(&self.repaired, self.unlisted_repairs),
-            listed(&self.quarantined, 0),
-            listed(&self.problems, self.unlisted_problems),
+            listed(&self.repaired, self.repaired.len() as u64 + self.unlisted_repairs),
+            listed(&self.quarantined, self.quarantined.len() as u64),
+            listed(&self.problems, self.problems.len() as u64 + self.unlisted_problems),
         ]
     }
-}
-
-/// How many, and each on a line of its own.
-fn listed(lines: &[String], unlisted: u64) -> String {
-    let count = lines.len() as u64 + unlisted;
-    let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
-    if count == 0 { "none".to_owned() } else { format!("{count}{lines}") }
 }
 
 impl Check {
@@ -112,7 +105,7 @@ impl Check {
         let line = RefCell::new(Line::new());
         let progress = |at: Progress| line.borrow_mut().show(&|| text(at));
         let options = Options { content: !self.metadata_only, repair: self.repair, progress: &progress };
-        let report = objstore::check::run_with(&self.data_dir, &options);
+        let report = objstore::check::run(&self.data_dir, &options);
         drop(line);
         let shown = Shown::from(report.map_err(|error| Failure::failed(with_causes(&error)))?);
         printer.one(&shown)?;

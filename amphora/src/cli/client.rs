@@ -1,8 +1,10 @@
 //! The admin service of a running server, over its Unix socket.
 
+use std::path::Path;
+
 use proto::amphora::admin::v1::admin_client::AdminClient;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
+use tonic::{Response, Status, Streaming};
 
 use crate::config::SocketPath;
 use crate::failure::{Failure, with_causes};
@@ -58,10 +60,24 @@ impl std::ops::DerefMut for Client {
 
 /// The message of an answer, or why the server refused.
 pub(super) fn answer<T>(result: Result<Response<T>, Status>) -> Result<T, Failure> {
-    result.map(Response::into_inner).map_err(|status| {
-        let text = status.message().replace('\n', " ");
-        Failure::failed(if text.is_empty() { format!("the server answered {}", status.code()) } else { text })
-    })
+    result.map(Response::into_inner).map_err(|status| refusal(&status))
+}
+
+/// The next message of a stream, or why the server ended it.
+pub(super) async fn next<T>(stream: &mut Streaming<T>) -> Result<Option<T>, Failure> {
+    stream.message().await.map_err(|status| refusal(&status))
+}
+
+fn refusal(status: &Status) -> Failure {
+    let text = status.message().replace('\n', " ");
+    Failure::failed(if text.is_empty() { format!("the server answered {}", status.code()) } else { text })
+}
+
+/// The path as the server sees it, whose working directory is another.
+pub(super) fn absolute(dir: &Path) -> Result<String, Failure> {
+    let path = std::path::absolute(dir);
+    let path = path.map_err(|error| Failure::failed(format!("the directory {}: {error}", dir.display())))?;
+    path.into_os_string().into_string().map_err(|_| Failure::usage("the directory's path is not UTF-8: rename it"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What commands print: tables for people, or JSON with stable field names.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
 use serde::Serialize;
@@ -119,6 +120,12 @@ fn aligned(rows: &[Vec<String>]) -> String {
 pub(super) fn time_text(unix_ms: i64) -> String {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
     time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+/// How many there are, and each that is named on a line of its own.
+pub(super) fn listed(lines: impl IntoIterator<Item = impl Display>, count: u64) -> String {
+    let lines: String = lines.into_iter().map(|line| format!("\n  {line}")).collect();
+    if count == 0 { "none".to_owned() } else { format!("{count}{lines}") }
 }
 
 /// A size for people.

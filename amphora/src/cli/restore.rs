@@ -6,8 +6,8 @@ use clap::Args;
 use objstore::backup::{self, Folder};
 use proto::amphora::admin::v1 as admin;
 
-use super::backup::{Shown, absolute, follow, refuse_damaged};
-use super::client::{Client, answer};
+use super::backup::{Shown, follow, refuse_damaged};
+use super::client::{Client, absolute, answer};
 use super::output::Printer;
 use crate::failure::{Failure, with_causes};
 

@@ -4,8 +4,8 @@ use clap::Args;
 use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
-use super::client::{Client, answer};
-use super::output::{Printer, Row, time_text};
+use super::client::{Client, answer, next};
+use super::output::{Printer, Row, listed, time_text};
 use super::progress::{Line, share};
 use crate::config::Size;
 use crate::failure::Failure;
@@ -51,8 +51,7 @@ impl Row for Shown {
     const HEADERS: &'static [&'static str] = &["DAMAGED"];
 
     fn cells(&self) -> Vec<String> {
-        let listed: String = self.damaged.iter().map(|damaged| format!("\n  {}", damaged.text())).collect();
-        vec![if self.damaged.is_empty() { "none".to_owned() } else { format!("{}{listed}", self.damaged.len()) }]
+        vec![listed(self.damaged.iter().map(Damaged::text), self.damaged.len() as u64)]
     }
 }
 
@@ -62,8 +61,7 @@ impl Scrub {
         let mut told = answer(client.scrub(admin::ScrubRequest { bytes_per_second }).await)?;
         let mut line = Line::new();
         loop {
-            let next = told.message().await.map_err(|status| Failure::failed(status.message().to_owned()))?;
-            let Some(next) = next else {
+            let Some(next) = next(&mut told).await? else {
                 return Err(Failure::failed("the server stopped; the scrub goes on when it is started again"));
             };
             if next.done {

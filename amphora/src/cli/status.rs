@@ -4,7 +4,7 @@ use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
 use super::client::{Client, answer};
-use super::output::{Printer, Row, some, time_text};
+use super::output::{Printer, Row, listed, some, time_text};
 use super::progress::share;
 use super::scrub::Damaged;
 use super::volume::MountPoint;
@@ -108,7 +108,6 @@ impl Row for Shown {
 
     fn cells(&self) -> Vec<String> {
         let mounts: Vec<_> = self.mounts.iter().map(MountPoint::text).collect();
-        let damaged: String = self.damaged.iter().map(|damaged| format!("\n  {}", damaged.text())).collect();
         vec![
             self.version.clone(),
             self.data_dir.clone(),
@@ -119,7 +118,7 @@ impl Row for Shown {
             self.poisoned.as_ref().map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}")),
             self.lifecycle.text(),
             self.scrub.text(),
-            if self.damaged_count == 0 { "none".to_owned() } else { format!("{}{damaged}", self.damaged_count) },
+            listed(self.damaged.iter().map(Damaged::text), self.damaged_count),
         ]
     }
 }

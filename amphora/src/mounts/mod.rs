@@ -155,16 +155,15 @@ impl Table {
         Ok(())
     }
 
-    /// Unmounts, also what a server that died left there. Blocking.
+    /// Unmounts, also what nobody serves: what a server left there that died, or that a holder waits for in vain. Programs
+    /// inside of that are told that it is over. Blocking.
     ///
     /// # Errors
     /// Nothing of ours is mounted there, or the system refuses.
     pub fn unmount(&self, dir: &Path) -> Result<(), Error> {
         let dir = &resolve(dir)?;
         let (slot, entry) = match self.take(dir) {
-            Err(Error::NotMounted { .. }) if fuse::mountpoint_state(dir) == MountpointState::Stale => {
-                return clear_dead(dir);
-            }
+            Err(Error::NotMounted { dir }) => return clear_lost(&dir),
             taken => taken?,
         };
         let unmounted = entry.mount.unmount();
@@ -435,6 +434,18 @@ fn clear_dead(dir: &Path) -> Result<(), Error> {
         fuse::unmount_path(dir)?;
     }
     Ok(())
+}
+
+/// Takes away what nobody serves at a directory.
+fn clear_lost(dir: &Path) -> Result<(), Error> {
+    match fuse::mountpoint_state(dir) {
+        MountpointState::Stale => clear_dead(dir),
+        MountpointState::Silent => {
+            tracing::warn!(dir = %dir.display(), "ending a mount that nobody serves");
+            Ok(fuse::abandon_path(dir)?)
+        }
+        _ => Err(Error::NotMounted { dir: dir.to_owned() }),
+    }
 }
 
 #[cfg(test)]

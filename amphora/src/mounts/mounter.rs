@@ -31,9 +31,10 @@ impl csi::Mounter for Table {
 
     fn state(&self, at: &Path) -> Result<MountState> {
         Ok(match (fuse::mountpoint_state(at), self.at(at)) {
-            (MountpointState::Amphora, Some(point)) => MountState::Ours(point.bucket),
+            (MountpointState::Amphora | MountpointState::Silent, Some(point)) => MountState::Ours(point.bucket),
             (MountpointState::NotMounted, _) => MountState::NotMounted,
-            (MountpointState::Stale, _) => MountState::Stale,
+            // What this server could not take over, or what a store that is gone left with the holder.
+            (MountpointState::Stale | MountpointState::Silent, _) => MountState::Stale,
             (MountpointState::Amphora | MountpointState::Other, _) => MountState::Other,
         })
     }

@@ -33,6 +33,9 @@ pub struct Look {
     pub readahead_bytes: Option<u32>,
     /// Leave file content out of the kernel's page cache.
     pub uncached: bool,
+    /// Run no program from it.
+    #[serde(default)]
+    pub no_exec: bool,
 }
 
 /// Who a mount was made for.
@@ -55,6 +58,7 @@ impl Request {
             umask: self.look.umask,
             readahead_bytes: self.look.readahead_bytes.unwrap_or(defaults.readahead_bytes),
             page_cache: !self.look.uncached,
+            no_exec: self.look.no_exec,
             fs_name: format!("amphora:{}", self.bucket),
             // This very program, also where its file was replaced since.
             notifier: Some("/proc/self/exe".into()),

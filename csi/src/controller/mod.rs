@@ -6,6 +6,8 @@ mod capabilities;
 mod create;
 mod delete;
 mod expand;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzed;
 mod list;
 mod parameters;
 mod publish;

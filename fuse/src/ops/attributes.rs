@@ -3,17 +3,19 @@
 //! - The kernel leaves taking setuid and setgid away to the server (HANDLE_KILLPRIV_V2): on chown for everybody, on
 //!   truncate, write and fallocate for who lacks CAP_FSETID. Before a change of content that has to take them away, and
 //!   for a chown(2) to nobody, it asks to set no attribute at all: that is the moment to do it, unless it is asked by
-//!   somebody who may neither own nor write the file, and so can only have called chown(2). (It asks the same before root
-//!   writes a file with capabilities, after it took those away. Such a file loses setuid too, if it has both.)
+//!   somebody who may neither own nor write the file, and so can only have called chown(2): that changes nothing. (It asks
+//!   the same before root writes a file with capabilities, after it took those away. Such a file loses setuid too, if it
+//!   has both.)
 
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind, SetAttr, Space};
 
-use crate::echoes::Echo;
 use crate::errno::{self, Result};
 use crate::fs::Fs;
 use crate::view::Caller;
 
+/// The setuid bit.
+const SETUID: u32 = 0o4000;
 /// The setgid bit.
 const SETGID: u32 = 0o2000;
 
@@ -60,6 +62,11 @@ impl Fs {
         let (uid, gid) = (self.view.new_owner(wanted.uid)?, self.view.new_group(wanted.gid)?);
         let held = if wanted.kill_privileges || wanted.is_empty() { Some(self.attr(node)?) } else { None };
         let held = held.filter(|attr| attr.kind != Kind::Directory);
+        if let Some(attr) = held.filter(|attr| !wanted.kill_privileges && !owns_or_writes(caller, attr))
+            && is_privileged(&attr, caller)
+        {
+            return Ok(attr);
+        }
         let held = held.filter(|attr| wanted.kill_privileges || owns_or_writes(caller, attr));
         let set = SetAttr {
             mode: wanted.mode.map(|mode| mode & 0o7777),
@@ -86,13 +93,9 @@ impl Fs {
         self.volume.attr(ino).is_ok_and(|attr| attr.kind == Kind::File && attr.mode & 0o6000 != 0)
     }
 
-    /// Takes setuid and setgid from a file whose content changed, and has the kernel read its mode anew: it counts a
-    /// change of content as one of size and times only.
+    /// Takes setuid and setgid from a file whose content changed.
     pub(super) fn kill_privileges(&self, ino: u64) -> Result<()> {
-        let set = SetAttr { kill_privileges: true, ..SetAttr::default() };
-        self.volume.set_attr(ino, set).map_err(|error| errno::of(&error))?;
-        self.echo(Echo::Attributes(self.view.node(ino)));
-        Ok(())
+        self.volume.lose_privileges(ino, true).map_err(|error| errno::of(&error))
     }
 
     /// All that was written to the volume on disk.
@@ -104,6 +107,12 @@ impl Fs {
     pub fn space(&self) -> Result<Space> {
         self.volume.space().map_err(|error| errno::of(&error))
     }
+}
+
+/// Whether a file has setuid, or a setgid that a change by somebody takes away.
+fn is_privileged(attr: &Attr, caller: Caller) -> bool {
+    let takes_setgid = attr.mode & 0o010 != 0 || caller.is_outside(attr.gid);
+    attr.mode & SETUID != 0 || (attr.mode & SETGID != 0 && takes_setgid)
 }
 
 /// Whether somebody could take setuid and setgid from a file, by its mode: its owner, or who may write it.

@@ -17,7 +17,6 @@ use bytes::Bytes;
 use objstore::volume::Allocate;
 use rustix::io::Errno;
 
-use crate::echoes::Echo;
 use crate::errno::{self, Result};
 use crate::fs::Fs;
 use crate::handles::{OpenFile, is_writer};
@@ -53,9 +52,7 @@ impl Fs {
             self.append(ino, write, data)?;
         } else {
             let written = self.volume.write(ino, write.offset, data, write.kill_privileges);
-            if written.map_err(|error| errno::of(&error))? {
-                self.echo(Echo::Attributes(write.node));
-            }
+            written.map_err(|error| errno::of(&error))?;
         }
         if write.flags & libc::O_DSYNC != 0 && self.opens.writes_past_pages(write.node) {
             self.sync(write.node, write.flags & libc::O_SYNC != libc::O_SYNC)?;
@@ -65,8 +62,8 @@ impl Fs {
     }
 
     /// Appends where the file really ends. The kernel took its own idea of the end, which another writer may have
-    /// moved: then it has put the data at the wrong place of its pages, and has to drop them. It holds them locked
-    /// until this write is answered, so the notice can only follow the answer.
+    /// moved: then it has put the data at the wrong place of its pages, and has to drop them. The notice finds them: they
+    /// were filled before the request was sent, and a page that the kernel has yet to finish it keeps locked until then.
     fn append(&self, ino: u64, write: Write, data: &[u8]) -> Result<()> {
         let privileged = write.kill_privileges && self.is_privileged(ino);
         let end = self.volume.append(ino, data).map_err(|error| errno::of(&error))?;
@@ -74,7 +71,7 @@ impl Fs {
             self.kill_privileges(ino)?;
         }
         if end != write.offset + data.len() as u64 {
-            self.echo(Echo::Content(write.node));
+            self.volume.recall(ino).map_err(|error| errno::of(&error))?;
         }
         Ok(())
     }

@@ -65,11 +65,18 @@ impl Crew {
     #[must_use]
     pub fn took(&self, call: bool) -> bool {
         self.taken.fetch_add(1, Ordering::Relaxed);
-        self.readers.fetch_sub(1, Ordering::AcqRel) == 1 && (call || !self.is_watched()) && self.call()
+        self.readers.fetch_sub(1, Ordering::SeqCst) == 1 && (call || !self.is_watched()) && self.call()
     }
 
     fn is_watched(&self) -> bool {
-        self.quick.load(Ordering::Acquire) && self.watched.load(Ordering::Acquire)
+        self.quick.load(Ordering::Acquire) && self.watched.load(Ordering::SeqCst)
+    }
+
+    /// Ends keeping watch. Whether somebody may have taken a request and called nobody because of it. Either sees what
+    /// the other did: that is why these four accesses have one order (SeqCst).
+    fn unwatch(&self) -> bool {
+        self.watched.store(false, Ordering::SeqCst);
+        self.quick.load(Ordering::Acquire) && self.readers.load(Ordering::SeqCst) == 0
     }
 
     /// One thread is to take all requests, or no longer. By a thread that is about to wait for one. Whether it is the
@@ -126,10 +133,13 @@ impl Crew {
         while state.calls == 0 && !state.closed {
             if self.quick.load(Ordering::Acquire) && !self.watched.swap(true, Ordering::AcqRel) {
                 let needed = self.watch(&mut state, &waits);
-                self.watched.store(false, Ordering::Release);
+                let counted_on = self.unwatch();
                 if needed {
                     state.resting -= 1;
                     return true;
+                }
+                if counted_on {
+                    continue;
                 }
             }
             if state.calls > 0 || state.closed || self.called.wait_until(&mut state, until).timed_out() {
@@ -257,6 +267,16 @@ mod tests {
         waits.store(true, Ordering::Relaxed);
         assert!(rests.join().unwrap(), "who keeps watch takes it");
         assert_eq!(crew.readers.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_watch_that_ends_while_a_request_is_taken_begins_again() {
+        let crew = Crew::new(1);
+        crew.alone(true);
+        crew.watched.store(true, Ordering::Relaxed);
+        assert!(!crew.took(false), "somebody keeps watch");
+        assert!(crew.unwatch(), "and has to go on, since nobody was called");
+        assert!(crew.back(nothing) && !crew.unwatch(), "but not while somebody waits");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Mounting and unmounting.
 
 use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::Instant;
 
-use fuse::{Ended, MountpointState, Options, mountpoint_state, unmount_path};
+use fuse::{Ended, MountpointState, Options, abandon_path, mountpoint_state, unmount_path};
 use objstore::volume::VolumeOptions;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
@@ -59,16 +61,32 @@ fn programs_inside_are_served_past_the_unmount() {
     });
 }
 
+/// A mount that nobody serves, and its device.
+fn silent(path: &Path) -> OwnedFd {
+    let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let data = format!("fd={},rootmode=40000,user_id=0,group_id=0\0", device.as_raw_fd());
+    let data = std::ffi::CStr::from_bytes_with_nul(data.as_bytes()).unwrap();
+    rustix::mount::mount("dead", path, "fuse.amphora", MountFlags::empty(), data).unwrap();
+    device
+}
+
 #[test]
 fn a_dead_servers_mount_is_stale() {
     run(|rig| {
         let path = rig.folder("m");
-        let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let data = format!("fd={},rootmode=40000,user_id=0,group_id=0\0", std::os::fd::AsRawFd::as_raw_fd(&device));
-        let data = std::ffi::CStr::from_bytes_with_nul(data.as_bytes()).unwrap();
-        rustix::mount::mount("dead", &path, "fuse.amphora", MountFlags::empty(), data).unwrap();
+        let device = silent(&path);
         let start = Instant::now();
-        assert_eq!(mountpoint_state(&path), MountpointState::Amphora, "slow is not dead");
+        assert_eq!(mountpoint_state(&path), MountpointState::Silent, "slow is not dead");
+        let inside = path.join("f");
+        let waiting = std::thread::spawn(move || errno(std::fs::read(inside)));
+        abandon_path(&path).unwrap();
+        assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
+        // One that asked before the mount was taken away is answered; one that came late finds no file.
+        assert!([libc::ECONNABORTED, libc::ENOTCONN, libc::ENOENT].contains(&waiting.join().unwrap()));
+        abandon_path(&path).unwrap();
+        drop(device);
+
+        let device = silent(&path);
         drop(device);
         assert_eq!(mountpoint_state(&path), MountpointState::Stale);
         assert!(start.elapsed().as_secs() < 5);

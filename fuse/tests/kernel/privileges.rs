@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 
 use crate::rig::run;
-use crate::twin::{Actor, MEMBER, OTHER, OWNER, ROOT, Twin, chmod, heard, mode, rename, stat, told};
+use crate::twin::{Actor, MEMBER, OTHER, OWNER, ROOT, Twin, chmod, heard, mode, moved, rename, stat, told};
 
 type Action = (&'static str, fn(&Path) -> Result<(), i32>);
 
@@ -101,6 +101,33 @@ fn setuid_and_setgid_go_when_they_go_on_ext4() {
                     change(&twin, from, action, actor);
                 }
             }
+        }
+    });
+}
+
+/// Who may neither own nor write a file changes nothing by it, and the time of no file that ext4 refuses it for: only that
+/// ext4 says so.
+#[test]
+fn chown_to_nobody_moves_the_time_that_it_moves_on_ext4() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        let twin = Twin::new(rig, &mount);
+        for mode in [0o644, 0o666, 0o755, 0o4755, 0o6755, 0o2755, 0o2744, 0o2745, 0o1644] {
+            for actor in [ROOT, OWNER, MEMBER, OTHER] {
+                fresh(&twin, mode);
+                twin.agree(("chown to nobody", format_args!("{mode:o}")), actor, |dir| {
+                    let file = dir.join("f");
+                    let moved = moved(&[&file], || drop(chown(&file, None, None)));
+                    (moved, stat(&file))
+                });
+            }
+        }
+        for actor in [ROOT, OWNER, MEMBER, OTHER] {
+            twin.agree("chown of a directory to nobody", actor, |dir| {
+                let below = dir.join(actor.uid.to_string());
+                std::fs::create_dir(&below).unwrap();
+                moved(&[&below], || chown(&below, None, None).unwrap())
+            });
         }
     });
 }

@@ -17,8 +17,13 @@ mod create;
 mod fill;
 mod folder;
 mod format;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzed;
+#[cfg(test)]
+mod hostile;
 mod records;
 mod restore;
+mod sound;
 mod upkeep;
 
 use std::sync::Arc;

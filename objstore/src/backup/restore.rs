@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use prost::Message;
+use tokio::task::JoinError;
 
 use super::chunks::Reader;
 use super::create::shown;
 use super::fill::Fill;
 use super::folder::Folder;
 use super::format::{BlobEntry, Entry, Manifest};
-use super::{Backup, Progress, Told};
+use super::{Backup, Progress, Told, sound};
 use crate::branch::{self, Line};
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
@@ -20,7 +21,7 @@ use crate::record::bucket::{Bucket, Family, Usage};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::restore::Restore;
-use crate::store::{ROOT_ACCOUNT, Store, header};
+use crate::store::{ROOT_ACCOUNT, Store, check_buckets, header};
 
 /// Blobs made in one transaction, and their bytes.
 const BLOBS: usize = 256;
@@ -42,6 +43,9 @@ pub async fn restore(
 ) -> Result<Backup> {
     let manifest = folder.manifest(bucket, id)?;
     refuse_taken(&*store.core.meta.snapshot(), &store.core, name)?;
+    let shared = folder.clone();
+    let looked = tokio::task::spawn_blocking(move || sound::check(&shared, &manifest).map(|()| manifest));
+    let manifest = done(looked.await)?;
     for account in manifest.grants.iter().map(|grant| &grant.account).chain([&manifest.owner]) {
         if matches!(store.account(account), Err(Error::NotFound { .. })) {
             store.create_account(account, false).await?;
@@ -49,18 +53,23 @@ pub async fn restore(
     }
     let (held, folder, name, told) = (store.clone(), folder.clone(), name.clone(), told.clone());
     let id = id.to_owned();
-    let done = tokio::task::spawn_blocking(move || {
+    let restored = tokio::task::spawn_blocking(move || {
         bring_back(&held, &folder, &manifest, &name, &told)?;
         Ok(shown(id, manifest))
     });
-    let done = done.await;
+    let restored = restored.await;
     store.grants_changed().await;
-    done.unwrap_or_else(|error| Err(Error::Engine { why: format!("a restore stopped: {error}") }))
+    done(restored)
+}
+
+/// What a thread that may block did.
+fn done<T>(work: std::result::Result<Result<T>, JoinError>) -> Result<T> {
+    work.unwrap_or_else(|error| Err(Error::Engine { why: format!("a restore stopped: {error}") }))
 }
 
 fn refuse_taken(read: &dyn Read, core: &Core, name: &BucketName) -> Result<()> {
     match core.named(read, name) {
-        Err(Error::NotFound { .. }) => Ok(()),
+        Err(Error::NotFound { .. }) => check_buckets(read),
         Ok(_) => {
             let why = "delete it, or restore under another name".into();
             Err(Error::Exists { noun: Noun::Bucket, name: name.to_string(), why })
@@ -70,7 +79,6 @@ fn refuse_taken(read: &dyn Read, core: &Core, name: &BucketName) -> Result<()> {
 }
 
 fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &BucketName, told: &Told) -> Result<()> {
-    refuse_incomplete(folder, manifest)?;
     let line = begin(&store.core, manifest, name)?;
     let done = fill(store, folder, manifest, line.clone(), told)
         .and_then(|used| finish(&store.core, manifest, name, line.clone(), used));
@@ -81,25 +89,6 @@ fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &Bucket
     }
     store.background.wake();
     done
-}
-
-/// Looks for every chunk before anything is written.
-fn refuse_incomplete(folder: &Folder, manifest: &Manifest) -> Result<()> {
-    let mut blobs = Reader::new(folder, &manifest.blobs);
-    let mut last = Vec::new();
-    while let Some(entry) = blobs.next::<BlobEntry>()? {
-        for piece in entry.pieces.into_iter().filter(|piece| !piece.hash.is_empty()) {
-            if piece.hash != last && !folder.has_chunk(&piece.hash)? {
-                let what = format!("the backup of bucket \"{}\"", manifest.bucket);
-                let found = format!("no file {}", super::format::hex(&piece.hash));
-                return Err(Error::corrupt(what, "all of its files", found));
-            }
-            last = piece.hash;
-        }
-    }
-    let mut records = Reader::new(folder, &manifest.records);
-    while records.next::<Entry>()?.is_some() {}
-    Ok(())
 }
 
 /// Makes the branch, marked as one that is being filled.
@@ -132,8 +121,8 @@ fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: Line, told: &
         }
         if ended || batch.len() >= BLOBS || bytes >= BLOB_BYTES {
             fill.blobs(std::mem::take(&mut batch))?;
-            progress.done_bytes += bytes;
-            progress.sent_bytes += std::mem::take(&mut bytes);
+            progress.done_bytes = progress.done_bytes.saturating_add(bytes);
+            progress.sent_bytes = progress.sent_bytes.saturating_add(std::mem::take(&mut bytes));
             told(progress.clone())?;
         }
         if ended {

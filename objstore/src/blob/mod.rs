@@ -56,6 +56,8 @@ pub struct Options {
     pub open_files: usize,
     /// A segment that has reached this size is followed by a new one.
     pub segment_bytes: u64,
+    /// Up to so many bytes are copied rather than referred to, where somebody goes on to change them.
+    pub copy_max_bytes: u64,
     /// Who appends to segments, and makes files ahead.
     pub helpers: Helpers,
 }
@@ -72,7 +74,8 @@ pub enum Helpers {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { open_files: 512, segment_bytes: 256 * 1024 * 1024, helpers: Helpers::Threads }
+        let (segment_bytes, copy_max_bytes) = (256 << 20, 1 << 20);
+        Self { open_files: 512, segment_bytes, copy_max_bytes, helpers: Helpers::Threads }
     }
 }
 
@@ -85,6 +88,7 @@ struct Inner {
     spares: Spares,
     files: Arc<Files>,
     segments: Segments,
+    copy_max_bytes: u64,
     poison: Poison,
 }
 
@@ -93,7 +97,7 @@ impl Blobs {
     /// `poison` is the one of the metadata that names them. The file system is synced once: a process that was killed
     /// may have left writes that nobody remembers to sync.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison, options: Options) -> Result<Self> {
-        let Options { open_files, segment_bytes, helpers } = options;
+        let Options { open_files, segment_bytes, copy_max_bytes, helpers } = options;
         disk.make_dir_all(dir)?;
         disk.sync_everything(dir)?;
         let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
@@ -103,7 +107,12 @@ impl Blobs {
         let grow = Grow { first, segment_bytes, helpers };
         let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), grow)?;
         let spares = Spares::new(files.clone(), ids.clone(), helpers);
-        Ok(Self(Arc::new(Inner { ids, spares, files, segments, poison })))
+        Ok(Self(Arc::new(Inner { ids, spares, files, segments, copy_max_bytes, poison })))
+    }
+
+    /// Up to so many bytes are copied rather than referred to, where somebody goes on to change them.
+    pub fn copy_max_bytes(&self) -> u64 {
+        self.0.copy_max_bytes
     }
 
     /// A name never used before.

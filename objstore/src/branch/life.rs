@@ -7,7 +7,6 @@
 
 use prost::Message;
 
-use super::line::{Line, Lines};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
@@ -90,46 +89,6 @@ pub fn kill_branch(txn: &mut dyn Txn, family: Family, branch: Branch) -> Result<
     txn.delete(key::of_branch(tag::USAGE, family, branch));
     txn.put(key::of_branch(tag::DEAD, family, branch), vec![1]);
     Ok(())
-}
-
-/// The lines of the branches of a family that somebody reads: live ones and snapshots.
-pub fn living_lines(read: &dyn Read, lines: &Lines, family: Family) -> Result<Vec<Line>> {
-    let prefix = key::by_id(tag::BRANCH, family);
-    let end = key::after_prefix(&prefix);
-    let mut from = prefix;
-    let mut living = Vec::new();
-    loop {
-        let pairs = read.scan(&from, &end, 256)?;
-        for pair in &pairs {
-            let Some((_, branch)) = key::unbranched(&pair.key) else { continue };
-            let record: BranchRecord = decode("a branch", &pair.value)?;
-            if matches!(record.kind(), BranchKind::Live | BranchKind::Snapshot) {
-                living.push(lines.line(read, family, branch)?);
-            }
-        }
-        match pairs.last() {
-            Some(last) if pairs.len() == 256 => from = [&last.key[..], &[0]].concat(),
-            _ => return Ok(living),
-        }
-    }
-}
-
-/// Of the versions of one record, given by branch in rising order with whether each is a tombstone: those that no
-/// living line needs. A tombstone is needed only while it hides a value that stays for another line.
-pub fn collectable(living: &[Line], versions: &[(Branch, bool)]) -> Vec<Branch> {
-    fn on_line<'a>(versions: &'a [(Branch, bool)], line: &'a Line) -> impl Iterator<Item = &'a (Branch, bool)> {
-        versions.iter().filter(|(branch, _)| line.sees(*branch))
-    }
-    let nearest: Vec<(&Line, (Branch, bool))> =
-        living.iter().filter_map(|line| Some((line, *on_line(versions, line).next()?))).collect();
-    let is_nearest = |version: (Branch, bool)| nearest.iter().any(|(_, found)| *found == version);
-    let stays = |version: (Branch, bool)| !version.1 && is_nearest(version);
-    let hides = |line: &Line| on_line(versions, line).any(|version| stays(*version));
-    let needed = |version: (Branch, bool)| match version.1 {
-        false => is_nearest(version),
-        true => nearest.iter().any(|(line, found)| *found == version && hides(line)),
-    };
-    versions.iter().filter(|version| !needed(**version)).map(|(branch, _)| *branch).collect()
 }
 
 fn get(read: &dyn Read, family: Family, branch: Branch) -> Result<BranchRecord> {

@@ -135,6 +135,40 @@ impl Line {
         Ok(seen)
     }
 
+    /// The records this branch sees with `from` <= base < `to`, in order, read a chunk at a time as they are asked for.
+    pub fn records<'a>(
+        &'a self,
+        read: &'a dyn Read,
+        from: &[u8],
+        to: &[u8],
+    ) -> impl Iterator<Item = Result<Seen>> + use<'a> {
+        let (mut from, to, mut more) = (from.to_vec(), to.to_vec(), true);
+        let mut chunk = Vec::new().into_iter();
+        std::iter::from_fn(move || {
+            if chunk.len() == 0 && more {
+                let seen = match self.scan(read, &from, &to, CHUNK) {
+                    Ok(seen) => seen,
+                    Err(error) => {
+                        more = false;
+                        return Some(Err(error));
+                    }
+                };
+                more = seen.len() == CHUNK;
+                if let Some(last) = seen.last() {
+                    from = key::after_prefix(&last.base);
+                }
+                chunk = seen.into_iter();
+            }
+            chunk.next().map(Ok)
+        })
+    }
+
+    /// All records of a kind that this branch sees.
+    pub fn all<'a>(&'a self, read: &'a dyn Read, kind: u8) -> impl Iterator<Item = Result<Seen>> + use<'a> {
+        let prefix = key::by_id(kind, self.family);
+        self.records(read, &prefix, &key::after_prefix(&prefix))
+    }
+
     /// Takes the first version of each base that is on the line: its nearest.
     fn take(&self, pair: Pair, settled: &mut Option<Vec<u8>>, seen: &mut Vec<Seen>) {
         let Some((base, branch)) = key::unbranched(&pair.key) else { return };
@@ -285,7 +319,7 @@ const _: () = assert!(BRANCH_BYTES == size_of::<Branch>());
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::branch::{first_branch, living_lines, snapshot_branch};
+    use crate::branch::{first_branch, snapshot_branch};
     use crate::clock::Timestamp;
     use crate::meta::{Durability, Meta, memory};
 
@@ -306,9 +340,11 @@ mod tests {
     #[test]
     fn snapshots_share_their_ancestors_with_the_bucket() {
         let meta = Meta::new(memory::open().unwrap());
-        snapshots(&meta, 3000);
-        let lines = Lines::default();
-        let living = living_lines(&*meta.snapshot(), &lines, FAMILY).unwrap();
+        let live = snapshots(&meta, 3000);
+        let (lines, snapshot) = (Lines::default(), meta.snapshot());
+        // Each snapshot and the live branch after it were made together.
+        let ids = std::iter::once(live).chain((live + 1..Branch::MAX).step_by(2));
+        let living: Vec<Line> = ids.map(|branch| lines.line(&*snapshot, FAMILY, branch).unwrap()).collect();
         assert_eq!(living.len(), 3001);
         assert!(living.iter().all(|line| Arc::ptr_eq(&line.chain, &living[0].chain)));
         assert_eq!(living.iter().map(|line| line.ancestors().len()).collect::<Vec<_>>()[..4], [3000, 3000, 2999, 2998]);

@@ -9,8 +9,10 @@
 
 mod life;
 mod line;
+mod living;
 #[cfg(test)]
 mod model;
 
-pub use life::{clone_branch, collectable, first_branch, fork_branch, kill_branch, living_lines, snapshot_branch};
+pub use life::{clone_branch, first_branch, fork_branch, kill_branch, snapshot_branch};
 pub use line::{Line, Lines, Seen};
+pub use living::Living;

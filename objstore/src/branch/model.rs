@@ -123,21 +123,20 @@ impl State {
 
     /// As the collector does, and then nothing is left that nobody needs.
     fn collect(&mut self) {
-        let living = living_lines(&*self.meta.snapshot(), &self.lines, FAMILY).unwrap();
-        assert_eq!(living.len(), self.live.len() + self.frozen.len());
-        let unneeded = unneeded(&*self.meta.snapshot(), &living);
+        let unneeded = unneeded(&*self.meta.snapshot());
         self.change(move |txn| {
             unneeded.into_iter().for_each(|key| txn.delete(key));
             Ok(())
         });
-        self.assert_minimal(&living);
+        self.assert_minimal();
         self.compare();
     }
 
     /// Without any one of the versions left, somebody would see something else.
-    fn assert_minimal(&self, living: &[Line]) {
+    fn assert_minimal(&self) {
         let snapshot = self.meta.snapshot();
-        assert_eq!(unneeded(&*snapshot, living), Vec::<Vec<u8>>::new());
+        let living: Vec<Line> = self.live.keys().chain(self.frozen.keys()).map(|branch| self.line(*branch)).collect();
+        assert_eq!(unneeded(&*snapshot), Vec::<Vec<u8>>::new());
         for pair in versions(&*snapshot) {
             let (base, branch) = key::unbranched(&pair.key).unwrap();
             let nearest = |line: &&Line| {
@@ -184,14 +183,15 @@ fn versions(read: &dyn Read) -> Vec<Pair> {
     read.scan(&[tag::DIRENT], &[tag::DIRENT + 1], usize::MAX).unwrap()
 }
 
-fn unneeded(read: &dyn Read, living: &[Line]) -> Vec<Vec<u8>> {
+fn unneeded(read: &dyn Read) -> Vec<Vec<u8>> {
+    let living = Living::of(read, FAMILY).unwrap();
     let pairs = versions(read);
     let split = |pair: &Pair| key::unbranched(&pair.key).map(|(base, branch)| (base.to_vec(), branch)).unwrap();
     let groups = pairs.chunk_by(|a, b| split(a).0 == split(b).0);
     let unneeded = groups.flat_map(|group| {
         let versions: Vec<_> = group.iter().map(|pair| (split(pair).1, pair.value.is_empty())).collect();
         let base = split(&group[0]).0;
-        collectable(living, &versions).into_iter().map(move |branch| key::branched(&base, branch))
+        living.collectable(&versions).into_iter().map(move |branch| key::branched(&base, branch))
     });
     unneeded.collect()
 }

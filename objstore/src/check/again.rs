@@ -8,6 +8,7 @@
 use prost::Message;
 
 use super::mend::{Mend, Name};
+use crate::branch::Seen;
 use crate::error::Result;
 use crate::name::Key;
 use crate::record::inode::{Dirent, Inode, InodeKind, RETIRED};
@@ -90,10 +91,11 @@ impl Mend<'_> {
     /// The one inode of which this holds and that has fewer names than it counts.
     fn only(&self, holds: impl Fn(&Inode) -> bool) -> Result<Option<(u64, Inode)>> {
         let mut found = Vec::new();
-        self.each(tag::INODE, |base, value| {
-            let inode = Inode::decode(value).ok().filter(|inode| inode.nlink > 0 && holds(inode));
-            found.extend(key::u64_at(base, key::INODE_AT).zip(inode));
-        })?;
+        for record in self.line().all(&*self.txn, tag::INODE) {
+            let Seen { base, value, .. } = record?;
+            let inode = Inode::decode(&*value).ok().filter(|inode| inode.nlink > 0 && holds(inode));
+            found.extend(key::u64_at(&base, key::INODE_AT).zip(inode));
+        }
         let mut unnamed = Vec::new();
         for (ino, inode) in found {
             let expected = if inode.is_dir() { 1 } else { inode.nlink as usize };

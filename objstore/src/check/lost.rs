@@ -21,9 +21,6 @@ use crate::record::key::{self, Branch, Family, tag};
 use crate::store::ROOT_ACCOUNT;
 use crate::tree::order_of;
 
-/// Records read at a time.
-const CHUNK: usize = 1024;
-
 /// A branch that nobody shows.
 struct Nobodys {
     family: Family,
@@ -137,21 +134,12 @@ fn root(store: &Checked<'_>) -> Result<u64> {
 /// Reads all inodes that a branch sees.
 pub(super) fn traits(store: &Checked<'_>, family: Family, branch: Branch) -> Result<Traits> {
     let Ok(line) = store.lines.line(store.read(), family, branch) else { return Ok(Traits::default()) };
-    let prefix = key::by_id(tag::VERSION, family);
-    let first = line.scan(store.read(), &prefix, &key::after_prefix(&prefix), 1)?;
-    let mut traits = Traits { versions: !first.is_empty(), locked: false };
-    let mut from = key::by_id(tag::INODE, family);
-    let end = key::after_prefix(&from);
-    loop {
-        let seen = line.scan(store.read(), &from, &end, CHUNK)?;
-        for record in &seen {
-            let Ok(inode) = decode::<Inode>("an inode", &record.value) else { continue };
-            traits.versions |= order_of(&inode) != 0;
-            traits.locked |= inode.object.is_some_and(|object| object.legal_hold || object.retention.is_some());
-        }
-        match seen.last() {
-            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-            _ => return Ok(traits),
-        }
+    let versions = line.all(store.read(), tag::VERSION).next().transpose()?;
+    let mut traits = Traits { versions: versions.is_some(), locked: false };
+    for record in line.all(store.read(), tag::INODE) {
+        let Ok(inode) = decode::<Inode>("an inode", &record?.value) else { continue };
+        traits.versions |= order_of(&inode) != 0;
+        traits.locked |= inode.object.is_some_and(|object| object.legal_hold || object.retention.is_some());
     }
+    Ok(traits)
 }

@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::fix::{Counts, Seat};
 use crate::blob::Blobs;
-use crate::branch::{Line, Lines};
+use crate::branch::{Line, Lines, Seen};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::meta::Txn;
@@ -27,8 +27,6 @@ use crate::volume::ROOT_INO;
 
 /// Where inodes without a name are found.
 const LOST: &str = "lost+found";
-/// Records read at a time.
-const CHUNK: usize = 1024;
 
 /// One tree, being mended in a transaction.
 pub(super) struct Mend<'a> {
@@ -250,38 +248,26 @@ impl<'a> Mend<'a> {
     /// All names of an inode, and the versions that are it.
     pub(super) fn names_of(&self, ino: u64) -> Result<Vec<Name>> {
         let mut names = Vec::new();
-        self.each(tag::DIRENT, |base, value| {
-            let Ok(entry) = ListedDirent::decode(value) else { return };
-            if let Some((parent, name)) = key::u64_at(base, 9).zip(key::text_at(base, key::DIRENT_NAME_AT))
+        for record in self.line.all(&*self.txn, tag::DIRENT) {
+            let Seen { base, value, .. } = record?;
+            let Ok(entry) = ListedDirent::decode(&*value) else { continue };
+            if let Some((parent, name)) = key::u64_at(&base, 9).zip(key::text_at(&base, key::DIRENT_NAME_AT))
                 && entry.ino == ino
             {
                 let kind = entry.dirent().kind();
                 names.push(Name { parent, sort_name: name.to_owned(), kind, shown: entry.shown, version: None });
             }
-        })?;
-        self.each(tag::VERSION, |base, value| {
-            let Ok(version) = Version::decode(value) else { return };
-            let Some(name) = key::text_at(base, key::VERSION_KEY_AT).filter(|_| version.ino == ino) else { return };
-            let order = key::u64_at(base, key::VERSION_KEY_AT + name.len() + 1).unwrap_or_default();
+        }
+        for record in self.line.all(&*self.txn, tag::VERSION) {
+            let Seen { base, value, .. } = record?;
+            let Ok(version) = Version::decode(&*value) else { continue };
+            let Some(name) = key::text_at(&base, key::VERSION_KEY_AT).filter(|_| version.ino == ino) else { continue };
+            let order = key::u64_at(&base, key::VERSION_KEY_AT + name.len() + 1).unwrap_or_default();
             let version = Some(if version.null { 0 } else { order });
             let kind = InodeKind::File;
             names.push(Name { parent: RETIRED, sort_name: name.to_owned(), kind, shown: None, version });
-        })?;
-        Ok(names)
-    }
-
-    pub(super) fn each(&self, kind: u8, mut f: impl FnMut(&[u8], &[u8])) -> Result<()> {
-        let prefix = key::by_id(kind, self.line.family);
-        let end = key::after_prefix(&prefix);
-        let mut from = prefix;
-        loop {
-            let seen = self.line.scan(&*self.txn, &from, &end, CHUNK)?;
-            seen.iter().for_each(|record| f(&record.base, &record.value));
-            match seen.last() {
-                Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-                _ => return Ok(()),
-            }
         }
+        Ok(names)
     }
 }
 

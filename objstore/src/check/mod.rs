@@ -107,15 +107,7 @@ struct Roots {
 ///
 /// # Errors
 /// [`Error::Unusable`] if there is no store, it is of another format, or a server has it open.
-pub fn run(dir: &Path) -> Result<Report> {
-    run_with(dir, &Options::default())
-}
-
-/// The same, as told.
-///
-/// # Errors
-/// Those of [`run`].
-pub fn run_with(dir: &Path, options: &Options<'_>) -> Result<Report> {
+pub fn run(dir: &Path, options: &Options<'_>) -> Result<Report> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let meta_dir = dir.join("meta");
     if !disk.exists(&meta_dir)? {
@@ -151,7 +143,7 @@ pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Op
 }
 
 /// Checks the records of a store that is open and that nobody changes meanwhile.
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn records_of(core: &crate::core::Core) -> Result<Report> {
     let checked = Checked::new(core.meta.snapshot(), core.blobs.clone(), &|_| {});
     let mut report = Report::default();

@@ -8,29 +8,18 @@ use crate::record::key::{self, tag};
 use crate::record::upload::ObjectParts;
 use crate::tree::Tree;
 
-/// Records read at a time.
-const CHUNK: usize = 256;
-
 /// Checks all of a tree.
 pub(super) fn check(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
-    let prefix = key::by_id(tag::OBJECT_PARTS, root.family);
-    let end = key::after_prefix(&prefix);
-    let mut from = prefix;
-    loop {
-        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
-        for record in &seen {
-            let Some(ino) = key::u64_at(&record.base, key::INODE_AT) else { continue };
-            let what = format!("{}: the parts of inode {ino}", root.what);
-            let pair = Pair { key: key::branched(&record.base, record.branch).into(), value: record.value.clone() };
-            let Some(parts) = store.take_or_aside::<ObjectParts>(&what, &pair, report) else { continue };
-            let inode = report.take(tree.inode(ino)).flatten();
-            check_one(&what, inode.map(|(_, inode)| inode), &parts, report);
-        }
-        match seen.last() {
-            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-            _ => return Ok(()),
-        }
+    for record in tree.line.all(tree.read, tag::OBJECT_PARTS) {
+        let record = record?;
+        let Some(ino) = key::u64_at(&record.base, key::INODE_AT) else { continue };
+        let what = format!("{}: the parts of inode {ino}", root.what);
+        let pair = Pair { key: key::branched(&record.base, record.branch).into(), value: record.value.clone() };
+        let Some(parts) = store.take_or_aside::<ObjectParts>(&what, &pair, report) else { continue };
+        let inode = report.take(tree.inode(ino)).flatten();
+        check_one(&what, inode.map(|(_, inode)| inode), &parts, report);
     }
+    Ok(())
 }
 
 fn check_one(what: &str, inode: Option<Inode>, parts: &ObjectParts, report: &mut Report) {

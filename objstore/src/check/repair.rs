@@ -18,13 +18,13 @@ use prost::Message;
 use super::fix::{Fix, Seat};
 use super::mend::{Mend, put_stub};
 use super::{Checked, Options, Phase, Progress, Report};
-use crate::blob::{BlobId, Blobs, SUM_BLOCK};
+use crate::blob::{BlobId, Blobs};
 use crate::clock::Timestamp;
 use crate::content::{move_packed, release};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::meta::{Durability, Meta, Txn};
-use crate::record::blob::{Blob, PackedAt, Sums};
+use crate::record::blob::{Blob, PackedAt};
 use crate::record::bucket::Usage;
 use crate::record::damage::Damaged;
 use crate::record::decode;
@@ -281,12 +281,9 @@ impl<'a> Repair<'a> {
 
     fn find_blob(&mut self, id: u64) -> Result<Option<Blob>> {
         match self.blobs.file(BlobId(id)) {
-            Ok(file) => {
-                let (length, sums) = (file.len()?, self.sums_of(id)?);
-                let (whole, none) = (length.div_ceil(SUM_BLOCK as u64) == sums, sums == 0);
-                let blob = Blob { refs: 0, length: if none { 0 } else { length }, packed: None, sums: !none };
-                Ok((whole || none).then_some(blob))
-            }
+            // Also with some of its checksums gone it is what has checksums: reading it is an error where they are.
+            Ok(file) if self.has_sums(id)? => Ok(Some(Blob { refs: 0, length: file.len()?, packed: None, sums: true })),
+            Ok(_) => Ok(Some(Blob { refs: 0, length: 0, packed: None, sums: false })),
             Err(Error::Corrupt { .. }) => {
                 let packed = self.packed()?.get(&id);
                 Ok(packed.map(|(at, length)| Blob { refs: 0, length: *length, packed: Some(*at), sums: false }))
@@ -295,13 +292,9 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// How many blocks of a blob have checksums.
-    fn sums_of(&self, id: u64) -> Result<u64> {
-        let mut blocks = 0;
-        for pair in crate::store::all(&*self.meta.snapshot(), &key::sums_of(id))? {
-            blocks += decode::<Sums>("checksums of a blob", &pair.value)?.crc.len() as u64;
-        }
-        Ok(blocks)
+    fn has_sums(&self, id: u64) -> Result<bool> {
+        let prefix = key::sums_of(id);
+        Ok(!self.meta.snapshot().scan(&prefix, &key::after_prefix(&prefix), 1)?.is_empty())
     }
 
     /// Where all packed blobs lie; the last place of each, if it was moved.

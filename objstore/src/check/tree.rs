@@ -15,9 +15,6 @@ use crate::record::version::Version;
 use crate::tree::{Tree, counts_bytes, order_of};
 use crate::volume::ROOT_INO;
 
-/// Records read at a time.
-const CHUNK: usize = 1024;
-
 /// What the names say of an inode.
 #[derive(Default)]
 struct Named {
@@ -72,23 +69,15 @@ fn unmet(store: &Checked<'_>, root: &Root, named: &HashMap<u64, Named>, report: 
 
 /// Every extent is of an inode that is there.
 fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mut Report) -> Result<()> {
-    let prefix = key::by_id(tag::EXTENT, root.family);
-    let end = key::after_prefix(&prefix);
-    let (mut from, mut known) = (prefix, 0);
-    loop {
-        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
-        for record in &seen {
-            let Some(ino) = key::u64_at(&record.base, key::INODE_AT) else { continue };
-            if ino != known && !named.contains_key(&ino) && report.take(tree.inode(ino)).is_some_and(|i| i.is_none()) {
-                report.problem(format!("{}: extents of inode {ino}, which is not there", root.what));
-            }
-            known = ino;
+    let mut known = 0;
+    for record in tree.line.all(tree.read, tag::EXTENT) {
+        let Some(ino) = key::u64_at(&record?.base, key::INODE_AT) else { continue };
+        if ino != known && !named.contains_key(&ino) && report.take(tree.inode(ino)).is_some_and(|i| i.is_none()) {
+            report.problem(format!("{}: extents of inode {ino}, which is not there", root.what));
         }
-        match seen.last() {
-            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-            _ => return Ok(()),
-        }
+        known = ino;
     }
+    Ok(())
 }
 
 /// Walks all names.
@@ -100,61 +89,43 @@ fn names(
 ) -> Result<(HashMap<u64, Named>, HashMap<u64, Held>)> {
     let mut named: HashMap<u64, Named> = HashMap::new();
     let mut held: HashMap<u64, Held> = HashMap::new();
-    let prefix = key::by_id(tag::DIRENT, root.family);
-    let end = key::after_prefix(&prefix);
-    let mut from = prefix;
-    loop {
-        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
-        for entry in &seen {
-            let parent = key::u64_at(&entry.base, 9);
-            let Some((parent, name)) = parent.zip(key::text_at(&entry.base, key::DIRENT_NAME_AT)) else { continue };
-            let what = format!("{}: the name \"{}\" in directory {parent}", root.what, name.escape_debug());
-            let Some(dirent) = report.take(decode::<ListedDirent>(&what, &entry.value)) else {
-                let key = key::branched(&entry.base, entry.branch);
-                store.fix(Fix::Name { key, tree: root.seat(), parent, sort_name: name.to_owned() });
-                continue;
-            };
-            let (dirent, shown) = (dirent.dirent(), dirent.shown);
-            let target = named.entry(dirent.ino).or_default();
-            target.names += 1;
-            target.shown = shown.or(target.shown.take());
-            if *target.kind.get_or_insert(dirent.kind()) != dirent.kind() {
-                report.problem(format!("{}: the names of inode {} disagree on what it is", root.what, dirent.ino));
-            }
-            let dir = held.entry(parent).or_default();
-            dir.entries += 1;
-            dir.keys += u64::from(dirent.is_key());
-            dir.directories += u32::from(dirent.kind() == InodeKind::Directory);
+    for entry in tree.line.all(tree.read, tag::DIRENT) {
+        let entry = entry?;
+        let parent = key::u64_at(&entry.base, 9);
+        let Some((parent, name)) = parent.zip(key::text_at(&entry.base, key::DIRENT_NAME_AT)) else { continue };
+        let what = format!("{}: the name \"{}\" in directory {parent}", root.what, name.escape_debug());
+        let Some(dirent) = report.take(decode::<ListedDirent>(&what, &entry.value)) else {
+            let key = key::branched(&entry.base, entry.branch);
+            store.fix(Fix::Name { key, tree: root.seat(), parent, sort_name: name.to_owned() });
+            continue;
+        };
+        let (dirent, shown) = (dirent.dirent(), dirent.shown);
+        let target = named.entry(dirent.ino).or_default();
+        target.names += 1;
+        target.shown = shown.or(target.shown.take());
+        if *target.kind.get_or_insert(dirent.kind()) != dirent.kind() {
+            report.problem(format!("{}: the names of inode {} disagree on what it is", root.what, dirent.ino));
         }
-        match seen.last() {
-            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-            _ => break,
-        }
+        let dir = held.entry(parent).or_default();
+        dir.entries += 1;
+        dir.keys += u64::from(dirent.is_key());
+        dir.directories += u32::from(dirent.kind() == InodeKind::Directory);
     }
-    version_links(tree, root, &mut named)?;
+    version_links(tree, &mut named)?;
     Ok((named, held))
 }
 
 /// Counts the versions that are not current: each holds one of its inode's links.
-fn version_links(tree: Tree<'_>, root: &Root, named: &mut HashMap<u64, Named>) -> Result<()> {
-    let prefix = key::by_id(tag::VERSION, root.family);
-    let end = key::after_prefix(&prefix);
-    let mut from = prefix;
-    loop {
-        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
-        for record in &seen {
-            let version = decode::<Version>("a version", &record.value).ok();
-            if let Some(version) = version.filter(|version| version.ino != 0) {
-                let target = named.entry(version.ino).or_default();
-                target.names += 1;
-                target.kind.get_or_insert(InodeKind::File);
-            }
-        }
-        match seen.last() {
-            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-            _ => return Ok(()),
+fn version_links(tree: Tree<'_>, named: &mut HashMap<u64, Named>) -> Result<()> {
+    for record in tree.line.all(tree.read, tag::VERSION) {
+        let version = decode::<Version>("a version", &record?.value).ok();
+        if let Some(version) = version.filter(|version| version.ino != 0) {
+            let target = named.entry(version.ino).or_default();
+            target.names += 1;
+            target.kind.get_or_insert(InodeKind::File);
         }
     }
+    Ok(())
 }
 
 /// Walks all inodes, each against its names; gives what they use.
@@ -166,43 +137,34 @@ fn inodes(
     held: &HashMap<u64, Held>,
     report: &mut Report,
 ) -> Result<Usage> {
-    let prefix = key::by_id(tag::INODE, root.family);
-    let end = key::after_prefix(&prefix);
-    let mut from = prefix;
     let mut used = Usage::default();
-    loop {
-        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
-        for record in &seen {
-            let Some(ino) = key::u64_at(&record.base, 9) else { continue };
-            let what = format!("{}: inode {ino}", root.what);
-            if let Some(named) = named.get_mut(&ino) {
-                named.met = true;
-            }
-            let inode = match decode::<Inode>(&what, &record.value) {
-                Ok(inode) => inode,
-                Err(error) => {
-                    let (at, why) = (key::branched(&record.base, record.branch), error.to_string());
-                    store.unreadable(&at.clone().into(), &error, report);
-                    store.fix(Fix::Unreadable { key: at, tree: root.seat(), ino, why });
-                    continue;
-                }
-            };
-            report.inodes += 1;
-            store.note_version(root.family, order_of(&inode));
-            if ino != ROOT_INO {
-                used.inodes += 1;
-            }
-            if counts_bytes(inode.kind()) {
-                used.bytes += inode.size;
-            }
-            check_inode(store, root, &what, ino, &inode, named.get(&ino), report)?;
-            check_directory(store, root, (ino, &what), &inode, held.get(&ino), report);
-            permissions::check(&what, &inode, report);
+    for record in tree.line.all(tree.read, tag::INODE) {
+        let record = record?;
+        let Some(ino) = key::u64_at(&record.base, 9) else { continue };
+        let what = format!("{}: inode {ino}", root.what);
+        if let Some(named) = named.get_mut(&ino) {
+            named.met = true;
         }
-        match seen.last() {
-            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-            _ => break,
+        let inode = match decode::<Inode>(&what, &record.value) {
+            Ok(inode) => inode,
+            Err(error) => {
+                let (at, why) = (key::branched(&record.base, record.branch), error.to_string());
+                store.unreadable(&at.clone().into(), &error, report);
+                store.fix(Fix::Unreadable { key: at, tree: root.seat(), ino, why });
+                continue;
+            }
+        };
+        report.inodes += 1;
+        store.note_version(root.family, order_of(&inode));
+        if ino != ROOT_INO {
+            used.inodes += 1;
         }
+        if counts_bytes(inode.kind()) {
+            used.bytes += inode.size;
+        }
+        check_inode(store, root, &what, ino, &inode, named.get(&ino), report)?;
+        check_directory(store, root, (ino, &what), &inode, held.get(&ino), report);
+        permissions::check(&what, &inode, report);
     }
     Ok(used)
 }

@@ -8,42 +8,32 @@ use crate::record::key::{self, tag};
 use crate::record::version::Version;
 use crate::tree::{Tree, order_of};
 
-/// Records read at a time.
-const CHUNK: usize = 256;
-
 /// Checks all of a tree.
 pub(super) fn check(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
-    let prefix = key::by_id(tag::VERSION, root.family);
-    let end = key::after_prefix(&prefix);
-    let (mut from, mut null_of) = (prefix, None);
-    loop {
-        let seen = tree.line.scan(tree.read, &from, &end, CHUNK)?;
-        for record in &seen {
-            let named = key::text_at(&record.base, key::VERSION_KEY_AT);
-            let order = named.and_then(|name| key::u64_at(&record.base, key::VERSION_KEY_AT + name.len() + 1));
-            let Some((name, order)) = named.zip(order) else {
-                report.problem(format!("{}: a version has no key and order", root.what));
-                continue;
-            };
-            let what = format!("{}: version {order:016x} of \"{}\"", root.what, name.escape_debug());
-            let Some(version) = report.take(decode::<Version>(&what, &record.value)) else {
-                let key = key::branched(&record.base, record.branch);
-                store.fix(Fix::Version { key, tree: root.seat(), name: name.to_owned(), order });
-                continue;
-            };
-            if version.null && null_of.replace(name.to_owned()).as_deref() == Some(name) {
-                report.problem(format!("{what}: the key has another null version"));
-            }
-            if version.null && report.take(current_is_null(tree, name)) == Some(true) {
-                report.problem(format!("{what}: the key's object is a null version too"));
-            }
-            check_one(tree, &what, order, version, report);
+    let mut null_of = None;
+    for record in tree.line.all(tree.read, tag::VERSION) {
+        let record = record?;
+        let named = key::text_at(&record.base, key::VERSION_KEY_AT);
+        let order = named.and_then(|name| key::u64_at(&record.base, key::VERSION_KEY_AT + name.len() + 1));
+        let Some((name, order)) = named.zip(order) else {
+            report.problem(format!("{}: a version has no key and order", root.what));
+            continue;
+        };
+        let what = format!("{}: version {order:016x} of \"{}\"", root.what, name.escape_debug());
+        let Some(version) = report.take(decode::<Version>(&what, &record.value)) else {
+            let key = key::branched(&record.base, record.branch);
+            store.fix(Fix::Version { key, tree: root.seat(), name: name.to_owned(), order });
+            continue;
+        };
+        if version.null && null_of.replace(name.to_owned()).as_deref() == Some(name) {
+            report.problem(format!("{what}: the key has another null version"));
         }
-        match seen.last() {
-            Some(last) if seen.len() == CHUNK => from = key::after_prefix(&last.base),
-            _ => return Ok(()),
+        if version.null && report.take(current_is_null(tree, name)) == Some(true) {
+            report.problem(format!("{what}: the key's object is a null version too"));
         }
+        check_one(tree, &what, order, version, report);
     }
+    Ok(())
 }
 
 fn current_is_null(tree: Tree<'_>, name: &str) -> Result<bool> {

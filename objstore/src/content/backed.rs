@@ -9,7 +9,8 @@
 //!   says that nobody else has the blob open.
 //! - A blob that is being referred to once more cannot become backed until that is committed.
 //! - A file that may be written past the server is *exposed*. That stands in the store, since the mapping may also
-//!   outlive this process. It stays here until what was written is counted as a change (`volume/exposed.rs`).
+//!   outlive this process. It stays here until what was written is counted as a change (`volume/exposed.rs`), or its blob
+//!   is removed: then a mapping shows what nobody else will ever see.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::duplicate::Duplicate;
 use crate::blob::BlobId;
 use crate::core::Core;
 use crate::disk::File;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::meta::{Durability, Txn};
 use crate::record::blob::Exposed;
 use crate::record::decode;
@@ -160,6 +161,18 @@ impl BackedFiles {
         added
     }
 
+    /// A blob is about to be removed: no file has it any more.
+    pub fn forget(&self, blob: BlobId) {
+        if self.is_empty() {
+            return;
+        }
+        let mut table = self.table.lock();
+        if let Some(owner) = table.owners.get(&blob.0).copied() {
+            table.remove(owner);
+        }
+        self.count.store(table.files.len(), Ordering::Release);
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
@@ -258,13 +271,13 @@ impl BackedFiles {
     }
 
     /// The files of a bucket that may be written past the server, with their blobs.
-    pub fn exposed_of(&self, bucket: u64) -> Vec<(u64, BlobId)> {
+    pub fn exposed_of(&self, bucket: u64) -> Vec<(u64, BlobId, Arc<dyn File>)> {
         if self.is_empty() {
             return Vec::new();
         }
         let table = self.table.lock();
         let exposed = table.files.iter().filter(|((of, _), backed)| *of == bucket && backed.exposure.is_some());
-        exposed.map(|((_, ino), backed)| (*ino, backed.blob)).collect()
+        exposed.map(|((_, ino), backed)| (*ino, backed.blob, backed.file.clone())).collect()
     }
 
     /// From now on a backed file may be written past the server; whether that is new. Its blob changed last at `seen`,
@@ -351,7 +364,10 @@ impl BackedFiles {
     pub fn recover(core: &Arc<Core>) -> Result<()> {
         let mut table = core.backed.table.lock();
         for (owner, blob) in marks(core)? {
-            let Ok(file) = core.blobs.file(blob) else { continue };
+            let file = match core.blobs.file(blob) {
+                Err(Error::Corrupt { .. }) => continue,
+                file => file?,
+            };
             table.owners.insert(blob.0, owner);
             let exposure = Some(Exposure::default());
             table.files.insert(owner, Backed { blob, file, mounts: Vec::new(), exposure });

@@ -13,9 +13,6 @@ use crate::record::inode::Extent;
 use crate::record::key::{self, Branch};
 use crate::tree::{Tree, Tx};
 
-/// Extents read at a time.
-const CHUNK: usize = 128;
-
 /// An extent at its place in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
@@ -60,17 +57,10 @@ impl Tree<'_> {
         let mut found: Vec<Placed> =
             self.extent_before(ino, start)?.into_iter().filter(|before| before.end() > start).collect();
         let to = key::extent(self.line.family, ino, end);
-        let mut from = key::extent(self.line.family, ino, start);
-        loop {
-            let seen = self.line.scan(self.read, &from, &to, CHUNK)?;
-            for extent in &seen {
-                found.push(placed(extent)?);
-            }
-            match found.last() {
-                Some(last) if seen.len() == CHUNK => from = key::extent(self.line.family, ino, last.offset + 1),
-                _ => return Ok(found),
-            }
+        for extent in self.line.records(self.read, &key::extent(self.line.family, ino, start), &to) {
+            found.push(placed(&extent?)?);
         }
+        Ok(found)
     }
 
     /// The last extent that begins before `offset`.

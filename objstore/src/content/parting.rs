@@ -35,10 +35,11 @@ pub(crate) struct Parted {
 impl Parted {
     /// Of all such blobs of a bucket, which nobody else writes.
     pub fn of_bucket(core: &Arc<Core>, bucket: u64) -> Result<Vec<Self>> {
-        let exposed = core.backed.exposed_of(bucket).into_iter().map(|(ino, blob)| {
-            let file = core.blobs.file(blob)?;
-            Ok(Self { ino, blob, copy: Duplicate::of(core, &*file, file.len()?)? })
-        });
+        let exposed = core
+            .backed
+            .exposed_of(bucket)
+            .into_iter()
+            .map(|(ino, blob, file)| Ok(Self { ino, blob, copy: Duplicate::of(core, &*file, file.len()?)? }));
         exposed.collect()
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use super::{Allocate, Disk, File, Lock, RealDisk, Space};
+use parking_lot::Mutex;
+
+use super::{Allocate, Disk, File, Lock, Permissions, RealDisk, Space};
 use crate::error::{Error, Result};
 
 /// What to fail, and what was done.
@@ -20,13 +22,30 @@ pub(crate) struct Faults {
     pub(crate) dir_syncs: AtomicUsize,
     pub(crate) all_syncs: AtomicUsize,
     pub(crate) open_files: AtomicUsize,
+    /// After how many replaced and removed files that fails, and whether the last of these is to fail once it is done.
+    pub(crate) stop: Mutex<Option<(usize, bool)>>,
 }
 
 impl Faults {
     fn sync(&self, counter: &AtomicUsize) -> Result<()> {
         counter.fetch_add(1, Ordering::Relaxed);
         match self.fail_syncs.load(Ordering::Relaxed) {
-            true => Err(Error::io("syncing", std::io::Error::from_raw_os_error(5))),
+            true => Err(Error::io("syncing", std::io::Error::from_raw_os_error(libc::EIO))),
+            false => Ok(()),
+        }
+    }
+
+    /// Replaces or removes a file, or fails: before it is done, or after.
+    fn change(&self, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut stop = self.stop.lock();
+        let Some((left, last_fails)) = stop.as_mut() else { return change() };
+        let fails = *left == 0 || *left == 1 && *last_fails;
+        if *left > 0 {
+            *left -= 1;
+            change()?;
+        }
+        match fails {
+            true => Err(Error::io("changing names", std::io::Error::from_raw_os_error(libc::EIO))),
             false => Ok(()),
         }
     }
@@ -68,7 +87,7 @@ impl Disk for FaultyDisk {
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.real.remove(path)
+        self.faults.change(|| self.real.remove(path))
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
@@ -99,7 +118,7 @@ impl Disk for FaultyDisk {
 
     fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
         self.faults.sync(&self.faults.file_syncs)?;
-        self.real.write_atomic(path, content, mode)
+        self.faults.change(|| self.real.write_atomic(path, content, mode))
     }
 
     fn space(&self, dir: &Path) -> Result<Space> {
@@ -108,6 +127,10 @@ impl Disk for FaultyDisk {
 
     fn lock(&self, path: &Path) -> Result<Lock> {
         self.real.lock(path)
+    }
+
+    fn permissions(&self, path: &Path) -> Result<Option<Permissions>> {
+        self.real.permissions(path)
     }
 }
 

@@ -5,13 +5,15 @@
 //! - The mark of the dead branch goes last: a crash begins the walk anew, which does no harm.
 //! - A branch that hides what an ancestor held leaves a mark at the record: only its versions are looked at then.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::branch::{Line, collectable, living_lines};
+use crate::branch::Living;
 use crate::content::release;
 use crate::core::Core;
 use crate::error::Result;
-use crate::meta::{Durability, Pair, Txn};
+use crate::meta::{Durability, Pair, Read, Txn};
 use crate::record::decode;
 use crate::record::inode::{Content, Extent, Inode};
 use crate::record::key::{self, Branch, Family, tag};
@@ -30,8 +32,10 @@ pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u
     families.dedup();
     for family in families {
         let dead: Vec<Pair> = marks.iter().filter(|mark| key::u64_at(&mark.key, 1) == Some(family)).cloned().collect();
+        let mut living = Living::of(&*core.meta.snapshot(), family)?;
         for kind in KINDS {
-            removed += collect_kind(core, family, kind, stopping)?;
+            let (then, count) = collect_kind(core, living, (kind, family), stopping)?;
+            (living, removed) = (then, removed + count);
             if stopping() {
                 return Ok(removed);
             }
@@ -43,61 +47,79 @@ pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u
 
 /// Collects what was hidden since; how many records went.
 pub(super) fn collect_shadowed(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
-    let mut removed = 0;
+    let (mut removed, mut known) = (0, HashMap::new());
     while !stopping() {
         let marks = core.meta.snapshot().scan(&[tag::SHADOWED], &[tag::SHADOWED + 1], STEP)?;
         if marks.is_empty() {
             break;
         }
-        let shared = core.clone();
-        let step = core.meta.write(Durability::Buffered, move |txn| look_at(txn, &shared, &marks));
-        removed += step.wait()?;
+        know(&*core.meta.snapshot(), &marks, &mut known)?;
+        let step = core.meta.write(Durability::Buffered, move |txn| look_at(txn, known, &marks));
+        let (then, count) = step.wait()?;
+        (known, removed) = (then, removed + count);
     }
     Ok(removed)
 }
 
-fn look_at(txn: &mut dyn Txn, core: &Core, marks: &[Pair]) -> Result<u64> {
+/// Reads who reads the families of the marks: outside of the transaction, as there may be many.
+fn know(read: &dyn Read, marks: &[Pair], known: &mut HashMap<Family, Living>) -> Result<()> {
+    for family in marks.iter().filter_map(|mark| key::u64_at(&mark.key, 2)) {
+        if let Entry::Vacant(entry) = known.entry(family) {
+            entry.insert(Living::of(read, family)?);
+        }
+    }
+    Ok(())
+}
+
+fn look_at(
+    txn: &mut dyn Txn,
+    known: HashMap<Family, Living>,
+    marks: &[Pair],
+) -> Result<(HashMap<Family, Living>, u64)> {
+    let known = known.into_iter().map(|(family, living)| Ok((family, living.renewed(&*txn)?)));
+    let known: HashMap<Family, Living> = known.collect::<Result<_>>()?;
     let mut removed = 0;
-    let mut known: Option<(Family, Vec<Line>)> = None;
     for mark in marks {
         txn.delete(mark.key.to_vec());
         let base = &mark.key[1..];
-        let (Some(kind), Some(family)) = (base.first(), key::u64_at(base, 1)) else { continue };
-        let living = match known.take().filter(|(known, _)| *known == family) {
-            Some((_, living)) => living,
-            None => living_lines(&*txn, &core.lines, family)?,
-        };
+        let living = key::u64_at(base, 1).and_then(|family| known.get(&family));
+        let (Some(kind), Some(living)) = (base.first(), living) else { continue };
         let versions = crate::store::all(&*txn, base)?;
         let versions: Vec<Pair> = versions.into_iter().filter(|pair| self::base(pair) == base).collect();
-        removed += drop_unneeded(txn, &living, *kind, &versions)?;
-        known = Some((family, living));
+        removed += drop_unneeded(txn, living, *kind, &versions)?;
     }
-    Ok(removed)
+    Ok((known, removed))
 }
 
-fn collect_kind(core: &Arc<Core>, family: Family, kind: u8, stopping: &dyn Fn() -> bool) -> Result<u64> {
+fn collect_kind(
+    core: &Arc<Core>,
+    mut living: Living,
+    (kind, family): (u8, Family),
+    stopping: &dyn Fn() -> bool,
+) -> Result<(Living, u64)> {
     let prefix = key::by_id(kind, family);
     let end = key::after_prefix(&prefix);
     let mut from = prefix;
     let mut removed = 0;
     while !stopping() {
-        let (shared, to) = (core.clone(), end.clone());
+        let to = end.clone();
         let step = core.meta.write(Durability::Buffered, move |txn| {
-            let living = living_lines(&*txn, &shared.lines, family)?;
-            step(txn, &living, kind, &from, &to)
+            let living = living.renewed(&*txn)?;
+            let (next, count) = step(txn, &living, kind, &from, &to)?;
+            Ok((living, next, count))
         });
-        let (next, count) = step.wait()?;
-        removed += count;
+        let (then, next, count) = step.wait()?;
+        (living, removed) = (then, removed + count);
         match next {
             Some(next) => from = next,
             None => break,
         }
     }
-    Ok(removed)
+    Ok((living, removed))
 }
 
 /// Looks through some records; where to go on, and how many went.
-fn step(txn: &mut dyn Txn, living: &[Line], kind: u8, from: &[u8], to: &[u8]) -> Result<(Option<Vec<u8>>, u64)> {
+fn step(txn: &mut dyn Txn, living: &Living, kind: u8, from: &[u8], to: &[u8]) -> Result<(Option<Vec<u8>>, u64)> {
     let mut pairs = txn.scan(from, to, STEP)?;
     let next = if pairs.len() == STEP { whole_groups(txn, &mut pairs, to)? } else { None };
     let mut removed = 0;
@@ -108,13 +130,13 @@ fn step(txn: &mut dyn Txn, living: &[Line], kind: u8, from: &[u8], to: &[u8]) ->
 }
 
 /// Drops those of all versions of one record that no living line needs; how many.
-fn drop_unneeded(txn: &mut dyn Txn, living: &[Line], kind: u8, group: &[Pair]) -> Result<u64> {
-    let versions: Vec<(Branch, bool)> =
-        group.iter().filter_map(|pair| Some((key::unbranched(&pair.key)?.1, pair.value.is_empty()))).collect();
+fn drop_unneeded(txn: &mut dyn Txn, living: &Living, kind: u8, group: &[Pair]) -> Result<u64> {
+    let branch_of = |pair: &Pair| key::unbranched(&pair.key).map_or(0, |(_, branch)| branch);
+    let versions: Vec<(Branch, bool)> = group.iter().map(|pair| (branch_of(pair), pair.value.is_empty())).collect();
     let mut removed = 0;
-    for branch in collectable(living, &versions) {
-        let pair = group.iter().find(|pair| key::unbranched(&pair.key).is_some_and(|(_, b)| b == branch));
-        if let Some(pair) = pair {
+    for branch in living.collectable(&versions) {
+        if let Ok(at) = group.binary_search_by_key(&branch, branch_of) {
+            let pair = &group[at];
             drop_references(txn, kind, &pair.value)?;
             txn.delete(pair.key.to_vec());
             removed += 1;
@@ -162,7 +184,7 @@ fn finish(core: &Arc<Core>, family: Family, dead: Vec<Pair>) -> Result<()> {
         for mark in dead {
             txn.delete(mark.key.to_vec());
         }
-        if living_lines(&*txn, &shared.lines, family)?.is_empty() {
+        if Living::of(&*txn, family)?.is_empty() {
             for branch in crate::store::all(&*txn, &key::by_id(tag::BRANCH, family))? {
                 txn.delete(branch.key.to_vec());
             }

@@ -62,7 +62,7 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     trash: Option<trash::Load>,
-    segments: segments::Dead,
+    segments: segments::Known,
     /// When completed uploads were looked through last.
     completed: Option<Timestamp>,
 }

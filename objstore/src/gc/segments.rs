@@ -3,7 +3,8 @@
 //! - A record moves by writing it anew, on disk, and then letting its blob's record point there, in one transaction
 //!   that looks again whether it is still referred to.
 //! - The old segment goes once readers that began before have ended.
-//! - Damaged records stay, and their segment with them: the sound ones around them move.
+//! - Damaged records stay, and their segment with them: the sound ones around them move. It is walked again once fewer
+//!   refer to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,22 +23,36 @@ const LIVE_SHARE: u64 = 2;
 /// Records moved in one transaction.
 const STEP: usize = 64;
 
-/// Segments that nothing refers to, each with the moment that was seen.
-pub(super) type Dead = HashMap<u64, u64>;
+/// What is known of segments from the times before.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Those that nothing refers to, each with the moment that was seen.
+    dead: HashMap<u64, u64>,
+    /// Those that damage keeps, each with the live bytes that are left.
+    damaged: HashMap<u64, u64>,
+}
 
-/// Looks through the segments; how many went. Those that a reader may still need stay in `dead` for the next time.
-pub(super) fn collect(core: &Arc<Core>, dead: &mut Dead, stopping: &dyn Fn() -> bool) -> Result<u64> {
+/// Looks through the segments; how many went. Those that a reader may still need are known the next time.
+pub(super) fn collect(core: &Arc<Core>, known: &mut Known, stopping: &dyn Fn() -> bool) -> Result<u64> {
+    let Known { dead, damaged } = known;
     let mut removed = 0;
     for info in core.blobs.segments()?.into_iter().filter(|info| !info.active) {
         if stopping() {
             break;
         }
         let live = live_bytes(core, &info)?;
-        if live > 0 && live.saturating_mul(LIVE_SHARE) < info.bytes {
-            match rewrite(core, &info) {
+        let sparse = live > 0 && live.saturating_mul(LIVE_SHARE) < info.bytes;
+        if sparse && damaged.get(&info.id) != Some(&live) {
+            let whole = match rewrite(core, &info) {
                 // It stays, with what is sound in it: others are collected all the same.
-                Err(error @ Error::Corrupt { .. }) => tracing::debug!(%error, "a damaged segment is not rewritten"),
+                Err(error @ Error::Corrupt { .. }) => {
+                    tracing::debug!(%error, "a damaged segment is not rewritten");
+                    false
+                }
                 done => done?,
+            };
+            if !whole {
+                damaged.insert(info.id, live_bytes(core, &info)?);
             }
         }
         if live_bytes(core, &info)? > 0 {
@@ -49,6 +64,7 @@ pub(super) fn collect(core: &Arc<Core>, dead: &mut Dead, stopping: &dyn Fn() -> 
         if core.readers.ended_before(moment) && live_bytes(core, &info)? == 0 {
             remove(core, info.id)?;
             dead.remove(&info.id);
+            damaged.remove(&info.id);
             removed += 1;
         }
     }
@@ -72,7 +88,9 @@ fn live_bytes(core: &Core, info: &SegmentInfo) -> Result<u64> {
     Ok(value.map_or(Ok(Segment::default()), |value| decode("a segment", &value))?.live_bytes)
 }
 
-fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<()> {
+/// Moves what is sound to another segment; whether that is all.
+fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<bool> {
+    let mut whole = true;
     for records in core.blobs.scan_segment(info.id)?.chunks(STEP) {
         let mut copies = Vec::new();
         for record in records {
@@ -80,7 +98,10 @@ fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<()> {
             let Some(blob) = referred(core, record.id, here)? else { continue };
             let data = match core.blobs.read_packed(record.id, here.segment, here.offset, blob.length) {
                 // It stays where it is: reading it says so, and the scrub lists it.
-                Err(Error::Corrupt { .. }) => continue,
+                Err(Error::Corrupt { .. }) => {
+                    whole = false;
+                    continue;
+                }
                 data => data?,
             };
             copies.push((record.id, here, core.blobs.append(record.id, data)));
@@ -95,7 +116,7 @@ fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<()> {
         });
         moved.wait()?;
     }
-    Ok(())
+    Ok(whole)
 }
 
 /// Lets a blob lie in its new place, if it still lay in the old one.
@@ -110,4 +131,38 @@ fn referred(core: &Core, id: BlobId, here: PackedAt) -> Result<Option<Blob>> {
     let Some(value) = core.meta.snapshot().get(&key::by_id(tag::BLOB, id.0))? else { return Ok(None) };
     let blob: Blob = decode("a blob", &value)?;
     Ok((blob.packed == Some(here)).then_some(blob))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::rig::Rig;
+
+    #[test]
+    fn a_segment_that_damage_keeps_is_walked_once() {
+        let rig = Rig::with_segments(64 << 10);
+        let (bucket, core) = (rig.bucket("packed"), rig.store.core.clone());
+        for at in ["damaged", "sound", "gone", "gone too", "next"] {
+            rig.put(&bucket, at, &[7; 20 << 10]).unwrap();
+        }
+        rig.store.background.stop();
+        let segment = core.blobs.segments().unwrap()[0].id;
+        let file = rig.dir.path().join(format!("content/segments/{segment:016x}.seg"));
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[1000] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        let mut known = Known::default();
+        let mut collect = || {
+            let before = core.meta.stats().operations;
+            let removed = collect(&core, &mut known, &|| false).unwrap();
+            (removed, core.meta.stats().operations - before)
+        };
+        for at in ["gone", "gone too"] {
+            rig.delete(&bucket, at).unwrap();
+        }
+        assert_eq!((collect(), collect()), ((0, 1), (0, 0)));
+        assert_eq!(rig.get(&bucket, "sound").unwrap(), vec![7; 20 << 10]);
+        rig.delete(&bucket, "damaged").unwrap();
+        assert_eq!(collect().0, 1);
+    }
 }

@@ -70,7 +70,7 @@ fn remove_all(core: &Arc<Core>, last: &[u8]) -> Result<u64> {
 fn remove(core: &Arc<Core>, pairs: Vec<Pair>) -> Result<u64> {
     let count = pairs.len() as u64;
     for pair in &pairs {
-        core.blobs.remove_file(decode::<Trash>("the trash", &pair.value)?.id())?;
+        remove_file(core, decode::<Trash>("the trash", &pair.value)?.id())?;
     }
     // The record goes after the file: a crash between the two removes a file again that is gone.
     let done = core.meta.write(Durability::Buffered, move |txn| {
@@ -92,8 +92,14 @@ pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
         let named = snapshot.get(&key::by_id(tag::BLOB, id.0))?.is_some();
         if !named && !trashed.contains(&id) {
             tracing::info!(blob = %id, "removing a file that no record names: a crash left it");
-            core.blobs.remove_file(id)?;
+            remove_file(core, id)?;
         }
     }
     Ok(())
+}
+
+/// Removes a file. A program may have it mapped still; who looks for what it wrote must not look for the file.
+fn remove_file(core: &Core, id: BlobId) -> Result<()> {
+    core.backed.forget(id);
+    core.blobs.remove_file(id)
 }

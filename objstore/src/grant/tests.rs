@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Bound, Master};
 use crate::clock::Scripted;
-use crate::disk::{Disk, File, Lock, Permissions, RealDisk, Space};
+use crate::disk::RealDisk;
+use crate::disk::faulty::FaultyDisk;
 use crate::error::{Error, Result};
 use crate::store::Secret;
 
@@ -60,76 +60,6 @@ fn a_master_key_that_is_missing_or_none_is_refused() {
     }
 }
 
-/// The real disk, which fails from some change on: before it is made, or after.
-struct Failing {
-    real: RealDisk,
-    left: AtomicUsize,
-    after: bool,
-}
-
-impl Failing {
-    fn change(&self, change: impl FnOnce() -> Result<()>) -> Result<()> {
-        let failed = || Err(Error::io("writing", std::io::Error::from_raw_os_error(libc::EIO)));
-        match self.left.load(Ordering::Relaxed) {
-            0 => failed(),
-            1 if self.after => {
-                self.left.store(0, Ordering::Relaxed);
-                change()?;
-                failed()
-            }
-            left => {
-                self.left.store(left - 1, Ordering::Relaxed);
-                change()
-            }
-        }
-    }
-}
-
-impl Disk for Failing {
-    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
-        self.real.create(path)
-    }
-    fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
-        self.real.open(path)
-    }
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.real.exists(path)
-    }
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.change(|| self.real.remove(path))
-    }
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.real.list(dir)
-    }
-    fn make_dir(&self, dir: &Path) -> Result<()> {
-        self.real.make_dir(dir)
-    }
-    fn make_dir_all(&self, dir: &Path) -> Result<()> {
-        self.real.make_dir_all(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.real.sync_dir(dir)
-    }
-    fn sync_everything(&self, dir: &Path) -> Result<()> {
-        self.real.sync_everything(dir)
-    }
-    fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
-        self.real.read_all(path)
-    }
-    fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
-        self.change(|| self.real.write_atomic(path, content, mode))
-    }
-    fn space(&self, dir: &Path) -> Result<Space> {
-        self.real.space(dir)
-    }
-    fn lock(&self, path: &Path) -> Result<Lock> {
-        self.real.lock(path)
-    }
-    fn permissions(&self, path: &Path) -> Result<Option<Permissions>> {
-        self.real.permissions(path)
-    }
-}
-
 /// Two secrets of which one was sealed anew when the rotation stopped: both open after it, wherever it stopped.
 #[test]
 fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
@@ -137,7 +67,8 @@ fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
         for changes in 0..=4 {
             let dir = tempfile::tempdir().unwrap();
             open(dir.path(), true).unwrap();
-            let disk = Failing { real: RealDisk::new(), left: AtomicUsize::new(changes), after };
+            let disk = FaultyDisk::default();
+            *disk.faults.stop.lock() = Some((changes, after));
             let random = Scripted::new(2);
             let master = Master::open(Arc::new(disk), dir.path(), &random, false).unwrap();
             let seal = |master: &Master| master.sealer().seal(&random, &Secret::new("hush"), BOUND).unwrap();

@@ -83,7 +83,11 @@ impl<B: Backend> Shared<B> {
         match durability {
             Durability::Synced => self.on_disk(batch, Instant::now()),
             Durability::Buffered => {
-                self.syncs.oldest.lock().get_or_insert_with(|| (batch, Instant::now()));
+                let mut oldest = self.syncs.oldest.lock();
+                // A sync that came between may have brought it to disk: then no other would end its wait.
+                if self.synced_batch.load(Ordering::Acquire) < batch {
+                    oldest.get_or_insert_with(|| (batch, Instant::now()));
+                }
             }
         }
     }
@@ -103,5 +107,27 @@ impl<B: Backend> Shared<B> {
         let why = self.poison.set(error);
         tracing::error!(why, "writing metadata failed: the store refuses writes until it is opened again");
         why
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::meta::memory::Map;
+
+    #[test]
+    fn what_a_sync_brought_to_disk_before_it_was_noted_is_not_waited_for() {
+        let shared = Shared::new(Map::default(), Duration::ZERO).unwrap();
+        // As who commits finds it that was held up between the two steps of noting it.
+        shared.committed_batch.store(1, Ordering::Release);
+        shared.sync().unwrap();
+        shared.committed(1, Durability::Buffered);
+        assert_eq!(shared.deadline(), None, "the writer thread would look for it for ever");
+        shared.committed(2, Durability::Buffered);
+        assert!(shared.deadline().is_some());
+        shared.sync_if_due();
+        assert_eq!(shared.deadline(), None);
     }
 }

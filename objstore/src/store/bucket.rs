@@ -23,9 +23,6 @@ use crate::record::key::{self, tag};
 use crate::tree::{Tx, protection};
 use crate::volume::ROOT_INO;
 
-/// Inodes looked at in one step of a forced deletion.
-const SCAN_CHUNK: usize = 256;
-
 impl From<VersioningState> for Versioning {
     fn from(state: VersioningState) -> Self {
         match state {
@@ -126,19 +123,19 @@ impl Store {
 
     fn create_bucket_blocking(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
         // A clone shares content with its source: no write in place may be under way there.
-        let (gate, parted) = match &request.source {
+        let (gate, frozen) = match &request.source {
             Some(Source::Bucket(name)) => {
-                let frozen = self.freeze(name)?;
-                (Some(frozen.gate), frozen.parted)
+                let snapshot::Frozen { id, gate, parted } = self.freeze(name)?;
+                (Some(gate), (id, parted))
             }
-            _ => (None, Vec::new()),
+            _ => (None, (0, Vec::new())),
         };
         let core = self.core.clone();
         let written = self.core.meta.write(Durability::Synced, move |txn| {
             if let Some(found) = find_same(&*txn, &core, &request)? {
                 return Ok((found, Outcome::Found));
             }
-            let record = make(txn, &core, &request, settings, parted)?;
+            let record = make(txn, &core, &request, settings, frozen)?;
             Ok((shown(&*txn, request.name, record)?, Outcome::Made))
         });
         let made = written.wait();
@@ -235,6 +232,19 @@ fn change(txn: &mut dyn Txn, core: &Arc<Core>, name: &BucketName, set: SetBucket
     shown(&*txn, name.clone(), record)
 }
 
+/// The record of a bucket that is frozen.
+///
+/// # Errors
+/// [`Error::Busy`] if another has its name by now.
+pub(super) fn frozen(read: &dyn Read, core: &Core, name: &BucketName, id: u64) -> Result<bucket::Bucket> {
+    let record = core.bucket_record(read, name)?;
+    let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
+    if record.id == id {
+        return Ok(record);
+    }
+    Err(Error::Busy { what: format!("bucket \"{name}\", which was just made anew,") })
+}
+
 /// What a branch holds.
 pub(crate) fn usage(read: &dyn Read, line: &Line) -> Result<bucket::Usage> {
     let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
@@ -294,7 +304,7 @@ fn make(
     core: &Arc<Core>,
     request: &CreateBucket,
     mut settings: Settings,
-    parted: Vec<Parted>,
+    frozen: (u64, Vec<Parted>),
 ) -> Result<bucket::Bucket> {
     let now = core.clock.now();
     let owner = account::by_name(&*txn, &request.owner)?.id;
@@ -318,7 +328,7 @@ fn make(
             let line = above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?)?;
             (line, Inherited { versioning: snapshot.versioning(), object_lock: snapshot.object_lock })
         }
-        Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now, parted)?,
+        Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now, frozen)?,
     };
     settings.object_lock = settings.object_lock.or(inherited.object_lock);
     let mut record = bucket::Bucket {
@@ -366,10 +376,9 @@ fn clone_of_bucket(
     core: &Arc<Core>,
     name: &BucketName,
     now: Timestamp,
-    parted: Vec<Parted>,
+    (id, parted): (u64, Vec<Parted>),
 ) -> Result<(Line, Inherited)> {
-    let source = core.bucket_record(&*txn, name)?;
-    let mut source = source.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
+    let mut source = frozen(&*txn, core, name, id)?;
     let above = core.lines.line(&*txn, source.family, source.branch)?;
     let (clone, live) = branch::fork_branch(txn, source.family, source.branch, now)?;
     source.branch = live;
@@ -410,9 +419,8 @@ fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> R
 fn refuse_full(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
     let line = core.lines.line(read, record.family, record.branch)?;
     let root = crate::tree::Tree { read, line: &line }.directory(ROOT_INO)?;
-    let versions = key::by_id(tag::VERSION, record.family);
-    let versions = line.scan(read, &versions, &key::after_prefix(&versions), 1)?;
-    if !versions.is_empty() {
+    let version = line.all(read, tag::VERSION).next().transpose()?;
+    if version.is_some() {
         return Err(Error::NotEmpty { name: name.to_string(), what: "versions of objects, or delete markers".into() });
     }
     match root.entries {
@@ -427,19 +435,12 @@ fn refuse_locked(read: &dyn Read, core: &Core, name: &BucketName, record: &bucke
         return Ok(());
     }
     let line = core.lines.line(read, record.family, record.branch)?;
-    let (now, mut from) = (core.clock.now(), key::by_id(tag::INODE, record.family));
-    let end = key::after_prefix(&from);
-    loop {
-        let seen = line.scan(read, &from, &end, SCAN_CHUNK)?;
-        for inode in &seen {
-            if protection(&decode("an inode", &inode.value)?, now).is_some() {
-                let why = format!("bucket \"{name}\" holds versions that object lock protects: they have to go first");
-                return Err(Error::Denied { why });
-            }
-        }
-        match seen.last() {
-            Some(last) if seen.len() == SCAN_CHUNK => from = key::after_prefix(&last.base),
-            _ => return Ok(()),
+    let now = core.clock.now();
+    for inode in line.all(read, tag::INODE) {
+        if protection(&decode("an inode", &inode?.value)?, now).is_some() {
+            let why = format!("bucket \"{name}\" holds versions that object lock protects: they have to go first");
+            return Err(Error::Denied { why });
         }
     }
+    Ok(())
 }

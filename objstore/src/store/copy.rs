@@ -2,24 +2,29 @@
 //!
 //! - Writes in place to the source are held back while its content is shared, and what they wrote before is on disk: a
 //!   copy is on disk when it is answered. A crash before the commit leaves the source as it was and no copy.
+//! - Names are not held: a source that has given its key to another by then is held anew.
+
+use std::sync::Arc;
 
 use super::Store;
 use super::marks::{check_lock, retain_by_default};
 use super::object::{check, check_current, keeps_versions, object_record, shown_in, version_of};
-use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, Lock, ObjectInfo};
+use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectInfo};
 use super::upload::stored_checksums;
 use crate::blob::BlobId;
 use crate::content::{Alone, Prepared, Shared};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lifecycle::expiration;
-use crate::meta::Durability;
+use crate::meta::{Durability, Txn};
 use crate::name::{BucketName, Key};
 use crate::record::inode::{Inode, Object};
 use crate::tree::{Tree, Tx, order_of, version_id};
 
 /// What one copy takes (S3 API, CopyObject: more has to be copied in parts).
 const BYTES_MAX: u64 = 5 << 30;
+/// How often a copy is begun anew whose source is replaced meanwhile.
+const TRIES_MAX: usize = 8;
 
 /// Refuses a copy of more bytes than S3 allows.
 pub(super) fn check_size(bytes: u64) -> Result<()> {
@@ -36,37 +41,27 @@ impl Store {
         let settled = self.clone();
         let (copied, bucket) = self
             .blocking(move |store| {
-                let source = (&request.source_key, request.source_version.as_deref());
-                let gate = store.hold_source(&request.source_bucket, source)?;
-                let core = store.core.clone();
-                let written = store.core.meta.write(Durability::Synced, move |txn| {
-                    let (source_versioned, (source, shared)) = share(txn, &core, &request)?;
-                    check_size(source.size)?;
-                    let mut tx = Tx::begin(txn, &core, &request.bucket, 0)?;
-                    check_current(&tx, &request.condition, &request.key)?;
-                    check_lock(&tx, &request.key, &request.lock)?;
-                    let ino = tx.new_ino()?;
-                    let content = tx.take_shared(ino, &shared)?;
-                    let mut object = copied(&source, request.metadata, request.tags, request.lock);
-                    if let Some(checksums) = request.checksums {
-                        object.checksums = stored_checksums(checksums);
+                let (request, mut tries) = (Arc::new(request), 1);
+                loop {
+                    match store.copy_once(&request) {
+                        Err(Error::Busy { .. }) if tries < TRIES_MAX => tries += 1,
+                        answer => return answer,
                     }
-                    retain_by_default(&tx, &request.key, &mut object)?;
-                    let inode = tx.put_object(&request.key, ino, content, source.size, object)?;
-                    let (bucket, versioned) = (tx.bucket.id, keeps_versions(&tx.bucket));
-                    let expiration = expiration::of(&*tx.txn, tx.core, &tx.bucket, request.key.as_str(), &inode)?;
-                    tx.finish()?;
-                    let info = shown_in(versioned, request.key.as_str(), ino, &inode);
-                    let source_version = source_versioned.then(|| version_id(order_of(&source)));
-                    Ok((CopiedObject { object: ObjectInfo { expiration, ..info }, source_version }, bucket))
-                });
-                let answer = written.wait();
-                drop(gate);
-                answer
+                }
             })
             .await?;
         settled.settle(bucket).await;
         Ok(copied)
+    }
+
+    fn copy_once(&self, request: &Arc<CopyObject>) -> Result<(CopiedObject, u64)> {
+        let held =
+            self.hold_source(&request.source_bucket, (&request.source_key, request.source_version.as_deref()))?;
+        let (core, request, source) = (self.core.clone(), request.clone(), held.source);
+        let written = self.core.meta.write(Durability::Synced, move |txn| copy(txn, &core, &request, source));
+        let answer = written.wait();
+        drop(held);
+        answer
     }
 
     /// Holds back writes in place to a bucket while an object of it is shared, with what was written to that object in
@@ -80,39 +75,67 @@ impl Store {
         let line = self.core.readable(&*snapshot, bucket)?;
         let tree = Tree { read: &*snapshot, line: &line };
         let (ino, inode) = version_of(tree, key, version)?;
+        let source = (record.as_ref().map_or(0, |record| record.id), ino);
         if let Some(record) = record {
             self.core.settle(record.id, &[ino])?;
             if let Some(home) = inode.home() {
                 self.core.blobs.sync_file(BlobId(home))?;
             }
         }
-        Ok(HeldSource { _copies: Prepared::of(&self.core, tree, ino, &inode)?, _gate: gate })
+        Ok(HeldSource { source, _copies: Prepared::of(&self.core, tree, ino, &inode)?, _gate: gate })
     }
 }
 
+/// A bucket by id, zero for a snapshot, and an inode.
+pub(super) type Source = (u64, u64);
+
 /// The source of a copy, held until that is committed.
 pub(super) struct HeldSource {
+    pub source: Source,
     _copies: Prepared,
     _gate: Option<Alone>,
 }
 
+/// Makes the copy; it, and the bucket that it is in.
+fn copy(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source) -> Result<(CopiedObject, u64)> {
+    let (source_versioned, (source, shared)) = share(txn, core, request, held)?;
+    check_size(source.size)?;
+    let mut tx = Tx::begin(txn, core, &request.bucket, 0)?;
+    check_current(&tx, &request.condition, &request.key)?;
+    check_lock(&tx, &request.key, &request.lock)?;
+    let ino = tx.new_ino()?;
+    let content = tx.take_shared(ino, &shared)?;
+    let mut object = copied(&source, request);
+    if let Some(checksums) = &request.checksums {
+        object.checksums = stored_checksums(checksums.clone());
+    }
+    retain_by_default(&tx, &request.key, &mut object)?;
+    let inode = tx.put_object(&request.key, ino, content, source.size, object)?;
+    let (bucket, versioned) = (tx.bucket.id, keeps_versions(&tx.bucket));
+    let expiration = expiration::of(&*tx.txn, tx.core, &tx.bucket, request.key.as_str(), &inode)?;
+    tx.finish()?;
+    let info = shown_in(versioned, request.key.as_str(), ino, &inode);
+    let source_version = source_versioned.then(|| version_id(order_of(&source)));
+    Ok((CopiedObject { object: ObjectInfo { expiration, ..info }, source_version }, bucket))
+}
+
 /// The source of a copy, its content safe to refer to, and whether it lies where versions are kept.
-fn share(
-    txn: &mut dyn crate::meta::Txn,
-    core: &std::sync::Arc<Core>,
-    request: &CopyObject,
-) -> Result<(bool, (Inode, Shared))> {
+fn share(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source) -> Result<(bool, (Inode, Shared))> {
     let (bucket, key) = (&request.source_bucket, &request.source_key);
     let version = request.source_version.as_deref();
-    shared_object(txn, core, bucket, (key, version), &request.source_condition, |tx, ino| {
+    shared_object(txn, core, held, bucket, (key, version), &request.source_condition, |tx, ino| {
         Ok((keeps_versions(&tx.bucket), tx.share_content(ino)?))
     })
 }
 
 /// Finds the source of a copy and shares it; a snapshot is read as it is.
+///
+/// # Errors
+/// [`Error::Busy`] if it is not what is held: what a mount writes to it may be under way, and not on disk.
 pub(super) fn shared_object<T>(
-    txn: &mut dyn crate::meta::Txn,
-    core: &std::sync::Arc<Core>,
+    txn: &mut dyn Txn,
+    core: &Arc<Core>,
+    held: Source,
     bucket: &BucketName,
     (key, version): (&Key, Option<&str>),
     condition: &Condition,
@@ -121,6 +144,9 @@ pub(super) fn shared_object<T>(
     let mut tx = Tx::begin_source(txn, core, bucket)?;
     let (ino, inode) = version_of(tx.tree(), key, version)?;
     check(condition, key, Some((ino, &inode)))?;
+    if (tx.bucket.id, ino) != held {
+        return Err(Error::Busy { what: format!("object \"{key}\", which is being replaced,") });
+    }
     let shared = share(&mut tx, ino)?;
     tx.finish()?;
     Ok(shared)
@@ -128,20 +154,17 @@ pub(super) fn shared_object<T>(
 
 /// What a copy carries. A tag made of the source's inode and generation stays behind: in a clone the same two stand for
 /// other content, so the copy gets one of its own.
-fn copied(
-    source: &Inode,
-    metadata: Directive<(Headers, std::collections::BTreeMap<String, String>)>,
-    tags: Directive<std::collections::BTreeMap<String, String>>,
-    lock: Lock,
-) -> Object {
+fn copied(source: &Inode, request: &CopyObject) -> Object {
+    let CopyObject { metadata, tags, lock, .. } = request;
     let mut object = source.object.clone().unwrap_or_default();
     object.version = 0;
     object.become_whole();
     let locked =
-        object_record(String::new(), Headers::default(), Default::default(), Default::default(), Vec::new(), lock);
+        object_record(String::new(), Headers::default(), Default::default(), Default::default(), Vec::new(), *lock);
     (object.retention, object.legal_hold, object.hold_off) = (locked.retention, locked.legal_hold, locked.hold_off);
     if let Directive::Replace((headers, metadata)) = metadata {
-        let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new(), lock);
+        let (headers, metadata) = (headers.clone(), metadata.clone());
+        let replaced = object_record(String::new(), headers, metadata, Default::default(), Vec::new(), *lock);
         object = Object {
             etag: object.etag,
             tags: object.tags,
@@ -151,7 +174,7 @@ fn copied(
         };
     }
     if let Directive::Replace(tags) = tags {
-        object.tags = tags;
+        object.tags.clone_from(tags);
     }
     object
 }

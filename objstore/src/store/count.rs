@@ -16,7 +16,7 @@ pub const ACCOUNTS_MAX: u64 = 100_000;
 pub const GRANTS_MAX: u64 = 10_000;
 
 /// Refuses one more bucket or snapshot.
-pub(super) fn check_buckets(read: &dyn Read) -> Result<()> {
+pub(crate) fn check_buckets(read: &dyn Read) -> Result<()> {
     check(read, "buckets and snapshots", &[&[tag::BUCKET], &[tag::SNAPSHOT]], BUCKETS_MAX)
 }
 

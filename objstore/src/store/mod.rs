@@ -25,6 +25,7 @@ mod upload;
 
 pub use account::ROOT_ACCOUNT;
 pub(crate) use bucket::{name_of as bucket_name, usage};
+pub(crate) use count::{GRANTS_MAX, check_buckets};
 pub(crate) use grant::mode_of_account;
 pub use open::Options;
 pub(crate) use open::all;

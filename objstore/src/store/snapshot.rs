@@ -36,6 +36,7 @@ fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo>
 
 /// A bucket whose content nobody writes in place, as long as the gate is held.
 pub(super) struct Frozen {
+    pub id: u64,
     pub gate: Alone,
     /// Copies of what programs may write past the server all the same.
     pub parted: Vec<Parted>,
@@ -46,10 +47,10 @@ impl Store {
     pub async fn create_snapshot(&self, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
         let (bucket, name) = (bucket.clone(), name.clone());
         self.blocking(move |store| {
-            let Frozen { gate, parted } = store.freeze(&bucket)?;
+            let Frozen { id, gate, parted } = store.freeze(&bucket)?;
             let core = store.core.clone();
             let written =
-                store.core.meta.write(Durability::Synced, move |txn| take(txn, &core, &bucket, &name, parted));
+                store.core.meta.write(Durability::Synced, move |txn| take(txn, &core, (&bucket, id), &name, parted));
             let taken = written.wait();
             drop(gate);
             taken
@@ -63,7 +64,7 @@ impl Store {
         // What the snapshot or clone is about to put on disk is promised to stay there, wherever it moves.
         self.core.recent_syncs.note_all(id, self.core.clock.now());
         self.core.blobs.sync_dirty()?;
-        Ok(Frozen { gate, parted: Parted::of_bucket(&self.core, id)? })
+        Ok(Frozen { id, gate, parted: Parted::of_bucket(&self.core, id)? })
     }
 
     /// One snapshot.
@@ -109,7 +110,7 @@ impl Store {
 fn take(
     txn: &mut dyn Txn,
     core: &Arc<Core>,
-    bucket: &BucketName,
+    (bucket, id): (&BucketName, u64),
     name: &BucketName,
     parted: Vec<Parted>,
 ) -> Result<(SnapshotInfo, Outcome)> {
@@ -117,8 +118,7 @@ fn take(
     if core.bucket_record(&*txn, name)?.is_some() {
         return Err(exists("a bucket has this name".into()));
     }
-    let source = core.bucket_record(&*txn, bucket)?;
-    let mut source = source.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
+    let mut source = super::bucket::frozen(&*txn, core, bucket, id)?;
     match record(&*txn, name.as_str()) {
         Ok(found) if found.bucket == source.id => return Ok((shown(&*txn, name.as_str(), &found)?, Outcome::Found)),
         Ok(found) => return Err(exists(format!("it was taken of bucket \"{}\"", found.bucket_name))),
@@ -147,4 +147,24 @@ fn take(
     tx.finish()?;
     txn.put(key::by_name(tag::SNAPSHOT, name.as_str()), record.encode_to_vec());
     Ok((shown(&*txn, name.as_str(), &record)?, Outcome::Made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Deletion;
+    use crate::tests::rig::{Rig, name};
+
+    #[test]
+    fn a_bucket_that_took_the_name_of_the_one_that_is_frozen_is_not_taken_for_it() {
+        let rig = Rig::in_memory();
+        let bucket = rig.bucket("jar");
+        let Frozen { id, gate: _gate, parted } = rig.store.freeze(&bucket).unwrap();
+        rig.run(rig.store.delete_bucket(&bucket, Deletion::IfEmpty)).unwrap();
+        rig.bucket("jar");
+        let core = rig.store.core.clone();
+        let take = move |txn: &mut dyn Txn| take(txn, &core, (&bucket, id), &name("taken"), parted);
+        let taken = rig.store.core.meta.transact(Durability::Buffered, take);
+        assert!(matches!(taken, Err(Error::Busy { .. })));
+    }
 }

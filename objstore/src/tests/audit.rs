@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::branch::{Line, collectable, living_lines};
+use crate::branch::{Line, Living};
 use crate::meta::{Pair, Read};
 use crate::record::blob::{Blob, Segment};
 use crate::record::bucket::{Branch as BranchRecord, Bucket, Snapshot, Usage};
@@ -329,29 +329,29 @@ pub(crate) fn leftovers(store: &Store) -> Vec<String> {
         left.extend(records(read, kind).iter().map(|pair| format!("record {:x?}", pair.key)));
     }
     for kind in [tag::DIRENT, tag::INODE, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag::OBJECT_PARTS] {
-        unseen(store, read, kind, &mut left);
+        unseen(read, kind, &mut left);
     }
     for kind in [tag::FAMILY, tag::BRANCH] {
         let records = records(read, kind);
-        let unused = records.iter().filter(|pair| lines(store, read, key::u64_at(&pair.key, 1).unwrap()).is_empty());
+        let unused = records.iter().filter(|pair| living(read, &pair.key).is_empty());
         left.extend(unused.map(|pair| format!("record {:x?}", pair.key)));
     }
     left
 }
 
-fn lines(store: &Store, read: &dyn Read, family: Family) -> Vec<Line> {
-    living_lines(read, &store.core.lines, family).unwrap()
+/// Who reads the family that a key is of.
+fn living(read: &dyn Read, key: &[u8]) -> Living {
+    Living::of(read, key::u64_at(key, 1).unwrap()).unwrap()
 }
 
 /// Versions that no living branch needs.
-fn unseen(store: &Store, read: &dyn Read, kind: u8, left: &mut Vec<String>) {
+fn unseen(read: &dyn Read, kind: u8, left: &mut Vec<String>) {
     let pairs = records(read, kind);
     let base = |pair: &Pair| key::unbranched(&pair.key).unwrap().0.to_vec();
     for group in pairs.chunk_by(|a, b| base(a) == base(b)) {
-        let living = lines(store, read, key::u64_at(&group[0].key, 1).unwrap());
         let versions: Vec<_> =
             group.iter().map(|pair| (key::unbranched(&pair.key).unwrap().1, pair.value.is_empty())).collect();
-        let unseen = collectable(&living, &versions);
+        let unseen = living(read, &group[0].key).collectable(&versions);
         left.extend(unseen.iter().map(|branch| format!("record {:x?} of branch {branch:x}", base(&group[0]))));
     }
 }

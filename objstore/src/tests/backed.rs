@@ -304,6 +304,37 @@ fn a_mapping_that_outlives_the_process_keeps_snapshots_apart() {
 }
 
 #[test]
+fn a_file_that_is_gone_while_it_is_mapped_is_in_nobodys_way() {
+    for killed in [false, true] {
+        let mut rig = Rig::on_disk();
+        let bucket = rig.bucket("unlinked");
+        rig.put(&bucket, "other", b"stays").unwrap();
+        let volume = rig.mount(&bucket);
+        let ino = make_file(&volume, volume.root(), "f").unwrap();
+        volume.write(ino, 0, &vec![1; 100 * KIB], false).unwrap();
+        let backing = volume.back(ino, LEAST).unwrap().unwrap();
+        volume.expose(ino).unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&backing.descriptor().unwrap()));
+        let mapping = File::options().read(true).write(true).open(path).unwrap();
+        volume.unlink(volume.root(), "f").unwrap();
+        assert_eq!(volume.release_backing(ino), Released::Mapped);
+        drop((backing, volume));
+        if killed {
+            rig = rig.killed(&[]);
+        }
+        rig.collect();
+        mapping.write_all_at(b"past", 7).unwrap();
+        assert_eq!(rig.keys(&bucket), ["other"], "killed: {killed}");
+        rig.snapshot(&bucket, "snap");
+        drop(mapping);
+        rig.collect();
+        let marks = crate::store::all(&*rig.store.core.meta.snapshot(), &[crate::record::key::tag::EXPOSED]).unwrap();
+        assert!(marks.is_empty());
+        rig.audit_collected();
+    }
+}
+
+#[test]
 fn versions_and_damaged_content_are_not_read_past_the_server() {
     let rig = Rig::in_memory();
     let bucket = rig.bucket("not");

@@ -177,7 +177,7 @@ fn all_of_a_bucket_comes_back() {
     let dir = rig.dir.clone();
     rig.store.close();
     drop(rig);
-    let report = crate::check::run(dir.path()).unwrap();
+    let report = crate::check::run(dir.path(), &Default::default()).unwrap();
     assert!(report.clean() && report.quarantined.is_empty(), "{report:#?}");
 }
 

@@ -221,7 +221,7 @@ fn a_name_that_shows_something_else_is_found_by_check_and_audit() {
     rewrite(&rig, other);
     assert!(super::audit::faults(&rig.store).iter().any(|fault| fault.contains("shows")));
     drop(rig);
-    let report = crate::check::run(dir.path()).unwrap();
+    let report = crate::check::run(dir.path(), &Default::default()).unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("in listings")), "{:?}", report.problems);
 }
 

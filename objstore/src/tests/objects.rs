@@ -1,10 +1,11 @@
 //! Objects: conditions, deletions, copies, and what mounts hear of them.
 
-use super::rig::{Rig, find, key, make_file, md5, name, read_file};
+use super::rig::{Rig, by_root, find, key, make_file, md5, name, read_file};
 use crate::error::{Error, Noun};
+use crate::meta::Durability;
 use crate::name::BucketName;
 use crate::store::*;
-use crate::volume::Change;
+use crate::volume::{Change, Rename, RenameMode};
 
 fn if_match(tag: &str) -> Condition {
     Condition { if_match: Some(tag.into()), ..Condition::default() }
@@ -207,5 +208,52 @@ fn a_reader_keeps_what_it_opened_until_it_ends() {
         rig.collect();
         assert_eq!(reader.read(0, usize::try_from(info.size).unwrap()).unwrap(), data, "{at}");
     }
+    rig.audit_collected();
+}
+
+#[test]
+fn a_key_that_is_given_to_a_file_being_written_is_copied_as_one_of_the_two() {
+    let rig = Rig::in_memory();
+    let (bucket, meta) = (rig.bucket("replaced"), &rig.store.core.meta);
+    rig.put(&bucket, "k", &[1; 20_000]).unwrap();
+    let volume = rig.mount(&bucket);
+    let (root, old) = (volume.root(), vec![1; 20_000]);
+    let ino = volume.create(root, "new", by_root(0o644)).unwrap().ino;
+    for part in [2, 3] {
+        volume.append(ino, &[part; 20_000]).unwrap();
+    }
+    let new = read_file(&volume, ino);
+    let (begun, begins) = std::sync::mpsc::channel();
+    let (go, goes) = std::sync::mpsc::channel();
+    let busy = meta.write(Durability::Buffered, move |_| {
+        begun.send(()).unwrap();
+        goes.recv().unwrap();
+        Ok(())
+    });
+    begins.recv().unwrap();
+    let until_queued = |count| {
+        while meta.stats().queue_depth < count {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        // What is to be copied is held, and the rename comes before it is.
+        let copying = scope.spawn(|| rig.copy((&bucket, "k"), (&bucket, "copy")).unwrap());
+        until_queued(1);
+        let (from_name, to_name, mode) = ("new".into(), "k".into(), RenameMode::Replace);
+        let rename = Rename { from_parent: root, from_name, to_parent: root, to_name, mode };
+        let renaming = scope.spawn(|| volume.rename(rename).unwrap());
+        until_queued(2);
+        go.send(()).unwrap();
+        busy.wait().unwrap();
+        renaming.join().unwrap();
+        copying.join().unwrap();
+    });
+    let copied = rig.get(&bucket, "copy").unwrap();
+    assert!(copied == new || copied == old, "{} bytes", copied.len());
+    volume.write(ino, 0, &[9; 30_000], false).unwrap();
+    assert!(rig.get(&bucket, "copy").unwrap() == copied, "the file goes on by itself");
+    assert_eq!(rig.get(&bucket, "k").unwrap()[..30_000], [9; 30_000]);
+    drop(volume);
     rig.audit_collected();
 }

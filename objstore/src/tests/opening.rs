@@ -123,6 +123,8 @@ fn a_missing_master_key_is_refused() {
     std::fs::remove_file(&path).unwrap();
     assert!(refusal(dir.clone()).contains("master.key"));
     assert!(!path.exists(), "no other key is made in its place");
+    // With its permissions.
+    std::fs::copy(&aside, &path).unwrap();
     std::fs::write(&path, b"short").unwrap();
     assert!(refusal(dir.clone()).contains("5 bytes"));
     std::fs::copy(&aside, &path).unwrap();

@@ -8,7 +8,7 @@ use prost::Message;
 use tempfile::TempDir;
 
 use super::rig::*;
-use crate::check::{Options, Report, run, run_with};
+use crate::check::{Options, Report, run};
 use crate::error::Error;
 use crate::meta::{Durability, Meta, Txn, fjall_engine};
 use crate::name::BucketName;
@@ -78,18 +78,18 @@ pub(super) fn blob(txn: &dyn Txn, name: &str) -> (u64, Blob) {
 }
 
 pub(super) fn repair(dir: &Path) -> Report {
-    run_with(dir, &Options { repair: true, ..Options::default() }).unwrap()
+    run(dir, &Options { repair: true, ..Options::default() }).unwrap()
 }
 
 /// What a check finds has the words; a repair mends it, and a second one has nothing to do.
 pub(super) fn mended(dir: &Path, words: &str) -> Report {
-    let found = run(dir).unwrap();
+    let found = run(dir, &Options::default()).unwrap();
     assert!(found.problems.iter().any(|problem| problem.contains(words)), "{words}: {found:#?}");
     let report = repair(dir);
     assert_eq!(report.problems, Vec::<String>::new());
     assert!(!report.repaired.is_empty());
     assert_eq!(repair(dir).repaired, Vec::<String>::new(), "a second repair finds nothing to do");
-    let after = run(dir).unwrap();
+    let after = run(dir, &Options::default()).unwrap();
     assert!(after.clean(), "{after:#?}");
     assert_eq!(after.quarantined, report.quarantined);
     report
@@ -126,7 +126,7 @@ fn is_quarantined(rig: Rig, at: &str, how: fn(&Rig, &str)) {
     assert_eq!(listed.len(), 1, "{listed:?}");
     how(&rig, at);
     assert_eq!(crate::scrub::damage(&rig.store).unwrap(), []);
-    let report = run(closed(rig).path()).unwrap();
+    let report = run(closed(rig).path(), &Options::default()).unwrap();
     assert!(report.clean() && report.quarantined.is_empty(), "{report:#?}");
 }
 
@@ -149,11 +149,11 @@ fn a_whole_store_is_clean_and_a_repair_leaves_it_alone() {
         rig.run(rig.store.create_account("anna", false)).unwrap();
         rig.run(rig.store.create_key("anna")).unwrap();
     });
-    let report = run(dir.path()).unwrap();
+    let report = run(dir.path(), &Options::default()).unwrap();
     assert!(report.clean(), "{report:#?}");
     assert_eq!((report.accounts, report.buckets, report.snapshots, report.uploads), (2, 1, 1, 1));
     assert_eq!(report.verified_bytes, report.content_bytes);
-    let quick = run_with(dir.path(), &Options { content: false, ..Options::default() }).unwrap();
+    let quick = run(dir.path(), &Options { content: false, ..Options::default() }).unwrap();
     assert_eq!((quick.problems.len(), quick.verified_bytes), (0, 0));
     assert_eq!(repair(dir.path()).repaired, Vec::<String>::new());
     intact(dir, &[]);
@@ -222,7 +222,7 @@ fn a_flipped_bit_in_a_file_is_quarantined_until_the_object_is_put_anew() {
     let dir = filled(|_, _| {});
     let id = write(dir.path(), |txn| blob(txn, "large").0);
     flip(&dir.path().join(format!("content/blobs/{:02x}/{id:016x}", id & 255)), 200_000);
-    let found = run(dir.path()).unwrap();
+    let found = run(dir.path(), &Options::default()).unwrap();
     assert!(found.problems[0].contains("bucket \"jar\" key \"large\""), "{found:#?}");
     let report = mended(dir.path(), "checksum");
     assert_eq!(report.quarantined.len(), 1);
@@ -369,7 +369,7 @@ fn a_repair_may_end_after_any_step() {
                     assert!(told.get() <= steps, "the repair ends here");
                 }
             };
-            run_with(dir.path(), &Options { repair: true, progress: &progress, ..Options::default() }).unwrap()
+            run(dir.path(), &Options { repair: true, progress: &progress, ..Options::default() }).unwrap()
         }));
         let report = repair(dir.path());
         assert_eq!(report.problems, Vec::<String>::new(), "after {steps} steps");

@@ -7,7 +7,7 @@ use crate::meta::Read;
 use crate::name::BucketName;
 use crate::record::key::tag;
 use crate::store::{Deletion, all};
-use crate::volume::{Change, Make, Rename, RenameMode, Volume, VolumeOptions};
+use crate::volume::{Change, Make, Rename, RenameMode, SetAttr, Volume, VolumeOptions};
 
 const SIZE: usize = 20 << 10;
 
@@ -46,7 +46,7 @@ fn an_unlinked_file_stays_open_over_a_kill_and_goes_with_its_last_user() {
     kernel.volume().open_writer(ino).unwrap();
     kernel.volume().write(ino, 3, b"before", false).unwrap();
     kernel.ask(|volume| volume.unlink(volume.root(), "f")).unwrap();
-    let left = crate::check::run(copy_of(&rig.dir).path()).unwrap();
+    let left = crate::check::run(copy_of(&rig.dir).path(), &Default::default()).unwrap();
     assert_eq!((left.problems, left.sessions), (vec![], 1), "what a session leaves is no damage");
     let rig = restart(rig, &mut [&mut kernel]);
     kernel.settle(&rig);
@@ -250,6 +250,38 @@ fn what_a_kernel_was_not_told_before_the_kill_it_is_told_after() {
     volume.end();
     other.unmount();
     assert_all_ended(&rig);
+}
+
+#[test]
+fn what_a_kernel_cannot_know_of_its_own_changes_it_is_told_after_the_kill_too() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("bucket");
+    let (volume, id) = rig.mount_lasting(&bucket);
+    drop(volume.feed());
+    let [armed, appended, plain] = ["armed", "appended", "plain"].map(|name| make_file(&volume, 1, name).unwrap());
+    volume.set_attr(armed, SetAttr { mode: Some(0o4755), ..SetAttr::default() }).unwrap();
+    assert_eq!(records(&rig, tag::OWED), 0);
+    for ino in [armed, plain] {
+        volume.write(ino, 0, b"x", true).unwrap();
+    }
+    assert_eq!(volume.attr(armed).unwrap().mode & 0o7777, 0o755);
+    volume.recall(appended).unwrap();
+    drop(volume);
+    let rig = rig.killed(&[id]);
+    let volume = rig.take_over(&bucket, id);
+    let mut feed = volume.feed();
+    let told: Vec<u64> = feed.gathered().iter().filter_map(content_of).collect();
+    assert_eq!(told, [armed, appended]);
+    feed.acknowledge();
+    volume.end();
+    assert_all_ended(&rig);
+}
+
+fn content_of(change: &Change) -> Option<u64> {
+    match change {
+        Change::Content { ino } => Some(*ino),
+        _ => None,
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::repair::{bytes, closed, is_damaged, record, repair, write};
 use super::rig::*;
-use crate::check::run;
+use crate::check::{Options, run};
 use crate::error::{Error, Noun};
 use crate::meta::Txn;
 use crate::name::BucketName;
@@ -89,12 +89,12 @@ fn garble(dir: &Path, at: Vec<u8>) {
 
 /// What a check finds is mended by one repair, after which the store is whole but for what is quarantined.
 fn mended(dir: &Path) -> Vec<String> {
-    let found = run(dir).unwrap();
+    let found = run(dir, &Options::default()).unwrap();
     assert!(!found.clean(), "it finds nothing");
     let report = repair(dir);
     assert_eq!(report.problems, Vec::<String>::new(), "after {:#?}", report.repaired);
     assert_eq!(repair(dir).repaired, Vec::<String>::new(), "a second repair finds nothing to do");
-    assert_eq!(run(dir).unwrap().problems, Vec::<String>::new());
+    assert_eq!(run(dir, &Options::default()).unwrap().problems, Vec::<String>::new());
     report.repaired
 }
 
@@ -162,10 +162,20 @@ fn a_record_of_any_kind_that_cannot_be_read_costs_no_other() {
 }
 
 #[test]
+fn a_blob_that_lost_its_record_and_some_checksums_is_an_error_and_not_served_unverified() {
+    let (dir, objects) = varied();
+    let sums = first(dir.path(), tag::SUMS).unwrap();
+    garble(dir.path(), key::by_id(tag::BLOB, key::u64_at(&sums, 1).unwrap()));
+    garble(dir.path(), sums);
+    mended(dir.path());
+    assert_eq!(damaged(&Rig::at(dir).unwrap(), &objects), ["then/large"]);
+}
+
+#[test]
 fn a_store_without_a_header_is_refused_and_left_as_it_is() {
     let (dir, _) = varied();
     garble(dir.path(), key::header());
-    assert!(matches!(run(dir.path()), Err(Error::Corrupt { .. })));
+    assert!(matches!(run(dir.path(), &Options::default()), Err(Error::Corrupt { .. })));
     assert!(matches!(Rig::at(dir).map(drop), Err(Error::Corrupt { .. })));
 }
 

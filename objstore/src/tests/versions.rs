@@ -405,6 +405,6 @@ fn acknowledged_locks_survive_a_crash_and_the_store_checks_clean() {
     }
     crashed.audit_collected();
     drop(crashed);
-    let report = crate::check::run(left.path()).unwrap();
+    let report = crate::check::run(left.path(), &Default::default()).unwrap();
     assert!(report.clean(), "{report:?}");
 }

@@ -43,9 +43,7 @@ impl Tx<'_> {
         self.arrive(parent, name, &mut inode)?;
         self.save(ino, &inode);
         self.add_name(parent, name, Dirent::new(ino, inode.kind()))?;
-        // Who has it open goes on writing the version that it is now.
-        let (core, bucket, named) = (self.core.clone(), self.bucket.id, inode.clone());
-        self.txn.after_commit(Box::new(move || core.writers.go_on(bucket, ino, &named)));
+        self.go_on(ino, &inode);
         Ok(inode)
     }
 }

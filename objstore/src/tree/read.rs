@@ -137,17 +137,10 @@ impl<'a> Tree<'a> {
     /// What a mount finds under names of a directory that are in key order: see [`Tree::entry`].
     pub fn entries_of(&self, parent: u64, names: &[&str]) -> Result<Vec<Option<Dirent>>> {
         let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(Vec::new()) };
-        let past = dir_name(last);
-        let (mut from, mut held) = ((*first).to_owned(), HashMap::new());
-        loop {
-            let limit = 2 * names.len();
-            let entries: Vec<(String, Dirent)> = self.entries(parent, &from, limit)?;
-            let next = entries.last().filter(|(name, _)| entries.len() == limit && *name < past);
-            let next = next.map(|(name, _)| after(name));
-            held.extend(entries);
-            let Some(next) = next else { break };
-            from = next;
-        }
+        let key = |name: &str| key::dirent(self.line.family, parent, name);
+        // The last may be a directory.
+        let records = self.line.records(self.read, &key(first), &key(&after(&dir_name(last))));
+        let held: HashMap<String, Dirent> = records.map(|seen| named(&seen?)).collect::<Result<_>>()?;
         Ok(names.iter().map(|name| held.get(&dir_name(name)).or_else(|| held.get(*name)).copied()).collect())
     }
 

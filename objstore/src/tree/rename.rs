@@ -171,6 +171,7 @@ impl Tx<'_> {
         self.arrive(parent, name, &mut inode)?;
         inode.ctime = self.now.0;
         self.save(ino, &inode);
+        self.go_on(ino, &inode);
         self.tell(Change::Attributes { ino });
         Ok(())
     }

@@ -41,6 +41,8 @@ pub(crate) struct Tx<'a> {
     pub origin: u64,
     delta: Delta,
     changes: Vec<Change>,
+    /// Whether the origin has to be told too.
+    origin_hears: bool,
     /// Why this change cannot be committed, of a step that could not say so.
     pub(super) broken: Option<Error>,
 }
@@ -103,6 +105,7 @@ impl<'a> Tx<'a> {
             origin: 0,
             delta: Delta::default(),
             changes: Vec::new(),
+            origin_hears: false,
             broken: None,
         }
     }
@@ -275,6 +278,11 @@ impl<'a> Tx<'a> {
         self.changes.push(change);
     }
 
+    /// Has the origin told as well: of a change that its kernel does not know of, though it asked.
+    pub fn tell_origin(&mut self) {
+        self.origin_hears = true;
+    }
+
     /// Makes a part of this change that may be refused alone: then it leaves nothing, and the rest goes on.
     pub fn attempt<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (mark, delta, changes) = (self.txn.mark(), self.delta, self.changes.len());
@@ -303,7 +311,8 @@ impl<'a> Tx<'a> {
             }
         }
         if !self.changes.is_empty() && self.core.feeds.wanted(self.bucket.id) {
-            let (core, bucket, origin, changes) = (self.core.clone(), self.bucket.id, self.origin, self.changes);
+            let origin = if self.origin_hears { 0 } else { self.origin };
+            let (core, bucket, changes) = (self.core.clone(), self.bucket.id, self.changes);
             let recorded = owed::record(self.txn, &core, bucket, origin, &changes);
             self.txn.after_commit(Box::new(move || owed::publish(&core, bucket, origin, &changes, recorded)));
         }

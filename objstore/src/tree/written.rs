@@ -2,7 +2,7 @@
 //!
 //! - Protection comes first, whatever the inode is to its key: content that object lock protects is not changed, and
 //!   its name is neither moved nor unlinked. The one exception is a version that mounts of this process are writing,
-//!   under the default retention it was given when it was begun (`volume/writers.rs`).
+//!   under the default retention it was given when it was begun, or got its name (`volume/writers.rs`).
 //! - A version is retained by the bucket's default from the change that makes it: its first write, the making of a
 //!   file, the arrival of one under a new name. So no version is ever without, wherever a process dies.
 //! - A file knows the name it is found under. Its inode is the current version as long as that name leads to it; one
@@ -287,6 +287,12 @@ impl Tx<'_> {
             (object.version, object.retention) = (version, retention);
         }
         Ok(())
+    }
+
+    /// Who writes a file that was given a name goes on writing the version that it is by that.
+    pub(super) fn go_on(&mut self, ino: u64, named: &Inode) {
+        let (core, bucket, named) = (self.core.clone(), self.bucket.id, named.clone());
+        self.txn.after_commit(Box::new(move || core.writers.go_on(bucket, ino, &named)));
     }
 
     /// Hides older versions of a name that leads to no object any more behind a delete marker.

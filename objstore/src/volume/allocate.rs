@@ -158,7 +158,8 @@ impl Volume {
             Found::Home(home) if home.whole => self.clear_home(ino, &inode, &home, offset..end),
             Found::Home(home) => {
                 self.clear_records(ino, offset, end)?;
-                // No extent shows these bytes any more: this only frees their space.
+                // No extent shows these bytes any more, nor will one before others are on disk there: this only frees
+                // their space.
                 home.file.punch(offset, end - offset)?;
                 core.blobs.mark_dirty(home.id);
                 Ok(())
@@ -225,7 +226,7 @@ fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) 
             Ok(None)
         }
         Some(Content::Extents(ExtentContent { home })) if !grows => {
-            // What is cut off must not come back once the file grows over it, should a crash lose what was written there.
+            // What is cut off would have to be cut from the home before the file grows again.
             let home = *home;
             tx.cut_extents(ino, size, u64::MAX)?;
             Ok(home)

@@ -22,8 +22,6 @@ use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Content, Inode, InodeKind};
 use crate::tree::{Tree, Tx};
 
-/// Up to so many bytes are copied: a reference costs more than it saves.
-const COPY_MAX: u64 = 1 << 20;
 /// Bytes copied by one call, at most: it cannot be interrupted.
 const CALL_BYTES: u64 = 256 << 20;
 /// Bytes copied at a time, through memory.
@@ -57,14 +55,16 @@ impl Volume {
             return Err(Posix::Invalid.into());
         }
         let whole = (from.offset, to.offset, len, held) == (0, 0, size, 0) && from.ino != to.ino;
-        if whole && size > COPY_MAX && self.refer(from.ino, to.ino, size)? {
+        // For fewer bytes a reference costs more than it saves.
+        let large = size > self.0.core.blobs.copy_max_bytes();
+        if whole && large && self.refer(from.ino, to.ino, size)? {
             return Ok(len);
         }
         if let Some(bytes) = in_record(&source, from.offset, len) {
             self.write(to.ino, to.offset, bytes, false)?;
             return Ok(len);
         }
-        let holes_past = (size > COPY_MAX || !is_dense(&source)).then_some(held);
+        let holes_past = (large || !is_dense(&source)).then_some(held);
         self.copy_bytes(from, to, len.min(CALL_BYTES), holes_past)
     }
 

@@ -26,7 +26,11 @@ impl Core {
             let Some(blob) = self.backed.exposed((bucket, *ino)) else { continue };
             // Nobody said that it was written to.
             self.blobs.mark_dirty(blob);
-            self.blobs.sync_file(blob)?;
+            match self.blobs.sync_file(blob) {
+                // It was removed since: it is nobody's content.
+                Err(Error::Corrupt { .. }) if self.backed.exposed((bucket, *ino)) != Some(blob) => continue,
+                synced => synced?,
+            }
             let Some(written) = self.backed.written((bucket, *ino))? else { continue };
             any = true;
             match self.live.get(bucket, *ino) {
@@ -55,7 +59,7 @@ impl Core {
     /// The files of a bucket that may be ahead of their records.
     pub fn in_place(&self, bucket: u64) -> Vec<u64> {
         let mut inos = self.live.of_bucket(bucket);
-        inos.extend(self.backed.exposed_of(bucket).into_iter().map(|(ino, _)| ino));
+        inos.extend(self.backed.exposed_of(bucket).into_iter().map(|(ino, ..)| ino));
         inos.sort_unstable();
         inos.dedup();
         inos

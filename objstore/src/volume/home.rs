@@ -19,9 +19,6 @@ use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 use crate::tree::{Tree, Tx};
 
-/// Up to so many bytes are copied to a new home; more stay where they are, in extents, if the disk cannot share them.
-const COPY_MAX: u64 = 1 << 20;
-
 /// A file's home, and how the rest of its content lies.
 pub(super) struct Home {
     pub id: BlobId,
@@ -175,7 +172,8 @@ impl Volume {
         Ok(Found::Home(home))
     }
 
-    /// Brings the content to a new home; whether it did.
+    /// Brings the content to a new home; whether it did. What is large stays where it is, in extents, if the disk cannot
+    /// share it.
     fn fill(
         &self,
         file: &Arc<dyn File>,
@@ -186,8 +184,9 @@ impl Volume {
         reading: &ReadGuard,
     ) -> Result<bool> {
         let core = &self.0.core;
-        if inode.size <= COPY_MAX || inode.content.is_none() || matches!(inode.content, Some(Content::Inline(_))) {
-            let held = inode.size.min(COPY_MAX);
+        let copy_max = core.blobs.copy_max_bytes();
+        if inode.size <= copy_max || inode.content.is_none() || matches!(inode.content, Some(Content::Inline(_))) {
+            let held = inode.size.min(copy_max);
             if inode.content.is_some() {
                 let plan = Plan::of(tree, ino, inode, 0, held)?;
                 file.write_at(&plan.read(&core.blobs, &core.meta, tree.read, reading)?, 0)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::home::Home;
 use super::session::Volume;
 use super::types::Change;
-use super::write::{clear_tail, wrote};
+use super::write::{clear_tail, disarm, wrote};
 use crate::content::Live;
 use crate::error::{Error, Result};
 use crate::meta::Durability;
@@ -149,24 +149,24 @@ impl Volume {
         }
     }
 
-    /// Takes from a live file what a write takes; whether that was setuid or setgid.
-    pub(super) fn lose_privileges(&self, ino: u64, kill: bool) -> Result<bool> {
+    /// Takes from a file what a change of its content takes: capabilities, and with `kill` setuid and setgid. If it takes
+    /// those this session's own feed says so.
+    pub fn lose_privileges(&self, ino: u64, kill: bool) -> Result<()> {
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
-            let before = inode.mode;
             if kill {
-                inode.lose_setuid(false);
+                disarm(tx, &mut inode);
             }
             inode.lose_capabilities();
             inode.ctime = tx.now.0;
             tx.save(ino, &inode);
             tx.tell(Change::Attributes { ino });
-            Ok(inode.mode != before)
+            Ok(())
         })
     }
 
     /// Whether the home of a file in extents holds all of a range already.
-    fn lies_at_home(&self, ino: u64, live: &Live, start: u64, end: u64) -> Result<bool> {
+    pub(super) fn lies_at_home(&self, ino: u64, live: &Live, start: u64, end: u64) -> Result<bool> {
         let placed = self.reading(|tree| tree.extents(ino, start, end))?;
         let mut at = start;
         for extent in &placed {

@@ -164,11 +164,12 @@ fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, recor
         _ => return Ok(()),
     }
     let file = match core.blobs.file(BlobId(record.blob)) {
-        Ok(file) => file,
-        Err(error) => {
+        Err(error @ Error::Corrupt { .. }) => {
             tracing::error!(bucket = %name, ino, %error, "the home of a file is lost");
             return Ok(());
         }
+        // Any other error may pass. Settled without its home, the file would stay as short as its record says.
+        file => file?,
     };
     let written = Timestamp::from(file.modified()?);
     let mut inode = tx.own(ino)?;

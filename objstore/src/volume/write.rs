@@ -5,7 +5,11 @@
 //!   the home alone (`live`), as long as all of the content lies there.
 //! - What makes a home puts the old bytes and the new in it first, and then commits it with all it means. So does a
 //!   write to a file whose content lies in extents: its bytes go to the home, and then belong to the file.
+//! - Bytes of a home that no extent shows are nobody's: those within the file's size are written and on disk before an
+//!   extent shows them, those past it are cut off before it grows.
 //! - A crash between the two leaves a file nobody refers to, or bytes in a home where no extent shows them.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
@@ -20,31 +24,33 @@ use crate::tree::Tx;
 
 /// The largest file, in bytes.
 const SIZE_MAX: u64 = i64::MAX as u64;
+/// What is brought to a home at a time is this part of what would be copied whole.
+const STEPS: u64 = 8;
 
 impl Volume {
-    /// Writes at `offset`: in the store when it returns; `kill_privileges` as in [`super::SetAttr`]. Gives whether it
-    /// took setuid or setgid away.
-    pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<bool> {
+    /// Writes at `offset`: in the store when it returns; `kill_privileges` as in [`super::SetAttr`]. If it takes any away
+    /// this session's own feed says so.
+    pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
         self.refuse_write()?;
         if data.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         self.changing(ino, || {
             let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-            let lost = self.disarm(ino, kill_privileges)?;
+            self.disarm(ino, kill_privileges)?;
             if self.write_live(ino, offset, data)? {
-                return Ok(lost);
+                return Ok(());
             }
             let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-            Ok(self.write_cold(ino, offset, data, kill_privileges)? || lost)
+            self.write_cold(ino, offset, data, kill_privileges)
         })
     }
 
     /// Takes from a live file what a write of it takes.
-    fn disarm(&self, ino: u64, kill: bool) -> Result<bool> {
+    fn disarm(&self, ino: u64, kill: bool) -> Result<()> {
         match self.live(ino) {
             Some(live) if live.takes_privileges(kill) => self.lose_privileges(ino, kill),
-            _ => Ok(false),
+            _ => Ok(()),
         }
     }
 
@@ -63,16 +69,25 @@ impl Volume {
                 }
                 match self.live(ino).filter(|live| !live.takes_privileges(false)) {
                     Some(live) if self.extend_live(ino, &live, offset, data)? => Ok(()),
-                    _ => self.write_cold(ino, offset, data, false).map(drop),
+                    _ => self.write_cold(ino, offset, data, false),
                 }
             };
             self.append_once(ino, self.look(ino)?.size, data.len() as u64, write)
         })
     }
 
-    /// A write that needs a transaction; whether it took setuid or setgid away. The caller holds the bucket's gate shared
-    /// and the inode's lock alone.
-    fn write_cold(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<bool> {
+    /// Has this session's own feed tell of a file's content, as if others had changed it: an append landed elsewhere than
+    /// the kernel thought, and what it holds of the file is wrong. Owed to it like all that is told.
+    pub fn recall(&self, ino: u64) -> Result<()> {
+        self.change(move |tx| {
+            tx.tell_origin();
+            tx.tell(Change::Content { ino });
+            Ok(())
+        })
+    }
+
+    /// A write that needs a transaction. The caller holds the bucket's gate shared and the inode's lock alone.
+    fn write_cold(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
         self.0.core.writable()?;
         self.leave_retired(ino)?;
@@ -81,21 +96,19 @@ impl Volume {
         if inode.kind() != InodeKind::File {
             return Err(Posix::Invalid.into());
         }
-        let loses = kill && inode.may_lose_setuid();
         if matches!(inode.content, None | Some(Content::Inline(_))) && end.max(inode.size) <= INLINE_MAX as u64 {
-            return self.write_inline(ino, offset, data, kill).map(|()| loses);
+            return self.write_inline(ino, offset, data, kill);
         }
         // What does not fit is refused before any byte is written.
         self.check_growth(end.saturating_sub(inode.size))?;
         match self.find_home(ino)? {
             Found::Fresh(fresh) => {
                 fresh.file().write_at(data, offset)?;
-                self.move_in(ino, &inode, fresh, end, kill)?;
+                self.move_in(ino, &inode, fresh, end, kill)
             }
-            Found::Home(home) if home.whole => self.write_home(ino, &inode, &home, offset, data, kill)?,
-            Found::Home(home) => self.write_extent(ino, &inode, &home, offset, data, kill)?,
+            Found::Home(home) if home.whole => self.write_home(ino, &inode, &home, offset, data, kill),
+            Found::Home(home) => self.write_extent(ino, &inode, &home, offset, data, kill),
         }
-        Ok(loses)
     }
 
     /// Settles a file that is in the table of live ones and may not be written through it.
@@ -138,22 +151,41 @@ impl Volume {
 
     /// A write into a file that lies in extents: the bytes go to the home, and then belong to the file.
     fn write_extent(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
-        let (length, blob) = (data.len() as u64, home.id.0);
-        let shown = self.reading(|tree| tree.extents(ino, offset, offset + length))?;
+        let (core, blob, end) = (&self.0.core, home.id.0, offset + data.len() as u64);
+        let within = offset < inode.size;
+        let (start, bytes) =
+            if within { self.surrounded(ino, inode.size, offset, data) } else { (offset, data.into()) };
+        let taken = start..start + bytes.len() as u64;
+        let shown = self.reading(|tree| tree.extents(ino, taken.start, taken.end))?;
         let mut live = self.live(ino);
         if live.is_none() && shown.iter().any(|placed| placed.extent.blob == blob) {
             live = Some(self.go_live(ino, inode, home, kill)?);
         }
+        if let Some(live) = &live
+            && self.lies_at_home(ino, live, offset, end)?
+        {
+            let written = self.change_live(ino, live, end, || home.file.write_at(data, offset))?;
+            return if written { Ok(()) } else { Err(overtaken()) };
+        }
         if live.as_ref().is_some_and(|live| !live.begin()) {
             return Err(overtaken());
         }
-        home.file.write_at(data, offset)?;
-        self.0.core.blobs.mark_dirty(home.id);
+        if !within {
+            clear_tail(core, home, inode.size)?;
+        }
+        home.file.write_at(&bytes, start)?;
+        core.blobs.mark_dirty(home.id);
+        if within {
+            // On disk before an extent says so: what was there may be on disk by promise, and what the home holds there is
+            // nobody's: cut off, punched away, or of a write that ended with its process.
+            core.blobs.sync_file(home.id)?;
+        }
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
-            tx.cut_extents(ino, offset, offset + length)?;
-            tx.add_extent(ino, offset, Extent { blob, blob_offset: offset, length })?;
-            let size = inode.size.max(offset + length);
+            tx.cut_extents(ino, taken.start, taken.end)?;
+            let extent = Extent { blob, blob_offset: taken.start, length: taken.end - taken.start };
+            tx.add_extent(ino, taken.start, extent)?;
+            let size = inode.size.max(end);
             tx.resize(&mut inode, size);
             wrote(tx, ino, inode, kill)?;
             if let Some(live) = live {
@@ -161,6 +193,20 @@ impl Volume {
             }
             Ok(())
         })
+    }
+
+    /// A write within a file's size, with some of its surroundings and where these begin: so that the next write there
+    /// finds its place in the home. What cannot be read is left where it is.
+    fn surrounded<'a>(&self, ino: u64, size: u64, offset: u64, data: &'a [u8]) -> (u64, Cow<'a, [u8]>) {
+        let (step, end) = (self.0.core.blobs.copy_max_bytes() / STEPS, offset + data.len() as u64);
+        let (start, stop) = (offset / step * step, end.next_multiple_of(step).min(size).max(end));
+        let lengths = usize::try_from(stop - start).and_then(|length| Ok((length, usize::try_from(offset - start)?)));
+        let Ok((length, at)) = lengths else { return (offset, data.into()) };
+        let Ok(before) = self.read(ino, start, length) else { return (offset, data.into()) };
+        let mut bytes = before.to_vec();
+        bytes.resize(length, 0);
+        bytes[at..at + data.len()].copy_from_slice(data);
+        (start, bytes.into())
     }
 
     /// Refuses growth past the quota.
@@ -244,12 +290,21 @@ pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> 
     tx.check_changeable(ino, &inode)?;
     inode.changed_by_mount(tx.now);
     if kill {
-        inode.lose_setuid(false);
+        disarm(tx, &mut inode);
     }
     inode.lose_capabilities();
     tx.save(ino, &inode);
     tx.tell(Change::Content { ino });
     Ok(())
+}
+
+/// Takes setuid and setgid from a file whose content changes. The kernel counts that as a change of size and times only,
+/// so it is told.
+pub(super) fn disarm(tx: &mut Tx<'_>, inode: &mut Inode) {
+    if inode.may_lose_setuid() {
+        inode.lose_setuid(false);
+        tx.tell_origin();
+    }
 }
 
 /// Clears what a crash may have left in a home past the size, before the size grows over it or the file becomes live. On

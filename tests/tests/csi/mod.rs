@@ -1,6 +1,7 @@
 //! CSI: the conformance suite against the real binary, and what it cannot know of.
 
 mod damaged;
+mod lost;
 mod mounts;
 mod recovery;
 mod sanity;
@@ -29,7 +30,10 @@ struct Driver {
 
 impl Driver {
     async fn start() -> Self {
-        let server = Server::start();
+        Self::of(Server::start()).await
+    }
+
+    async fn of(server: Server) -> Self {
         let (controller, node) = clients(&server).await;
         Self { server, controller, node }
     }
@@ -143,6 +147,13 @@ fn capability(mode: Mode) -> VolumeCapability {
         access_mode: Some(AccessMode { mode: mode.into() }),
         access_type: Some(AccessType::Mount(MountVolume::default())),
     }
+}
+
+/// What is mounted in a server's folder.
+fn mounts_below(driver: &Driver) -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("the list of mounts");
+    let home = text(driver.server.home().path());
+    table.lines().filter(|line| line.contains(&home)).map(str::to_owned).collect()
 }
 
 fn text(path: &Path) -> String {

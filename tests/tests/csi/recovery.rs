@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::io::Errno;
 
-use super::{Driver, errno, no_secrets};
+use super::{Driver, errno, mounts_below, no_secrets};
 use crate::support::access::{read, root_client};
 use crate::support::*;
 
@@ -88,10 +88,4 @@ async fn a_volume_whose_bucket_is_gone_can_be_taken_down() {
     driver.unpublish(&volume, &volume).await;
     driver.unstage(&volume).await;
     assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
-}
-
-fn mounts_below(driver: &Driver) -> Vec<String> {
-    let table = fs::read_to_string("/proc/self/mountinfo").expect("the list of mounts");
-    let home = super::text(driver.server.home().path());
-    table.lines().filter(|line| line.contains(&home)).map(str::to_owned).collect()
 }

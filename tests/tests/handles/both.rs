@@ -16,8 +16,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use tonic::transport::Channel;
 
-use super::step::{Content, Mode, NOWHERE, Refusal, Step};
+use super::step::{Mode, NOWHERE, Refusal, Step};
 use crate::support::access::{client_of, code};
+use crate::support::load::Content;
 use crate::support::*;
 
 /// The bucket.

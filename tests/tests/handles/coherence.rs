@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 
 use super::both::Both;
-use super::step::Content;
+use crate::support::load::Content;
 use crate::support::*;
 
 const ROUNDS: usize = 1_000;

@@ -11,7 +11,7 @@ use aws_sdk_s3::types::{Tag, Tagging};
 use rustix::fs::{FallocateFlags, XattrFlags, copy_file_range, fallocate, getxattr, rename, setxattr};
 
 use super::both::{BUCKET, Both, METADATA};
-use super::step::Content;
+use crate::support::load::Content;
 use crate::support::mapping::Mapping;
 use crate::support::*;
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{fdatasync, fsync, rename};
 
 use super::both::Both;
-use super::step::Content;
+use crate::support::load::Content;
 use crate::support::mapping::Mapping;
 use crate::support::*;
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use both::Both;
 use model::{Model, Tag};
-use step::{Content, Refusal, Step};
+use step::{Refusal, Step};
 
+use crate::support::load::Content;
 use crate::support::*;
 
 /// Steps of each of the two runs.

@@ -4,6 +4,7 @@ use rustix::io::Errno;
 
 use super::model::{Model, Name};
 use crate::support::Dice;
+use crate::support::load::Content;
 
 /// How a step was refused.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,24 +51,6 @@ pub enum Mode {
     Replace,
     NoReplace,
     Exchange,
-}
-
-/// Content that a length and a seed give, so that a step prints short.
-#[derive(Clone, Copy, Debug)]
-pub struct Content {
-    pub len: usize,
-    pub seed: u64,
-}
-
-impl Content {
-    pub fn bytes(self) -> Vec<u8> {
-        let mut state = self.seed | 1;
-        let next = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        };
-        (0..self.len).map(next).collect()
-    }
 }
 
 /// A step. Keys and paths are the same strings.

@@ -8,6 +8,7 @@ mod blocks;
 mod locks;
 mod log;
 mod names;
+mod notices;
 mod objects;
 mod pulse;
 mod tools;

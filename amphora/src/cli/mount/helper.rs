@@ -3,6 +3,7 @@
 //! - The program answers under the names `mount.amphora` and `mount.fuse.amphora` (links to it, in `/sbin`). It takes the
 //!   arguments that mount(8) hands to helpers, and ends with the statuses that mount(8) asks for.
 //! - Options of mount(8) itself (`noauto`, `nofail`, `_netdev`, `x-…`, `noatime`, …) are mount(8)'s or systemd's business.
+//!   What would promise more than a mount keeps is refused.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ const NAMES: [&str; 2] = ["mount.amphora", "mount.fuse.amphora"];
 const SOCKET: &str = "unix:///run/amphora/admin.sock";
 
 /// Options that are not the filesystem's.
-const GENERIC: [&str; 27] = [
+const GENERIC: [&str; 22] = [
     "defaults",
     "auto",
     "noauto",
@@ -33,23 +34,26 @@ const GENERIC: [&str; 27] = [
     "group",
     "_netdev",
     "nofail",
-    "exec",
-    "noexec",
     "suid",
     "nosuid",
     "dev",
     "nodev",
-    "sync",
     "async",
-    "dirsync",
     "atime",
     "noatime",
     "relatime",
     "norelatime",
-    "strictatime",
     "nodiratime",
     "lazytime",
     "nolazytime",
+];
+
+/// Options of mount(8) that a mount does not have, and what to do.
+const REFUSED: [(&str, &str); 4] = [
+    ("remount", "unmount, and mount with the new options"),
+    ("sync", "programs get it for a file by O_SYNC, and for all they wrote by fsync(2)"),
+    ("dirsync", "fsync(2) of any file or directory brings all names to disk"),
+    ("strictatime", "reading moves no access time"),
 ];
 
 /// Mount a bucket: the helper of mount(8)
@@ -94,8 +98,8 @@ impl Wanted {
             if let Some(endpoint) = option.strip_prefix("admin-endpoint=") {
                 let parsed = endpoint.parse().map_err(|error| Failure::usage(format!("-o {option}: {error}")))?;
                 wanted.admin_endpoint = Some(parsed);
-            } else if option == "remount" {
-                return Err(Failure::usage("-o remount is not offered: unmount, and mount with the new options"));
+            } else if let Some((_, instead)) = REFUSED.iter().find(|(name, _)| *name == option) {
+                return Err(Failure::usage(format!("-o {option} is not offered: {instead}")));
             } else if !wanted.options.take(option)? && !generic(option) && !sloppy {
                 return Err(Failure::usage(format!("-o {option} is no option of amphora or of mount(8)")));
             }
@@ -105,7 +109,8 @@ impl Wanted {
 }
 
 fn generic(option: &str) -> bool {
-    let names = ["x-", "X-", "comment="];
+    // mount(8) says who mounts what everybody may mount.
+    let names = ["x-", "X-", "comment=", "user="];
     GENERIC.contains(&option) || names.iter().any(|start| option.starts_with(start))
 }
 
@@ -160,8 +165,10 @@ mod tests {
     fn options_of_mount_are_not_ours() {
         let text = "defaults,noauto,nofail,_netdev,noatime,x-systemd.requires=amphora.service,comment=c,uid=5,ro";
         let wanted = wanted(text).expect("known");
-        assert!(wanted.options.read_only && wanted.options.uid == Some(5));
-        for bad in ["remount,ro", "allow_other", "uid=x", "admin-endpoint=tcp://h"] {
+        assert!(wanted.options.read_only && wanted.options.uid == Some(5) && !wanted.options.no_exec);
+        let wanted = Wanted::parse(&["rw,noexec,nosuid,nodev,user=alice".to_owned()], false).expect("as users mount");
+        assert!(wanted.options.no_exec);
+        for bad in ["remount,ro", "sync", "dirsync", "strictatime", "allow_other", "uid=x", "admin-endpoint=tcp://h"] {
             assert!(Wanted::parse(&[bad.to_owned()], false).is_err(), "{bad}");
         }
         assert!(Wanted::parse(&["allow_other".to_owned()], true).is_ok());

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use proto::amphora::admin::v1 as admin;
 
-use super::client::{Client, answer};
+use super::client::{Client, absolute, answer};
 use super::output::Printer;
 use crate::credentials::Credentials;
 use crate::failure::Failure;
@@ -100,6 +100,7 @@ async fn mount(
         umask: options.umask,
         readahead_bytes: options.readahead_bytes,
         uncached: options.uncached,
+        no_exec: options.no_exec,
     };
     answer(client.mount(request).await).map(drop)
 }
@@ -109,11 +110,4 @@ impl Umount {
         let dir = absolute(&self.dir)?;
         answer(client.unmount(admin::UnmountRequest { dir }).await).map(drop)
     }
-}
-
-/// The path as the server sees it, whose working directory is another.
-fn absolute(dir: &Path) -> Result<String, Failure> {
-    let path = std::path::absolute(dir);
-    let path = path.map_err(|error| Failure::failed(format!("the directory {}: {error}", dir.display())))?;
-    path.into_os_string().into_string().map_err(|_| Failure::usage("the directory's path is not UTF-8: rename it"))
 }

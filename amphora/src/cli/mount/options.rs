@@ -9,12 +9,12 @@ use crate::config::Size;
 use crate::failure::Failure;
 
 /// What `--help` says of `-o`.
-pub(super) const HELP: &str = "ro; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); prefix=P \
-                               (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content in the \
-                               kernel's page cache); credentials=FILE";
+pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); \
+                               prefix=P (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content \
+                               in the kernel's page cache); credentials=FILE";
 
-const KNOWN: &str = "known are ro, rw, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, cache=on|off and \
-                     credentials=FILE";
+const KNOWN: &str = "known are ro, rw, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
+                     cache=on|off and credentials=FILE";
 
 /// The most the kernel reads ahead: what one request carries.
 const READAHEAD_BYTES_MAX: u64 = 1 << 20;
@@ -23,6 +23,7 @@ const READAHEAD_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub read_only: bool,
+    pub no_exec: bool,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub umask: u32,
@@ -50,6 +51,8 @@ impl Options {
         match (name, value) {
             ("ro", None) => self.read_only = true,
             ("rw", None) => self.read_only = false,
+            ("noexec", None) => self.no_exec = true,
+            ("exec", None) => self.no_exec = false,
             ("uid", Some(value)) => self.uid = Some(id(option, value)?),
             ("gid", Some(value)) => self.gid = Some(id(option, value)?),
             ("umask", Some(value)) => self.umask = umask(option, value)?,
@@ -93,6 +96,7 @@ mod tests {
     fn options_are_those_of_mount() {
         let expected = Options {
             read_only: true,
+            no_exec: true,
             uid: Some(1000),
             gid: Some(0),
             umask: 0o27,
@@ -101,10 +105,10 @@ mod tests {
             uncached: true,
             credentials: Some("/k".into()),
         };
-        let list = "ro,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,credentials=/k";
+        let list = "ro,noexec,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,credentials=/k";
         assert_eq!(parse(list).expect("good"), expected);
         assert_eq!(parse("").expect("none"), Options::default());
-        assert_eq!(parse("ro,cache=off,rw,cache=on").expect("the last counts"), Options::default());
+        assert_eq!(parse("ro,noexec,cache=off,rw,exec,cache=on").expect("the last counts"), Options::default());
     }
 
     #[test]

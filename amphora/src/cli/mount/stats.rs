@@ -6,8 +6,7 @@ use std::time::Duration;
 use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
-use super::absolute;
-use crate::cli::client::{Client, answer};
+use crate::cli::client::{Client, absolute, answer};
 use crate::cli::output::{Printer, Row, size_text};
 use crate::failure::Failure;
 

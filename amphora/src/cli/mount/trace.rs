@@ -6,8 +6,7 @@ use std::time::Duration;
 use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
-use super::absolute;
-use crate::cli::client::{Client, answer};
+use crate::cli::client::{Client, absolute, answer, next};
 use crate::cli::output::Printer;
 use crate::failure::Failure;
 
@@ -51,8 +50,7 @@ fn error_text(errno: i32) -> String {
 pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: &Path) -> Result<(), Failure> {
     let mut calls = answer(client.watch_mount(admin::WatchMountRequest { dir: absolute(dir)? }).await)?;
     loop {
-        let next = calls.message().await.map_err(|status| Failure::failed(status.message().to_owned()))?;
-        let Some(call) = next.map(Shown::from) else { return Ok(()) };
+        let Some(call) = next(&mut calls).await?.map(Shown::from) else { return Ok(()) };
         printer.line(&call, &call.line())?;
     }
 }

@@ -6,21 +6,25 @@
 //! - Disk: the journal is preallocated in files of 64 MiB, and is cut off as memtables become tables.
 //!
 //! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, but for
-//! those at the head that are in tables. A batch that is whole but for bytes in its midst is damage, never cut off: opening fails with
-//! [`Error::Corrupt`](crate::error::Error::Corrupt).
+//! those at the head that are in tables. A batch that is whole but for bytes in its midst, or one that was on disk, is damage
+//! and never cut off: opening fails with [`Error::Corrupt`](crate::error::Error::Corrupt).
 
+mod batches;
 mod error;
 mod journal;
 mod store;
 mod tail;
+mod torn;
 mod trim;
 mod version;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use fjall::compaction::Leveled;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use rustix::fs::{FlockOperation, flock};
 
 use self::store::Store;
 use self::tail::Mark;
@@ -66,10 +70,22 @@ impl Default for Options {
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
     version::check(path)?;
     let mark = Mark::read(path);
-    trim::trim(path, mark.tables);
+    prepare(path, mark);
     let (database, keyspace) =
         guarded("opening the metadata", || start(path, options).map_err(|failure| error::on_open(path, failure)))?;
     Ok(Arc::new(Writer::start(Store::open(database, keyspace, path, mark)?)?))
+}
+
+/// Cuts off the journal what fjall need not read, or would take for damage.
+fn prepare(path: &Path, mark: Mark) {
+    // fjall's own lock: it refuses a folder that another has open, whose files are not ours to change.
+    let Ok(lock) = File::open(path.join("lock")) else { return };
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return;
+    }
+    if let Err(error) = trim::trim(path, mark.tables).and_then(|()| torn::cut(path, mark.journal)) {
+        tracing::warn!(folder = %path.display(), %error, "the metadata journal is read as it is");
+    }
 }
 
 fn start(path: &Path, options: Options) -> fjall::Result<(Database, Keyspace)> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fjall::{AbstractTree, Database, Guard, Keyspace, OwnedWriteBatch, PersistMode, Readable};
 
 use super::journal::Journal;
-use super::tail::{Mark, Tail};
+use super::tail::{End, Mark, Tail};
 use super::{MEMTABLE_BYTES, error};
 use crate::disk::{Need, Room, space_of};
 use crate::error::Result;
@@ -38,7 +38,8 @@ impl Store {
     /// What fjall has opened in `folder`, once its end was compared with what was on disk.
     pub fn open(database: Database, keyspace: Keyspace, folder: &Path, mark: Mark) -> Result<Self> {
         let last = View { snapshot: database.snapshot(), keyspace: keyspace.clone() }.get(BATCH_KEY)?;
-        let tail = Tail::open(folder, mark, decode_batch(last.as_deref())?)?;
+        let end = End { batch: decode_batch(last.as_deref())?, journal: database.seqno() };
+        let tail = Tail::open(folder, mark, end)?;
         let (path, journal) = (folder.to_owned(), Journal::open(folder)?);
         Ok(Self { database, keyspace, path, room: Room::default(), journal, tail })
     }
@@ -84,9 +85,10 @@ impl Backend for Store {
             }
         }
         batch.commit().map_err(error::on_write)?;
-        self.tail.committed(number);
+        let end = End { batch: number, journal: self.database.seqno() };
+        self.tail.committed(end);
         if durability == Durability::Synced {
-            self.tail.synced(number, || self.in_tables());
+            self.tail.synced(end, || self.in_tables());
         }
         Ok(())
     }

@@ -149,3 +149,89 @@ fn torn_end_of_the_journal_is_cut_off() {
     assert_eq!(meta.synced_batch(), 1);
     assert_eq!(meta.snapshot().scan(b"a", b"z", 9).unwrap().len(), 1);
 }
+
+/// The folder of a store that a power cut ended, and all that was or was not on disk.
+struct Cut {
+    folder: tempfile::TempDir,
+    mark: Vec<u8>,
+    /// The journal when the last batch that was waited for was on disk.
+    synced: Vec<u8>,
+    /// The same in memory, when the power went.
+    written: Vec<u8>,
+}
+
+impl Cut {
+    const SYNCED: u64 = 3;
+    const WRITTEN: u64 = 9;
+    /// More than all of it takes.
+    const BYTES: usize = 128 << 10;
+
+    fn new() -> Self {
+        let Fixture { meta, folder } = fixture();
+        let folder = folder.unwrap();
+        let read = |name| std::fs::read(folder.path().join(name)).unwrap();
+        let journal = || read("0.jnl")[..Self::BYTES].to_vec();
+        let fill = |durability, number: u64| {
+            let value: Vec<u8> = (0..number * 1500).map(|at| (at % 255) as u8 + 1).collect();
+            meta.write(durability, move |txn| {
+                txn.put([b"k", &number.to_be_bytes()[..]].concat(), value);
+                Ok(())
+            })
+        };
+        for number in 1..=Self::SYNCED {
+            fill(Synced, number).wait().unwrap();
+        }
+        let (mark, synced) = (read("synced"), journal());
+        for number in Self::SYNCED + 1..=Self::WRITTEN {
+            fill(Buffered, number).wait().unwrap();
+        }
+        let written = journal();
+        drop(meta);
+        Self { folder, mark, synced, written }
+    }
+
+    /// Opens what is left if these sectors of what was not synced were not written.
+    fn open_without(&self, lost: impl Fn(usize) -> bool) -> crate::error::Result<u64> {
+        let sectors = self.written.chunks(512).zip(self.synced.chunks(512)).enumerate();
+        let left: Vec<u8> = sectors.flat_map(|(at, (new, old))| if lost(at) { old } else { new }).copied().collect();
+        std::fs::write(self.folder.path().join("0.jnl"), left).unwrap();
+        std::fs::write(self.folder.path().join("synced"), &self.mark).unwrap();
+        let meta = Meta::new(open(self.folder.path(), Options::default())?);
+        let numbers = meta.snapshot().scan(b"k", b"l", 99).unwrap();
+        let numbers: Vec<u64> = numbers.iter().map(|pair| pair.value.len() as u64 / 1500).collect();
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "a beginning of what was written");
+        Ok(numbers.len() as u64)
+    }
+}
+
+#[test]
+fn a_journal_that_a_power_cut_left_in_pieces_opens() {
+    let cut = Cut::new();
+    let seed = std::process::id();
+    let mut state = u64::from(seed) | 1;
+    let mut roll = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 40
+    };
+    let mut seen = [0; Cut::WRITTEN as usize + 1];
+    for round in 0..60 {
+        let (pages, chance) = ([1, 8][round % 2], [2, 10, 40][round % 3]);
+        let lost: Vec<bool> = (0..Cut::BYTES / 512).map(|_| roll() % chance == 0).collect();
+        let kept = cut.open_without(|sector| lost.get(sector / pages).is_some_and(|lost| *lost)).unwrap();
+        assert!(kept >= Cut::SYNCED, "seed {seed}, round {round}: {kept} are left");
+        seen[kept as usize] += 1;
+    }
+    assert!(seen.iter().filter(|count| **count > 0).count() > 3, "seed {seed}: {seen:?}");
+}
+
+#[test]
+fn a_hole_in_what_was_on_disk_is_damage() {
+    let mut cut = Cut::new();
+    // In the value of the first batch, which the mark has for certain.
+    let value: Vec<u8> = (1..=255).collect();
+    let place = cut.written.windows(255).position(|window| window == value).unwrap();
+    let sector = place.next_multiple_of(512);
+    cut.written[sector..sector + 512].fill(0);
+    let error = cut.open_without(|_| false).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+}

@@ -9,11 +9,10 @@
 //! A crash leaves the old file or the new one, and perhaps `*.jnl.tmp`, which the next cut overwrites.
 
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
-
+use super::batches::{CHUNK, Scan};
 use super::journal;
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
@@ -21,31 +20,14 @@ use crate::error::{Error, Result};
 /// Less is not worth making a file for.
 const LEAST: u64 = 4 << 20;
 
-/// Bytes read at a time.
-const CHUNK: usize = 256 << 10;
-
-// Of an entry of fjall's journal, the first byte, and how long it is without key and value; numbers are little-endian.
-const START: u8 = 1;
-const START_BYTES: usize = 1 + 4 + 8;
-const ITEM: u8 = 2;
-const ITEM_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
-const END: u8 = 3;
-const END_BYTES: usize = 1 + 8 + 4;
-
 /// Cuts off what is in tables, which is every batch up to the number `tables` of fjall's.
-pub(super) fn trim(folder: &Path, tables: u64) {
-    // fjall's own lock: it refuses a folder that another has open, whose files are not ours to replace.
-    let Ok(lock) = File::open(folder.join("lock")) else { return };
-    if tables == 0 || flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return;
+pub(super) fn trim(folder: &Path, tables: u64) -> Result<()> {
+    if tables == 0 {
+        return Ok(());
     }
     let disk = RealDisk::new();
-    let trimmed = journal::numbers(&disk, folder).and_then(|numbers| {
-        numbers.iter().try_for_each(|number| trim_file(&disk, &journal::path(folder, *number), tables, LEAST))
-    });
-    if let Err(error) = trimmed {
-        tracing::warn!(folder = %folder.display(), %error, "the metadata journal is read whole, which takes longer");
-    }
+    let numbers = journal::numbers(&disk, folder)?;
+    numbers.iter().try_for_each(|number| trim_file(&disk, &journal::path(folder, *number), tables, LEAST))
 }
 
 fn trim_file(disk: &RealDisk, path: &Path, tables: u64, least: u64) -> Result<()> {
@@ -66,12 +48,23 @@ fn rest(mut file: &File, tables: u64, least: u64) -> io::Result<Option<Vec<u8>>>
     if file.metadata()?.len() < least {
         return Ok(None);
     }
-    let head = Scan { reader: BufReader::with_capacity(CHUNK, file), at: 0 }.head(tables)?;
+    let head = head(file, tables)?;
     if head < least {
         return Ok(None);
     }
     file.seek(SeekFrom::Start(head))?;
     without_end(file).map(Some)
+}
+
+/// The bytes of all batches at the beginning that are numbered up to `tables`.
+fn head(file: impl Read + Seek, tables: u64) -> io::Result<u64> {
+    let mut scan = Scan::new(file);
+    loop {
+        let begin = scan.at();
+        if scan.batch()?.is_none_or(|number| number > tables) {
+            return Ok(begin);
+        }
+    }
 }
 
 /// What `reader` reads, but for the zeros that fjall allocates ahead.
@@ -89,80 +82,13 @@ fn without_end(mut reader: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Walks over batches.
-struct Scan<R> {
-    reader: BufReader<R>,
-    at: u64,
-}
-
-impl<R: Read + Seek> Scan<R> {
-    /// The bytes of all batches at the beginning that are numbered up to `tables`.
-    fn head(mut self, tables: u64) -> io::Result<u64> {
-        loop {
-            let begin = self.at;
-            match self.batch() {
-                Ok(Some(number)) if number <= tables => {}
-                Ok(_) => return Ok(begin),
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(begin),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Passes one; `None` if there is none, or anything else.
-    fn batch(&mut self) -> io::Result<Option<u64>> {
-        let start: [u8; START_BYTES] = self.take()?;
-        let [START, a, b, c, d, number @ ..] = start else { return Ok(None) };
-        for _ in 0..u32::from_le_bytes([a, b, c, d]) {
-            let item: [u8; ITEM_BYTES] = self.take()?;
-            // No value is compressed.
-            let [ITEM, _, 0, _, _, _, _, _, _, _, _, key0, key1, _, _, _, _, a, b, c, d] = item else {
-                return Ok(None);
-            };
-            self.skip(u64::from(u16::from_le_bytes([key0, key1])) + u64::from(u32::from_le_bytes([a, b, c, d])))?;
-        }
-        let end: [u8; END_BYTES] = self.take()?;
-        Ok((end[0] == END && end.ends_with(b"FJL\x03")).then(|| u64::from_le_bytes(number)))
-    }
-
-    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        let mut bytes = [0; N];
-        self.reader.read_exact(&mut bytes)?;
-        self.at += N as u64;
-        Ok(bytes)
-    }
-
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        self.at += bytes;
-        // Of 33 bits.
-        self.reader.seek_relative(bytes as i64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A batch as fjall writes it, with one item for each length of a value.
-    fn batch(number: u64, values: &[usize]) -> Vec<u8> {
-        let mut bytes = vec![START];
-        bytes.extend((values.len() as u32).to_le_bytes());
-        bytes.extend(number.to_le_bytes());
-        for len in values {
-            bytes.extend([ITEM, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0]);
-            bytes.extend((*len as u32).to_le_bytes());
-            bytes.extend((*len as u32).to_le_bytes());
-            bytes.extend(b"key");
-            bytes.extend(vec![END; *len]);
-        }
-        bytes.push(END);
-        bytes.extend([7; 8]);
-        bytes.extend(b"FJL\x03");
-        bytes
-    }
+    use crate::meta::fjall_engine::batches::batch;
 
     fn head(bytes: &[u8], tables: u64) -> u64 {
-        Scan { reader: BufReader::with_capacity(64, std::io::Cursor::new(bytes)), at: 0 }.head(tables).unwrap()
+        super::head(std::io::Cursor::new(bytes), tables).unwrap()
     }
 
     #[test]
@@ -188,7 +114,7 @@ mod tests {
     fn what_stays_is_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("0.jnl");
-        let (first, second) = (batch(1, &[70_000]), batch(2, &[3000]));
+        let (first, second) = (batch(1, &[300_000]), batch(2, &[3000]));
         let rest = [&second[..], &vec![0; 3 * CHUNK], &second].concat();
         let whole = [&first[..], &rest, &vec![0; 4 * CHUNK]].concat();
         std::fs::write(&path, &whole).unwrap();

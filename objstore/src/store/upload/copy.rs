@@ -54,21 +54,22 @@ impl Store {
         let (etag, checksums) = source.read(hash, |_| Ok(()))?;
         let (offset, length, seen) = (source.offset, source.length, source.etag.clone());
         let named = (&request.source_key, request.source_version.as_deref());
-        let gate = self.hold_source(&request.source_bucket, named)?;
-        let core = self.core.clone();
+        let held = self.hold_source(&request.source_bucket, named)?;
+        let (core, source) = (self.core.clone(), held.source);
         let CopyPart { upload, number, source_bucket, source_key, source_version, .. } = request;
         let written = self.core.meta.write(Durability::Synced, move |txn| {
             let unchanged = Condition { if_match: Some(seen), ..Condition::default() };
             let named = (&source_key, source_version.as_deref());
             let share = |tx: &mut Tx<'_>, ino| tx.share_range(ino, offset, length);
-            let pieces = shared_object(txn, &core, &source_bucket, named, &unchanged, share).map_err(changed)?;
+            let pieces = shared_object(txn, &core, source, &source_bucket, named, &unchanged, share);
+            let pieces = pieces.map_err(changed)?;
             let mut tx = Tx::begin(txn, &core, &upload.bucket, 0)?;
             let part = put(&mut tx, &upload, number, etag, stored_checksums(checksums), pieces)?;
             tx.finish()?;
             Ok(part)
         });
         let answer = written.wait();
-        drop(gate);
+        drop(held);
         answer
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::model::State;
-use crate::store::Mode;
+use crate::store::{Mode, Versioning};
 use crate::volume::Allocate;
 
 /// A path in a bucket.
@@ -33,7 +33,7 @@ pub(super) enum Act {
     CreateBucket {
         bucket: String,
         quota: Option<u64>,
-        versioned: bool,
+        versioning: Versioning,
         /// With object lock.
         locking: bool,
     },
@@ -43,6 +43,15 @@ pub(super) enum Act {
     SetQuota {
         bucket: String,
         quota: Option<u64>,
+    },
+    SetVersioning {
+        bucket: String,
+        versioning: Versioning,
+    },
+    /// A day of default retention, by compliance or not; or none.
+    SetRetention {
+        bucket: String,
+        compliance: Option<bool>,
     },
     Snapshot {
         bucket: String,
@@ -153,6 +162,10 @@ pub(super) enum Act {
     Make {
         at: At,
     },
+    /// Makes a file and opens it for writing.
+    Create {
+        at: At,
+    },
     MakeFolder {
         at: At,
     },
@@ -255,8 +268,18 @@ pub(super) enum Answered {
 impl Act {
     /// Whether a mount makes it.
     pub(super) fn is_of_mount(&self) -> bool {
-        (self.answered() == Answered::InStore && !matches!(self, Self::Expire))
+        (self.answered() == Answered::InStore && !matches!(self, Self::Expire | Self::Close { .. }))
             || matches!(self, Self::Fsync { .. } | Self::SyncVolume { .. } | Self::Open { .. })
+    }
+
+    /// The files that a mount looks up for it.
+    pub(super) fn looked_up(&self) -> Vec<At> {
+        match self {
+            Self::SetMode { at, .. } | Self::SetXattr { at, .. } | Self::Link { at, .. } => vec![at.clone()],
+            Self::Unlink { at, hold: true } | Self::Fsync { at, .. } | Self::Open { at } => vec![at.clone()],
+            Self::CopyRange { at, .. } => vec![at.clone()].into_iter().chain(self.written()).collect(),
+            _ => self.written().into_iter().collect(),
+        }
     }
 
     /// The file whose content it changes through a mount.
@@ -280,7 +303,7 @@ impl Act {
     pub(super) fn can_be(&self, state: &State) -> bool {
         let bucket = |at: &At| state.buckets.get(&at.bucket);
         match self {
-            Self::Put { at, .. } | Self::Make { at } => bucket(at).is_some(),
+            Self::Put { at, .. } | Self::Make { at } | Self::Create { at } => bucket(at).is_some(),
             Self::Write { at, .. }
             | Self::Append { at, .. }
             | Self::Truncate { at, .. }
@@ -292,18 +315,17 @@ impl Act {
     /// What is on disk when it is answered: the contract.
     pub(super) fn answered(&self) -> Answered {
         match self {
-            Self::Make { .. } | Self::MakeFolder { .. } | Self::RemoveFolder { .. } | Self::Symlink { .. } => {
-                Answered::InStore
-            }
+            Self::Make { .. } | Self::Create { .. } | Self::MakeFolder { .. } => Answered::InStore,
+            Self::RemoveFolder { .. } | Self::Symlink { .. } => Answered::InStore,
             Self::Link { .. } | Self::Rename { .. } | Self::Unlink { .. } | Self::SetMode { .. } => Answered::InStore,
             Self::SetXattr { .. } | Self::Write { .. } | Self::Append { .. } | Self::Truncate { .. } => {
                 Answered::InStore
             }
             Self::Allocate { .. } | Self::CopyRange { .. } => Answered::InStore,
+            // What was written is retained from then on.
+            Self::Close { .. } => Answered::InStore,
             Self::Expire => Answered::InStore,
-            Self::Look { .. } | Self::Open { .. } | Self::Close { .. } | Self::Unmount { .. } | Self::Collect => {
-                Answered::Nothing
-            }
+            Self::Look { .. } | Self::Open { .. } | Self::Unmount { .. } | Self::Collect => Answered::Nothing,
             _ => Answered::OnDisk,
         }
     }

@@ -3,6 +3,7 @@
 use super::act::{Act, At};
 use super::must;
 use super::schedule::Plan;
+use crate::store::Versioning;
 use crate::volume::Allocate;
 
 fn at(path: &str) -> At {
@@ -10,7 +11,7 @@ fn at(path: &str) -> At {
 }
 
 fn bucket() -> Act {
-    Act::CreateBucket { bucket: "alpha".into(), quota: None, versioned: false, locking: false }
+    Act::CreateBucket { bucket: "alpha".into(), quota: None, versioning: Versioning::Disabled, locking: false }
 }
 
 fn put(path: &str, size: usize) -> Act {
@@ -133,11 +134,83 @@ fn a_copy_of_a_file_nothing_was_written_to_is_a_version_like_any_other() {
         let copy = At { bucket: "kept".into(), path: "copy".into() };
         vec![
             bucket(),
-            Act::CreateBucket { bucket: "kept".into(), quota: None, versioned: true, locking: false },
+            Act::CreateBucket { bucket: "kept".into(), quota: None, versioning: Versioning::Enabled, locking: false },
             Act::Make { at: at("f") },
             Act::Copy { from: at("f"), to: copy.clone() },
             Act::Unlink { at: copy, hold: false },
             put("other", 10),
         ]
+    });
+}
+
+/// A script whose first process is killed at each of its calls, with content in extents.
+fn survives_kills(script: fn(u64) -> Vec<Act>) {
+    for seed in 0..2 {
+        let plan = Plan { lives: 2, script: Some(script), in_extents: true, ..Plan::of(seed) };
+        let plan = Plan { crash_at: Some(u64::MAX / 2), ..plan };
+        for call in 1..=must(plan).calls {
+            must(Plan { crash_at: Some(call), ..plan });
+        }
+    }
+}
+
+#[test]
+fn what_is_written_over_content_elsewhere_does_not_become_zeros() {
+    survives(|_| vec![bucket(), put("f", 20_000), write(at("f"), 8_000, 1_000), put("other", 10)]);
+}
+
+#[test]
+fn what_was_punched_away_does_not_come_back_when_it_is_written() {
+    survives_kills(|life| match life {
+        0 => {
+            let hole = Act::Allocate { at: at("f"), how: Allocate::PunchHole, offset: 8_500, size: 3_000 };
+            let synced = Act::Fsync { at: at("f"), data_only: false };
+            vec![bucket(), put("f", 20_000), write(at("f"), 8_000, 4_000), synced, hole]
+        }
+        _ => vec![write(at("f"), 9_000, 1_000), put("other", 10)],
+    });
+}
+
+#[test]
+fn what_was_cut_off_in_extents_does_not_come_back_when_the_file_grows() {
+    survives_kills(|life| match life {
+        0 => {
+            let cut = Act::Truncate { at: at("f"), size: 15_000 };
+            vec![bucket(), put("f", 20_000), write(at("f"), 14_000, 6_000), cut]
+        }
+        _ => vec![Act::Append { at: at("f"), size: 1_000, stamp: 9 }, put("other", 10)],
+    });
+}
+
+#[test]
+fn a_write_that_ended_with_its_process_does_not_show_in_the_next() {
+    survives_kills(|life| match life {
+        0 => vec![bucket(), put("f", 20_000), write(at("f"), 8_000, 1_000)],
+        _ => vec![Act::Write { at: at("f"), offset: 8_100, size: 500, stamp: 9 }, put("other", 10)],
+    });
+}
+
+#[test]
+fn who_writes_a_file_goes_on_when_it_is_renamed_where_what_is_new_is_retained() {
+    survives(|_| {
+        let append = |path: &str, size| Act::Append { at: at(path), size, stamp: 3 };
+        let mut script = vec![Act::CreateBucket {
+            bucket: "alpha".into(),
+            quota: None,
+            versioning: Versioning::Enabled,
+            locking: true,
+        }];
+        for (from, to, size) in [("a", "b", 100), ("c", "d", 5_000)] {
+            let renamed = Act::Rename { at: at(from), to: to.into() };
+            script.extend([Act::SetRetention { bucket: "alpha".into(), compliance: None }, Act::Make { at: at(from) }]);
+            script.extend([
+                append(from, size),
+                Act::SetRetention { bucket: "alpha".into(), compliance: Some(true) },
+                renamed,
+            ]);
+            // Goes on, and is protected all the same from everybody else.
+            script.extend([append(to, size), Act::Unlink { at: at(to), hold: false }]);
+        }
+        script
     });
 }

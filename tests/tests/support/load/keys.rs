@@ -94,12 +94,13 @@ impl Keys {
         }
     }
 
-    /// All are of one bucket: each key holds one of the states it may hold, and from now on that one; the listing shows the same.
-    pub async fn compare(client: &Client, all: &mut [Self], cycle: usize) {
+    /// All are of one bucket: each key holds one of the states it may hold, and from now on that one; the listing shows the
+    /// same. Fails if the server goes meanwhile; then it can be made again.
+    pub async fn compare(client: &Client, all: &mut [Self], cycle: usize) -> Result<(), Answer> {
         let mut expected = BTreeMap::new();
-        let Some(bucket) = all.first().map(|keys| keys.bucket) else { return };
+        let Some(bucket) = all.first().map(|keys| keys.bucket) else { return Ok(()) };
         for (key, states) in all.iter_mut().flat_map(|keys| keys.held.iter_mut()) {
-            let seen = read(client, bucket, key).await;
+            let seen = read(client, bucket, key).await?;
             let found = states.iter().find(|state| state.map(Content::bytes) == seen);
             let len = seen.as_ref().map(Vec::len);
             let state =
@@ -107,13 +108,15 @@ impl Keys {
             *states = vec![state];
             expected.extend(state.map(|content| (key.clone(), content.len)));
         }
-        let listed = client.list_objects_v2().bucket(bucket).prefix("w").send().await.expect("a listing");
+        let listed = client.list_objects_v2().bucket(bucket).prefix("w").send().await;
+        let listed = answer(listed, Ended::ByDeath)?;
         let objects = listed.contents().iter().filter(|object| object.key().is_some_and(|key| !key.ends_with('/')));
         let sizes = objects.map(|object| {
             let size = usize::try_from(object.size().expect("a size")).expect("small");
             (object.key().expect("a key").to_owned(), size)
         });
         assert_eq!(sizes.collect::<BTreeMap<_, _>>(), expected, "the listing after cycle {cycle}");
+        Ok(())
     }
 }
 
@@ -190,10 +193,11 @@ async fn upload(client: &Client, (bucket, key): (&str, &str), content: Content, 
     answer(complete.multipart_upload(parts.build()).send().await, ended).map(drop)
 }
 
-async fn read(client: &Client, bucket: &str, key: &str) -> Option<Vec<u8>> {
-    match client.get_object().bucket(bucket).key(key).send().await {
-        Ok(object) => Some(object.body.collect().await.unwrap_or_else(|error| panic!("{key}: {error}")).to_vec()),
-        Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => None,
-        Err(error) => panic!("{key}: {error:?}"),
-    }
+async fn read(client: &Client, bucket: &str, key: &str) -> Result<Option<Vec<u8>>, Answer> {
+    let object = match client.get_object().bucket(bucket).key(key).send().await {
+        Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => return Ok(None),
+        asked => answer(asked, Ended::ByDeath)?,
+    };
+    // One that is cut off came from a server that went, or found damage: then it comes so again.
+    object.body.collect().await.map(|body| Some(body.to_vec())).map_err(|_| Answer::Lost)
 }

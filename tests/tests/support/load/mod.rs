@@ -116,7 +116,8 @@ impl Load {
 
     /// Compares all there is with what may be, and goes on from there.
     pub async fn compare(&mut self, client: &Client, cycle: usize) {
-        Keys::compare(client, &mut self.keys, cycle).await;
+        let compared = Keys::compare(client, &mut self.keys, cycle).await;
+        assert!(compared.is_ok(), "cycle {cycle}: an answer was cut off");
         for histories in &mut self.histories {
             histories.compare(client, cycle).await;
         }
@@ -131,13 +132,13 @@ pub async fn write_through(client: Client, bucket: &'static str, mut dice: Dice,
     while going.load(Ordering::Relaxed) {
         keys = keys.work_while(client.clone(), fork(&mut dice), Ended::ByDeath, || going.load(Ordering::Relaxed)).await;
         done += keys.take_done();
-        while client.list_buckets().send().await.is_err() {
+        // The next death may come before all is compared.
+        while Keys::compare(&client, std::slice::from_mut(&mut keys), done).await.is_err() {
             if !going.load(Ordering::Relaxed) {
                 return done;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Keys::compare(&client, std::slice::from_mut(&mut keys), done).await;
     }
     done
 }

@@ -5,7 +5,7 @@ mod objects;
 
 use super::act::{Act, At, Rule};
 use super::model::{Bucket, Folder, Node, State};
-use crate::store::Mode;
+use crate::store::{Mode, Versioning};
 use crate::tests::random::Choices;
 
 const BUCKETS: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -26,7 +26,7 @@ impl Draw<'_> {
     /// The next operation: whatever is drawn first that can be.
     pub(super) fn act(&mut self) -> Act {
         loop {
-            let drawn = match self.choices.below(40) {
+            let drawn = match self.choices.below(42) {
                 _ if self.buckets(false).is_empty() => self.of_store(),
                 0 | 1 => self.of_store(),
                 2 | 3 => self.of_branches(),
@@ -37,6 +37,7 @@ impl Draw<'_> {
                 36 => self.bucket().map(|bucket| Act::Look { bucket }),
                 37 => Some(Act::Collect),
                 38 => self.of_days(),
+                39 | 40 => self.of_versions(),
                 _ => Some(match self.choices.below(6) {
                     0 => Act::Reopen,
                     1 => Act::Pass,
@@ -58,7 +59,8 @@ impl Draw<'_> {
             0 | 1 => {
                 let versioned = self.choices.once_in(2);
                 let locking = versioned && self.choices.once_in(2);
-                Act::CreateBucket { bucket: self.free(&BUCKETS)?, quota, versioned, locking }
+                let versioning = if versioned { Versioning::Enabled } else { Versioning::Disabled };
+                Act::CreateBucket { bucket: self.free(&BUCKETS)?, quota, versioning, locking }
             }
             2 if self.choices.once_in(3) => Act::DeleteBucket { bucket: self.bucket()? },
             3 if self.choices.once_in(2) => Act::SetQuota { bucket: self.bucket()?, quota },
@@ -80,6 +82,22 @@ impl Draw<'_> {
             }
             _ => return None,
         })
+    }
+
+    /// Which versions a bucket keeps from now on, and for how long.
+    fn of_versions(&mut self) -> Option<Act> {
+        let bucket = self.bucket()?;
+        let held = &self.state.buckets[&bucket];
+        if held.locking && !self.choices.once_in(4) {
+            let compliance = Some(self.choices.once_in(2)).filter(|_| !self.choices.once_in(3));
+            return Some(Act::SetRetention { bucket, compliance });
+        }
+        let versioning = match held.versioning {
+            Versioning::Disabled => *self.choices.of(&[Versioning::Enabled, Versioning::Suspended]),
+            Versioning::Enabled => Versioning::Suspended,
+            Versioning::Suspended => Versioning::Enabled,
+        };
+        Some(Act::SetVersioning { bucket, versioning })
     }
 
     fn of_branches(&mut self) -> Option<Act> {
@@ -199,5 +217,65 @@ impl Draw<'_> {
         let empty = |folder: &&&str| held.names.contains_key(**folder) && held.below(folder).next().is_none();
         let empty: Vec<&&str> = FOLDERS.iter().filter(empty).collect();
         self.one(&empty).map(|folder| At { bucket: bucket.to_owned(), path: (*folder).to_owned() })
+    }
+}
+
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::tests::lying::content::Contents;
+
+    /// What a schedule is to come to now and then, of what takes several operations to come to.
+    fn of_note(state: &State, act: &Act) -> Vec<&'static str> {
+        let bucket = |name: &str| state.buckets.get(name);
+        let written = act.written().and_then(|at| {
+            let bucket = bucket(&at.bucket)?;
+            let file = bucket.file_at(&at.path)?;
+            Some((bucket, file, &bucket.files[&file]))
+        });
+        let mut found = Vec::new();
+        if let Some((bucket, file, held)) = written {
+            let several = bucket.versioned() && bucket.links(file) > 1;
+            found.extend(several.then_some("a write to a file of several names, where versions are kept"));
+            let suspended = bucket.versioning == Versioning::Suspended;
+            found.extend((suspended && held.null).then_some("a write to the version null, where it is suspended"));
+            found.extend((suspended && !held.null).then_some("a write to another, where it is suspended"));
+            let under_way = held.lock.protects(state.day) && held.is_under_way();
+            found.extend(under_way.then_some("a write to a version under way that is retained"));
+        }
+        match act {
+            Act::Put { at, .. } | Act::Delete { at } => {
+                let suspended = bucket(&at.bucket).filter(|bucket| bucket.versioning == Versioning::Suspended);
+                let before = suspended.and_then(|bucket| bucket.versions.get(&at.path));
+                found.extend(before.map(|_| "S3 over older versions, where it is suspended"));
+            }
+            Act::Link { .. } if state.refuses(act) => found.push("a link that is refused"),
+            Act::SetVersioning { .. } if state.refuses(act) => found.push("suspending that is refused"),
+            Act::Close { bucket: of } => {
+                let held = bucket(of).and_then(|bucket| bucket.files.get(bucket.open.first()?));
+                let ends = held.is_some_and(|held| held.begun.is_some_and(|until| until.is_some()));
+                found.extend(ends.then_some("a close that retains"));
+            }
+            _ => {}
+        }
+        found
+    }
+
+    #[test]
+    fn what_takes_several_operations_is_drawn_too() {
+        let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+        for seed in 0..400 {
+            let (mut state, mut contents, mut choices) = (State::default(), Contents::default(), Choices::with(seed));
+            for stamp in 0..72 {
+                let act = Draw { state: &state, choices: &mut choices, stamp }.act();
+                of_note(&state, &act).into_iter().for_each(|what| *seen.entry(what).or_default() += 1);
+                state.day += u64::from(matches!(act, Act::Day));
+                if !state.refuses(&act) {
+                    state.apply(&mut contents, &act);
+                }
+            }
+        }
+        assert_eq!(seen.len(), 8, "{seen:?}");
     }
 }

@@ -10,9 +10,10 @@ const WRITES: [usize; 7] = [1, 100, 1000, 4000, 4096, 6000, 10_000];
 impl Draw<'_> {
     pub(super) fn of_names(&mut self) -> Option<Act> {
         let bucket = self.bucket()?;
-        let versioned = self.state.buckets[&bucket].versioned;
-        Some(match self.choices.below(12) {
-            0..=2 => Act::Make { at: self.new_path(&bucket)? },
+        let versioned = self.state.buckets[&bucket].versioned();
+        Some(match self.choices.below(13) {
+            0 | 1 => Act::Make { at: self.new_path(&bucket)? },
+            2 => Act::Create { at: self.new_path(&bucket)? },
             3 => {
                 let folder = (*self.choices.of(&FOLDERS)).to_owned();
                 (!self.state.buckets[&bucket].names.contains_key(&folder)).then_some(())?;
@@ -20,7 +21,7 @@ impl Draw<'_> {
             }
             4 => Act::RemoveFolder { at: self.empty_folder(&bucket)? },
             5 => Act::Symlink { at: self.new_path(&bucket)?, target: format!("to/{}", self.stamp) },
-            6 if !versioned => {
+            6 | 12 if !versioned || self.choices.once_in(8) => {
                 let at = self.file(&bucket)?;
                 Act::Link { at, to: self.new_path(&bucket)?.path }
             }
@@ -55,8 +56,8 @@ impl Draw<'_> {
         }
         let held = &self.state.buckets[&bucket];
         // What a quota refuses of a new version may be the one that it begins.
-        (!held.versioned || held.quota.is_none()).then_some(())?;
-        let locked = held.file_at(&at.path).is_some_and(|file| held.files[&file].lock.protects(self.state.day));
+        (!held.versioned() || held.quota.is_none()).then_some(())?;
+        let locked = held.file_at(&at.path).is_some_and(|file| held.files[&file].refuses_writes(self.state.day));
         let (size, offset) = (*self.choices.of(&WRITES), self.choices.below(14_000));
         Some(match self.choices.below(12) {
             0..=3 => Act::Write { at, offset, size, stamp: self.stamp },
@@ -64,7 +65,7 @@ impl Draw<'_> {
             7 | 8 => Act::Truncate { at, size: self.choices.below(16_000) },
             // Where nobody has the file open one call may begin two versions.
             9 if !locked
-                && (!held.versioned || held.file_at(&at.path).is_some_and(|file| held.open.contains(&file))) =>
+                && (!held.versioned() || held.file_at(&at.path).is_some_and(|file| held.open.contains(&file))) =>
             {
                 let how = *self.choices.of(&[
                     Allocate::Extend,
@@ -79,8 +80,8 @@ impl Draw<'_> {
             11 => {
                 let (to, held) = (self.file(&bucket)?.path, &self.state.buckets[&bucket]);
                 let (from, target) = (held.file_at(&at.path)?, held.file_at(&to)?);
-                let locked = held.files[&target].lock.protects(self.state.day);
-                let whole = !held.versioned || held.open.contains(&target);
+                let locked = held.files[&target].refuses_writes(self.state.day);
+                let whole = !held.versioned() || held.open.contains(&target);
                 (from != target && !locked && whole).then_some(Act::CopyRange { at, to, size })?
             }
             _ => return None,

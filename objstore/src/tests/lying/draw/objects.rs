@@ -70,7 +70,7 @@ impl Draw<'_> {
     /// A version of a key: the index after those below the current one is that.
     fn version(&mut self, bucket: String) -> Option<(At, usize)> {
         let held = &self.state.buckets[&bucket];
-        if !held.versioned {
+        if !held.versioned() {
             return None;
         }
         let keys = held.versions.keys().chain(held.names.keys().filter(|key| held.file_at(key).is_some()));

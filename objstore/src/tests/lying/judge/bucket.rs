@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{SeenBucket, SeenNode, SeenObject};
+use super::{SeenBucket, SeenFile, SeenNode, SeenObject};
 use crate::tests::lying::content::{Contents, End, FileId};
 use crate::tests::lying::model::{Bucket, File, Folder, Node};
 
 impl SeenBucket {
     pub(super) fn fault(&self, said: &Bucket, contents: &Contents, end: End) -> Option<String> {
-        let about = (self.snapshot, self.quota, self.versioned, self.locking, self.ruled);
-        if about != (said.snapshot, said.quota, said.versioned, said.locking, said.rule.is_some()) {
-            return Some(format!("snapshot, quota, versions, lock, rules: {about:?}"));
+        let about = (self.snapshot, self.quota, self.versioning, self.locking, self.retention, self.ruled);
+        if about != (said.snapshot, said.quota, said.versioning, said.locking, said.retention, said.rule.is_some()) {
+            return Some(format!("snapshot, quota, versions, lock, retention, rules: {about:?}"));
         }
         let expected = said.names.keys();
         if !self.paths.keys().eq(expected.clone()) {
@@ -38,7 +38,7 @@ impl SeenBucket {
         match (node, &self.paths[path]) {
             (Node::Folder(_), SeenNode::Folder) => None,
             (Node::Link(target), SeenNode::Link(found)) if target == found => None,
-            (Node::File(file), SeenNode::File { bytes, mode, links, xattr, .. }) => {
+            (Node::File(file), SeenNode::File(SeenFile { bytes, mode, links, xattr, .. })) => {
                 let (held, object) = (&said.files[file], &self.objects[path]);
                 if object.bytes != *bytes {
                     return Some(format!("S3 reads {} bytes, a mount other {}", object.bytes.len(), bytes.len()));
@@ -54,27 +54,27 @@ impl SeenBucket {
     }
 
     fn versions_fault(&self, said: &Bucket, contents: &Contents, end: End) -> Option<String> {
-        let mut expected: BTreeMap<&String, Vec<Option<FileId>>> = said
-            .versions
-            .iter()
-            .map(|(key, held)| (key, held.iter().rev().map(|version| version.file).collect()))
-            .collect();
-        for (key, node) in said.names.iter().filter(|_| said.versioned) {
+        let null = |file: FileId| said.files[&file].null;
+        let mut expected: BTreeMap<&String, Vec<(bool, Option<FileId>)>> = BTreeMap::new();
+        for (key, node) in said.names.iter().filter(|_| said.versioned()) {
             if let Node::File(file) = node {
-                expected.entry(key).or_default().insert(0, Some(*file));
+                expected.entry(key).or_default().push((null(*file), Some(*file)));
             }
+        }
+        for (key, held) in &said.versions {
+            let held = held.iter().rev().map(|version| (version.file.map_or(version.null, null), version.file));
+            expected.entry(key).or_default().extend(held);
         }
         if !self.versions.keys().eq(expected.keys().copied()) {
             return Some(format!("there are versions of {:?}, not {:?}", self.versions.keys(), expected.keys()));
         }
         expected.into_iter().find_map(|(key, files)| {
             let found = &self.versions[key];
-            let same = files.iter().map(Option::is_some).eq(found.iter().map(Option::is_some));
-            if !same {
-                let found: Vec<_> = found.iter().map(Option::is_some).collect();
-                return Some(format!("{key}: {found:?}, not {files:?}"));
+            let seen: Vec<_> = found.iter().map(|version| (version.null, version.object.is_some())).collect();
+            if !files.iter().map(|(null, file)| (*null, file.is_some())).eq(seen.iter().copied()) {
+                return Some(format!("{key}: null, object: {seen:?}, not {files:?}"));
             }
-            let pairs = files.into_iter().zip(found).filter_map(|(file, object)| file.zip(object.as_ref()));
+            let pairs = files.into_iter().zip(found).filter_map(|((_, file), seen)| file.zip(seen.object.as_ref()));
             let fault =
                 pairs.into_iter().find_map(|(file, object)| object.fault(file, &said.files[&file], contents, end))?;
             Some(format!("a version of {key}: {fault}"))
@@ -104,7 +104,7 @@ impl SeenBucket {
                 sizes.insert(*file, object.bytes.len());
             }
         }
-        let versions = self.versions.values().flatten().flatten();
+        let versions = self.versions.values().flatten().filter_map(|version| version.object.as_ref());
         let current = self.objects.keys().filter(|key| self.versions.contains_key(*key));
         let noncurrent = versions.map(|object| object.bytes.len() as u64).sum::<u64>()
             - current.map(|key| self.objects[key].bytes.len() as u64).sum::<u64>();
@@ -117,15 +117,19 @@ impl SeenBucket {
     /// Lets a bucket of the model say what was found.
     pub(super) fn settle(&self, bucket: &mut Bucket, contents: &mut Contents, written: Option<FileId>) {
         for (path, node) in &bucket.names {
-            if let (Node::File(file), Some(object)) = (node, self.objects.get(path)) {
+            if let (Node::File(file), Some(object), SeenNode::File(seen)) =
+                (node, self.objects.get(path), &self.paths[path])
+            {
                 let held = bucket.files.get_mut(file).unwrap();
                 object.settle(*file, held, contents, written);
-                held.fresh = held.made && matches!(self.paths[path], SeenNode::File { generation: 0, .. });
+                held.fresh = held.made && seen.generation == 0;
+                held.known = seen.known.clone();
             }
         }
         for (key, versions) in &bucket.versions {
             let found = self.versions[key].iter().rev();
-            let objects = versions.iter().zip(found).filter_map(|(version, found)| version.file.zip(found.as_ref()));
+            let objects =
+                versions.iter().zip(found).filter_map(|(version, found)| version.file.zip(found.object.as_ref()));
             for (file, object) in objects {
                 object.settle(file, bucket.files.get_mut(&file).unwrap(), contents, written);
             }

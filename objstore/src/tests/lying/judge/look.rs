@@ -2,34 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::{SeenBucket, SeenNode, SeenObject, SeenUpload};
+use super::{SeenBucket, SeenFile, SeenNode, SeenObject, SeenUpload, SeenVersion};
+use crate::branch::Line;
 use crate::error::Result;
+use crate::meta::Snapshot;
 use crate::name::BucketName;
 use crate::store::*;
 use crate::tests::lying::model;
-use crate::tests::lying::process::{Process, day_of};
+use crate::tests::lying::process::{Process, day_of, half_of};
 use crate::tests::rig::{key, read_file};
+use crate::tree::Tree;
 use crate::volume::{Kind, Volume, VolumeOptions};
 
 impl SeenBucket {
     pub(super) fn of(process: &Process, bucket: &Bucket) -> Result<Self> {
         let (store, name) = (process.store.clone(), &bucket.name);
-        let versioned = bucket.versioning == Versioning::Enabled;
+        let versioned = bucket.versioning != Versioning::Disabled;
         let settings = store.settings(name)?.settings;
-        let (volume, mut paths) = (store.open_volume(name, VolumeOptions::default())?, BTreeMap::new());
-        walk(&volume, volume.root(), "", &mut paths)?;
+        let volume = store.open_volume(name, VolumeOptions::default())?;
+        let mut walk = Walk { volume, known: Known::of(&store, name)?, paths: BTreeMap::new() };
+        walk.folder(walk.volume.root(), "")?;
+        let retention = settings.object_lock.and_then(|lock| lock.default);
         let usage = store.usage(name)?;
         Ok(Self {
             snapshot: bucket.snapshot,
             quota: bucket.quota_bytes,
-            versioned,
+            versioning: bucket.versioning,
             locking: settings.object_lock.is_some(),
+            retention: retention.map(|default| default.mode() == RetentionMode::Compliance),
             ruled: !settings.lifecycle.is_empty(),
             used_bytes: usage.bytes + usage.upload_bytes,
             objects: objects(&store, name)?,
             versions: if versioned { versions(&store, name)? } else { BTreeMap::new() },
             uploads: if bucket.snapshot { BTreeMap::new() } else { uploads(&store, name)? },
-            paths,
+            paths: walk.paths,
         })
     }
 }
@@ -47,10 +53,11 @@ fn objects(store: &Store, bucket: &BucketName) -> Result<BTreeMap<String, SeenOb
     listed.into_iter().map(seen).collect()
 }
 
-fn versions(store: &Store, bucket: &BucketName) -> Result<BTreeMap<String, Vec<Option<SeenObject>>>> {
-    let mut versions: BTreeMap<String, Vec<Option<SeenObject>>> = BTreeMap::new();
+fn versions(store: &Store, bucket: &BucketName) -> Result<BTreeMap<String, Vec<SeenVersion>>> {
+    let mut versions: BTreeMap<String, Vec<SeenVersion>> = BTreeMap::new();
     let listed = store.list_versions(bucket, &ListVersions { list: all(), after_version: None })?.versions;
     for VersionInfo { object, marker, .. } in listed.into_iter().filter(|listed| !listed.object.key.ends_with('/')) {
+        let null = object.version.as_deref() == Some("null");
         let seen = match marker {
             true => None,
             false => {
@@ -58,7 +65,7 @@ fn versions(store: &Store, bucket: &BucketName) -> Result<BTreeMap<String, Vec<O
                 Some(SeenObject::of(store, bucket, of, (&object.etag, object.size))?)
             }
         };
-        versions.entry(object.key).or_default().push(seen);
+        versions.entry(object.key).or_default().push(SeenVersion { null, object: seen });
     }
     Ok(versions)
 }
@@ -85,33 +92,68 @@ impl SeenObject {
         let bytes = reader.read(0, info.size as usize)?.to_vec();
         assert_eq!((&*info.etag, info.size), listed, "a listing says the same as the object: {of}");
         let note = info.metadata.get("note").cloned();
-        let until = info.lock.retention.map(|kept| (day_of(kept.until), kept.mode == RetentionMode::Compliance));
+        let until = info.lock.retention.map(|kept| (half_of(kept.until), kept.mode == RetentionMode::Compliance));
         let lock = model::Lock { held: info.lock.legal_hold, until };
         Ok(Self { bytes, etag: info.etag, note, written: day_of(info.modified), lock })
     }
 }
 
-fn walk(volume: &Volume, folder: u64, above: &str, paths: &mut BTreeMap<String, SeenNode>) -> Result<()> {
-    for entry in volume.read_dir(folder)? {
-        let path = format!("{above}{}", entry.name);
-        let node = match entry.kind {
-            Kind::Directory => {
-                walk(volume, entry.ino, &format!("{path}/"), paths)?;
-                SeenNode::Folder
-            }
-            Kind::Symlink => SeenNode::Link(volume.read_link(entry.ino)?),
-            _ => {
-                let attr = volume.attr(entry.ino)?;
-                let xattr = match volume.xattr(entry.ino, "user.k") {
-                    Ok(value) => Some(value.to_vec()),
-                    Err(crate::Error::Posix(crate::Posix::NoData)) => None,
-                    Err(error) => return Err(error),
-                };
-                let bytes = read_file(volume, entry.ino);
-                SeenNode::File { bytes, mode: attr.mode, links: attr.nlink, xattr, generation: attr.generation }
-            }
-        };
-        paths.insert(path, node);
+/// All paths below a folder.
+struct Walk {
+    volume: Volume,
+    known: Known,
+    paths: BTreeMap<String, SeenNode>,
+}
+
+impl Walk {
+    fn folder(&mut self, folder: u64, above: &str) -> Result<()> {
+        self.known.folders.insert(folder, above.to_owned());
+        for entry in self.volume.read_dir(folder)? {
+            let path = format!("{above}{}", entry.name);
+            let node = match entry.kind {
+                Kind::Directory => {
+                    self.folder(entry.ino, &format!("{path}/"))?;
+                    SeenNode::Folder
+                }
+                Kind::Symlink => SeenNode::Link(self.volume.read_link(entry.ino)?),
+                _ => SeenNode::File(self.file(entry.ino)?),
+            };
+            self.paths.insert(path, node);
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn file(&self, ino: u64) -> Result<SeenFile> {
+        let attr = self.volume.attr(ino)?;
+        let xattr = match self.volume.xattr(ino, "user.k") {
+            Ok(value) => Some(value.to_vec()),
+            Err(crate::Error::Posix(crate::Posix::NoData)) => None,
+            Err(error) => return Err(error),
+        };
+        let bytes = read_file(&self.volume, ino);
+        let known = self.known.path(ino)?;
+        Ok(SeenFile { bytes, mode: attr.mode, links: attr.nlink, xattr, generation: attr.generation, known })
+    }
+}
+
+/// The names that files know themselves by, which only their records tell.
+struct Known {
+    snapshot: Box<dyn Snapshot>,
+    line: Line,
+    /// Paths of folders, each with what follows it.
+    folders: BTreeMap<u64, String>,
+}
+
+impl Known {
+    fn of(store: &Store, bucket: &BucketName) -> Result<Self> {
+        let snapshot = store.core.meta.snapshot();
+        let line = store.core.readable(&*snapshot, bucket)?;
+        Ok(Self { snapshot, line, folders: BTreeMap::new() })
+    }
+
+    fn path(&self, ino: u64) -> Result<Option<String>> {
+        let tree = Tree { read: &*self.snapshot, line: &self.line };
+        let (_, inode) = tree.live_inode(ino)?;
+        Ok(self.folders.get(&inode.parent).map(|above| format!("{above}{}", inode.name)))
+    }
 }

@@ -9,7 +9,7 @@ use super::content::{Contents, End, FileId};
 use super::model::{Lock, State};
 use super::process::Process;
 use crate::error::Result;
-use crate::store::Mode;
+use crate::store::{Mode, Versioning};
 use crate::tests::rig::name;
 
 /// What is seen of a store.
@@ -25,15 +25,17 @@ pub(super) struct Seen {
 struct SeenBucket {
     snapshot: bool,
     quota: Option<u64>,
-    versioned: bool,
+    versioning: Versioning,
     /// Whether it has object lock.
     locking: bool,
+    /// Whether it retains what is new, and if so whether by compliance.
+    retention: Option<bool>,
     /// Whether it has lifecycle rules.
     ruled: bool,
     used_bytes: u64,
     objects: BTreeMap<String, SeenObject>,
-    /// Of each key, the current one too, newest first; nothing is a delete marker.
-    versions: BTreeMap<String, Vec<Option<SeenObject>>>,
+    /// Of each key, the current one too, newest first.
+    versions: BTreeMap<String, Vec<SeenVersion>>,
     uploads: BTreeMap<String, SeenUpload>,
     paths: BTreeMap<String, SeenNode>,
 }
@@ -42,6 +44,13 @@ struct SeenUpload {
     id: String,
     /// Size and entity tag.
     parts: BTreeMap<u32, (u64, String)>,
+}
+
+struct SeenVersion {
+    /// Whether its id is `null`.
+    null: bool,
+    /// Nothing of a delete marker.
+    object: Option<SeenObject>,
 }
 
 struct SeenObject {
@@ -54,9 +63,19 @@ struct SeenObject {
 }
 
 enum SeenNode {
-    File { bytes: Vec<u8>, mode: u32, links: u32, xattr: Option<Vec<u8>>, generation: u64 },
+    File(SeenFile),
     Folder,
     Link(String),
+}
+
+struct SeenFile {
+    bytes: Vec<u8>,
+    mode: u32,
+    links: u32,
+    xattr: Option<Vec<u8>>,
+    generation: u64,
+    /// The path it knows itself by.
+    known: Option<String>,
 }
 
 impl Seen {

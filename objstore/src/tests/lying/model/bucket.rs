@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bucket, File, Folder, Node, Version};
+use super::{Bucket, File, Folder, Node, Until, Version};
+use crate::store::Versioning;
 use crate::tests::lying::content::{Contents, FileId};
 
 /// Who removes a name.
@@ -75,59 +76,125 @@ impl Bucket {
         self.names.iter().filter(move |(path, _)| inside(path)).map(|(_, node)| node)
     }
 
+    /// Whether what changes leaves a version, be it `null`.
+    pub(in super::super) fn versioned(&self) -> bool {
+        self.versioning != Versioning::Disabled
+    }
+
+    /// Whether what is new is the version `null`.
+    pub(super) fn makes_null(&self) -> bool {
+        self.versioning != Versioning::Enabled
+    }
+
+    /// What is new is retained by default.
+    pub(super) fn retained(&self, day: u64) -> Option<Until> {
+        self.retention.map(|compliance| (2 * (day + 1), compliance))
+    }
+
     /// A new object under a key, in place of what was there.
-    pub(super) fn replace(&mut self, key: &str, file: FileId, mut made: File, day: u64) {
+    pub(super) fn replace(&mut self, contents: &mut Contents, key: &str, (file, mut made): (FileId, File), day: u64) {
         let before = self.file_at(key);
         made.mode = before.and_then(|before| self.files.get(&before)?.mode);
-        made.written = day;
-        if let Some(before) = before {
-            self.set_aside(key, before, day);
-        }
+        (made.written, made.null, made.known) = (day, self.makes_null(), Some(key.to_owned()));
+        made.lock.until = made.lock.until.or(self.retained(day));
         self.files.insert(file, made);
         self.name(key, Node::File(file));
+        if let Some(before) = before {
+            self.set_aside(contents, key, before, day);
+        }
+        self.replace_null(key);
         self.sweep();
     }
 
-    /// A file that was current becomes a version, if the bucket keeps them.
-    pub(super) fn set_aside(&mut self, key: &str, file: FileId, day: u64) {
-        if self.versioned {
-            self.files.get_mut(&file).unwrap().begun = false;
-            self.versions.entry(key.to_owned()).or_default().push(Version { file: Some(file), since: day });
+    /// A file that a key has just ceased to lead to becomes a version, if the bucket keeps it: a copy, if other names
+    /// lead to the file.
+    pub(super) fn set_aside(&mut self, contents: &mut Contents, key: &str, file: FileId, day: u64) {
+        let held = &self.files[&file];
+        if !self.versioned() || (self.makes_null() && held.null) {
+            return;
         }
+        let linked = self.links(file) > 0;
+        let held = self.files.get_mut(&file).unwrap();
+        held.begun = None;
+        let version = if linked {
+            let copy = held.clone();
+            if held.known.as_deref() == Some(key) {
+                held.known = None;
+            }
+            let kept = contents.share(file);
+            self.files.insert(kept, copy);
+            kept
+        } else {
+            file
+        };
+        self.keep(key, Some(version), day);
+    }
+
+    fn keep(&mut self, key: &str, file: Option<FileId>, day: u64) {
+        let null = file.is_none() && self.makes_null();
+        self.versions.entry(key.to_owned()).or_default().push(Version { file, since: day, null });
+    }
+
+    /// Where versions are not kept any more what is new replaces the version `null`.
+    pub(super) fn replace_null(&mut self, key: &str) {
+        let Some(versions) = self.versions.get_mut(key).filter(|_| self.versioning == Versioning::Suspended) else {
+            return;
+        };
+        let files = &self.files;
+        versions.retain(|version| !version.file.map_or(version.null, |file| files[&file].null));
+        self.versions.retain(|_, versions| !versions.is_empty());
     }
 
     /// A delete marker over what would show.
     pub(super) fn hide(&mut self, key: &str, day: u64) {
-        let shows = self.versions.get(key).and_then(|versions| versions.last()).is_some_and(|last| last.file.is_some());
-        if shows && self.file_at(key).is_none() {
-            self.mark(key, day);
+        if self.would_show(key) {
+            self.replace_null(key);
+        }
+        if self.would_show(key) {
+            self.keep(key, None, day);
         }
     }
 
-    fn mark(&mut self, key: &str, day: u64) {
-        self.versions.entry(key.to_owned()).or_default().push(Version { file: None, since: day });
+    fn would_show(&self, key: &str) -> bool {
+        let newest = self.versions.get(key).and_then(|versions| versions.last());
+        newest.is_some_and(|newest| newest.file.is_some()) && self.file_at(key).is_none()
     }
 
     /// As S3 deletes a key.
-    pub(super) fn delete(&mut self, key: &str, day: u64) {
+    pub(super) fn delete(&mut self, contents: &mut Contents, key: &str, day: u64) {
         let Some(file) = self.file_at(key) else { return };
         self.unname(key, By::S3);
-        if self.versioned {
-            self.set_aside(key, file, day);
-            self.mark(key, day);
+        if self.versioned() {
+            self.set_aside(contents, key, file, day);
+            self.replace_null(key);
+            self.keep(key, None, day);
         }
         self.sweep();
     }
 
     /// As a mount removes a name, or puts another file in its place: a file nothing was written to makes no version.
-    pub(super) fn leave(&mut self, key: &str, file: FileId, day: u64) {
-        if self.versioned {
+    pub(super) fn leave(&mut self, contents: &mut Contents, key: &str, file: FileId, day: u64) {
+        if self.versioned() {
             if !self.files[&file].fresh {
-                self.set_aside(key, file, day);
+                self.set_aside(contents, key, file, day);
             }
+            self.replace_null(key);
             self.hide(key, day);
         }
         self.sweep();
+    }
+
+    /// A mount gives a file a name, of which it is the current version.
+    pub(super) fn arrive(&mut self, key: &str, file: FileId, day: u64) {
+        let (versioned, null, until) = (self.versioned(), self.makes_null(), self.retained(day));
+        self.replace_null(key);
+        let held = self.files.get_mut(&file).unwrap();
+        held.known = Some(key.to_owned());
+        if versioned {
+            (held.null, held.lock.until) = (null, until);
+            // Who writes it goes on.
+            held.begun = held.begun.map(|_| until);
+        }
     }
 
     pub(super) fn delete_version(&mut self, key: &str, index: usize) {
@@ -152,46 +219,79 @@ impl Bucket {
         let Some(versions) = self.versions.get_mut(key).filter(|_| !self.names.contains_key(key)) else { return };
         if let Some(Version { file: Some(file), .. }) = versions.last().copied() {
             versions.pop();
+            self.files.get_mut(&file).unwrap().known = Some(key.to_owned());
             self.name(key, Node::File(file));
         }
     }
 
+    /// A mount looks a file up: it learns the name, if the one it knew is gone.
+    pub(super) fn learn(&mut self, path: &str) {
+        let Some(file) = self.file_at(path).filter(|_| self.versioned()) else { return };
+        if self.key_of(file).is_none() {
+            self.files.get_mut(&file).unwrap().known = Some(path.to_owned());
+        }
+    }
+
+    /// The key whose version a file is.
+    fn key_of(&self, file: FileId) -> Option<String> {
+        self.files[&file].known.clone().filter(|known| self.file_at(known) == Some(file))
+    }
+
     /// Before a mount changes a file: what it was is a version from then on.
-    pub(super) fn begin(&mut self, contents: &mut Contents, key: &str, day: u64) {
-        let Some(file) = self.file_at(key).filter(|_| self.versioned) else { return };
-        let held = self.files.get_mut(&file).unwrap();
-        if std::mem::replace(&mut held.begun, true) || held.fresh {
+    pub(super) fn begin(&mut self, contents: &mut Contents, path: &str, day: u64) {
+        self.learn(path);
+        let Some(file) = self.file_at(path).filter(|_| self.versioned()) else { return };
+        if self.files[&file].begun.is_none() {
+            self.begin_version(contents, file, day);
+            let held = self.files.get_mut(&file).unwrap();
+            held.begun = Some(held.lock.until);
+        }
+    }
+
+    fn begin_version(&mut self, contents: &mut Contents, file: FileId, day: u64) {
+        let (null, until, key) = (self.makes_null(), self.retained(day), self.key_of(file).unwrap());
+        let held = self.files[&file].clone();
+        if null && held.null {
             return;
         }
-        let (kept, copy) = (contents.share(file), File { begun: false, ..held.clone() });
-        held.lock.until = None;
-        self.files.insert(kept, copy);
-        self.versions.entry(key.to_owned()).or_default().push(Version { file: Some(kept), since: day });
+        if held.fresh && !held.null {
+            self.files.get_mut(&file).unwrap().lock.until = until.or(held.lock.until);
+            return;
+        }
+        if !held.fresh {
+            let kept = contents.share(file);
+            self.files.insert(kept, held);
+            self.keep(&key, Some(kept), day);
+        }
+        self.replace_null(&key);
+        let held = self.files.get_mut(&file).unwrap();
+        (held.null, held.lock.until) = (null, until);
     }
 
-    fn is_open(&self, file: FileId) -> bool {
-        self.open.contains(&file)
-    }
-
-    /// The end of a change that no handle stands behind.
-    pub(super) fn changed_unopened(&mut self, file: FileId) {
-        if !self.is_open(file)
-            && let Some(held) = self.files.get_mut(&file)
-        {
-            held.begun = false;
+    /// The end of a change that no handle stands behind: the last one ends the version, which is retained from then on.
+    pub(super) fn changed_unopened(&mut self, file: FileId, day: u64) {
+        let (current, until) = (self.names.values().any(|node| *node == Node::File(file)), self.retained(day));
+        let Some(held) = self.files.get_mut(&file).filter(|_| !self.open.contains(&file)) else { return };
+        let before = held.lock.until;
+        let stronger = until.filter(|(end, by)| before.is_none_or(|(until, of)| of == *by && until < *end));
+        if held.begun.take().is_some() && current {
+            held.lock.until = stronger.or(before);
         }
     }
 
-    pub(super) fn close_oldest(&mut self) {
+    pub(super) fn close_oldest(&mut self, day: u64) {
         if !self.open.is_empty() {
             let file = self.open.remove(0);
-            self.changed_unopened(file);
+            self.changed_unopened(file, day);
         }
     }
 
+    /// A session that ends leaves what it wrote retained as it is.
     pub(super) fn close_all(&mut self) {
         for file in std::mem::take(&mut self.open) {
-            self.changed_unopened(file);
+            if let Some(held) = self.files.get_mut(&file) {
+                held.begun = None;
+            }
         }
     }
 
@@ -219,7 +319,7 @@ impl Bucket {
         for (file, held) in &self.files {
             let own = contents.copy(*file);
             moved.insert(*file, own);
-            copy.files.insert(own, File { image: 0, begun: false, ..held.clone() });
+            copy.files.insert(own, File { image: 0, begun: None, ..held.clone() });
         }
         for node in copy.names.values_mut() {
             if let Node::File(file) = node {

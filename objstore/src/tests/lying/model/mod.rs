@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::act::{Act, At, Rule};
 use super::content::{Contents, FileId};
-use crate::store::Mode;
+use crate::store::{Mode, Versioning};
 
 /// All that is to be found in a store.
 #[derive(Clone, Default)]
@@ -34,9 +34,11 @@ pub(super) struct State {
 pub(super) struct Bucket {
     pub(super) snapshot: bool,
     pub(super) quota: Option<u64>,
-    pub(super) versioned: bool,
+    pub(super) versioning: Versioning,
     /// Whether it has object lock.
     pub(super) locking: bool,
+    /// Whether what is new is retained for a day, and if so whether by compliance.
+    pub(super) retention: Option<bool>,
     pub(super) rule: Option<Rule>,
     /// By path.
     pub(super) names: BTreeMap<String, Node>,
@@ -56,6 +58,8 @@ pub(super) struct Version {
     pub(super) file: Option<FileId>,
     /// The day it ceased to be current; of a marker, the day it was made.
     pub(super) since: u64,
+    /// Of a marker: whether it is the version `null`.
+    pub(super) null: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +99,28 @@ pub(super) struct File {
     /// The day its content last changed.
     pub(super) written: u64,
     pub(super) lock: Lock,
-    /// Whether mounts of this process are writing a version of it.
-    pub(super) begun: bool,
+    /// Whether it is the version `null`.
+    pub(super) null: bool,
+    /// The name under which it keeps versions, if that leads to it.
+    pub(super) known: Option<String>,
+    /// How the version was retained that mounts of this process began, if they are writing one.
+    pub(super) begun: Option<Option<Until>>,
+}
+
+/// Half of a day, counted from the beginning, and whether by compliance. What is asked for ends with the first half of a
+/// day, what is retained for a day with the second.
+pub(super) type Until = (u64, bool);
+
+impl File {
+    /// Whether mounts may go on to write the version they began.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.lock.held != Some(true) && self.begun == Some(self.lock.until)
+    }
+
+    /// Whether what protects it keeps mounts from writing it.
+    pub(super) fn refuses_writes(&self, day: u64) -> bool {
+        self.lock.protects(day) && !self.is_under_way()
+    }
 }
 
 /// What protects a version.
@@ -104,15 +128,19 @@ pub(super) struct File {
 pub(super) struct Lock {
     /// A legal hold: on, off again, or never on.
     pub(super) held: Option<bool>,
-    /// To the end of a day, and whether by compliance.
-    pub(super) until: Option<(u64, bool)>,
+    pub(super) until: Option<Until>,
 }
 
 impl Lock {
     /// Whether it protects on a day, from those who may not bypass governance.
     pub(super) fn protects(self, day: u64) -> bool {
-        self.held == Some(true) || self.until.is_some_and(|(until, _)| until >= day)
+        self.held == Some(true) || self.until.is_some_and(|(until, _)| until > 2 * day)
     }
+}
+
+/// As a retention is asked for: to noon.
+pub(super) fn to_noon(day: u64, compliance: bool) -> Until {
+    (2 * day + 1, compliance)
 }
 
 #[derive(Clone, Default)]
@@ -190,7 +218,7 @@ impl State {
     pub(super) fn lose_process(&mut self) {
         for bucket in self.buckets.values_mut() {
             bucket.open.clear();
-            bucket.files.values_mut().for_each(|file| file.begun = false);
+            bucket.files.values_mut().for_each(|file| file.begun = None);
         }
     }
 
@@ -198,15 +226,17 @@ impl State {
     pub(super) fn apply(&mut self, contents: &mut Contents, act: &Act) {
         self.expired = None;
         match act {
-            Act::CreateBucket { bucket, quota, versioned, locking } => {
-                let (quota, versioned, locking) = (*quota, *versioned, *locking);
-                self.buckets.insert(bucket.clone(), Bucket { quota, versioned, locking, ..Bucket::default() });
+            Act::CreateBucket { bucket, quota, versioning, locking } => {
+                let (quota, versioning, locking) = (*quota, *versioning, *locking);
+                self.buckets.insert(bucket.clone(), Bucket { quota, versioning, locking, ..Bucket::default() });
             }
             Act::DeleteBucket { bucket } => {
                 self.buckets.remove(bucket);
                 self.grants.retain(|(of, _), _| of != bucket);
             }
             Act::SetQuota { bucket, quota } => self.bucket(bucket).quota = *quota,
+            Act::SetVersioning { bucket, versioning } => self.bucket(bucket).versioning = *versioning,
+            Act::SetRetention { bucket, compliance } => self.bucket(bucket).retention = *compliance,
             Act::SetRule { bucket, rule } => self.bucket(bucket).rule = *rule,
             Act::Snapshot { bucket, name } => self.branch(contents, bucket, name, true),
             Act::Clone { source, bucket } => self.branch(contents, source, bucket, false),
@@ -230,10 +260,16 @@ impl State {
             Act::Revoke { bucket, account } => {
                 self.grants.remove(&(bucket.clone(), account.clone()));
             }
-            Act::Expire => self.expire(),
-            Act::Close { bucket } => self.bucket(bucket).close_oldest(),
+            Act::Expire => self.expire(contents),
+            Act::Close { bucket } => {
+                let day = self.day;
+                self.bucket(bucket).close_oldest(day);
+            }
             Act::Unmount { bucket } => self.bucket(bucket).close_all(),
-            _ if act.is_of_mount() => self.apply_mount(contents, act),
+            _ if act.is_of_mount() => {
+                act.looked_up().iter().for_each(|at| self.bucket(&at.bucket).learn(&at.path));
+                self.apply_mount(contents, act);
+            }
             _ => self.apply_objects(contents, act),
         }
     }

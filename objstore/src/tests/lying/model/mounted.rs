@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::bucket::By;
 use super::{File, Folder, Node, State};
 use crate::tests::lying::act::{Act, At, bytes};
-use crate::tests::lying::content::Contents;
+use crate::tests::lying::content::{Contents, FileId};
 use crate::volume::Allocate;
 
 impl State {
@@ -22,15 +22,31 @@ impl State {
         (held.etag, held.fresh, held.written) = (None, false, day);
     }
 
+    fn make(&mut self, contents: &mut Contents, at: &At) -> FileId {
+        let (file, day) = (contents.add(Arc::default()), self.day);
+        let made = File { mode: Some(0o644), made: true, fresh: true, written: day, null: true, ..File::default() };
+        let bucket = self.bucket(&at.bucket);
+        bucket.files.insert(file, made);
+        bucket.name(&at.path, Node::File(file));
+        bucket.arrive(&at.path, file, day);
+        bucket.sweep();
+        file
+    }
+
     pub(super) fn apply_mount(&mut self, contents: &mut Contents, act: &Act) {
         let day = self.day;
         match act {
             Act::Make { at } => {
-                let file = contents.add(Arc::default());
-                let made = File { mode: Some(0o644), made: true, fresh: true, written: day, ..File::default() };
+                self.make(contents, at);
+            }
+            Act::Create { at } => {
+                let file = self.make(contents, at);
                 let bucket = self.bucket(&at.bucket);
-                bucket.name(&at.path, Node::File(file));
-                bucket.files.insert(file, made);
+                bucket.open.push(file);
+                if bucket.versioned() {
+                    let held = bucket.files.get_mut(&file).unwrap();
+                    held.begun = Some(held.lock.until);
+                }
             }
             Act::MakeFolder { at } => self.bucket(&at.bucket).name(&at.path, Node::Folder(Folder::Made)),
             Act::RemoveFolder { at } => {
@@ -41,11 +57,11 @@ impl State {
                 let file = self.file_of(at);
                 self.bucket(&at.bucket).name(to, Node::File(file));
             }
-            Act::Rename { at, to } => self.rename(at, to),
+            Act::Rename { at, to } => self.rename(contents, at, to),
             Act::Unlink { at, .. } => {
                 let bucket = self.bucket(&at.bucket);
                 if let Some(Node::File(file)) = bucket.unname(&at.path, By::Mount) {
-                    bucket.leave(&at.path, file, day);
+                    bucket.leave(contents, &at.path, file, day);
                 }
             }
             Act::SetMode { at, mode } => self.held(at).mode = Some(*mode),
@@ -60,13 +76,25 @@ impl State {
 
     /// What an operation that ends early may make of this: a version is begun, and not written.
     pub(in super::super) fn begun_only(&self, contents: &mut Contents, act: &Act) -> Option<Self> {
-        let at = act.written().filter(|at| self.buckets[&at.bucket].versioned)?;
+        let at = act.written().filter(|at| self.buckets[&at.bucket].versioned())?;
         let (mut begun, day) = (self.clone(), self.day);
         begun.bucket(&at.bucket).begin(contents, &at.path, day);
         Some(begun)
     }
 
-    fn rename(&mut self, at: &At, to: &str) {
+    /// What an operation that also closes what it wrote leaves before that: what mounts had begun, retained as it was.
+    pub(in super::super) fn unretained(&self, before: &Self, act: &Act) -> Option<Self> {
+        let at = act.written()?;
+        let was = &before.buckets[&at.bucket];
+        let file = was.file_at(&at.path)?;
+        let held = was.files[&file].clone();
+        let mut left = self.clone();
+        let written = left.bucket(&at.bucket).files.get_mut(&file)?;
+        let until = std::mem::replace(&mut written.lock.until, held.lock.until);
+        (held.begun.is_some() && until != held.lock.until).then_some(left)
+    }
+
+    fn rename(&mut self, contents: &mut Contents, at: &At, to: &str) {
         let (day, file) = (self.day, self.file_of(at));
         let bucket = self.bucket(&at.bucket);
         let replaced = bucket.file_at(to);
@@ -76,12 +104,12 @@ impl State {
         }
         bucket.name(to, Node::File(file));
         if let Some(replaced) = replaced {
-            bucket.leave(to, replaced, day);
+            bucket.leave(contents, to, replaced, day);
         }
+        bucket.arrive(to, file, day);
         bucket.unname(&at.path, By::Mount);
-        if bucket.versioned {
+        if bucket.versioned() {
             bucket.hide(&at.path, day);
-            bucket.files.get_mut(&file).unwrap().lock.until = None;
         }
         bucket.sweep();
     }
@@ -115,9 +143,9 @@ impl State {
     }
 
     fn resize(&mut self, contents: &mut Contents, at: &At, size: usize) {
-        let file = self.file_of(at);
+        let (file, day) = (self.file_of(at), self.day);
         self.write(contents, at, |held| held.resize(size, 0));
-        self.bucket(&at.bucket).changed_unopened(file);
+        self.bucket(&at.bucket).changed_unopened(file, day);
     }
 
     fn allocate(&mut self, contents: &mut Contents, at: &At, how: Allocate, (from, to): (usize, usize)) {

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{File, Folder, Lock, Node, Part, State, Upload, etag};
+use super::{File, Folder, Lock, Node, Part, State, Upload, etag, to_noon};
 use crate::tests::lying::act::{Act, At, bytes};
 use crate::tests::lying::content::Contents;
 
 impl State {
     fn put(&mut self, contents: &mut Contents, at: &At, bytes: Arc<Vec<u8>>, made: File) {
         let (file, day) = (contents.add(bytes), self.day);
-        self.bucket(&at.bucket).replace(&at.path, file, made, day);
+        self.bucket(&at.bucket).replace(contents, &at.path, (file, made), day);
     }
 
     pub(super) fn apply_objects(&mut self, contents: &mut Contents, act: &Act) {
         let day = self.day;
         match act {
             Act::Put { at, size, stamp, until } => {
-                let lock = Lock { held: None, until: until.map(|until| (until, true)) };
+                let lock = Lock { held: None, until: until.map(|until| to_noon(until, true)) };
                 let (etag, note) = (Some(etag(*stamp)), Some(stamp.to_string()));
                 self.put(contents, at, bytes(*stamp, *size), File { etag, note, lock, ..File::default() });
             }
@@ -29,11 +29,13 @@ impl State {
                     bucket.names.remove(&at.path);
                 }
             }
-            Act::Delete { at } => self.bucket(&at.bucket).delete(&at.path, day),
-            Act::DeleteMany { bucket, keys } => keys.iter().for_each(|key| self.bucket(bucket).delete(key, day)),
+            Act::Delete { at } => self.bucket(&at.bucket).delete(contents, &at.path, day),
+            Act::DeleteMany { bucket, keys } => {
+                keys.iter().for_each(|key| self.bucket(bucket).delete(contents, key, day));
+            }
             Act::DeleteVersion { at, index, .. } => self.bucket(&at.bucket).delete_version(&at.path, *index),
             Act::Retain { at, index, until, compliance, .. } => {
-                self.lock(at, *index, |lock| lock.until = Some((*until, *compliance)));
+                self.lock(at, *index, |lock| lock.until = Some(to_noon(*until, *compliance)));
             }
             Act::Hold { at, index, on } => self.lock(at, *index, |lock| lock.held = Some(*on)),
             Act::Copy { from, to } => {
@@ -53,7 +55,7 @@ impl State {
         let held = bucket.files.get_mut(&file).unwrap();
         let before = held.lock;
         change(&mut held.lock);
-        held.begun &= held.lock == before;
+        held.begun = held.begun.filter(|_| held.lock == before);
     }
 
     fn apply_uploads(&mut self, contents: &mut Contents, act: &Act) {

@@ -1,28 +1,35 @@
 //! What a store must refuse, whatever happened before.
 
-use super::{Bucket, Node, State};
+use super::{Bucket, Node, State, to_noon};
+use crate::store::Versioning;
 use crate::tests::lying::act::{Act, At};
 
 impl State {
     /// Whether an operation is to be refused, with nothing changed.
     pub(in super::super) fn refuses(&self, act: &Act) -> bool {
-        let protected = |at: &At, index: usize| self.protection(at, index).is_some_and(|lock| lock.protects(self.day));
-        let current = |at: &At| protected(at, usize::MAX);
+        let current = |at: &At| self.protection(at, usize::MAX).is_some_and(|lock| lock.protects(self.day));
+        let unwritable = |at: &At| {
+            let bucket = &self.buckets[&at.bucket];
+            bucket.file_at(&at.path).is_some_and(|file| bucket.files[&file].refuses_writes(self.day))
+        };
         match act {
             Act::DeleteVersion { at, index, bypass } => self.keeps(at, *index, *bypass),
             Act::Retain { at, index, until, compliance, bypass } => {
                 let before = self.protection(at, *index).and_then(|lock| lock.until);
                 before.is_some_and(|(end, by_all)| {
-                    let weaker = *until < end || *compliance != by_all;
-                    end >= self.day && weaker && (by_all || !*bypass)
+                    let weaker = to_noon(*until, *compliance).0 < end || *compliance != by_all;
+                    end > 2 * self.day && weaker && (by_all || !*bypass)
                 })
             }
+            Act::SetVersioning { bucket, versioning } => {
+                self.buckets[bucket].locking && *versioning != Versioning::Enabled
+            }
+            Act::Link { at, .. } => self.buckets[&at.bucket].versioned(),
             Act::DeleteBucket { bucket } => self.buckets[bucket].is_protected(self.day),
-            Act::Write { at, .. }
-            | Act::Append { at, .. }
-            | Act::Truncate { at, .. }
-            | Act::Open { at }
-            | Act::Unlink { at, .. } => current(at),
+            Act::Write { at, .. } | Act::Append { at, .. } | Act::Truncate { at, .. } | Act::Open { at } => {
+                unwritable(at)
+            }
+            Act::Unlink { at, .. } => current(at),
             Act::Rename { at, to } => {
                 let to = At { bucket: at.bucket.clone(), path: to.clone() };
                 current(at) || current(&to)
@@ -40,7 +47,7 @@ impl State {
     pub(in super::super) fn goes_on_with_a_version(&self, act: &Act) -> bool {
         let begun = |at: At| {
             let bucket = &self.buckets[&at.bucket];
-            bucket.versioned && bucket.file_at(&at.path).is_some_and(|file| bucket.files[&file].begun)
+            bucket.versioned() && bucket.file_at(&at.path).is_some_and(|file| bucket.files[&file].begun.is_some())
         };
         act.written().is_some_and(begun)
     }

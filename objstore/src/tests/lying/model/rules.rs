@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bucket::By;
 use super::{Bucket, Node, State, Version};
 use crate::tests::lying::act::Rule;
+use crate::tests::lying::content::Contents;
 
 /// The stages of each bucket, from what was there to what is left.
 #[derive(Clone, Default)]
@@ -50,6 +51,10 @@ impl Bucket {
         if !stage.names.contains_key(key) && self.names.contains_key(key) {
             self.unname(key, By::S3);
         }
+        for file in stage.versions_of(key).iter().filter_map(|version| version.file) {
+            // A copy, if other names lead to what a name led to.
+            self.files.entry(file).or_insert_with(|| stage.files[&file].clone());
+        }
         match stage.versions.get(key) {
             Some(versions) => self.versions.insert(key.to_owned(), versions.clone()),
             None => self.versions.remove(key),
@@ -63,14 +68,15 @@ fn is_due(since: u64, days: u64, today: u64) -> bool {
 }
 
 impl State {
-    pub(super) fn expire(&mut self) {
+    pub(super) fn expire(&mut self, contents: &mut Contents) {
         let mut expired = Expired::default();
         let day = self.day;
         for (name, bucket) in &mut self.buckets {
             let Some(rule) = bucket.rule else { continue };
             let mut stages = vec![bucket.clone()];
-            for stage in [Bucket::expire_keys, Bucket::expire_versions, Bucket::expire_markers, Bucket::expire_uploads]
-            {
+            bucket.expire_keys(contents, rule, day);
+            stages.push(bucket.clone());
+            for stage in [Bucket::expire_versions, Bucket::expire_markers, Bucket::expire_uploads] {
                 stage(bucket, rule, day);
                 stages.push(bucket.clone());
             }
@@ -81,14 +87,14 @@ impl State {
 }
 
 impl Bucket {
-    fn expire_keys(&mut self, rule: Rule, day: u64) {
+    fn expire_keys(&mut self, contents: &mut Contents, rule: Rule, day: u64) {
         let Some(days) = rule.expire else { return };
         let due = |bucket: &Self, key: &str| {
             let file = bucket.file_at(key).map(|file| &bucket.files[&file]);
             key.starts_with(rule.prefix) && file.is_some_and(|file| is_due(file.written, days, day))
         };
         let keys: Vec<String> = self.names.keys().filter(|key| due(self, key)).cloned().collect();
-        keys.iter().for_each(|key| self.delete(key, day));
+        keys.iter().for_each(|key| self.delete(contents, key, day));
     }
 
     fn expire_versions(&mut self, rule: Rule, day: u64) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::Process;
+use super::{Mounted, Process};
 use crate::error::Result;
 use crate::feed::Feed;
 use crate::store::Store;
@@ -27,38 +27,39 @@ pub(in super::super) struct Kernel(Arc<Mutex<Held>>);
 struct Held {
     /// Whether mounts outlive their server.
     lasting: bool,
-    sessions: BTreeMap<String, SessionId>,
+    /// Whether buckets are mounted twice.
+    twice: bool,
+    sessions: BTreeMap<Mounted, SessionId>,
     last_request: u64,
     /// What was asked last, if it is not answered.
     asked: Option<(Act, RequestId)>,
     /// Files without a name that programs have open, with their content.
-    nameless: Vec<(String, u64, Vec<u8>)>,
+    nameless: Vec<(Mounted, u64, Vec<u8>)>,
     /// Files open for writing, by bucket, oldest first.
-    writers: BTreeMap<String, Vec<u64>>,
+    writers: BTreeMap<String, Vec<(Mounted, u64)>>,
 }
 
 /// What a process has of it.
 #[derive(Default)]
 pub(super) struct Served {
-    feeds: Mutex<BTreeMap<String, Feed>>,
+    feeds: Mutex<BTreeMap<Mounted, Feed>>,
     recorded: Option<Recorded>,
     /// Whether what is served was asked before.
     pub(super) again: bool,
 }
 
 impl Kernel {
-    /// One whose mounts outlive their server, or not.
-    pub(in super::super) fn new(lasting: bool) -> Self {
-        let kernel = Self::default();
-        kernel.0.lock().lasting = lasting;
-        kernel
+    /// One whose mounts outlive their server, or not, and that mounts buckets twice, or not.
+    pub(in super::super) fn new(lasting: bool, twice: bool) -> Self {
+        Self(Arc::new(Mutex::new(Held { lasting, twice, ..Held::default() })))
     }
 
     /// The process died; what it left is all there is, if the power went with it.
     pub(in super::super) fn lose_server(&self, power: bool) {
         let mut held = self.0.lock();
         if power || !held.lasting {
-            *held = Held { lasting: held.lasting, last_request: held.last_request, ..Held::default() };
+            let Held { lasting, twice, last_request, .. } = *held;
+            *held = Held { lasting, twice, last_request, ..Held::default() };
         }
     }
 
@@ -76,71 +77,79 @@ impl Kernel {
         self.0.lock().asked = None;
     }
 
-    pub(super) fn opens(&self, bucket: &str, ino: u64) {
-        self.0.lock().writers.entry(bucket.to_owned()).or_default().push(ino);
+    pub(super) fn opens(&self, bucket: &str, second: bool, ino: u64) {
+        let opened = ((bucket.to_owned(), second), ino);
+        self.0.lock().writers.entry(bucket.to_owned()).or_default().push(opened);
     }
 
     /// The file that has been open longest.
-    pub(super) fn closes(&self, bucket: &str) -> Option<u64> {
+    pub(super) fn closes(&self, bucket: &str) -> Option<(Mounted, u64)> {
         let mut held = self.0.lock();
         held.writers.get_mut(bucket).filter(|open| !open.is_empty()).map(|open| open.remove(0))
     }
 
     /// A file that is held may have lost its last name.
-    pub(super) fn unlinked(&self, bucket: &str, volume: &Volume, ino: u64) -> Result<()> {
+    pub(super) fn unlinked(&self, mounted: Mounted, volume: &Volume, ino: u64) -> Result<()> {
         let mut held = self.0.lock();
         if held.lasting && volume.attr(ino)?.nlink == 0 {
-            held.nameless.push((bucket.to_owned(), ino, read_file(volume, ino)));
+            held.nameless.push((mounted, ino, read_file(volume, ino)));
         }
         Ok(())
     }
 
-    fn holds(&self, bucket: &str, ino: u64) -> bool {
+    fn holds(&self, mounted: &Mounted, ino: u64) -> bool {
         let held = self.0.lock();
-        held.nameless.iter().any(|(of, held, _)| (&**of, *held) == (bucket, ino))
-            || held.writers.get(bucket).is_some_and(|open| open.contains(&ino))
+        let opened = held.writers.values().flatten().map(|(of, held)| (of, *held));
+        held.nameless.iter().map(|(of, held, _)| (of, *held)).chain(opened).any(|held| held == (mounted, ino))
     }
 
-    /// The number of a request, if it is asked again by whoever gets no answer. Not what is written to a version that is
-    /// under way: how much of that belongs to the version which the next server begins, nobody can say.
-    fn request(&self, state: &State, act: &Act) -> Option<RequestId> {
+    /// Whether a request comes from the second mount of its bucket.
+    fn is_second(&self, request: RequestId) -> bool {
+        self.0.lock().twice && request.unique.is_multiple_of(6)
+    }
+
+    /// The number of a request, and whether it is asked again by whoever gets no answer. Not what is written to a version
+    /// that is under way: how much of that belongs to the version which the next server begins, nobody can say.
+    fn request(&self, state: &State, act: &Act) -> (RequestId, bool) {
         let mut held = self.0.lock();
         held.last_request += 2;
         let request = RequestId { unique: held.last_request, resent: false };
         let lasts = held.lasting && act.is_asked_again() && !state.goes_on_with_a_version(act);
         held.asked = lasts.then(|| (act.clone(), request));
-        lasts.then_some(request)
+        (request, lasts)
     }
 }
 
 impl Process {
     /// Mounts a bucket or snapshot.
-    pub(super) fn mount(&self, bucket: &str) -> Result<Volume> {
+    pub(super) fn mount(&self, mounted: &Mounted) -> Result<Volume> {
         let kernel = &self.machine.kernel;
         if !kernel.0.lock().lasting {
-            return self.store.open_volume(&name(bucket), VolumeOptions::default());
+            return self.store.open_volume(&name(&mounted.0), VolumeOptions::default());
         }
         let id = self.store.new_session();
-        let volume = open_lasting(&self.store, bucket, id, false)?;
-        self.listen(bucket, &volume);
-        kernel.0.lock().sessions.insert(bucket.to_owned(), id);
+        let volume = open_lasting(&self.store, &mounted.0, id, false)?;
+        self.listen(mounted, &volume);
+        kernel.0.lock().sessions.insert(mounted.clone(), id);
         Ok(volume)
     }
 
-    fn listen(&self, bucket: &str, volume: &Volume) {
-        self.served.feeds.lock().insert(bucket.to_owned(), volume.feed());
+    fn listen(&self, mounted: &Mounted, volume: &Volume) {
+        self.served.feeds.lock().insert(mounted.clone(), volume.feed());
     }
 
     pub(super) fn unmount(&mut self, bucket: &str) {
         let kernel = self.machine.kernel.clone();
-        let mut held = kernel.0.lock();
-        held.writers.remove(bucket);
-        held.nameless.retain(|(of, _, _)| of != bucket);
-        let lasted = held.sessions.remove(bucket).is_some();
-        drop(held);
-        self.served.feeds.lock().remove(bucket);
-        if let Some(volume) = self.volumes.remove(bucket).filter(|_| lasted) {
-            volume.end();
+        for mounted in [false, true].map(|second| (bucket.to_owned(), second)) {
+            let mut held = kernel.0.lock();
+            held.writers.remove(bucket);
+            held.nameless.retain(|(of, _, _)| *of != mounted);
+            let lasted = held.sessions.remove(&mounted).is_some();
+            drop(held);
+            self.served.feeds.lock().remove(&mounted);
+            if let Some(volume) = self.volumes.remove(&mounted).filter(|_| lasted) {
+                volume.end();
+            }
         }
     }
 
@@ -148,15 +157,15 @@ impl Process {
     pub(in super::super) fn take_over(&mut self) -> Result<Option<String>> {
         let kernel = self.machine.kernel.clone();
         let sessions = kernel.0.lock().sessions.clone();
-        for (bucket, id) in sessions.clone() {
-            if self.store.bucket(&name(&bucket)).is_err() {
+        for (mounted, id) in sessions.clone() {
+            if self.store.bucket(&name(&mounted.0)).is_err() {
                 self.store.end_session(id)?;
-                self.unmount(&bucket);
+                self.unmount(&mounted.0);
                 continue;
             }
-            let volume = open_lasting(&self.store, &bucket, id, true)?;
-            self.listen(&bucket, &volume);
-            self.volumes.insert(bucket, volume);
+            let volume = open_lasting(&self.store, &mounted.0, id, true)?;
+            self.listen(&mounted, &volume);
+            self.volumes.insert(mounted, volume);
         }
         let (nameless, writers) = {
             let mut held = kernel.0.lock();
@@ -165,20 +174,18 @@ impl Process {
         if sessions.is_empty() {
             return Ok(None);
         }
-        for (bucket, ino, bytes) in nameless {
-            let volume = &self.volumes[&bucket];
+        for (mounted, ino, bytes) in nameless {
+            let volume = &self.volumes[&mounted];
             let size = volume.attr(ino)?.size;
             let found = volume.read(ino, 0, size as usize)?;
             if found[..] != bytes[..] {
-                return Ok(Some(format!("{bucket}: a file without a name holds other bytes than before")));
+                return Ok(Some(format!("{mounted:?}: a file without a name holds other bytes than before")));
             }
             volume.forget(ino, 1);
         }
-        for (bucket, open) in writers {
-            for ino in open {
-                self.volumes[&bucket].close_inherited_writer(ino)?;
-                self.volumes[&bucket].forget(ino, 1);
-            }
+        for (mounted, ino) in writers.into_values().flatten() {
+            self.volumes[&mounted].close_inherited_writer(ino)?;
+            self.volumes[&mounted].forget(ino, 1);
         }
         self.pump();
         Ok(None)
@@ -188,6 +195,7 @@ impl Process {
     pub(in super::super) fn ask_again(&mut self, state: &State) -> Result<()> {
         let asked = self.machine.kernel.0.lock().asked.clone();
         let Some((act, request)) = asked else { return Ok(()) };
+        self.second = self.machine.kernel.is_second(request);
         self.served.again = true;
         let (done, recorded) = serve(RequestId { resent: true, ..request }, || self.serve(state, &act));
         self.served.again = false;
@@ -198,6 +206,9 @@ impl Process {
         if let Some(at) = act.written() {
             let (volume, ino) = self.mounted(&at)?;
             volume.close_inherited_writer(ino)?;
+        }
+        if let Act::Create { at } = act {
+            self.let_go(&Act::Close { bucket: at.bucket })?;
         }
         Ok(())
     }
@@ -213,11 +224,13 @@ impl Process {
     /// Does an operation; a new upload's id. What a mount did is answered when the next is asked.
     pub(in super::super) fn act(&mut self, state: &State, act: &Act) -> Result<Option<String>> {
         self.answer();
-        let Some(request) = self.machine.kernel.request(state, act) else {
+        let (request, lasts) = self.machine.kernel.request(state, act);
+        self.second = self.machine.kernel.is_second(request);
+        if !lasts {
             let done = self.serve(state, act);
             self.pump();
             return done;
-        };
+        }
         let (done, recorded) = serve(request, || self.serve(state, act));
         self.served.recorded = recorded;
         if done.is_err() && !self.disk.is_dead() {
@@ -230,21 +243,21 @@ impl Process {
     /// Reads the feeds, and answers what is asked through them.
     pub(super) fn pump(&self) {
         loop {
-            let mut told: Vec<(String, Vec<Change>)> = Vec::new();
-            for (bucket, feed) in self.served.feeds.lock().iter_mut() {
+            let mut told: Vec<(Mounted, Vec<Change>)> = Vec::new();
+            for (mounted, feed) in self.served.feeds.lock().iter_mut() {
                 let changes = feed.gathered();
                 feed.acknowledge();
                 if !changes.is_empty() {
-                    told.push((bucket.clone(), changes));
+                    told.push((mounted.clone(), changes));
                 }
             }
             if told.is_empty() {
                 return;
             }
-            for (bucket, changes) in told {
+            for (mounted, changes) in told {
                 for change in changes {
-                    if let (Change::Probe { ino }, Some(volume)) = (change, self.volumes.get(&bucket)) {
-                        volume.probe_result(ino, self.machine.kernel.holds(&bucket, ino));
+                    if let (Change::Probe { ino }, Some(volume)) = (change, self.volumes.get(&mounted)) {
+                        volume.probe_result(ino, self.machine.kernel.holds(&mounted, ino));
                     }
                 }
             }

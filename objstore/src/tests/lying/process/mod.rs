@@ -24,6 +24,7 @@ use crate::disk::lying::LyingDisk;
 use crate::error::Result;
 use crate::lifecycle::{Day, Pass};
 use crate::meta::{Meta, in_turns};
+use crate::record::inode::RetentionMode;
 use crate::store::*;
 use crate::tests::rig::{bucket_request, find, name};
 use crate::volume::Volume;
@@ -38,6 +39,11 @@ const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
 /// The day of a time.
 pub(super) fn day_of(time: Timestamp) -> u64 {
     u64::try_from((time.0 - BEGINNING).div_euclid(DAY)).unwrap_or(u64::MAX)
+}
+
+/// The same in halves of days.
+pub(super) fn half_of(time: Timestamp) -> u64 {
+    u64::try_from((time.0 - BEGINNING).div_euclid(DAY / 2)).unwrap_or(u64::MAX)
 }
 
 /// A time at which a day is over for most.
@@ -75,6 +81,7 @@ pub(super) struct Machine {
     pub(super) random: Arc<Scripted>,
     pub(super) runtime: Arc<Runtime>,
     pub(super) kernel: Kernel,
+    pub(super) blobs: blob::Options,
 }
 
 /// A process.
@@ -82,9 +89,14 @@ pub(super) struct Process {
     machine: Machine,
     pub(super) disk: LyingDisk,
     pub(super) store: Store,
-    volumes: BTreeMap<String, Volume>,
+    volumes: BTreeMap<Mounted, Volume>,
+    /// Whether what is served comes from the second mount of its bucket.
+    second: bool,
     served: Served,
 }
+
+/// A mount: of which bucket or snapshot, and whether it is the second.
+type Mounted = (String, bool);
 
 fn dir() -> &'static Path {
     Path::new("/store")
@@ -116,10 +128,9 @@ impl Process {
             continued: machine.kernel.sessions(),
             ..Options::new(dir())
         };
-        let blobs =
-            blob::Options { segment_bytes: SEGMENT_BYTES, helpers: Helpers::Callers, ..blob::Options::default() };
+        let blobs = blob::Options { segment_bytes: SEGMENT_BYTES, helpers: Helpers::Callers, ..machine.blobs };
         let store = Store::open_alone(meta, lock, options, blobs)?;
-        Ok(Self { machine, disk, store, volumes: BTreeMap::new(), served: Served::default() })
+        Ok(Self { machine, disk, store, volumes: BTreeMap::new(), second: false, served: Served::default() })
     }
 
     /// Runs an operation; what it waits for from the mounts comes from this thread too.
@@ -134,13 +145,14 @@ impl Process {
         }))
     }
 
-    /// A mount of a bucket or snapshot.
+    /// The mount of a bucket or snapshot that what is served comes from.
     fn volume(&mut self, bucket: &str) -> Result<Volume> {
-        if let Some(volume) = self.volumes.get(bucket) {
+        let mounted = (bucket.to_owned(), self.second);
+        if let Some(volume) = self.volumes.get(&mounted) {
             return Ok(volume.clone());
         }
-        let volume = self.mount(bucket)?;
-        self.volumes.insert(bucket.to_owned(), volume.clone());
+        let volume = self.mount(&mounted)?;
+        self.volumes.insert(mounted, volume.clone());
         Ok(volume)
     }
 
@@ -168,9 +180,8 @@ impl Process {
 
     fn serve(&mut self, state: &State, act: &Act) -> Result<Option<String>> {
         match act {
-            Act::CreateBucket { bucket, quota, versioned, locking } => {
-                let versioning = if *versioned { Versioning::Enabled } else { Versioning::Disabled };
-                let request = CreateBucket { quota_bytes: *quota, versioning, ..bucket_request(bucket) };
+            Act::CreateBucket { bucket, quota, versioning, locking } => {
+                let request = CreateBucket { quota_bytes: *quota, versioning: *versioning, ..bucket_request(bucket) };
                 let object_lock = locking.then(ObjectLock::default);
                 let settings = Settings { object_lock, ..Settings::default() };
                 self.run(self.store.create_bucket_with(request, settings)).map(drop)?;
@@ -183,6 +194,11 @@ impl Process {
                 let set = SetBucket { quota_bytes: Some(*quota), ..SetBucket::default() };
                 self.run(self.store.set_bucket(&name(bucket), set)).map(drop)?;
             }
+            Act::SetVersioning { bucket, versioning } => {
+                let set = SetBucket { versioning: Some(*versioning), ..SetBucket::default() };
+                self.run(self.store.set_bucket(&name(bucket), set)).map(drop)?;
+            }
+            Act::SetRetention { bucket, compliance } => self.set_retention(bucket, *compliance)?,
             Act::Snapshot { bucket, name: of } => {
                 self.run(self.store.create_snapshot(&name(bucket), &name(of))).map(drop)?;
             }
@@ -224,8 +240,8 @@ impl Process {
     fn let_go(&mut self, act: &Act) -> Result<()> {
         match act {
             Act::Close { bucket } => {
-                let Some(ino) = self.machine.kernel.closes(bucket) else { return Ok(()) };
-                let volume = self.volume(bucket)?;
+                let Some((mounted, ino)) = self.machine.kernel.closes(bucket) else { return Ok(()) };
+                let volume = self.volumes[&mounted].clone();
                 let closed = volume.close_writer(ino);
                 volume.forget(ino, 1);
                 closed
@@ -236,6 +252,18 @@ impl Process {
             }
             _ => Ok(()),
         }
+    }
+
+    fn set_retention(&self, bucket: &str, compliance: Option<bool>) -> Result<()> {
+        let default = compliance.map(|compliance| {
+            let mode = if compliance { RetentionMode::Compliance } else { RetentionMode::Governance };
+            DefaultRetention { mode: mode as i32, days: Some(1), years: None }
+        });
+        let change = move |settings: &mut Settings| {
+            settings.object_lock = Some(ObjectLock { default });
+            Ok(())
+        };
+        self.run(self.store.change_settings(&name(bucket), change))
     }
 
     fn set_rule(&self, bucket: &str, rule: Option<Rule>) -> Result<()> {

@@ -10,6 +10,12 @@ impl Process {
     pub(super) fn act_mounted(&mut self, act: &Act) -> Result<()> {
         match act {
             Act::Make { at } => self.make(at, Make::File),
+            Act::Create { at } => {
+                let (volume, parent, last) = self.parent(&at.bucket, &at.path)?;
+                let made = volume.create(parent, &last, by_root(0o644))?;
+                self.machine.kernel.opens(&at.bucket, self.second, made.ino);
+                Ok(())
+            }
             Act::MakeFolder { at } => self.make(at, Make::Directory),
             Act::Symlink { at, target } => self.make(at, Make::Symlink(target.clone())),
             Act::RemoveFolder { at } => {
@@ -37,7 +43,7 @@ impl Process {
                 let (_, ino) = self.mounted(at)?;
                 volume.pin(ino)?;
                 volume.unlink(parent, &last)?;
-                self.machine.kernel.unlinked(&at.bucket, &volume, ino)
+                self.machine.kernel.unlinked((at.bucket.clone(), self.second), &volume, ino)
             }
             Act::SetMode { at, mode } => {
                 let (volume, ino) = self.mounted(at)?;
@@ -62,7 +68,7 @@ impl Process {
         match act {
             Act::Write { at, offset, size, stamp } => {
                 let (volume, ino) = self.mounted(at)?;
-                volume.write(ino, *offset as u64, &bytes(*stamp, *size), false).map(drop)
+                volume.write(ino, *offset as u64, &bytes(*stamp, *size), false)
             }
             Act::Append { at, size, stamp } => {
                 let (volume, ino) = self.mounted(at)?;
@@ -99,7 +105,7 @@ impl Process {
                 let (volume, ino) = self.mounted(at)?;
                 volume.pin(ino)?;
                 volume.open_writer(ino)?;
-                self.machine.kernel.opens(&at.bucket, ino);
+                self.machine.kernel.opens(&at.bucket, self.second, ino);
                 Ok(())
             }
             _ => unreachable!("{act:?}"),

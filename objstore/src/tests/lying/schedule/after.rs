@@ -33,7 +33,7 @@ impl Run<'_> {
             // What was asked last is done.
             let last = self.aimed_at.take().unwrap_or(state);
             self.written = asked.and_then(|act| act.written()).map(|at| last.file_of(&at));
-            (self.history, self.under_way, self.begun) = (vec![last], None, None);
+            (self.history, self.under_way, self.begun) = (vec![last], None, Vec::new());
         } else {
             self.before_asked = None;
         }
@@ -56,7 +56,7 @@ impl Run<'_> {
         // What was asked again is done, and not on disk.
         let before = self.before_asked.take().map(|before| before.settled_like(&state, written));
         (self.history, self.end) = (before.into_iter().chain([state]).collect(), End::Kill);
-        (self.under_way, self.begun, self.aimed_at) = (None, None, None);
+        (self.under_way, self.begun, self.aimed_at) = (None, Vec::new(), None);
         self.unnamed_bytes = 0;
         let faults = audit::faults(&process.store);
         if !faults.is_empty() {

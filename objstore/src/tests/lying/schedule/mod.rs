@@ -17,11 +17,15 @@ use super::content::{Contents, End, FileId};
 use super::model::State;
 use super::process::{Kernel, Machine, Process, Ticks, check_on};
 use super::repairing;
+use crate::blob;
 use crate::check;
 use crate::clock::Scripted;
 use crate::disk::lying::{Amount, Death, Lies, LyingDisk};
 use crate::error::Error;
 use crate::tests::random::Choices;
+
+/// In half of the schedules: small, so that content lies in extents.
+const COPY_MAX: u64 = 8 << 10;
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,8 @@ pub(super) struct Plan {
     /// The call at which the first dies, counted from the end of its opening; drawn if there is none.
     pub(super) crash_at: Option<u64>,
     pub(super) lies: Lies,
+    /// Whether what is not small lies in extents once it is written in place, whatever the seed draws.
+    pub(super) in_extents: bool,
     /// The operations of each life in place of those drawn, those that can be. The last life ends with a power cut,
     /// others with a kill.
     pub(super) script: Option<fn(u64) -> Vec<Act>>,
@@ -42,7 +48,7 @@ pub(super) struct Plan {
 impl Plan {
     /// The usual size.
     pub(super) fn of(seed: u64) -> Self {
-        Self { seed, lives: 3, acts: 24, crash_at: None, lies: Lies::default(), script: None }
+        Self { seed, lives: 3, acts: 24, crash_at: None, lies: Lies::default(), in_extents: false, script: None }
     }
 
     fn choices(&self, of: u64, life: u64) -> Choices {
@@ -77,8 +83,8 @@ struct Run<'a> {
     history: Vec<State>,
     /// What was being done, and its images.
     under_way: Option<State>,
-    /// What that may be instead: it was begun, and not gone on with.
-    begun: Option<State>,
+    /// What that may be instead: it was begun, and not gone on with, or not ended.
+    begun: Vec<State>,
     /// What it comes to once it was done.
     aimed_at: Option<State>,
     /// What was there before that which a kernel asks again, or would.
@@ -136,7 +142,7 @@ impl<'a> Run<'a> {
             machine: machine(plan.seed),
             history: vec![State::default()],
             under_way: None,
-            begun: None,
+            begun: Vec::new(),
             aimed_at: None,
             before_asked: None,
             written: None,
@@ -153,7 +159,11 @@ impl<'a> Run<'a> {
     fn all(&mut self) -> Result<(), String> {
         let mut choices = self.plan.choices(0, 0);
         let (reflinks, empty) = (choices.once_in(2), choices.once_in(32));
-        self.machine.kernel = Kernel::new(choices.once_in(3) && self.plan.script.is_none());
+        self.machine.kernel = Kernel::new(choices.once_in(3) && self.plan.script.is_none(), choices.once_in(4));
+        let reflinks = reflinks && !self.plan.in_extents;
+        if choices.once_in(2) || self.plan.in_extents {
+            self.machine.blobs.copy_max_bytes = COPY_MAX;
+        }
         let mut disk = match empty {
             true => LyingDisk::new(self.machine.clock.clone(), self.plan.lies, reflinks),
             false => new_store().given(self.machine.clock.clone(), self.plan.lies, reflinks),
@@ -253,6 +263,7 @@ fn machine(seed: u64) -> Machine {
         random: Arc::new(Scripted::new(seed)),
         runtime: runtime.clone(),
         kernel: Kernel::default(),
+        blobs: blob::Options::default(),
     }
 }
 

@@ -83,6 +83,7 @@ impl Run<'_> {
                 }
                 let known = std::mem::replace(&mut self.contents, contents);
                 self.check_quotas((before, &known), &after)?;
+                self.history.extend(after.unretained(before, act));
                 self.answered(after, act);
             }
             Err(_) if process.disk.is_dead() => {
@@ -93,10 +94,19 @@ impl Run<'_> {
                 self.contents = contents.not_yet_synced(&self.contents);
                 // Its records may be there before its bytes.
                 after.see_images_of(before);
-                self.begun = before.begun_only(&mut self.contents, act).filter(|_| !refused);
+                self.begun.clear();
+                if !refused {
+                    self.begun.extend(before.begun_only(&mut self.contents, act));
+                    self.begun.extend(after.unretained(before, act));
+                }
                 self.under_way = Some(after);
             }
-            Err(Error::Denied { .. } | Error::NotEmpty { .. } | Error::Posix(Posix::NotPermitted)) if refused => {
+            Err(
+                Error::Denied { .. }
+                | Error::NotEmpty { .. }
+                | Error::Invalid { .. }
+                | Error::Posix(Posix::NotPermitted),
+            ) if refused => {
                 self.done.push("… refused".into());
             }
             Err(Error::QuotaExceeded { .. }) if self.may_exceed(before, &after, &contents) => {

@@ -1,0 +1,133 @@
+//! Folders of backups that no store made, restored: the body of a fuzz target (`fuzz/`).
+//!
+//! - Checksums and names of files are made right, so that what lies behind them is reached.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prost::Message;
+use tokio::runtime::Runtime;
+
+use super::chunks::Writer;
+use super::folder::Folder;
+use super::format::{BlobEntry, Entry, FORMAT, Manifest};
+use super::{Progress, Told, create, list, restore, verify};
+use crate::error::Result;
+use crate::name::BucketName;
+use crate::store::{Deletion, List, ListVersions, Options, Store};
+use crate::volume::{ROOT_INO, Volume, VolumeOptions};
+
+/// Read of each file.
+const READ: usize = 64 << 10;
+
+/// What a folder holds.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Given {
+    #[prost(message, optional, tag = "1")]
+    pub manifest: Option<Manifest>,
+    #[prost(message, repeated, tag = "2")]
+    pub blobs: Vec<BlobEntry>,
+    #[prost(message, repeated, tag = "3")]
+    pub records: Vec<Entry>,
+    /// The one chunk of content: each piece that has a hash lies in it.
+    #[prost(bytes = "vec", tag = "4")]
+    pub content: Vec<u8>,
+}
+
+/// A store that restores whatever it is given.
+pub struct Restoring {
+    store: Store,
+    runtime: Runtime,
+    dir: tempfile::TempDir,
+    /// Buckets restored: an object lock may keep one.
+    made: AtomicU64,
+}
+
+impl Restoring {
+    /// Begins with an empty store.
+    ///
+    /// # Panics
+    /// There is no room for it.
+    #[must_use]
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let store = Store::open(Options::new(dir.path().join("store"))).expect("a store");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        Self { store, runtime, dir, made: AtomicU64::new(0) }
+    }
+
+    /// Restores the folder that the bytes describe, and uses what came of it.
+    ///
+    /// # Panics
+    /// Something panicked.
+    pub fn restore(&self, bytes: &[u8]) {
+        let _ = Manifest::from_bytes("a manifest", bytes);
+        let Ok(given) = Given::decode(bytes) else { return };
+        let at = self.dir.path().join("folder");
+        let _ = fs::remove_dir_all(&at);
+        let folder = Arc::new(Folder::for_writing(&at).expect("a folder to write to"));
+        fill(&folder, &at, given).expect("a folder with a backup");
+        let _ = (list(&folder), verify(&folder, &|_| {}));
+        let quiet: Told = Arc::new(|_: Progress| Ok(()));
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        let name: BucketName = format!("again-{made}").parse().expect("a name");
+        let restored = self.runtime.block_on(restore(&self.store, &folder, ("jar", "id"), &name, &quiet));
+        if restored.is_ok() {
+            let _ = self.look(&name);
+            let _ = self.volume(&name);
+            let _ = self.runtime.block_on(create(&self.store, &name, &folder, &quiet));
+            let _ = crate::check::records_of(&self.store.core);
+            for snapshot in self.store.snapshots(None, None, usize::MAX).expect("snapshots") {
+                self.runtime.block_on(self.store.delete_snapshot(&snapshot.name)).expect("it goes");
+            }
+            let _ = self.runtime.block_on(self.store.delete_bucket(&name, Deletion::Force));
+        }
+    }
+
+    /// As S3 does.
+    fn look(&self, bucket: &BucketName) -> Result<()> {
+        let all = List { limit: 100, ..List::default() };
+        let _ = self.store.list_versions(bucket, &ListVersions { list: all.clone(), ..ListVersions::default() });
+        for listed in self.store.list_objects(bucket, &all)?.objects {
+            let Ok((info, reader)) = self.store.open_object(bucket, &listed.key.parse()?, None) else { continue };
+            let _ = (reader.read(0, READ), reader.read(info.size / 2, READ));
+        }
+        Ok(())
+    }
+
+    /// As a mount does.
+    fn volume(&self, bucket: &BucketName) -> Result<()> {
+        let volume: Volume = self.store.open_volume(bucket, VolumeOptions::default())?;
+        for entry in volume.read_dir(ROOT_INO)? {
+            let Ok(found) = volume.lookup(ROOT_INO, &entry.name) else { continue };
+            let _ = (volume.read(found.ino, 0, READ), volume.seek(found.ino, 0, false), volume.read_link(found.ino));
+            let _ = (volume.xattrs(found.ino), volume.read_dir(found.ino), volume.write(found.ino, 3, b"new", false));
+            volume.forget(found.ino, 1);
+        }
+        Ok(())
+    }
+}
+
+/// Writes the chunks, and the manifest that names them.
+pub(super) fn fill(folder: &Folder, at: &std::path::Path, given: Given) -> Result<()> {
+    let Given { manifest, blobs, records, content } = given;
+    let mut manifest = manifest.unwrap_or_default();
+    manifest.format = FORMAT;
+    let (hash, _) = folder.put_chunk(&content)?;
+    let mut writer = Writer::default();
+    for mut blob in blobs {
+        blob.pieces.iter_mut().filter(|piece| !piece.hash.is_empty()).for_each(|piece| piece.hash.clone_from(&hash));
+        writer.add(folder, &blob, &[])?;
+    }
+    manifest.blobs.extend(writer.finish(folder)?.0);
+    let mut writer = Writer::default();
+    for record in records {
+        writer.add(folder, &record, &[])?;
+    }
+    manifest.records.extend(writer.finish(folder)?.0);
+    let backups = at.join("backups/jar");
+    fs::create_dir_all(&backups).expect("a folder");
+    fs::write(backups.join("id.manifest"), manifest.to_bytes()).expect("a manifest");
+    Ok(())
+}

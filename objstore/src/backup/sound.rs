@@ -1,0 +1,147 @@
+//! Whether a backup makes sense: all of it is looked at before anything of it is written.
+//!
+//! - A checksum tells of damage, not of who made a file. So what a store adds up, allocates or finds its way by is held to
+//!   what a store can have written; whatever else records say is an error where it is read, as damage in a store is.
+
+use std::cmp::Ordering;
+
+use super::chunks::Reader;
+use super::folder::Folder;
+use super::format::{BlobEntry, Entry, Manifest, Piece, hex};
+use super::records::{KEY_AT, KINDS};
+use crate::error::{Error, Result};
+use crate::name::BucketName;
+use crate::record::bucket::Bucket;
+use crate::record::decode;
+use crate::record::inode::{Extent, Inode};
+use crate::record::key::{self, tag};
+use crate::record::listed::ListedDirent;
+use crate::record::settings::Settings;
+use crate::record::upload::ObjectParts;
+use crate::record::version::Version;
+use crate::store::GRANTS_MAX;
+use crate::tree::{order_of, shown_name};
+
+/// No store comes so far: inode numbers rise below it, orders of versions fall above it.
+const HALF: u64 = 1 << 63;
+
+/// Looks at all that a backup says, and whether every chunk is there.
+pub(super) fn check(folder: &Folder, manifest: &Manifest) -> Result<()> {
+    let Manifest { grants, next_ino, next_version, .. } = manifest;
+    let bucket: BucketName = manifest.bucket.parse()?;
+    decode::<Bucket>("the bucket of a backup", &manifest.record)?;
+    decode::<Settings>("the settings of a backup", &manifest.settings)?;
+    if grants.len() as u64 > GRANTS_MAX {
+        return Err(Error::TooMany { what: "grants on the bucket", limit: GRANTS_MAX });
+    }
+    let backup = Sound { folder, manifest, what: format!("the backup of bucket \"{bucket}\"") };
+    if !(2..HALF).contains(next_ino) || *next_version < HALF {
+        return Err(backup.odd("the next inode and version of a store", format!("{next_ino} and {next_version}")));
+    }
+    backup.blobs()?;
+    backup.records()
+}
+
+struct Sound<'a> {
+    folder: &'a Folder,
+    manifest: &'a Manifest,
+    what: String,
+}
+
+impl Sound<'_> {
+    fn odd(&self, expected: &'static str, found: impl Into<String>) -> Error {
+        Error::corrupt(self.what.clone(), expected, found)
+    }
+
+    fn blobs(&self) -> Result<()> {
+        let mut reader = Reader::new(self.folder, &self.manifest.blobs);
+        let (mut last, mut there) = (None, Vec::new());
+        while let Some(entry) = reader.next::<BlobEntry>()? {
+            if last.replace(entry.id) >= Some(entry.id) {
+                return Err(self.odd("blobs by rising id", format!("blob {:016x} after another", entry.id)));
+            }
+            self.length(&entry)?;
+            for piece in entry.pieces.into_iter().filter(|piece| !piece.hash.is_empty()) {
+                if piece.hash != there && !self.folder.has_chunk(&piece.hash)? {
+                    return Err(self.odd("all of its files", format!("no file {}", hex(&piece.hash))));
+                }
+                there = piece.hash;
+            }
+        }
+        Ok(())
+    }
+
+    /// A blob is as long as its pieces; one with checksums has no holes.
+    fn length(&self, entry: &BlobEntry) -> Result<()> {
+        let add = |sum: u64, piece: &Piece| sum.checked_add(piece.length).filter(|sum| *sum < HALF);
+        let sum = entry.pieces.iter().try_fold(0, add);
+        let holes = entry.summed && entry.pieces.iter().any(|piece| piece.hash.is_empty() && piece.length > 0);
+        if entry.damaged.is_some() || sum == Some(entry.length) && !holes {
+            return Ok(());
+        }
+        Err(self.odd("blobs of the bytes they count", format!("blob {:016x} of {} bytes", entry.id, entry.length)))
+    }
+
+    fn records(&self) -> Result<()> {
+        let mut reader = Reader::new(self.folder, &self.manifest.records);
+        let (mut last, mut bytes): (_, u64) = (None, 0);
+        while let Some(Entry { kind, key, value }) = reader.next::<Entry>()? {
+            let Some(place) = KINDS.iter().position(|known| u32::from(*known) == kind) else {
+                return Err(self.odd("records of a bucket", format!("one of kind {kind:02x}")));
+            };
+            let at = Some((place, key.clone()));
+            if last.cmp(&at) != Ordering::Less {
+                return Err(self.odd("records in their order", format!("{} after another", hex(&key))));
+            }
+            last = at;
+            // As a store keeps it: what is read of it takes the same offsets.
+            let base = [&key::by_id(KINDS[place], 0)[..], &key].concat();
+            let size = self.record(KINDS[place], &base, &value)?;
+            bytes = bytes
+                .checked_add(size)
+                .filter(|bytes| *bytes < HALF)
+                .ok_or_else(|| self.odd("files of less than 2^63 bytes", format!("inode {} of {size}", hex(&key))))?;
+        }
+        Ok(())
+    }
+
+    /// One record has a key of its kind and a value that can be read; the size of an inode.
+    fn record(&self, kind: u8, base: &[u8], value: &[u8]) -> Result<u64> {
+        let ino = key::u64_at(base, KEY_AT).filter(|ino| (1..self.manifest.next_ino).contains(ino));
+        let (size, sound) = match kind {
+            tag::INODE => {
+                let inode: Inode = decode("an inode of a backup", value)?;
+                let known = order_of(&inode) == 0 || order_of(&inode) >= self.manifest.next_version;
+                (inode.size, known && ino.is_some() && base.len() == KEY_AT + 8)
+            }
+            tag::DIRENT => {
+                decode::<ListedDirent>("a name of a backup", value)?;
+                let name = key::text_at(base, key::DIRENT_NAME_AT).filter(|name| !shown_name(name).contains('/'));
+                let ends = |name: &str| base.len() == key::DIRENT_NAME_AT + name.len() + 1;
+                (0, ino.is_some() && name.is_some_and(ends))
+            }
+            tag::EXTENT => {
+                let extent: Extent = decode("an extent of a backup", value)?;
+                let offset = key::u64_at(base, key::EXTENT_OFFSET_AT).filter(|_| base.len() == KEY_AT + 16);
+                let below = |at: u64| at.checked_add(extent.length).is_some_and(|end| end < HALF);
+                (0, ino.is_some() && offset.is_some_and(below) && below(extent.blob_offset) && extent.length > 0)
+            }
+            tag::VERSION => {
+                decode::<Version>("a version of a backup", value)?;
+                let name = key::text_at(base, key::VERSION_KEY_AT);
+                let order = name.and_then(|name| key::u64_at(base, key::VERSION_KEY_AT + name.len() + 1));
+                let ends = name.is_some_and(|name| base.len() == key::VERSION_KEY_AT + name.len() + 9);
+                (0, ends && order.is_some_and(|order| order >= self.manifest.next_version))
+            }
+            _ => {
+                decode::<ObjectParts>("the parts of an object of a backup", value)?;
+                (0, ino.is_some() && base.len() == KEY_AT + 8)
+            }
+        };
+        if sound {
+            Ok(size)
+        } else {
+            Err(self.odd("records that a store can have", format!("{kind:02x} {}", hex(&base[KEY_AT..]))))
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Volumes that nobody serves any more, with programs inside: their server and its holder died, or the holder waits for
+//! a server that does not come. They are taken down and shown again as if nothing had been there, and nobody hangs.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::{Driver, errno, mounts_below, no_secrets};
+use crate::support::*;
+
+/// For all the calls of a test together. One that hung would take a deadline of minutes, or never end.
+const CALLS_LIMIT: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
+    need!(root_and_fuse());
+    let mut driver = Driver::of(Options::default().holder().start()).await;
+    let volume = driver.create("pvc-1", 64 << 20, None).await;
+    let path = driver.mounted(&volume, &no_secrets()).await;
+    fs::write(path.join("f"), "before").expect("written");
+    let mut inside = Inside::new(&path);
+    driver.server.kill9();
+    driver.server.end_holder();
+    let dead =
+        wait_until(limit(20), || (errno(fs::File::create(path.join("g"))) == Some(Errno::NOTCONN)).then_some(()));
+    assert!(dead.is_some(), "the mount went with the last who had it");
+    driver.server.restart();
+    driver.reconnect().await;
+
+    let begin = Instant::now();
+    for _ in 0..2 {
+        driver.unpublish(&volume, &volume).await;
+    }
+    assert!(!path.exists());
+    for _ in 0..2 {
+        driver.publish(&volume, &volume, false, &no_secrets()).await.expect("published");
+    }
+    assert_eq!(fs::read(path.join("f")).expect("there again"), b"before");
+    for _ in 0..2 {
+        driver.unpublish(&volume, &volume).await;
+    }
+    for _ in 0..2 {
+        driver.unstage(&volume).await;
+    }
+    assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
+    driver.mounted(&volume, &no_secrets()).await;
+    fs::write(path.join("g"), "after").expect("written");
+    assert!(begin.elapsed() < CALLS_LIMIT, "{:?}", begin.elapsed());
+    // It never left, and is told so.
+    assert!(!inside.read().success(), "its file is of a mount that is over");
+}
+
+#[tokio::test]
+async fn a_volume_that_a_holder_keeps_in_vain_is_taken_down_and_shown_again() {
+    need!(root_and_fuse());
+    let mut driver = Driver::of(Options::default().holder().start()).await;
+    let (removed, shown) = ("pvc-removed", "pvc-shown");
+    let mut waiting = Vec::new();
+    for name in [removed, shown] {
+        let volume = driver.create(name, 64 << 20, None).await;
+        let path = driver.mounted(&volume, &no_secrets()).await;
+        fs::write(path.join("f"), "before").expect("written");
+        waiting.push((volume, Inside::new(&path)));
+    }
+    driver.server.kill9();
+    for (_, inside) in &mut waiting {
+        inside.ask();
+    }
+    // The node comes up with another store, and the kubelet calls at the same paths.
+    let mut next = Driver::of(Options::default().holder().start()).await;
+    driver.node = next.node.clone();
+
+    let begin = Instant::now();
+    let [(removed, mut one), (shown, mut two)] = <[_; 2]>::try_from(waiting).ok().expect("two");
+    for _ in 0..2 {
+        driver.unpublish(&removed, &removed).await;
+    }
+    for _ in 0..2 {
+        driver.unstage(&removed).await;
+    }
+    assert!(!one.end().success(), "what it waited for failed");
+    assert_eq!(next.create("pvc-shown", 64 << 20, None).await, shown);
+    for _ in 0..2 {
+        driver.stage(&shown, &no_secrets()).await.expect("staged");
+        driver.publish(&shown, &shown, false, &no_secrets()).await.expect("published");
+    }
+    assert!(!two.end().success(), "what it waited for failed");
+    let path = driver.path("targets").join(&shown);
+    assert_eq!(errno(fs::read(path.join("f"))), Some(Errno::NOENT), "it is of another store");
+    fs::write(path.join("g"), "after").expect("written");
+    driver.unpublish(&shown, &shown).await;
+    driver.unstage(&shown).await;
+    assert!(begin.elapsed() < CALLS_LIMIT, "{:?}", begin.elapsed());
+    assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
+}
+
+/// A program that stays in a folder, with a file of it open.
+struct Inside(Child);
+
+impl Inside {
+    fn new(dir: &Path) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 3<f; echo open; read go; cat <&3 >/dev/null && ls -l nothing-yet . >/dev/null"]);
+        command.current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("a shell");
+        let mut said = String::new();
+        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut said).expect("it speaks");
+        assert_eq!(said, "open\n");
+        Self(child)
+    }
+
+    /// Has it read its file and look around, which takes a server.
+    fn ask(&mut self) {
+        self.0.stdin.take().expect("piped").write_all(b"go\n").expect("it listens");
+    }
+
+    /// How it ended.
+    fn end(&mut self) -> ExitStatus {
+        tests::child::wait(&mut self.0, limit(20)).expect("it ends, since nobody can answer it")
+    }
+
+    fn read(&mut self) -> ExitStatus {
+        self.ask();
+        self.end()
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+    }
+}

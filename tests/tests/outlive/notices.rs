@@ -1,0 +1,114 @@
+//! What a server knew and its kernel had to be told when it was killed: the next one tells it.
+//!
+//! - The processes that give the kernel its notices are stopped, as a program that keeps a page locked would stop them.
+//!   So the server dies with everything to tell, each time.
+//! - A snapshot settles what was written in place: of that the kernel is told anew at each death in any case.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{BUCKET, Siege};
+use crate::support::access::root_client;
+use crate::support::cli::json;
+use crate::support::*;
+
+const PAGE: usize = 4096;
+
+#[test]
+fn a_mode_that_a_write_took_setuid_from_shows_without_it() {
+    need!(root_and_fuse());
+    let mut siege = Siege::new();
+    let file = siege.root.join("f");
+    std::fs::write(&file, [7; 50 * PAGE]).expect("written");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o4777)).expect("a mode");
+    let released = || json(&siege.server, &["mount", "stats", siege.root.to_str().expect("a path of ours")]);
+    let released = || released().as_array()?.iter().any(|row| row["operation"] == "release").then_some(());
+    wait_until(limit(20), released).expect("the server hears of the close");
+    // Who writes to what is read past the server writes past the kernel's checks as well.
+    let mut reader = File::open(&file).expect("opened");
+    reader.read_exact(&mut [0; PAGE]).expect("read");
+    siege.die_untold(|| {
+        let mut writer = Command::new("dd");
+        writer.args(["if=/dev/zero", "bs=1", "count=1", "conv=notrunc"]).arg(format!("of={}", file.display()));
+        drop(run(writer.uid(65_534).gid(65_534), Duration::from_secs(60)).expect("dd ends").ok());
+        drop(reader);
+    });
+    // The size it would ask the server for, and hear of the mode as well.
+    let seen = statx(CWD, &file, AtFlags::empty(), StatxFlags::MODE).expect("there");
+    assert_eq!(seen.stx_mode & 0o7777, 0o777);
+    siege.end();
+}
+
+#[test]
+fn an_append_that_landed_elsewhere_shows_where_it_is() {
+    need!(root_and_fuse());
+    let mut siege = Siege::new();
+    let other = Mounted::held(&siege.server, BUCKET, "other");
+    let file = siege.root.join("f");
+    std::fs::write(&file, [b'.'; 2 * PAGE]).expect("written");
+    let mut mine = OpenOptions::new().append(true).open(&file).expect("opened");
+    let mut theirs = OpenOptions::new().append(true).open(other.path().join("f")).expect("opened");
+    theirs.write_all(&[b't'; PAGE]).expect("appended");
+    tell_all(&siege.server);
+    // The kernel of `mine` believes the file to end where it did: whole pages, which it keeps, hold what is not there.
+    siege.die_untold(|| {
+        mine.write_all(&[b'm'; 2 * PAGE]).expect("appended");
+        drop((mine, theirs));
+    });
+    let expected = [[b'.'; 2 * PAGE].as_slice(), &[b't'; PAGE], &[b'm'; 2 * PAGE]].concat();
+    assert!(std::fs::read(&file).expect("read") == expected, "the pages are those of before");
+    other.unmount(&siege.server);
+    siege.end();
+}
+
+/// Writes through S3, which is answered once all kernels were told of all that came before.
+fn tell_all(server: &Server) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let put = root_client(server).put_object().bucket(BUCKET).key("told").send();
+    runtime.block_on(put).expect("written");
+}
+
+impl Siege {
+    /// Has the server die after `act`, with nothing of it told to any kernel, and another come.
+    fn die_untold(&mut self, act: impl FnOnce()) {
+        let hushed = Hushed::new(&self.server);
+        act();
+        json(&self.server, &["snapshot", "create", BUCKET, "settled"]);
+        self.server.kill9();
+        drop(hushed);
+        self.server.restart();
+    }
+}
+
+/// The processes that give a server's notices, stopped; killed when they may go on.
+struct Hushed(Vec<Pid>);
+
+impl Hushed {
+    fn new(server: &Server) -> Self {
+        let threads = format!("/proc/{}/task", server.pid().expect("it runs"));
+        let mut found = Vec::new();
+        for thread in std::fs::read_dir(threads).expect("its threads").flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+        }
+        assert!(!found.is_empty(), "who tells the kernel?");
+        found.iter().for_each(|pid| kill_process(*pid, Signal::STOP).expect("stopped"));
+        Self(found)
+    }
+}
+
+impl Drop for Hushed {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            // It may have ended with its server.
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+    }
+}
