@@ -10,6 +10,7 @@
 
 mod backed;
 mod duplicate;
+mod durable;
 mod etag;
 mod extents;
 mod gate;
@@ -30,6 +31,7 @@ pub use crate::blob::{BLOCK_BYTES, Block};
 pub use backed::Released;
 pub(crate) use backed::{Added, BackedFiles, mark_exposed};
 pub(crate) use duplicate::Duplicate;
+pub(crate) use durable::bring_to_disk;
 pub(crate) use etag::multipart_etag;
 pub(crate) use gate::{Alone, Gates};
 pub(crate) use live::{Live, LiveFiles, Pending};

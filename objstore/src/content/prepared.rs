@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use super::duplicate::Duplicate;
+use super::durable::blobs_of;
 use crate::blob::BlobId;
 use crate::core::Core;
 use crate::error::Result;
-use crate::record::inode::{Content, Inode};
+use crate::record::inode::Inode;
 use crate::tree::Tree;
 
 /// Copies of blobs that programs have open past the server, for a transaction that refers to an inode's content. Drop it
@@ -26,19 +27,10 @@ impl Prepared {
         if core.backed.is_empty() {
             return Ok(prepared);
         }
-        let blobs: Vec<u64> = match &inode.content {
-            Some(Content::Blob(content)) => vec![content.id],
-            Some(Content::Extents(_)) => {
-                tree.extents(ino, 0, u64::MAX)?.iter().map(|placed| placed.extent.blob).collect()
-            }
-            Some(Content::Inline(_)) | None => Vec::new(),
-        };
-        for blob in core.backed.backed_of(blobs.into_iter()) {
-            if !prepared.blobs.contains(&blob) {
-                let file = core.blobs.file(BlobId(blob))?;
-                core.backed.prepare(blob, Duplicate::of(core, &*file, file.len()?)?);
-                prepared.blobs.push(blob);
-            }
+        for blob in core.backed.backed_of(blobs_of(tree, ino, inode)?.into_iter()) {
+            let file = core.blobs.file(BlobId(blob))?;
+            core.backed.prepare(blob, Duplicate::of(core, &*file, file.len()?)?);
+            prepared.blobs.push(blob);
         }
         Ok(prepared)
     }

@@ -11,8 +11,7 @@ use super::marks::{check_lock, retain_by_default};
 use super::object::{check, check_current, keeps_versions, object_record, shown_in, version_of};
 use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectInfo};
 use super::upload::stored_checksums;
-use crate::blob::BlobId;
-use crate::content::{Alone, Prepared, Shared};
+use crate::content::{Alone, Prepared, Shared, bring_to_disk};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lifecycle::expiration;
@@ -78,9 +77,7 @@ impl Store {
         let source = (record.as_ref().map_or(0, |record| record.id), ino);
         if let Some(record) = record {
             self.core.settle(record.id, &[ino])?;
-            if let Some(home) = inode.home() {
-                self.core.blobs.sync_file(BlobId(home))?;
-            }
+            bring_to_disk(&self.core, tree, ino, &inode)?;
         }
         Ok(HeldSource { source, _copies: Prepared::of(&self.core, tree, ino, &inode)?, _gate: gate })
     }

@@ -16,7 +16,7 @@ use super::session::Volume;
 use super::types::Allocate;
 use super::write::wrote;
 use crate::blob::BlobId;
-use crate::content::{VerifiedBlobs, blob_record};
+use crate::content::{VerifiedBlobs, blob_record, bring_to_disk};
 use crate::disk::File;
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Content, Inode, InodeKind};
@@ -101,8 +101,7 @@ impl Volume {
     /// Brings the content of a file to disk, and its record up to date.
     fn bring_to_disk(&self, ino: u64) -> Result<()> {
         self.settle(ino)?;
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
-        inode.home().map_or(Ok(()), |home| self.0.core.blobs.sync_file(BlobId(home)))
+        self.reading(|tree| bring_to_disk(&self.0.core, tree, ino, &tree.live_inode(ino)?.1))
     }
 
     /// Copies a range. Its holes stay holes past an offset of the target, if it may have any.

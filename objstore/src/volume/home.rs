@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::session::Volume;
 use super::write::{overtaken, wrote};
 use crate::blob::BlobId;
-use crate::content::{Live, Plan, ReadGuard, add_home, blob_record, drop_sums, forget_sums, release};
+use crate::content::{Live, Plan, ReadGuard, add_home, blob_record, bring_to_disk, drop_sums, forget_sums, release};
 use crate::core::Core;
 use crate::disk::File;
 use crate::error::{Error, Result};
@@ -156,6 +156,8 @@ impl Volume {
             return Ok(Found::Fresh(fresh));
         }
         let home = Home { id: fresh.id, file: fresh.file(), whole: false };
+        // Who syncs the file from now on syncs this home.
+        bring_to_disk(&self.0.core, tree, ino, inode)?;
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
             add_home(tx.txn, fresh.id);

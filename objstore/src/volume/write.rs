@@ -16,7 +16,7 @@ use bytes::Bytes;
 use super::home::{Found, Home};
 use super::session::Volume;
 use super::types::Change;
-use crate::content::INLINE_MAX;
+use crate::content::{INLINE_MAX, bring_to_disk};
 use crate::core::Core;
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Content, Extent, Inode, InodeKind};
@@ -245,7 +245,14 @@ impl Volume {
         let live = core.live.get(self.0.bucket, ino);
         let home = match &live {
             Some(live) => Some(live.blob),
-            None => self.reading(|tree| tree.live_inode(ino))?.1.home().map(crate::blob::BlobId),
+            None => self.reading(|tree| {
+                let (_, inode) = tree.live_inode(ino)?;
+                let home = inode.home().map(crate::blob::BlobId);
+                if home.is_none() {
+                    bring_to_disk(core, tree, ino, &inode)?;
+                }
+                Ok(home)
+            })?,
         };
         let Some(id) = home else {
             core.recent_syncs.note(self.0.bucket, ino, core.clock.now());

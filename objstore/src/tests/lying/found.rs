@@ -214,3 +214,28 @@ fn who_writes_a_file_goes_on_when_it_is_renamed_where_what_is_new_is_retained() 
         script
     });
 }
+
+/// A bucket that keeps versions, and a file in it whose first version was closed and never synced, and of whose second a
+/// part was written.
+fn second_version() -> Vec<Act> {
+    let versions = Act::SetVersioning { bucket: "alpha".into(), versioning: Versioning::Enabled };
+    vec![bucket(), put("f", 20_000), write(at("f"), 20_000, 9_000), versions, write(at("f"), 8_000, 1_000)]
+}
+
+fn survives_in_extents(script: fn(u64) -> Vec<Act>) {
+    for seed in 0..40 {
+        must(Plan { lives: 1, script: Some(script), in_extents: true, ..Plan::of(seed) });
+    }
+}
+
+#[test]
+fn what_a_version_before_wrote_is_on_disk_once_the_file_is_synced() {
+    survives_in_extents(|_| {
+        [second_version(), vec![Act::Fsync { at: at("f"), data_only: false }, put("other", 10)]].concat()
+    });
+}
+
+#[test]
+fn what_a_version_before_wrote_is_on_disk_in_a_copy() {
+    survives_in_extents(|_| [second_version(), vec![Act::Copy { from: at("f"), to: at("copy") }]].concat());
+}

@@ -117,7 +117,8 @@ impl Bucket {
         let held = self.files.get_mut(&file).unwrap();
         held.begun = None;
         let version = if linked {
-            let copy = held.clone();
+            // A copy has an entity tag of its own, and so counts as written to.
+            let copy = File { fresh: false, made: false, ..held.clone() };
             if held.known.as_deref() == Some(key) {
                 held.known = None;
             }

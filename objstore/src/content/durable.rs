@@ -1,0 +1,33 @@
+//! The content of a file on disk, for whoever promises that.
+//!
+//! - What was its home, until a version or a copy came to refer to it too, may hold bytes that no disk has. So it is
+//!   brought there before a file in extents is given another home: from then on only that may lack anything.
+
+use crate::blob::BlobId;
+use crate::core::Core;
+use crate::error::Result;
+use crate::record::inode::{Content, Inode};
+use crate::tree::Tree;
+
+/// The blobs that an inode's content lies in, but for a home where no extent shows anything.
+pub(crate) fn blobs_of(tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Vec<u64>> {
+    match &inode.content {
+        Some(Content::Blob(content)) => Ok(vec![content.id]),
+        Some(Content::Extents(_)) => {
+            let mut blobs: Vec<u64> = tree.extents(ino, 0, u64::MAX)?.iter().map(|placed| placed.extent.blob).collect();
+            blobs.sort_unstable();
+            blobs.dedup();
+            Ok(blobs)
+        }
+        Some(Content::Inline(_)) | None => Ok(Vec::new()),
+    }
+}
+
+/// Returns once the content of an inode, as its record has it, is on disk. What is there already costs nothing.
+pub(crate) fn bring_to_disk(core: &Core, tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<()> {
+    let blobs = match inode.home() {
+        Some(home) => vec![home],
+        None => blobs_of(tree, ino, inode)?,
+    };
+    blobs.into_iter().try_for_each(|blob| core.blobs.sync_file(BlobId(blob)))
+}
