@@ -11,7 +11,7 @@ use super::rig::{Rig, find, make_file, name, read_file};
 use crate::content::Reader;
 use crate::name::BucketName;
 use crate::store::Source;
-use crate::volume::{Allocate, Released, SetAttr, Volume};
+use crate::volume::{Allocate, Backing, Released, SetAttr, Volume};
 
 const KIB: usize = 1 << 10;
 const LEAST: u64 = 64 << 10;
@@ -267,18 +267,23 @@ fn what_a_kernel_has_open_is_the_file_on_every_branch() {
     }
 }
 
+/// Fills a file and opens its blob past the server, and once more, as a mapping has it.
+fn mapped(volume: &Volume, ino: u64) -> (Backing, File) {
+    volume.write(ino, 0, &vec![1; 100 * KIB], false).unwrap();
+    let backing = volume.back(ino, LEAST).unwrap().unwrap();
+    volume.expose(ino).unwrap();
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&backing.descriptor().unwrap()));
+    let mapping = File::options().read(true).write(true).open(path).unwrap();
+    (backing, mapping)
+}
+
 #[test]
 fn a_mapping_that_outlives_the_process_keeps_snapshots_apart() {
     let rig = Rig::on_disk();
     let bucket = rig.bucket("mapped");
     let volume = rig.mount(&bucket);
     let ino = make_file(&volume, volume.root(), "f").unwrap();
-    volume.write(ino, 0, &vec![1; 100 * KIB], false).unwrap();
-    let backing = volume.back(ino, LEAST).unwrap().unwrap();
-    volume.expose(ino).unwrap();
-    // Another opening of the blob, as a mapping has it.
-    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&backing.descriptor().unwrap()));
-    let mapping = File::options().read(true).write(true).open(path).unwrap();
+    let (backing, mapping) = mapped(&volume, ino);
     assert_eq!(volume.release_backing(ino), Released::Mapped);
     drop((backing, volume));
     let rig = rig.reopen();
@@ -311,11 +316,7 @@ fn a_file_that_is_gone_while_it_is_mapped_is_in_nobodys_way() {
         rig.put(&bucket, "other", b"stays").unwrap();
         let volume = rig.mount(&bucket);
         let ino = make_file(&volume, volume.root(), "f").unwrap();
-        volume.write(ino, 0, &vec![1; 100 * KIB], false).unwrap();
-        let backing = volume.back(ino, LEAST).unwrap().unwrap();
-        volume.expose(ino).unwrap();
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&backing.descriptor().unwrap()));
-        let mapping = File::options().read(true).write(true).open(path).unwrap();
+        let (backing, mapping) = mapped(&volume, ino);
         volume.unlink(volume.root(), "f").unwrap();
         assert_eq!(volume.release_backing(ino), Released::Mapped);
         drop((backing, volume));
