@@ -3,6 +3,7 @@
 //! - Counting costs a few atomic additions. Watching costs calls nothing while nobody does.
 //! - A watcher that is too slow loses calls, and is told how many; no call ever waits for one.
 
+use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
@@ -102,11 +103,13 @@ const BEHIND_MAX: usize = 4096;
 
 /// A call of the kernel that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct Call<'a> {
     /// What was called.
     pub op: Op,
     /// The node it was called on; of a call on a name, its directory's.
     pub node: u64,
+    /// The name.
+    pub name: Option<&'a OsStr>,
     /// How long it took.
     pub took: Duration,
     /// The error it was answered with.
@@ -131,12 +134,14 @@ struct Watcher {
 }
 
 /// A call as a watcher of the mount is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedCall {
     /// The operation's name, as in [`OperationStats::name`].
     pub operation: &'static str,
     /// The inode it was called on, as the mount numbers it; of a call on a name, its directory's.
     pub node: u64,
+    /// The name it was called on, in that directory; of a rename, the one before.
+    pub name: Option<String>,
     /// How long it took.
     pub took: Duration,
     /// The error it was answered with (errno(3)).
@@ -160,14 +165,14 @@ impl Default for Stats {
 
 impl Stats {
     /// Counts a call of the kernel, and tells those who watch.
-    pub fn call(&self, call: Call) {
+    pub fn call(&self, call: Call<'_>) {
         self.record(call.op, call.took, call.errno.is_some());
         if self.watched.load(Ordering::Relaxed) {
             self.tell(call);
         }
     }
 
-    fn tell(&self, call: Call) {
+    fn tell(&self, call: Call<'_>) {
         let mut watchers = self.watchers.lock();
         watchers.retain_mut(|watcher| watcher.tell(call));
         self.watched.store(!watchers.is_empty(), Ordering::Relaxed);
@@ -225,9 +230,10 @@ impl Stats {
 
 impl Watcher {
     /// Whether anybody still listens.
-    fn tell(&mut self, call: Call) -> bool {
-        let Call { op, node, took, errno } = call;
-        let told = WatchedCall { operation: NAMES[op as usize], node, took, errno, missed: self.missed };
+    fn tell(&mut self, call: Call<'_>) -> bool {
+        let Call { op, node, name, took, errno } = call;
+        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let told = WatchedCall { operation: NAMES[op as usize], node, name, took, errno, missed: self.missed };
         match self.calls.try_send(told) {
             Ok(()) => self.missed = 0,
             Err(TrySendError::Full(_)) => self.missed += 1,
@@ -283,7 +289,8 @@ mod tests {
     #[test]
     fn a_watcher_sees_each_call_or_how_many_it_missed() {
         let stats = Stats::default();
-        let call = |node| Call { op: Op::Open, node, took: Duration::from_micros(3), errno: Some(libc::ENOENT) };
+        let call =
+            |node| Call { op: Op::Open, node, name: None, took: Duration::from_micros(3), errno: Some(libc::ENOENT) };
         stats.call(call(1));
         let watched = stats.watch();
         for node in 0..BEHIND_MAX as u64 + 5 {

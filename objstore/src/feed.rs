@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::volume::Change;
 
@@ -173,11 +174,23 @@ impl Feeds {
 
     /// Waits until all that was published to a bucket's feeds is acknowledged.
     pub async fn settle(&self, bucket: u64) {
-        let behind: Vec<_> = self.all.lock().iter().filter(|feed| feed.bucket == bucket).cloned().collect();
+        self.settle_those(|feed| feed.bucket == bucket).await;
+    }
+
+    /// The same for all buckets.
+    pub async fn settle_all(&self) {
+        self.settle_those(|_| true).await;
+    }
+
+    /// Not for longer than [`PATIENCE`], however many do not answer.
+    async fn settle_those(&self, concerned: impl Fn(&Shared) -> bool) {
+        let behind: Vec<_> = self.all.lock().iter().filter(|feed| concerned(feed)).cloned().collect();
+        let until = Instant::now() + PATIENCE;
         for feed in behind {
             let target = feed.queue.lock().published;
-            if tokio::time::timeout(PATIENCE, feed.acknowledged(target)).await.is_err() {
-                tracing::warn!(bucket, mount = feed.mount, "a mount does not drop its caches; not waiting for it");
+            if tokio::time::timeout_at(until, feed.acknowledged(target)).await.is_err() {
+                let (bucket, mount) = (feed.bucket, feed.mount);
+                tracing::warn!(bucket, mount, "a mount does not drop its caches; not waiting for it");
             }
         }
     }
@@ -389,14 +402,22 @@ mod tests {
         let feeds = Arc::new(Feeds::default());
         let (mut feed, _) = feeds.open(7, 1, Life::Process);
         feeds.publish(7, 0, &[entry("a")]);
-        let settling = tokio::spawn({
+        let settling = |bucket: Option<u64>| {
             let feeds = feeds.clone();
-            async move { feeds.settle(7).await }
-        });
+            async move {
+                match bucket {
+                    Some(bucket) => feeds.settle(bucket).await,
+                    None => feeds.settle_all().await,
+                }
+            }
+        };
+        let (one, all) = (tokio::spawn(settling(Some(7))), tokio::spawn(settling(None)));
+        settling(Some(8)).await;
         tokio::task::yield_now().await;
-        assert!(!settling.is_finished());
+        assert!(!one.is_finished() && !all.is_finished());
         feed.next();
         feed.acknowledge();
-        settling.await.unwrap();
+        one.await.unwrap();
+        all.await.unwrap();
     }
 }

@@ -143,7 +143,7 @@ fn from_posix(posix: Posix) -> S3Error {
 
 /// Failures that are nobody's request: logged with their cause, told without it.
 fn from_inside(error: &Error) -> S3Error {
-    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    let cause = std::error::Error::source(error).map(tracing::field::display);
     tracing::error!(%error, cause, "the store failed");
     match error {
         Error::Io { source, .. } if is_full(source) => custom(

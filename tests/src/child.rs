@@ -13,8 +13,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How often a waiting caller looks again.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
-/// How long to wait for the rest of the output of a process that has ended.
-const DRAIN: Duration = Duration::from_secs(2);
+/// How long to wait for the rest of the output of a process that has ended: who reads it may be held up by a busy machine,
+/// and a grandchild may keep the pipe open for ever.
+const DRAIN: Duration = Duration::from_secs(20);
 
 /// What a command left behind.
 #[derive(Debug)]

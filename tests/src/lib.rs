@@ -9,6 +9,7 @@ pub mod child;
 pub mod home;
 pub mod image;
 mod launcher;
+mod port;
 pub mod ready;
 pub mod server;
 pub mod skip;

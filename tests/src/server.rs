@@ -1,4 +1,4 @@
-//! The built `amphora serve` as a process of its own, on a fresh store, free ports and sockets of its own.
+//! The built `amphora serve` as a process of its own, on a fresh store, with ports and sockets of its own.
 //!
 //! - It counts as started once its `ready` line is there; until then every wait is bounded.
 //! - A restart finds the same data, ports and sockets.
@@ -18,6 +18,7 @@ use crate::child;
 use crate::home::Home;
 use crate::image::{Image, Kind};
 use crate::launcher::Launcher;
+use crate::port::Port;
 use crate::ready::Ready;
 use crate::tls::Certificate;
 use crate::tools;
@@ -101,7 +102,9 @@ impl Options {
         let make = |(kind, bytes)| Image::make(kind, bytes, &home.path().join("disk"), &home.data_dir());
         let image = self.image.map(make).transpose()?;
         let launcher = Launcher::new()?;
-        let mut server = Server { launcher, running: None, options: self, ready: None, certificate, image, home };
+        let ports = [("--s3-listen", Port::take()?), ("--http-listen", Port::take()?)];
+        let mut server =
+            Server { launcher, running: None, options: self, ready: None, ports, certificate, image, home };
         server.launch()?;
         Ok(server)
     }
@@ -142,8 +145,10 @@ pub struct Server {
     launcher: Launcher,
     running: Option<Pid>,
     options: Options,
-    /// Of the latest start; kept over a kill, since a restart takes its ports from here.
+    /// Of the latest start.
     ready: Option<Ready>,
+    /// By their flags: its own over a restart too.
+    ports: [(&'static str, Port); 2],
     certificate: Option<Certificate>,
     image: Option<Image>,
     home: Home,
@@ -360,10 +365,8 @@ impl Server {
             }
         };
         command.arg("serve").arg("--data-dir").arg(self.home.data_dir());
-        for (flag, word) in [("--s3-listen", "s3"), ("--http-listen", "http")] {
-            // Port 0 is any free one; a restart must find the port its clients know.
-            let known = self.ready.as_ref().map(|ready| ready.address(word).to_string());
-            command.arg(flag).arg(known.as_deref().unwrap_or("127.0.0.1:0"));
+        for (flag, port) in &self.ports {
+            command.arg(flag).arg(port.address().to_string());
         }
         for (flag, name) in [("--csi-endpoint", "csi"), ("--cosi-endpoint", "cosi"), ("--admin-endpoint", "admin")] {
             command.arg(flag).arg(unix(&self.home.socket(name)));

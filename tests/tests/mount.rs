@@ -124,6 +124,7 @@ fn what_a_mount_does_can_be_counted_and_watched() {
     });
     let call = call.expect("a call was seen");
     assert_eq!((&call["errno"], &call["inode"]), (&0.into(), &1.into()));
+    assert!(call["name"].as_str().is_some_and(|name| dir.join(name).is_dir()), "{call}");
     trace.kill().and_then(|()| trace.wait()).expect("the watcher ends");
     let rows = json(&server, &["mount", "stats"]);
     let made = rows.as_array().expect("rows").iter().find(|row| row["operation"] == call["operation"]);

@@ -127,9 +127,9 @@ pub(super) fn watch(service: &Service, request: &api::WatchMountRequest) -> Resu
 }
 
 fn watched(call: WatchedCall, path: Option<String>) -> api::WatchedCall {
-    let WatchedCall { operation, node, took, errno, missed } = call;
+    let WatchedCall { operation, node, name, took, errno, missed } = call;
     let (operation, errno) = (operation.to_owned(), errno.unwrap_or(0));
-    api::WatchedCall { operation, inode: node, path, took_ns: nanos(took), errno, missed }
+    api::WatchedCall { operation, inode: node, path, name, took_ns: nanos(took), errno, missed }
 }
 
 /// A mount as the protocol writes it.

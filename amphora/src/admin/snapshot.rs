@@ -29,6 +29,9 @@ pub(super) async fn list(service: &Service, bucket: Option<String>) -> Result<ap
 
 pub(super) async fn delete(service: &Service, text: &str) -> Result<api::DeleteSnapshotResponse, Status> {
     let snapshot = name(text)?;
+    // First: a bucket of that name may be mounted, too.
+    let asked = snapshot.clone();
+    service.blocking(move |store| store.snapshot(asked.as_str()).map(drop)).await?;
     if let Some(dir) = service.mounts.dirs_of(&snapshot).first() {
         let dir = dir.display();
         let text = format!("snapshot \"{snapshot}\" is mounted at {dir}: unmount it first (`amphora umount {dir}`)");

@@ -14,9 +14,13 @@ use super::output::{Printer, Row, listed, size_text, time_text};
 use super::progress::{Line, share};
 use crate::failure::{Failure, with_causes};
 
+const USAGE: &str = "amphora backup [OPTIONS] <BUCKET> <DEST_DIR>
+       amphora backup [OPTIONS] --all <DEST_DIR>
+       amphora backup <COMMAND>";
+
 /// What to back up where, or which folder to look after.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, override_usage = USAGE)]
 pub struct Backup {
     #[command(subcommand)]
     look_after: Option<LookAfter>,
@@ -153,8 +157,8 @@ impl Backup {
 }
 
 /// What is damaged in the store is not in the backup: nobody should think so.
-pub(super) fn refuse_damaged(made: &[Shown]) -> Result<(), Failure> {
-    let damaged: Vec<_> = made.iter().flat_map(|made| &made.damaged).map(|line| format!("\n  {line}")).collect();
+pub(super) fn refuse_damaged<'a>(made: impl IntoIterator<Item = &'a Shown>) -> Result<(), Failure> {
+    let damaged: Vec<_> = made.into_iter().flat_map(|made| &made.damaged).map(|line| format!("\n  {line}")).collect();
     match damaged.len() {
         0 => Ok(()),
         _ => Err(Failure::failed(format!("all is in the backup but content that is damaged:{}", damaged.concat()))),

@@ -1,6 +1,6 @@
 //! `amphora bucket`
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
@@ -38,13 +38,13 @@ pub enum Command {
 pub struct Create {
     /// Its name: 3 to 63 lower-case letters, digits, dots and hyphens
     name: String,
-    /// The most it may hold
+    /// The most it may hold: bytes, or with a suffix as in 10Gi or 500M
     #[arg(long, value_name = "SIZE")]
     quota: Option<Size>,
     /// Keep the versions of objects
     #[arg(long)]
     versioning: bool,
-    /// Begin as a clone of this snapshot
+    /// Begin as a clone of this snapshot: its content, versioning and object lock, but no quota, grants or other settings
     #[arg(long, value_name = "SNAPSHOT")]
     from_snapshot: Option<String>,
     /// The account that owns it [default: the administrator]
@@ -54,16 +54,12 @@ pub struct Create {
 
 /// What to change.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("change").args(["quota", "no_quota", "versioning"]).required(true).multiple(true)))]
 pub struct Set {
     /// The bucket
     name: String,
-    /// The most it may hold
-    #[arg(
-        long,
-        value_name = "SIZE",
-        conflicts_with = "no_quota",
-        required_unless_present_any = ["no_quota", "versioning"]
-    )]
+    /// The most it may hold: bytes, or with a suffix as in 10Gi or 500M
+    #[arg(long, value_name = "SIZE", conflicts_with = "no_quota")]
     quota: Option<Size>,
     /// Take the limit away
     #[arg(long)]

@@ -18,7 +18,7 @@ pub enum Command {
         /// The account
         #[arg(long, value_name = "NAME")]
         account: String,
-        /// What it may do: read, both, write, or also change the bucket itself
+        /// What it may do: ro reads, wo writes, rw both; owner also changes the settings and deletes the bucket
         #[arg(long, value_name = "MODE", value_parser = ["ro", "rw", "wo", "owner"])]
         mode: String,
     },

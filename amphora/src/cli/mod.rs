@@ -32,15 +32,19 @@ use crate::holder::Holder;
 use client::Client;
 use output::Printer;
 
+/// Where `--help` shows what every command takes: behind its own flags.
+const LAST: usize = 900;
+
 /// One store as S3 buckets and as mounted volumes.
 #[derive(Debug, Parser)]
 #[command(name = "amphora", version, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
-    /// Admin socket of the server [default: DATA_DIR/run/admin.sock]
-    #[arg(long, global = true, value_name = "unix://PATH")]
+    /// Admin socket of the server (also: AMPHORA_ADMIN_ENDPOINT) [default: run/admin.sock in the data folder, which is
+    /// ./amphora-data unless AMPHORA_DATA_DIR names another]
+    #[arg(long, global = true, value_name = "unix://PATH", display_order = LAST)]
     pub admin_endpoint: Option<SocketPath>,
     /// How results are printed
-    #[arg(long, global = true, value_enum, default_value_t = output::Format::Text)]
+    #[arg(long, global = true, value_enum, default_value_t = output::Format::Text, display_order = LAST)]
     output: output::Format,
     /// What to do.
     #[command(subcommand)]
@@ -241,6 +245,22 @@ mod tests {
                 panic!("{line}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn a_change_of_a_bucket_without_one_is_told_what_can_be_changed() {
+        let error = Cli::try_parse_from(["amphora", "bucket", "set", "b"]).expect_err("nothing to change").to_string();
+        for flag in ["--quota", "--no-quota", "--versioning"] {
+            assert!(error.contains(flag), "{flag}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_shows_the_flags_of_a_command_before_those_of_all() {
+        let help = Cli::try_parse_from(["amphora", "serve", "--help"]).expect_err("the help").to_string();
+        let at = |flag: &str| help.find(&format!("{flag} <")).unwrap_or_else(|| panic!("{flag}: {help}"));
+        assert!(at("--data-dir") < at("--admin-endpoint") && at("--config") < at("--admin-endpoint"), "{help}");
+        assert!(at("--config") < at("--output"), "{help}");
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use objstore::backup::{self, Folder};
 use proto::amphora::admin::v1 as admin;
+use serde::Serialize;
 
 use super::backup::{Shown, follow, refuse_damaged};
 use super::client::{Client, absolute, answer};
-use super::output::Printer;
+use super::output::{Printer, Row};
 use crate::failure::{Failure, with_causes};
 
 /// Bring buckets back from a folder of backups. Nothing is visible before it is whole, and no bucket is replaced.
@@ -30,6 +31,24 @@ pub struct Restore {
     name: Option<String>,
 }
 
+/// What was restored, as it is printed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Restored {
+    restored_as: String,
+    #[serde(flatten)]
+    backup: Shown,
+}
+
+impl Row for Restored {
+    const HEADERS: &'static [&'static str] =
+        &["RESTORED AS", "BUCKET", "ID", "CREATED", "OBJECTS", "SIZE", "SENT", "DAMAGED"];
+
+    fn cells(&self) -> Vec<String> {
+        std::iter::once(self.restored_as.clone()).chain(self.backup.cells()).collect()
+    }
+}
+
 impl Restore {
     pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
         let dir = absolute(&self.src_dir)?;
@@ -39,12 +58,13 @@ impl Restore {
         };
         let mut restored = Vec::new();
         for bucket in buckets {
-            let name = self.name.clone().unwrap_or_default();
-            let request = admin::RestoreRequest { dir: dir.clone(), bucket, id: self.at.clone(), name };
-            restored.push(Shown::from(follow(answer(client.restore(request).await)?, "restore").await?));
+            let name = self.name.clone().unwrap_or_else(|| bucket.clone());
+            let request = admin::RestoreRequest { dir: dir.clone(), bucket, id: self.at.clone(), name: name.clone() };
+            let backup = Shown::from(follow(answer(client.restore(request).await)?, "restore").await?);
+            restored.push(Restored { restored_as: name, backup });
         }
         printer.list(&restored)?;
-        refuse_damaged(&restored)
+        refuse_damaged(restored.iter().map(|restored| &restored.backup))
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Scrub {
     rate: Option<Size>,
 }
 
+/// Whose damaged content is where nobody has looked for its names: that reads all records.
+const UNNAMED: &str = "objects that `amphora check`, run on the closed store, names";
+
 /// Damaged content, as it is printed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,7 +39,7 @@ impl From<admin::DamagedContent> for Damaged {
 impl Damaged {
     /// One line.
     pub(super) fn text(&self) -> String {
-        let who = if self.owners.is_empty() { "content".to_owned() } else { self.owners.join(", ") };
+        let who = if self.owners.is_empty() { UNNAMED.to_owned() } else { self.owners.join(", ") };
         format!("{who}: {} (found {})", self.reason, self.found_at)
     }
 }

@@ -89,17 +89,19 @@ impl Lifecycle {
     fn text(&self) -> String {
         let Self { expired, errors, .. } = self;
         let now = self.bucket.as_ref().map_or_else(|| "waits".to_owned(), |bucket| format!("looks at {bucket}"));
-        let last = self.completed_at.as_deref().unwrap_or("never");
-        format!("{now}, last pass ended {last}, {expired} expired, {errors} errors")
+        format!("{now}, {}, {expired} expired, {errors} errors", last_pass(self.completed_at.as_deref()))
     }
 }
 
 impl Scrub {
     fn text(&self) -> String {
         let now = if self.running { share(self.done_bytes, self.total_bytes) } else { "waits".to_owned() };
-        let last = self.completed_at.as_deref().unwrap_or("never");
-        format!("{}, last pass ended {last}, {} errors", now.trim_start(), self.errors)
+        format!("{}, {}, {} errors", now.trim_start(), last_pass(self.completed_at.as_deref()), self.errors)
     }
+}
+
+fn last_pass(ended: Option<&str>) -> String {
+    ended.map_or_else(|| "no pass has ended yet".to_owned(), |ended| format!("last pass ended {ended}"))
 }
 
 impl Row for Shown {

@@ -32,7 +32,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The path does not lead to a directory that can be mounted at.
-    #[error("{} cannot be found", dir.display())]
+    #[error("{} is no directory to mount at: make it first, or name another", dir.display())]
     NoDirectory {
         /// The path as given.
         dir: PathBuf,

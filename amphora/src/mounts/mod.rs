@@ -141,6 +141,7 @@ impl Table {
         let dir = &resolve(dir)?;
         let slot = self.reserve(dir)?;
         clear_dead(dir)?;
+        refuse_missing(dir)?;
         let session = self.holding.as_ref().map(|_| self.store.new_session());
         let volume = self.store.open_volume(&request.bucket, request.volume(session, false))?;
         let read_only = request.read_only || volume.read_only();
@@ -161,7 +162,7 @@ impl Table {
     /// # Errors
     /// Nothing of ours is mounted there, or the system refuses.
     pub fn unmount(&self, dir: &Path) -> Result<(), Error> {
-        let dir = &resolve(dir)?;
+        let dir = &mounted(dir)?;
         let (slot, entry) = match self.take(dir) {
             Err(Error::NotMounted { dir }) => return clear_lost(&dir),
             taken => taken?,
@@ -234,7 +235,7 @@ impl Table {
     /// # Errors
     /// `dir` is no mount of this server.
     pub fn stats(&self, dir: Option<&Path>) -> Result<Vec<(MountPoint, StatsSnapshot)>, Error> {
-        let dir = dir.map(resolve).transpose()?;
+        let dir = dir.map(mounted).transpose()?;
         let state = self.state();
         let alive = state.slots.values().filter_map(Slot::alive);
         let asked = alive.filter(|entry| dir.as_ref().is_none_or(|dir| entry.point.dir == *dir));
@@ -250,7 +251,7 @@ impl Table {
     /// # Errors
     /// It is no mount of this server.
     pub fn watch(&self, dir: &Path) -> Result<Receiver<WatchedCall>, Error> {
-        let dir = resolve(dir)?;
+        let dir = mounted(dir)?;
         let state = self.state();
         let entry = state.slots.get(&dir).and_then(Slot::alive);
         entry.map(|entry| entry.mount.watch()).ok_or_else(|| Error::NotMounted { dir: dir.clone() })
@@ -427,6 +428,25 @@ fn resolve(dir: &Path) -> Result<PathBuf, Error> {
     Ok(parent.join(name))
 }
 
+/// The one name of a directory that something is mounted at: nothing is where nothing can be.
+fn mounted(dir: &Path) -> Result<PathBuf, Error> {
+    use std::io::ErrorKind::{InvalidInput, NotFound};
+    resolve(dir).map_err(|error| match error {
+        Error::NoDirectory { dir, source } if matches!(source.kind(), InvalidInput | NotFound) => {
+            Error::NotMounted { dir }
+        }
+        other => other,
+    })
+}
+
+/// Refuses a path that leads to nothing. What is mounted is not asked: its server may be gone.
+fn refuse_missing(dir: &Path) -> Result<(), Error> {
+    if fuse::mountpoint_state(dir) != MountpointState::NotMounted {
+        return Ok(());
+    }
+    std::fs::symlink_metadata(dir).map(drop).map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })
+}
+
 /// Takes away what a server that died left at a directory.
 fn clear_dead(dir: &Path) -> Result<(), Error> {
     if fuse::mountpoint_state(dir) == MountpointState::Stale {
@@ -461,5 +481,16 @@ mod tests {
         assert_eq!(resolve(&real.join("l/./m/")).expect("named"), real.join("a/m"));
         assert!(matches!(resolve(&real.join("none/m")), Err(Error::NoDirectory { .. })));
         assert!(matches!(resolve(Path::new("/")), Err(Error::NoDirectory { .. })));
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_is_told_with_what_to_do() {
+        let dir = tempfile::tempdir().expect("a folder");
+        refuse_missing(dir.path()).expect("there");
+        let text = refuse_missing(&dir.path().join("none")).expect_err("missing").to_string();
+        assert!(text.contains("none") && text.contains("make it first"), "{text}");
+        for nothing in [Path::new("/"), &dir.path().join("none/m")] {
+            assert!(matches!(mounted(nothing), Err(Error::NotMounted { .. })), "{}", nothing.display());
+        }
     }
 }

@@ -112,7 +112,11 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
     blocking("taking mounts over", move || adopting.adopt(inheritance)).await?;
     let upgrade = Upgrade { program, wanted: Arc::default() };
     let served = match Server::start(&settings, csi_config, ports, &store, &mounts, upgrade, passed).await {
-        Ok(server) => server.until_stopped(signals, notify).await,
+        Ok(server) => {
+            // Doors are open meanwhile, and programs in the mounts are served.
+            store.mounts_told().await;
+            server.until_stopped(signals, notify).await
+        }
         Err(failure) => Err(failure),
     };
     // Also after a start that failed: nothing may be answered from a store that is closed.

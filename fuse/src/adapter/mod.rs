@@ -150,7 +150,8 @@ impl wire::Service for Adapter {
         let (result, recorded) = replay::serve(id, || serve::answer(fs, request));
         if let Some(op) = convert::op(&request.operation) {
             let errno = result.as_ref().err().map(|errno| errno.raw_os_error());
-            fs.stats.call(Call { op, node: request.context.node, took: started.elapsed(), errno });
+            let (node, name) = (request.context.node, request.operation.name());
+            fs.stats.call(Call { op, node, name, took: started.elapsed(), errno });
         }
         match result {
             Ok(_) if !request.operation.is_answered() => {}

@@ -3,12 +3,14 @@
 //! - Names come from one moment; what they mean is looked up when they are handed out, for all names of an answer at
 //!   once. The kernel takes the names of a READDIRPLUS answer into its cache for a day, holding the directory's lock: a
 //!   meaning loaded with the names could be older than a notice that is done already, and would stay wrong. One that is
-//!   looked up while the request is answered is not: the notice of a later change waits for that lock.
+//!   looked up while the request is answered is not: the notice of a later change waits for that lock. A request that
+//!   loads the names itself need not look for them a second time.
 
+use std::cell::Cell;
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use objstore::volume::{Attr, Kind};
+use objstore::volume::{Attr, DirEntry, Kind};
 use objstore::{Error, Posix};
 
 use crate::errno::{self, Result};
@@ -39,7 +41,7 @@ pub(crate) struct Listed<'a> {
 impl Fs {
     /// Hands names to `full` until it says so.
     pub fn read_dir(&self, place: Place, mut full: impl FnMut(Listed<'_>) -> bool) -> Result<()> {
-        let names = self.names(place)?;
+        let (names, _) = self.names(place)?;
         for listed in self.dots(place, &names).chain(self.entries(place, &names)) {
             if full(listed) {
                 break;
@@ -56,7 +58,7 @@ impl Fs {
         room: usize,
         mut full: impl FnMut(Listed<'_>, Option<&Attr>) -> bool,
     ) -> Result<()> {
-        let names = self.names(place)?;
+        let (names, loaded) = self.names(place)?;
         let mut left = room;
         for listed in self.dots(place, &names) {
             left = left.saturating_sub(bytes(listed.name));
@@ -65,14 +67,16 @@ impl Fs {
             }
         }
         let mut entries = self.entries(place, &names).peekable();
+        let mut rest = names.entries.get(names.index(place.offset)..).unwrap_or_default();
         let (mut given, mut ended) = (false, false);
         while !ended {
             let part = fitting(&mut entries, &mut left);
             if part.is_empty() {
                 break;
             }
-            let names: Vec<&str> = part.iter().map(|listed| listed.name).collect();
-            for (listed, looked) in part.into_iter().zip(self.volume.lookup_all(self.view.ino(place.node), &names)) {
+            let (here, behind) = rest.split_at(part.len());
+            rest = behind;
+            for (listed, looked) in part.into_iter().zip(self.look_up(place.node, here, loaded)) {
                 match looked {
                     Ok(attr) if ended => self.volume.forget(attr.ino, 1),
                     Ok(attr) => {
@@ -91,15 +95,29 @@ impl Fs {
         Ok(())
     }
 
-    fn names(&self, place: Place) -> Result<Arc<Names>> {
-        self.directories.names(place.handle, place.offset, || {
+    /// What entries of a directory mean, which were `loaded` by the same request, or by one before.
+    fn look_up(&self, node: u64, entries: &[DirEntry], loaded: bool) -> Vec<objstore::Result<Attr>> {
+        let parent = self.view.ino(node);
+        if loaded {
+            return self.volume.lookup_listed(parent, entries);
+        }
+        let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        self.volume.lookup_all(parent, &names)
+    }
+
+    /// The names to go on with, and whether they were loaded now.
+    fn names(&self, place: Place) -> Result<(Arc<Names>, bool)> {
+        let loaded = Cell::new(false);
+        let names = self.directories.names(place.handle, place.offset, || {
+            loaded.set(true);
             if self.directories.is_full() {
                 return Err(rustix::io::Errno::AGAIN);
             }
             let ino = self.view.ino(place.node);
             let entries = self.volume.read_dir(ino).map_err(|error| errno::of(&error))?;
             Ok(Names { parent: self.above(ino).unwrap_or(ino), entries })
-        })
+        })?;
+        Ok((names, loaded.get()))
     }
 
     fn dots<'a>(&self, place: Place, names: &Names) -> impl Iterator<Item = Listed<'a>> + use<'a> {

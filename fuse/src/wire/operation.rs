@@ -241,6 +241,16 @@ impl<'a> Operation<'a> {
         })
     }
 
+    /// The name in a directory that it is about: of a rename the one before, of a link the new one.
+    pub fn name(&self) -> Option<&'a OsStr> {
+        match self {
+            Self::Lookup(name) | Self::Unlink(name) | Self::RemoveDir(name) => Some(name),
+            Self::SymLink { name, .. } | Self::Rename { name, .. } | Self::Link { name, .. } => Some(name),
+            Self::MakeNode { new, .. } | Self::MakeDir(new) | Self::Create { new, .. } => Some(new.name),
+            _ => None,
+        }
+    }
+
     /// Whether it mostly waits for the disk.
     pub fn waits_for_disk(&self) -> bool {
         matches!(self, Self::Sync { .. } | Self::SyncDir | Self::SyncFs | Self::Allocate { .. } | Self::CopyRange(_))

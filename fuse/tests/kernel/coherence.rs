@@ -65,7 +65,7 @@ fn a_write_is_an_object_at_once() {
 /// Waits for `seen`: a mount's writer does not wait for other mounts.
 fn soon(seen: impl Fn() -> bool) -> bool {
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(5) {
+    while start.elapsed() < Duration::from_secs(20) {
         if seen() {
             return true;
         }
@@ -113,10 +113,20 @@ fn busy_mounts_and_puts_do_not_wait_for_each_other() {
             for round in 0..300 {
                 let start = Instant::now();
                 rig.put(&format!("s{}", round % 20), b"put");
-                assert!(start.elapsed() < Duration::from_secs(2), "a put waited for a mount, round {round}");
+                // It waits for the disk as well, but then no notice does.
+                let held_up = slow_notices(&one) + slow_notices(&two);
+                let took = start.elapsed();
+                assert!(took < Duration::from_secs(2) || held_up == 0, "a put waited for a mount, round {round}");
             }
         });
     });
+}
+
+/// How many notices took more than half a second: what they need was held by somebody.
+fn slow_notices(mount: &fuse::Mount) -> u64 {
+    let operations = mount.stats().operations;
+    let notices = operations.iter().find(|operation| operation.name == "invalidate").unwrap();
+    notices.buckets.iter().rev().take(2).sum()
 }
 
 #[test]

@@ -72,7 +72,10 @@ fn a_running_program_cannot_be_cut_short() {
     run(|rig| {
         let mount = rig.mount("m");
         let path = mount.path().join("sleep");
-        std::fs::copy("/usr/bin/sleep", &path).unwrap();
+        // By another process: what other tests start has this one's files open, for writing too, until it is a program of
+        // its own.
+        let copied = std::process::Command::new("cp").arg("/usr/bin/sleep").arg(&path).status().unwrap();
+        assert!(copied.success());
         let size = std::fs::metadata(&path).unwrap().len();
         let mut program = std::process::Command::new(&path).arg("60").spawn().unwrap();
         let opened: Vec<_> = [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC]

@@ -88,8 +88,10 @@ fn a_dead_servers_mount_is_stale() {
 
         let device = silent(&path);
         drop(device);
-        assert_eq!(mountpoint_state(&path), MountpointState::Stale);
-        assert!(start.elapsed().as_secs() < 5);
+        // A process that another test starts has the device open too, until it is a program of its own.
+        while mountpoint_state(&path) != MountpointState::Stale {
+            assert!(start.elapsed().as_secs() < 20, "who is dead is told from who is slow");
+        }
         unmount_path(&path).unwrap();
         assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
     });

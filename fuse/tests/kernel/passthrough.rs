@@ -13,6 +13,7 @@ use rustix::fs::{Advice, FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::rig::{Dice, Rig, errno, pattern, run};
+use crate::twin::tick;
 
 const LARGE: usize = 300_000;
 
@@ -315,7 +316,7 @@ fn what_a_mapping_writes_is_another_object() {
         let tag = || rig.store().head_object(rig.bucket(), &"f".parse().unwrap(), None).unwrap();
         let mut tags = vec![tag().etag];
         for round in 0..5u8 {
-            std::thread::sleep(Duration::from_millis(20));
+            tick();
             mapped.put(7, &[round]);
             let now = tag();
             assert!(!tags.contains(&now.etag), "round {round}");
@@ -366,6 +367,7 @@ fn what_s3_wrote_is_compared_before_it_is_read_past_the_server() {
         while past(&mount, &path).is_none() {
             assert!(fs::read(&path).unwrap() == content && start.elapsed() < Duration::from_secs(20));
         }
+        let content = pattern(LARGE, 2);
         rig.put("damaged", &content);
         damage(&rig.folder("data"), &content);
         for round in 0..20 {
@@ -376,13 +378,12 @@ fn what_s3_wrote_is_compared_before_it_is_read_past_the_server() {
     });
 }
 
-/// Changes a byte of the blob file that holds `content` and was written last.
+/// Changes a byte of the blob file that holds `content`.
 fn damage(data: &Path, content: &[u8]) {
     let shards = fs::read_dir(data.join("content/blobs")).unwrap().flatten();
-    let files = shards.flat_map(|shard| fs::read_dir(shard.path()).unwrap().flatten()).map(|entry| entry.path());
-    let mut same: Vec<PathBuf> = files.filter(|path| fs::read(path).unwrap() == content).collect();
-    same.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
-    writer(same.last().unwrap()).write_all_at(&[content[100] ^ 1], 100).unwrap();
+    let mut files = shards.flat_map(|shard| fs::read_dir(shard.path()).unwrap().flatten()).map(|entry| entry.path());
+    let holds = |path: &PathBuf| fs::read(path).is_ok_and(|held| held == content);
+    writer(&files.find(holds).unwrap()).write_all_at(&[content[100] ^ 1], 100).unwrap();
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn what_is_never_named_leaves_nothing() {
         }
         // A close is not waited for.
         let used = || rig.store().usage(rig.bucket()).unwrap();
-        for _ in 0..200 {
+        for _ in 0..1_000 {
             if used().inodes == 0 {
                 break;
             }

@@ -188,6 +188,24 @@ pub fn mode(path: &Path) -> u32 {
     path.symlink_metadata().map_or(0, |meta| meta.mode() & 0o7777)
 }
 
+/// Waits until a change of a file has another time than those before. That clock steps by the kernel's tick, which may
+/// come late in a virtual machine.
+pub fn tick() {
+    let begin = coarse_time();
+    while coarse_time() == begin {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Seconds and nanoseconds of the clock that files are stamped by.
+fn coarse_time() -> (i64, i64) {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the time.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut now) };
+    assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
+    (now.tv_sec, now.tv_nsec)
+}
+
 /// An inode's number, and its times of change.
 type Times = (u64, [(i64, i64); 2]);
 
@@ -198,8 +216,7 @@ pub fn moved(paths: &[&Path], act: impl FnOnce()) -> Vec<String> {
         Some((meta.ino(), [(meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec())]))
     };
     let before: Vec<_> = paths.iter().map(times).collect();
-    // The clock of ext4 steps by the kernel's tick.
-    std::thread::sleep(Duration::from_millis(12));
+    tick();
     act();
     let after = paths.iter().map(times);
     let which = |(before, after): (Option<Times>, Option<Times>)| match (before, after) {

@@ -7,7 +7,7 @@ use prost::Message;
 use super::blobs::Blobs;
 use super::folder::Folder;
 use super::format::{FORMAT, Grant, Manifest};
-use super::{Backup, Progress, Told, records};
+use super::{Backup, Progress, Told, moment, records};
 use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
@@ -30,14 +30,16 @@ pub async fn create(store: &Store, bucket: &BucketName, folder: &Arc<Folder>, to
     let id = store.bucket(bucket)?.id;
     let prefix = format!("backup-{}-{id:x}-", folder.chain);
     let (shared, name) = (folder.clone(), bucket.to_string());
-    let base = blocking(store, move |core| base(core, &shared, &name)).await?;
+    let (base, last) = blocking(store, move |core| base(core, &shared, &name)).await?;
     let kept = base.as_ref().map(|base| base.snapshot_name.clone());
     // What a backup left that was killed.
     forget(store, &prefix, kept.as_deref()).await?;
-    let name: BucketName = format!("{prefix}{:x}", store.core.clock.now().millis()).parse()?;
+    let at = moment::after(last.as_deref(), store.core.clock.now());
+    let name: BucketName = format!("{prefix}{:x}", at.millis()).parse()?;
     store.create_snapshot(bucket, &name).await?;
-    let (shared, told, bucket, snapshot) = (folder.clone(), told.clone(), bucket.clone(), name.to_string());
-    let done = blocking(store, move |core| write(core, &shared, &told, &bucket, snapshot, base.as_ref())).await;
+    let (shared, told, bucket) = (folder.clone(), told.clone(), bucket.clone());
+    let made = (moment::id_of(at), name.to_string());
+    let done = blocking(store, move |core| write(core, &shared, &told, &bucket, made, base.as_ref())).await;
     match done {
         Ok(done) => {
             forget(store, &prefix, Some(name.as_str())).await?;
@@ -69,18 +71,18 @@ async fn forget(store: &Store, prefix: &str, kept: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The last backup of a bucket, if its snapshot is still there: what that shows has not changed.
-fn base(core: &Core, folder: &Folder, bucket: &str) -> Result<Option<Manifest>> {
-    let Some(id) = folder.ids(bucket)?.pop() else { return Ok(None) };
+/// The last backup of a bucket, if its snapshot is still there: what that shows has not changed; and its id.
+fn base(core: &Core, folder: &Folder, bucket: &str) -> Result<(Option<Manifest>, Option<String>)> {
+    let Some(id) = folder.ids(bucket)?.pop() else { return Ok((None, None)) };
     let manifest = match folder.manifest(bucket, &id) {
         Ok(manifest) => manifest,
         Err(error) => {
             tracing::warn!(%error, "the last backup cannot be read: everything is backed up anew");
-            return Ok(None);
+            return Ok((None, Some(id)));
         }
     };
     let there = core.meta.snapshot().get(&key::by_name(tag::SNAPSHOT, &manifest.snapshot_name))?;
-    Ok(there.is_some_and(|there| *there == *manifest.snapshot).then_some(manifest))
+    Ok((there.is_some_and(|there| *there == *manifest.snapshot).then_some(manifest), Some(id)))
 }
 
 fn write(
@@ -88,7 +90,7 @@ fn write(
     folder: &Folder,
     told: &Told,
     bucket: &BucketName,
-    snapshot_name: String,
+    (id, snapshot_name): (String, String),
     base: Option<&Manifest>,
 ) -> Result<Backup> {
     let mut manifest = describe(core, bucket, snapshot_name)?;
@@ -104,10 +106,9 @@ fn write(
     told(progress.clone())?;
     let blobs = Blobs::new(core, folder, told, progress).write(&records.blobs, base)?;
     (manifest.records, manifest.blobs) = (records.chunks, blobs.chunks);
-    (manifest.objects, manifest.bytes) = (records.objects, records.bytes);
+    (manifest.objects, manifest.bytes) = (records.files.count, records.files.bytes);
     (manifest.content_bytes, manifest.sent_bytes) = (blobs.content_bytes, blobs.sent_bytes);
     manifest.damaged = blobs.damaged;
-    let id = id_of(Timestamp(manifest.created));
     folder.put_manifest(&id, &manifest)?;
     Ok(shown(id, manifest))
 }
@@ -132,7 +133,7 @@ fn describe(core: &Core, bucket: &BucketName, snapshot_name: String) -> Result<M
         format: FORMAT,
         bucket: bucket.to_string(),
         record: record.encode_to_vec(),
-        settings: settings.map(|value| value.to_vec()).unwrap_or_default(),
+        settings: settings.map_or_else(|| Ok(Vec::new()), |value| super::settings::kept(&*read, &value))?,
         owner: account_name(&*read, record.owner)?,
         grants,
         created: decode::<Snapshot>("a snapshot", &snapshot)?.created,
@@ -153,45 +154,4 @@ fn account_name(read: &dyn Read, id: u64) -> Result<String> {
 pub(super) fn shown(id: String, manifest: Manifest) -> Backup {
     let Manifest { bucket, created, objects, bytes, sent_bytes, damaged, .. } = manifest;
     Backup { id, bucket, created: Timestamp(created), objects, bytes, sent_bytes, damaged }
-}
-
-/// The time of a backup as its id, which sorts by it: `20261121T223523.123Z`.
-fn id_of(at: Timestamp) -> String {
-    let (secs, nanos) = at.parts();
-    let (days, second) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{:03}Z", nanos / 1_000_000)
-}
-
-/// The date of a day since 1970, in the Gregorian calendar: counted in eras of 400 years that begin in March.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_dates() {
-        for (secs, id) in [
-            (0, "19700101T000000.000Z"),
-            (951_782_400, "20000229T000000.000Z"),
-            (1_795_300_523, "20261121T233523.000Z"),
-            (4_107_542_399, "21000228T235959.000Z"),
-        ] {
-            let found = id_of(Timestamp::from_parts(secs, 0));
-            assert_eq!(found.len(), id.len());
-            assert_eq!(found[..8], id[..8], "{secs}");
-        }
-        assert_eq!(id_of(Timestamp(1_500_000)), "19700101T000000.001Z");
-    }
 }

@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 use super::chunks::Writer;
 use super::folder::Folder;
 use super::format::{BlobEntry, Entry, FORMAT, Manifest};
+use super::records::Files;
 use super::{Progress, Told, create, list, restore, verify};
 use crate::error::Result;
 use crate::name::BucketName;
@@ -67,7 +68,7 @@ impl Restoring {
         let at = self.dir.path().join("folder");
         let _ = fs::remove_dir_all(&at);
         let folder = Arc::new(Folder::for_writing(&at).expect("a folder to write to"));
-        fill(&folder, &at, given).expect("a folder with a backup");
+        fill(&folder, &at, counted(given)).expect("a folder with a backup");
         let _ = (list(&folder), verify(&folder, &|_| {}));
         let quiet: Told = Arc::new(|_: Progress| Ok(()));
         let made = self.made.fetch_add(1, Ordering::Relaxed);
@@ -107,6 +108,17 @@ impl Restoring {
         }
         Ok(())
     }
+}
+
+/// With as many files as its records have, and their bytes.
+fn counted(mut given: Given) -> Given {
+    let mut files = Files::default();
+    for Entry { kind, value, .. } in &given.records {
+        let _ = files.add(u8::try_from(*kind).unwrap_or_default(), value);
+    }
+    let manifest = given.manifest.get_or_insert_default();
+    (manifest.objects, manifest.bytes) = (files.count, files.bytes);
+    given
 }
 
 /// Writes the chunks, and the manifest that names them.

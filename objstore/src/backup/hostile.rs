@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prost::Message;
+
 use super::chunks::Reader;
 use super::folder::Folder;
 use super::format::{BlobEntry, Chunk, Entry, Grant, Piece};
@@ -10,6 +12,7 @@ use super::fuzzed::{Given, fill};
 use super::{Backup, Progress, Told, create, newest, restore};
 use crate::error::Result;
 use crate::record::key::tag;
+use crate::record::settings::Settings;
 use crate::store::GRANTS_MAX;
 use crate::tests::rig::*;
 use crate::volume::ROOT_INO;
@@ -52,7 +55,7 @@ fn bring_back(rig: &Rig, given: Given) -> Result<Backup> {
 /// A word of what is said of a folder, and what is wrong with it.
 type Odd = (&'static str, fn(&mut Given));
 
-const ODD: [Odd; 21] = [
+const ODD: [Odd; 25] = [
     ("bytes they count", |given| given.blobs[0].length = u64::MAX),
     ("bytes they count", |given| given.blobs[0].length += 1),
     ("bytes they count", |given| {
@@ -77,6 +80,13 @@ const ODD: [Odd; 21] = [
     ("settings of a backup", |given| manifest(given).settings = vec![0xff; 9]),
     ("10000 grants", |given| manifest(given).grants = vec![Grant::default(); GRANTS_MAX as usize + 1]),
     ("bucket name", |given| manifest(given).bucket = "../jar".into()),
+    ("10000 accounts in the policy", |given| {
+        let policy_accounts = (0..=GRANTS_MAX).map(|at| (format!("account-{at}"), at)).collect();
+        manifest(given).settings = Settings { policy_accounts, ..Settings::default() }.encode_to_vec();
+    }),
+    ("files it counts", |given| manifest(given).objects += 1),
+    ("files it counts", |given| manifest(given).bytes -= 1),
+    ("blobs it refers to", |given| drop(given.blobs.pop())),
 ];
 
 fn manifest(given: &mut Given) -> &mut super::format::Manifest {

@@ -21,8 +21,10 @@ mod format;
 pub(crate) mod fuzzed;
 #[cfg(test)]
 mod hostile;
+mod moment;
 mod records;
 mod restore;
+mod settings;
 mod sound;
 mod upkeep;
 

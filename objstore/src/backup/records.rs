@@ -27,10 +27,7 @@ const CHUNK: usize = 512;
 pub(super) struct Written {
     pub chunks: Vec<Chunk>,
     pub sent_bytes: u64,
-    /// Files and objects.
-    pub objects: u64,
-    /// The sum of their sizes.
-    pub bytes: u64,
+    pub files: Files,
     /// The blobs that are referred to, each with the end of the last byte of it that anybody sees.
     pub blobs: BTreeMap<u64, u64>,
     /// Files that lost their last name while somebody had them open: nobody sees them.
@@ -84,12 +81,8 @@ impl Written {
             self.nameless.insert(ino);
             return Ok(false);
         }
-        if inode.kind() == InodeKind::File {
-            self.objects += 1;
-            self.bytes += inode.size;
-        }
-        if let Some(Content::Blob(content)) = &inode.content {
-            self.refer(content.id, inode.size);
+        if let Some(blob) = self.files.add_inode(inode) {
+            self.refer(blob, inode.size);
         }
         Ok(true)
     }
@@ -97,6 +90,37 @@ impl Written {
     fn refer(&mut self, blob: u64, end: u64) {
         let known = self.blobs.entry(blob).or_default();
         *known = end.max(*known);
+    }
+}
+
+/// How many files and objects there are in a backup.
+#[derive(Default)]
+pub(super) struct Files {
+    pub count: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+}
+
+impl Files {
+    /// Counts an inode, if it is a file; the blob it refers to.
+    fn add_inode(&mut self, inode: &Inode) -> Option<u64> {
+        if inode.kind() == InodeKind::File {
+            self.count += 1;
+            self.bytes = self.bytes.saturating_add(inode.size);
+        }
+        match &inode.content {
+            Some(Content::Blob(content)) => Some(content.id),
+            _ => None,
+        }
+    }
+
+    /// Counts a record of a backup, if it is a file; the blob it refers to.
+    pub fn add(&mut self, kind: u8, value: &[u8]) -> Result<Option<u64>> {
+        Ok(match kind {
+            tag::INODE => self.add_inode(&decode("an inode of a backup", value)?),
+            tag::EXTENT => Some(decode::<Extent>("an extent of a backup", value)?.blob),
+            _ => None,
+        })
     }
 }
 

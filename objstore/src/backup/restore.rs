@@ -10,18 +10,18 @@ use super::create::shown;
 use super::fill::Fill;
 use super::folder::Folder;
 use super::format::{BlobEntry, Entry, Manifest};
-use super::{Backup, Progress, Told, sound};
+use super::{Backup, Progress, Told, settings, sound};
 use crate::branch::{self, Line};
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
-use crate::record::account::{Account, Grant as GrantRecord, GrantMode};
+use crate::record::account::{Grant as GrantRecord, GrantMode};
 use crate::record::bucket::{Bucket, Family, Usage};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::restore::Restore;
-use crate::store::{ROOT_ACCOUNT, Store, check_buckets, header};
+use crate::store::{ROOT_ACCOUNT, Store, check_buckets, find_account, header};
 
 /// Blobs made in one transaction, and their bytes.
 const BLOBS: usize = 256;
@@ -46,7 +46,8 @@ pub async fn restore(
     let shared = folder.clone();
     let looked = tokio::task::spawn_blocking(move || sound::check(&shared, &manifest).map(|()| manifest));
     let manifest = done(looked.await)?;
-    for account in manifest.grants.iter().map(|grant| &grant.account).chain([&manifest.owner]) {
+    let named = settings::named(&manifest)?;
+    for account in manifest.grants.iter().map(|grant| &grant.account).chain([&manifest.owner]).chain(&named) {
         if matches!(store.account(account), Err(Error::NotFound { .. })) {
             store.create_account(account, false).await?;
         }
@@ -158,10 +159,10 @@ fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, line: Line, 
         let (family, branch) = (line.family, line.branch());
         let owner = account(&*txn, &manifest.owner)?;
         let record: Bucket = decode("the bucket of a backup", &manifest.record)?;
-        let settings = u64::from(!manifest.settings.is_empty());
-        let record = Bucket { id, family, branch, owner, settings, ..record };
-        if settings > 0 {
-            txn.put(key::by_id(tag::SETTINGS, id), manifest.settings);
+        let has_settings = !manifest.settings.is_empty();
+        let record = Bucket { id, family, branch, owner, settings: u64::from(has_settings), ..record };
+        if has_settings {
+            txn.put(key::by_id(tag::SETTINGS, id), settings::restored(&*txn, &manifest, &name)?);
         }
         for grant in &manifest.grants {
             let mode = GrantMode::try_from(grant.mode).unwrap_or(GrantMode::None) as i32;
@@ -178,12 +179,11 @@ fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, line: Line, 
 
 /// An account that was deleted meanwhile lets nobody in: root stands for it.
 fn account(read: &dyn Read, name: &str) -> Result<u64> {
-    let value = match read.get(&key::by_name(tag::ACCOUNT, name))? {
-        Some(value) => Some(value),
-        None => read.get(&key::by_name(tag::ACCOUNT, ROOT_ACCOUNT))?,
+    let found = match find_account(read, name)? {
+        Some(found) => Some(found),
+        None => find_account(read, ROOT_ACCOUNT)?,
     };
-    let value = value.ok_or_else(|| Error::not_found(Noun::Account, name))?;
-    Ok(decode::<Account>("an account", &value)?.id)
+    Ok(found.ok_or_else(|| Error::not_found(Noun::Account, name))?.id)
 }
 
 /// Has what a restore wrote collected.

@@ -2,13 +2,16 @@
 //!
 //! - A checksum tells of damage, not of who made a file. So what a store adds up, allocates or finds its way by is held to
 //!   what a store can have written; whatever else records say is an error where it is read, as damage in a store is.
+//! - Its records are as many as it counts, and the content that they refer to is part of it. Whether names lead to files and
+//!   files have names is not asked: a store that is damaged there may be backed up, and has to come back.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use super::chunks::Reader;
 use super::folder::Folder;
 use super::format::{BlobEntry, Entry, Manifest, Piece, hex};
-use super::records::{KEY_AT, KINDS};
+use super::records::{Files, KEY_AT, KINDS};
 use crate::error::{Error, Result};
 use crate::name::BucketName;
 use crate::record::bucket::Bucket;
@@ -16,7 +19,6 @@ use crate::record::decode;
 use crate::record::inode::{Extent, Inode};
 use crate::record::key::{self, tag};
 use crate::record::listed::ListedDirent;
-use crate::record::settings::Settings;
 use crate::record::upload::ObjectParts;
 use crate::record::version::Version;
 use crate::store::GRANTS_MAX;
@@ -30,16 +32,18 @@ pub(super) fn check(folder: &Folder, manifest: &Manifest) -> Result<()> {
     let Manifest { grants, next_ino, next_version, .. } = manifest;
     let bucket: BucketName = manifest.bucket.parse()?;
     decode::<Bucket>("the bucket of a backup", &manifest.record)?;
-    decode::<Settings>("the settings of a backup", &manifest.settings)?;
-    if grants.len() as u64 > GRANTS_MAX {
-        return Err(Error::TooMany { what: "grants on the bucket", limit: GRANTS_MAX });
+    let named = super::settings::of(&manifest.settings)?.policy_accounts;
+    for (what, count) in [("grants on the bucket", grants.len()), ("accounts in the policy", named.len())] {
+        if count as u64 > GRANTS_MAX {
+            return Err(Error::TooMany { what, limit: GRANTS_MAX });
+        }
     }
     let backup = Sound { folder, manifest, what: format!("the backup of bucket \"{bucket}\"") };
     if !(2..HALF).contains(next_ino) || *next_version < HALF {
         return Err(backup.odd("the next inode and version of a store", format!("{next_ino} and {next_version}")));
     }
-    backup.blobs()?;
-    backup.records()
+    let blobs = backup.blobs()?;
+    backup.records(&blobs)
 }
 
 struct Sound<'a> {
@@ -53,10 +57,12 @@ impl Sound<'_> {
         Error::corrupt(self.what.clone(), expected, found)
     }
 
-    fn blobs(&self) -> Result<()> {
+    /// The ids of all blobs.
+    fn blobs(&self) -> Result<HashSet<u64>> {
         let mut reader = Reader::new(self.folder, &self.manifest.blobs);
-        let (mut last, mut there) = (None, Vec::new());
+        let (mut ids, mut last, mut there) = (HashSet::new(), None, Vec::new());
         while let Some(entry) = reader.next::<BlobEntry>()? {
+            ids.insert(entry.id);
             if last.replace(entry.id) >= Some(entry.id) {
                 return Err(self.odd("blobs by rising id", format!("blob {:016x} after another", entry.id)));
             }
@@ -68,7 +74,7 @@ impl Sound<'_> {
                 there = piece.hash;
             }
         }
-        Ok(())
+        Ok(ids)
     }
 
     /// A blob is as long as its pieces; one with checksums has no holes.
@@ -82,9 +88,9 @@ impl Sound<'_> {
         Err(self.odd("blobs of the bytes they count", format!("blob {:016x} of {} bytes", entry.id, entry.length)))
     }
 
-    fn records(&self) -> Result<()> {
+    fn records(&self, blobs: &HashSet<u64>) -> Result<()> {
         let mut reader = Reader::new(self.folder, &self.manifest.records);
-        let (mut last, mut bytes): (_, u64) = (None, 0);
+        let (mut last, mut bytes, mut files): (_, u64, Files) = (None, 0, Files::default());
         while let Some(Entry { kind, key, value }) = reader.next::<Entry>()? {
             let Some(place) = KINDS.iter().position(|known| u32::from(*known) == kind) else {
                 return Err(self.odd("records of a bucket", format!("one of kind {kind:02x}")));
@@ -101,6 +107,14 @@ impl Sound<'_> {
                 .checked_add(size)
                 .filter(|bytes| *bytes < HALF)
                 .ok_or_else(|| self.odd("files of less than 2^63 bytes", format!("inode {} of {size}", hex(&key))))?;
+            if let Some(blob) = files.add(KINDS[place], &value)?.filter(|blob| !blobs.contains(blob)) {
+                return Err(self.odd("the blobs it refers to", format!("no blob {blob:016x}")));
+            }
+        }
+        let Manifest { objects, bytes, .. } = self.manifest;
+        if (files.count, files.bytes) != (*objects, *bytes) {
+            let expected = format!("{} of {} bytes", files.count, files.bytes);
+            return Err(self.odd("the files it counts", format!("{expected}, not {objects} of {bytes}")));
         }
         Ok(())
     }

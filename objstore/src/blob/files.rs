@@ -1,6 +1,8 @@
 //! Blobs in files of their own: `blobs/<2 hex of the low byte>/<16 hex id>`.
 //!
 //! - A file is durable when its content and its name are: [`Files::sync`] sees to both, and to the name only once.
+//! - The folders of a new store are placed far from each other: on ext4 they would all lie in one group of blocks, whose
+//!   inodes it searches through for each new file.
 //!
 //! A crash leaves files that nothing refers to; they are found by [`Files::ids`] and removed by their collector.
 
@@ -38,6 +40,9 @@ impl Files {
     pub(super) fn open(disk: Arc<dyn Disk>, dir: PathBuf, open: Arc<OpenFiles>, poison: Poison) -> Result<Self> {
         disk.make_dir_all(&dir)?;
         let there: HashSet<String> = disk.list(&dir)?.into_iter().collect();
+        if there.is_empty() {
+            disk.spread(&dir);
+        }
         for name in (0..SHARDS).map(shard_name).filter(|name| !there.contains(name)) {
             disk.make_dir(&dir.join(name))?;
         }

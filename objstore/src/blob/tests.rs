@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use tempfile::TempDir;
 
 use super::*;
@@ -209,6 +210,18 @@ fn a_writer_whose_sync_fails_is_not_finished() {
     bench.faults.fail_syncs.store(true, Ordering::Relaxed);
     assert!(writer.finish().is_err());
     assert!(bench.blobs.poisoned().is_some());
+}
+
+/// Only ext4 knows the mark: elsewhere there is nothing to see.
+#[test]
+fn the_folders_of_files_are_placed_apart_where_the_file_system_can() {
+    let bench = bench(Options::default());
+    let folder = |name: &str| std::fs::File::open(bench.dir.path().join(name)).unwrap();
+    let other = folder("segments");
+    let marked = ioctl_getflags(&other).and_then(|flags| ioctl_setflags(&other, flags | IFlags::TOPDIR));
+    if marked.is_ok() {
+        assert!(ioctl_getflags(folder("blobs")).unwrap().contains(IFlags::TOPDIR));
+    }
 }
 
 #[test]

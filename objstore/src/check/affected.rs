@@ -6,6 +6,7 @@ use super::content::Damage;
 use super::{Checked, Report, Root};
 use crate::core::Core;
 use crate::error::Result;
+use crate::record::damage::Damaged;
 use crate::record::decode;
 use crate::record::inode::{Content, Extent, Inode, RETIRED};
 use crate::record::key::{self, Branch, tag};
@@ -63,9 +64,25 @@ fn named(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<HashMap<u64, Vec
 /// Who has a blob of an open store, for people. It reads all inodes.
 pub(crate) fn owners_of(core: &Core, blob: u64) -> Result<Vec<String>> {
     let store = Checked::new(core.meta.snapshot(), core.blobs.clone(), &|_| {});
-    let mut who = named(&store, &BTreeSet::from([blob]))?.remove(&blob).unwrap_or_default();
-    who.truncate(NAMED_MAX);
-    Ok(who)
+    Ok(named_shortly(&store, &BTreeSet::from([blob]))?.pop().map(|(_, who)| who).unwrap_or_default())
+}
+
+/// What is quarantined without a word on who has it, with who does.
+pub(super) fn unnamed(store: &Checked<'_>) -> Result<Vec<(u64, Vec<String>)>> {
+    let mut blobs = BTreeSet::new();
+    store.each(&[tag::DAMAGED], |pair| {
+        let unnamed = decode::<Damaged>("what is quarantined", &pair.value).is_ok_and(|damaged| damaged.who.is_empty());
+        blobs.extend(key::u64_at(&pair.key, 1).filter(|_| unnamed));
+        Ok(())
+    })?;
+    if blobs.is_empty() { Ok(Vec::new()) } else { named_shortly(store, &blobs) }
+}
+
+/// The first names of what refers to each of these blobs.
+fn named_shortly(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<Vec<(u64, Vec<String>)>> {
+    let mut names: Vec<(u64, Vec<String>)> = named(store, damage)?.into_iter().collect();
+    names.iter_mut().for_each(|(_, who)| who.truncate(NAMED_MAX));
+    Ok(names)
 }
 
 /// All that refers to damaged blobs: inodes, and uploads by words for them.

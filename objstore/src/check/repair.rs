@@ -4,7 +4,7 @@
 //!   quarantined, listed, and left to its owner, who deletes it or puts it anew. Nothing is guessed, nothing dropped.
 //! - Each step is one transaction that looks again whether it is needed, so a repair that is killed anywhere is run again.
 //! - First names and inodes, then counts, then content: the later follow from the earlier. After each round everything is
-//!   checked anew, until there is nothing left to do.
+//!   checked anew, until there is nothing left to do. At last who has what is quarantined is noted with it.
 //!
 //! A crash leaves whole steps, and perhaps a copy of a segment in `quarantine/` that is made again.
 
@@ -17,7 +17,7 @@ use prost::Message;
 
 use super::fix::{Fix, Seat};
 use super::mend::{Mend, put_stub};
-use super::{Checked, Options, Phase, Progress, Report};
+use super::{Checked, Options, Phase, Progress, Report, affected};
 use crate::blob::{BlobId, Blobs};
 use crate::clock::Timestamp;
 use crate::content::{move_packed, release};
@@ -72,6 +72,7 @@ pub(super) fn run(
             repair.rounds()?;
         }
     }
+    repair.name_owners()?;
     meta.sync().wait()?;
     let checked = repair.checked();
     let mut report = Report::default();
@@ -325,6 +326,20 @@ impl<'a> Repair<'a> {
             txn.put(at, Damaged { found, why, aside: Vec::new(), who: Vec::new() }.encode_to_vec());
             Ok(Some(line))
         })
+    }
+
+    /// Notes who has what is quarantined, for people: a server that opens the store later lists what is noted.
+    fn name_owners(&self) -> Result<()> {
+        for (id, who) in affected::unnamed(&self.checked())? {
+            self.write(move |txn| {
+                let at = key::by_id(tag::DAMAGED, id);
+                let Some(value) = txn.get(&at)? else { return Ok(()) };
+                let damaged: Damaged = decode("what is quarantined", &value)?;
+                txn.put(at, Damaged { who, ..damaged }.encode_to_vec());
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Moves what is sound in a damaged segment to another, and the segment out of the way.

@@ -98,6 +98,10 @@ impl Disk for FaultyDisk {
         self.real.make_dir(dir)
     }
 
+    fn spread(&self, dir: &Path) {
+        self.real.spread(dir);
+    }
+
     fn make_dir_all(&self, dir: &Path) -> Result<()> {
         self.real.make_dir_all(dir)
     }

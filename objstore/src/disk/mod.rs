@@ -64,6 +64,9 @@ pub trait Disk: Send + Sync {
     /// [`Disk::sync_dir`] of the parent, which one call can do for many.
     fn make_dir(&self, dir: &Path) -> Result<()>;
 
+    /// Asks the system to place folders that are made in `dir` from now on far from each other. A hint: it does not fail.
+    fn spread(&self, _dir: &Path) {}
+
     /// Makes `dir` and what is missing above it, durably.
     fn make_dir_all(&self, dir: &Path) -> Result<()>;
 

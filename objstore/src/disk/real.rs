@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::{FlockOperation, StatVfs, flock, fstatvfs, fsync, rename, statvfs, syncfs};
+use rustix::fs::{
+    FlockOperation, IFlags, StatVfs, flock, fstatvfs, fsync, ioctl_getflags, ioctl_setflags, rename, statvfs, syncfs,
+};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::file::RealFile;
@@ -81,6 +83,17 @@ impl Disk for RealDisk {
         }
     }
 
+    fn spread(&self, dir: &Path) {
+        let mark = || -> std::io::Result<()> {
+            let dir = fs::File::open(dir)?;
+            Ok(ioctl_setflags(&dir, ioctl_getflags(&dir)? | IFlags::TOPDIR)?)
+        };
+        // Only the ext family knows it.
+        if let Err(error) = mark() {
+            tracing::debug!(dir = %dir.display(), %error, "folders are placed as the file system likes");
+        }
+    }
+
     fn make_dir_all(&self, dir: &Path) -> Result<()> {
         if dir.is_dir() {
             return Ok(());
@@ -134,7 +147,10 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> Result<Lock> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-        let mut file = file.map_err(|error| failed("opening the lock", path, error))?;
+        let mut file = file.map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => foreign(path),
+            _ => failed("opening the lock", path, error),
+        })?;
         match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(taken(path, &mut file)),
@@ -192,6 +208,14 @@ fn taken(path: &Path, file: &mut fs::File) -> Error {
             "another Amphora server runs on the folder {folder}{process}: stop it first, or use another folder"
         ),
     }
+}
+
+/// Refuses a store of another user.
+fn foreign(path: &Path) -> Error {
+    let folder = parent(path).display();
+    let user = rustix::process::geteuid().as_raw();
+    let why = format!("the folder {folder} may not be used by user {user}: run this as the user who owns it");
+    Error::Unusable { why }
 }
 
 fn parent(path: &Path) -> &Path {

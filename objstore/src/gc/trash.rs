@@ -87,13 +87,17 @@ pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
     let trashed = crate::store::all(&*snapshot, &[tag::TRASH])?;
     let trashed: Result<HashSet<BlobId>> =
         trashed.iter().map(|pair| Ok(decode::<Trash>("the trash", &pair.value)?.id())).collect();
-    let trashed = trashed?;
+    let (trashed, mut files) = (trashed?, 0_u64);
     for id in core.blobs.file_ids()? {
         let named = snapshot.get(&key::by_id(tag::BLOB, id.0))?.is_some();
         if !named && !trashed.contains(&id) {
-            tracing::info!(blob = %id, "removing a file that no record names: a crash left it");
+            tracing::debug!(blob = %id, "removing a file that no record names");
             remove_file(core, id)?;
+            files += 1;
         }
+    }
+    if files > 0 {
+        tracing::info!(files, "removed files that no record names: a process before made them ahead, or died");
     }
     Ok(())
 }

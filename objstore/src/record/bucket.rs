@@ -41,6 +41,16 @@ pub struct Bucket {
     pub settings: u64,
 }
 
+/// The most bytes a bucket holds, quota or not: any change of what it uses is a number of 63 bits and a sign.
+const BYTES_MAX: u64 = i64::MAX as u64;
+
+impl Bucket {
+    /// The most bytes it may hold.
+    pub fn limit_bytes(&self) -> u64 {
+        self.quota_bytes.unwrap_or(BYTES_MAX).min(BYTES_MAX)
+    }
+}
+
 /// What a bucket was cloned from.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct SourceName {

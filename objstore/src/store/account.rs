@@ -19,7 +19,8 @@ pub(super) fn by_name(read: &dyn Read, name: &str) -> Result<account::Account> {
     find(read, name)?.ok_or_else(|| Error::not_found(Noun::Account, name))
 }
 
-fn find(read: &dyn Read, name: &str) -> Result<Option<account::Account>> {
+/// The same, if there is one.
+pub(crate) fn find(read: &dyn Read, name: &str) -> Result<Option<account::Account>> {
     read.get(&key::by_name(tag::ACCOUNT, name))?.map(|value| decode("an account", &value)).transpose()
 }
 

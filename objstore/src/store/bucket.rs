@@ -429,7 +429,8 @@ fn refuse_full(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket:
     }
 }
 
-/// Refuses to delete what object lock protects: every inode of a bucket that has it is looked at.
+/// Refuses to delete what object lock protects: every inode of a bucket that has it is looked at. One that only a mount
+/// holds open is no version any more: who deleted that was allowed to.
 fn refuse_locked(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
     if settings::of(read, core, record)?.object_lock.is_none() {
         return Ok(());
@@ -437,7 +438,8 @@ fn refuse_locked(read: &dyn Read, core: &Core, name: &BucketName, record: &bucke
     let line = core.lines.line(read, record.family, record.branch)?;
     let now = core.clock.now();
     for inode in line.all(read, tag::INODE) {
-        if protection(&decode("an inode", &inode?.value)?, now).is_some() {
+        let inode: Inode = decode("an inode", &inode?.value)?;
+        if inode.nlink > 0 && protection(&inode, now).is_some() {
             let why = format!("bucket \"{name}\" holds versions that object lock protects: they have to go first");
             return Err(Error::Denied { why });
         }

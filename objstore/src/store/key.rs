@@ -97,10 +97,9 @@ pub(super) fn reveal(core: &Core, held: &Held) -> Result<Secret> {
 impl Store {
     /// Makes a key; at most two an account.
     pub async fn create_key(&self, account: &str) -> Result<NewKey> {
-        self.with_keys(account, |txn, core, id, name, held| {
+        self.with_keys(account, |txn, core, id, held| {
             if held.len() >= KEYS_MAX {
-                let why = format!("it has {KEYS_MAX} keys already: delete one, or rotate");
-                return Err(Error::invalid("account name", name, why));
+                return Err(Error::TooMany { what: "access keys of the account", limit: KEYS_MAX as u64 });
             }
             add(txn, core, id, None)
         })
@@ -109,7 +108,7 @@ impl Store {
 
     /// The account's oldest key with its secret, made if it has none: the same on each retry.
     pub async fn ensure_key(&self, account: &str) -> Result<NewKey> {
-        self.with_keys(account, |txn, core, id, _, held| match held.first() {
+        self.with_keys(account, |txn, core, id, held| match held.first() {
             Some(held) => Ok((held.id.clone(), reveal(core, held)?)),
             None => add(txn, core, id, None),
         })
@@ -118,7 +117,7 @@ impl Store {
 
     /// Makes a new key; the account's oldest goes if it had two.
     pub async fn rotate_key(&self, account: &str) -> Result<NewKey> {
-        self.with_keys(account, |txn, core, id, _, held| {
+        self.with_keys(account, |txn, core, id, held| {
             if let Some(oldest) = held.first().filter(|_| held.len() >= KEYS_MAX) {
                 txn.delete(key::by_name(tag::KEY, &oldest.id));
             }
@@ -130,13 +129,13 @@ impl Store {
     async fn with_keys(
         &self,
         account: &str,
-        change: impl FnOnce(&mut dyn Txn, &Core, u64, &str, &[Held]) -> Result<(String, Secret)> + Send + 'static,
+        change: impl FnOnce(&mut dyn Txn, &Core, u64, &[Held]) -> Result<(String, Secret)> + Send + 'static,
     ) -> Result<NewKey> {
         let name = account.to_owned();
         self.change(move |txn, core| {
             let record = account::by_name(&*txn, &name)?;
             let held = of_account(&*txn, record.id)?;
-            let (id, secret) = change(txn, core, record.id, &name, &held)?;
+            let (id, secret) = change(txn, core, record.id, &held)?;
             Ok(NewKey { id, account: name, secret })
         })
         .await

@@ -24,6 +24,7 @@ pub mod types;
 mod upload;
 
 pub use account::ROOT_ACCOUNT;
+pub(crate) use account::find as find_account;
 pub(crate) use bucket::{name_of as bucket_name, usage};
 pub(crate) use count::{GRANTS_MAX, check_buckets};
 pub(crate) use grant::mode_of_account;

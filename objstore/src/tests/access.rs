@@ -18,7 +18,7 @@ fn an_account_has_two_keys_at_most_and_they_rotate() {
     let again = rig.run(rig.store.ensure_key("app")).unwrap();
     assert_eq!((&again.id, &again.secret), (&first.id, &first.secret), "the same on each retry");
     let second = rig.run(rig.store.create_key("app")).unwrap();
-    assert!(matches!(rig.run(rig.store.create_key("app")), Err(Error::Invalid { .. })));
+    assert!(matches!(rig.run(rig.store.create_key("app")), Err(Error::TooMany { limit: 2, .. })));
     let third = rig.run(rig.store.rotate_key("app")).unwrap();
     let ids: Vec<String> = rig.store.keys(Some("app")).unwrap().into_iter().map(|key| key.id).collect();
     assert_eq!(ids, [second.id.clone(), third.id]);

@@ -34,6 +34,8 @@ struct Seen {
 
 /// What does not add up in a store that nobody changes meanwhile.
 pub(crate) fn faults(store: &Store) -> Vec<String> {
+    // Before the records: the collector takes files away whose records it has removed.
+    let files: BTreeSet<u64> = store.core.blobs.file_ids().unwrap().iter().map(|id| id.0).collect();
     let snapshot = store.core.meta.snapshot();
     let read: &dyn Read = &*snapshot;
     let mut faults = Vec::new();
@@ -51,7 +53,7 @@ pub(crate) fn faults(store: &Store) -> Vec<String> {
         seen.audit(&mut faults);
         seen.audit_usage(usage(read, &line), 0, &mut faults);
     }
-    audit_blobs(store, read, &mut faults);
+    audit_blobs(&files, read, &mut faults);
     // What `amphora check` says of the same records.
     faults.extend(crate::check::records_of(&store.core).unwrap().problems);
     faults
@@ -259,10 +261,9 @@ impl Seen {
 }
 
 /// References, checksums, segments and files.
-fn audit_blobs(store: &Store, read: &dyn Read, faults: &mut Vec<String>) {
+fn audit_blobs(files: &BTreeSet<u64>, read: &dyn Read, faults: &mut Vec<String>) {
     let found = references(read);
     let mut live: HashMap<u64, u64> = HashMap::new();
-    let files: BTreeSet<u64> = store.core.blobs.file_ids().unwrap().iter().map(|id| id.0).collect();
     let mut blobs = BTreeMap::new();
     for pair in records(read, tag::BLOB) {
         let (id, blob) = (key::u64_at(&pair.key, 1).unwrap(), decode::<Blob>("a blob", &pair.value).unwrap());

@@ -247,6 +247,30 @@ fn old_backups_can_go_and_the_others_stay_whole() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_changes_no_order_of_backups() {
+    let clock = Arc::new(Later::default());
+    let (rig, dir) = (Rig::with_clock(clock.clone()), tempfile::tempdir().unwrap());
+    let bucket = rig.bucket("jar");
+    rig.put(&bucket, "large", &bytes(2 * MIB, 1)).unwrap();
+    for round in 0..4 {
+        rig.put(&bucket, "small", &bytes(5000, round)).unwrap();
+        let made = back_up(&rig, "jar", dir.path()).unwrap();
+        assert!(round == 0 || made.sent_bytes < 10_000, "{made:?}");
+        let folder = Folder::for_reading(dir.path()).unwrap();
+        assert_eq!(newest(&folder, "jar").unwrap(), made.id, "round {round}");
+        bring_back(&rig, dir.path(), "jar", &format!("again-{round}")).unwrap();
+        assert_eq!(rig.get(&name(&format!("again-{round}")), "small").unwrap(), bytes(5000, round));
+        clock.set_back(std::time::Duration::from_secs(86_400));
+    }
+    let folder = Folder::for_writing(dir.path()).unwrap();
+    let made: Vec<_> = list(&folder).unwrap().into_iter().map(|backup| backup.unwrap().created).collect();
+    assert!(made.is_sorted_by(|a, b| a > b), "they tell what the clock said: {made:?}");
+    assert_eq!(prune(&folder, 1).unwrap().backups, 3);
+    bring_back(&rig, dir.path(), "jar", "kept").unwrap();
+    assert_eq!(rig.get(&name("kept"), "small").unwrap(), bytes(5000, 3));
+}
+
+#[test]
 fn a_damaged_or_incomplete_backup_is_refused_and_nothing_is_left() {
     let (rig, dir) = (Rig::in_memory(), tempfile::tempdir().unwrap());
     let bucket = rig.bucket("jar");
@@ -290,6 +314,8 @@ fn a_restore_that_is_killed_leaves_nothing_and_is_run_again() {
     back_up(&rig, "jar", dir.path()).unwrap();
     let snapshot = taken(&rig);
     let expected = records(&rig, &snapshot);
+    // It would change the folder while it is copied.
+    rig.store.background.stop();
     for step in 0.. {
         let (at, left) = (Arc::new(AtomicU64::new(0)), Arc::new(parking_lot::Mutex::new(None)));
         let (counted, copied, store) = (at.clone(), left.clone(), rig.dir.clone());
@@ -389,4 +415,38 @@ fn walk(dir: &Path, files: &mut Vec<std::path::PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() { walk(&path, files) } else { files.push(path) }
     }
+}
+
+#[test]
+fn a_policy_is_about_the_same_accounts_and_its_own_bucket_wherever_it_is_restored() {
+    let (rig, other, dir) = (Rig::in_memory(), Rig::in_memory(), tempfile::tempdir().unwrap());
+    let bucket = rig.bucket("jar");
+    let id_of = |rig: &Rig, account: &str| rig.store.account(account).unwrap().id;
+    rig.run(rig.store.create_account("anna", false)).unwrap();
+    rig.run(rig.store.create_account("carl", false)).unwrap();
+    let meant = ["anna", "carl"].map(|account| (account.to_owned(), id_of(&rig, account)));
+    let change = move |settings: &mut Settings| {
+        settings.policy = Some(r#"{"Resource":"arn:aws:s3:::jar/*"}"#.into());
+        settings.policy_accounts = meant.clone().into();
+        Ok(())
+    };
+    rig.run(rig.store.change_settings(&bucket, change)).unwrap();
+    // Who has this name from now on is a stranger to the policy.
+    rig.run(rig.store.delete_account("carl")).unwrap();
+    rig.run(rig.store.create_account("carl", false)).unwrap();
+    back_up(&rig, "jar", dir.path()).unwrap();
+    for account in ["zoe", "anna", "carl"] {
+        other.run(other.store.create_account(account, false)).unwrap();
+    }
+    let empty = Rig::in_memory();
+    for rig in [&rig, &other, &empty] {
+        bring_back(rig, dir.path(), "jar", "pot").unwrap();
+        let settings = rig.store.settings(&name("pot")).unwrap().settings.clone();
+        assert_eq!(settings.policy.as_deref(), Some(r#"{"Resource":"arn:aws:s3:::pot/*"}"#));
+        assert_eq!(settings.policy_accounts["anna"], id_of(rig, "anna"));
+        let carl = rig.store.account("carl").map(|carl| carl.id).ok();
+        assert_ne!(Some(settings.policy_accounts["carl"]), carl);
+        assert_eq!(crate::tests::audit::faults(&rig.store), Vec::<String>::new());
+    }
+    assert!(empty.store.account("carl").is_err(), "nobody is made for whom a policy does not mean");
 }

@@ -1,6 +1,6 @@
 //! Copies from file to file through a mount.
 
-use super::rig::{Rig, bucket_request, copy_of, make, make_file, name, read_file};
+use super::rig::{Rig, bucket_request, make, make_file, name, read_file};
 use crate::error::{Error, Posix, Result};
 use crate::record::key::tag;
 use crate::store::{CreateBucket, all};
@@ -142,7 +142,7 @@ fn a_copy_keeps_what_a_crash_leaves_of_its_source() {
     assert_eq!(copy(&volume, (source, 0), (target, 0), 1 << 30).unwrap(), LARGE as u64);
     volume.unlink(volume.root(), "source").unwrap();
     volume.sync(target).unwrap();
-    let rig = Rig::at(copy_of(&rig.dir)).unwrap();
+    let rig = Rig::at(rig.folder_copy()).unwrap();
     assert!(rig.get(&bucket, "target").unwrap() == model);
     rig.audit_collected();
 }

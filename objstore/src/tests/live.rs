@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tempfile::TempDir;
 
-use super::rig::{Rig, bucket_request, by_root, copy_of, find, key, name, read_file};
+use super::rig::{Rig, bucket_request, by_root, copy_of, find, key, make_file, name, read_file};
 use crate::error::{Error, Posix};
 use crate::name::BucketName;
 use crate::record::key::tag;
@@ -25,6 +25,8 @@ struct Written {
 
 impl Written {
     fn on(rig: Rig, request: CreateBucket) -> Self {
+        // It settles and syncs at times of its own.
+        rig.store.background.stop();
         let bucket = request.name.clone();
         rig.run(rig.store.create_bucket(request)).unwrap();
         let volume = rig.mount(&bucket);
@@ -269,6 +271,49 @@ fn a_quota_holds_to_the_byte() {
 }
 
 #[test]
+fn over_its_quota_a_bucket_takes_what_is_no_larger_than_the_live_file_it_replaces() {
+    for open in [true, false] {
+        let file = Written::with_quota(10 * MIB);
+        file.append(&vec![2; MIB]);
+        if !open {
+            file.volume.close_writer(file.ino).unwrap();
+            file.volume.forget(file.ino, 1);
+            assert_eq!(file.live(), [file.ino]);
+        }
+        let set = SetBucket { quota_bytes: Some(Some(100 * KIB as u64)), ..SetBucket::default() };
+        file.rig.run(file.rig.store.set_bucket(&file.bucket, set)).unwrap();
+        let larger = file.rig.put(&file.bucket, "f", &vec![7; MIB + 8 * KIB + 1]);
+        assert!(matches!(larger, Err(Error::QuotaExceeded { .. })), "{open}");
+        file.rig.put(&file.bucket, "f", &vec![7; MIB + 8 * KIB]).unwrap();
+        file.rig.audit();
+    }
+}
+
+#[test]
+fn without_a_quota_a_bucket_holds_what_can_be_counted() {
+    let file = Written::new();
+    let too_large = |done: crate::Result<()>| assert!(matches!(done, Err(Error::Posix(Posix::TooLarge))), "{done:?}");
+    let (volume, most) = (&file.volume, i64::MAX as u64);
+    let stretched = |name: &str, size: u64| {
+        let ino = find(volume, name).or_else(|_| make_file(volume, volume.root(), name))?;
+        volume.set_attr(ino, SetAttr { size: Some(size), ..SetAttr::default() }).map(drop)
+    };
+    too_large(stretched("a", most));
+    stretched("a", most - 8 * KIB as u64 - 1).unwrap();
+    too_large(stretched("b", 2));
+    too_large(file.try_append(2).map(drop));
+    file.append(b"1");
+    assert_eq!(file.used(), most);
+    too_large(file.try_append(1).map(drop));
+    too_large(file.rig.put(&file.bucket, "one", b"1").map(drop));
+    file.rig.put(&file.bucket, "f", &[7; 8 * KIB + 1]).unwrap();
+    file.rig.delete(&file.bucket, "a").unwrap();
+    stretched("b", 1 << 44).unwrap();
+    file.append(&[2; 9 * KIB]);
+    file.rig.audit();
+}
+
+#[test]
 fn files_that_grow_at_once_share_a_quota() {
     let file = Written::with_quota(6 * MIB);
     let volume = &file.volume;
@@ -368,7 +413,7 @@ fn a_home_that_cannot_be_opened_for_now_is_waited_for() {
     file.append(&[2; 20 * KIB]);
     let id = file.rig.store.bucket(&file.bucket).unwrap().id;
     let blob = file.rig.store.core.live.get(id, file.ino).unwrap().blob;
-    let copy = copy_of(&file.rig.dir);
+    let copy = file.rig.folder_copy();
     let home = copy.path().join(format!("content/blobs/{:02x}/{blob}", blob.0 & 0xff));
     let held = std::fs::read(&home).unwrap();
     std::fs::remove_file(&home).unwrap();

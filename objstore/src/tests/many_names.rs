@@ -22,6 +22,36 @@ fn compare(volume: &Volume, names: &[&str]) {
     }
 }
 
+/// The same for what a listing found.
+fn compare_listed(volume: &Volume) {
+    let entries = volume.read_dir(volume.root()).unwrap();
+    for (entry, looked) in entries.iter().zip(volume.lookup_listed(volume.root(), &entries)) {
+        let (one, looked) = (volume.lookup(volume.root(), &entry.name).unwrap(), looked.unwrap());
+        assert_eq!(one, looked, "{:?}", entry.name);
+        volume.forget(one.ino, 2);
+    }
+}
+
+#[test]
+fn a_name_that_was_replaced_since_it_was_listed_is_looked_for_again() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("replaced");
+    let volume = rig.mount(&bucket);
+    let names = ["gone", "kept", "replaced"];
+    names.iter().for_each(|name| drop(rig.put(&bucket, name, b"first")));
+    let entries = volume.read_dir(volume.root()).unwrap();
+    rig.delete(&bucket, "gone").unwrap();
+    rig.put(&bucket, "replaced", b"another").unwrap();
+    rig.collect();
+    let looked = volume.lookup_listed(volume.root(), &entries);
+    assert!(matches!(looked[0], Err(Error::Posix(Posix::NotFound))));
+    let sizes: Vec<u64> = looked.iter().skip(1).map(|looked| looked.as_ref().unwrap().size).collect();
+    assert_eq!(sizes, [5, 7]);
+    looked.into_iter().flatten().for_each(|attr| volume.forget(attr.ino, 1));
+    drop(volume);
+    rig.audit_collected();
+}
+
 #[test]
 fn names_looked_up_together_are_what_they_are_one_by_one() {
     let rig = Rig::in_memory();
@@ -57,6 +87,7 @@ fn names_looked_up_together_are_what_they_are_one_by_one() {
         let listed = volume.read_dir(volume.root()).unwrap();
         let listed: Vec<&str> = listed.iter().map(|entry| entry.name.as_str()).collect();
         compare(&volume, &listed);
+        compare_listed(&volume);
         // Names of before: of some nothing is left.
         let mut some: Vec<&str> = names.iter().map(String::as_str).filter(|_| choices.once_in(3)).collect();
         some.sort_unstable();

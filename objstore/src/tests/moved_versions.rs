@@ -169,35 +169,100 @@ fn assert_distinct(rig: &Rig, bucket: &BucketName) {
     }
 }
 
+/// Changes something in a bucket, or does not, where that cannot be.
+fn disturb(rig: &Rig, bucket: &BucketName, choices: &mut Choices, kind: usize) {
+    let at = *choices.of(&["d/f", "d/s/g", "e/f", "e/s/g", "f"]);
+    let names = ["d", "e", "d/s", "e/s", "d/f", "e/f", "f"];
+    let modes = [RenameMode::Replace, RenameMode::Exchange];
+    match kind {
+        0..3 => drop(rig.put(bucket, at, &[1; 9])),
+        3 => drop(rig.delete(bucket, at)),
+        4 => drop(rig.delete_version(bucket, at, "null", false)),
+        5 => {
+            let to = *choices.of(&[Versioning::Enabled, Versioning::Suspended]);
+            rig.switch_versioning(bucket, to).unwrap();
+        }
+        _ => {
+            let volume = rig.mount(bucket);
+            let (from, to, mode) = (*choices.of(&names), *choices.of(&names), *choices.of(&modes));
+            match choices.below(5) {
+                0 => drop(find(&volume, "d").and_then(|dir| make_file(&volume, dir, "f"))),
+                1 => drop(find(&volume, "e").and_then(|dir| volume.unlink(dir, "f"))),
+                2 => drop(find(&volume, at).and_then(|ino| volume.append(ino, &[2; 9]))),
+                _ => drop(moving(&volume, from, to, mode)),
+            }
+        }
+    }
+}
+
 #[test]
 fn ids_stay_distinct_whatever_moves() {
     let rig = Rig::in_memory();
     let bucket = rig.bucket("distinct");
     let mut choices = Choices::new();
-    let files = ["d/f", "d/s/g", "e/f", "e/s/g", "f"];
-    let names = ["d", "e", "d/s", "e/s", "d/f", "e/f", "f"];
-    let modes = [RenameMode::Replace, RenameMode::Exchange];
     for step in 0..600 {
-        let at = *choices.of(&files);
-        match choices.below(if step < 20 { 2 } else { 8 }) {
-            0..3 => drop(rig.put(&bucket, at, &[1; 9])),
-            3 => drop(rig.delete(&bucket, at)),
-            4 => drop(rig.delete_version(&bucket, at, "null", false)),
-            5 => {
-                let to = *choices.of(&[Versioning::Enabled, Versioning::Suspended]);
-                rig.switch_versioning(&bucket, to).unwrap();
-            }
-            _ => {
-                let volume = rig.mount(&bucket);
-                let (from, to, mode) = (*choices.of(&names), *choices.of(&names), *choices.of(&modes));
-                match choices.below(4) {
-                    0 => drop(find(&volume, "d").and_then(|dir| make_file(&volume, dir, "f"))),
-                    1 => drop(find(&volume, "e").and_then(|dir| volume.unlink(dir, "f"))),
-                    _ => drop(moving(&volume, from, to, mode)),
-                }
-            }
-        }
+        let kind = choices.below(if step < 20 { 2 } else { 8 });
+        disturb(&rig, &bucket, &mut choices, kind);
         assert_distinct(&rig, &name("distinct"));
     }
+    rig.audit_collected();
+}
+
+#[test]
+fn ids_stay_distinct_whatever_moves_where_files_have_several_names() {
+    let rig = Rig::in_memory();
+    let mut choices = Choices::new();
+    for round in 0..120 {
+        let bucket = rig.bucket(&format!("distinct-{round}"));
+        rig.put(&bucket, "d/s/g", b"1").unwrap();
+        rig.put(&bucket, "e/s/h", b"1").unwrap();
+        let volume = rig.mount(&bucket);
+        for (at, to) in [("d/s/g", "f"), ("d/s/g", "e/f"), ("e/s/h", "d/f"), ("e/s/h", "h")] {
+            let (above, name) = to.rsplit_once('/').unwrap_or(("", to));
+            volume.link(find(&volume, at).unwrap(), find(&volume, above).unwrap(), name).unwrap();
+        }
+        drop(volume);
+        rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+        for _ in 0..40 {
+            // Nothing is put, which would have one name.
+            let kind = 3 + choices.below(8);
+            disturb(&rig, &bucket, &mut choices, kind);
+            assert_distinct(&rig, &bucket);
+        }
+    }
+    rig.audit_collected();
+}
+
+#[test]
+fn one_of_several_names_does_not_move_and_comes_under_no_key_with_versions() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("several");
+    for at in ["d/f", "e/f", "free/g"] {
+        rig.put(&bucket, at, at.as_bytes()).unwrap();
+    }
+    let volume = rig.mount(&bucket);
+    volume.link(find(&volume, "d/f").unwrap(), volume.root(), "g").unwrap();
+    moving(&volume, "g", "h", RenameMode::Replace).unwrap();
+    rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    for (from, to, mode) in [
+        ("h", "i", RenameMode::Replace),
+        ("d/f", "i", RenameMode::NoReplace),
+        ("h", "e/f", RenameMode::Replace),
+        ("e/f", "h", RenameMode::Exchange),
+    ] {
+        assert!(crosses(&moving(&volume, from, to, mode)), "{from} to {to}");
+    }
+    moving(&volume, "h", "d/f", RenameMode::Replace).unwrap();
+    moving(&volume, "d", "i", RenameMode::Replace).unwrap();
+    rig.put(&bucket, "e/f", b"2").unwrap();
+    rig.delete_version(&bucket, "e/f", "null", false).unwrap();
+    moving(&volume, "e", "k", RenameMode::Replace).unwrap();
+    rig.put(&bucket, "e/f", b"3").unwrap();
+    rig.delete(&bucket, "e/f").unwrap();
+    assert!(crosses(&moving(&volume, "i", "e", RenameMode::Replace)), "its other name may come to be null");
+    volume.unlink(volume.root(), "h").unwrap();
+    moving(&volume, "i/f", "h", RenameMode::Replace).unwrap();
+    assert_eq!(rig.get(&bucket, "h").unwrap(), b"d/f", "with one name left it moves");
+    drop(volume);
     rig.audit_collected();
 }

@@ -1,6 +1,6 @@
 //! Files made without a name.
 
-use super::rig::{Rig, bucket_request, by_root, copy_of, find, key, make, make_file, name, read_file};
+use super::rig::{Rig, bucket_request, by_root, find, key, make, make_file, name, read_file};
 use crate::error::{Error, Posix, Result};
 use crate::name::BucketName;
 use crate::store::{CreateBucket, DefaultRetention, ObjectLock, RetentionMode, Versioning};
@@ -112,7 +112,7 @@ fn the_death_of_the_server_ends_it_and_a_snapshot_does_not_show_it() {
     let before = rig.snapshot(&bucket, "before");
     volume.link(kept, volume.root(), "f").unwrap();
     assert_eq!((rig.keys(&before).len(), rig.keys(&bucket)), (0, vec!["f".to_owned()]));
-    let rig = Rig::at(copy_of(&rig.dir)).unwrap();
+    let rig = Rig::at(rig.folder_copy()).unwrap();
     assert_eq!((rig.get(&bucket, "f").unwrap(), used(&rig, &bucket)), (b"kept".to_vec(), (1, 4)));
     rig.audit_collected();
 }

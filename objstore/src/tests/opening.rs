@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use prost::Message;
 
-use super::rig::{Rig, copy_of, find, name, read_file};
+use super::rig::{Rig, find, name, read_file};
 use crate::error::Error;
 use crate::meta::{Durability, Meta, fjall_engine};
 use crate::record::{Header, decode, key};
@@ -44,7 +44,7 @@ fn an_acknowledged_put_survives_the_death_of_the_process() {
     let ino = find(&volume, "file").unwrap();
     volume.write(ino, 0, b"mounted", false).unwrap();
     volume.write(ino, 1, b"M", false).unwrap();
-    let copy = copy_of(&rig.dir);
+    let copy = rig.folder_copy();
     let opened = Rig::at(copy).unwrap();
     let volume = opened.mount(&name("kept"));
     assert_eq!(&read_file(&volume, find(&volume, "file").unwrap())[..7], b"mMunted");
@@ -68,7 +68,7 @@ fn files_and_packed_bytes_that_no_record_names_are_collected() {
     let rig = filled();
     let staged = rig.run(rig.store.stage(vec![1; 300 << 10].into())).unwrap();
     let packed = rig.run(rig.store.stage(vec![1; 30 << 10].into())).unwrap();
-    let opened = Rig::at(copy_of(&rig.dir)).unwrap();
+    let opened = Rig::at(rig.folder_copy()).unwrap();
     assert_eq!(opened.store.core.blobs.file_ids().unwrap().len(), 1);
     assert_filled(&opened);
     drop((staged, packed));
@@ -137,11 +137,11 @@ fn a_missing_master_key_is_refused() {
 fn a_metadata_log_that_lost_its_end_is_refused_every_time() {
     let rig = filled();
     rig.store.core.meta.sync().wait().unwrap();
-    let older = copy_of(&rig.dir);
+    let older = rig.folder_copy();
     for round in 0..4 {
         rig.put(&name("kept"), &format!("later-{round}"), &vec![1; 30 << 10]).unwrap();
     }
-    let newer = copy_of(&rig.dir);
+    let newer = rig.folder_copy();
     let (path, aside) = (newer.path().join("content"), older.path().join("content"));
     std::fs::remove_dir_all(&aside).unwrap();
     super::rig::copy_tree(&path, &aside);

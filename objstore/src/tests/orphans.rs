@@ -95,7 +95,7 @@ fn orphans_of_a_dead_process_are_collected_as_the_store_opens() {
     volume.unlink(volume.root(), "f").unwrap();
     rig.snapshot(&bucket, "with-orphan");
     // A copy of the folder is what a process leaves that ends without a word.
-    let crashed = Rig::at(super::rig::copy_of(&rig.dir)).unwrap();
+    let crashed = Rig::at(rig.folder_copy()).unwrap();
     let volume = crashed.mount(&bucket);
     assert!(is_gone(&volume, ino));
     assert_eq!(crashed.store.usage(&bucket).unwrap().bytes, 0);

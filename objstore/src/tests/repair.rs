@@ -124,6 +124,7 @@ fn is_quarantined(rig: Rig, at: &str, how: fn(&Rig, &str)) {
     is_damaged(rig.get(&name("jar"), at));
     let listed = crate::scrub::damage(&rig.store).unwrap();
     assert_eq!(listed.len(), 1, "{listed:?}");
+    assert!(listed[0].who[0].contains(&format!("bucket \"jar\" key \"{at}\"")), "{listed:?}");
     how(&rig, at);
     assert_eq!(crate::scrub::damage(&rig.store).unwrap(), []);
     let report = run(closed(rig).path(), &Options::default()).unwrap();

@@ -20,13 +20,17 @@ use crate::name::{BucketName, Key};
 use crate::store::*;
 use crate::volume::{Make, Ownership, SessionId, Volume, VolumeOptions};
 
-/// The system's clock, set forward by a test.
+/// The system's clock, set forward or back by a test.
 #[derive(Default)]
 pub(crate) struct Later(AtomicI64);
 
 impl Later {
     pub(crate) fn advance(&self, by: Duration) {
         self.0.fetch_add(i64::try_from(by.as_nanos()).unwrap(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_back(&self, by: Duration) {
+        self.0.fetch_sub(i64::try_from(by.as_nanos()).unwrap(), Ordering::Relaxed);
     }
 }
 
@@ -308,6 +312,13 @@ impl Rig {
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 
+    /// A copy of the folder of a store on disk as it is now, as a crash would leave it. The collector ends before, which
+    /// would change the folder meanwhile.
+    pub(crate) fn folder_copy(&self) -> Arc<TempDir> {
+        self.store.background.stop();
+        copy_of(&self.dir)
+    }
+
     /// Collects, and panics with what does not add up or is still there although nobody refers to it.
     pub(crate) fn audit_collected(&self) {
         self.collect();
@@ -346,7 +357,7 @@ pub(crate) fn read_file(volume: &Volume, ino: u64) -> Vec<u8> {
     volume.read(ino, 0, size).unwrap().to_vec()
 }
 
-/// A copy of a folder as it is now, as a crash would leave it.
+/// A copy of a folder as it is now, which nobody changes.
 pub(crate) fn copy_of(dir: &TempDir) -> Arc<TempDir> {
     let to = Arc::new(tempfile::tempdir().unwrap());
     std::fs::remove_dir(to.path()).unwrap();

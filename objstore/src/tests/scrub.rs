@@ -88,7 +88,8 @@ fn a_pass_goes_on_where_the_last_server_left_it() {
     for at in 0..12 {
         rig.put(&bucket, &format!("large-{at}"), &vec![at; LARGE]).unwrap();
     }
-    let worker = Worker::start(&rig.store, Rate { interval: None, bytes_per_second: 200 << 20 }).unwrap();
+    // So slow that it is stopped before its end.
+    let worker = Worker::start(&rig.store, Rate { interval: None, bytes_per_second: 24 << 20 }).unwrap();
     worker.begin(None);
     // The place is written every 64 MiB.
     until(&worker, |figures| figures.bytes > 70 << 20);

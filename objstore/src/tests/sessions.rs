@@ -1,7 +1,7 @@
 //! Sessions of mounts that outlive their servers: what is kept for them, what they are told, how they end.
 
 use super::kernel::{Kernel, restart};
-use super::rig::{Rig, copy_of, find, make_file, read_file};
+use super::rig::{Rig, find, make_file, read_file};
 use crate::error::{Error, Posix};
 use crate::meta::Read;
 use crate::name::BucketName;
@@ -46,7 +46,7 @@ fn an_unlinked_file_stays_open_over_a_kill_and_goes_with_its_last_user() {
     kernel.volume().open_writer(ino).unwrap();
     kernel.volume().write(ino, 3, b"before", false).unwrap();
     kernel.ask(|volume| volume.unlink(volume.root(), "f")).unwrap();
-    let left = crate::check::run(copy_of(&rig.dir).path(), &Default::default()).unwrap();
+    let left = crate::check::run(rig.folder_copy().path(), &Default::default()).unwrap();
     assert_eq!((left.problems, left.sessions), (vec![], 1), "what a session leaves is no damage");
     let rig = restart(rig, &mut [&mut kernel]);
     kernel.settle(&rig);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Later, Rig, bucket_request, copy_of, find, key, md5, name};
+use super::rig::{Later, Rig, bucket_request, find, key, md5, name};
 use crate::error::{Error, Noun};
 use crate::name::BucketName;
 use crate::store::*;
@@ -298,9 +298,9 @@ fn a_crash_leaves_an_upload_whole_or_completed() {
     let first = rig.put_part(&upload, 1, &vec![1; 5 * MIB]).unwrap();
     let last = rig.put_part(&upload, 2, b"end").unwrap();
     rig.put_part(&upload, 3, &vec![3; MIB]).unwrap();
-    let before = copy_of(&rig.dir);
+    let before = rig.folder_copy();
     let made = rig.complete(&upload, &[&first, &last]).unwrap();
-    let after = copy_of(&rig.dir);
+    let after = rig.folder_copy();
     drop(rig);
 
     let again = Rig::at(before).unwrap();

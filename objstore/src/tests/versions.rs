@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rig::{Rig, bucket_request, copy_of, key, md5, name};
+use super::rig::{Rig, bucket_request, key, md5, name};
 use crate::clock::Timestamp;
 use crate::error::{Error, Noun, Result};
 use crate::name::BucketName;
@@ -395,7 +395,7 @@ fn acknowledged_locks_survive_a_crash_and_the_store_checks_clean() {
     rig.delete(&bucket, "k").unwrap();
     rig.snapshot(&bucket, "taken");
     rig.clone_of(Source::Snapshot("taken".into()), "cloned");
-    let left = copy_of(&rig.dir);
+    let left = rig.folder_copy();
     let crashed = Rig::at(left.clone()).unwrap();
     for bucket in [&bucket, &name("cloned"), &name("taken")] {
         let lock = |id: &Option<String>| crashed.store.head_object(bucket, &key("k"), id.as_deref()).unwrap().lock;

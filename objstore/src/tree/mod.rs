@@ -35,7 +35,7 @@ pub(crate) use list::{common_prefix, list_keys};
 pub(crate) use lock::protection;
 pub(crate) use read::{Tree, counts_bytes};
 pub(crate) use sweep::sweep;
-pub(crate) use tx::Tx;
+pub(crate) use tx::{Tx, exceeded};
 pub(crate) use version_list::list_versions;
 pub(crate) use versions::{Named, Noncurrent, missing as missing_version, order_of, version_id};
 

@@ -2,8 +2,13 @@
 //!
 //! In a bucket that keeps versions a file that moves becomes the current version of its new key, and what it replaces a
 //! noncurrent one. The files in a directory that moves take only their current versions along: older ones stay under
-//! their old keys. A move that would bring a file that is the version `null` under a key that has one already, or of
-//! which that cannot be told in a bounded look, is EXDEV: mv(1) then copies the files, and each is a version of its own.
+//! their old keys. A key has each version id once, so some moves are EXDEV: mv(1) then copies the files, and each is a
+//! version of its own. These are moves that would bring
+//!
+//! - a file that is the version `null` under a key that has one already, or of which that cannot be told in a bounded look;
+//! - one of several names of a file, from a time before the bucket kept versions: all of them lead to the same version. By
+//!   itself it does not move, since the file would be a new version, also `null`, of the keys that stay, whatever
+//!   versions those have. In a directory it does not come under a key that has versions.
 
 use crate::error::{Posix, Result};
 use crate::record::bucket::VersioningState;
@@ -22,14 +27,13 @@ use super::{dir_name, shown_name};
 const LOOKED_MAX: usize = 1024;
 
 impl Tree<'_> {
-    /// Whether a path below a directory leads to a file that is the version `null`.
-    fn is_null_below(&self, dir: u64, path: &str) -> Result<bool> {
+    /// The file that a path below a directory leads to.
+    fn file_below(&self, dir: u64, path: &str) -> Result<Option<Inode>> {
         let mut components: Vec<&str> = path.split('/').collect();
         let name = components.pop().unwrap_or_default();
-        let Some(parent) = self.walk_from(dir, &components)? else { return Ok(false) };
+        let Some(parent) = self.walk_from(dir, &components)? else { return Ok(None) };
         let found = self.dirent(parent, name)?.filter(|dirent| dirent.kind() == InodeKind::File);
-        let Some(dirent) = found else { return Ok(false) };
-        Ok(order_of(&self.linked_inode(dirent.ino)?.1) == 0)
+        found.map(|dirent| Ok(self.linked_inode(dirent.ino)?.1)).transpose()
     }
 }
 
@@ -48,12 +52,12 @@ impl Tx<'_> {
             (RenameMode::Exchange, None) => Err(Posix::NotFound.into()),
             (_, Some(target)) if target.dirent.ino == source.dirent.ino => Ok(()),
             (RenameMode::Exchange, Some(target)) => {
-                self.check_nulls(&source, target.parent, shown_name(&target.sort_name))?;
-                self.check_nulls(&target, source.parent, shown_name(&source.sort_name))?;
+                self.check_ids(&source, target.parent, shown_name(&target.sort_name))?;
+                self.check_ids(&target, source.parent, shown_name(&source.sort_name))?;
                 self.exchange(&source, &target)
             }
             (mode, target) => {
-                self.check_nulls(&source, rename.to_parent, &rename.to_name)?;
+                self.check_ids(&source, rename.to_parent, &rename.to_name)?;
                 self.replace(&source, target.as_ref(), rename)?;
                 match mode {
                     RenameMode::Whiteout { owner, .. } => self.white_out(&source, owner),
@@ -101,25 +105,38 @@ impl Tx<'_> {
         self.check_movable(found)
     }
 
-    /// Refuses to move a directory that would bring a second version `null` under a key.
-    fn check_nulls(&self, source: &Found, parent: u64, name: &str) -> Result<()> {
-        let (tree, dir) = (self.tree(), source.dirent.ino);
-        let plain = source.dirent.kind() != InodeKind::Directory;
-        if plain || self.bucket.versioning() == VersioningState::Disabled || tree.directory(dir)?.entries == 0 {
+    /// Refuses a move by which a key could come to have two versions with one id.
+    fn check_ids(&self, source: &Found, parent: u64, name: &str) -> Result<()> {
+        if self.bucket.versioning() == VersioningState::Disabled {
             return Ok(());
         }
-        let Some(to) = tree.key_of(parent, &dir_name(name))? else { return Ok(()) };
+        let clash = match source.dirent.kind() {
+            InodeKind::File => self.tree().linked_inode(source.dirent.ino)?.1.nlink > 1,
+            InodeKind::Directory => self.may_clash_below(source.dirent.ino, parent, name)?,
+            _ => false,
+        };
+        if clash { Err(Posix::CrossDevice.into()) } else { Ok(()) }
+    }
+
+    fn may_clash_below(&self, dir: u64, parent: u64, name: &str) -> Result<bool> {
+        let tree = self.tree();
+        if tree.directory(dir)?.entries == 0 {
+            return Ok(false);
+        }
+        let Some(to) = tree.key_of(parent, &dir_name(name))? else { return Ok(false) };
         let from = key::versions_below(self.line.family, to.as_str());
         let versions = tree.versions(&from, &key::after_prefix(&from), LOOKED_MAX)?;
         if versions.len() == LOOKED_MAX {
-            return Err(Posix::CrossDevice.into());
+            return Ok(true);
         }
-        for version in versions.iter().filter(|version| version.version.null) {
-            if tree.is_null_below(dir, &version.key[to.as_str().len()..])? {
-                return Err(Posix::CrossDevice.into());
+        for of_key in versions.chunk_by(|one, next| one.key == next.key) {
+            let Some(file) = tree.file_below(dir, &of_key[0].key[to.as_str().len()..])? else { continue };
+            let null = order_of(&file) == 0 && of_key.iter().any(|version| version.version.null);
+            if null || file.nlink > 1 {
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     fn check_replaceable(&self, source: &Found, target: &Found) -> Result<()> {

@@ -322,22 +322,13 @@ impl<'a> Tx<'a> {
     fn settle_usage(&self) -> Result<Usage> {
         let usage_key = key::of_branch(tag::USAGE, self.line.family, self.branch());
         let used: Usage = self.txn.get(&usage_key)?.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
-        let Delta { bytes, upload_bytes, ending_bytes, settled_bytes, .. } = self.delta;
         let next = self.delta.applied_to(used);
-        let growth = (bytes + upload_bytes - ending_bytes - settled_bytes).max(0).unsigned_abs();
+        let growth = self.delta.growth();
         // What this change settles is growth that was allowed; from here on the records count it.
         self.count_out();
-        if let Some(limit) = self.bucket.quota_bytes
-            && !self.fits(&next, limit)
-            && growth > 0
-        {
+        if !self.fits(&next, self.bucket.limit_bytes()) && growth > 0 {
             self.count_in();
-            return Err(Error::QuotaExceeded {
-                bucket: self.name.to_string(),
-                limit_bytes: limit,
-                used_bytes: used.bytes + used.upload_bytes,
-                asked_bytes: growth,
-            });
+            return Err(exceeded(self.name, &self.bucket, &used, growth));
         }
         Ok(next)
     }
@@ -368,6 +359,14 @@ impl Delta {
         self.bytes == 0 && self.inodes == 0 && self.upload_bytes == 0 && self.released_bytes == 0
     }
 
+    /// How much more there is than before, in records and in what live files have grown beside them. Nothing, if what the
+    /// change ends was as large.
+    fn growth(self) -> u64 {
+        let Self { bytes, upload_bytes, ending_bytes, settled_bytes, released_bytes, ending_growth, .. } = self;
+        let ended = ending_bytes + ending_growth + released_bytes;
+        (bytes + upload_bytes - settled_bytes - ended).max(0).unsigned_abs()
+    }
+
     /// What the change does to the room on the disk. Growth that is settled lies there already.
     fn need(self) -> Need {
         let growth = self.bytes + self.upload_bytes - self.settled_bytes;
@@ -386,6 +385,17 @@ impl Delta {
             inodes: used.inodes.saturating_add_signed(self.inodes),
             upload_bytes: used.upload_bytes.saturating_add_signed(self.upload_bytes),
         }
+    }
+}
+
+/// Why a bucket that uses so much takes no more.
+pub(crate) fn exceeded(name: &BucketName, bucket: &Bucket, used: &Usage, asked_bytes: u64) -> Error {
+    match bucket.quota_bytes {
+        Some(limit_bytes) => {
+            let used_bytes = used.bytes + used.upload_bytes;
+            Error::QuotaExceeded { bucket: name.to_string(), limit_bytes, used_bytes, asked_bytes }
+        }
+        None => Posix::TooLarge.into(),
     }
 }
 

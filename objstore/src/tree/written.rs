@@ -17,6 +17,8 @@
 //!   marker.
 //! - A file with several names keeps its versions under the one it knows. If that name is gone it learns the next one a
 //!   mount looks it up under; until then it cannot be written (ESTALE, upon which the kernel looks up again).
+//!   The keys of its other names have no versions: none is made under them, and none of its names moves to another key
+//!   (`rename`). So no key has a version twice, whatever order the inode gets.
 
 use super::lock::protection;
 use super::read::{Found, Tree};

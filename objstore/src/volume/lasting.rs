@@ -134,6 +134,12 @@ impl Store {
         }
     }
 
+    /// Waits until mounts were told all they have to forget so far; for who has taken over those of a server before, and
+    /// what that one owed them. Two seconds at most: one that does not answer is not waited for.
+    pub async fn mounts_told(&self) {
+        self.core.feeds.settle_all().await;
+    }
+
     /// Ends a session that was to go on and that no volume serves: its mount is gone.
     ///
     /// # Errors

@@ -15,9 +15,10 @@ use super::session::Volume;
 use super::types::Change;
 use super::write::{clear_tail, disarm, wrote};
 use crate::content::Live;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::meta::Durability;
 use crate::record::inode::Inode;
+use crate::tree::exceeded;
 
 impl Volume {
     /// The live file, if writes may go through it now.
@@ -196,16 +197,12 @@ impl super::Session {
         let Self { core, name, bucket, .. } = self;
         let record = core.bucket_record(read, name)?.filter(|record| record.id == *bucket);
         let record = record.ok_or(crate::error::Posix::Stale)?;
-        let Some(limit_bytes) = record.quota_bytes else {
-            core.live.ledgers.allow(*bucket, u64::MAX, u64::MAX / 2);
-            return Ok(());
-        };
         let line = core.lines.line(read, record.family, record.branch)?;
         let used = crate::store::usage(read, &line)?;
-        let used_bytes = used.bytes + used.upload_bytes;
-        if core.live.ledgers.allow(*bucket, limit_bytes.saturating_sub(used_bytes), bytes) {
-            return Ok(());
-        }
-        Err(Error::QuotaExceeded { bucket: name.to_string(), limit_bytes, used_bytes, asked_bytes: bytes })
+        let room = record.limit_bytes().saturating_sub(used.bytes + used.upload_bytes);
+        let allow = |bytes: u64| core.live.ledgers.allow(*bucket, room, bytes);
+        // Without a quota so much that nobody asks again soon.
+        let ample = record.quota_bytes.is_none() && allow(bytes.max(room / 2));
+        if ample || allow(bytes) { Ok(()) } else { Err(exceeded(name, &record, &used, bytes)) }
     }
 }

@@ -4,7 +4,7 @@
 //!   does for one. Both moments are after the call began.
 
 use super::session::attr;
-use super::{Attr, Volume};
+use super::{Attr, DirEntry, Volume};
 use crate::error::{Posix, Result};
 use crate::record::inode::Inode;
 
@@ -15,8 +15,25 @@ impl Volume {
     /// What names of one directory lead to, in the order of its listing: each answer is that of [`Volume::lookup`],
     /// pinned as by that.
     pub fn lookup_all(&self, parent: u64, names: &[&str]) -> Vec<Result<Attr>> {
-        let looked = self.look_under(parent, names);
-        let answer = |(name, looked): (&&str, Found)| match looked {
+        let looked = self.inos_under(parent, names).and_then(|inos| self.look_pinned(&inos));
+        self.answer(parent, names.iter().copied(), looked)
+    }
+
+    /// The same for what [`Volume::read_dir`] found within the call that is answered with it: the names need not be
+    /// looked for again.
+    pub fn lookup_listed(&self, parent: u64, entries: &[DirEntry]) -> Vec<Result<Attr>> {
+        let inos: Vec<_> = entries.iter().map(|entry| Some(entry.ino)).collect();
+        let looked = self.look_pinned(&inos);
+        self.answer(parent, entries.iter().map(|entry| entry.name.as_str()), looked)
+    }
+
+    fn answer<'a>(
+        &self,
+        parent: u64,
+        names: impl Iterator<Item = &'a str>,
+        looked: Result<Vec<Found>>,
+    ) -> Vec<Result<Attr>> {
+        let answer = |(name, looked): (&str, Found)| match looked {
             None => Err(Posix::NotFound.into()),
             Some((ino, Some(inode))) => {
                 self.learn_name(ino, &inode, parent, name);
@@ -29,22 +46,27 @@ impl Volume {
             }
         };
         match looked {
-            Ok(looked) => names.iter().zip(looked).map(answer).collect(),
-            Err(error) => names.iter().map(|_| Err(error.clone())).collect(),
+            Ok(looked) => names.zip(looked).map(answer).collect(),
+            Err(error) => names.map(|_| Err(error.clone())).collect(),
         }
     }
 
-    /// The inodes under names, pinned.
-    fn look_under(&self, parent: u64, names: &[&str]) -> Result<Vec<Found>> {
+    /// The numbers under names.
+    fn inos_under(&self, parent: u64, names: &[&str]) -> Result<Vec<Option<u64>>> {
         let found = self.reading(|tree| {
             tree.directory(parent)?;
             tree.entries_of(parent, names)
         })?;
-        let inos: Vec<u64> = found.iter().flatten().map(|dirent| dirent.ino).collect();
+        Ok(found.into_iter().map(|dirent| dirent.map(|dirent| dirent.ino)).collect())
+    }
+
+    /// The inodes of these numbers, pinned.
+    fn look_pinned(&self, found: &[Option<u64>]) -> Result<Vec<Found>> {
+        let inos: Vec<u64> = found.iter().flatten().copied().collect();
         inos.iter().for_each(|ino| self.hold_found(*ino));
         let looked = self.look_at(&inos).inspect_err(|_| inos.iter().for_each(|ino| self.forget(*ino, 1)))?;
         let mut looked = looked.into_iter();
-        Ok(found.into_iter().map(|dirent| dirent.map(|dirent| (dirent.ino, looked.next().flatten()))).collect())
+        Ok(found.iter().map(|ino| ino.map(|ino| (ino, looked.next().flatten()))).collect())
     }
 
     /// Inodes as they are: [`Volume::look`] at many.

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -110,11 +111,28 @@ impl Drop for Line {
             bytes_in,
             bytes_out = self.bytes_out,
             cut = self.cut,
-            ms = took.as_secs_f64() * 1e3,
+            ms = millis(took),
             request_id = request.id,
             account = request.account_shown(),
             peer = request.peer.map(|peer| tracing::field::display(peer.address)),
             tls = request.peer.is_some_and(|peer| peer.secure),
         );
+    }
+}
+
+/// Milliseconds to the microsecond: as many digits as mean something.
+fn millis(took: Duration) -> f64 {
+    (took.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_to_the_microsecond() {
+        for (nanos, text) in [(395_039, "0.395"), (1_085_470, "1.085"), (0, "0"), (12_000_000_400, "12000")] {
+            assert_eq!(millis(Duration::from_nanos(nanos)).to_string(), text);
+        }
     }
 }

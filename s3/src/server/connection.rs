@@ -115,6 +115,8 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
     let seated = !door.turned_away;
     let mut connection = pin!(shared.http.serve_connection(TokioIo::new(stream), door));
     let mut timer = pin!(tokio::time::sleep(limits.head));
+    // One for as long as it is idle: a new one waits behind those of all others.
+    let mut wanted = pin!(shared.places.wanted());
     let mut place_wanted = false;
     let mut ends: Option<Instant> = None;
     loop {
@@ -138,9 +140,9 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
         tokio::select! {
             biased;
             ended = end => return told(ended),
-            () = turn => {}
+            () = turn => wanted.set(shared.places.wanted()),
             () = stopped(stop), if ends.is_none() => {}
-            () = shared.places.wanted(), if seated && ends.is_none() && activity.is_idle() => place_wanted = true,
+            () = wanted.as_mut(), if seated && ends.is_none() && activity.is_idle() => place_wanted = true,
             () = timer.as_mut() => {}
         }
     }

@@ -80,7 +80,7 @@ impl Places {
         Queued(self)
     }
 
-    /// Ends when the place of the caller, who has been idle for longest, is wanted.
+    /// Ends when a place is wanted, and of those who wait here the caller has for longest.
     pub(super) async fn wanted(&self) {
         if let Ok(wanted) = self.wanted.acquire().await {
             wanted.forget();

@@ -4,10 +4,12 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::endpoint::{Endpoint, head, receive};
+use crate::endpoint::{EXPECT, Endpoint, goes_on, head, receive};
 use crate::sign::{EMPTY, Signed, sha256, sign};
 
 const SHORT: Duration = Duration::from_millis(400);
+/// How long who finds no memory waits: also for another's upload that goes to a slow disk meanwhile.
+const WAIT: Duration = Duration::from_secs(4);
 
 #[test]
 fn a_document_has_no_more_elements_than_mean_something() {
@@ -27,18 +29,17 @@ fn a_document_has_no_more_elements_than_mean_something() {
 fn narrow() -> Endpoint {
     Endpoint::start_with(|config| {
         config.limits.body_memory_bytes = 1 << 20;
-        config.limits.memory_wait = SHORT;
+        config.limits.memory_wait = WAIT;
     })
 }
 
-/// An upload of `body`, half of it sent.
-fn begin(endpoint: &Endpoint, body: &[u8]) -> TcpStream {
-    let signed = sign(&endpoint.root, "PUT", "/wire/slow", "", &[], &sha256(body));
+/// An upload of `body` that has its share of the memory, and of which so many bytes are sent.
+fn begin(endpoint: &Endpoint, body: &[u8], sent: usize) -> TcpStream {
+    let signed = sign(&endpoint.root, "PUT", "/wire/slow", "", &[EXPECT], &sha256(body));
     let mut stream = endpoint.connect();
     stream.write_all(head("PUT", "/wire/slow", "", &signed.headers, body.len()).as_bytes()).unwrap();
-    stream.write_all(&body[..body.len() / 2]).unwrap();
-    // So that it was seen.
-    std::thread::sleep(SHORT);
+    goes_on(&mut stream);
+    stream.write_all(&body[..sent]).unwrap();
     stream
 }
 
@@ -47,12 +48,12 @@ fn bodies_beyond_the_memory_for_them_wait_and_then_come_again_later() {
     let endpoint = narrow();
     let (large, small) = (vec![7; 2 << 20], vec![7; 200_000]);
     let put = |body: &[u8]| endpoint.send("PUT", "/wire/k", "", &[], body);
-    let mut slow = begin(&endpoint, &large);
+    let mut slow = begin(&endpoint, &large, large.len() / 2);
     let asked = Instant::now();
     let told = put(&small);
     assert_eq!((told.status, told.code().as_str()), (503, "SlowDown"));
     assert_eq!(told.header("retry-after"), Some("1"));
-    assert!(asked.elapsed() >= SHORT, "it waited");
+    assert!(asked.elapsed() >= WAIT, "it waited");
     assert_eq!(put(b"1").code(), "OK", "what fits a connection needs no share");
     assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"1");
 
@@ -71,11 +72,7 @@ fn bodies_beyond_the_memory_for_them_wait_and_then_come_again_later() {
 fn a_body_that_hardly_moves_gives_its_place_to_others() {
     let endpoint = Endpoint::start_with(|config| config.limits.body_memory_bytes = 1 << 20);
     let content = vec![7; 2 << 20];
-    let signed = sign(&endpoint.root, "PUT", "/wire/slow", "", &[], &sha256(&content));
-    let mut slow = endpoint.connect();
-    slow.write_all(head("PUT", "/wire/slow", "", &signed.headers, content.len()).as_bytes()).unwrap();
-    slow.write_all(&content[..1000]).unwrap();
-    std::thread::sleep(SHORT);
+    let mut slow = begin(&endpoint, &content, 1000);
     let asked = Instant::now();
     assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &content).code(), "OK", "it waited for its turn");
     assert!(asked.elapsed() > SHORT, "{:?}", asked.elapsed());
@@ -95,7 +92,8 @@ fn a_download_that_nobody_takes_gives_its_place_to_others() {
     let signed = sign(&endpoint.root, "GET", "/wire/k", "", &[], EMPTY);
     let mut silent = endpoint.connect();
     silent.write_all(head("GET", "/wire/k", "", &signed.headers, 0).as_bytes()).unwrap();
-    std::thread::sleep(SHORT);
+    // Its answer has begun, and holds all the memory.
+    silent.read_exact(&mut [0; 12]).unwrap();
     let asked = Instant::now();
     let got = endpoint.send("GET", "/wire/k", "", &[], b"");
     assert!(got.status == 200 && got.body == content, "{}: its turn came", got.status);

@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 use crate::sign::{EMPTY, Key, Signed, sha256, sign};
 
 pub const BUCKET: &str = "wire";
+/// The header of a request that waits before it sends its body.
+pub const EXPECT: (&str, &str) = ("expect", "100-continue");
 
 /// A server with the bucket [`BUCKET`].
 pub struct Endpoint {
@@ -178,6 +180,14 @@ pub fn head(method: &str, path: &str, query: &str, headers: &[(String, String)],
     let mark = if query.is_empty() { "" } else { "?" };
     let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!("{method} {path}{mark}{query} HTTP/1.1\r\n{lines}content-length: {length}\r\n\r\n")
+}
+
+/// Waits until the server asks for the body of a request with [`EXPECT`]: the request is under way then, and has its share
+/// of the memory.
+pub fn goes_on(stream: &mut impl Read) {
+    let mut told = [0; 25];
+    stream.read_exact(&mut told).unwrap();
+    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 /// Reads one answer.

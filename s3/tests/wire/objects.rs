@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::endpoint::{Endpoint, head, receive};
+use crate::endpoint::{EXPECT, Endpoint, goes_on, head, receive};
 use crate::sign::{sha256, sign};
 
 #[test]
@@ -55,11 +55,11 @@ fn of_racing_creators_one_wins() {
 fn a_request_under_way_ends_well_at_shutdown() {
     let mut endpoint = Endpoint::start();
     let content = vec![7; 300_000];
-    let signed = sign(&endpoint.root, "PUT", "/wire/late", "", &[], &sha256(&content));
+    let signed = sign(&endpoint.root, "PUT", "/wire/late", "", &[EXPECT], &sha256(&content));
     let mut stream = endpoint.connect();
     stream.write_all(head("PUT", "/wire/late", "", &signed.headers, content.len()).as_bytes()).unwrap();
+    goes_on(&mut stream);
     stream.write_all(&content[..100_000]).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(200));
     endpoint.stop();
     std::thread::sleep(std::time::Duration::from_millis(200));
     stream.write_all(&content[100_000..]).unwrap();

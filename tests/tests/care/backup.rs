@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{count, data_dir, files_below, flip, printed, tree};
-use crate::support::access::{read, root_client, write};
-use crate::support::cli::{account, check_store, json, refusal};
+use crate::support::access::{Rights, read, rights, root_client, write};
+use crate::support::cli::{account, check_store, json, key_of, refusal};
 use crate::support::*;
 
 fn text(path: &Path) -> &str {
@@ -188,4 +188,29 @@ async fn what_is_no_backup_or_a_damaged_one_is_refused() {
     assert_eq!((status, count(&verified["problems"])), (Some(1), 1), "{verified}");
     std::fs::remove_file(largest).expect("removed");
     assert!(refusal(&server, &["restore", text(&to), "docs", "--as", "again"], 1).contains("all of its files"));
+}
+
+#[tokio::test]
+async fn a_policy_denies_after_a_restore_whom_it_denied_before() {
+    let (server, another) = (Server::start(), Server::start());
+    json(&server, &["bucket", "create", "docs"]);
+    account(&server, "anna");
+    json(&server, &["grant", "add", "docs", "--account", "anna", "--mode", "rw"]);
+    let client = root_client(&server);
+    write(&client, "docs", "k", b"content").await;
+    let policy = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": {"AWS": "anna"},
+        "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": ["arn:aws:s3:::docs", "arn:aws:s3:::docs/*"]}]}"#;
+    client.put_bucket_policy().bucket("docs").policy(policy).send().await.expect("put");
+    let to = folder(&server);
+    json(&server, &["backup", "docs", text(&to)]);
+    // Accounts have other ids there.
+    account(&another, "zoe");
+    for name in ["docs", "docs-again"] {
+        json(&another, &["restore", text(&to), "docs", "--as", name]);
+    }
+    let key = key_of(&json(&another, &["key", "create", "--account", "anna"]));
+    for name in ["docs", "docs-again"] {
+        assert_eq!(rights(&another, &key, name).await, Rights::Write, "{name}");
+        assert_eq!(read(&root_client(&another), name, "k").await, b"content", "{name}");
+    }
 }

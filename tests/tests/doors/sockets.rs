@@ -1,4 +1,4 @@
-//! The Unix sockets: for root and the server's own user, whatever the file says.
+//! The Unix sockets: for root and the server's own user, whatever the file says; and the data folder, as it says.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -96,4 +96,18 @@ fn sockets_are_private_and_refuse_other_users_also_when_they_are_not() {
     }
     assert!(holder_answers(&home.socket("holder")));
     mount.unmount(&server);
+}
+
+#[test]
+fn another_user_of_the_data_folder_is_told_whose_it_is() {
+    need!(root_and_fuse());
+    let mut server = Server::start();
+    assert_eq!(server.terminate().code(), Some(0));
+    let home = server.home();
+    for dir in [home.path(), &home.data_dir()] {
+        std::fs::set_permissions(dir, Permissions::from_mode(0o755)).expect("set");
+    }
+    let check = || objstore::check::run(&home.data_dir(), &objstore::check::Options::default());
+    let refused = as_nobody(|| check().map(drop)).expect_err("it is root's").to_string();
+    assert!(refused.contains("user 65534") && refused.contains("the user who owns it"), "{refused}");
 }

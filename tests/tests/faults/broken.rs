@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::full::is_ready;
 use super::sample::{BUCKET, Sample};
-use crate::support::access::root_client;
+use crate::support::access::{root_client, write};
 use crate::support::cli::check_store;
 use crate::support::*;
 
@@ -86,6 +87,38 @@ async fn a_disk_that_fails_is_never_believed() {
     }
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
     check_store(&server);
+}
+
+/// After a write that failed the system still holds what the disk never got: a start believes the disk.
+#[tokio::test]
+async fn what_the_disk_lost_of_the_log_is_not_believed() {
+    need!(loop_devices(Kind::Ext4));
+    let mut server = Options::default().image(Kind::Ext4, 96 << 20).start();
+    make_bucket(&server, BUCKET, &[]);
+    let client = root_client(&server);
+    let content: Vec<u8> = (0..750_u32).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_be_bytes()).collect();
+    write(&client, BUCKET, "in the log", &content).await;
+    server.kill9();
+    let below = server.home().path().join("disk");
+    let mut bytes = std::fs::read(&below).expect("the file that the disk is");
+    let places = places(&bytes, &content);
+    assert!(!places.is_empty(), "it is on disk");
+    let disk = File::options().write(true).open(&below).expect("opened");
+    for at in places {
+        bytes[at] ^= 4;
+        disk.write_all_at(&bytes[at..=at], at as u64).expect("written");
+    }
+    let journal = std::fs::read(newest_journal(&server.home().data_dir())).expect("read");
+    let held = !self::places(&journal, &content).is_empty();
+    need!(held.then_some(()).ok_or("the system let go of the pages meanwhile"));
+    let logged = server.log().len();
+    assert!(server.try_restart().is_err(), "{}", server.log());
+    assert!(server.log()[logged..].contains("0.jnl"), "{}", server.log());
+}
+
+fn places(bytes: &[u8], content: &[u8]) -> Vec<usize> {
+    let found = bytes.windows(content.len()).enumerate().filter(|(_, window)| *window == content);
+    found.map(|(at, _)| at).collect()
 }
 
 /// A server whose calls fail, until this is dropped.

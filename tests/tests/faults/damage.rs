@@ -90,10 +90,9 @@ const KINDS: [Kind; 17] = [
         outcomes: [Refused(&["meta"]), Refused(&["meta"]), Refused(&["meta"])],
     },
     Kind {
-        // It names the list; what follows the name is not read.
         name: "name of the list of tables",
         find: |dir| Some(dir.join("meta/keyspaces/1/current")),
-        outcomes: [Whole, Whole, Refused(&["meta"])],
+        outcomes: [Refused(&["meta"]), Refused(&["current"]), Refused(&["current"])],
     },
     Kind {
         name: "list of keyspaces",

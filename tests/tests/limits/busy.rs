@@ -1,7 +1,7 @@
 //! Five hundred connections that ask all the time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tests::prelude::*;
@@ -13,15 +13,20 @@ use super::process::{files_are_given_back, held, open_files};
 
 const BUSY: usize = 500;
 const BYTES: usize = 4096;
+/// From so many answers for each on shares can be told from chance.
+const ENOUGH: usize = 8;
+/// How long a slow machine may take for them.
+const LIMIT: Duration = Duration::from_secs(120);
 
-/// Asks again and again; how often it was answered.
-async fn ask(mut stream: TcpStream, head: Arc<str>, going: Arc<AtomicBool>) -> usize {
+/// Asks again and again; how often it was answered. All answers are counted in `all`.
+async fn ask(mut stream: TcpStream, head: Arc<str>, going: Arc<AtomicBool>, all: Arc<AtomicUsize>) -> usize {
     let (mut answered, mut body) = (0, vec![0; BYTES]);
     while going.load(Ordering::Relaxed) {
         stream.write_all(head.as_bytes()).await.expect("sent");
         assert_eq!(status(&mut stream).await, 200);
         stream.read_exact(&mut body).await.expect("its content");
         answered += 1;
+        all.fetch_add(1, Ordering::Relaxed);
     }
     answered
 }
@@ -33,12 +38,15 @@ async fn five_hundred_busy_connections_have_equal_shares() {
     stage.put("small", BYTES).await;
     let base = held(&stage.server);
     let head: Arc<str> = stage.head(Method::Get, "small", 0).await.into();
-    let going = Arc::new(AtomicBool::new(true));
+    let (going, all) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
     let crowd = stage.crowd(BUSY, "").await;
     let begin = Instant::now();
-    let asking: Vec<_> =
-        crowd.into_iter().map(|stream| tokio::spawn(ask(stream, head.clone(), going.clone()))).collect();
+    let asking = crowd.into_iter().map(|stream| tokio::spawn(ask(stream, head.clone(), going.clone(), all.clone())));
+    let asking: Vec<_> = asking.collect();
     let beside = stage.measure(Duration::from_secs(amount(6, 30))).await;
+    while all.load(Ordering::Relaxed) < ENOUGH * BUSY && begin.elapsed() < LIMIT {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     going.store(false, Ordering::Relaxed);
     let mut answered = Vec::new();
     for asking in asking {

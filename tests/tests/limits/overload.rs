@@ -13,12 +13,13 @@ use super::process::{files_are_given_back, held, open_files};
 const PLACES: usize = 16;
 const CROWD: usize = 120;
 const LENGTH: usize = 8 << 20;
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// How many were answered with each status by now.
 async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
     let asked = crowd.into_iter().map(|mut stream| async move {
         // Those who have a place are not answered: their bodies are not whole.
-        let status = tokio::time::timeout(Duration::from_secs(15), status(&mut stream)).await.ok();
+        let status = tokio::time::timeout(LIMIT, status(&mut stream)).await.ok();
         (stream, status)
     });
     let answers = futures::future::join_all(asked).await;
@@ -60,17 +61,30 @@ async fn bodies_beyond_the_memory_are_told_to_slow_down() {
     files_are_given_back(&stage.server, base, Duration::from_secs(20));
 }
 
+/// The status of one more request.
+async fn one_more(stage: &Stage) -> u16 {
+    let mut one = stage.crowd(1, &stage.head(Method::Get, "new", 0).await).await;
+    status(&mut one[0]).await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_beyond_the_limit_are_told_to_slow_down() {
     let stage = Stage::new(&["--s3-max-requests", "4"]).await;
-    let held = stage.crowd(4, &stage.head(Method::Put, "new", 1000).await).await;
-    // So that they were seen.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let head = stage.head(Method::Put, "new", 1000).await;
+    let mut held = stage.crowd(4, &head.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n")).await;
+    for stream in &mut held {
+        assert_eq!(status(stream).await, 100, "it has its place");
+    }
     let mut more = stage.crowd(10, &stage.head(Method::Get, "new", 0).await).await;
     for stream in &mut more {
         assert_eq!(status(stream).await, 503);
     }
     drop((held, more));
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let places_are_free = async {
+        while one_more(&stage).await == 503 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, places_are_free).await.expect("who hung up has no place");
     stage.put("new", 1000).await;
 }

@@ -88,7 +88,7 @@ fn every_command(program: PathBuf, server: &Server) {
 
     aws.s3(&["cp", "--no-progress", "s3://shop/in/large", "s3://shop/copy"]);
     aws.s3(&["mv", "--no-progress", "s3://shop/copy", "s3://shop/moved"]);
-    let url = aws.s3(&["presign", "s3://shop/moved", "--expires-in", "60"]);
+    let url = aws.s3(&["presign", "s3://shop/moved", "--expires-in", "600"]);
     let fetched = fetch(server, url.trim());
     assert!(fetched == large.len().to_string(), "the presigned URL gave {fetched} bytes");
 

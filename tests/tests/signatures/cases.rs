@@ -99,13 +99,13 @@ async fn run(cases: Vec<Case>) {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for Case { name, request, status, code } in cases {
         let mut before = world.state().await;
-        for change in changes::of(&world.signer, &request) {
+        for change in changes::of(&world.signer(), &request) {
             count += 1;
             let what = format!("{name}: {}", change.what);
             wrong.extend(world.refused(&mut before, &what, &change.wire, change.expected).await);
         }
         count += 1;
-        let answer = world.send(&world.signer.sign(&request));
+        let answer = world.send(&world.signer().sign(&request));
         if (answer.status, answer.code.as_str()) != (status, code) {
             wrong.push(format!("{name}: {answer}; expected {status} {code}"));
         }
@@ -135,7 +135,7 @@ async fn paths_are_keys_to_the_letter() {
         ("plus+plus", "plus+plus"),
         ("%E1%88%B4", "\u{1234}"),
     ] {
-        let answer = world.send(&world.signer.sign(&Request::new("PUT", key(path)).body(name)));
+        let answer = world.send(&world.signer().sign(&Request::new("PUT", key(path)).body(name)));
         assert_eq!(answer.status, 200, "{path}: {answer}");
         assert_eq!(world.content(name).await.as_deref(), Some(name.as_bytes()), "{path}");
     }

@@ -21,7 +21,7 @@ async fn what_is_no_signature_is_refused_as_such() {
 }
 
 fn cases(world: &World) -> Vec<(&'static str, Wire, Refusals)> {
-    let signer = &world.signer;
+    let signer = world.signer();
     let put = || Request::new("PUT", format!("/{BUCKET}/k")).body("forged");
     let bare = signer.unsigned(&put());
     let good = signer.sign(&put());

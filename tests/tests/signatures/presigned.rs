@@ -40,12 +40,12 @@ async fn a_url_opens_one_request_and_no_other() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (name, request, status) in cases() {
         let mut before = world.state().await;
-        for Change { what, wire, expected } in changes(&world.signer, &request) {
+        for Change { what, wire, expected } in changes(&world.signer(), &request) {
             count += 1;
             wrong.extend(world.refused(&mut before, &format!("{name}: {what}"), &wire, expected).await);
         }
         count += 1;
-        let answer = world.send(&world.signer.presign(&request, MINUTE));
+        let answer = world.send(&world.signer().presign(&request, MINUTE));
         if answer.status != status {
             wrong.push(format!("{name}: {answer}; expected {status}"));
         }
@@ -152,7 +152,7 @@ fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
 async fn a_url_is_good_for_as_long_as_it_says() {
     let world = World::new().await;
     let get = request("GET", "k");
-    let signer = &world.signer;
+    let signer = world.signer();
     for (what, wire) in [
         ("a week", signer.presign(&get, WEEK)),
         ("the last minute of a week", signer.earlier(WEEK - MINUTE).presign(&get, WEEK)),

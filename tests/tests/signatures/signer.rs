@@ -30,11 +30,17 @@ pub struct Signer {
 
 impl Signer {
     /// The root key, now.
-    #[expect(clippy::disallowed_methods, reason = "the server under test lives by the machine's clock")]
     pub fn new(server: &Server) -> Self {
         let host = server.s3().split_once("://").expect("a URL").1.to_owned();
         let (region, service) = ("us-east-1".to_owned(), "s3".to_owned());
-        Self { host, key: server.credentials(), region, service, time: SystemTime::now(), excluded: Vec::new() }
+        let (key, time) = (server.credentials(), SystemTime::UNIX_EPOCH);
+        Self { host, key, region, service, time, excluded: Vec::new() }.now()
+    }
+
+    /// The same, now.
+    #[expect(clippy::disallowed_methods, reason = "the server under test lives by the machine's clock")]
+    pub fn now(&self) -> Self {
+        Self { time: SystemTime::now(), ..self.clone() }
     }
 
     pub fn earlier(&self, by: Duration) -> Self {

@@ -136,7 +136,7 @@ async fn chunks_are_put_together() {
     let world = World::new().await;
     for (what, payload) in STREAMS {
         for (content, size) in bodies() {
-            let answer = world.send(&Stream::new(&world.signer, payload, &content, size).wire());
+            let answer = world.send(&Stream::new(&world.signer(), payload, &content, size).wire());
             assert_eq!(answer.status, 200, "{what}, {} bytes: {answer}", content.len());
             let stored = world.content("stream").await.expect("there");
             assert!(stored == content, "{what}: {} bytes came back as {}", content.len(), stored.len());
@@ -151,14 +151,15 @@ async fn a_touched_frame_is_refused_and_leaves_no_object() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (what, payload) in STREAMS {
         for (content, size) in bodies().into_iter().filter(|(content, _)| !content.is_empty()) {
-            let stream = Stream::new(&world.signer, payload, &content, size);
+            let signer = world.signer();
+            let stream = Stream::new(&signer, payload, &content, size);
             let mut changes = framing(&stream);
-            changes.extend(lengths(&world.signer, payload, &content, size));
+            changes.extend(lengths(&signer, payload, &content, size));
             if payload != Payload::UnsignedTrailer {
                 changes.extend(signatures(&stream));
             }
             if payload != Payload::Chunks {
-                changes.extend(trailers(&world.signer, payload, &content, size));
+                changes.extend(trailers(&signer, payload, &content, size));
             }
             for change in changes {
                 count += 1;

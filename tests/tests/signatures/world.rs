@@ -12,7 +12,7 @@ pub const CONTENT: &[u8] = b"Welcome to Amazon S3.";
 /// A server under test.
 pub struct World {
     _server: Server,
-    pub signer: Signer,
+    signer: Signer,
     client: aws_sdk_s3::Client,
 }
 
@@ -27,6 +27,11 @@ impl World {
         }
         let signer = Signer::new(&server);
         Self { _server: server, signer, client }
+    }
+
+    /// The root key's, by the clock of now: what it signs for a minute must not be older when it is sent.
+    pub fn signer(&self) -> Signer {
+        self.signer.now()
     }
 
     /// The bucket's keys with their ETags and times, and its uploads.

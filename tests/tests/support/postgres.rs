@@ -93,7 +93,7 @@ impl Postgres {
         // Its children end when they see it gone.
         let _ = kill_process(pid, Signal::KILL);
         let gone = || test_kill_process(pid).is_err().then_some(());
-        wait_until(Duration::from_secs(10), gone).expect("a killed process is gone");
+        wait_until(Duration::from_secs(60), gone).expect("a killed process is gone");
     }
 
     /// Makes the tables of pgbench.

@@ -1,6 +1,13 @@
 //! The AWS SDK's own client, over plain HTTP and without a TLS stack.
 
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, retry::RetryConfig};
+use std::time::Duration;
+
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig, retry::RetryConfig};
+
+/// How long a connection or a body may stand still. Left to itself the client waits for 3 and 5 seconds, which a disk or a
+/// processor that others use may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client for one endpoint, with path-style addresses (`http://127.0.0.1:PORT/BUCKET/KEY`) and no retries: a
 /// request that fails once is a finding, not noise.
@@ -13,6 +20,8 @@ pub fn s3client(endpoint: &str, key: &str, secret: &str) -> aws_sdk_s3::Client {
         .credentials_provider(Credentials::new(key, secret, None, None, "tests"))
         .force_path_style(true)
         .retry_config(RetryConfig::disabled())
+        .timeout_config(TimeoutConfig::builder().connect_timeout(PATIENCE).build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(PATIENCE).build())
         .build();
     aws_sdk_s3::Client::from_conf(config)
 }

@@ -1,6 +1,7 @@
 //! What no linter knows about this tree. Every finding names a file, a line and what to do.
 
 mod arrows;
+mod promises;
 mod sources;
 mod text;
 mod tree;
@@ -61,4 +62,9 @@ fn nothing_is_left_undone() {
 #[test]
 fn no_paths_of_one_machine() {
     expect_none(&findings(text::machine_paths));
+}
+
+#[test]
+fn promises_name_their_tests() {
+    expect_none(&promises::missing_tests(&tree::files()));
 }

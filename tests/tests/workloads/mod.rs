@@ -4,6 +4,7 @@
 
 mod archive;
 mod build;
+mod calls;
 mod copy;
 mod exerciser;
 mod fsstress;

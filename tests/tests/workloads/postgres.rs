@@ -30,7 +30,7 @@ fn a_killed_cluster_recovers_all_it_acknowledged() {
         assert!(kept >= acknowledged, "{kept} transactions are there, {acknowledged} were acknowledged");
         acknowledged = kept;
     }
-    assert!(acknowledged > 50, "only {acknowledged} transactions: no load to speak of");
+    assert!(acknowledged > 10, "only {acknowledged} transactions: no load to speak of");
     drop(run(&mut cluster.bench(4, seconds), limit(120)).expect("pgbench ends").ok());
     cluster.check_and_stop();
 }

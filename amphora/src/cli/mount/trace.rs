@@ -17,6 +17,7 @@ struct Shown {
     operation: String,
     inode: u64,
     path: Option<String>,
+    name: Option<String>,
     took_ns: u64,
     errno: i32,
     missed: u64,
@@ -24,19 +25,20 @@ struct Shown {
 
 impl From<admin::WatchedCall> for Shown {
     fn from(call: admin::WatchedCall) -> Self {
-        let admin::WatchedCall { operation, inode, path, took_ns, errno, missed } = call;
-        Self { operation, inode, path, took_ns, errno, missed }
+        let admin::WatchedCall { operation, inode, path, name, took_ns, errno, missed } = call;
+        Self { operation, inode, path, name, took_ns, errno, missed }
     }
 }
 
 impl Shown {
-    /// One line, as strace(1) would: the call, what it was made on, how it ended, how long it took.
+    /// One line, as strace(1) would: the call, what it was made on, the name in there, how it ended, how long it took.
     fn line(&self) -> String {
         let missed = if self.missed > 0 { format!("({} calls were left out)\n", self.missed) } else { String::new() };
         let ended = if self.errno == 0 { "0".to_owned() } else { error_text(self.errno) };
         let path = self.path.as_deref().map_or("(no name)".to_owned(), |path| format!("/{path}"));
+        let name = self.name.as_deref().map_or_else(String::new, |name| format!(" {name:?}"));
         let took = Duration::from_nanos(self.took_ns);
-        format!("{missed}{:<15} {path} ({}) = {ended} <{took:.1?}>", self.operation, self.inode)
+        format!("{missed}{:<15} {path} ({}){name} = {ended} <{took:.1?}>", self.operation, self.inode)
     }
 }
 
@@ -65,11 +67,12 @@ mod tests {
             operation: "lookup".into(),
             inode: 7,
             path: path.map(str::to_owned),
+            name: (errno == 0).then(|| "a \"name\"\n".to_owned()),
             took_ns: 12_300,
             errno,
             missed,
         };
-        assert_eq!(call(0, Some("a/b"), 0).line(), "lookup          /a/b (7) = 0 <12.3µs>");
+        assert_eq!(call(0, Some("a/b"), 0).line(), r#"lookup          /a/b (7) "a \"name\"\n" = 0 <12.3µs>"#);
         let line = call(2, None, 4).line();
         assert_eq!(line, "(4 calls were left out)\nlookup          (no name) (7) = No such file or directory <12.3µs>");
     }

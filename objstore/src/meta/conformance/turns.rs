@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
-use super::{Buffered, Fixture, Gate, Meta, Synced, put, refusal, value_of};
+use super::{Buffered, Fixture, Gate, Meta, Synced, await_sync, put, refusal, value_of};
 use crate::error::{Error, Result};
 use crate::meta::Txn;
 
@@ -154,11 +153,7 @@ pub(in crate::meta) fn what_a_caller_buffers_reaches_disk_unasked(fixture: &Fixt
     let write = |meta: &Meta| meta.transact(Buffered, |txn| count(txn, "a")).unwrap();
     for _ in 0..2 {
         write(meta);
-        let started = Instant::now();
-        while !meta.is_synced() {
-            assert!(started.elapsed() < Duration::from_secs(4), "the promise is 3 s");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        await_sync(meta);
     }
 }
 

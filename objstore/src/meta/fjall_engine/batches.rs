@@ -1,10 +1,17 @@
 //! The batches in a file of fjall's journal, in its format 3.
 //!
+//! - Each has two numbers: fjall's in its head, which has no checksum, and ours, which is the value of its first item
+//!   ([`BATCH_KEY`]) and under the checksum of the items.
+//!
 //! It writes nothing.
 
-use std::io::{self, BufReader, ErrorKind, Read, Seek};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-use xxhash_rust::xxh3::xxh3_64;
+use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::meta::backend::{BATCH_KEY, Changes};
+use crate::meta::txn::Value;
 
 /// Bytes read at a time.
 pub(super) const CHUNK: usize = 256 << 10;
@@ -17,83 +24,141 @@ const ITEM_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
 const END: u8 = 3;
 const END_BYTES: usize = 1 + 8 + 4;
 
+/// The last bytes of a batch.
+pub(super) const TRAILER: [u8; 4] = *b"FJL\x03";
+
+/// How many bytes a batch of these changes takes.
+pub(super) fn bytes(changes: &Changes) -> u64 {
+    let item = |(key, value): (&Bytes, &Option<Value>)| ITEM_BYTES + key.len() + value.as_ref().map_or(0, Bytes::len);
+    (START_BYTES + changes.iter().map(item).sum::<usize>() + END_BYTES) as u64
+}
+
+/// The numbers of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub ours: u64,
+    pub fjalls: u64,
+}
+
+/// Our number of a batch of which no more than a beginning need be there.
+pub(super) fn number(batch: &[u8]) -> Option<u64> {
+    value_of(batch.get(START_BYTES + ITEM_BYTES..)?)
+}
+
+/// Our number, if these are the key and value that it is.
+fn value_of(item: &[u8]) -> Option<u64> {
+    item.strip_prefix(BATCH_KEY)?.first_chunk().map(|number| u64::from_be_bytes(*number))
+}
+
 /// Walks over batches, from the beginning.
 pub(super) struct Scan<R> {
     reader: BufReader<R>,
     at: u64,
+    sum: Xxh3,
 }
 
-impl<R: Read + Seek> Scan<R> {
+impl<R: Read> Scan<R> {
     /// `reader` stands at the beginning.
     pub fn new(reader: R) -> Self {
-        Self { reader: BufReader::with_capacity(CHUNK, reader), at: 0 }
+        Self { reader: BufReader::with_capacity(CHUNK, reader), at: 0, sum: Xxh3::new() }
     }
 
-    /// Where the next batch begins, after one.
+    /// Where the next batch begins, after one; after none, where what was read of it ends.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Passes a batch and gives its number, of fjall's; `None` if there is none, or anything else. What its keys and values
-    /// hold is not looked at.
-    pub fn batch(&mut self) -> io::Result<Option<u64>> {
+    /// Passes a batch; `None` if there is none that is whole, has its checksum and our number.
+    pub fn batch(&mut self) -> io::Result<Option<Batch>> {
         match self.pass() {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
             passed => passed,
         }
     }
 
-    fn pass(&mut self) -> io::Result<Option<u64>> {
+    fn pass(&mut self) -> io::Result<Option<Batch>> {
         let start: [u8; START_BYTES] = self.take()?;
         let [START, a, b, c, d, number @ ..] = start else { return Ok(None) };
-        for _ in 0..u32::from_le_bytes([a, b, c, d]) {
-            let item: [u8; ITEM_BYTES] = self.take()?;
-            // No value is compressed.
-            let [ITEM, _, 0, _, _, _, _, _, _, _, _, key0, key1, _, _, _, _, a, b, c, d] = item else {
-                return Ok(None);
-            };
-            self.skip(u64::from(u16::from_le_bytes([key0, key1])) + u64::from(u32::from_le_bytes([a, b, c, d])))?;
+        self.sum.reset();
+        let mut ours = None;
+        for item in 0..u32::from_le_bytes([a, b, c, d]) {
+            let Some((key, value)) = self.item()? else { return Ok(None) };
+            if item == 0 && (key, value) == (BATCH_KEY.len() as u64, 8) {
+                ours = self.number()?;
+            } else {
+                self.skip(key + value)?;
+            }
         }
+        let found = self.sum.digest();
         let end: [u8; END_BYTES] = self.take()?;
-        Ok((end[0] == END && end.ends_with(b"FJL\x03")).then(|| u64::from_le_bytes(number)))
+        let [END, sum @ .., f, j, l, version] = end else { return Ok(None) };
+        let whole = [f, j, l, version] == TRAILER && u64::from_le_bytes(sum) == found;
+        Ok(ours.filter(|_| whole).map(|ours| Batch { ours, fjalls: u64::from_le_bytes(number) }))
+    }
+
+    /// The lengths of an item's key and value, which come next.
+    fn item(&mut self) -> io::Result<Option<(u64, u64)>> {
+        let item: [u8; ITEM_BYTES] = self.take()?;
+        self.sum.update(&item);
+        // No value is compressed, so that both its lengths are the same.
+        let [ITEM, _, 0, _, _, _, _, _, _, _, _, key0, key1, lengths @ ..] = item else { return Ok(None) };
+        let [a, b, c, d, on_disk @ ..] = lengths;
+        let same = [a, b, c, d] == on_disk;
+        let lengths = (u64::from(u16::from_le_bytes([key0, key1])), u64::from(u32::from_le_bytes([a, b, c, d])));
+        Ok(same.then_some(lengths))
+    }
+
+    fn number(&mut self) -> io::Result<Option<u64>> {
+        let item: [u8; BATCH_KEY.len() + 8] = self.take()?;
+        self.sum.update(&item);
+        Ok(value_of(&item))
     }
 
     fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
-        self.reader.read_exact(&mut bytes)?;
         self.at += N as u64;
+        self.reader.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+    fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
         self.at += bytes;
-        // Of 33 bits.
-        self.reader.seek_relative(bytes as i64)
+        while bytes > 0 {
+            let there = self.reader.fill_buf()?;
+            let there = &there[..there.len().min(usize::try_from(bytes).unwrap_or(usize::MAX))];
+            if there.is_empty() {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            self.sum.update(there);
+            let passed = there.len();
+            bytes -= passed as u64;
+            self.reader.consume(passed);
+        }
+        Ok(())
     }
 }
 
-/// Whether a batch that was passed has the checksum it says.
-pub(super) fn is_whole(batch: &[u8]) -> bool {
-    let items = batch.get(START_BYTES..batch.len().saturating_sub(END_BYTES)).unwrap_or_default();
-    batch.len() > END_BYTES && batch[batch.len() - END_BYTES + 1..].starts_with(&xxh3_64(items).to_le_bytes())
-}
-
-/// A batch as fjall writes it, with one item for each length of a value.
+/// A batch as fjall writes it, with our number and one item for each length of a value.
 #[cfg(test)]
-pub(super) fn batch(number: u64, values: &[usize]) -> Vec<u8> {
+pub(super) fn batch(Batch { ours, fjalls }: Batch, values: &[usize]) -> Vec<u8> {
+    let number = ours.to_be_bytes();
+    let values = values.iter().map(|len| vec![END; *len]);
+    let items: Vec<_> =
+        [(BATCH_KEY, number.to_vec())].into_iter().chain(values.map(|value| (&b"key"[..], value))).collect();
     let mut bytes = vec![START];
-    bytes.extend((values.len() as u32).to_le_bytes());
-    bytes.extend(number.to_le_bytes());
-    for len in values {
-        bytes.extend([ITEM, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0]);
-        bytes.extend((*len as u32).to_le_bytes());
-        bytes.extend((*len as u32).to_le_bytes());
-        bytes.extend(b"key");
-        bytes.extend(vec![END; *len]);
+    bytes.extend((items.len() as u32).to_le_bytes());
+    bytes.extend(fjalls.to_le_bytes());
+    for (key, value) in items {
+        bytes.extend([ITEM, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend((key.len() as u16).to_le_bytes());
+        bytes.extend((value.len() as u32).to_le_bytes());
+        bytes.extend((value.len() as u32).to_le_bytes());
+        bytes.extend(key);
+        bytes.extend(value);
     }
-    let sum = xxh3_64(&bytes[START_BYTES..]);
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[START_BYTES..]);
     bytes.push(END);
     bytes.extend(sum.to_le_bytes());
-    bytes.extend(b"FJL\x03");
+    bytes.extend(TRAILER);
     bytes
 }

@@ -3,6 +3,9 @@
 //! - fjall numbers the files, `N.jnl`, and writes to the one with the highest number. Before it begins the next it syncs
 //!   this one; it removes them in order, and never the newest. So whoever syncs the newest syncs all.
 //! - A commit that fjall has returned from is in the file, as far as other descriptors can tell.
+//! - Linux reports a write that failed to each descriptor once, and to none that is opened after one was told. fjall's own
+//!   hears of it in its background threads, too, which only tells the next commit. So a new file is opened here as soon as
+//!   there is one, and not when somebody asks for a sync of it.
 //!
 //! It writes nothing, and a crash leaves nothing of it.
 
@@ -24,7 +27,12 @@ pub(super) struct Journal {
 struct Newest {
     number: u64,
     file: Arc<dyn File>,
+    /// It holds no more than that.
+    bytes: u64,
 }
+
+/// fjall begins no other file before one has more bytes.
+const FILE_BYTES: u64 = 64_000_000;
 
 impl Journal {
     /// The journal in `folder`, once fjall has opened it.
@@ -34,6 +42,16 @@ impl Journal {
         Ok(Self { disk, folder: folder.to_owned(), newest })
     }
 
+    /// Notes that so many bytes were committed.
+    pub fn grew(&self, bytes: u64) {
+        let mut known = self.newest.lock();
+        known.bytes = known.bytes.saturating_add(bytes);
+        if known.bytes > FILE_BYTES {
+            // What fails here is tried again by the next, or tells who asks for a sync.
+            drop(self.renew(&mut known));
+        }
+    }
+
     /// Returns once every commit that fjall had returned from is on disk.
     pub fn sync(&self) -> Result<()> {
         let file = self.file()?;
@@ -41,12 +59,22 @@ impl Journal {
         file.sync()
     }
 
+    #[cfg(test)]
+    pub fn knows(&self, number: u64) -> bool {
+        self.newest.lock().number >= number
+    }
+
     fn file(&self) -> Result<Arc<dyn File>> {
         let mut known = self.newest.lock();
+        self.renew(&mut known)?;
+        Ok(Arc::clone(&known.file))
+    }
+
+    fn renew(&self, known: &mut Newest) -> Result<()> {
         if self.is_old(known.number)? {
             *known = newest(&self.disk, &self.folder)?;
         }
-        Ok(Arc::clone(&known.file))
+        Ok(())
     }
 
     /// Whether there is a newer one: the next, unless that was removed in its turn, and then this one was before.
@@ -56,10 +84,13 @@ impl Journal {
 }
 
 fn newest(disk: &RealDisk, folder: &Path) -> Result<Newest> {
-    let number = numbers(disk, folder)?.into_iter().max();
+    let number = numbers(disk, folder)?.pop();
     let number =
         number.ok_or_else(|| Error::Unusable { why: format!("the folder \"{}\" has no journal", folder.display()) })?;
-    Ok(Newest { number, file: disk.open(&path(folder, number))? })
+    let file = disk.open(&path(folder, number))?;
+    // What is allocated ahead is a hole.
+    let bytes = file.seek_hole(0)?.unwrap_or(0);
+    Ok(Newest { number, file, bytes })
 }
 
 /// The journal's file with a number.
@@ -67,10 +98,12 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number}.jnl"))
 }
 
-/// The numbers of the files.
+/// The numbers of the files, in their order.
 pub(super) fn numbers(disk: &RealDisk, folder: &Path) -> Result<Vec<u64>> {
     let names = disk.list(folder)?;
-    Ok(names.iter().filter_map(|name| name.strip_suffix(".jnl")?.parse().ok()).collect())
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.strip_suffix(".jnl")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 #[cfg(test)]
@@ -99,5 +132,32 @@ mod tests {
             std::fs::remove_file(path(number)).unwrap();
         }
         seen(14);
+    }
+
+    #[test]
+    fn a_file_that_may_be_new_is_looked_for_at_each_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |number, bytes: u64| {
+            let file = std::fs::File::create(path(folder.path(), number)).unwrap();
+            std::io::Write::write_all(&mut &file, &vec![1; bytes as usize]).unwrap();
+            file.set_len(64 << 20).unwrap();
+        };
+        make(0, 1 << 20);
+        let journal = Journal::open(folder.path()).unwrap();
+        let known = || {
+            let newest = journal.newest.lock();
+            (newest.number, newest.bytes)
+        };
+        assert_eq!(known(), (0, 1 << 20));
+        journal.grew(FILE_BYTES - (1 << 20));
+        journal.grew(1);
+        make(1, 0);
+        journal.grew(1);
+        assert_eq!(known(), (1, 0));
+        make(2, 0);
+        journal.grew(FILE_BYTES);
+        assert_eq!(known(), (1, FILE_BYTES), "there cannot be another");
+        journal.grew(1);
+        assert_eq!(known(), (2, 0));
     }
 }

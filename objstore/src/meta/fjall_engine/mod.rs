@@ -6,12 +6,14 @@
 //! - Disk: the journal is preallocated in files of 64 MiB, and is cut off as memtables become tables.
 //!
 //! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, but for
-//! those at the head that are in tables. A batch that is whole but for bytes in its midst, or one that was on disk, is damage
-//! and never cut off: opening fails with [`Error::Corrupt`](crate::error::Error::Corrupt).
+//! those at the head that are in tables. Whatever else is not as it was written is damage and never cut off: opening fails with
+//! [`Error::Corrupt`](crate::error::Error::Corrupt), and has cut off nothing but what tables have.
 
 mod batches;
 mod error;
 mod journal;
+mod lists;
+mod sound;
 mod store;
 mod tail;
 mod torn;
@@ -26,6 +28,7 @@ use fjall::compaction::Leveled;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 use rustix::fs::{FlockOperation, flock};
 
+use self::sound::Log;
 use self::store::Store;
 use self::tail::Mark;
 use super::batch::guarded;
@@ -70,26 +73,41 @@ impl Default for Options {
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
     version::check(path)?;
     let mark = Mark::read(path);
-    prepare(path, mark);
-    let (database, keyspace) =
-        guarded("opening the metadata", || start(path, options).map_err(|failure| error::on_open(path, failure)))?;
-    Ok(Arc::new(Writer::start(Store::open(database, keyspace, path, mark)?)?))
+    let log = prepare(path, mark)?;
+    let opened = |threads| {
+        let started = || start(path, options, threads).map_err(|failure| error::on_open(path, failure));
+        guarded("opening the metadata", started)
+    };
+    if log.is_some_and(|log| log.files > 1) {
+        // fjall's threads begin at once to put what it read of older files into tables, and remove the files then: not
+        // before they were compared.
+        store::compare(&opened(Some(0))?, path, log)?;
+    }
+    Ok(Arc::new(Writer::start(Store::open(opened(None)?, path, mark, log)?)?))
 }
 
-/// Cuts off the journal what fjall need not read, or would take for damage.
-fn prepare(path: &Path, mark: Mark) {
+/// Cuts off the journal what fjall need not read, or would take for damage, and refuses what it would not see; what
+/// [`sound::check`] gives.
+fn prepare(path: &Path, mark: Mark) -> Result<Option<Log>> {
     // fjall's own lock: it refuses a folder that another has open, whose files are not ours to change.
-    let Ok(lock) = File::open(path.join("lock")) else { return };
+    let Ok(lock) = File::open(path.join("lock")) else { return Ok(None) };
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return;
+        return Ok(None);
     }
-    if let Err(error) = trim::trim(path, mark.tables).and_then(|()| torn::cut(path, mark.journal)) {
+    lists::check(path)?;
+    if let Err(error) = trim::trim(path, mark.tables) {
         tracing::warn!(folder = %path.display(), %error, "the metadata journal is read as it is");
     }
+    sound::check(path, mark)
 }
 
-fn start(path: &Path, options: Options) -> fjall::Result<(Database, Keyspace)> {
-    let database = Database::builder(path)
+/// Starts fjall, with as many threads as it likes, or so many.
+fn start(path: &Path, options: Options, threads: Option<usize>) -> fjall::Result<(Database, Keyspace)> {
+    let mut builder = Database::builder(path);
+    if let Some(threads) = threads {
+        builder = builder.worker_threads_unchecked(threads);
+    }
+    let database = builder
         .cache_size(options.cache_bytes)
         .max_cached_files(Some(options.open_files.max(10)))
         .max_journaling_size(JOURNAL_BYTES)
@@ -102,5 +120,7 @@ fn start(path: &Path, options: Options) -> fjall::Result<(Database, Keyspace)> {
     Ok((database, keyspace))
 }
 
+#[cfg(test)]
+mod flipped;
 #[cfg(test)]
 mod tests;

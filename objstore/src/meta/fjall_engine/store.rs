@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fjall::{AbstractTree, Database, Guard, Keyspace, OwnedWriteBatch, PersistMode, Readable};
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::batches::{self, Batch};
 use super::journal::Journal;
-use super::tail::{End, Mark, Tail};
+use super::sound::Log;
+use super::tail::{Mark, Tail};
 use super::{MEMTABLE_BYTES, error};
 use crate::disk::{Need, Room, space_of};
 use crate::error::Result;
@@ -35,19 +38,18 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// What fjall has opened in `folder`, once its end was compared with what was on disk.
-    pub fn open(database: Database, keyspace: Keyspace, folder: &Path, mark: Mark) -> Result<Self> {
-        let last = View { snapshot: database.snapshot(), keyspace: keyspace.clone() }.get(BATCH_KEY)?;
-        let end = End { batch: decode_batch(last.as_deref())?, journal: database.seqno() };
-        let tail = Tail::open(folder, mark, end)?;
+    /// What fjall has opened in `folder`, once it was compared with the journal and with what was on disk.
+    pub fn open(opened: (Database, Keyspace), folder: &Path, mark: Mark, log: Option<Log>) -> Result<Self> {
+        let (last, tables) = compare(&opened, folder, log)?;
+        let (database, keyspace) = opened;
+        let tail = Tail::open(folder, mark, last, tables)?;
         let (path, journal) = (folder.to_owned(), Journal::open(folder)?);
         Ok(Self { database, keyspace, path, room: Room::default(), journal, tail })
     }
 
-    /// The number, of fjall's, up to which every batch is in tables. It only grows: each batch sets [`BATCH_KEY`], and
-    /// tables keep the newest that they have of it.
+    /// The batch up to which tables have all; 0 if they cannot say.
     fn in_tables(&self) -> u64 {
-        self.keyspace.tree.get_highest_persisted_seqno().unwrap_or(0)
+        in_tables(&self.keyspace).ok().flatten().map_or(0, |last| last.ours)
     }
 
     /// Holds the writer back while the memtable waits for a busy background thread to take it.
@@ -65,6 +67,35 @@ impl Store {
     }
 }
 
+/// The last batch there is, and the last that tables have, once they were compared with the journal.
+pub(super) fn compare(
+    (database, keyspace): &(Database, Keyspace),
+    folder: &Path,
+    log: Option<Log>,
+) -> Result<(u64, u64)> {
+    // Before the next flush ends: later, tables may have what was never read.
+    let tables = in_tables(keyspace)?;
+    let last = View { snapshot: database.snapshot(), keyspace: keyspace.clone() }.get(BATCH_KEY)?;
+    let last = decode_batch(last.as_deref())?;
+    log.map_or(Ok(()), |log| log.joins(folder, tables, last))?;
+    Ok((last, tables.map_or(0, |tables| tables.ours)))
+}
+
+/// The last batch that tables have: they have all before it, as a memtable becomes one as a whole, and each batch sets
+/// [`BATCH_KEY`]. The tables themselves are asked: the tree knows nothing of a moment that no snapshot holds.
+fn in_tables(keyspace: &Keyspace) -> Result<Option<Batch>> {
+    let tables = keyspace.tree.current_version();
+    // The newest come first.
+    let runs = tables.iter_levels().flat_map(|level| level.iter());
+    for table in runs.filter_map(|run| run.get_for_key(BATCH_KEY)) {
+        let found = table.get(BATCH_KEY, u64::MAX, xxh3_64(BATCH_KEY));
+        if let Some(found) = found.map_err(|failure| error::on_read(failure.into()))? {
+            return Ok(Some(Batch { ours: decode_batch(Some(&found.value))?, fjalls: found.key.seqno }));
+        }
+    }
+    Ok(None)
+}
+
 /// More than most batches take in the journal.
 const BATCH_BYTES: u64 = 64 << 10;
 
@@ -76,6 +107,7 @@ impl Backend for Store {
     fn commit(&self, changes: Changes, durability: Durability) -> Result<()> {
         self.wait_for_room();
         let number = decode_batch(changes.get(BATCH_KEY).and_then(|value| value.as_deref()))?;
+        let bytes = batches::bytes(&changes);
         let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len())
             .durability(Some(persist_mode(durability)));
         for (key, value) in changes {
@@ -85,10 +117,10 @@ impl Backend for Store {
             }
         }
         batch.commit().map_err(error::on_write)?;
-        let end = End { batch: number, journal: self.database.seqno() };
-        self.tail.committed(end);
+        self.journal.grew(bytes);
+        self.tail.committed(number);
         if durability == Durability::Synced {
-            self.tail.synced(end, || self.in_tables());
+            self.tail.synced(number, || self.in_tables());
         }
         Ok(())
     }
@@ -135,4 +167,35 @@ impl Snapshot for View {}
 fn pair(found: Guard) -> Result<Pair> {
     let (key, value) = found.into_inner().map_err(error::on_read)?;
     Ok(Pair { key: key.into(), value: value.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::meta::backend::encode_batch;
+
+    #[test]
+    fn a_new_journal_file_is_open_before_anybody_syncs_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = super::super::start(folder.path(), super::super::Options::default(), None).unwrap();
+        let store = Store::open(opened, folder.path(), Mark::default(), None).unwrap();
+        let (mut number, mut in_tables) = (0, 0);
+        let mut commit = || {
+            number += 1;
+            let value = Some(Bytes::from(vec![number as u8; 2 << 20]));
+            let batch = (Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
+            store.commit([batch, (Bytes::from_static(b"key"), value)].into(), Durability::Buffered).unwrap();
+            // Tables are made meanwhile, and are asked all the same.
+            let before = std::mem::replace(&mut in_tables, store.in_tables());
+            assert!((before..=number).contains(&in_tables), "{before}, {in_tables}, {number}");
+        };
+        while !folder.path().join("1.jnl").exists() {
+            commit();
+        }
+        commit();
+        assert!(store.journal.knows(1));
+        assert!(in_tables > 0);
+    }
 }

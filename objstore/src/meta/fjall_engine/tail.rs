@@ -4,8 +4,9 @@
 //!   synced tells the two apart.
 //! - A batch that is not whole was torn by a crash only if it was not on disk ([`torn`](super::torn)).
 //! - What is in tables need not be read again when the store is opened ([`trim`](super::trim)).
-//! - The mark is 28 bytes: three numbers and their CRC-32C, big-endian. It is written at most once a second, after the sync
-//!   that it speaks of, and when the store is closed; it is never synced, since an older one is as true.
+//! - The mark is 20 bytes: two numbers of ours and their CRC-32C, big-endian. It is written at most once a second, after the
+//!   sync that it speaks of, and when the store is closed; it is never synced, since an older one is as true. One of 28 bytes
+//!   is of an older version: of its three numbers the first is as here, the others are fjall's and not used.
 //!
 //! A crash leaves an older mark, or none that counts.
 
@@ -23,16 +24,19 @@ use crate::error::{Error, Result};
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Of a mark without its checksum.
-const BYTES: usize = 24;
+const BYTES: usize = 16;
+
+const SUM_BYTES: usize = 4;
+
+/// As [`BYTES`], of an older version.
+const FORMER_BYTES: usize = 24;
 
 /// What the mark says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// A batch that was on disk, by our number.
+    /// Every batch up to this one was on disk.
     pub batch: u64,
-    /// Every batch below this one was on disk, by fjall's number.
-    pub journal: u64,
-    /// Every batch up to this one is in tables, by fjall's number.
+    /// Every batch up to this one is in tables.
     pub tables: u64,
 }
 
@@ -53,37 +57,33 @@ impl Mark {
 
     fn write(self, path: &Path) -> std::io::Result<()> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-        file.write_all_at(&self.encode(), 0)
+        file.write_all_at(&self.encode(), 0)?;
+        file.set_len(BYTES as u64 + SUM_BYTES as u64)
     }
 
-    fn encode(self) -> [u8; BYTES + 4] {
-        let mut bytes = [0; BYTES + 4];
+    fn encode(self) -> [u8; BYTES + SUM_BYTES] {
+        let mut bytes = [0; BYTES + SUM_BYTES];
         bytes[..8].copy_from_slice(&self.batch.to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.journal.to_be_bytes());
-        bytes[16..BYTES].copy_from_slice(&self.tables.to_be_bytes());
+        bytes[8..BYTES].copy_from_slice(&self.tables.to_be_bytes());
         let sum = crc_fast::crc32_iscsi(&bytes[..BYTES]);
         bytes[BYTES..].copy_from_slice(&sum.to_be_bytes());
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        let mark = Self { batch: number(0)?, journal: number(8)?, tables: number(16)? };
-        (bytes == mark.encode()).then_some(mark)
+        let (body, sum) = bytes.split_last_chunk::<SUM_BYTES>()?;
+        let number = |at: usize| Some(u64::from_be_bytes(body.get(at..at + 8)?.try_into().ok()?));
+        let batch = number(0).filter(|_| crc_fast::crc32_iscsi(body) == u32::from_be_bytes(*sum))?;
+        match body.len() {
+            BYTES => Some(Self { batch, tables: number(8)? }),
+            FORMER_BYTES => Some(Self { batch, tables: 0 }),
+            _ => None,
+        }
     }
 }
 
 fn path(folder: &Path) -> PathBuf {
     folder.join("synced")
-}
-
-/// How far the journal goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct End {
-    /// The last batch, by our number.
-    pub batch: u64,
-    /// The next one will have at least this number of fjall's.
-    pub journal: u64,
 }
 
 /// Keeps the mark of one folder.
@@ -94,7 +94,7 @@ pub(super) struct Tail {
 
 #[derive(Default)]
 struct State {
-    committed: End,
+    committed: u64,
     /// What the mark is to say next.
     now: Mark,
     /// What it says, and when it was written.
@@ -103,41 +103,39 @@ struct State {
 }
 
 impl Tail {
-    /// Goes on after `mark` with the metadata in `folder`, which ends at `last`.
+    /// Goes on after `mark` with the metadata in `folder`, which ends at the batch `last` and is in tables up to `tables`.
     ///
     /// # Errors
     /// [`Error::Unusable`] if a later batch was on disk.
-    pub fn open(folder: &Path, mark: Mark, last: End) -> Result<Self> {
-        if mark.batch > last.batch {
+    pub fn open(folder: &Path, mark: Mark, last: u64, tables: u64) -> Result<Self> {
+        if mark.batch > last {
             let why = format!(
-                "the metadata in \"{}\" ends at batch {}, and batch {} was on disk: a journal file in it was \
+                "the metadata in \"{}\" ends at batch {last}, and batch {} was on disk: a journal file in it was \
                  cut short or is missing; bring it back, or restore the data folder from a backup",
                 folder.display(),
-                last.batch,
                 mark.batch
             );
             return Err(Error::Unusable { why });
         }
-        let now = Mark { batch: last.batch, journal: last.journal, ..mark };
-        let state = State { committed: last, now, mark, written: None };
+        let state =
+            State { committed: last, now: Mark { batch: last, tables: tables.max(mark.tables) }, mark, written: None };
         Ok(Self { path: path(folder), state: Mutex::new(state) })
     }
 
-    /// Notes a commit, after which the journal ends at `end`.
-    pub fn committed(&self, end: End) {
-        self.state.lock().committed = end;
+    /// Notes a commit.
+    pub fn committed(&self, batch: u64) {
+        self.state.lock().committed = batch;
     }
 
-    /// Where the last commit ended.
-    pub fn last(&self) -> End {
+    /// The last commit.
+    pub fn last(&self) -> u64 {
         self.state.lock().committed
     }
 
-    /// Notes that all before `end` is on disk; `tables` gives how much is in tables.
-    pub fn synced(&self, end: End, tables: impl FnOnce() -> u64) {
+    /// Notes that all up to `batch` is on disk; `tables` gives how much is in tables.
+    pub fn synced(&self, batch: u64, tables: impl FnOnce() -> u64) {
         let mut state = self.state.lock();
-        state.now.batch = state.now.batch.max(end.batch);
-        state.now.journal = state.now.journal.max(end.journal);
+        state.now.batch = state.now.batch.max(batch);
         if state.written.is_none_or(|written| written.elapsed() >= PAUSE) {
             state.now.tables = tables();
             self.write(&mut state);
@@ -169,9 +167,9 @@ mod tests {
 
     #[test]
     fn a_mark_round_trips_and_a_damaged_one_says_nothing() {
-        let mark = Mark { batch: 7, journal: 290, tables: 300 };
+        let mark = Mark { batch: 7, tables: 5 };
         assert_eq!(Mark::decode(&mark.encode()), Some(mark));
-        for at in 0..BYTES + 4 {
+        for at in 0..BYTES + SUM_BYTES {
             let mut bytes = mark.encode();
             bytes[at] ^= 1;
             assert_eq!(Mark::decode(&bytes), None);
@@ -180,21 +178,33 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_of_an_older_version_says_what_was_on_disk() {
+        let mut bytes = [7, 290, 300].map(u64::to_be_bytes).concat();
+        bytes.extend(crc_fast::crc32_iscsi(&bytes).to_be_bytes());
+        let former = Mark { batch: 7, tables: 0 };
+        assert_eq!(Mark::decode(&bytes), Some(former));
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(path(dir.path()), bytes).unwrap();
+        let next = Mark { batch: 8, tables: 3 };
+        next.write(&path(dir.path())).unwrap();
+        assert_eq!(Mark::read(dir.path()), next);
+    }
+
+    #[test]
     fn an_end_that_was_on_disk_is_missed() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().to_owned();
-        let at = |batch| End { batch, journal: 10 * batch };
-        let tail = Tail::open(&folder, Mark::read(&folder), at(3)).unwrap();
-        tail.committed(at(5));
-        tail.synced(at(5), || 40);
-        tail.committed(at(6));
-        assert_eq!(tail.last(), at(6));
+        let tail = Tail::open(&folder, Mark::read(&folder), 3, 0).unwrap();
+        tail.committed(5);
+        tail.synced(5, || 4);
+        tail.committed(6);
+        assert_eq!(tail.last(), 6);
         drop(tail);
-        assert_eq!(Mark::read(&folder), Mark { batch: 5, journal: 50, tables: 40 });
-        let error = Tail::open(&folder, Mark::read(&folder), at(4)).err().unwrap();
+        assert_eq!(Mark::read(&folder), Mark { batch: 5, tables: 4 });
+        let error = Tail::open(&folder, Mark::read(&folder), 4, 0).err().unwrap();
         assert!(error.to_string().contains("ends at batch 4, and batch 5 was on disk"), "{error}");
-        Tail::open(&folder, Mark::read(&folder), at(5)).unwrap();
+        Tail::open(&folder, Mark::read(&folder), 5, 0).unwrap();
         std::fs::write(folder.join("synced"), b"damaged").unwrap();
-        Tail::open(&folder, Mark::read(&folder), at(1)).unwrap();
+        Tail::open(&folder, Mark::read(&folder), 1, 0).unwrap();
     }
 }

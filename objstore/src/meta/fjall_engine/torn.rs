@@ -1,23 +1,19 @@
-//! A batch whose pieces did not all reach the disk before a power cut, though those behind them did.
+//! A batch whose pieces did not all reach the disk before a crash.
 //!
-//! - fjall writes its journal where zeros were, and a disk writes what nobody waited for in any order. So what is missing
-//!   reads as zeros up to the end of a sector. Where an entry should begin fjall takes zeros for the end, and cuts off what
-//!   follows; within a value it finds another checksum, as after damage, and would not open.
-//! - Such a batch is cut off here, with what follows. It was not on disk, or the mark ([`tail`](super::tail)) would say so,
-//!   but for its last second; and then neither was what came after it.
-//! - A batch that has another checksum without such zeros, or before the mark, is damage: it stays, and opening fails.
+//! - A process that is killed leaves the beginning of what it wrote, and zeros behind it or the file's end.
+//! - A power cut leaves any sectors of what nobody waited for, also some behind others that are missing: the disk writes in
+//!   any order. The journal is written where zeros were, so what is missing reads as zeros up to the end of a sector.
+//! - fjall takes zeros for the end where an entry should begin, but for damage within a value, and would not open. So a torn
+//!   batch is cut off before it looks, with what follows: of what came later nothing was on disk for certain either.
+//! - What is whole up to its end, and has no such zeros where it cannot be read, is damage ([`sound`](super::sound)).
 //!
 //! A crash leaves the file as it was, or cut.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::batches::{Scan, is_whole};
-use super::journal;
-use crate::disk::{Disk, RealDisk};
-use crate::error::{Error, Result};
+use super::batches::TRAILER;
+use crate::disk::File;
+use crate::error::Result;
 
 /// What a disk writes whole, or not at all.
 const SECTOR: u64 = 512;
@@ -25,41 +21,43 @@ const SECTOR: u64 = 512;
 /// So many zeros before the end of a sector were never written; fewer may be a number.
 const HOLE: [u8; 16] = [0; 16];
 
-/// Cuts the newest file before a torn batch. Every batch numbered below `synced`, by fjall's number, was on disk.
-pub(super) fn cut(folder: &Path, synced: u64) -> Result<()> {
-    // Those before the newest were synced when it was begun.
-    let disk = RealDisk::new();
-    let Some(number) = journal::numbers(&disk, folder)?.into_iter().max() else { return Ok(()) };
-    let path = journal::path(folder, number);
-    let torn = File::open(&path).and_then(|file| torn(&file, synced));
-    if let Some(end) = torn.map_err(|error| Error::io(format!("reading {}", path.display()), error))? {
-        tracing::info!(path = %path.display(), end, "cutting off what a power cut left of the last metadata");
-        let file = disk.open(&path)?;
-        file.set_len(end)?;
-        file.sync()?;
+/// What a file holds from `from` on, but for the zeros at its end.
+pub(super) fn rest(file: &dyn File, from: u64) -> Result<Vec<u8>> {
+    let (mut rest, mut at) = (Vec::new(), from);
+    while let Some(data) = file.seek_data(at)? {
+        let end = file.seek_hole(data)?.unwrap_or(data);
+        rest.resize((data - from) as usize, 0);
+        rest.resize((end - from) as usize, 0);
+        file.read_at(&mut rest[(data - from) as usize..], data)?;
+        at = end;
     }
-    Ok(())
+    rest.truncate(rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
+    Ok(rest)
 }
 
-/// Where a torn batch begins.
-fn torn(file: &File, synced: u64) -> io::Result<Option<u64>> {
-    let mut scan = Scan::new(file);
-    loop {
-        let begin = scan.at();
-        let Some(number) = scan.batch()? else { return Ok(None) };
-        if number < synced {
-            continue;
-        }
-        let mut batch = vec![0; usize::try_from(scan.at() - begin).unwrap_or(usize::MAX)];
-        file.read_exact_at(&mut batch, begin)?;
-        if !is_whole(&batch) {
-            return Ok(has_hole(&batch, begin).then_some(begin));
-        }
-    }
+/// Whether a crash tore a batch that begins at `begin`, where a file holds `rest`, and that was read up to `read`.
+pub(super) fn is_torn(rest: &[u8], begin: u64, read: u64) -> bool {
+    !is_ended(rest) || has_hole(rest, begin, read)
 }
 
-/// Whether bytes that lie at `begin` have zeros before the end of a sector.
-fn has_hole(bytes: &[u8], begin: u64) -> bool {
-    let first = begin.next_multiple_of(SECTOR) - begin;
-    (first..=bytes.len() as u64).step_by(SECTOR as usize).any(|end| bytes[..end as usize].ends_with(&HOLE))
+/// Whether the last batch there is was written to its end. A flipped bit does not make it a torn one.
+fn is_ended(rest: &[u8]) -> bool {
+    let last = rest.last_chunk().map_or(0, |last| u32::from_be_bytes(*last));
+    (last ^ u32::from_be_bytes(TRAILER)).count_ones() <= 1
+}
+
+/// Whether there are zeros before the end of a sector, up to that in which reading ended.
+fn has_hole(rest: &[u8], begin: u64, read: u64) -> bool {
+    let first = (begin.next_multiple_of(SECTOR) - begin) as usize;
+    let read = usize::try_from(read.next_multiple_of(SECTOR) - begin).unwrap_or(usize::MAX);
+    let is_hole =
+        |end: usize| rest[..end].ends_with(&HOLE) || end == first && rest[..end].iter().all(|byte| *byte == 0);
+    (first..=rest.len().min(read)).step_by(SECTOR as usize).any(|end| end > 0 && is_hole(end))
+}
+
+/// Cuts off what is torn.
+pub(super) fn cut(file: &dyn File, path: &Path, begin: u64) -> Result<()> {
+    tracing::info!(path = %path.display(), begin, "cutting off what a crash left of the last metadata");
+    file.set_len(begin)?;
+    file.sync()
 }

@@ -2,7 +2,7 @@
 //!
 //! - fjall reads each file whole when it opens, at 6 ms a MB, and begins a new one only after 64 MB; what the memtables
 //!   had not put into tables is a few MB of that. The rest is cut off before fjall looks, since the mark ([`tail`](super::tail))
-//!   says up to which number the tables have it.
+//!   says up to which batch the tables have it.
 //! - It is cut between batches, and nothing behind that is judged: the bytes that stay are those that were there.
 //! - A file is made anew beside the old one, synced and renamed. What cannot be cut stays, which costs only time.
 //!
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 /// Less is not worth making a file for.
 const LEAST: u64 = 4 << 20;
 
-/// Cuts off what is in tables, which is every batch up to the number `tables` of fjall's.
+/// Cuts off what is in tables, which is every batch up to `tables`.
 pub(super) fn trim(folder: &Path, tables: u64) -> Result<()> {
     if tables == 0 {
         return Ok(());
@@ -57,11 +57,11 @@ fn rest(mut file: &File, tables: u64, least: u64) -> io::Result<Option<Vec<u8>>>
 }
 
 /// The bytes of all batches at the beginning that are numbered up to `tables`.
-fn head(file: impl Read + Seek, tables: u64) -> io::Result<u64> {
+fn head(file: impl Read, tables: u64) -> io::Result<u64> {
     let mut scan = Scan::new(file);
     loop {
         let begin = scan.at();
-        if scan.batch()?.is_none_or(|number| number > tables) {
+        if scan.batch()?.is_none_or(|batch| batch.ours > tables) {
             return Ok(begin);
         }
     }
@@ -85,7 +85,12 @@ fn without_end(mut reader: impl Read) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta::fjall_engine::batches::batch;
+    use crate::meta::fjall_engine::batches::{Batch, batch};
+
+    fn numbered(ours: u64, values: &[usize]) -> Vec<u8> {
+        // fjall's tells nothing here: it may be damaged.
+        batch(Batch { ours, fjalls: 0 }, values)
+    }
 
     fn head(bytes: &[u8], tables: u64) -> u64 {
         super::head(std::io::Cursor::new(bytes), tables).unwrap()
@@ -93,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_in_tables_is_cut_between_batches() {
-        let batches = [batch(3, &[0, 5]), batch(4, &[4096]), batch(9, &[])];
+        let batches = [numbered(3, &[0, 5]), numbered(4, &[4096]), numbered(9, &[])];
         let whole = [&batches.concat()[..], &[0; 4096]].concat();
         let ends: Vec<_> = [0, 1, 2, 3].map(|count| batches[..count].concat().len() as u64).into();
         for (tables, count) in [(2, 0), (3, 1), (4, 2), (8, 2), (9, 3), (99, 3)] {
@@ -114,7 +119,7 @@ mod tests {
     fn what_stays_is_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("0.jnl");
-        let (first, second) = (batch(1, &[300_000]), batch(2, &[3000]));
+        let (first, second) = (numbered(1, &[300_000]), numbered(2, &[3000]));
         let rest = [&second[..], &vec![0; 3 * CHUNK], &second].concat();
         let whole = [&first[..], &rest, &vec![0; 4 * CHUNK]].concat();
         std::fs::write(&path, &whole).unwrap();

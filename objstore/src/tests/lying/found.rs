@@ -1,6 +1,6 @@
 //! What random schedules have found, each as the shortest one that shows it.
 
-use super::act::{Act, At};
+use super::act::{Act, At, Rule};
 use super::must;
 use super::schedule::Plan;
 use crate::store::Versioning;
@@ -238,4 +238,79 @@ fn what_a_version_before_wrote_is_on_disk_once_the_file_is_synced() {
 #[test]
 fn what_a_version_before_wrote_is_on_disk_in_a_copy() {
     survives_in_extents(|_| [second_version(), vec![Act::Copy { from: at("f"), to: at("copy") }]].concat());
+}
+
+#[test]
+fn no_key_has_two_null_versions_after_one_of_two_names_of_a_file_was_to_move() {
+    survives(|_| {
+        let versions = |versioning| Act::SetVersioning { bucket: "alpha".into(), versioning };
+        vec![
+            bucket(),
+            put("b", 10),
+            Act::Link { at: at("b"), to: "c".into() },
+            versions(Versioning::Enabled),
+            write(at("b"), 0, 10),
+            versions(Versioning::Suspended),
+            Act::Rename { at: at("c"), to: "d".into() },
+            put("other", 10),
+        ]
+    });
+}
+
+#[test]
+fn a_quota_counts_no_null_version_that_a_mount_replaced() {
+    survives(|_| {
+        let versions = |versioning| Act::SetVersioning { bucket: "alpha".into(), versioning };
+        vec![
+            bucket(),
+            put("f", 60_000),
+            versions(Versioning::Enabled),
+            put("f", 140_000),
+            put("g", 60_000),
+            versions(Versioning::Suspended),
+            Act::Truncate { at: at("f"), size: 44 },
+            Act::SetQuota { bucket: "alpha".into(), quota: Some(200_000) },
+            put("other", 10),
+        ]
+    });
+}
+
+#[test]
+fn over_its_quota_a_bucket_takes_what_is_smaller_than_the_live_file_it_replaces() {
+    survives(|_| {
+        let quota = Act::SetQuota { bucket: "alpha".into(), quota: Some(30_000) };
+        let grown = Act::Append { at: at("f"), size: 50_000, stamp: 9 };
+        vec![bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 10_000), grown, quota, put("f", 40_000)]
+    });
+}
+
+#[test]
+fn a_version_that_a_write_began_and_did_not_reach_is_as_old_as_its_beginning() {
+    survives_kills(|life| {
+        let rule = Rule { prefix: "", expire: Some(1), noncurrent: None, markers: false, uploads: None };
+        let rule = Act::SetRule { bucket: "alpha".into(), rule: Some(rule) };
+        let versions = Act::SetVersioning { bucket: "alpha".into(), versioning: Versioning::Enabled };
+        match life {
+            0 => vec![bucket(), versions, rule, put("f", 20_000), Act::Day, write(at("f"), 100, 5_000)],
+            _ => vec![Act::Day, Act::Expire, put("other", 10)],
+        }
+    });
+}
+
+#[test]
+fn what_was_deleted_by_who_may_and_is_still_open_protects_no_bucket() {
+    survives(|_| {
+        let index = 0;
+        vec![
+            Act::CreateBucket { bucket: "alpha".into(), quota: None, versioning: Versioning::Enabled, locking: true },
+            Act::Create { at: at("f") },
+            write(at("f"), 0, 5_000),
+            Act::Delete { at: at("f") },
+            Act::Retain { at: at("f"), index, until: 1, compliance: false, bypass: false },
+            Act::DeleteVersion { at: at("f"), index, bypass: true },
+            Act::DeleteBucket { bucket: "alpha".into() },
+            bucket(),
+            put("other", 10),
+        ]
+    });
 }

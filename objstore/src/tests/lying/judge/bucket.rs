@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{SeenBucket, SeenFile, SeenNode, SeenObject};
 use crate::tests::lying::content::{Contents, End, FileId};
 use crate::tests::lying::model::{Bucket, File, Folder, Node};
+use crate::tests::lying::process::recorded;
 
 impl SeenBucket {
     pub(super) fn fault(&self, said: &Bucket, contents: &Contents, end: End) -> Option<String> {
-        let about = (self.snapshot, self.quota, self.versioning, self.locking, self.retention, self.ruled);
-        if about != (said.snapshot, said.quota, said.versioning, said.locking, said.retention, said.rule.is_some()) {
-            return Some(format!("snapshot, quota, versions, lock, retention, rules: {about:?}"));
+        let about = (self.snapshot, self.quota, self.versioning, self.locking, self.retention);
+        if about != (said.snapshot, said.quota, said.versioning, said.locking, said.retention) {
+            return Some(format!("snapshot, quota, versions, lock, retention: {about:?}"));
+        }
+        if !self.rules.iter().eq(said.rule.map(recorded).iter()) {
+            return Some(format!("lifecycle rules: {:?}", self.rules));
         }
         let expected = said.names.keys();
         if !self.paths.keys().eq(expected.clone()) {

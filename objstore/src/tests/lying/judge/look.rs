@@ -30,7 +30,7 @@ impl SeenBucket {
             versioning: bucket.versioning,
             locking: settings.object_lock.is_some(),
             retention: retention.map(|default| default.mode() == RetentionMode::Compliance),
-            ruled: !settings.lifecycle.is_empty(),
+            rules: settings.lifecycle.clone(),
             used_bytes: usage.bytes + usage.upload_bytes,
             objects: objects(&store, name)?,
             versions: if versioned { versions(&store, name)? } else { BTreeMap::new() },
@@ -94,8 +94,19 @@ impl SeenObject {
         let note = info.metadata.get("note").cloned();
         let until = info.lock.retention.map(|kept| (half_of(kept.until), kept.mode == RetentionMode::Compliance));
         let lock = model::Lock { held: info.lock.legal_hold, until };
-        Ok(Self { bytes, etag: info.etag, note, written: day_of(info.modified), lock })
+        let written = written(store, bucket, &info)?;
+        Ok(Self { bytes, etag: info.etag, note, written, lock })
     }
+}
+
+/// The day a version is of, which only its record tells: one that was begun and not written shows an earlier time.
+fn written(store: &Store, bucket: &BucketName, info: &ObjectInfo) -> Result<u64> {
+    let snapshot = store.core.meta.snapshot();
+    let line = store.core.readable(&*snapshot, bucket)?;
+    let (_, inode) = Tree { read: &*snapshot, line: &line }.linked_inode(info.ino)?;
+    let (written, shown) = (inode.written(), info.modified);
+    assert!(shown <= written, "{} was changed at {shown:?}, and counts from {written:?}", info.key);
+    Ok(day_of(written))
 }
 
 /// All paths below a folder.

@@ -9,6 +9,7 @@ use super::content::{Contents, End, FileId};
 use super::model::{Lock, State};
 use super::process::Process;
 use crate::error::Result;
+use crate::record::settings::LifecycleRule;
 use crate::store::{Mode, Versioning};
 use crate::tests::rig::name;
 
@@ -30,8 +31,7 @@ struct SeenBucket {
     locking: bool,
     /// Whether it retains what is new, and if so whether by compliance.
     retention: Option<bool>,
-    /// Whether it has lifecycle rules.
-    ruled: bool,
+    rules: Vec<LifecycleRule>,
     used_bytes: u64,
     objects: BTreeMap<String, SeenObject>,
     /// Of each key, the current one too, newest first.
@@ -57,7 +57,7 @@ struct SeenObject {
     bytes: Vec<u8>,
     etag: String,
     note: Option<String>,
-    /// The day it was written.
+    /// The day from which lifecycle rules count.
     written: u64,
     lock: Lock,
 }

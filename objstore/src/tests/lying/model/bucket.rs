@@ -256,7 +256,9 @@ impl Bucket {
             return;
         }
         if held.fresh && !held.null {
-            self.files.get_mut(&file).unwrap().lock.until = until.or(held.lock.until);
+            let begun = self.files.get_mut(&file).unwrap();
+            begun.lock.until = until.or(held.lock.until);
+            begun.written = if until.is_some() { day } else { held.written };
             return;
         }
         if !held.fresh {
@@ -265,8 +267,9 @@ impl Bucket {
             self.keep(&key, Some(kept), day);
         }
         self.replace_null(&key);
+        self.sweep();
         let held = self.files.get_mut(&file).unwrap();
-        (held.null, held.lock.until) = (null, until);
+        (held.null, held.lock.until, held.written) = (null, until, day);
     }
 
     /// The end of a change that no handle stands behind: the last one ends the version, which is retained from then on.

@@ -96,7 +96,7 @@ pub(super) struct File {
     pub(super) made: bool,
     /// Whether nothing was ever written to it since.
     pub(super) fresh: bool,
-    /// The day its content last changed.
+    /// The day its content last changed, or the version that it is was begun.
     pub(super) written: u64,
     pub(super) lock: Lock,
     /// Whether it is the version `null`.

@@ -32,7 +32,7 @@ impl State {
             Act::Unlink { at, .. } => current(at),
             Act::Rename { at, to } => {
                 let to = At { bucket: at.bucket.clone(), path: to.clone() };
-                current(at) || current(&to)
+                current(at) || current(&to) || self.buckets[&at.bucket].is_one_of_several(&at.path, &to.path)
             }
             Act::DeleteFolder { at } => {
                 let bucket = &self.buckets[&at.bucket];
@@ -66,6 +66,12 @@ impl State {
 }
 
 impl Bucket {
+    /// Whether a name is one of several that a file has from before there were versions; another of them is no new name.
+    fn is_one_of_several(&self, path: &str, to: &str) -> bool {
+        let file = self.file_at(path);
+        self.versioned() && file != self.file_at(to) && file.is_some_and(|file| self.links(file) > 1)
+    }
+
     fn is_protected(&self, day: u64) -> bool {
         self.files.values().any(|file| file.lock.protects(day))
     }

@@ -283,7 +283,8 @@ impl Process {
     }
 }
 
-fn recorded(rule: Rule) -> LifecycleRule {
+/// A rule as settings have it.
+pub(super) fn recorded(rule: Rule) -> LifecycleRule {
     let days = |days: u64| u32::try_from(days).unwrap();
     LifecycleRule {
         id: "rule".into(),

@@ -105,7 +105,7 @@ impl Run<'_> {
                 Error::Denied { .. }
                 | Error::NotEmpty { .. }
                 | Error::Invalid { .. }
-                | Error::Posix(Posix::NotPermitted),
+                | Error::Posix(Posix::NotPermitted | Posix::CrossDevice),
             ) if refused => {
                 self.done.push("… refused".into());
             }

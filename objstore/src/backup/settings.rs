@@ -1,0 +1,92 @@
+//! Settings of a bucket on their way into a store where accounts have other ids, and the bucket perhaps another name.
+//!
+//! - A policy is about accounts by their names, as whose the store knows the ids (`Settings::policy_accounts`). Those of
+//!   another store would make strangers of all it names, and what it denies them would be allowed: so the names are looked
+//!   up anew. An account that was another by then stays a stranger.
+//! - The resources of a policy name its bucket: under another name they follow, else nobody would get in.
+
+use prost::Message;
+
+use super::format::Manifest;
+use crate::error::Result;
+use crate::meta::Read;
+use crate::name::BucketName;
+use crate::record::decode;
+use crate::record::settings::Settings;
+use crate::store::find_account;
+
+/// In the place of the id of an account that is gone: no account has it.
+const NOBODY: u64 = 0;
+/// What the resources of a policy begin with (S3 API, bucket policies).
+const ARN: &str = "arn:aws:s3:::";
+
+/// Settings as a backup keeps them: of the accounts that their policy names, it is known which are gone.
+pub(super) fn kept(read: &dyn Read, value: &[u8]) -> Result<Vec<u8>> {
+    let mut settings = of(value)?;
+    for (name, id) in &mut settings.policy_accounts {
+        if id_of(read, name)? != Some(*id) {
+            *id = NOBODY;
+        }
+    }
+    Ok(settings.encode_to_vec())
+}
+
+/// The accounts that the policy of a backup means.
+pub(super) fn named(manifest: &Manifest) -> Result<Vec<String>> {
+    let accounts = of(&manifest.settings)?.policy_accounts;
+    Ok(accounts.into_iter().filter(|(_, id)| *id != NOBODY).map(|(name, _)| name).collect())
+}
+
+/// The settings of a backup as they hold in this store, for a bucket of this name.
+pub(super) fn restored(read: &dyn Read, manifest: &Manifest, name: &BucketName) -> Result<Vec<u8>> {
+    let mut settings = of(&manifest.settings)?;
+    settings.policy = settings.policy.map(|policy| renamed(&policy, &manifest.bucket, name.as_str()));
+    for (name, id) in settings.policy_accounts.iter_mut().filter(|(_, id)| **id != NOBODY) {
+        *id = id_of(read, name)?.unwrap_or(NOBODY);
+    }
+    Ok(settings.encode_to_vec())
+}
+
+/// The settings that a backup keeps; those of a bucket without any are empty.
+pub(super) fn of(value: &[u8]) -> Result<Settings> {
+    decode("the settings of a backup", value)
+}
+
+fn id_of(read: &dyn Read, account: &str) -> Result<Option<u64>> {
+    Ok(find_account(read, account)?.map(|account| account.id))
+}
+
+/// The policy with the resources of bucket `from` as those of bucket `to`. It stays whatever it was: who reads it decides
+/// whether it makes sense.
+fn renamed(policy: &str, from: &str, to: &str) -> String {
+    let mut parts = policy.split(ARN);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str(ARN);
+        // More of a name makes it another bucket's.
+        let ends = |rest: &&str| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || ".-".contains(next));
+        match part.strip_prefix(from).filter(ends) {
+            Some(rest) => {
+                text.push_str(to);
+                text.push_str(rest);
+            }
+            None => text.push_str(part),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resources_of_a_policy_follow_its_bucket() {
+        let policy = r#"{"Resource":["arn:aws:s3:::jar","arn:aws:s3:::jar/*","arn:aws:s3:::jar\/a","arn:aws:s3:::jar*/b",
+            "arn:aws:s3:::jars/*","arn:aws:s3:::jar-2","arn:aws:s3:::*"],"Sid":"jar"}"#;
+        let expected = r#"{"Resource":["arn:aws:s3:::pot-1","arn:aws:s3:::pot-1/*","arn:aws:s3:::pot-1\/a","arn:aws:s3:::pot-1*/b",
+            "arn:aws:s3:::jars/*","arn:aws:s3:::jar-2","arn:aws:s3:::*"],"Sid":"jar"}"#;
+        assert_eq!(renamed(policy, "jar", "pot-1"), expected);
+        assert_eq!(renamed(policy, "jar", "jar"), policy);
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether the journal is what was written: looked at before fjall does, which believes more than it checks.
+//!
+//! - fjall has a checksum of a batch's items and none of its number, by which it knows what tables have already and which
+//!   value is the newest. Where it can read no entry it takes a file for ended, also one that another follows, and cuts it.
+//! - Our numbers are under the checksum, and each is one more than that before it, over all files: so no batch is missing.
+//!   fjall's rise. The last has none behind it: with a higher number it is the last all the same.
+//! - Before the first batch, and before one that skips numbers, tables have all: those are compared when they are open
+//!   ([`Log::joins`]). Numbers are skipped where a power cut left tables that were ahead of the journal, since fjall takes along
+//!   what was committed while it synced, and where a large file lost its head to [`trim`](super::trim), a small one before it
+//!   not.
+//! - Only the newest file with anything in it may end in a batch that is not whole, and only if that was not on disk
+//!   ([`torn`](super::torn)). An empty one may follow: fjall may begin it after a write that failed, and nothing comes then.
+//! - What is read is on disk. After a write that failed the system may hold in memory what the disk never got, and forgets
+//!   that it did not: the next sync would succeed without it, and what follows would be built on nothing.
+//!
+//! A crash leaves the files as they were, or the newest one without what was torn.
+
+use std::path::Path;
+
+use super::batches::{self, Batch, Scan};
+use super::tail::Mark;
+use super::{journal, torn};
+use crate::disk::{Disk, File, RealDisk};
+use crate::error::{Error, Result};
+
+/// No store comes so far with fjall's numbers, which end at twice that.
+const HIGHEST: u64 = 1 << 62;
+
+/// What all files hold, if anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Log {
+    /// The last batch that does not follow another.
+    joint: Batch,
+    last: Batch,
+    pub files: usize,
+}
+
+/// Looks at all files, and cuts off a torn batch.
+///
+/// # Errors
+/// [`Error::Corrupt`]: a batch is not whole, or not what was written.
+pub(super) fn check(folder: &Path, mark: Mark) -> Result<Option<Log>> {
+    let disk = RealDisk::new();
+    let (mut files, mut newest) = (Vec::new(), 0);
+    for (at, number) in journal::numbers(&disk, folder)?.into_iter().enumerate() {
+        let path = journal::path(folder, number);
+        let file = disk.open(&path)?;
+        if file.seek_data(0)?.is_some() {
+            newest = at;
+        }
+        files.push((file, path));
+    }
+    let mut seen = Seen::default();
+    for (at, (file, path)) in files.iter().enumerate() {
+        let (end, read) = seen.pass(&**file, path)?;
+        let rest = torn::rest(&**file, end)?;
+        if rest.is_empty() {
+            continue;
+        }
+        let there = seen.last.map(|last| last.ours).max((mark.tables > 0).then_some(mark.tables));
+        let next = there.map_or_else(|| batches::number(&rest), |there| Some(there + 1));
+        let may_be_torn = at == newest && next.is_none_or(|next| next > mark.batch);
+        if !may_be_torn || !torn::is_torn(&rest, end, read) {
+            return Err(seen.damage(path, end));
+        }
+        torn::cut(&**file, path, end)?;
+    }
+    Ok(seen.joint.zip(seen.last).map(|(joint, last)| Log { joint, last, files: files.len() }))
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Seen {
+    joint: Option<Batch>,
+    last: Option<Batch>,
+}
+
+impl Seen {
+    /// Reads the batches of a file; where the last one ends, and how far the next was read.
+    fn pass(&mut self, file: &dyn File, path: &Path) -> Result<(u64, u64)> {
+        file.sync()?;
+        file.forget_cached(0, file.len()?);
+        let failed = |error| Error::io(format!("reading {}", path.display()), error);
+        let mut scan = Scan::new(std::fs::File::open(path).map_err(failed)?);
+        let mut end = 0;
+        while let Some(batch) = scan.batch().map_err(failed)? {
+            let rises = |last: Batch| batch.ours > last.ours && batch.fjalls > last.fjalls;
+            if batch.fjalls >= HIGHEST || !self.last.is_none_or(rises) {
+                return Err(self.damage(path, end));
+            }
+            if !self.last.is_some_and(|last| is_next(batch, last)) {
+                self.joint = Some(batch);
+            }
+            self.last = Some(batch);
+            end = scan.at();
+        }
+        Ok((end, scan.at()))
+    }
+
+    fn damage(&self, path: &Path, at: u64) -> Error {
+        let what = format!("the metadata journal {}", path.display());
+        let expected = self.last.map_or("a batch".to_owned(), |last| format!("the batch after {}", last.ours));
+        Error::corrupt(what, expected, format!("other bytes at {at}"))
+    }
+}
+
+fn is_next(batch: Batch, last: Batch) -> bool {
+    batch.ours == last.ours + 1 && batch.fjalls > last.fjalls
+}
+
+impl Log {
+    /// Refuses what does not go on where tables end, and a store that then ends before it.
+    pub fn joins(self, folder: &Path, tables: Option<Batch>, end: u64) -> Result<()> {
+        let Self { joint, last, .. } = self;
+        let what = || format!("the metadata journal in {}", folder.display());
+        let joined = match tables {
+            Some(tables) => joint.ours <= tables.ours || is_next(joint, tables),
+            None => joint.ours == 1,
+        };
+        if !joined {
+            let expected = format!("the batch after {}, which tables have", tables.map_or(0, |tables| tables.ours));
+            return Err(Error::corrupt(what(), expected, format!("{} as fjall's {}", joint.ours, joint.fjalls)));
+        }
+        if end < last.ours {
+            return Err(Error::corrupt(
+                what(),
+                format!("a keyspace for batch {}", last.ours),
+                format!("one up to {end}"),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! System calls one by one, with what Linux answers to each: those that no other tool here makes.
+
+use std::process::Command;
+
+use super::mounted;
+use crate::support::*;
+
+/// A file has 65,000 names at full size.
+const LIMIT: u64 = 300;
+
+#[test]
+fn calls_answer_what_they_answer_on_a_disk() {
+    need!(root_and_fuse());
+    let python = need!(required("python3"));
+    let (mount, server) = mounted();
+    let mut calls = Command::new(python);
+    calls.arg(repo().join("tests/python/calls.py")).arg(mount.path()).arg(amount("some", "full"));
+    let outcome = run(&mut calls, limit(LIMIT)).expect("it ends");
+    assert!(outcome.status.success(), "{outcome}");
+    mount.unmount(&server);
+}
