@@ -2,19 +2,31 @@
 
 use crate::clock::{Random, SystemRandom};
 
+/// The seed in `AMPHORA_SEED`, which may be `any`; without one that of `cargo verify`: the same each time, so that it
+/// judges what was changed.
+pub(crate) fn usual_seed() -> u64 {
+    match std::env::var("AMPHORA_SEED").as_deref() {
+        Ok("any") => any_seed(),
+        Ok(given) => given.parse().expect("AMPHORA_SEED is a number, or `any`"),
+        Err(_) => 120_000_000,
+    }
+}
+
+/// A seed nobody has tried, with room for as many as a search takes after it.
+pub(crate) fn any_seed() -> u64 {
+    let mut bytes = [0; 4];
+    SystemRandom.fill(&mut bytes);
+    u64::from(u32::from_ne_bytes(bytes)) << 16
+}
+
 /// A source of choices.
 pub(crate) struct Choices(u64);
 
 impl Choices {
-    /// Begins with the seed in `AMPHORA_SEED`, or a new one; a failing test shows it.
+    /// Begins with the usual seed, or the one that is asked for; a failing test shows it.
     #[expect(clippy::print_stderr, reason = "the harness shows it with the failure")]
     pub(crate) fn new() -> Self {
-        let given = std::env::var("AMPHORA_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            let mut bytes = [0; 4];
-            SystemRandom.fill(&mut bytes);
-            u64::from(u32::from_ne_bytes(bytes))
-        });
+        let seed = usual_seed();
         eprintln!("replay with AMPHORA_SEED={seed}");
         Self(seed)
     }

@@ -122,7 +122,7 @@ impl Watch {
     fn content(&mut self, at: usize) -> Vec<u8> {
         let same = self.known[at].as_ref().map(Vec::len).filter(|_| self.dice.chance(50));
         let longest = if self.dice.chance(5) { 300_000 } else { 10_000 };
-        let len = same.unwrap_or_else(|| 1 + self.dice.below(longest));
+        let len = same.unwrap_or_else(|| if self.dice.chance(5) { 0 } else { self.dice.below(longest) });
         Content { len, seed: self.dice.roll() }.bytes()
     }
 
@@ -155,6 +155,9 @@ impl Watch {
                     let count = file.read_at(&mut seen, 0).expect(what);
                     assert!(seen[..count] == known[..], "{what}: content");
                     drop(file);
+                    if known.is_empty() {
+                        continue; // mmap(2) refuses a length of 0
+                    }
                     let file = OpenOptions::new().read(true).write(true).open(&path).expect(what);
                     let mapping = Mapping::new(&file, 0, known.len()).expect("mapped");
                     assert!(mapping.read(0, known.len()) == *known, "{what}: mapped content");
@@ -185,7 +188,7 @@ impl Watch {
                 self.known[at] = Some([part, &known[part.len()..]].concat());
                 self.look_by_s3(at, "open after fsync");
             }
-            (2, Some(known)) => {
+            (2, Some(known)) if !known.is_empty() => {
                 let file = OpenOptions::new().read(true).write(true).open(&path).expect("opened");
                 let mut mapping = Mapping::new(&file, 0, known.len()).expect("mapped");
                 let part = &content[..content.len().min(known.len())];
@@ -195,7 +198,7 @@ impl Watch {
                 self.look_by_s3(at, "mapped after msync");
             }
             (3, Some(known)) => {
-                let len = self.dice.below(known.len() * 2);
+                let len = self.dice.below(known.len() * 2 + 1);
                 OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(len as u64)).expect("cut");
                 let mut known = known;
                 known.resize(len, 0);

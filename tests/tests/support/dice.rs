@@ -2,8 +2,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The environment variable that sets the seed.
+use tests::amount::is_full;
+
+/// The environment variable that sets the seed; `any` draws one.
 const SEED: &str = "AMPHORA_SEED";
+
+/// The seed of `cargo verify`: the same each time, so that it judges what was changed.
+const USUAL: u64 = 120_000_000;
 
 /// SplitMix64: small, and the same on every machine.
 pub struct Dice {
@@ -12,14 +17,18 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// Dice from the seed in the environment, or from a fresh one. Prints it with the command that repeats `test`.
+    /// Dice from the seed in the environment, else the usual one, at full size one that nobody has tried. Prints it
+    /// with the command that repeats `test`.
     ///
     /// # Panics
-    /// The environment holds a seed that is no number.
+    /// The environment holds a seed that is neither a number nor `any`.
     #[expect(clippy::print_stdout, reason = "the test harness shows it when the test fails")]
     pub fn new(test: &str) -> Self {
-        let given = std::env::var(SEED).ok().map(|text| text.parse().expect("AMPHORA_SEED is a number"));
-        let seed: u64 = given.unwrap_or_else(|| RandomState::new().hash_one(test) >> 16);
+        let seed: u64 = match std::env::var(SEED).as_deref() {
+            Ok(given) if given != "any" => given.parse().expect("AMPHORA_SEED is a number, or `any`"),
+            Err(_) if !is_full() => USUAL,
+            _ => RandomState::new().hash_one(test) >> 16,
+        };
         println!("seed {seed}; again: {SEED}={seed} cargo test --ignore-rust-version -p tests --test all {test}");
         Self { state: seed, seed }
     }

@@ -9,29 +9,12 @@ use super::{Fixture, Gate};
 use crate::error::{Error, Result};
 use crate::meta::engine::Durability::Buffered;
 use crate::meta::txn::{Pair, Read, Txn};
-
-/// A small generator of our own, so that a seed replays the run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-
-    fn key(&mut self) -> Vec<u8> {
-        (0..=self.below(3)).map(|_| b'a' + u8::try_from(self.below(6)).unwrap()).collect()
-    }
-}
+use crate::tests::random::Choices;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Set `AMPHORA_SEED` to the printed seed to replay a failure.
 pub(in crate::meta) fn scans_match_a_model(fixture: &Fixture) {
-    let given = std::env::var("AMPHORA_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or_else(|| getrandom::u64().unwrap());
-    print_seed(seed);
-    let state = Arc::new(Mutex::new((Random(seed), Model::new())));
+    let state = Arc::new(Mutex::new((Choices::new(), Model::new())));
     for _ in 0..60 {
         let gate = Gate::close(&fixture.meta);
         let mut tickets = Vec::new();
@@ -45,21 +28,20 @@ pub(in crate::meta) fn scans_match_a_model(fixture: &Fixture) {
         gate.open();
         for ticket in tickets {
             let outcome = ticket.wait();
-            assert!(matches!(outcome, Ok(()) | Err(Error::Busy { .. })), "seed {seed}: {outcome:?}");
+            assert!(matches!(outcome, Ok(()) | Err(Error::Busy { .. })), "{outcome:?}");
         }
         let (random, model) = &mut *state.lock();
         compare(&*fixture.meta.snapshot(), random, model);
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the seed replays a failed run")]
-fn print_seed(seed: u64) {
-    eprintln!("AMPHORA_SEED={seed}");
+fn key(random: &mut Choices) -> Vec<u8> {
+    (0..=random.below(3)).map(|_| *random.of(b"abcdef")).collect()
 }
 
-fn change(txn: &mut dyn Txn, random: &mut Random, changed: &mut Model) {
+fn change(txn: &mut dyn Txn, random: &mut Choices, changed: &mut Model) {
     for _ in 0..random.below(8) {
-        let key = random.key();
+        let key = key(random);
         if random.below(5) < 2 {
             txn.delete(key.clone());
             changed.remove(&key);
@@ -72,7 +54,7 @@ fn change(txn: &mut dyn Txn, random: &mut Random, changed: &mut Model) {
 }
 
 /// Parts within parts, half of which are rolled back.
-fn attempt(txn: &mut dyn Txn, random: &mut Random, changed: &mut Model, depth: u64) {
+fn attempt(txn: &mut dyn Txn, random: &mut Choices, changed: &mut Model, depth: usize) {
     for _ in 0..random.below(depth) {
         let (mark, before) = (txn.mark(), changed.clone());
         change(txn, random, changed);
@@ -87,7 +69,7 @@ fn attempt(txn: &mut dyn Txn, random: &mut Random, changed: &mut Model, depth: u
 }
 
 /// One random operation; one in four fails, and must leave no trace.
-fn change_and_compare(txn: &mut dyn Txn, random: &mut Random, model: &mut Model) -> Result<()> {
+fn change_and_compare(txn: &mut dyn Txn, random: &mut Choices, model: &mut Model) -> Result<()> {
     let mut changed = model.clone();
     change(txn, random, &mut changed);
     attempt(txn, random, &mut changed, 3);
@@ -99,11 +81,11 @@ fn change_and_compare(txn: &mut dyn Txn, random: &mut Random, model: &mut Model)
     Ok(())
 }
 
-fn compare(view: &dyn Read, random: &mut Random, model: &Model) {
+fn compare(view: &dyn Read, random: &mut Choices, model: &Model) {
     for _ in 0..6 {
-        let (from, to) = (random.key(), random.key());
+        let (from, to) = (key(random), key(random));
         let (from, to) = if random.below(4) == 0 { (Vec::new(), vec![0xff]) } else { (from, to) };
-        let limit = usize::try_from(random.below(20)).unwrap();
+        let limit = random.below(20);
         let within = || model.iter().filter(|(key, _)| **key >= from && **key < to);
         let expected: Vec<_> = within().take(limit).collect();
         let found = view.scan(&from, &to, limit).unwrap();

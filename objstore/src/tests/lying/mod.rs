@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use schedule::{Failure, Plan, Ran, run, shrunk};
 
-use crate::clock::{Random, SystemRandom};
 use crate::disk::lying::Lies;
+use crate::tests::random::{any_seed, usual_seed};
 
 /// A number in the environment.
 fn given(name: &str) -> Option<u64> {
@@ -41,13 +41,6 @@ fn must(plan: Plan) -> Ran {
     run(&plan).unwrap_or_else(|failure| panic!("{}", told(&plan, failure)))
 }
 
-/// A seed nobody has tried.
-fn any_seed() -> u64 {
-    let mut bytes = [0; 4];
-    SystemRandom.fill(&mut bytes);
-    u64::from(u32::from_ne_bytes(bytes)) << 16
-}
-
 #[test]
 #[expect(clippy::print_stderr, reason = "the harness shows it with the failure, and the full run its progress")]
 fn random_schedules_lose_nothing_that_was_promised() {
@@ -56,12 +49,9 @@ fn random_schedules_lose_nothing_that_was_promised() {
         eprintln!("{ran:?}");
         return;
     }
-    // Who did not ask for a search is told of what he broke: so the same seeds each time.
-    let (first, count, limit) = match given("AMPHORA_SCHEDULES") {
-        Some(count) => (any_seed(), count, Duration::MAX),
-        None => (120_000_000, 3_000, Duration::from_secs(25)),
-    };
-    let first = given("AMPHORA_FIRST_SEED").unwrap_or(first);
+    let search = given("AMPHORA_SCHEDULES");
+    let (count, limit) = search.map_or((3_000, Duration::from_secs(25)), |count| (count, Duration::MAX));
+    let first = given("AMPHORA_FIRST_SEED").unwrap_or_else(|| if search.is_some() { any_seed() } else { usual_seed() });
     eprintln!("schedules from AMPHORA_SEED={first}");
     let (started, sum) = (Instant::now(), Sum::default());
     std::thread::scope(|scope| {
