@@ -161,6 +161,13 @@ impl BackedFiles {
         added
     }
 
+    /// Takes back what was added as new, which no mount was given: whoever has the blob open has it for something else.
+    pub fn withdraw(&self, owner: Owner) {
+        let mut table = self.table.lock();
+        table.remove(owner);
+        self.count.store(table.files.len(), Ordering::Release);
+    }
+
     /// A blob is about to be removed: no file has it any more.
     pub fn forget(&self, blob: BlobId) {
         if self.is_empty() {

@@ -400,3 +400,28 @@ fn what_a_mapping_wrote_before_it_went_is_another_object() {
         rig.audit_collected();
     }
 }
+
+#[test]
+fn a_file_that_shares_its_blob_is_written_though_somebody_has_the_blob_open() {
+    let rig = Rig::on_disk();
+    let bucket = rig.bucket("shared");
+    let content = vec![1; 300 * KIB];
+    rig.put(&bucket, "f", &content).unwrap();
+    rig.copy((&bucket, "f"), (&bucket, "g")).unwrap();
+    let volume = rig.mount(&bucket);
+    let ino = find(&volume, "f").unwrap();
+    // As who saves the data folder elsewhere does.
+    let folders = std::fs::read_dir(rig.dir.path().join("content/blobs")).unwrap();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+    let _open: Vec<File> = files.map(|file| File::open(file.unwrap().path()).unwrap()).collect();
+    let verified = &rig.store.core.verified;
+    for _ in 0..2 {
+        assert!(volume.back(ino, LEAST).unwrap().is_err());
+        while !verified.is_idle() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    volume.write(ino, 7, b"written", false).unwrap();
+    assert_eq!(&rig.get(&bucket, "f").unwrap()[7..14], b"written");
+    assert_eq!(rig.get(&bucket, "g").unwrap(), content);
+}

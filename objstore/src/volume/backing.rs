@@ -61,21 +61,21 @@ impl Volume {
             Err(unfit) => return Ok(Err(unfit)),
         };
         let file = core.blobs.file(whole.blob)?;
-        if file.raw().is_none() || !self.fits(&*file, &whole)? {
+        if !self.fits(&*file, &whole)? {
             return Ok(Err(Unfit::Now));
         }
         let added = core.backed.add(owner, whole.blob, &file, self.0.mount);
         // The references are looked at after that: who refers to the blob from now on finds it backed.
-        let sole = match added {
-            Added::New => blob_record(&*core.meta.snapshot(), whole.blob.0).is_ok_and(|record| record.refs == 1),
-            Added::Known => true,
-            Added::Refused => return Ok(Err(Unfit::Now)),
-        };
-        if !sole {
-            core.backed.release(owner, self.0.mount);
-            return Ok(Err(Unfit::Now));
+        let sole = || blob_record(&*core.meta.snapshot(), whole.blob.0).is_ok_and(|record| record.refs == 1);
+        match added {
+            Added::Known => Ok(Ok(Backing { file })),
+            Added::New if sole() => Ok(Ok(Backing { file })),
+            Added::New => {
+                core.backed.withdraw(owner);
+                Ok(Err(Unfit::Now))
+            }
+            Added::Refused => Ok(Err(Unfit::Now)),
         }
-        Ok(Ok(Backing { file }))
     }
 
     /// A file is open past the server since before this process: the store has to treat it so, whatever else holds.

@@ -4,6 +4,7 @@
 //!   journal. Of the bytes written, each sector as it was at some moment of its own: old, new, or of a write between.
 //!   Which moments those are is drawn anew for each file: all at once, page by page or sector by sector.
 //! - Bytes that went to space a file had not been given yet, as far as the disk knows, are lost with it.
+//! - The time of its last change as it was when that was synced.
 //! - Of each name: what it stood for at some moment since its folder was synced.
 //! - Files know nothing of each other, nor of names: any of them may be ahead.
 

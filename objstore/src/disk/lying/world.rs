@@ -66,6 +66,7 @@ pub(super) struct Inode {
     synced: Image,
     changes: Vec<Change>,
     pub(super) modified: Timestamp,
+    synced_modified: Timestamp,
 }
 
 /// The whole disk.
@@ -145,7 +146,7 @@ impl World {
     /// A new file.
     pub(super) fn add_inode(&mut self, modified: Timestamp) -> u64 {
         let number = self.inodes.last_key_value().map_or(1, |(last, _)| last + 1);
-        self.inodes.insert(number, Inode { modified, ..Inode::default() });
+        self.inodes.insert(number, Inode { modified, synced_modified: modified, ..Inode::default() });
         number
     }
 
@@ -157,10 +158,10 @@ impl World {
         inode.modified = modified;
     }
 
-    /// Puts a file's content on disk.
-    pub(super) fn sync_file(&mut self, inode: u64) {
+    /// Puts a file's content on disk, and perhaps the time of its last change.
+    pub(super) fn sync_file(&mut self, inode: u64, with_time: bool) {
         if let Some(inode) = self.inodes.get_mut(&inode).filter(|_| !self.lies.file_sync) {
-            inode.sync();
+            inode.sync(with_time);
         }
     }
 
@@ -176,7 +177,7 @@ impl World {
     /// Puts everything on disk.
     pub(super) fn sync_all(&mut self) {
         if !self.lies.full_sync {
-            self.inodes.values_mut().for_each(Inode::sync);
+            self.inodes.values_mut().for_each(|inode| inode.sync(true));
             self.folders.values_mut().for_each(Folder::sync);
         }
     }
@@ -227,16 +228,20 @@ impl Folder {
 }
 
 impl Inode {
-    fn sync(&mut self) {
+    fn sync(&mut self, with_time: bool) {
         if !self.changes.is_empty() {
             self.changes.clear();
             self.synced = self.now.clone();
+        }
+        if with_time {
+            self.synced_modified = self.modified;
         }
     }
 
     fn after_power_cut(&self, choices: &mut Choices) -> Self {
         let left = crash::file(&self.synced, &self.changes, choices);
-        Self { now: left.clone(), synced: left, changes: Vec::new(), modified: self.modified }
+        let modified = self.synced_modified;
+        Self { now: left.clone(), synced: left, changes: Vec::new(), modified, synced_modified: modified }
     }
 }
 

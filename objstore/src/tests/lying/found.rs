@@ -6,19 +6,19 @@ use super::schedule::Plan;
 use crate::store::Versioning;
 use crate::volume::Allocate;
 
-fn at(path: &str) -> At {
+pub(super) fn at(path: &str) -> At {
     At { bucket: "alpha".into(), path: path.into() }
 }
 
-fn bucket() -> Act {
+pub(super) fn bucket() -> Act {
     Act::CreateBucket { bucket: "alpha".into(), quota: None, versioning: Versioning::Disabled, locking: false }
 }
 
-fn put(path: &str, size: usize) -> Act {
+pub(super) fn put(path: &str, size: usize) -> Act {
     Act::Put { at: at(path), size, stamp: 77, until: None }
 }
 
-fn write(at: At, offset: usize, size: usize) -> Act {
+pub(super) fn write(at: At, offset: usize, size: usize) -> Act {
     Act::Write { at, offset, size, stamp: 5 }
 }
 
@@ -62,6 +62,32 @@ fn what_a_snapshot_put_on_disk_stays_there_when_it_moves() {
             put("other", 10),
         ]
     });
+}
+
+/// A file in its home that the second of two writes finds open past the server, made as number `ino`.
+fn open_past_the_server(ino: u64) -> Vec<Act> {
+    let before = (2..ino).map(|other| put(&format!("before-{other}"), 10));
+    let made = [Act::Make { at: at("f") }, write(at("f"), 0, 9000), write(at("f"), 10, 100)];
+    std::iter::once(bucket()).chain(before).chain(made).collect()
+}
+
+fn snapshot() -> Act {
+    Act::Snapshot { bucket: "alpha".into(), name: "snap-one".into() }
+}
+
+#[test]
+fn what_a_snapshot_gets_of_a_file_that_is_open_past_the_server_is_on_disk() {
+    survives(|_| [open_past_the_server(3), vec![snapshot(), write(at("f"), 200, 6000), put("other", 10)]].concat());
+}
+
+#[test]
+fn what_a_snapshot_gets_of_a_file_that_is_mapped_past_the_server_is_on_disk() {
+    survives(|_| [open_past_the_server(6), vec![snapshot(), write(at("f"), 200, 6000), put("other", 10)]].concat());
+}
+
+#[test]
+fn what_a_copy_gets_of_a_file_that_is_open_past_the_server_is_on_disk() {
+    survives(|_| [open_past_the_server(3), vec![Act::Copy { from: at("f"), to: at("g") }, put("other", 10)]].concat());
 }
 
 #[test]

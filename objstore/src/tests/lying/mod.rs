@@ -12,7 +12,9 @@ mod judge;
 mod model;
 mod process;
 mod repairing;
+mod restored;
 mod schedule;
+mod times;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

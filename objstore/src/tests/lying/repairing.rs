@@ -18,8 +18,7 @@ use crate::tests::rig::key;
 
 /// A process that repairs the store, and perhaps dies of it; the disk it leaves, and how it ended.
 pub(super) fn after_crash(disk: &LyingDisk, choices: &mut Choices) -> std::result::Result<(LyingDisk, End), String> {
-    let dies = choices.once_in(2).then(|| 1 + choices.below_u64(8));
-    disk.dies_at(dies.map(|call| Death { call, done: *choices.of(&[Amount::None, Amount::Some, Amount::All]) }));
+    disk.dies_at(choices.once_in(2).then(|| death(choices, 8)));
     let options = check::Options { repair: true, ..check::Options::default() };
     match check_on(disk, &options) {
         _ if disk.is_dead() => {}
@@ -50,8 +49,7 @@ pub(super) fn after_damage(
     let named = read(whole).map_err(|error| error.to_string())?;
     // A store that does not open shows nothing; all its names are to be there after the repair.
     let before = read(hurt.after_kill()).unwrap_or_else(|_| named.keys().map(|of| (of.clone(), None)).collect());
-    let options = check::Options { repair: true, ..check::Options::default() };
-    let report = check_on(&hurt, &options).map_err(|error| format!("{file}: it cannot be repaired: {error}"))?;
+    let (hurt, report) = repaired(hurt, choices).map_err(|error| format!("{file}: it cannot be repaired: {error}"))?;
     if !report.clean() && report.repaired.is_empty() && report.problems.is_empty() {
         return Err(format!("{file}: it is neither clean nor mended, and nothing is said"));
     }
@@ -61,6 +59,24 @@ pub(super) fn after_damage(
     }
     let lost = before.iter().find(|(of, bytes)| bytes.is_some() && after[*of] != **bytes);
     lost.map_or(Ok(()), |(of, _)| Err(format!("{file}: a repair loses {of:?}, which was whole")))
+}
+
+/// Repairs a store by processes of which all but the last die of it.
+fn repaired(mut hurt: LyingDisk, choices: &mut Choices) -> Result<(LyingDisk, check::Report)> {
+    let options = check::Options { repair: true, ..check::Options::default() };
+    loop {
+        hurt.dies_at(choices.once_in(2).then(|| death(choices, 40)));
+        let report = check_on(&hurt, &options);
+        if !hurt.is_dead() {
+            return report.map(|report| (hurt, report));
+        }
+        hurt = if choices.once_in(3) { hurt.after_kill() } else { hurt.after_power_cut(choices) };
+    }
+}
+
+/// A death within so many calls.
+fn death(choices: &mut Choices, calls: u64) -> Death {
+    Death { call: 1 + choices.below_u64(calls), done: *choices.of(&[Amount::None, Amount::Some, Amount::All]) }
 }
 
 /// Flips a byte of a file of content, cuts it or removes it; which.
@@ -94,6 +110,8 @@ fn damage(disk: &LyingDisk, choices: &mut Choices) -> Result<Option<String>> {
         }
         _ => return Ok(None),
     };
+    // A power cut while it is repaired does not take the damage back.
+    disk.sync_everything(Path::new("/store"))?;
     Ok(Some(format!("{} {how}", path.display())))
 }
 
@@ -109,9 +127,10 @@ fn below(disk: &LyingDisk, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()
 }
 
 /// Bucket, key and version, with the content if that can be read; of a delete marker nothing.
-type Readable = BTreeMap<(String, String, String), Option<Vec<u8>>>;
+pub(super) type Readable = BTreeMap<(String, String, String), Option<Vec<u8>>>;
 
-fn readable(process: Process) -> Result<Readable> {
+/// All there is, and what of it can be read; the process ends.
+pub(super) fn readable(process: Process) -> Result<Readable> {
     let (store, all) = (process.store.clone(), List { limit: usize::MAX, ..List::default() });
     let buckets = store.buckets(None, usize::MAX)?.into_iter().map(|bucket| bucket.name);
     let snapshots = store.snapshots(None, None, usize::MAX)?.into_iter().map(|snapshot| snapshot.name.parse());

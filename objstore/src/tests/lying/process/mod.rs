@@ -4,7 +4,7 @@ mod kernel;
 mod mounted;
 mod objects;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -90,6 +90,8 @@ pub(super) struct Process {
     pub(super) disk: LyingDisk,
     pub(super) store: Store,
     volumes: BTreeMap<Mounted, Volume>,
+    /// Files that programs have open past the server, those open longest first.
+    past: VecDeque<(Mounted, u64)>,
     /// Whether what is served comes from the second mount of its bucket.
     second: bool,
     served: Served,
@@ -130,7 +132,8 @@ impl Process {
         };
         let blobs = blob::Options { segment_bytes: SEGMENT_BYTES, helpers: Helpers::Callers, ..machine.blobs };
         let store = Store::open_alone(meta, lock, options, blobs)?;
-        Ok(Self { machine, disk, store, volumes: BTreeMap::new(), second: false, served: Served::default() })
+        let (volumes, past) = (BTreeMap::new(), VecDeque::new());
+        Ok(Self { machine, disk, store, volumes, past, second: false, served: Served::default() })
     }
 
     /// Runs an operation; what it waits for from the mounts comes from this thread too.
@@ -160,6 +163,12 @@ impl Process {
         let volume = self.volume(&at.bucket)?;
         let ino = find(&volume, &at.path)?;
         Ok((volume, ino))
+    }
+
+    /// When a file was last changed, as a mount shows it.
+    pub(super) fn modified(&mut self, at: &At) -> Result<Timestamp> {
+        let (volume, ino) = self.mounted(at)?;
+        Ok(volume.attr(ino)?.mtime)
     }
 
     /// The folder of a path, and its last name.
@@ -230,7 +239,12 @@ impl Process {
             }
             Act::Expire => (0..PASSES).try_for_each(|_| self.expire())?,
             Act::Close { .. } | Act::Unmount { .. } => self.let_go(act)?,
-            _ if act.is_of_mount() => self.act_mounted(act)?,
+            _ if act.is_of_mount() => {
+                if let Some(at) = act.written() {
+                    self.read_past(&at)?;
+                }
+                self.act_mounted(act)?;
+            }
             _ => return self.act_on_objects(state, act),
         }
         Ok(None)

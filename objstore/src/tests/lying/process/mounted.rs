@@ -6,6 +6,9 @@ use crate::tests::lying::act::{Act, At, bytes};
 use crate::tests::rig::by_root;
 use crate::volume::{Make, Rename, RenameMode, SetAttr, Spot, XattrMode};
 
+/// So many files are open past the server at a time.
+const PAST: usize = 3;
+
 impl Process {
     pub(super) fn act_mounted(&mut self, act: &Act) -> Result<()> {
         match act {
@@ -55,6 +58,24 @@ impl Process {
             }
             _ => self.act_written(act),
         }
+    }
+
+    /// Lets some files be read past the server, and some of those be mapped; only a few are open so at a time.
+    pub(super) fn read_past(&mut self, at: &At) -> Result<()> {
+        let Ok((volume, ino)) = self.mounted(at) else { return Ok(()) };
+        if ino.is_multiple_of(3) && volume.back(ino, 1)?.is_ok() {
+            if ino.is_multiple_of(2) {
+                volume.expose(ino)?;
+            }
+            self.past.push_back(((at.bucket.clone(), self.second), ino));
+        }
+        if self.past.len() > PAST
+            && let Some((mounted, ino)) = self.past.pop_front()
+            && let Some(volume) = self.volumes.get(&mounted)
+        {
+            volume.release_backing(ino);
+        }
+        Ok(())
     }
 
     fn make(&mut self, at: &At, what: Make) -> Result<()> {

@@ -253,7 +253,8 @@ impl<'a> Run<'a> {
     }
 }
 
-fn machine(seed: u64) -> Machine {
+/// What the processes of a schedule share, before the first.
+pub(super) fn machine(seed: u64) -> Machine {
     static RUNTIME: OnceLock<Arc<tokio::runtime::Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap())

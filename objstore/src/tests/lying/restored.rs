@@ -1,0 +1,45 @@
+//! A bucket that was restored from a backup, on a disk that loses what was not synced.
+
+use std::sync::Arc;
+
+use super::act::Act;
+use super::found::{at, bucket, put, write};
+use super::model::State;
+use super::process::Process;
+use super::repairing::readable;
+use super::schedule::machine;
+use crate::backup::{Folder, Told, create, newest, restore};
+use crate::disk::lying::{Lies, LyingDisk};
+use crate::tests::random::Choices;
+use crate::tests::rig::name;
+
+#[test]
+fn a_restored_bucket_is_on_disk_whole() {
+    let machine = machine(1);
+    let disk = LyingDisk::new(machine.clock.clone(), Lies::default(), false);
+    let mut process = Process::open(machine.clone(), disk).unwrap();
+    let mut act = |act| process.act(&State::default(), &act).unwrap();
+    // In the record, in a segment, in a blob's file, and in the home of a file.
+    let objects = [put("small", 10), put("packed", 9_000), put("large", 300_000)];
+    for first in [bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 200_000)].into_iter().chain(objects) {
+        act(first);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let told: Told = Arc::new(|_| Ok(()));
+    let folder = Arc::new(Folder::for_writing(dir.path()).unwrap());
+    machine.runtime.block_on(create(&process.store, &name("alpha"), &folder, &told)).unwrap();
+    let id = newest(&folder, "alpha").unwrap();
+    machine.runtime.block_on(restore(&process.store, &folder, ("alpha", &id), &name("back"), &told)).unwrap();
+    process.disk.dies();
+    for seed in 0..20 {
+        let left = process.disk.after_power_cut(&mut Choices::with(seed));
+        let found = readable(Process::open(machine.clone(), left).unwrap()).unwrap();
+        let of = |bucket: &str| -> Vec<_> {
+            let objects = found.iter().filter(|((of, _, _), _)| of == bucket);
+            objects.map(|((_, key, version), bytes)| (key, version, bytes)).collect()
+        };
+        let back = of("back");
+        assert!(back.len() == 4 && back.iter().all(|(_, _, bytes)| bytes.is_some()), "seed {seed}");
+        assert!(back == of("alpha"), "seed {seed}: it holds something else");
+    }
+}

@@ -1,0 +1,48 @@
+//! When a file was last changed, on a disk that loses each time that was not synced.
+
+use super::act::Act;
+use super::found::{at, bucket, put, write};
+use super::model::State;
+use super::process::Process;
+use super::schedule::machine;
+use crate::clock::{Clock, Timestamp};
+use crate::disk::lying::{Lies, LyingDisk};
+use crate::tests::random::Choices;
+
+/// A file is written and synced twice, and power fails; when it was changed the second time at the earliest, and when by
+/// what is found.
+fn changed_twice(last: Act) -> (Timestamp, Timestamp) {
+    let machine = machine(1);
+    let disk = LyingDisk::new(machine.clock.clone(), Lies::default(), false);
+    let mut process = Process::open(machine.clone(), disk).unwrap();
+    let mut act = |act| process.act(&State::default(), &act).unwrap();
+    let fsync = Act::Fsync { at: at("f"), data_only: false };
+    for first in [bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 9_000), fsync, put("other", 10)] {
+        act(first);
+    }
+    let earliest = machine.clock.now();
+    act(write(at("f"), 100, 100));
+    act(last);
+    process.disk.dies();
+    let left = process.disk.after_power_cut(&mut Choices::with(1));
+    let found = Process::open(machine, left).unwrap().modified(&at("f")).unwrap();
+    (earliest, found)
+}
+
+#[test]
+fn fsync_takes_the_time_along() {
+    let (earliest, found) = changed_twice(Act::Fsync { at: at("f"), data_only: false });
+    assert!(found >= earliest, "{found:?}, {earliest:?}");
+}
+
+#[test]
+fn so_does_the_end_of_a_mount() {
+    let (earliest, found) = changed_twice(Act::SyncVolume { bucket: "alpha".into() });
+    assert!(found >= earliest, "{found:?}, {earliest:?}");
+}
+
+#[test]
+fn fdatasync_need_not() {
+    let (earliest, found) = changed_twice(Act::Fsync { at: at("f"), data_only: true });
+    assert!(found < earliest, "the disk does not lie: {found:?}, {earliest:?}");
+}
