@@ -62,6 +62,8 @@ struct State {
     size: u64,
     /// When it was last written, if the record does not say so.
     written: Option<Timestamp>,
+    /// The same of what was written past the server, which may be before that.
+    written_past: Option<Timestamp>,
     /// Changes, counted; those up to `settled` are in the record.
     changes: u64,
     settled: u64,
@@ -81,6 +83,8 @@ pub(crate) struct Pending {
     pub size: u64,
     /// When it was last written, if the record does not say so.
     pub written: Option<Timestamp>,
+    /// The same of what was written past the server, which may be before that.
+    pub written_past: Option<Timestamp>,
     /// Whether the content changed since somebody may have seen the record's generation.
     pub seen_before: bool,
     changes: u64,
@@ -92,6 +96,7 @@ impl Live {
         let state = State {
             size,
             written: None,
+            written_past: None,
             changes: 1,
             settled: 0,
             begun: size,
@@ -149,6 +154,18 @@ impl Live {
         true
     }
 
+    /// Counts what was written past the server. Not if the entry was retired.
+    #[must_use]
+    pub fn wrote_past(&self, at: Timestamp) -> bool {
+        let mut state = self.state.lock();
+        if state.retired {
+            return false;
+        }
+        state.changes += 1;
+        state.written_past = state.written_past.max(Some(at));
+        true
+    }
+
     /// What a file has grown by since this last gave something, once that is much: time to begin writing it to disk, so
     /// that a sync finds less to do.
     pub fn grown(&self) -> Option<(u64, u64)> {
@@ -199,7 +216,7 @@ impl Live {
         state.settled = state.settled.max(pending.changes);
         state.unseen = false;
         if state.changes == pending.changes {
-            state.written = None;
+            (state.written, state.written_past) = (None, None);
         }
     }
 
@@ -207,7 +224,8 @@ impl Live {
     pub fn recorded(&self, size: u64) {
         let mut state = self.state.lock();
         // The record may be seen before this is noted.
-        (state.size, state.written, state.unseen) = (size, None, false);
+        (state.size, state.unseen) = (size, false);
+        (state.written, state.written_past) = (None, None);
         state.settled = state.changes;
     }
 
@@ -258,7 +276,8 @@ impl Live {
 impl State {
     fn pending(&self) -> Pending {
         let changed = self.changes != self.settled;
-        Pending { size: self.size, written: self.written, seen_before: changed && !self.unseen, changes: self.changes }
+        let Self { size, written, written_past, changes, .. } = *self;
+        Pending { size, written, written_past, seen_before: changed && !self.unseen, changes }
     }
 }
 
@@ -268,8 +287,13 @@ impl Pending {
         inode.size = self.size;
         if let Some(written) = self.written {
             inode.mtime = written.0;
-            inode.ctime = inode.ctime.max(written.0);
-            inode.changed = inode.changed.max(written.0);
+        }
+        if let Some(past) = self.written_past {
+            inode.mtime = inode.mtime.max(past.0);
+        }
+        if let Some(last) = self.written.max(self.written_past) {
+            inode.ctime = inode.ctime.max(last.0);
+            inode.changed = inode.changed.max(last.0);
         }
     }
 }

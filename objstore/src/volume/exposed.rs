@@ -34,7 +34,7 @@ impl Core {
             let Some(written) = self.backed.written((bucket, *ino))? else { continue };
             any = true;
             match self.live.get(bucket, *ino) {
-                Some(live) if live.begin() && live.wrote(0, self.clock.now()) => {}
+                Some(live) if live.wrote_past(written.into()) => {}
                 _ => self.record_past(bucket, *ino, written.into())?,
             }
         }

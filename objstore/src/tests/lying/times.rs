@@ -1,7 +1,7 @@
-//! When a file was last changed, on a disk that loses each time that was not synced.
+//! When a file was last changed, also on a disk that loses each time that was not synced.
 
 use super::act::Act;
-use super::found::{at, bucket, put, write};
+use super::found::{at, bucket, open_past_the_server, put, write};
 use super::model::State;
 use super::process::Process;
 use super::schedule::machine;
@@ -45,4 +45,19 @@ fn so_does_the_end_of_a_mount() {
 fn fdatasync_need_not() {
     let (earliest, found) = changed_twice(Act::Fsync { at: at("f"), data_only: true });
     assert!(found < earliest, "the disk does not lie: {found:?}, {earliest:?}");
+}
+
+#[test]
+fn a_file_that_is_mapped_past_the_server_shows_when_it_was_written_and_not_when_that_was_noticed() {
+    let machine = machine(1);
+    let disk = LyingDisk::new(machine.clock.clone(), Lies::default(), false);
+    let mut process = Process::open(machine.clone(), disk).unwrap();
+    for first in open_past_the_server(6) {
+        process.act(&State::default(), &first).unwrap();
+    }
+    let written = process.modified(&at("f")).unwrap();
+    for later in [Act::Day, Act::Look { bucket: "alpha".into() }] {
+        process.act(&State::default(), &later).unwrap();
+        assert_eq!(process.modified(&at("f")).unwrap(), written, "{later:?}");
+    }
 }
