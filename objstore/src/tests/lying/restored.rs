@@ -4,26 +4,19 @@ use std::sync::Arc;
 
 use super::act::Act;
 use super::found::{at, bucket, put, write};
-use super::model::State;
 use super::process::Process;
 use super::repairing::readable;
-use super::schedule::machine;
+use super::schedule::having_done;
 use crate::backup::{Folder, Told, create, newest, restore};
-use crate::disk::lying::{Lies, LyingDisk};
 use crate::tests::random::Choices;
 use crate::tests::rig::name;
 
 #[test]
 fn a_restored_bucket_is_on_disk_whole() {
-    let machine = machine(1);
-    let disk = LyingDisk::new(machine.clock.clone(), Lies::default(), false);
-    let mut process = Process::open(machine.clone(), disk).unwrap();
-    let mut act = |act| process.act(&State::default(), &act).unwrap();
     // In the record, in a segment, in a blob's file, and in the home of a file.
     let objects = [put("small", 10), put("packed", 9_000), put("large", 300_000)];
-    for first in [bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 200_000)].into_iter().chain(objects) {
-        act(first);
-    }
+    let file = [bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 200_000)];
+    let (machine, process) = having_done(file.into_iter().chain(objects));
     let dir = tempfile::tempdir().unwrap();
     let told: Told = Arc::new(|_| Ok(()));
     let folder = Arc::new(Folder::for_writing(dir.path()).unwrap());

@@ -4,25 +4,20 @@ use super::act::Act;
 use super::found::{at, bucket, open_past_the_server, put, write};
 use super::model::State;
 use super::process::Process;
-use super::schedule::machine;
+use super::schedule::having_done;
 use crate::clock::{Clock, Timestamp};
-use crate::disk::lying::{Lies, LyingDisk};
 use crate::tests::random::Choices;
 
 /// A file is written and synced twice, and power fails; when it was changed the second time at the earliest, and when by
 /// what is found.
 fn changed_twice(last: Act) -> (Timestamp, Timestamp) {
-    let machine = machine(1);
-    let disk = LyingDisk::new(machine.clock.clone(), Lies::default(), false);
-    let mut process = Process::open(machine.clone(), disk).unwrap();
-    let mut act = |act| process.act(&State::default(), &act).unwrap();
     let fsync = Act::Fsync { at: at("f"), data_only: false };
-    for first in [bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 9_000), fsync, put("other", 10)] {
-        act(first);
-    }
+    let first = [bucket(), Act::Make { at: at("f") }, write(at("f"), 0, 9_000), fsync, put("other", 10)];
+    let (machine, mut process) = having_done(first);
     let earliest = machine.clock.now();
-    act(write(at("f"), 100, 100));
-    act(last);
+    for act in [write(at("f"), 100, 100), last] {
+        process.act(&State::default(), &act).unwrap();
+    }
     process.disk.dies();
     let left = process.disk.after_power_cut(&mut Choices::with(1));
     let found = Process::open(machine, left).unwrap().modified(&at("f")).unwrap();
@@ -49,12 +44,7 @@ fn fdatasync_need_not() {
 
 #[test]
 fn a_file_that_is_mapped_past_the_server_shows_when_it_was_written_and_not_when_that_was_noticed() {
-    let machine = machine(1);
-    let disk = LyingDisk::new(machine.clock.clone(), Lies::default(), false);
-    let mut process = Process::open(machine.clone(), disk).unwrap();
-    for first in open_past_the_server(6) {
-        process.act(&State::default(), &first).unwrap();
-    }
+    let (_machine, mut process) = having_done(open_past_the_server(6));
     let written = process.modified(&at("f")).unwrap();
     for later in [Act::Day, Act::Look { bucket: "alpha".into() }] {
         process.act(&State::default(), &later).unwrap();

@@ -253,8 +253,18 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What the processes of a schedule share, before the first.
-pub(super) fn machine(seed: u64) -> Machine {
+/// A process that has done these on a new disk, for tests that look themselves; and what the next one shares with it.
+pub(super) fn having_done(acts: impl IntoIterator<Item = Act>) -> (Machine, Process) {
+    let machine = machine(1);
+    let disk = LyingDisk::new(machine.clock.clone(), Lies::default(), false);
+    let mut process = Process::open(machine.clone(), disk).unwrap();
+    for act in acts {
+        process.act(&State::default(), &act).unwrap();
+    }
+    (machine, process)
+}
+
+fn machine(seed: u64) -> Machine {
     static RUNTIME: OnceLock<Arc<tokio::runtime::Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap())
