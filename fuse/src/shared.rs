@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, seek};
 use rustix::mm::{MapFlags, ProtFlags};
 
 /// The whole of it.
@@ -129,6 +129,18 @@ impl Shared {
         let at = HEAD_BYTES + NOTES * size_of::<Note>();
         // SAFETY: as for `notes`: `SLOTS` slots lie behind those.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr().add(at).cast(), SLOTS) }
+    }
+
+    /// How many slots, from the first on, may ever have been used. To look at those behind them would take memory for
+    /// them, 1 MiB for each mount.
+    pub fn touched(&self) -> usize {
+        let (mut end, all) = (0, BYTES as u64);
+        while let Ok(data) = seek(&self.memory, SeekFrom::Data(end)) {
+            end = seek(&self.memory, SeekFrom::Hole(data)).ok().filter(|hole| *hole > data).unwrap_or(all);
+        }
+        let before = HEAD_BYTES + NOTES * size_of::<Note>();
+        let used = usize::try_from(end).unwrap_or(BYTES).saturating_sub(before);
+        used.div_ceil(size_of::<Slot>()).min(SLOTS)
     }
 
     /// Notes that a node had to be opened without a slot.

@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::shrink::Shrink;
 use crate::volume::Change;
 
 /// How long an answer waits for a mount.
@@ -318,7 +319,9 @@ impl Feed {
 fn take(queue: &mut Queue) -> Vec<Change> {
     queue.taken = queue.published;
     queue.thinned = 0;
-    queue.changes.drain(..).collect()
+    let taken = queue.changes.drain(..).collect();
+    queue.changes.shrink();
+    taken
 }
 
 #[cfg(test)]

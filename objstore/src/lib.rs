@@ -27,6 +27,7 @@ mod owed;
 mod pins;
 pub mod record;
 pub mod scrub;
+mod shrink;
 pub mod store;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::shrink::Shrink;
 use crate::volume::SessionId;
 
 /// A bucket by id, and an inode: a bucket and its clones share numbers, and what one does is nothing to the others.
@@ -50,6 +51,7 @@ impl Drop for Ending {
             *count -= 1;
             if *count == 0 {
                 table.ending.remove(&self.held);
+                table.ending.shrink();
             }
         }
         drop(table);
@@ -100,6 +102,7 @@ impl Table {
             *counted = counted.saturating_sub(count);
             if *counted == 0 {
                 self.counts.remove(&held);
+                self.counts.shrink();
             }
         }
     }
@@ -107,7 +110,9 @@ impl Table {
     /// Takes an orphan that nobody holds out of the table; whether it was one.
     fn take_free(&mut self, held: Held) -> bool {
         let free = !self.counts.contains_key(&held) && self.orphans.get(&held).is_some_and(Vec::is_empty);
-        free && self.orphans.remove(&held).is_some()
+        let taken = free && self.orphans.remove(&held).is_some();
+        self.orphans.shrink();
+        taken
     }
 
     /// Takes all orphans of a bucket out of the table that nobody holds.

@@ -45,7 +45,10 @@ pub(crate) struct Table {
 
 struct Index {
     slots: HashMap<u64, u32>,
+    /// Free ones that were used.
     free: Vec<u32>,
+    /// From here on they were never used, and the memory was never touched.
+    untouched: u32,
 }
 
 /// A node, held alone.
@@ -59,9 +62,12 @@ pub(crate) struct Held<'a> {
 impl Table {
     /// What the process before left, or an empty one.
     pub fn resume(shared: Arc<Shared>) -> Self {
-        shared.notes().iter().for_each(|note| settle(note, shared.slots()));
-        let mut index = Index { slots: HashMap::new(), free: Vec::new() };
-        for (number, slot) in (0u32..).zip(shared.slots()) {
+        let known = |note: &&Note| note.request.load(Ordering::Acquire) != 0;
+        shared.notes().iter().filter(known).for_each(|note| settle(note, shared.slots()));
+        let touched = shared.touched();
+        let untouched = u32::try_from(touched).unwrap_or(u32::MAX);
+        let mut index = Index { slots: HashMap::new(), free: Vec::new(), untouched };
+        for (number, slot) in (0u32..).zip(&shared.slots()[..touched]) {
             let node = slot.node.load(Ordering::Acquire);
             if node != 0 && slot.word.load(Ordering::Acquire) != 0 && !index.slots.contains_key(&node) {
                 index.slots.insert(node, number);
@@ -190,7 +196,15 @@ impl Held<'_> {
     }
 
     fn take_free(&self) -> Option<u32> {
-        self.table.index.lock().free.pop()
+        let mut index = self.table.index.lock();
+        if let Some(number) = index.free.pop() {
+            return Some(number);
+        }
+        let number = index.untouched;
+        ((number as usize) < self.table.shared.slots().len()).then(|| {
+            index.untouched += 1;
+            number
+        })
     }
 
     /// The word says all: a slot gets its node after it, and is free, whatever its node, once it is 0.
@@ -229,6 +243,24 @@ mod tests {
 
     fn again(request: u64) -> Asked {
         Asked { request, resent: true }
+    }
+
+    #[test]
+    fn a_mount_takes_memory_for_the_slots_it_uses_alone() {
+        let shared = memory();
+        let table = Table::resume(shared.clone());
+        assert_eq!(shared.touched(), 0);
+        for node in 1..=1000 {
+            assert!(table.hold(node).change(asked(2 * node), ONE));
+            table.answered(2 * node);
+        }
+        let touched = shared.touched();
+        assert!((1000..2000).contains(&touched), "{touched}");
+        drop(table);
+        let next = Table::resume(shared.clone());
+        assert_eq!(next.nodes().len(), 1000);
+        assert!(next.hold(5000).change(asked(4000), ONE));
+        assert_eq!((next.nodes().len(), shared.touched()), (1001, touched));
     }
 
     #[test]

@@ -176,6 +176,17 @@ impl Crew {
         false
     }
 
+    /// A reader that waited long leaves, unless it is the last. Whether it has left.
+    #[must_use]
+    pub fn leave_rest(&self) -> bool {
+        let others = |readers: usize| (readers > 1).then(|| readers - 1);
+        let leaves = self.readers.fetch_update(Ordering::AcqRel, Ordering::Relaxed, others).is_ok();
+        if leaves {
+            self.leave(self.state.lock());
+        }
+        leaves
+    }
+
     /// A reader leaves, or a thread that was asked for could not be started.
     pub fn lost(&self) {
         self.readers.fetch_sub(1, Ordering::AcqRel);
@@ -277,6 +288,16 @@ mod tests {
         assert!(!crew.took(false), "somebody keeps watch");
         assert!(crew.unwatch(), "and has to go on, since nobody was called");
         assert!(crew.back(nothing) && !crew.unwatch(), "but not while somebody waits");
+    }
+
+    #[test]
+    fn of_readers_that_wait_long_one_stays() {
+        let crew = Crew::new(3);
+        assert!(crew.took(false) && crew.took(false) && crew.took(false) && crew.back(nothing) && crew.back(nothing));
+        assert_eq!(crew.readers.load(Ordering::Relaxed), 3);
+        assert_eq!([crew.leave_rest(), crew.leave_rest(), crew.leave_rest()], [true, true, false]);
+        assert_eq!((crew.readers.load(Ordering::Relaxed), crew.state.lock().threads), (1, 2), "and one is at work");
+        assert!(crew.took(false), "it calls another when it takes a request");
     }
 
     #[test]

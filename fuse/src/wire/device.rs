@@ -11,6 +11,17 @@ use rustix::io::Errno;
 #[derive(Clone, Debug)]
 pub(crate) struct Device(Arc<OwnedFd>);
 
+/// What came of waiting for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// One of so many bytes.
+    Message(usize),
+    /// The mount is gone.
+    Gone,
+    /// Nothing: the wait was interrupted.
+    Interrupted,
+}
+
 impl Device {
     pub fn new(descriptor: OwnedFd) -> Self {
         Self(Arc::new(descriptor))
@@ -19,14 +30,32 @@ impl Device {
     /// Waits for a message. `None`: the mount is gone.
     pub fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
+            match self.receive_unless(room, || false)? {
+                Received::Message(len) => return Ok(Some(len)),
+                Received::Gone => return Ok(None),
+                Received::Interrupted => {}
+            }
+        }
+    }
+
+    /// Waits for a message; no longer if it is interrupted and `ends` says so.
+    pub(super) fn receive_unless(&self, room: &mut [u8], ends: impl Fn() -> bool) -> io::Result<Received> {
+        loop {
             match rustix::io::read(&self.0, &mut *room) {
-                Ok(0) | Err(Errno::NODEV) => return Ok(None),
-                Ok(len) => return Ok(Some(len)),
+                Ok(0) | Err(Errno::NODEV) => return Ok(Received::Gone),
+                Ok(len) => return Ok(Received::Message(len)),
+                Err(Errno::INTR) if ends() => return Ok(Received::Interrupted),
                 // The request was interrupted before it was read, or this call was.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
+    }
+
+    /// Waits until a message is there, or the mount gone.
+    pub fn wait(&self) {
+        let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
+        while poll(&mut descriptors, None) == Err(Errno::INTR) {}
     }
 
     /// Whether a message is there, or the mount gone.

@@ -16,6 +16,7 @@ mod dirent;
 mod fields;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed;
+mod idle;
 mod init;
 mod notify;
 mod operation;

@@ -18,7 +18,8 @@ use rustix::io::Errno;
 use super::abi::{Feature, WRITE_HEADER_BYTES};
 use super::awake::Awake;
 use super::crew::Crew;
-use super::device::Device;
+use super::device::{Device, Received};
+use super::idle::Waiter;
 use super::init::{Agreed, Agreement, Hello, send};
 use super::operation::Operation;
 use super::pace::Pace;
@@ -145,6 +146,8 @@ struct State {
 }
 
 struct Shared<S> {
+    /// Whether the last thread waits without a buffer.
+    resting: AtomicBool,
     agreed: Agreed,
     service: S,
     crew: Crew,
@@ -164,13 +167,27 @@ fn start<S: Service>(shared: &Arc<Shared<S>>) -> io::Result<()> {
 impl<S: Service> Shared<S> {
     /// A thread's life, from its first request to its last.
     fn live(&self, shared: &Arc<Self>) {
-        // Not zeros, which the system would make up page by page: where a process dies while the kernel copies a request
-        // into a page that is not there yet, the kernel answers the request with EIO and nobody can resume it.
-        let mut buffer = vec![1; WRITE_HEADER_BYTES + self.agreed.request_bytes];
+        let mut buffer = self.buffer();
+        let waiter = Waiter::new();
         let mut at_once = false;
         loop {
-            match self.receive(&mut buffer, at_once) {
-                Ok(Some(len)) => {
+            waiter.begin();
+            let received = self.receive(&mut buffer, at_once, &waiter);
+            waiter.end();
+            match received {
+                Ok(Received::Interrupted) => {
+                    if self.crew.leave_rest() {
+                        return;
+                    }
+                    // The last one waits without a buffer, and makes another before it takes a request.
+                    drop(std::mem::take(&mut buffer));
+                    self.state.resting.store(true, Ordering::Relaxed);
+                    self.agreed.device.wait();
+                    self.state.resting.store(false, Ordering::Relaxed);
+                    buffer = self.buffer();
+                    continue;
+                }
+                Ok(Received::Message(len)) => {
                     let taken = self.pace.taken();
                     let request = Request::decode(&buffer[..len], self.agreed.features);
                     let operation = request.as_ref().ok().map(|request| request.operation);
@@ -184,7 +201,7 @@ impl<S: Service> Shared<S> {
                     at_once = operation.is_some_and(|operation| operation.is_background());
                     self.pace.answered(taken, || self.agreed.device.is_ready());
                 }
-                Ok(None) => break,
+                Ok(Received::Gone) => break,
                 Err(error) => {
                     self.failure.lock().get_or_insert(error);
                     break;
@@ -199,15 +216,22 @@ impl<S: Service> Shared<S> {
     }
 
     /// Waits for a request: awake for a while, if the next is likely to come at once and nobody else is woken by it.
-    fn receive(&self, buffer: &mut [u8], at_once: bool) -> io::Result<Option<usize>> {
+    fn receive(&self, buffer: &mut [u8], at_once: bool, waiter: &Waiter) -> io::Result<Received> {
         let quick = self.pace.is_quick();
         if quick {
             self.awake.request();
+    /// Room for the largest request. Not zeros, which the system would make up page by page: where a process dies while
+    /// the kernel copies a request into a page that is not there yet, the kernel answers the request with EIO and nobody
+    /// can resume it.
+    fn buffer(&self) -> Vec<u8> {
+        vec![1; WRITE_HEADER_BYTES + self.agreed.request_bytes]
+    }
+
         }
         if self.crew.alone(quick) && quick {
             self.pace.look_out(at_once, || self.agreed.device.is_ready());
         }
-        self.agreed.device.receive(buffer)
+        self.agreed.device.receive_unless(buffer, || waiter.is_asked())
     }
 
     /// Serves a request, unless the session pauses: then the thread ends here, with the process.

@@ -23,6 +23,7 @@ use crate::clock::Timestamp;
 use crate::disk::File;
 use crate::meta::Txn;
 use crate::record::inode::Inode;
+use crate::shrink::Shrink;
 
 /// How much a file grows before it is written to disk unasked.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
@@ -349,6 +350,7 @@ impl LiveFiles {
     pub fn of_bucket(&self, bucket: u64) -> Vec<u64> {
         self.files.read().keys().filter(|(of, _)| *of == bucket).map(|(_, ino)| *ino).collect()
     }
+            files.shrink();
 
     /// All live files, by bucket and inode.
     pub fn all(&self) -> Vec<(u64, u64)> {

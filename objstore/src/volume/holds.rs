@@ -15,6 +15,7 @@ use crate::meta::Durability;
 use crate::name::BucketName;
 use crate::pins::Left;
 use crate::record::inode::Inode;
+use crate::shrink::Shrink;
 
 impl Volume {
     /// Pins an inode once more; ESTALE if it is gone.
@@ -86,6 +87,7 @@ impl Session {
         let rest = *held;
         if rest == 0 {
             pins.remove(&ino);
+            pins.shrink();
         }
         (taken, rest)
     }

@@ -12,4 +12,5 @@ mod log;
 mod mounts;
 mod overload;
 mod process;
+mod rest;
 mod slow;

@@ -141,4 +141,25 @@ fn a_pause_answers_what_was_read_and_nothing_after() {
     timeout(&kernel.device, rustix::net::sockopt::Timeout::Recv, Some(Duration::from_millis(50))).unwrap();
     let unanswered = rustix::io::read(&kernel.device, &mut [0; 64][..]);
     assert_eq!(unanswered, Err(Errno::AGAIN), "that one is for the successor");
+
+#[test]
+fn a_mount_at_rest_keeps_one_thread_without_a_buffer_and_serves_again() {
+    let kernel = Kernel::new();
+    for ticket in (0..300).step_by(100) {
+        // Several threads, all of which come back.
+        (0..4).for_each(|more| kernel.ask(opcode::READLINK, ticket + more, &[]));
+        (0..4).for_each(|_| kernel.release.send(()).unwrap());
+        let answers: Vec<_> = (0..4).map(|_| kernel.answer().1).collect();
+        assert_eq!(answers, [0; 4]);
+        let since = Instant::now();
+        while !kernel.pause.0.resting.load(Ordering::Relaxed) {
+            assert!(since.elapsed() < 6 * WAIT, "it never comes to rest");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        kernel.ask(opcode::STATFS, ticket + 50, &[]);
+        assert_eq!(kernel.answer(), (ticket + 50, 0, 0));
+        assert!(!kernel.pause.0.resting.load(Ordering::Relaxed));
+    }
+    kernel.end();
+}
 }

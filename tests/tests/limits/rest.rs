@@ -1,0 +1,59 @@
+//! Mounts at rest: their threads leave and their buffers go, however busy they were.
+
+use std::time::Duration;
+
+use tests::prelude::*;
+
+use super::crowd::say;
+use super::process::held;
+use crate::support::{Mounted, make_bucket};
+
+const MOUNTS: usize = 12;
+/// What a mount may take at rest: its threads' stacks and tables, and not one buffer.
+const AT_REST: u64 = 512 << 10;
+/// What a server may have grown by otherwise, through all that programs did.
+const GROWN: u64 = 24 << 20;
+/// Threads of a mount at rest: one waits for requests, one for changes by others, one for the session's end.
+const THREADS: usize = 3;
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn threads(server: &Server) -> usize {
+    let pid = server.pid().expect("running");
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").flatten();
+    let named = |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+    tasks.filter(|task| named(task.path()).starts_with("fuse")).count()
+}
+
+#[test]
+fn mounts_at_rest_hold_no_buffers_however_busy_they_were() {
+    need!(root_and_fuse());
+    let server = Server::start();
+    make_bucket(&server, "shared", &[]);
+    let base = held(&server).memory;
+    let mounts: Vec<_> = (0..MOUNTS).map(|number| Mounted::new(&server, "shared", &format!("m{number}"))).collect();
+    for round in 0..2 {
+        std::thread::scope(|scope| {
+            for (number, mount) in mounts.iter().enumerate() {
+                for program in 0..4 {
+                    let path = mount.path().join(format!("f-{number}-{program}"));
+                    scope.spawn(move || {
+                        for _ in 0..4 {
+                            std::fs::write(&path, vec![7; 2 << 20]).expect("written");
+                            assert_eq!(std::fs::read(&path).expect("read").len(), 2 << 20);
+                        }
+                        std::fs::remove_file(&path).expect("removed");
+                    });
+                }
+            }
+        });
+        let busy = held(&server).memory;
+        let rest = wait_until(LIMIT, || (threads(&server) <= MOUNTS * THREADS + 2).then_some(()));
+        assert!(rest.is_some(), "{} threads stay", threads(&server));
+        let bound = base + MOUNTS as u64 * AT_REST + GROWN;
+        let back = wait_until(LIMIT, || Some(held(&server).memory).filter(|memory| *memory <= bound));
+        let now = held(&server).memory;
+        say(&format!("round {round}: {base} bytes before, {busy} at work, {now} at rest, {bound} allowed"));
+        assert!(back.is_some(), "{now} bytes at rest, more than {bound}");
+    }
+    std::fs::write(mounts[0].path().join("again"), b"x").expect("a mount that rested serves");
+}
