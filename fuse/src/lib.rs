@@ -12,6 +12,7 @@
 
 mod adapter;
 mod attached;
+mod caller;
 mod errno;
 mod error;
 mod fs;

@@ -5,40 +5,12 @@
 
 use objstore::volume::{Acl, Attr, Hidden, Ownership, ROOT_INO, WhichAcl};
 
+use crate::caller::Caller;
 use crate::ops::names::New;
 use crate::options::Options;
 
 /// The node of the mount's root (FUSE protocol, FUSE_ROOT_ID).
 pub(crate) const ROOT_NODE: u64 = 1;
-
-/// Who makes a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller {
-    pub uid: u32,
-    pub gid: u32,
-    /// The process, or 0 if it lies outside the mount's namespace of processes.
-    pub pid: u32,
-}
-
-impl Caller {
-    /// Whether the caller keeps setuid and setgid on what it changes, where the kernel does not say whether it has
-    /// CAP_FSETID (fallocate, copies of ranges): so the superuser does.
-    pub fn keeps_privileges(self) -> bool {
-        self.uid == 0
-    }
-
-    /// Whether the caller neither is of a group nor may act as if. The request tells only one group of a process.
-    pub fn is_outside(self, group: u32) -> bool {
-        !self.keeps_privileges() && self.gid != group && !groups(self.pid).contains(&group)
-    }
-}
-
-/// The further groups of a process; none of one that is not to be seen.
-fn groups(pid: u32) -> Vec<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-    line.map_or_else(Vec::new, |line| line.split_whitespace().filter_map(|group| group.parse().ok()).collect())
-}
 
 /// The mapping between the store's inodes and what the kernel sees.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +64,8 @@ impl View {
 
     /// Owner and mode of what `caller` makes.
     pub fn ownership(&self, caller: Caller, new: New) -> Ownership {
-        let (uid, gid) = (self.uid.unwrap_or(caller.uid), self.gid.unwrap_or(caller.gid));
+        let maker = caller.maker();
+        let (uid, gid) = (self.uid.unwrap_or(maker.0), self.gid.unwrap_or(maker.1));
         Ownership { uid, gid, mode: new.mode & 0o7777, umask: new.umask }
     }
 
@@ -161,15 +134,6 @@ mod tests {
         let shown = view.show_acl(acl.clone(), WhichAcl::Access);
         assert_eq!((shown.mode(), shown.entries().len()), (0o750, 4));
         assert_eq!(view.show_acl(acl, WhichAcl::Default).mode(), 0o774);
-    }
-
-    #[test]
-    fn groups_are_those_of_the_process() {
-        let mine = rustix::process::getgroups().unwrap();
-        let me = std::process::id();
-        assert_eq!(groups(me), mine.iter().map(|group| group.as_raw()).collect::<Vec<_>>());
-        let caller = Caller { uid: 1, gid: 2, pid: 0 };
-        assert!(!caller.is_outside(2) && caller.is_outside(3) && !Caller { uid: 0, ..caller }.is_outside(3));
     }
 
     #[test]

@@ -3,16 +3,16 @@
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind};
 
+use crate::caller::Caller;
 use crate::ops::attributes::{Wanted, When};
 use crate::stats::Op;
-use crate::view::Caller;
 use crate::wire::{self, Attributes, Context, Operation, SetAttr, Time};
 
 /// The unit of statfs(2), and the block size shown.
 pub(super) const BLOCK_BYTES: u32 = 4096;
 
 pub(super) fn caller(context: &Context) -> Caller {
-    Caller { uid: context.uid, gid: context.gid, pid: context.pid }
+    Caller::new(context.uid, context.gid, context.pid)
 }
 
 pub(super) fn wanted(set: &SetAttr) -> Wanted {

@@ -53,6 +53,7 @@ const WISHES: &[Feature] = &[
     Feature::PosixAcl,      // permissions by ACLs
     Feature::SetXattrExt,   // says when a new ACL clears setgid
     Feature::HasResend,     // a successor can ask for what was left unanswered
+    Feature::AllowIdmap,    // pods with user namespaces
     Feature::Passthrough,   // large files are read past the server
 ];
 

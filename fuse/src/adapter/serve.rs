@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::answer::{Answer, entry};
 use super::convert::{caller, listed_kind, wanted};
+use crate::caller::Caller;
 use crate::errno::Result;
 use crate::fs::Fs;
 use crate::handles::OpenFile;
@@ -69,7 +70,7 @@ pub(super) fn answer(fs: &Fs, request: &Request<'_>) -> Result<Answer> {
         Operation::RemoveXattr(name) => fs.remove_xattr(node, name).map(done),
         Operation::Allocate { mode, offset, len } => fs.allocate(node, mode.cast_signed(), offset, len, by).map(done),
         Operation::Seek { offset, whence } => fs.seek(node, offset, whence.cast_signed()).map(Answer::Offset),
-        Operation::CopyRange(copy) => copy_range(fs, node, copy),
+        Operation::CopyRange(copy) => copy_range(fs, node, copy, by),
         Operation::Init
         | Operation::Destroy
         | Operation::NotifyReply
@@ -105,11 +106,11 @@ fn place(node: u64, write: &wire::Write<'_>) -> Write {
     }
 }
 
-fn copy_range(fs: &Fs, node: u64, copy: CopyRange) -> Result<Answer> {
+fn copy_range(fs: &Fs, node: u64, copy: CopyRange, by: Caller) -> Result<Answer> {
     let CopyRange { from_offset, to_node, to_offset, len, wide } = copy;
     // The older answer has room for less than the question.
     let len = if wide { len } else { len.min(u64::from(u32::MAX)) };
-    let bytes = fs.copy_range(copies::CopyRange { from_node: node, from_offset, to_node, to_offset, len })?;
+    let bytes = fs.copy_range(copies::CopyRange { from_node: node, from_offset, to_node, to_offset, len }, by)?;
     Ok(Answer::Copied { bytes, wide })
 }
 

@@ -10,9 +10,9 @@
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind, SetAttr, Space};
 
+use crate::caller::Caller;
 use crate::errno::{self, Result};
 use crate::fs::Fs;
-use crate::view::Caller;
 
 /// The setuid bit.
 const SETUID: u32 = 0o4000;
@@ -118,5 +118,5 @@ fn is_privileged(attr: &Attr, caller: Caller) -> bool {
 /// Whether somebody could take setuid and setgid from a file, by its mode: its owner, or who may write it.
 fn owns_or_writes(caller: Caller, attr: &Attr) -> bool {
     let writes = if caller.is_outside(attr.gid) { 0o002 } else { 0o020 };
-    caller.keeps_privileges() || caller.uid == attr.uid || attr.mode & writes != 0
+    caller.keeps_privileges() || caller.is_user(attr.uid) || attr.mode & writes != 0
 }

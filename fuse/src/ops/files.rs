@@ -17,12 +17,12 @@ use bytes::Bytes;
 use objstore::volume::Allocate;
 use rustix::io::Errno;
 
+use crate::caller::Caller;
 use crate::errno::{self, Result};
 use crate::fs::Fs;
 use crate::handles::{OpenFile, is_writer};
 use crate::opened::Opened;
 use crate::passthrough::Asked;
-use crate::view::Caller;
 
 /// A write request, apart from its data.
 #[derive(Clone, Copy, Debug)]

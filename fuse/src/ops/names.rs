@@ -9,12 +9,12 @@ use objstore::volume::{Attr, Kind, Make, Rename, RenameMode};
 use objstore::{Error, Posix};
 use rustix::io::Errno;
 
+use crate::caller::Caller;
 use crate::errno::{self, Result};
 use crate::fs::{Fs, name, text};
 use crate::handles::is_writer;
 use crate::opened::Opened;
 use crate::passthrough::Asked;
-use crate::view::Caller;
 
 /// A file just created and opened.
 pub(crate) struct Created {

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use objstore::volume::{Acl, SetAcl, WhichAcl, XattrMode};
 use rustix::io::Errno;
 
+use crate::caller::Caller;
 use crate::errno::{self, Result};
 use crate::fs::{Fs, text};
-use crate::view::Caller;
 
 /// Where SELinux keeps a file's label.
 const LABEL: &str = "security.selinux";
@@ -66,7 +66,9 @@ impl Fs {
     /// All names, each ended by NUL. `trusted.` is not shown to users who could not read it (xattr(7)).
     pub fn xattrs(&self, node: u64, room: u32, caller: Caller) -> Result<Fitted> {
         let names = self.volume.xattrs(self.view.ino(node)).map_err(|error| errno::of(&error))?;
-        let shown = names.iter().filter(|name| caller.uid == 0 || !name.starts_with("trusted."));
+        let trusted = |name: &String| name.starts_with("trusted.");
+        let hides = names.iter().any(trusted) && !caller.is_user(0);
+        let shown = names.iter().filter(|name| !(hides && trusted(name)));
         let list: Vec<u8> = shown.flat_map(|name| name.bytes().chain([0])).collect();
         Fitted::fit(list.into(), room)
     }

@@ -110,6 +110,8 @@ pub(crate) enum Feature {
     Passthrough = 37,
     /// Requests can be asked for again.
     HasResend = 39,
+    /// Mounts may be idmapped; requests then tell user and group only where something is made.
+    AllowIdmap = 40,
 }
 
 impl Feature {

@@ -12,6 +12,7 @@ mod directories;
 mod files;
 mod fresh;
 mod lifecycle;
+mod idmapped;
 mod names;
 mod passthrough;
 mod paths;
