@@ -26,6 +26,7 @@ fn posix(outcome: Posix) -> Errno {
         Posix::NoData => Errno::NODATA,
         Posix::NoSpace => Errno::NOSPC,
         Posix::NotSupported => Errno::OPNOTSUPP,
+        Posix::InUse => Errno::BUSY,
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) enum Op {
     MakeUnnamed,
     SyncFs,
     StatX,
+    Ioctl,
     Invalidate,
 }
 
@@ -82,6 +83,7 @@ const NAMES: [&str; Op::Invalidate as usize + 1] = [
     "tmpfile",
     "syncfs",
     "statx",
+    "ioctl",
     "invalidate",
 ];
 

@@ -94,6 +94,8 @@ pub enum Posix {
     NoSpace,
     /// EOPNOTSUPP
     NotSupported,
+    /// EBUSY: a program uses it in a way that the change would have to forbid.
+    InUse,
 }
 
 /// Why the store refused.

@@ -136,6 +136,7 @@ fn from_posix(posix: Posix) -> S3Error {
         | Posix::Invalid
         | Posix::CrossDevice
         | Posix::NotSupported
+        | Posix::InUse
         | Posix::NotUtf8 => (S3ErrorCode::InvalidRequest, "The key cannot be used so beside what the bucket holds."),
     };
     refuse(code, words)

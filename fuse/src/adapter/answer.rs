@@ -35,6 +35,7 @@ pub(super) enum Answer {
     Created(Created),
     Space(Space),
     Fitted(Fitted),
+    Ioctl(Bytes),
     Listing(Listing),
 }
 
@@ -44,6 +45,11 @@ impl Answer {
             Self::Bytes(bytes) | Self::Fitted(Fitted::Bytes(bytes)) => reply.send_bytes(&bytes),
             Self::Text(text) => reply.send_bytes(text.as_bytes()),
             Self::Listing(listing) => reply.send_bytes(&listing.into_bytes()),
+            Self::Ioctl(bytes) => {
+                let mut frame = Frame::new();
+                frame.ioctl();
+                reply.send_with(frame, &bytes);
+            }
             fixed => reply.send(fixed.frame()),
         }
     }
@@ -69,7 +75,7 @@ impl Answer {
                 frame.open(&open(&created.opened));
             }
             Self::Space(space) => frame.space(&free(space)),
-            Self::Done | Self::Bytes(_) | Self::Text(_) | Self::Fitted(_) | Self::Listing(_) => {}
+            Self::Done | Self::Bytes(_) | Self::Text(_) | Self::Fitted(_) | Self::Listing(_) | Self::Ioctl(_) => {}
         }
         frame
     }

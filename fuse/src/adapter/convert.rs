@@ -108,6 +108,7 @@ pub(super) fn op(operation: &Operation<'_>) -> Option<Op> {
         Operation::Allocate { .. } => Op::Allocate,
         Operation::Seek { .. } => Op::Seek,
         Operation::CopyRange(_) => Op::CopyRange,
+        Operation::Ioctl { .. } => Op::Ioctl,
         Operation::Init
         | Operation::Destroy
         | Operation::NotifyReply

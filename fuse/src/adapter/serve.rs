@@ -13,6 +13,7 @@ use crate::handles::OpenFile;
 use crate::ops::copies;
 use crate::ops::directories::{Listed, Place};
 use crate::ops::files::Write;
+use crate::ops::flags::Ioctl;
 use crate::ops::names::{New, Special};
 use crate::ops::xattrs::SetXattr;
 use crate::passthrough::Asked;
@@ -71,6 +72,9 @@ pub(super) fn answer(fs: &Fs, request: &Request<'_>) -> Result<Answer> {
         Operation::Allocate { mode, offset, len } => fs.allocate(node, mode.cast_signed(), offset, len, by).map(done),
         Operation::Seek { offset, whence } => fs.seek(node, offset, whence.cast_signed()).map(Answer::Offset),
         Operation::CopyRange(copy) => copy_range(fs, node, copy, by),
+        Operation::Ioctl { command, data, room } => {
+            fs.ioctl(node, Ioctl { command, data, room: room as usize }).map(Answer::Ioctl)
+        }
         Operation::Init
         | Operation::Destroy
         | Operation::NotifyReply

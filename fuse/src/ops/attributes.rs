@@ -75,6 +75,7 @@ impl Fs {
             size: wanted.size,
             atime: wanted.atime.map(|when| self.time(when)),
             mtime: wanted.mtime.map(|when| self.time(when)),
+            touches: ![wanted.atime, wanted.mtime].iter().any(|when| matches!(when, Some(When::At(_)))),
             kill_privileges: held.is_some(),
             outsider: held.is_some_and(|attr| attr.mode & SETGID != 0 && caller.is_outside(attr.gid)),
         };

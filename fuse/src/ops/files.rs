@@ -14,7 +14,7 @@
 //!   server is decided by `passthrough`. O_TRUNC comes as a SETATTR of its own, after the OPEN.
 
 use bytes::Bytes;
-use objstore::volume::Allocate;
+use objstore::volume::{Allocate, Volume};
 use rustix::io::Errno;
 
 use crate::caller::Caller;
@@ -51,7 +51,8 @@ impl Fs {
         if write.flags & libc::O_APPEND != 0 && !write.writeback {
             self.append(ino, write, data)?;
         } else {
-            let written = self.volume.write(ino, write.offset, data, write.kill_privileges);
+            let how = if write.writeback { Volume::write_back } else { Volume::write };
+            let written = how(&self.volume, ino, write.offset, data, write.kill_privileges);
             written.map_err(|error| errno::of(&error))?;
         }
         if write.flags & libc::O_DSYNC != 0 && self.opens.writes_past_pages(write.node) {
@@ -82,6 +83,8 @@ impl Fs {
         if !is_writer(flags) {
             return self.opens.open(node, flags, asked);
         }
+        let appends = flags & libc::O_APPEND != 0;
+        self.volume.check_open(ino, appends).map_err(|error| errno::of(&error))?;
         self.volume.open_writer(ino).map_err(|error| errno::of(&error))?;
         self.opens.open(node, flags, asked).inspect_err(|_| {
             // It was never open: what closing it might have to tell is nobody's.

@@ -4,5 +4,6 @@ pub(crate) mod attributes;
 pub(crate) mod copies;
 pub(crate) mod directories;
 pub(crate) mod files;
+pub(crate) mod flags;
 pub(crate) mod names;
 pub(crate) mod xattrs;

@@ -176,6 +176,12 @@ pub(crate) enum Operation<'a> {
         whence: u32,
     },
     CopyRange(CopyRange),
+    Ioctl {
+        command: u32,
+        data: &'a [u8],
+        /// How many bytes the answer has.
+        room: u32,
+    },
     /// INIT again: its answer never arrived.
     Init,
     Destroy,
@@ -236,7 +242,7 @@ impl<'a> Operation<'a> {
             // The kernel checks permissions, keeps locks, and every file is always ready.
             opcode::ACCESS | opcode::GETLK | opcode::SETLK | opcode::SETLKW => Self::Refused(libc::ENOSYS),
             opcode::POLL | opcode::BMAP => Self::Refused(libc::ENOSYS),
-            opcode::IOCTL => Self::Refused(libc::ENOTTY),
+            opcode::IOCTL => ioctl(f)?,
             other => Self::Unknown(other),
         })
     }
@@ -382,6 +388,15 @@ fn allocate<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
 fn seek<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
     f.skip(8)?;
     Ok(Operation::Seek { offset: f.u64()?.cast_signed(), whence: f.u32()? })
+}
+
+fn ioctl<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    // The handle and flags; then the argument, which is an address of the caller's.
+    f.skip(12)?;
+    let command = f.u32()?;
+    f.skip(8)?;
+    let (size, room) = (f.u32()?, f.u32()?);
+    Ok(Operation::Ioctl { command, data: f.bytes(size as usize)?, room })
 }
 
 fn copy_range(f: &mut Fields<'_>, code: u32) -> Result<CopyRange, Malformed> {

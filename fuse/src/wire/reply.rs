@@ -150,6 +150,11 @@ impl Frame {
         self.u32(bytes).u32(0);
     }
 
+    /// fuse_ioctl_out of a call that succeeded, before the bytes for the caller.
+    pub fn ioctl(&mut self) {
+        self.zeros(16);
+    }
+
     /// fuse_statfs_out.
     pub fn space(&mut self, space: &SpaceReply) {
         self.u64(space.blocks).u64(space.free).u64(space.free).u64(space.files).u64(space.files_free);

@@ -52,6 +52,11 @@ impl Reply<'_> {
         report(self.device.send_both(Frame::new().seal_with(self.ticket, bytes.len()), bytes));
     }
 
+    /// A body of fixed layout, and bytes as they are behind it.
+    pub fn send_with(self, mut frame: Frame, bytes: &[u8]) {
+        report(self.device.send_both(frame.seal_with(self.ticket, bytes.len()), bytes));
+    }
+
     /// An error.
     pub fn refuse(self, errno: i32) {
         report(self.device.send(Frame::new().seal_error(self.ticket, errno)));
@@ -141,13 +146,13 @@ struct State {
     paused: AtomicBool,
     /// Requests being served.
     busy: AtomicUsize,
+    /// Whether the last thread waits without a buffer.
+    resting: AtomicBool,
     /// Whether something unreadable was logged already.
     complained: AtomicBool,
 }
 
 struct Shared<S> {
-    /// Whether the last thread waits without a buffer.
-    resting: AtomicBool,
     agreed: Agreed,
     service: S,
     crew: Crew,
@@ -215,11 +220,6 @@ impl<S: Service> Shared<S> {
         self.crew.lost();
     }
 
-    /// Waits for a request: awake for a while, if the next is likely to come at once and nobody else is woken by it.
-    fn receive(&self, buffer: &mut [u8], at_once: bool, waiter: &Waiter) -> io::Result<Received> {
-        let quick = self.pace.is_quick();
-        if quick {
-            self.awake.request();
     /// Room for the largest request. Not zeros, which the system would make up page by page: where a process dies while
     /// the kernel copies a request into a page that is not there yet, the kernel answers the request with EIO and nobody
     /// can resume it.
@@ -227,6 +227,11 @@ impl<S: Service> Shared<S> {
         vec![1; WRITE_HEADER_BYTES + self.agreed.request_bytes]
     }
 
+    /// Waits for a request: awake for a while, if the next is likely to come at once and nobody else is woken by it.
+    fn receive(&self, buffer: &mut [u8], at_once: bool, waiter: &Waiter) -> io::Result<Received> {
+        let quick = self.pace.is_quick();
+        if quick {
+            self.awake.request();
         }
         if self.crew.alone(quick) && quick {
             self.pace.look_out(at_once, || self.agreed.device.is_ready());

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use rustix::fs::{FallocateFlags, SeekFrom as Sought, fallocate};
 
 use crate::rig::{Dice, errno, pattern, run};
+use crate::twin::{ROOT, Twin};
 
 #[test]
 fn what_is_written_is_read_by_both_handles() {
@@ -266,6 +267,43 @@ fn random_operations_match_a_model() {
                 assert_eq!(file.metadata().unwrap().len(), model.0.len() as u64, "seed {seed}, step {step}");
             }
             assert!(rig.get("f").unwrap() == model.0, "through S3, seed {seed}");
+        }
+    });
+}
+
+/// Where data and holes begin in a file, and how much space it takes.
+fn layout(path: &std::path::Path) -> (Vec<u64>, u64) {
+    let file = File::open(path).unwrap();
+    let (mut edges, mut at) = (Vec::new(), 0);
+    while let Ok(data) = rustix::fs::seek(&file, Sought::Data(at)) {
+        at = rustix::fs::seek(&file, Sought::Hole(data)).unwrap();
+        edges.extend([data, at]);
+    }
+    (edges, std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()))
+}
+
+#[test]
+fn small_files_have_the_holes_that_they_have_on_ext4() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        let twin = Twin::new(rig, &mount);
+        for held in [0u64, 4_096, 8_192] {
+            for size in [64u64 << 10, 900 << 10, 5 << 20] {
+                twin.agree((held, size), ROOT, |dir| {
+                    let path = dir.join(format!("{held}-{size}"));
+                    std::fs::write(&path, pattern(held as usize, 1)).unwrap();
+                    let file = OpenOptions::new().write(true).open(&path).unwrap();
+                    file.set_len(size).unwrap();
+                    let extended = layout(&path);
+                    file.write_all_at(&[7; 4_096], size - 4_096).unwrap();
+                    rustix::fs::fsync(&file).unwrap();
+                    let written = layout(&path);
+                    (extended, written)
+                });
+                let path = twin.mounted().join(format!("{held}-{size}"));
+                std::fs::copy(&path, path.with_extension("copy")).unwrap();
+                assert_eq!(layout(&path.with_extension("copy")), layout(&path), "{held}, {size}");
+            }
         }
     });
 }

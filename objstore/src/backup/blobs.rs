@@ -9,6 +9,7 @@ use super::{Progress, Told};
 use crate::blob::BlobId;
 use crate::content::{blob_record, verified_blob};
 use crate::core::Core;
+use crate::disk::data_runs;
 use crate::error::{Error, Result};
 use crate::record::blob::Blob;
 
@@ -158,15 +159,7 @@ impl<'a> Blobs<'a> {
     fn runs(&self, id: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         let file = self.core.blobs.file(BlobId(id))?;
         let end = end.min(file.len()?);
-        let (mut runs, mut at) = (Vec::new(), 0);
-        while at < end
-            && let Some(from) = file.seek_data(at)?.filter(|from| *from < end)
-        {
-            let to = file.seek_hole(from)?.unwrap_or(end).min(end);
-            runs.push((from, to));
-            at = to;
-        }
-        Ok(runs)
+        Ok(data_runs(&*file, 0..end)?.into_iter().map(|run| (run.start, run.end)).collect())
     }
 
     fn run(&mut self, entry: &mut BlobEntry, (from, to): (u64, u64), small: bool) -> Result<()> {

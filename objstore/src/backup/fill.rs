@@ -187,7 +187,7 @@ fn count(kind: u8, key: &[u8], value: &[u8], used: &mut Usage) -> Result<()> {
     let inode: Inode = decode("an inode", value)?;
     used.inodes += u64::from(key::u64_at(key, 0) != Some(ROOT_INO));
     if counts_bytes(inode.kind()) {
-        used.bytes += inode.size;
+        used.bytes += inode.charged();
     }
     Ok(())
 }

@@ -160,7 +160,7 @@ fn inodes(
             used.inodes += 1;
         }
         if counts_bytes(inode.kind()) {
-            used.bytes += inode.size;
+            used.bytes += inode.charged();
         }
         check_inode(store, root, &what, ino, &inode, named.get(&ino), report)?;
         check_directory(store, root, (ino, &what), &inode, held.get(&ino), report);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::staged::Cleanup;
 use crate::blob::BlobId;
 use crate::core::Core;
-use crate::disk::File;
+use crate::disk::{File, data_runs};
 use crate::error::Result;
 use crate::meta::Txn;
 
@@ -48,12 +48,10 @@ impl Duplicate {
 /// Copies what is data.
 fn copy_bytes(source: &dyn File, to: &dyn File, length: u64) -> Result<()> {
     let mut buffer = vec![0; STEP];
-    let mut at = 0;
-    while let Some(data) = source.seek_data(at)?.filter(|data| *data < length) {
-        let end = source.seek_hole(data)?.unwrap_or(length).min(length);
-        at = data;
-        while at < end {
-            let room = usize::try_from(end - at).unwrap_or(STEP).min(STEP);
+    for run in data_runs(source, 0..length)? {
+        let mut at = run.start;
+        while at < run.end {
+            let room = usize::try_from(run.end - at).unwrap_or(STEP).min(STEP);
             let count = source.read_at(&mut buffer[..room], at)?;
             if count == 0 {
                 return Ok(());

@@ -63,6 +63,12 @@ impl Tree<'_> {
         Ok(found)
     }
 
+    /// How many bytes from `start` to `end` extents hold.
+    pub fn held_in_extents(&self, ino: u64, start: u64, end: u64) -> Result<u64> {
+        let held = |placed: &Placed| placed.end().min(end).saturating_sub(placed.offset.max(start));
+        Ok(self.extents(ino, start, end)?.iter().map(held).sum())
+    }
+
     /// The last extent that begins before `offset`.
     fn extent_before(&self, ino: u64, offset: u64) -> Result<Option<Placed>> {
         let from = key::extents(self.line.family, ino);

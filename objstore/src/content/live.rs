@@ -48,6 +48,10 @@ pub(crate) struct Live {
     /// Whether all bytes lie in the home, each at its own offset, and the home has exactly as many as the file. If not,
     /// what lies there is told by extents.
     pub whole: bool,
+    /// Up to which byte space is reserved for it, which is counted already.
+    reserved: u64,
+    /// Whether it is written at its end alone (chattr(1), `a`).
+    pub append_only: bool,
     /// What a write takes away from the inode.
     privileges: Privileges,
     state: Mutex<State>,
@@ -105,7 +109,15 @@ impl Live {
             hidden: false,
             retired: false,
         };
-        let live = Self { blob, file, whole, privileges: Privileges::default(), state: Mutex::new(state) };
+        let live = Self {
+            blob,
+            file,
+            whole,
+            reserved: inode.reserved,
+            append_only: inode.is_append_only(),
+            privileges: Privileges::default(),
+            state: Mutex::new(state),
+        };
         live.keep_privileges(inode.may_lose_setuid(), inode.has_capabilities());
         Arc::new(live)
     }
@@ -131,6 +143,11 @@ impl Live {
     /// The file's size.
     pub fn size(&self) -> u64 {
         self.state.lock().size
+    }
+
+    /// How many bytes more count against the quota once it has grown to `end`.
+    pub fn growth(&self, end: u64) -> u64 {
+        end.saturating_sub(self.size().max(self.reserved))
     }
 
     /// Announces a change. Not if the entry is retired: then it must not be made through it.
@@ -233,13 +250,14 @@ impl Live {
     /// Puts in an inode as its record has it what that lacks.
     pub fn show(&self, inode: &mut Inode) {
         self.state.lock().pending().show(inode);
-        inode.holes = self.holes(inode.size);
+        self.measure(inode);
     }
 
-    /// How much less space it takes than a size asks for, in units of 512 bytes.
-    pub fn holes(&self, size: u64) -> u64 {
-        let taken = self.file.blocks().ok().filter(|_| self.whole);
-        taken.map_or(0, |taken| size.div_ceil(512).saturating_sub(taken))
+    /// Puts in an inode of this size the space that its content takes, if all of that lies in the home.
+    pub fn measure(&self, inode: &mut Inode) {
+        if let Some(taken) = self.file.blocks().ok().filter(|_| self.whole) {
+            inode.take(taken);
+        }
     }
 
     /// The same with the generation the content would have if it was looked at now.
@@ -332,6 +350,7 @@ impl LiveFiles {
         let mut files = self.files.write();
         if files.get(&(bucket, ino)).is_some_and(|found| Arc::ptr_eq(found, live)) {
             files.remove(&(bucket, ino));
+            files.shrink();
         }
     }
 
@@ -350,7 +369,6 @@ impl LiveFiles {
     pub fn of_bucket(&self, bucket: u64) -> Vec<u64> {
         self.files.read().keys().filter(|(of, _)| *of == bucket).map(|(_, ino)| *ino).collect()
     }
-            files.shrink();
 
     /// All live files, by bucket and inode.
     pub fn all(&self) -> Vec<(u64, u64)> {

@@ -1,10 +1,13 @@
 //! Where the bytes of a range lie: read from the metadata at one moment, carried out on blobs after.
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 
 use super::readers::ReadGuard;
 use super::refs::blob;
 use crate::blob::{BlobId, Blobs, Place, Run, SUM_BLOCK};
+use crate::disk::{File, data_runs};
 use crate::error::{Error, Result};
 use crate::meta::{Meta, Read};
 use crate::record::blob::{Blob, SUMS_PER_RECORD, Sums};
@@ -68,6 +71,35 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Writes the bytes to a new file, from its beginning: what is a hole stays one. `read` and `reading` as in
+    /// [`Plan::read`].
+    pub fn copy_to(
+        &self,
+        file: &dyn File,
+        blobs: &Blobs,
+        meta: &Meta,
+        read: &dyn Read,
+        reading: &ReadGuard,
+    ) -> Result<()> {
+        let mut at = 0;
+        for piece in &self.0 {
+            for part in piece.without_holes(blobs, reading)? {
+                let bytes = part.piece.read(blobs, meta, read, reading)?;
+                file.write_at(&bytes, at + part.offset)?;
+            }
+            at += piece.length();
+        }
+        Ok(())
+    }
+}
+
+/// A part of a piece, and where in it.
+struct Part {
+    offset: u64,
+    piece: Piece,
+}
+
 fn inline(data: &Bytes, offset: u64, end: u64) -> Vec<Piece> {
     let at = |position: u64| usize::try_from(position).map_or(data.len(), |position| position.min(data.len()));
     let held = data.slice(at(offset)..at(end));
@@ -97,6 +129,29 @@ fn in_extents(tree: Tree<'_>, ino: u64, offset: u64, end: u64) -> Result<Vec<Pie
 }
 
 impl Piece {
+    fn length(&self) -> u64 {
+        match self {
+            Self::Zeros(length) | Self::Blob { length, .. } => *length,
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// The parts that hold data. What has checksums was written whole.
+    fn without_holes(&self, blobs: &Blobs, reading: &ReadGuard) -> Result<Vec<Part>> {
+        match self {
+            Self::Zeros(_) => Ok(Vec::new()),
+            Self::Blob { id, record, offset, length } if record.place() == Place::File && !record.sums => {
+                let file = blobs.file(reading.find(BlobId(*id)).blob)?;
+                let part = |run: Range<u64>| {
+                    let piece = Self::Blob { id: *id, record: *record, offset: run.start, length: run.end - run.start };
+                    Part { offset: run.start - offset, piece }
+                };
+                Ok(data_runs(&*file, *offset..offset + length)?.into_iter().map(part).collect())
+            }
+            piece => Ok(vec![Part { offset: 0, piece: piece.clone() }]),
+        }
+    }
+
     fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read, reading: &ReadGuard) -> Result<Bytes> {
         match self {
             Self::Zeros(length) => Ok(BytesMut::zeroed(to_usize(*length)?).freeze()),
@@ -140,7 +195,7 @@ fn verified_at(
         }
         Place::File if record.sums => {
             let held = to_usize(record.length.saturating_sub(offset).min(length))?;
-            let sums = |blocks: std::ops::Range<usize>| sums_of(read, id, blocks);
+            let sums = |blocks: Range<usize>| sums_of(read, id, blocks);
             Ok(padded(blobs.read_verified(file, offset, held, record.length, &sums)?, len))
         }
         Place::File => blobs.read_file(file, offset, len),
@@ -166,7 +221,7 @@ fn read_blob(
     }
 }
 
-fn sums_of(read: &dyn Read, id: u64, blocks: std::ops::Range<usize>) -> Result<Vec<u32>> {
+fn sums_of(read: &dyn Read, id: u64, blocks: Range<usize>) -> Result<Vec<u32>> {
     let mut sums = Vec::with_capacity(blocks.len());
     for index in blocks.start / SUMS_PER_RECORD..blocks.end.div_ceil(SUMS_PER_RECORD) {
         let crc = sums_record(read, id, index)?;

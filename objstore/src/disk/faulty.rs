@@ -189,6 +189,7 @@ impl File for FaultyFile {
     }
 
     fn allocate(&self, offset: u64, len: u64, size: Allocate) -> Result<()> {
+        self.faults.write()?;
         self.real.allocate(offset, len, size)
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use super::direct::Direct;
 use super::real::space_beside;
-use super::{Allocate, File, Need, Room, lease};
-use crate::error::{Error, Result};
+use super::{Allocate, File, Need, Room, lease, space_map};
+use crate::error::{Error, Posix, Result};
 
 // The most that one call writes into the page cache. For longer ones the kernel takes larger pieces of memory, which
 // it has rarely used before: on a virtual machine the host has to supply them first, which trebled the time of a copy.
@@ -44,13 +45,35 @@ impl RealFile {
     /// Refuses a write that would take what is kept free. What has its space already may always be written.
     fn make_room(&self, len: u64, offset: u64) -> Result<()> {
         let taken = self.room.take(len, Need::Adding, || space_beside(&self.file, &self.path));
-        taken.or_else(|full| if self.has_space(offset.saturating_add(len)) { Ok(()) } else { Err(full) })
+        taken.or_else(|full| if self.has_space(offset..offset.saturating_add(len)) { Ok(()) } else { Err(full) })
     }
 
-    /// Whether the file has space for all up to `end`.
-    fn has_space(&self, end: u64) -> bool {
+    /// Whether the file has space for a range, written or reserved.
+    fn has_space(&self, range: Range<u64>) -> bool {
+        if let Some(missing) = space_map::missing(&self.file, range.clone()) {
+            return missing.is_empty();
+        }
         let Ok(metadata) = self.file.metadata() else { return false };
-        end <= metadata.len() && metadata.len() <= metadata.blocks().saturating_mul(512)
+        metadata.len().max(range.end) <= metadata.blocks().saturating_mul(512)
+    }
+
+    /// Frees what an attempt to reserve a range took before it failed: `missing` had no space before, and the file was
+    /// `len` bytes long.
+    fn give_back(&self, range: Range<u64>, missing: &[Range<u64>], len: u64) -> Result<()> {
+        for none in missing {
+            self.punch(none.start, none.end.min(len).saturating_sub(none.start))?;
+        }
+        if range.end <= len {
+            return Ok(());
+        }
+        // Past the end only a cut frees space, and it frees all: what was reserved before is reserved again.
+        self.set_len(len)?;
+        for kept in space_map::rest(missing, range.start.max(len)..range.end) {
+            let kept_len = kept.end - kept.start;
+            let again = fallocate(&self.file, FallocateFlags::KEEP_SIZE, kept.start, kept_len);
+            again.map_err(|errno| self.failed_at("reserving", kept_len, kept.start, errno))?;
+        }
+        Ok(())
     }
 
     fn write(&self, data: &[u8], offset: u64) -> std::io::Result<()> {
@@ -149,18 +172,22 @@ impl File for RealFile {
         if len == 0 {
             return Ok(());
         }
-        self.make_room(len, offset)?;
+        let (before, end) = (self.len()?, offset.saturating_add(len));
+        let missing = space_map::missing(&self.file, offset..end);
+        let more = missing.as_ref().map_or(len, |ranges| ranges.iter().map(|range| range.end - range.start).sum());
+        self.room.reserve(more, || space_beside(&self.file, &self.path))?;
         let flags = match size {
             Allocate::KeepSize => FallocateFlags::KEEP_SIZE,
             Allocate::Extend => FallocateFlags::empty(),
         };
         match retry_on_intr(|| fallocate(&self.file, flags, offset, len)) {
             Ok(()) => Ok(()),
-            Err(errno) if is_unsupported(errno) => match size {
-                Allocate::Extend if self.len()? < offset + len => self.set_len(offset + len),
-                _ => Ok(()),
-            },
-            Err(errno) => Err(self.failed_at("reserving", len, offset, errno)),
+            // The caller may write zeros instead, as posix_fallocate(3) does.
+            Err(errno) if is_unsupported(errno) => Err(Posix::NotSupported.into()),
+            Err(errno) => {
+                self.give_back(offset..end, &missing.unwrap_or_default(), before)?;
+                Err(self.failed_at("reserving", len, offset, errno))
+            }
         }
     }
 

@@ -19,10 +19,12 @@ pub(crate) mod lying;
 mod poison;
 mod real;
 mod room;
+mod space_map;
 #[cfg(test)]
 mod tests;
 
 use std::any::Any;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -135,8 +137,10 @@ pub trait File: Send + Sync {
     /// Makes a range read as zeros and frees its space where the file system can; the size stays.
     fn punch(&self, offset: u64, len: u64) -> Result<()>;
 
-    /// Reserves space for a range, extending the file unless `size` keeps it. Where the file system cannot reserve,
-    /// only the extension happens.
+    /// Reserves space for a range, extending the file unless `size` keeps it. Later writes of the range need no more.
+    ///
+    /// # Errors
+    /// ENOSPC, with nothing changed, if there is not so much; EOPNOTSUPP where the file system cannot reserve.
     fn allocate(&self, offset: u64, len: u64, size: Allocate) -> Result<()>;
 
     /// Makes content and size durable (fdatasync). Not the name: see [`Disk::sync_dir`].
@@ -182,6 +186,18 @@ pub trait File: Send + Sync {
 
     /// When the content last changed.
     fn modified(&self) -> Result<SystemTime>;
+}
+
+/// Where in a range a file holds data, and no holes.
+pub(crate) fn data_runs(file: &dyn File, range: Range<u64>) -> Result<Vec<Range<u64>>> {
+    let (mut runs, mut at) = (Vec::new(), range.start);
+    while at < range.end
+        && let Some(from) = file.seek_data(at)?.filter(|from| *from < range.end)
+    {
+        at = file.seek_hole(from)?.unwrap_or(range.end).min(range.end);
+        runs.push(from..at);
+    }
+    Ok(runs)
 }
 
 /// Copies `len` bytes of one file, from an offset there to one of another; zeros where it has ended.

@@ -86,6 +86,24 @@ impl Room {
     }
 }
 
+impl Room {
+    /// Whether `bytes` may be reserved. The system is asked each time, and a refusal is no news for an operator: the
+    /// caller asked for more than there is, and what others add still fits.
+    ///
+    /// # Errors
+    /// [`Error::Io`] with ENOSPC if less would be left than is kept.
+    pub fn reserve(&self, bytes: u64, space: impl FnOnce() -> Result<Space>) -> Result<()> {
+        let Space { total_bytes, free_bytes } = space()?;
+        let reserve = reserve(total_bytes);
+        if bytes > 0 && free_bytes < reserve.saturating_add(bytes) {
+            return Err(full(free_bytes, reserve));
+        }
+        // What was allowed to writes before may not fit any more.
+        self.left.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 fn tell(fits: bool, free_bytes: u64, reserve: u64) {
     if fits {
         tracing::info!(free_bytes, "there is room on the disk again");
@@ -129,6 +147,16 @@ mod tests {
         }
         assert_eq!(free, 64 * MIB);
         room.take(MIB, Need::Adding, disk(100 * MIB)).expect("there is room again");
+    }
+
+    #[test]
+    fn a_reservation_that_is_refused_is_no_news() {
+        let room = Room::default();
+        let refused = room.reserve(1000 * MIB, disk(500 * MIB)).expect_err("there is not so much");
+        assert!(crate::disk::is_full(&refused) && !room.short.load(Ordering::Relaxed), "{refused:?}");
+        room.reserve(400 * MIB, disk(500 * MIB)).expect("there is so much");
+        room.reserve(0, disk(0)).expect("it is there already");
+        room.take(1, Need::Adding, disk(500 * MIB)).expect("writes go on");
     }
 
     #[test]

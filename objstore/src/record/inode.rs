@@ -99,12 +99,29 @@ pub struct Inode {
     /// When it was made, or its content last changed, whatever time a mount set; zero if an early build wrote it.
     #[prost(sfixed64, tag = "23")]
     pub changed: i64,
-    /// Of a file in its home: how much less space it takes there than its size asks for, in units of 512 bytes.
+    /// Of a file in blobs: how much less space it takes there than [`Inode::charged`] asks for, in units of 512 bytes.
     #[prost(uint64, tag = "24")]
     pub holes: u64,
+    /// Of a file: up to which byte space is reserved for it (fallocate(2), FALLOC_FL_KEEP_SIZE). Past the end of the file
+    /// it counts against the quota; otherwise it says nothing.
+    #[prost(uint64, tag = "25")]
+    pub reserved: u64,
+    /// Flags of chattr(1): bits of [`flag`].
+    #[prost(uint32, tag = "26")]
+    pub flags: u32,
     /// Whether the name it is found under may carry a copy of what listings show ([`Shown`](super::listed::Shown)).
     #[prost(bool, tag = "30")]
     pub shown: bool,
+}
+
+/// Bits of [`Inode::flags`]; a bit is never used again.
+pub mod flag {
+    /// Nobody changes content, attributes or names (FS_IMMUTABLE_FL).
+    pub const IMMUTABLE: u32 = 1 << 0;
+    /// Content only grows at its end; of a directory, names only come (FS_APPEND_FL).
+    pub const APPEND_ONLY: u32 = 1 << 1;
+    /// dump(8) leaves it out (FS_NODUMP_FL).
+    pub const NO_DUMP: u32 = 1 << 2;
 }
 
 /// Where an inode's content lies.
@@ -301,6 +318,36 @@ impl Inode {
             Some(Content::Extents(content)) => content.home,
             _ => None,
         }
+    }
+
+    /// Whether chattr(1) forbids every change.
+    pub fn is_immutable(&self) -> bool {
+        self.flags & flag::IMMUTABLE != 0
+    }
+
+    /// Whether chattr(1) forbids every change but growth at the end.
+    pub fn is_append_only(&self) -> bool {
+        self.flags & flag::APPEND_ONLY != 0
+    }
+
+    /// Whether chattr(1) keeps its names, attributes and what is written.
+    pub fn is_fixed(&self) -> bool {
+        self.is_immutable() || self.is_append_only()
+    }
+
+    /// The bytes that count against the quota: the size, and what is reserved past it.
+    pub fn charged(&self) -> u64 {
+        self.size.max(self.reserved)
+    }
+
+    /// The space that content in blobs takes, in units of 512 bytes.
+    pub fn taken(&self) -> u64 {
+        self.charged().div_ceil(512).saturating_sub(self.holes)
+    }
+
+    /// Notes the space that content in blobs takes, in units of 512 bytes.
+    pub fn take(&mut self, taken: u64) {
+        self.holes = self.charged().div_ceil(512).saturating_sub(taken);
     }
 
     /// When it was made or its content last changed, whatever time a mount set.

@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::name::{BucketName, Key};
 use crate::record::inode::{self, Object};
-use crate::tree::{Tx, version_id};
+use crate::tree::{Touching, Tx, version_id};
 use crate::volume::Change;
 
 /// Nanoseconds of a day, the unit of default retention.
@@ -92,13 +92,14 @@ impl Store {
     ) -> Result<Option<String>> {
         let (key, version) = (key.clone(), version.map(str::to_owned));
         self.change_bucket(bucket, move |tx| {
-            let (ino, inode) = version_of(tx.tree(), &key, version.as_deref())?;
-            let before = inode.object.unwrap_or_default();
+            let (ino, mut inode) = version_of(tx.tree(), &key, version.as_deref())?;
+            let before = inode.object.take().unwrap_or_default();
             let mut after = before.clone();
             change(tx, &mut after)?;
             let id = keeps_versions(&tx.bucket).then(|| version_id(after.version));
             let locked = lock_of(&after) != lock_of(&before);
             if after != before {
+                inode.refuse_fixed(Touching::Changes)?;
                 // A lock holds against those too who are writing the version: each write is decided anew from here.
                 let written = locked && tx.settle_for_good(ino)?;
                 let mut inode = tx.own(ino)?;

@@ -251,7 +251,7 @@ impl Seen {
     fn audit_usage(&self, said: Usage, upload_bytes: u64, faults: &mut Vec<String>) {
         let counted =
             self.inodes.values().filter(|inode| matches!(inode.kind(), InodeKind::File | InodeKind::Directory));
-        let bytes = counted.map(|inode| inode.size).sum();
+        let bytes = counted.map(Inode::charged).sum();
         let inodes = self.inodes.len() as u64 - 1;
         let found = Usage { bytes, inodes, upload_bytes };
         if said != found {

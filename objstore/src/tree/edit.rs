@@ -7,6 +7,7 @@ use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key;
 use crate::volume::Change;
 
+use super::flags::Touching;
 use super::read::Found;
 use super::tx::Tx;
 use super::{dir_name, shown_name};
@@ -31,7 +32,7 @@ impl Tx<'_> {
     /// The same, with the record that is written for `dirent`.
     pub(super) fn add_name_as(&mut self, parent: u64, sort_name: &str, dirent: Dirent, value: Vec<u8>) -> Result<()> {
         self.put_dirent(parent, sort_name, value);
-        self.edit_directory(parent, |dir| count(dir, dirent, true))
+        self.edit_directory(parent, Touching::Adds, |dir| count(dir, dirent, true))
     }
 
     /// Lets a name lead to another inode, of a kind with the same sort name. The directory may lose its last key:
@@ -44,7 +45,7 @@ impl Tx<'_> {
     pub(super) fn switch_name_as(&mut self, at: &Found, dirent: Dirent, value: Vec<u8>) -> Result<()> {
         self.line.shadow(self.txn, &key::dirent(self.line.family, at.parent, &at.sort_name))?;
         self.put_dirent(at.parent, &at.sort_name, value);
-        self.edit_directory(at.parent, |dir| {
+        self.edit_directory(at.parent, Touching::Changes, |dir| {
             count(dir, at.dirent, false);
             count(dir, dirent, true);
         })
@@ -55,7 +56,7 @@ impl Tx<'_> {
         let base = key::dirent(self.line.family, found.parent, &found.sort_name);
         self.line.remove(self.txn, &base)?;
         self.tell_name(found.parent, &found.sort_name);
-        self.edit_directory(found.parent, |dir| count(dir, found.dirent, false))?;
+        self.edit_directory(found.parent, Touching::Changes, |dir| count(dir, found.dirent, false))?;
         self.settle_directory(found.parent, actor)
     }
 
@@ -69,8 +70,9 @@ impl Tx<'_> {
         self.tell(Change::Entry { parent, name: shown_name(sort_name).to_owned() });
     }
 
-    fn edit_directory(&mut self, ino: u64, edit: impl FnOnce(&mut Inode)) -> Result<()> {
+    fn edit_directory(&mut self, ino: u64, what: Touching, edit: impl FnOnce(&mut Inode)) -> Result<()> {
         let mut dir = self.own(ino)?;
+        dir.refuse_fixed(what)?;
         edit(&mut dir);
         dir.touch_content(self.now);
         self.save(ino, &dir);
@@ -84,7 +86,8 @@ impl Tx<'_> {
         if !dir.implicit || dir.keys > 0 {
             return Ok(());
         }
-        if actor == Actor::S3 && dir.entries == 0 {
+        let kept = || Ok::<_, crate::error::Error>(dir.is_fixed() || self.tree().directory(dir.parent)?.is_fixed());
+        if actor == Actor::S3 && dir.entries == 0 && !kept()? {
             return self.prune(ino, &dir);
         }
         dir.implicit = false;
@@ -103,6 +106,7 @@ impl Tx<'_> {
     /// One name less leads to the inode: the last one ends it.
     pub fn unlink_inode(&mut self, ino: u64) -> Result<()> {
         let mut inode = self.own(ino)?;
+        inode.refuse_fixed(Touching::Changes)?;
         inode.nlink = inode.nlink.saturating_sub(1);
         inode.ctime = self.now.0;
         let ends = inode.nlink == 0 || inode.is_dir();
@@ -200,6 +204,7 @@ impl Tx<'_> {
         if above.nlink == 0 {
             return Err(Posix::NotFound.into());
         }
+        inode.inherit_flags(&above);
         if self.tree().entry(parent, name)?.is_some() {
             return Err(Posix::Exists.into());
         }
@@ -229,6 +234,7 @@ fn count(dir: &mut Inode, dirent: Dirent, added: bool) {
 pub(super) fn object_inode(dir: &Inode, now: Timestamp) -> Result<Inode> {
     let mut inode = Inode::new(InodeKind::File, now);
     (inode.uid, inode.gid, inode.mode) = (dir.uid, dir.gid, 0o666);
+    inode.inherit_flags(dir);
     if dir.acl(DEFAULT)?.is_some() {
         inode.descend_from(dir, 0)?;
     } else {

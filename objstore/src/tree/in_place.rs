@@ -49,7 +49,7 @@ impl Tx<'_> {
             Settle::End => live.end(),
         };
         if self.tree().inode(ino)?.is_some() {
-            self.catch_up(ino, &pending, live.holes(pending.size))?;
+            self.catch_up(ino, live, &pending)?;
         }
         let (core, bucket, entry) = (self.core.clone(), self.bucket.id, live.clone());
         if how == Settle::End {
@@ -61,13 +61,13 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    fn catch_up(&mut self, ino: u64, pending: &Pending, holes: u64) -> Result<()> {
+    fn catch_up(&mut self, ino: u64, live: &Live, pending: &Pending) -> Result<()> {
         let mut inode = self.own(ino)?;
         let before = inode.size;
         pending.show(&mut inode);
         let size = std::mem::replace(&mut inode.size, before);
         self.resize_settled(&mut inode, size);
-        inode.holes = holes;
+        live.measure(&mut inode);
         if pending.seen_before {
             inode.generation += 1;
         }
@@ -86,7 +86,7 @@ impl Tx<'_> {
     /// How much a live file has grown past what its record says.
     pub fn live_growth(&self, ino: u64, inode: &Inode) -> u64 {
         let live = self.core.live.entry(self.bucket.id, ino);
-        live.map_or(0, |live| live.size().saturating_sub(inode.size))
+        live.map_or(0, |live| live.size().saturating_sub(inode.charged()))
     }
 
     /// Lets a live file that ends be live no more: its growth is counted nowhere from here on.
@@ -97,7 +97,7 @@ impl Tx<'_> {
             return Ok(());
         }
         self.txn.delete(record);
-        self.release_growth(live.end().size.saturating_sub(inode.size));
+        self.release_growth(live.end().size.saturating_sub(inode.charged()));
         let (core, bucket) = (self.core.clone(), self.bucket.id);
         self.txn.after_commit(Box::new(move || core.live.remove(bucket, ino, &live)));
         Ok(())

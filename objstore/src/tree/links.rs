@@ -5,6 +5,7 @@ use crate::record::bucket::VersioningState;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 
 use super::edit::Actor;
+use super::flags::Touching;
 use super::tx::Tx;
 
 /// The most names of a file (LINK_MAX of ext4, which programs are used to).
@@ -17,6 +18,7 @@ impl Tx<'_> {
         if inode.is_dir() {
             return Err(Posix::NotPermitted.into());
         }
+        inode.refuse_fixed(Touching::Changes)?;
         let first = inode.nlink == 0 && self.is_linkable(ino)?;
         // Names that share a file could not have versions each of their own.
         if inode.kind() == InodeKind::File && !first && self.bucket.versioning() != VersioningState::Disabled {

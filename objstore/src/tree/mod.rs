@@ -9,6 +9,7 @@
 
 mod cursor;
 mod edit;
+mod flags;
 mod in_place;
 mod links;
 mod list;
@@ -30,6 +31,7 @@ mod version_list;
 mod versions;
 mod written;
 
+pub(crate) use flags::Touching;
 pub(crate) use in_place::Settle;
 pub(crate) use list::{common_prefix, list_keys};
 pub(crate) use lock::protection;

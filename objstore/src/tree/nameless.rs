@@ -5,6 +5,7 @@
 //! - Its mark tells it from a file that lost its names: only what never had one may be given one (linkat(2)).
 //! - In a bucket that keeps versions the name makes it the current version of its key, as a rename would.
 
+use super::flags::Touching;
 use super::tx::Tx;
 use crate::error::{Posix, Result};
 use crate::record::inode::{Dirent, Inode};
@@ -16,9 +17,12 @@ const LINKABLE: u8 = 2;
 impl Tx<'_> {
     /// Adds an inode without a name, as one made in a directory. The caller pins it before the change commits.
     pub fn make_nameless(&mut self, parent: u64, mut inode: Inode, linkable: bool) -> Result<(u64, Inode)> {
-        if self.tree().directory(parent)?.nlink == 0 {
+        let above = self.tree().directory(parent)?;
+        if above.nlink == 0 {
             return Err(Posix::NotFound.into());
         }
+        above.refuse_fixed(Touching::Adds)?;
+        inode.inherit_flags(&above);
         inode.nlink = 0;
         let ino = self.new_ino()?;
         self.add_inode(ino, &inode);

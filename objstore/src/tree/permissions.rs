@@ -96,13 +96,14 @@ impl Inode {
     /// Takes over what a directory that keys imply has from the one above: mode, owner and ACLs.
     pub fn resemble(&mut self, above: &Self) {
         (self.mode, self.uid, self.gid) = (above.mode, above.uid, above.gid);
+        self.inherit_flags(above);
         self.take_attributes(above, |name| name == ACCESS || name == DEFAULT);
     }
 
     /// Takes over what a file keeps when S3 puts other content under its name: mode, owner, access ACL, and the labels of
     /// security modules, which say who may use the name; not what was said of the old content.
     pub fn succeed(&mut self, before: &Self) {
-        (self.mode, self.uid, self.gid) = (before.mode, before.uid, before.gid);
+        (self.mode, self.uid, self.gid, self.flags) = (before.mode, before.uid, before.gid, before.flags);
         self.xattrs.clear();
         self.take_attributes(before, |name| {
             name == ACCESS || (name.starts_with(SECURITY) && !SIGNATURES.contains(&name))

@@ -18,6 +18,7 @@ use crate::store::settings;
 use crate::volume::{Change, Ownership, Rename, RenameMode};
 
 use super::edit::Actor;
+use super::flags::Touching;
 use super::read::{Found, Tree};
 use super::tx::Tx;
 use super::versions::order_of;
@@ -185,6 +186,7 @@ impl Tx<'_> {
     fn moved(&mut self, source: &Found, parent: u64, name: &str) -> Result<()> {
         let ino = source.dirent.ino;
         let mut inode = self.own(ino)?;
+        inode.refuse_fixed(Touching::Changes)?;
         self.arrive(parent, name, &mut inode)?;
         inode.ctime = self.now.0;
         self.save(ino, &inode);

@@ -8,6 +8,7 @@ use crate::volume::Change;
 
 use super::dir_name;
 use super::edit::{Actor, object_inode};
+use super::flags::Touching;
 use super::read::Found;
 use super::tx::Tx;
 
@@ -83,6 +84,7 @@ impl Tx<'_> {
     ) -> Result<Inode> {
         let ino = self.ensure_directories(dirs)?;
         let mut dir = self.own(ino)?;
+        dir.refuse_fixed(Touching::Changes)?;
         dir.implicit = false;
         self.replace_content(ino, &mut dir, content, size)?;
         self.move_extents(made, ino)?;
@@ -128,6 +130,7 @@ impl Tx<'_> {
             });
         }
         let mut dir = self.own(ino)?;
+        dir.refuse_fixed(Touching::Changes)?;
         self.drop_parts(ino, &dir)?;
         dir.implicit = true;
         dir.object = None;

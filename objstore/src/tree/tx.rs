@@ -203,22 +203,39 @@ impl<'a> Tx<'a> {
     /// Adds a new inode.
     pub fn add_inode(&mut self, ino: u64, inode: &Inode) {
         self.delta.inodes += 1;
-        self.count_bytes(inode, inode.size);
+        self.count_bytes(inode, inode.charged());
         // No name leads to it yet that could show anything else.
         self.write_inode(ino, inode);
     }
 
     /// Changes the size of an inode, counting the difference.
     pub fn resize(&mut self, inode: &mut Inode, size: u64) {
-        self.uncount_bytes(inode, inode.size);
-        self.count_bytes(inode, size);
+        self.uncount_bytes(inode, inode.charged());
         inode.size = size;
+        self.count_bytes(inode, inode.charged());
     }
 
     /// The same for growth of a live file, which was allowed when it happened.
     pub fn resize_settled(&mut self, inode: &mut Inode, size: u64) {
-        self.delta.settled_bytes += signed(size) - signed(inode.size);
+        self.delta.settled_bytes += signed(size.max(inode.reserved)) - signed(inode.charged());
         self.resize(inode, size);
+    }
+
+    /// Notes that space is reserved for a file up to `end`, and counts what lies past its end. The growth was allowed
+    /// before, as that of a live file.
+    pub fn reserve_settled(&mut self, inode: &mut Inode, end: u64) {
+        let before = inode.charged();
+        self.uncount_bytes(inode, before);
+        inode.reserved = inode.reserved.max(end);
+        self.count_bytes(inode, inode.charged());
+        self.delta.settled_bytes += signed(inode.charged()) - signed(before);
+    }
+
+    /// Gives back what is reserved past the end of a file.
+    pub fn unreserve(&mut self, inode: &mut Inode) {
+        self.uncount_bytes(inode, inode.charged());
+        inode.reserved = 0;
+        self.count_bytes(inode, inode.charged());
     }
 
     /// Growth of a live file that no record will count.
@@ -233,7 +250,7 @@ impl<'a> Tx<'a> {
         self.drop_content(ino, &inode, branch == self.branch())?;
         self.drop_parts(ino, &inode)?;
         self.delta.inodes -= 1;
-        self.uncount_bytes(&inode, inode.size);
+        self.uncount_bytes(&inode, inode.charged());
         let base = key::inode(self.line.family, ino);
         self.line.remove(self.txn, &base)
     }
@@ -263,7 +280,7 @@ impl<'a> Tx<'a> {
     /// mount happened to look at the old one must not decide about a PUT.
     pub fn count_ending(&mut self, ino: u64, inode: &Inode) {
         if counts_bytes(inode.kind()) {
-            self.delta.ending_bytes += signed(inode.size);
+            self.delta.ending_bytes += signed(inode.charged());
             self.delta.ending_growth += signed(self.live_growth(ino, inode));
         }
     }

@@ -213,6 +213,7 @@ impl Tx<'_> {
     /// Keeps an inode as a version of a key; its link goes with it. No write in place goes on unnoticed from here, and
     /// what mounts were writing is no longer under way.
     pub(super) fn keep_version(&mut self, key: &Key, ino: u64, order: u64) -> Result<()> {
+        self.refuse_unnaming(ino)?;
         let written = self.settle_for_good(ino)?;
         let (core, bucket) = (self.core.clone(), self.bucket.id);
         self.txn.after_commit(Box::new(move || {
@@ -222,10 +223,25 @@ impl Tx<'_> {
             core.writers.end(bucket, ino);
         }));
         let ino = self.set_apart(key, ino)?;
+        self.end_reservation(ino)?;
         self.retire_held(key, ino)?;
         let null = order == 0;
         let order = if null { self.new_version()? } else { order };
         self.put_version(key, order, Version { ino, created: self.now.0, null, present: true });
+        Ok(())
+    }
+
+    /// Gives back the share of the quota that was reserved past the end of a file: a version that is no longer current is
+    /// never written.
+    fn end_reservation(&mut self, ino: u64) -> Result<()> {
+        if self.tree().linked_inode(ino)?.1.reserved == 0 {
+            return Ok(());
+        }
+        let mut inode = self.own(ino)?;
+        let taken = inode.taken();
+        self.unreserve(&mut inode);
+        inode.take(taken);
+        self.save(ino, &inode);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use super::versions::{Noncurrent, order_of};
 use crate::error::{Error, Posix, Result};
 use crate::name::Key;
 use crate::record::bucket::VersioningState;
-use crate::record::inode::{Dirent, Inode, InodeKind, RETIRED, Retention};
+use crate::record::inode::{Dirent, Inode, InodeKind, RETIRED, Retention, flag};
 use crate::record::version::Version;
 
 /// What an inode that is about to be changed is to its key.
@@ -226,7 +226,10 @@ impl Tx<'_> {
     fn copy_of(&mut self, ino: u64) -> Result<u64> {
         let (inode, shared) = self.share_content(ino)?;
         let copy = self.new_ino()?;
-        let mut kept = Inode { nlink: 1, content: self.take_shared(copy, &shared)?, ..inode.clone() };
+        let content = self.take_shared(copy, &shared)?;
+        let mut kept = Inode { nlink: 1, content, reserved: 0, flags: inode.flags & flag::NO_DUMP, ..inode.clone() };
+        // What the space reserved past the end takes stays with the file.
+        kept.take(inode.taken());
         // A tag made of inode and generation would be another one in the copy.
         let etag = inode.etag(ino);
         kept.object.get_or_insert_default().etag = etag;

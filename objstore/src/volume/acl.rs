@@ -1,5 +1,6 @@
 //! POSIX ACLs of inodes.
 
+use super::flags::Touching;
 use super::session::Volume;
 use super::types::{ACCESS_ACL, Acl, Change, DEFAULT_ACL, SetAcl};
 use crate::error::{Error, Posix, Result};
@@ -48,6 +49,7 @@ impl Volume {
     pub fn set_acl(&self, ino: u64, which: WhichAcl, acl: Acl, how: SetAcl) -> Result<()> {
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
+            inode.refuse_fixed(Touching::Changes)?;
             check_kind(&inode, which)?;
             let acl = match inode.acl(which.attribute())? {
                 Some(before) => acl.with_hidden_of(&before, how.hidden),
@@ -76,6 +78,7 @@ impl Volume {
     pub fn remove_acl(&self, ino: u64, which: WhichAcl) -> Result<()> {
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
+            inode.refuse_fixed(Touching::Changes)?;
             match which {
                 WhichAcl::Access => inode.set_access_acl(None),
                 WhichAcl::Default => inode.set_default_acl(None),

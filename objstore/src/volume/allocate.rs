@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::flags::Touching;
 use super::home::{Found, Home};
 use super::session::Volume;
 use super::types::Allocate;
@@ -27,11 +28,13 @@ impl Volume {
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
-        if size > self.regular(ino)?.size && self.stretch(ino, size, kill)? {
+        let inode = self.regular(ino)?;
+        inode.refuse_fixed(Touching::Changes)?;
+        if size > inode.size && self.stretch(ino, size, kill)? {
             return Ok(());
         }
         self.leave_retired(ino)?;
-        self.begin_version(ino)?;
+        self.begin_version(ino, Touching::Changes)?;
         let before = self.regular(ino)?;
         // A kernel that reads past the server reads to the blob's end: it moves before the record does.
         let backed = self.backed_home(ino)?;
@@ -47,12 +50,18 @@ impl Volume {
         let home = self.change(move |tx| {
             tx.settle_for_good(ino)?;
             let mut inode = tx.own(ino)?;
-            let home = reshape(tx, ino, &mut inode, size, kept)?;
+            if size <= inode.size {
+                tx.unreserve(&mut inode);
+            }
+            let taken = inode.taken();
+            let cut = reshape(tx, ino, &mut inode, size, kept)?;
+            let home = cut.home;
             tx.resize(&mut inode, size);
+            inode.take(taken.saturating_sub(cut.freed));
             wrote(tx, ino, inode, kill)?;
             Ok(home)
         })?;
-        if let Some(home) = home.filter(|_| size < before.size || kept) {
+        if let Some(home) = home.filter(|_| size <= before.size || kept) {
             core.blobs.file(crate::blob::BlobId(home))?.set_len(size)?;
             core.blobs.mark_dirty(crate::blob::BlobId(home));
         }
@@ -67,7 +76,7 @@ impl Volume {
         }
     }
 
-    fn regular(&self, ino: u64) -> Result<Inode> {
+    pub(super) fn regular(&self, ino: u64) -> Result<Inode> {
         let inode = self.look(ino)?;
         match inode.kind() {
             InodeKind::File => Ok(inode),
@@ -93,57 +102,32 @@ impl Volume {
             return Err(Posix::Invalid.into());
         }
         let end = offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or(Posix::TooLarge)?;
-        let inode = self.regular(ino)?;
-        let grows = matches!(how, Allocate::Extend | Allocate::ZeroRange) && end > inode.size;
-        if grows && how == Allocate::Extend && self.stretch_reserved(ino, offset, end)? {
-            return Ok(());
-        }
-        if grows {
-            self.set_size(ino, end, false)?;
-        }
+        let range = offset..end;
         match how {
-            Allocate::Extend | Allocate::KeepSize => self.reserve(ino, offset, len),
-            Allocate::PunchHole | Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => {
-                self.changing(ino, || self.clear(ino, offset, end))
+            Allocate::Extend => self.reserve(ino, &range, disk::Allocate::Extend),
+            Allocate::KeepSize => self.reserve(ino, &range, disk::Allocate::KeepSize),
+            Allocate::PunchHole => self.changing(ino, || self.clear(ino, &range, Cleared::Hole)),
+            // What has space has it afterwards, and holes get it.
+            Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => {
+                self.refuse_fixed(ino, Touching::Changes)?;
+                let grows = how == Allocate::ZeroRange;
+                self.reserve(ino, &range, if grows { disk::Allocate::Extend } else { disk::Allocate::KeepSize })?;
+                self.changing(ino, || self.clear(ino, &range, Cleared::Reserved))
             }
-        }
-    }
-
-    /// Extends a live file with space reserved on the disk; whether it is one.
-    fn stretch_reserved(&self, ino: u64, offset: u64, end: u64) -> Result<bool> {
-        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-        match self.live(ino).filter(|live| live.whole && !live.takes_privileges(false) && end > live.size()) {
-            Some(live) => {
-                let reserve = || live.file.allocate(offset, end - offset, disk::Allocate::Extend);
-                self.grow_live(ino, &live, end, reserve)
-            }
-            None => Ok(false),
-        }
-    }
-
-    /// Reserves space on the disk for a file that has its home there; elsewhere there is nothing to reserve.
-    fn reserve(&self, ino: u64, offset: u64, len: u64) -> Result<()> {
-        let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-        let inode = self.regular(ino)?;
-        let within = inode.size.saturating_sub(offset).min(len);
-        match self.own_whole_home(ino)? {
-            Some(home) if within > 0 => home.file.allocate(offset, within, disk::Allocate::KeepSize),
-            _ => Ok(()),
         }
     }
 
     /// Makes a range read as zeros.
-    fn clear(&self, ino: u64, offset: u64, end: u64) -> Result<()> {
+    fn clear(&self, ino: u64, range: &Range<u64>, how: Cleared) -> Result<()> {
         let core = &self.0.core;
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
         self.leave_retired(ino)?;
-        self.begin_version(ino)?;
+        self.begin_version(ino, Touching::Changes)?;
         let inode = self.regular(ino)?;
-        let end = end.min(inode.size);
+        inode.refuse_fixed(Touching::Changes)?;
+        let (offset, end) = (range.start, range.end.min(inode.size));
         if offset >= end {
             return Ok(());
         }
@@ -152,31 +136,25 @@ impl Volume {
         }
         match self.find_home(ino)? {
             Found::Fresh(fresh) => {
-                fresh.file().punch(offset, end - offset)?;
+                how.make(&*fresh.file(), &(offset..end))?;
                 self.move_in(ino, &inode, fresh, inode.size, false)
             }
-            Found::Home(home) if home.whole => self.clear_home(ino, &inode, &home, offset..end),
+            Found::Home(home) if home.whole => self.clear_home(ino, &inode, &home, &(offset..end), how),
             Found::Home(home) => {
                 self.clear_records(ino, offset, end)?;
                 // No extent shows these bytes any more, nor will one before others are on disk there: this only frees
                 // their space.
-                home.file.punch(offset, end - offset)?;
+                how.make(&*home.file, &(offset..end))?;
                 core.blobs.mark_dirty(home.id);
                 Ok(())
             }
         }
     }
 
-    fn clear_home(&self, ino: u64, inode: &Inode, home: &Home, range: Range<u64>) -> Result<()> {
-        let live = match self.live(ino).filter(|live| !live.takes_privileges(false)) {
-            Some(live) => live,
-            None => {
-                self.settle(ino)?;
-                self.go_live(ino, inode, home, false)?
-            }
-        };
-        let punch = || live.file.punch(range.start, range.end - range.start);
-        if self.change_live(ino, &live, 0, punch)? { Ok(()) } else { Err(overtaken()) }
+    fn clear_home(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>, how: Cleared) -> Result<()> {
+        let live = self.live_to_shape(ino, inode, home)?;
+        let clear = || how.make(&*live.file, range);
+        if self.change_live(ino, &live, 0, clear)? { Ok(()) } else { Err(overtaken()) }
     }
 
     fn clear_records(&self, ino: u64, offset: u64, end: u64) -> Result<()> {
@@ -188,9 +166,17 @@ impl Volume {
                     let mut bytes = held.to_vec();
                     let at = |position: u64| usize::try_from(position).map_or(held.len(), |at| at.min(held.len()));
                     bytes[at(offset)..at(end)].fill(0);
+                    if at(end) == bytes.len() {
+                        // Past what the record holds is a hole.
+                        bytes.truncate(at(offset));
+                    }
                     *held = bytes.into();
                 }
-                Some(Content::Extents(_)) => tx.cut_extents(ino, offset, end)?,
+                Some(Content::Extents(_)) => {
+                    let taken = inode.taken().saturating_sub(tx.tree().held_in_extents(ino, offset, end)? / 512);
+                    tx.cut_extents(ino, offset, end)?;
+                    inode.take(taken);
+                }
                 _ => {}
             }
             wrote(tx, ino, inode, false)
@@ -198,39 +184,64 @@ impl Volume {
     }
 }
 
-/// Fits content to a new size; gives the home that is to be cut after the commit. `kept`: it has to stay the file's.
-fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) -> Result<Option<u64>> {
+/// What becomes of the space of a range that is to read as zeros.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cleared {
+    /// It is freed.
+    Hole,
+    /// It stays with the file.
+    Reserved,
+}
+
+impl Cleared {
+    fn make(self, file: &dyn disk::File, range: &Range<u64>) -> Result<()> {
+        let len = range.end - range.start;
+        file.punch(range.start, len)?;
+        match self {
+            Self::Hole => Ok(()),
+            Self::Reserved => file.allocate(range.start, len, disk::Allocate::KeepSize),
+        }
+    }
+}
+
+/// What a new size does to content.
+#[derive(Default)]
+struct Reshaped {
+    /// The home that is to be cut after the commit.
+    home: Option<u64>,
+    /// How much less space the content takes, in units of 512 bytes.
+    freed: u64,
+}
+
+/// Fits content to a new size. `kept`: a home has to stay the file's.
+fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) -> Result<Reshaped> {
     if size == 0 && !kept {
         tx.drop_content(ino, inode, true)?;
         inode.content = None;
-        return Ok(None);
+        return Ok(Reshaped::default());
     }
     let grows = size > inode.size;
     match &mut inode.content {
         Some(Content::Inline(held)) => {
             let kept = usize::try_from(size).unwrap_or(INLINE_MAX).min(held.len());
             held.truncate(kept);
-            Ok(None)
+            Ok(Reshaped::default())
         }
-        Some(Content::Blob(BlobContent { id, home: true })) => {
-            let asked = |size: u64| size.div_ceil(512);
-            let added = asked(size).saturating_sub(asked(inode.size));
-            inode.holes = (inode.holes + added).min(asked(size));
-            Ok(Some(*id))
-        }
+        Some(Content::Blob(BlobContent { id, home: true })) => Ok(Reshaped { home: Some(*id), freed: 0 }),
         Some(Content::Blob(BlobContent { id, .. })) if grows => {
             let (blob, length) = (*id, inode.size);
             tx.add_extent(ino, 0, Extent { blob, blob_offset: 0, length })?;
             release(tx.txn, blob)?;
             inode.content = Some(Content::Extents(ExtentContent { home: None }));
-            Ok(None)
+            Ok(Reshaped::default())
         }
         Some(Content::Extents(ExtentContent { home })) if !grows => {
             // What is cut off would have to be cut from the home before the file grows again.
             let home = *home;
+            let freed = tx.tree().held_in_extents(ino, size, inode.size)? / 512;
             tx.cut_extents(ino, size, u64::MAX)?;
-            Ok(home)
+            Ok(Reshaped { home, freed })
         }
-        _ => Ok(None),
+        _ => Ok(Reshaped::default()),
     }
 }

@@ -1,5 +1,6 @@
 //! Attributes: reading them, and changing all but content.
 
+use super::flags::Touching;
 use super::session::{Volume, attr};
 use super::types::{Attr, SetAttr, Space};
 use crate::clock::Timestamp;
@@ -25,6 +26,7 @@ impl Volume {
                 tx.settle_for_good(ino)?;
             }
             let mut inode = tx.own(ino)?;
+            inode.refuse_fixed(set.touching())?;
             apply(&mut inode, &set, tx.now)?;
             tx.save(ino, &inode);
             tx.tell(super::Change::Attributes { ino });
@@ -74,6 +76,15 @@ impl Volume {
                 inodes: used.inodes,
             },
         })
+    }
+}
+
+impl SetAttr {
+    /// What flags may forbid of it.
+    fn touching(&self) -> Touching {
+        let times = self.atime.or(self.mtime).is_some() && !self.touches;
+        let owner = self.uid.or(self.gid).or(self.mode).is_some();
+        if times || owner || self.size.is_some() { Touching::Changes } else { Touching::Adds }
     }
 }
 

@@ -10,6 +10,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use super::flags::Touching;
 use super::home::Home;
 use super::session::Volume;
 use crate::blob::BlobId;
@@ -108,7 +109,7 @@ impl Volume {
             return Ok(Err(Unfit::Small));
         }
         let Some(Content::Blob(content)) = &inode.content else { return Ok(Err(Unfit::Now)) };
-        if inode.kind() != InodeKind::File || self.keeps_versions()? {
+        if inode.kind() != InodeKind::File || inode.is_append_only() || self.keeps_versions()? {
             return Ok(Err(Unfit::Now));
         }
         let record = blob_record(&*snapshot, content.id)?;
@@ -155,6 +156,8 @@ impl Volume {
         let owner = (self.0.bucket, ino);
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
+        // It may have been read past the server before it got the flag.
+        self.refuse_fixed(ino, Touching::Changes)?;
         let (_, home) = self.home(ino)?;
         if !core.backed.expose(owner, home.file.modified()?) {
             return Ok(());

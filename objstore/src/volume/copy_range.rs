@@ -12,8 +12,8 @@
 
 use std::sync::Arc;
 
+use super::flags::Touching;
 use super::session::Volume;
-use super::types::Allocate;
 use super::write::wrote;
 use crate::blob::BlobId;
 use crate::content::{VerifiedBlobs, blob_record, bring_to_disk};
@@ -48,7 +48,9 @@ impl Volume {
     pub fn copy_range(&self, from: Spot, to: Spot, len: u64) -> Result<u64> {
         self.refuse_write()?;
         let source = self.regular_file(from.ino)?;
-        let (size, held) = (source.size, self.regular_file(to.ino)?.size);
+        let target = self.regular_file(to.ino)?;
+        target.refuse_fixed(Touching::Changes)?;
+        let (size, held) = (source.size, target.size);
         let len = len.min(size.saturating_sub(from.offset));
         let end = to.offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or(Posix::TooLarge)?;
         if from.ino == to.ino && from.offset < end && to.offset < from.offset + len {
@@ -90,7 +92,8 @@ impl Volume {
         let gate = core.gates.share(bucket);
         self.bring_to_disk(from)?;
         self.settle(to)?;
-        let referred = self.begin_version(to).and_then(|()| self.change(move |tx| tx.refer(from, to, size)));
+        let referred =
+            self.begin_version(to, Touching::Changes).and_then(|()| self.change(move |tx| tx.refer(from, to, size)));
         drop(gate);
         match referred {
             Err(Error::Busy { .. }) => Ok(false),
@@ -118,7 +121,7 @@ impl Volume {
         // What ended in a hole was not written.
         let end = to.offset + done;
         if done > 0 && holes_past.is_some() && self.regular_file(to.ino)?.size < end {
-            self.allocate(to.ino, Allocate::ZeroRange, end - 1, 1)?;
+            self.set_size(to.ino, end, false)?;
         }
         Ok(done)
     }
@@ -214,6 +217,7 @@ impl Tx<'_> {
             return Ok(false);
         }
         let mut target = self.own(to)?;
+        target.refuse_fixed(Touching::Changes)?;
         self.check_changeable(to, &target)?;
         let (_, shared) = self.share_content(from)?;
         self.drop_content(to, &target, true)?;

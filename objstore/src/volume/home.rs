@@ -4,6 +4,7 @@
 //! - A crash between making the home and committing it leaves a file nobody refers to, which opening the store
 //!   collects. So does a commit that failed, if it is not on disk: if it is, the home is the file's only copy.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,12 +13,15 @@ use super::write::{overtaken, wrote};
 use crate::blob::BlobId;
 use crate::content::{Live, Plan, ReadGuard, add_home, blob_record, bring_to_disk, drop_sums, forget_sums, release};
 use crate::core::Core;
-use crate::disk::File;
+use crate::disk::{File, data_runs};
 use crate::error::{Error, Result};
 use crate::meta::{Durability, Txn};
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 use crate::tree::{Tree, Tx};
+
+/// A file in more runs of data than these is taken for one without holes.
+const RUNS_MAX: usize = 1024;
 
 /// A file's home, and how the rest of its content lies.
 pub(super) struct Home {
@@ -76,19 +80,24 @@ impl Volume {
     pub(super) fn home(&self, ino: u64) -> Result<(Inode, Home)> {
         match self.find_home(ino)? {
             Found::Home(home) => Ok((self.look(ino)?, home)),
-            Found::Fresh(fresh) => {
-                let home = Home { id: fresh.id, file: fresh.file(), whole: true };
-                self.make_good(ino, &self.look(ino)?, home.id)?;
-                let inode = self.change(move |tx| {
-                    let mut inode = tx.own(ino)?;
-                    give_home(tx, ino, &mut inode, fresh.id)?;
-                    tx.save(ino, &inode);
-                    fresh.keep_after(tx.txn);
-                    Ok(inode)
-                })?;
-                Ok((inode, home))
-            }
+            Found::Fresh(fresh) => self.settle_in(ino, &self.look(ino)?, fresh, 0),
         }
+    }
+
+    /// Commits a new home of a file that stays as it is. Space is reserved in it up to `reserved`, and counted.
+    pub(super) fn settle_in(&self, ino: u64, before: &Inode, fresh: Fresh, reserved: u64) -> Result<(Inode, Home)> {
+        let home = Home { id: fresh.id, file: fresh.file(), whole: true };
+        self.make_good(ino, before, home.id)?;
+        let inode = self.change(move |tx| {
+            let mut inode = tx.own(ino)?;
+            give_home(tx, ino, &mut inode, fresh.id)?;
+            tx.reserve_settled(&mut inode, reserved);
+            inode.take(fresh.file.blocks()?);
+            tx.save(ino, &inode);
+            fresh.keep_after(tx.txn);
+            Ok(inode)
+        })?;
+        Ok((inode, home))
     }
 
     /// The home of a file; a new one is committed if it does not hold all of the content.
@@ -156,15 +165,19 @@ impl Volume {
             return Ok(Found::Fresh(fresh));
         }
         let home = Home { id: fresh.id, file: fresh.file(), whole: false };
+        let runs = self.runs(inode, blob, reading)?;
         // Who syncs the file from now on syncs this home.
         bring_to_disk(&self.0.core, tree, ino, inode)?;
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
             add_home(tx.txn, fresh.id);
             if let Some(Content::Blob(content)) = inode.content {
-                let all = Extent { blob: content.id, blob_offset: 0, length: inode.size };
-                tx.add_extent(ino, 0, all)?;
+                for run in &runs {
+                    let extent = Extent { blob: content.id, blob_offset: run.start, length: run.end - run.start };
+                    tx.add_extent(ino, run.start, extent)?;
+                }
                 release(tx.txn, content.id)?;
+                inode.take(runs.iter().map(|run| (run.end - run.start).div_ceil(512)).sum());
             }
             inode.content = Some(Content::Extents(ExtentContent { home: Some(fresh.id.0) }));
             tx.save(ino, &inode);
@@ -172,6 +185,16 @@ impl Volume {
             Ok(())
         })?;
         Ok(Found::Home(home))
+    }
+
+    /// The parts of a file that its one blob holds: so its holes stay holes in extents, unless they are very many.
+    fn runs(&self, inode: &Inode, blob: Option<(BlobId, Blob)>, reading: &ReadGuard) -> Result<Vec<Range<u64>>> {
+        let all = 0..inode.size;
+        let Some((id, _)) = blob.filter(|(_, record)| !record.sums && record.packed.is_none()) else {
+            return Ok(vec![all]);
+        };
+        let runs = data_runs(&*self.0.core.blobs.file(reading.find(id).blob)?, all.clone())?;
+        Ok(if runs.len() <= RUNS_MAX { runs } else { vec![all] })
     }
 
     /// Brings the content to a new home; whether it did. What is large stays where it is, in extents, if the disk cannot
@@ -191,7 +214,7 @@ impl Volume {
             let held = inode.size.min(copy_max);
             if inode.content.is_some() {
                 let plan = Plan::of(tree, ino, inode, 0, held)?;
-                file.write_at(&plan.read(&core.blobs, &core.meta, tree.read, reading)?, 0)?;
+                plan.copy_to(&**file, &core.blobs, &core.meta, tree.read, reading)?;
             }
             return Ok(true);
         }
@@ -233,6 +256,7 @@ impl Volume {
             }
             give_home(tx, ino, &mut inode, fresh.id)?;
             tx.resize(&mut inode, size);
+            inode.take(fresh.file.blocks()?);
             wrote(tx, ino, inode, kill)?;
             tx.begin_live(ino, &entry);
             fresh.keep_after(tx.txn);

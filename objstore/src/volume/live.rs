@@ -15,6 +15,7 @@ use super::session::Volume;
 use super::types::Change;
 use super::write::{clear_tail, disarm, wrote};
 use crate::content::Live;
+use crate::disk::File;
 use crate::error::Result;
 use crate::meta::Durability;
 use crate::record::inode::Inode;
@@ -77,13 +78,14 @@ impl Volume {
         change: impl FnOnce() -> Result<()>,
     ) -> Result<bool> {
         let (core, before) = (&self.0.core, live.size());
-        self.reserve_growth(end - before)?;
+        let growth = live.growth(end);
+        self.reserve_growth(growth)?;
         let grown = self.change_live(ino, live, end, change);
         if !matches!(grown, Ok(true)) {
-            core.live.ledgers.shrink(self.0.bucket, end - before);
+            core.live.ledgers.shrink(self.0.bucket, growth);
             // The home says how long the file is, to whoever has nothing else to ask. If this fails too, the next write
             // tries it again.
-            if let Err(error) = live.file.set_len(before) {
+            if let Err(error) = cut_back(&*live.file, before) {
                 tracing::warn!(ino, %error, "a write that failed leaves bytes past the end of a file's home");
                 live.retire();
             }
@@ -180,7 +182,7 @@ impl Volume {
     }
 
     /// Counts growth of live files against the quota before it happens.
-    fn reserve_growth(&self, bytes: u64) -> Result<()> {
+    pub(super) fn reserve_growth(&self, bytes: u64) -> Result<()> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
         // What was allowed may be used up by another file before it is counted here.
         while !core.live.ledgers.grow(bucket, bytes) {
@@ -189,6 +191,11 @@ impl Volume {
         }
         Ok(())
     }
+}
+
+/// Cuts off what a change that failed put past the end; where it put nothing, space that is reserved there stays.
+fn cut_back(file: &dyn File, size: u64) -> Result<()> {
+    if file.len()? == size { Ok(()) } else { file.set_len(size) }
 }
 
 impl super::Session {

@@ -9,6 +9,7 @@
 
 use bytes::Bytes;
 
+use super::flags::Touching;
 use super::session::Volume;
 use super::types::{Change, ROOT_INO, XattrMode};
 use super::xattr::check_mode;
@@ -231,6 +232,7 @@ impl Volume {
             if !is_object(ino, &inode) {
                 return Err(Posix::NotPermitted.into());
             }
+            inode.refuse_fixed(Touching::Changes)?;
             check_lock(tx, ino, &inode, &attribute)?;
             attribute.put(inode.object.get_or_insert_default(), value, mode)?;
             inode.ctime = tx.now.0;

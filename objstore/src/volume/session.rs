@@ -17,7 +17,7 @@ use crate::feed::{Feed, Life};
 use crate::meta::{Durability, Read, Snapshot};
 use crate::name::{BucketName, Key};
 use crate::owed;
-use crate::record::inode::{Inode, InodeKind};
+use crate::record::inode::{Content, Inode, InodeKind};
 use crate::record::key::{Branch, Family};
 use crate::store::Store;
 use crate::tree::{Tree, Tx};
@@ -332,11 +332,13 @@ impl From<Kind> for InodeKind {
     }
 }
 
-/// The space an inode takes, in units of 512 bytes: a file in its home what that takes, any other as its size asks for.
+/// The space an inode takes, in units of 512 bytes: of a file in blobs what those take, of any other what its record
+/// holds of it.
 fn blocks(inode: &Inode) -> u64 {
     match &inode.content {
         None => 0,
-        Some(content) => inode.size.div_ceil(512).saturating_sub(if content.is_home() { inode.holes } else { 0 }),
+        Some(Content::Inline(held)) => inode.size.min(held.len() as u64).div_ceil(512),
+        Some(_) => inode.taken(),
     }
 }
 

@@ -58,6 +58,17 @@ pub struct Attr {
     pub generation: u64,
 }
 
+/// Flags of chattr(1) (ioctl_iflags(2)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Nobody changes content, attributes or names (FS_IMMUTABLE_FL).
+    pub immutable: bool,
+    /// Content only grows at its end; of a directory, names only come (FS_APPEND_FL).
+    pub append_only: bool,
+    /// dump(8) leaves it out (FS_NODUMP_FL).
+    pub no_dump: bool,
+}
+
 /// Attributes to change; `None` leaves one as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetAttr {
@@ -73,6 +84,8 @@ pub struct SetAttr {
     pub atime: Option<Timestamp>,
     /// New time of last change.
     pub mtime: Option<Timestamp>,
+    /// Whether the times are those of the request itself (touch(1)): an append-only file takes no others.
+    pub touches: bool,
     /// Clear setuid, setgid where the group may execute, and capabilities (the kernel's KILL_SUIDGID).
     pub kill_privileges: bool,
     /// Whether who asks is not of the file's group: then setgid is cleared with `kill_privileges` in any case.

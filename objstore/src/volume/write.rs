@@ -10,9 +10,11 @@
 //! - A crash between the two leaves a file nobody refers to, or bytes in a home where no extent shows them.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::flags::Touching;
 use super::home::{Found, Home};
 use super::session::Volume;
 use super::types::Change;
@@ -26,23 +28,52 @@ use crate::tree::Tx;
 const SIZE_MAX: u64 = i64::MAX as u64;
 /// What is brought to a home at a time is this part of what would be copied whole.
 const STEPS: u64 = 8;
+/// In a hole no more than these are filled around a write.
+const BLOCK_BYTES: u64 = 4096;
+
+/// How a write comes to be.
+#[derive(Clone, Copy)]
+struct Write {
+    /// As in [`super::SetAttr`].
+    kill_privileges: bool,
+    /// What flags may forbid of it.
+    what: Touching,
+}
 
 impl Volume {
     /// Writes at `offset`: in the store when it returns; `kill_privileges` as in [`super::SetAttr`]. If it takes any away
     /// this session's own feed says so.
+    ///
+    /// # Errors
+    /// EPERM for what flags keep; see [`Volume::set_flags`].
     pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
+        self.write_as(ino, offset, data, Write { kill_privileges, what: Touching::Changes })
+    }
+
+    /// Writes pages that a program changed through a mapping.
+    ///
+    /// # Errors
+    /// EPERM for an append-only file. An immutable one was mapped before it became so, and what was stored by then stays.
+    pub fn write_back(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
+        self.write_as(ino, offset, data, Write { kill_privileges, what: Touching::WritesBack })
+    }
+
+    fn write_as(&self, ino: u64, offset: u64, data: &[u8], how: Write) -> Result<()> {
         self.refuse_write()?;
         if data.is_empty() {
             return Ok(());
         }
         self.changing(ino, || {
             let _gate = self.0.core.gates.write_in_place(self.0.bucket);
-            self.disarm(ino, kill_privileges)?;
+            self.disarm(ino, how.kill_privileges)?;
+            if self.live(ino).is_some_and(|live| live.append_only) {
+                return Err(Posix::NotPermitted.into());
+            }
             if self.write_live(ino, offset, data)? {
                 return Ok(());
             }
             let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
-            self.write_cold(ino, offset, data, kill_privileges)
+            self.write_cold(ino, offset, data, how)
         })
     }
 
@@ -69,7 +100,7 @@ impl Volume {
                 }
                 match self.live(ino).filter(|live| !live.takes_privileges(false)) {
                     Some(live) if self.extend_live(ino, &live, offset, data)? => Ok(()),
-                    _ => self.write_cold(ino, offset, data, false),
+                    _ => self.write_cold(ino, offset, data, Write { kill_privileges: false, what: Touching::Adds }),
                 }
             };
             self.append_once(ino, self.look(ino)?.size, data.len() as u64, write)
@@ -87,20 +118,22 @@ impl Volume {
     }
 
     /// A write that needs a transaction. The caller holds the bucket's gate shared and the inode's lock alone.
-    fn write_cold(&self, ino: u64, offset: u64, data: &[u8], kill: bool) -> Result<()> {
+    fn write_cold(&self, ino: u64, offset: u64, data: &[u8], how: Write) -> Result<()> {
+        let kill = how.kill_privileges;
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
         self.0.core.writable()?;
         self.leave_retired(ino)?;
-        self.begin_version(ino)?;
+        self.begin_version(ino, how.what)?;
         let inode = self.look(ino)?;
         if inode.kind() != InodeKind::File {
             return Err(Posix::Invalid.into());
         }
+        inode.refuse_fixed(how.what)?;
         if matches!(inode.content, None | Some(Content::Inline(_))) && end.max(inode.size) <= INLINE_MAX as u64 {
             return self.write_inline(ino, offset, data, kill);
         }
         // What does not fit is refused before any byte is written.
-        self.check_growth(end.saturating_sub(inode.size))?;
+        self.check_growth(end.saturating_sub(inode.charged()))?;
         match self.find_home(ino)? {
             Found::Fresh(fresh) => {
                 fresh.file().write_at(data, offset)?;
@@ -157,6 +190,8 @@ impl Volume {
             if within { self.surrounded(ino, inode.size, offset, data) } else { (offset, data.into()) };
         let taken = start..start + bytes.len() as u64;
         let shown = self.reading(|tree| tree.extents(ino, taken.start, taken.end))?;
+        let held = self.reading(|tree| tree.held_in_extents(ino, taken.start, taken.end))?;
+        let added = (taken.end - taken.start - held).div_ceil(512);
         let mut live = self.live(ino);
         if live.is_none() && shown.iter().any(|placed| placed.extent.blob == blob) {
             live = Some(self.go_live(ino, inode, home, kill)?);
@@ -185,8 +220,9 @@ impl Volume {
             tx.cut_extents(ino, taken.start, taken.end)?;
             let extent = Extent { blob, blob_offset: taken.start, length: taken.end - taken.start };
             tx.add_extent(ino, taken.start, extent)?;
-            let size = inode.size.max(end);
+            let (size, space) = (inode.size.max(end), inode.taken() + added);
             tx.resize(&mut inode, size);
+            inode.take(space);
             wrote(tx, ino, inode, kill)?;
             if let Some(live) = live {
                 tx.txn.after_commit(Box::new(move || live.recorded(size)));
@@ -195,11 +231,18 @@ impl Volume {
         })
     }
 
+    /// The steps that a range of a file of this size lies in.
+    pub(super) fn stepped(&self, range: &Range<u64>, size: u64) -> Range<u64> {
+        around(range, self.0.core.blobs.copy_max_bytes() / STEPS, size)
+    }
+
     /// A write within a file's size, with some of its surroundings and where these begin: so that the next write there
-    /// finds its place in the home. What cannot be read is left where it is.
+    /// finds its place in the home. What cannot be read is left where it is, and what is one large hole stays that.
     fn surrounded<'a>(&self, ino: u64, size: u64, offset: u64, data: &'a [u8]) -> (u64, Cow<'a, [u8]>) {
-        let (step, end) = (self.0.core.blobs.copy_max_bytes() / STEPS, offset + data.len() as u64);
-        let (start, stop) = (offset / step * step, end.next_multiple_of(step).min(size).max(end));
+        let written = offset..offset + data.len() as u64;
+        let steps = self.stepped(&written, size);
+        let held = self.reading(|tree| tree.held_in_extents(ino, steps.start, steps.end)).unwrap_or(0);
+        let Range { start, end: stop } = if held == 0 { around(&written, BLOCK_BYTES, size) } else { steps };
         let lengths = usize::try_from(stop - start).and_then(|length| Ok((length, usize::try_from(offset - start)?)));
         let Ok((length, at)) = lengths else { return (offset, data.into()) };
         let Ok(before) = self.read(ino, start, length) else { return (offset, data.into()) };
@@ -285,6 +328,11 @@ impl Volume {
         core.blobs.sync_dirty()?;
         core.meta.sync_here()
     }
+}
+
+/// The blocks of so many bytes that a range of a file of this size lies in.
+fn around(range: &Range<u64>, block: u64, size: u64) -> Range<u64> {
+    range.start / block * block..range.end.next_multiple_of(block).min(size).max(range.end)
 }
 
 /// A file ceased to be live while it was written: the write is made again.

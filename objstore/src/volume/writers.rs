@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::closing::Closings;
+use super::flags::Touching;
 use super::replay::Outcome;
 use super::session::{Session, Volume};
 use crate::content::Prepared;
@@ -288,13 +289,14 @@ impl Volume {
         Ok(settings.object_lock.is_some_and(|lock| lock.default.is_some()))
     }
 
-    /// Before content changes: begins a version, unless one is being written. The caller holds the bucket's gate shared
-    /// and the inode's lock alone.
-    pub(super) fn begin_version(&self, ino: u64) -> Result<()> {
+    /// Before content changes: begins a version, unless one is being written; not for what flags forbid, which begins
+    /// none. The caller holds the bucket's gate shared and the inode's lock alone.
+    pub(super) fn begin_version(&self, ino: u64, what: Touching) -> Result<()> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
         if core.writers.is_begun(bucket, ino) || !self.keeps_versions()? {
             return Ok(());
         }
+        self.refuse_fixed(ino, what)?;
         let _copies = self.reading(|tree| Prepared::of(core, tree, ino, &tree.live_inode(ino)?.1))?;
         let begin = move |tx: &mut Tx<'_>| {
             tx.settle_for_good(ino)?;

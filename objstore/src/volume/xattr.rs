@@ -8,6 +8,7 @@
 use bytes::Bytes;
 
 use super::acl::WhichAcl;
+use super::flags::Touching;
 use super::object_attributes::{self, ObjectAttribute};
 use super::session::Volume;
 use super::types::{Acl, SetAcl, XattrMode};
@@ -90,6 +91,7 @@ impl Volume {
         let (name, value) = (name.to_owned(), value.to_vec());
         self.once(move |tx| {
             let mut inode = tx.own(ino)?;
+            inode.refuse_fixed(Touching::Changes)?;
             check_mode(mode, inode.xattrs.contains_key(&name))?;
             inode.xattrs.insert(name, value);
             let total: usize = inode.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -116,6 +118,7 @@ impl Volume {
         let name = name.to_owned();
         self.once(move |tx| {
             let mut inode = tx.own(ino)?;
+            inode.refuse_fixed(Touching::Changes)?;
             if inode.xattrs.remove(&name).is_none() {
                 return Err(Posix::NoData.into());
             }

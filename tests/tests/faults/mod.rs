@@ -10,5 +10,6 @@ mod descriptors;
 mod full;
 mod full_mount;
 mod memory;
+mod reserved;
 mod sample;
 mod sessions;

@@ -20,6 +20,8 @@ pub(super) enum Change {
     SetLen(u64),
     /// The size, if it is smaller.
     Extend(u64),
+    /// Space for all up to here, past the end.
+    Reserve(u64),
     /// A hole.
     Punch { offset: u64, len: u64 },
     /// The content of another file, which is on disk.
@@ -33,6 +35,7 @@ impl Change {
             Self::Write { offset, data } => image.write(data, *offset),
             Self::SetLen(len) => image.set_len(*len),
             Self::Extend(len) => image.set_len(image.len().max(*len)),
+            Self::Reserve(end) => image.reserve(*end),
             Self::Punch { offset, len } => image.punch(*offset, *len),
             Self::Become(other) => *image = other.clone(),
         }
@@ -44,7 +47,7 @@ impl Change {
             Self::SetLen(len) => Some((*len, u64::MAX)),
             Self::Punch { offset, len } => Some((*offset, offset.saturating_add(*len))),
             Self::Become(_) => Some((0, u64::MAX)),
-            Self::Write { .. } | Self::Extend(_) => None,
+            Self::Write { .. } | Self::Extend(_) | Self::Reserve(_) => None,
         }
     }
 }

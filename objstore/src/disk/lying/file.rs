@@ -82,7 +82,7 @@ impl File for LyingFile {
     fn allocate(&self, offset: u64, len: u64, size: Allocate) -> Result<()> {
         match size {
             Allocate::Extend => self.change(b"allocate", Change::Extend(offset + len)),
-            Allocate::KeepSize => Ok(()),
+            Allocate::KeepSize => self.change(b"reserve", Change::Reserve(offset + len)),
         }
     }
 

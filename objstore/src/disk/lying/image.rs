@@ -18,6 +18,8 @@ const ZEROS: Page = [0; PAGE as usize];
 #[derive(Clone, Default)]
 pub(super) struct Image {
     len: u64,
+    /// Up to where it has space, written or not.
+    reserved: u64,
     pages: BTreeMap<u64, Arc<Page>>,
 }
 
@@ -27,9 +29,15 @@ impl Image {
         self.len
     }
 
-    /// How many pages hold something.
+    /// How many pages have space.
     pub(super) fn page_count(&self) -> u64 {
-        self.pages.len() as u64
+        let reserved = self.reserved.div_ceil(PAGE);
+        reserved + self.pages.range(reserved..).count() as u64
+    }
+
+    /// Gives all up to `end` space, and keeps the size.
+    pub(super) fn reserve(&mut self, end: u64) {
+        self.reserved = self.reserved.max(end);
     }
 
     /// Reads up to the end; the count.
@@ -73,6 +81,9 @@ impl Image {
     pub(super) fn set_len(&mut self, len: u64) {
         if len < self.len {
             self.punch(len, self.len - len);
+        }
+        if len <= self.len {
+            self.reserved = self.reserved.min(len);
         }
         self.len = len;
     }

@@ -105,7 +105,7 @@ impl SeenBucket {
         let mut sizes: BTreeMap<FileId, usize> = BTreeMap::new();
         for (path, node) in &said.names {
             if let (Node::File(file), Some(object)) = (node, self.objects.get(path)) {
-                sizes.insert(*file, object.bytes.len());
+                sizes.insert(*file, object.bytes.len().max(said.files[file].reserved));
             }
         }
         let versions = self.versions.values().flatten().filter_map(|version| version.object.as_ref());

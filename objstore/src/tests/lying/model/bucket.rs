@@ -38,7 +38,13 @@ impl Bucket {
     /// What counts against the quota.
     pub(in super::super) fn used_bytes(&self, contents: &Contents) -> u64 {
         let parts = self.uploads.values().flat_map(|upload| upload.parts.values().map(|part| part.file));
-        self.files.keys().copied().chain(parts).map(|file| contents.latest(file).len() as u64).sum()
+        self.files.keys().copied().chain(parts).map(|file| self.charged(contents, file)).sum()
+    }
+
+    /// The same of one file.
+    pub(in super::super) fn charged(&self, contents: &Contents, file: FileId) -> u64 {
+        let reserved = self.files.get(&file).map_or(0, |file| file.reserved);
+        contents.latest(file).len().max(reserved) as u64
     }
 
     /// Gives a path a node; S3 makes the folder that is missing.
@@ -123,9 +129,10 @@ impl Bucket {
                 held.known = None;
             }
             let kept = contents.share(file);
-            self.files.insert(kept, copy);
+            self.files.insert(kept, File { reserved: 0, ..copy });
             kept
         } else {
+            self.files.get_mut(&file).unwrap().reserved = 0;
             file
         };
         self.keep(key, Some(version), day);
@@ -263,7 +270,7 @@ impl Bucket {
         }
         if !held.fresh {
             let kept = contents.share(file);
-            self.files.insert(kept, held);
+            self.files.insert(kept, File { reserved: 0, ..held });
             self.keep(&key, Some(kept), day);
         }
         self.replace_null(&key);

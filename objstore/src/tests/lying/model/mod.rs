@@ -99,6 +99,8 @@ pub(super) struct File {
     /// The day its content last changed, or the version that it is was begun.
     pub(super) written: u64,
     pub(super) lock: Lock,
+    /// Up to where space is reserved for it, which counts against the quota.
+    pub(super) reserved: usize,
     /// Whether it is the version `null`.
     pub(super) null: bool,
     /// The name under which it keeps versions, if that leads to it.

@@ -144,6 +144,9 @@ impl State {
 
     fn resize(&mut self, contents: &mut Contents, at: &At, size: usize) {
         let (file, day) = (self.file_of(at), self.day);
+        if size <= contents.latest(file).len() {
+            self.held(at).reserved = 0;
+        }
         self.write(contents, at, |held| held.resize(size, 0));
         self.bucket(&at.bucket).changed_unopened(file, day);
     }
@@ -152,6 +155,13 @@ impl State {
         let file = self.file_of(at);
         if matches!(how, Allocate::Extend | Allocate::ZeroRange) && to > contents.latest(file).len() {
             self.resize(contents, at, to);
+        } else if how != Allocate::PunchHole {
+            let day = self.day;
+            self.bucket(&at.bucket).begin(contents, &at.path, day);
+        }
+        if matches!(how, Allocate::KeepSize | Allocate::ZeroRangeKeepSize) {
+            let held = self.held(at);
+            held.reserved = held.reserved.max(to);
         }
         if matches!(how, Allocate::Extend | Allocate::KeepSize) {
             return;

@@ -133,7 +133,7 @@ impl Run<'_> {
         for (name, bucket) in &after.buckets {
             let Some(was) = before.buckets.get(name) else { continue };
             let gone = was.files.keys().filter(|file| !bucket.files.contains_key(file));
-            self.unnamed_bytes += gone.map(|file| self.contents.latest(*file).len() as u64).sum::<u64>();
+            self.unnamed_bytes += gone.map(|file| was.charged(&self.contents, *file)).sum::<u64>();
             let (used, before) = (bucket.used_bytes(&self.contents), was.used_bytes(known));
             if used > before && bucket.quota.is_some_and(|quota| used > quota) {
                 return Err(format!("{name} holds {used} bytes, more than its quota {:?}", bucket.quota));

@@ -1,0 +1,49 @@
+//! What the flags of chattr(1) forbid, for mounts and for S3 alike: EPERM, which S3 calls AccessDenied.
+//!
+//! - An immutable inode keeps content, attributes and names; an append-only one keeps them, but for bytes at its end. An
+//!   immutable directory keeps its names, an append-only one gets new ones and loses none.
+//! - The flags belong to what a name leads to now: a version that ceases to be current has neither.
+
+use crate::error::{Posix, Result};
+use crate::record::inode::{Inode, flag};
+
+use super::tx::Tx;
+
+/// A change of an inode that flags may forbid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touching {
+    /// It gets bytes at its end, or space; of a directory, a name.
+    Adds,
+    /// Anything else.
+    Changes,
+    /// Pages of a mapping are written back. A file that is immutable was opened and mapped before it became so: what the
+    /// program stored by then is not lost. An append-only one may be opened and mapped afterwards.
+    WritesBack,
+}
+
+impl Inode {
+    /// Refuses what its flags forbid.
+    ///
+    /// # Errors
+    /// EPERM
+    pub(crate) fn refuse_fixed(&self, what: Touching) -> Result<()> {
+        let refused = match what {
+            Touching::Adds => self.is_immutable(),
+            Touching::Changes => self.is_fixed(),
+            Touching::WritesBack => self.is_append_only(),
+        };
+        if refused { Err(Posix::NotPermitted.into()) } else { Ok(()) }
+    }
+
+    /// Takes over the flags that what is made in a directory has from it (ext4, EXT4_FL_INHERITED).
+    pub fn inherit_flags(&mut self, dir: &Self) {
+        self.flags |= dir.flags & flag::NO_DUMP;
+    }
+}
+
+impl Tx<'_> {
+    /// Refuses to take a name from an inode whose flags keep it.
+    pub fn refuse_unnaming(&self, ino: u64) -> Result<()> {
+        self.tree().linked_inode(ino)?.1.refuse_fixed(Touching::Changes)
+    }
+}

@@ -1,0 +1,81 @@
+//! The flags of chattr(1): reading and setting them, and what they forbid a mount (ioctl_iflags(2)).
+//!
+//! - What they forbid of names and of S3 is in `tree/flags.rs`; here is what they forbid of content and attributes. Who
+//!   may set them, the kernel checks (CAP_LINUX_IMMUTABLE).
+//! - They hold at once, also for files that are open: setting one ends the file's being written in place, so that each
+//!   write asks again. Pages that a program changed through a mapping are still written back to an immutable file, which
+//!   nobody can open and map any more; to an append-only one they are not.
+//! - Stores into a mapping of a large file never come here. While such a mapping may exist the flags are refused (EBUSY).
+//!
+//! The flags lie in the inode's record: a crash leaves the ones before or the ones after.
+
+use super::session::Volume;
+use super::types::{Change, Flags};
+use crate::content::BackedFiles;
+use crate::error::{Posix, Result};
+use crate::record::inode::{Inode, flag};
+pub(super) use crate::tree::Touching;
+
+impl Flags {
+    fn of(inode: &Inode) -> Self {
+        let has = |bit| inode.flags & bit != 0;
+        Self { immutable: has(flag::IMMUTABLE), append_only: has(flag::APPEND_ONLY), no_dump: has(flag::NO_DUMP) }
+    }
+
+    fn bits(self) -> u32 {
+        let bits =
+            [(self.immutable, flag::IMMUTABLE), (self.append_only, flag::APPEND_ONLY), (self.no_dump, flag::NO_DUMP)];
+        bits.iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
+    }
+}
+
+impl Volume {
+    /// The flags of an inode.
+    pub fn flags(&self, ino: u64) -> Result<Flags> {
+        self.reading(|tree| Ok(Flags::of(&tree.live_inode(ino)?.1)))
+    }
+
+    /// Sets the flags of an inode, all of them.
+    ///
+    /// # Errors
+    /// EPERM for other flags of what stays immutable; EBUSY if a program may be storing into the file through a mapping that the server does not see.
+    pub fn set_flags(&self, ino: u64, flags: Flags) -> Result<()> {
+        self.refuse_write()?;
+        let core = &self.0.core;
+        let owner = (self.0.bucket, ino);
+        let _gate = core.gates.write_in_place(self.0.bucket);
+        let _alone = core.gates.reshape(self.0.bucket, ino);
+        if (flags.immutable || flags.append_only) && core.backed.is_exposed(owner) {
+            BackedFiles::sweep(core)?;
+            if core.backed.is_exposed(owner) {
+                return Err(Posix::InUse.into());
+            }
+        }
+        self.change(move |tx| {
+            tx.settle_for_good(ino)?;
+            let mut inode = tx.own(ino)?;
+            // An immutable file keeps its other flags too, until it is immutable no more.
+            if inode.is_immutable() && flags.immutable && flags != Flags::of(&inode) {
+                return Err(Posix::NotPermitted.into());
+            }
+            inode.flags = flags.bits();
+            inode.ctime = tx.now.0;
+            tx.save(ino, &inode);
+            tx.tell(Change::Attributes { ino });
+            Ok(())
+        })
+    }
+
+    /// Refuses to open a file for writing that its flags keep: an append-only one is opened for appending.
+    ///
+    /// # Errors
+    /// EPERM
+    pub fn check_open(&self, ino: u64, appends: bool) -> Result<()> {
+        self.refuse_fixed(ino, if appends { Touching::Adds } else { Touching::Changes })
+    }
+
+    /// Refuses what the flags of an inode forbid.
+    pub(super) fn refuse_fixed(&self, ino: u64, what: Touching) -> Result<()> {
+        self.reading(|tree| tree.live_inode(ino)?.1.refuse_fixed(what))
+    }
+}

@@ -1,0 +1,127 @@
+//! Reserving space for a file, so that later writes of the range cannot fail for lack of it (fallocate(2)).
+//!
+//! - Space is reserved in the file's own blob, which it gets if it has none: a file in its record, one that S3 wrote and
+//!   one that shares its content are given theirs first. So a file with a reservation is no longer in its record.
+//! - What lies past the file's end counts against the quota at once, whether the file grows or not.
+//! - The quota is asked first, the disk second, and the record comes last. A refusal of any of them leaves the file as it
+//!   was. A crash before the record leaves space that no record tells of, until the file is cut or goes; of a file that
+//!   grows in place it leaves either size, as of a write.
+//! - A snapshot, a clone or a version shares the content it was taken of: what is written after that needs new space. The
+//!   share of the quota stays reserved; space on the disk is reserved by the next call.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::flags::Touching;
+use super::home::{Found, Fresh, Home};
+use super::session::Volume;
+use super::write::{overtaken, wrote};
+use crate::content::Live;
+use crate::disk::Allocate;
+use crate::error::Result;
+use crate::record::inode::Inode;
+use crate::volume::Change;
+
+impl Volume {
+    /// Reserves space for a range; the file grows by it if `size` says so.
+    pub(super) fn reserve(&self, ino: u64, range: &Range<u64>, size: Allocate) -> Result<()> {
+        let reserve = || self.changing(ino, || self.reserve_once(ino, range, size));
+        if size == Allocate::Extend && range.end > self.regular(ino)?.size {
+            self.as_writer(ino, reserve)
+        } else {
+            reserve()
+        }
+    }
+
+    fn reserve_once(&self, ino: u64, range: &Range<u64>, size: Allocate) -> Result<()> {
+        let core = &self.0.core;
+        core.writable()?;
+        let _gate = core.gates.write_in_place(self.0.bucket);
+        let _alone = core.gates.reshape(self.0.bucket, ino);
+        self.leave_retired(ino)?;
+        self.begin_version(ino, Touching::Adds)?;
+        let inode = self.regular(ino)?;
+        inode.refuse_fixed(Touching::Adds)?;
+        let grows = size == Allocate::Extend && range.end > inode.size;
+        // Before a blob is made for it.
+        self.check_growth(range.end.saturating_sub(inode.charged()))?;
+        match self.find_home(ino)? {
+            Found::Fresh(fresh) if grows => {
+                fresh.file().allocate(range.start, range.end - range.start, Allocate::Extend)?;
+                self.move_in(ino, &inode, fresh, range.end, false)
+            }
+            Found::Fresh(fresh) => self.reserve_fresh(ino, &inode, fresh, range),
+            Found::Home(home) if home.whole && grows => self.reserve_live(ino, &inode, &home, range),
+            Found::Home(home) => self.reserve_beside(ino, &inode, &home, range, grows),
+        }
+    }
+
+    /// Reserves space in a new home of a file that stays as long as it is.
+    fn reserve_fresh(&self, ino: u64, inode: &Inode, fresh: Fresh, range: &Range<u64>) -> Result<()> {
+        let more = range.end.saturating_sub(inode.charged());
+        self.reserve_growth(more)?;
+        let reserved = fresh.file().allocate(range.start, range.end - range.start, Allocate::KeepSize);
+        let end = range.end;
+        let reserved = reserved.and_then(|()| self.settle_in(ino, inode, fresh, end).map(drop));
+        reserved.inspect_err(|_| self.0.core.live.ledgers.shrink(self.0.bucket, more))
+    }
+
+    /// Lets a file that lies wholly in its home grow, with space reserved for the range.
+    fn reserve_live(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>) -> Result<()> {
+        let live = self.live_to_shape(ino, inode, home)?;
+        let reserve = || live.file.allocate(range.start, range.end - range.start, Allocate::Extend);
+        if self.grow_live(ino, &live, range.end, reserve)? { Ok(()) } else { Err(overtaken()) }
+    }
+
+    /// The live file, for a change that is no write: one that a write takes privileges from is made live again.
+    pub(super) fn live_to_shape(&self, ino: u64, inode: &Inode, home: &Home) -> Result<Arc<Live>> {
+        match self.live(ino).filter(|live| !live.takes_privileges(false)) {
+            Some(live) => Ok(live),
+            None => {
+                self.settle(ino)?;
+                self.go_live(ino, inode, home, false)
+            }
+        }
+    }
+
+    /// Reserves space in a home whose length stays as it is; with `grows` the file grows to the end of the range all the
+    /// same, as one in extents does.
+    fn reserve_beside(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>, grows: bool) -> Result<()> {
+        let more = range.end.saturating_sub(inode.charged());
+        self.reserve_growth(more)?;
+        let size = if grows { range.end } else { inode.size };
+        let placed = if home.whole { range.clone() } else { self.stepped(range, size) };
+        let reserved = home.file.allocate(placed.start, placed.end - placed.start, Allocate::KeepSize);
+        let reserved = reserved.and_then(|()| self.note_reserved(ino, home, range.end, grows));
+        reserved.inspect_err(|_| self.0.core.live.ledgers.shrink(self.0.bucket, more))
+    }
+
+    fn note_reserved(&self, ino: u64, home: &Home, end: u64, grows: bool) -> Result<()> {
+        let file = home.file.clone();
+        let (whole, length) = (home.whole, file.len()?);
+        let had = self.look(ino)?.reserved;
+        let noted = self.change(move |tx| {
+            tx.settle_for_good(ino)?;
+            let mut inode = tx.own(ino)?;
+            if grows {
+                let taken = inode.taken();
+                tx.resize_settled(&mut inode, end);
+                inode.take(taken);
+                return wrote(tx, ino, inode, false);
+            }
+            tx.reserve_settled(&mut inode, end);
+            if whole {
+                inode.take(file.blocks()?);
+            }
+            inode.ctime = tx.now.0;
+            tx.save(ino, &inode);
+            tx.tell(Change::Attributes { ino });
+            Ok(())
+        });
+        if noted.is_err() && had <= length {
+            // A cut frees what lies past the end.
+            home.file.set_len(length)?;
+        }
+        noted
+    }
+}

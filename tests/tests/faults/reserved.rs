@@ -1,0 +1,87 @@
+//! fallocate(2) on a disk of 64 MiB: what is reserved can be written though others fill the disk, and what cannot be
+//! reserved is refused without a trace and without an alarm.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, fallocate, fsync};
+use rustix::io::Errno;
+
+use super::full::DISK_BYTES;
+use crate::support::cli::check_store;
+use crate::support::*;
+
+const BUCKET: &str = "mounted";
+const MIB: u64 = 1 << 20;
+
+fn open(path: &Path) -> File {
+    OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).expect("opened")
+}
+
+/// A new file, one that lies in its record, and one that has a blob.
+fn files(root: &Path) -> [(File, u64); 3] {
+    [("new", 0), ("record", 100), ("blob", 100_000)].map(|(name, size)| {
+        let file = open(&root.join(name));
+        file.write_all_at(&vec![7; size], 0).expect("written");
+        (file, size as u64)
+    })
+}
+
+#[test]
+fn a_reservation_larger_than_the_disk_is_refused_and_alarms_nobody() {
+    need!(loop_devices(Kind::Ext4));
+    let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
+    make_bucket(&server, BUCKET, &[]);
+    let mount = Mounted::new(&server, BUCKET, "m");
+    for (file, size) in files(mount.path()) {
+        let before = file.metadata().expect("there").blocks();
+        for how in [FallocateFlags::empty(), FallocateFlags::KEEP_SIZE, FallocateFlags::ZERO_RANGE] {
+            for bytes in [1 << 40, DISK_BYTES] {
+                assert_eq!(fallocate(&file, how, 0, bytes), Err(Errno::NOSPC), "{size}, {how:?}");
+            }
+            let after = file.metadata().expect("there");
+            assert_eq!((after.len(), after.blocks()), (size, before), "{how:?}");
+        }
+        file.write_all_at(&[7; 4096], size).expect("there is room for what is written");
+    }
+    assert!(!server.log().contains("the disk is full"), "{}", server.log());
+    mount.unmount(&server);
+    assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
+    check_store(&server);
+}
+
+#[test]
+fn what_is_reserved_can_be_written_though_the_disk_is_full() {
+    need!(loop_devices(Kind::Ext4));
+    let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
+    make_bucket(&server, BUCKET, &[]);
+    let mount = Mounted::new(&server, BUCKET, "m");
+    let reserved = files(mount.path());
+    for ((file, _), how) in reserved.iter().zip([FallocateFlags::empty(), FallocateFlags::KEEP_SIZE].iter().cycle()) {
+        fallocate(file, *how, 0, 4 * MIB).expect("there is so much");
+        fsync(file).expect("synced");
+    }
+    let filler = open(&mount.path().join("filler"));
+    let mut at = 0;
+    let full = loop {
+        match filler.write_all_at(&[1; 64 << 10], at) {
+            Ok(()) => at += 64 << 10,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
+    for (file, size) in &reserved {
+        for at in (0..4 * MIB).step_by(256 << 10) {
+            file.write_all_at(&[9; 256 << 10], at).unwrap_or_else(|error| panic!("{size} at {at}: {error}"));
+        }
+        fsync(file).expect("synced");
+        let past = file.write_all_at(&[9; 64 << 10], 8 * MIB);
+        assert_eq!(past.expect_err("nothing was reserved there").kind(), ErrorKind::StorageFull);
+        assert_eq!(file.metadata().expect("there").len(), 4 * MIB);
+    }
+    mount.unmount(&server);
+    assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
+    check_store(&server);
+}
