@@ -2,13 +2,19 @@
 //!
 //! - Read-only takes two steps, since the kernel ignores the flag in the first: bind, then remount the bind. If the
 //!   second fails the first is undone.
+//! - Source and target are opened once, and what is open is mounted: whoever may rename a part of a path leads the bind
+//!   nowhere else (`objstore::disk::PinnedPath`).
 //! - A mount is detached lazily and without following links: that works though its server is dead.
 
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
+use objstore::disk::PinnedPath;
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
+use rustix::mount::{
+    MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_remount, move_mount, open_tree, unmount,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::mountinfo::{self, Mounted};
@@ -45,25 +51,28 @@ pub struct Kernel;
 
 impl Binder for Kernel {
     fn bind(&self, source: &Path, target: &Path, flags: BindFlags) -> io::Result<()> {
-        mount_bind(source, target)?;
-        let asked = mount_flags(flags);
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let restricted = self.mounted(target).and_then(|mounted| {
-            // A remount replaces the flags that the bind took over.
-            let inherited = mounted.map(|mounted| inherited_flags(&mounted.options)).unwrap_or(MountFlags::empty());
-            Ok(mount_remount(target, MountFlags::BIND | inherited | asked, "")?)
-        });
+        let (source, place) = (PinnedPath::find(source)?.open_directory()?, PinnedPath::find(target)?);
+        let directory = place.open_directory()?;
+        let copy = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+        let bind = open_tree(&source, "", copy)?;
+        let here = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&bind, "", &directory, "", here)?;
+        // From here on the bind is named by the descriptor of its root, wherever the directory is by now.
+        let root = format!("/proc/self/fd/{}", bind.as_raw_fd());
+        let restricted = self.restrict(&root, place.path(), flags);
         if restricted.is_err() {
             // The first failure is the one to tell.
-            let _ = self.detach(target);
+            let _ = unmount(root.as_str(), UnmountFlags::DETACH);
         }
         restricted
     }
 
     fn detach(&self, target: &Path) -> io::Result<()> {
-        match unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+        let place = match PinnedPath::find(target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        match unmount(place.by_descriptor(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             // EINVAL: nothing is mounted there.
             Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
@@ -72,6 +81,21 @@ impl Binder for Kernel {
 
     fn mounted(&self, path: &Path) -> io::Result<Option<Mounted>> {
         mountinfo::mounted(path)
+    }
+}
+
+impl Kernel {
+    /// Restricts the bind whose root is at `root`, a path to a descriptor; it should be the uppermost mount at `at`.
+    fn restrict(&self, root: &str, at: &Path, flags: BindFlags) -> io::Result<()> {
+        let Some(mounted) = self.mounted(at)? else {
+            return Err(io::Error::other("the directory was moved while it was being mounted at"));
+        };
+        let asked = mount_flags(flags);
+        if asked.is_empty() {
+            return Ok(());
+        }
+        // A remount replaces the flags that the bind took over.
+        Ok(mount_remount(root, MountFlags::BIND | inherited_flags(&mounted.options) | asked, "")?)
     }
 }
 
@@ -142,5 +166,41 @@ mod tests {
         assert!(options.contains(&"ro".to_owned()));
         std::fs::write(source.join("file"), "").unwrap();
         assert_eq!(Kernel.mounted(&target).unwrap(), None);
+    }
+
+    #[test]
+    fn a_target_that_is_swapped_against_a_link_leads_no_bind_elsewhere() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(dir.path()).unwrap();
+        let [source, theirs, victim] = ["source", "theirs", "victim"].map(|name| root.join(name));
+        let (target, aside) = (theirs.join("target"), theirs.join("aside"));
+        [&source, &target, &victim].into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+        let going = AtomicBool::new(true);
+        let mut made = 0;
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while going.load(Ordering::Relaxed) {
+                    if rustix::fs::rename(&target, &aside).is_ok() {
+                        let _ = std::os::unix::fs::symlink(&victim, &target);
+                        let _ = std::fs::remove_file(&target);
+                        let _ = rustix::fs::rename(&aside, &target);
+                    }
+                }
+            });
+            for _ in 0..2_000 {
+                made += usize::from(Kernel.bind(&source, &target, BindFlags::default()).is_ok());
+                assert_eq!(Kernel.mounted(&victim).unwrap(), None, "another directory is covered");
+                // Once more where the swapping kept it from being found.
+                while [&target, &aside].into_iter().any(|path| Kernel.mounted(path).unwrap().is_some()) {
+                    [&target, &aside].into_iter().for_each(|path| Kernel.detach(path).unwrap());
+                }
+            }
+            going.store(false, Ordering::Relaxed);
+        });
+        assert!(made > 0, "it was never mounted at all");
     }
 }

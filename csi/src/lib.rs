@@ -28,6 +28,7 @@ pub mod mountinfo;
 pub mod node;
 mod path;
 mod rpc;
+pub mod sealed;
 pub mod secret;
 mod status;
 mod volume_id;

@@ -76,7 +76,7 @@ impl Node {
         disk: Arc<dyn Disk>,
     ) -> Result<Self> {
         config.check()?;
-        let records = Records::open(&config.state_dir, disk, boot_id()?)?;
+        let records = Records::open(&config.state_dir, disk, crate::sealed::boot_id()?)?;
         let (volumes, targets) = (Locks::default(), Locks::default());
         Ok(Self(Arc::new(Inner { store, config, mounter, binder, records, volumes, targets })))
     }
@@ -99,13 +99,6 @@ impl Inner {
     fn mounted(&self, path: &Path) -> Result<Option<crate::mountinfo::Mounted>, Status> {
         self.binder.mounted(path).map_err(|error| status::of(Error::io("reading the list of mounts", error)))
     }
-}
-
-/// What tells this run of the machine from others: a mount does not outlive it.
-fn boot_id() -> Result<String> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    let id = std::fs::read_to_string(path).map_err(|error| Error::io(format!("reading {path}"), error))?;
-    Ok(id.trim().to_owned())
 }
 
 /// The service on the socket.

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use objstore::Result;
 use objstore::disk::Disk;
-use objstore::{Error, Result};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use tracing::warn;
 use crate::bind::BindFlags;
 use crate::capability::AccessMode;
 use crate::mounter::MountOptions;
+use crate::sealed::{seal, unseal};
 use crate::volume_id::hex;
 
 /// A volume mounted at its staging path.
@@ -110,7 +111,7 @@ impl Records {
     }
 
     fn current<T: DeserializeOwned>(&self, path: &Path, content: &[u8]) -> Result<Option<T>> {
-        match unsealed::<Kept<T>>(content) {
+        match unseal::<Kept<T>>(content) {
             Ok(kept) if kept.boot_id == self.boot_id => Ok(Some(kept.record)),
             Ok(_) => self.disk.remove(path).map(|()| None),
             Err(why) => {
@@ -191,8 +192,7 @@ impl Records {
 
     fn write<T: Serialize + Clone>(&self, path: &Path, record: &T) -> Result<()> {
         let kept = Kept { boot_id: self.boot_id.clone(), record: record.clone() };
-        let content = serde_json::to_string(&kept).map_err(|error| Error::io("encoding a record", error.into()))?;
-        self.disk.write_atomic(path, sealed(&content).as_bytes(), 0o600)
+        self.disk.write_atomic(path, seal(&kept)?.as_bytes(), 0o600)
     }
 
     fn stage_file(&self, volume: &str) -> PathBuf {
@@ -204,20 +204,6 @@ impl Records {
         let hash = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
         self.dir.join(format!("target-{hash}.json"))
     }
-}
-
-/// A record's text with its sum.
-fn sealed(text: &str) -> String {
-    format!("{text}\n{}\n", hex(&Sha256::digest(text)))
-}
-
-fn unsealed<T: DeserializeOwned>(content: &[u8]) -> Result<T, String> {
-    let content = std::str::from_utf8(content).map_err(|error| error.to_string())?;
-    let text = content.lines().next().unwrap_or_default();
-    if content != sealed(text) {
-        return Err("it is not what was written".to_owned());
-    }
-    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 impl Known {

@@ -16,6 +16,7 @@ mod file;
 mod lease;
 #[cfg(test)]
 pub(crate) mod lying;
+mod pinned;
 mod poison;
 mod real;
 mod room;
@@ -33,6 +34,7 @@ use std::time::SystemTime;
 use crate::error::{Error, Result};
 
 pub(crate) use direct::direct_part;
+pub use pinned::PinnedPath;
 pub use poison::Poison;
 pub use real::RealDisk;
 pub(crate) use real::space_of;

@@ -6,7 +6,7 @@ use crate::error::{Error, Posix};
 use crate::meta::Read;
 use crate::name::BucketName;
 use crate::record::key::tag;
-use crate::store::{Deletion, all};
+use crate::store::{Deletion, Mode, all};
 use crate::volume::{Change, Make, Rename, RenameMode, SetAttr, Volume, VolumeOptions};
 
 const SIZE: usize = 20 << 10;
@@ -317,4 +317,36 @@ fn handles_from_before_are_not_taken_for_those_counted_here() {
     assert_eq!(history.len(), 2, "one version was written, though a handle from before was closed amid it");
     kernel.unmount();
     rig.audit_collected();
+}
+
+#[test]
+fn a_session_without_a_grant_is_taken_over_refused_and_lives_as_its_grant_does() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("granted");
+    rig.put(&bucket, "f", b"x").unwrap();
+    rig.run(rig.store.create_account("app", false)).unwrap();
+    rig.run(rig.store.add_grant(&bucket, "app", Mode::ReadWrite)).unwrap();
+    let id = rig.store.new_session();
+    let options = VolumeOptions { session: Some(id), account: Some("app".into()), ..VolumeOptions::default() };
+    let volume = rig.store.open_volume(&bucket, options.clone()).unwrap();
+    let (root, ino) = (volume.root(), find(&volume, "f").unwrap());
+    drop(volume);
+    rig.run(rig.store.remove_grant(&bucket, "app")).unwrap();
+    let denied = |volume: &Volume| matches!(volume.attr(root), Err(Error::Denied { .. }));
+    let fresh = VolumeOptions { session: None, ..options.clone() };
+    let rig = rig.killed(&[id]);
+    assert!(matches!(rig.store.open_volume(&bucket, fresh), Err(Error::Denied { .. })));
+    let volume = rig.store.open_volume(&bucket, VolumeOptions { inherited: true, ..options }).unwrap();
+    let mut feed = volume.feed();
+    volume.open_before([ino]);
+    let told = feed.next().unwrap();
+    feed.acknowledge();
+    assert!(told.contains(&Change::Content { ino }) && told.contains(&Change::Content { ino: root }), "{told:?}");
+    assert!(denied(&volume));
+    rig.run(rig.store.add_grant(&bucket, "app", Mode::Read)).unwrap();
+    volume.attr(root).unwrap();
+    assert!(matches!(volume.unlink(root, "f"), Err(Error::Denied { .. })), "no more than the grant of now");
+    volume.close_feed();
+    rig.run(rig.store.delete_account("app")).unwrap();
+    assert!(denied(&volume));
 }

@@ -5,6 +5,7 @@
 //!   ([`Change::Probe`]) and answers with [`Volume::probe_result`]. Each eviction in the kernel sends a forget, so an
 //!   answer that comes too early ("held", while the last user lets go) is followed by another question.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::session::{Session, Volume, attr};
@@ -46,6 +47,15 @@ impl Volume {
         self.0.core.pins.await_end(self.0.bucket, ino);
     }
 
+    /// Names the inodes that the kernel has open since a server before this one. Where the grant behind the mount is gone,
+    /// now or later, what the kernel has cached of them is dropped. To be called once [`Volume::feed`] is open.
+    pub fn open_before(&self, inodes: impl IntoIterator<Item = u64>) {
+        self.0.open_before.lock().extend(inodes.into_iter().chain([self.0.root]));
+        if self.0.check(false).is_err() {
+            self.0.drop_caches();
+        }
+    }
+
     /// What the kernel answered to [`Change::Probe`]: whether it holds the inode. One that it does not hold is
     /// collected, unless somebody else holds it.
     pub fn probe_result(&self, ino: u64, held: bool) {
@@ -60,8 +70,16 @@ impl Volume {
 
 impl Session {
     /// The inodes the kernel is known to know.
-    pub fn pinned(&self) -> Vec<u64> {
-        self.pins.lock().keys().copied().collect()
+    pub fn known_to_kernel(&self) -> HashSet<u64> {
+        let mut known = self.open_before.lock().clone();
+        known.extend(self.pins.lock().keys());
+        known
+    }
+
+    /// Has the kernel drop all it is known to have cached.
+    pub fn drop_caches(&self) {
+        let changes: Vec<Change> = self.known_to_kernel().into_iter().map(|ino| Change::Content { ino }).collect();
+        self.core.feeds.publish_to(self.mount, &changes);
     }
 
     fn forget(&self, ino: u64, count: u64) {

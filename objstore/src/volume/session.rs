@@ -1,6 +1,6 @@
 //! A mount's session: which tree it shows, and how its changes run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -59,6 +59,8 @@ pub(crate) struct Session {
     pub mount: u64,
     pub warrant: Warrant,
     pub(super) pins: Mutex<HashMap<u64, u64>>,
+    /// Inodes the kernel had open when the session was taken over.
+    pub(super) open_before: Mutex<HashSet<u64>>,
     /// Files this session has open for writing, counted.
     pub writers: Mutex<HashMap<u64, u64>>,
     /// Set if it outlives the server.
@@ -88,8 +90,9 @@ impl Store {
     /// Begins a session on a bucket, or on a snapshot under its own name; or takes one over.
     ///
     /// # Errors
-    /// [`Error::Denied`] if the account has no grant, also for a session to be taken over: unmount it, since its kernel
-    /// may show what it had cached. [`Error::Invalid`] for a session that was not to go on.
+    /// [`Error::Denied`] if the account has no grant. A session that is taken over is opened all the same, since its mount is
+    /// there: each of its calls is refused until there is a grant again. [`Error::Invalid`] for a session that was not to
+    /// go on.
     pub fn open_volume(&self, bucket: &BucketName, options: VolumeOptions) -> Result<Volume> {
         let core = &self.core;
         let snapshot = core.meta.snapshot();
@@ -106,7 +109,9 @@ impl Store {
         if let Some(served) = served {
             session.serve(served);
         }
-        session.check(!session.read_only)?;
+        if !session.inherited {
+            session.check(!session.read_only)?;
+        }
         if let Some(id) = begun {
             let served = lasting::begin(id, &session)?;
             session.serve(served);
@@ -151,6 +156,11 @@ impl Volume {
     /// The bucket's name.
     pub fn bucket(&self) -> &BucketName {
         &self.0.name
+    }
+
+    /// The bucket's id; of a snapshot, the snapshot's. Another one of the same name has another.
+    pub fn bucket_id(&self) -> u64 {
+        self.0.bucket
     }
 
     /// Whether changes are refused.
@@ -234,6 +244,7 @@ impl Session {
             mount: lasting::next_mount(),
             warrant: Warrant::new(options.account),
             pins: Mutex::default(),
+            open_before: Mutex::default(),
             writers: Mutex::default(),
             id: None,
             inherited: options.inherited,

@@ -1,7 +1,8 @@
 //! What the account behind a mount may do, asked anew whenever an account or grant changes.
 //!
 //! - A grant taken back ends what a mount opened with it can do: its next request is refused, and what the kernel had
-//!   cached of it is dropped before the taking back is answered.
+//!   cached of it is dropped before the taking back is answered. The mount itself stays, also over a restart of the
+//!   server, and works again once there is a grant again.
 //! - A grant made narrower narrows the mount; one made wider does not widen it: it was opened as it was.
 
 use std::sync::atomic::Ordering;
@@ -9,7 +10,6 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use super::session::Session;
-use super::types::Change;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::name::BucketName;
@@ -55,8 +55,7 @@ impl Store {
         };
         for session in sessions {
             if session.check(false).is_err() {
-                let changes: Vec<Change> = session.pinned().into_iter().map(|ino| Change::Content { ino }).collect();
-                session.core.feeds.publish_to(session.mount, &changes);
+                session.drop_caches();
                 session.core.feeds.settle(session.bucket).await;
             }
         }
