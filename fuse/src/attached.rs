@@ -1,19 +1,30 @@
-//! The kernel's mount: made by mount(2), found again by a later process, taken away by umount2(2).
+//! The kernel's mount: made by fsmount(2), found again by a later process, taken away by umount2(2).
 //!
+//! - No path is named twice: the directory is opened, and the mount is put on what is open. Nobody who may rename a part of
+//!   the path leads it elsewhere, nor the unmounting.
 //! - Detaching never waits for programs inside, nor takes away a mount that is not this one: it is known by its device
 //!   number, as long as our descriptor keeps that from being used again.
 
-use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use objstore::disk::PinnedPath;
 use rustix::fs::OFlags;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+};
 
 use crate::error::{Error, Result};
-use crate::mountpoint;
+use crate::mountpoint::{self, Attachment, Mountinfo};
 use crate::options::{Options, REQUEST_BYTES_MAX, SUBTYPE};
+use crate::users::users_of;
+
+/// How long a look at a mount may take, such as that of a program which asks what is mounted.
+const GLANCE_MAX: Duration = Duration::from_secs(1);
 
 /// Opens a device that is no mount's yet.
 pub(crate) fn open_device() -> Result<OwnedFd> {
@@ -33,25 +44,29 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    /// Mounts at `path`, to be served through `device`.
-    pub fn new(path: PathBuf, device: &OwnedFd, options: &Options, read_only: bool) -> Result<Self> {
-        // Reads move no access time here, and /proc/mounts should say so.
-        let mut flags = MountFlags::NOATIME;
-        flags.set(MountFlags::RDONLY, options.read_only || read_only);
-        flags.set(MountFlags::NOSUID | MountFlags::NODEV, !options.privileged_files);
-        flags.set(MountFlags::NOEXEC, options.no_exec);
-        let data = CString::new(data(device.as_fd().as_raw_fd(), options)).unwrap_or_default();
-        let kind = format!("fuse.{SUBTYPE}");
-        let source = options.fs_name.as_str();
-        rustix::mount::mount(source, &path, kind.as_str(), flags, data.as_c_str()).map_err(|errno| match errno {
-            rustix::io::Errno::PERM => Error::Unable {
+    /// Mounts at `place`, to be served through `device`. The directory is opened once and mounted on by descriptor.
+    pub fn new(place: &PinnedPath, device: &OwnedFd, options: &Options, read_only: bool) -> Result<Self> {
+        let path = place.path().to_owned();
+        let directory = place.open_directory().map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOTDIR | Errno::LOOP) => Error::target(&path, "it is not a directory; name one that exists"),
+            _ => Error::io("finding", &path, error),
+        })?;
+        let root = create(device, options, options.read_only || read_only).map_err(|errno| match errno {
+            Errno::PERM => Error::Unable {
                 why: "mounting needs root (CAP_SYS_ADMIN); run it as root or in a privileged container",
                 source: errno.into(),
             },
             errno => Error::io("mounting at", &path, errno),
         })?;
-        let device = mountpoint::top(&path).map(|mounted| mounted.device).unwrap_or_default();
-        Ok(Self { path, device, detached: AtomicBool::new(false) })
+        let number = mountpoint::device_of(&root).map_err(|errno| Error::io("mounting at", &path, errno))?;
+        let here = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&root, "", &directory, "", here).map_err(|errno| Error::io("mounting at", &path, errno))?;
+        if !mountpoint::has(&path, &number) {
+            // It covers the directory that was opened, wherever that is now; it goes with this descriptor of its root.
+            let _ = rustix::mount::unmount(format!("/proc/self/fd/{}", root.as_raw_fd()), UnmountFlags::DETACH);
+            return Err(Error::target(&path, "the directory was moved while it was being mounted at; try again"));
+        }
+        Ok(Self::found(path, number))
     }
 
     /// What another process mounted.
@@ -74,21 +89,87 @@ impl Attached {
         !self.device.is_empty() && mountpoint::has(&self.path, &self.device)
     }
 
-    /// Whether it is what is seen at its path.
-    fn is_in_place(&self) -> bool {
-        !self.device.is_empty() && mountpoint::top(&self.path).is_some_and(|mounted| mounted.device == self.device)
+    /// How it is attached, seen or covered by another; `None` if it is not.
+    pub fn attachment(&self, mountinfo: &Mountinfo) -> Option<Attachment> {
+        mountinfo.attachment(&self.path, &self.device).filter(|_| !self.device.is_empty())
     }
 
-    /// Unmounts, unless somebody did or mounted something else over it.
+    /// Its place, if it is what is seen there.
+    fn place(&self) -> Option<PinnedPath> {
+        let place = PinnedPath::find(&self.path).ok()?;
+        let device = mountpoint::device_of(&place.open_directory().ok()?).ok()?;
+        (!self.device.is_empty() && device == self.device).then_some(place)
+    }
+
+    /// Unmounts, unless somebody did or mounted something else over it. Programs inside keep it until they leave.
     pub fn detach(&self) -> Result<()> {
-        if self.detached.swap(true, Ordering::AcqRel) || !self.is_in_place() {
+        self.take_away(UnmountFlags::DETACH)
+    }
+
+    /// The same, refused with [`Error::InUse`] while it is used. Who only looks at it for a moment does not count.
+    pub fn detach_idle(&self) -> Result<()> {
+        let until = Instant::now() + GLANCE_MAX;
+        loop {
+            match self.take_away(UnmountFlags::empty()) {
+                Err(Error::InUse { users, .. }) if users.is_empty() && Instant::now() < until => {
+                    std::thread::sleep(GLANCE_MAX / 20);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Ends it at once: programs inside get ENOTCONN.
+    pub fn abandon(&self) -> Result<()> {
+        self.take_away(UnmountFlags::FORCE | UnmountFlags::DETACH)
+    }
+
+    /// The same for a mount that nobody serves, unless programs use it.
+    pub fn abandon_idle(&self) -> Result<()> {
+        let users = users_of(&self.device);
+        if !users.is_empty() {
+            return Err(Error::InUse { path: self.path.clone(), users });
+        }
+        self.abandon()
+    }
+
+    fn take_away(&self, flags: UnmountFlags) -> Result<()> {
+        if self.detached.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-        rustix::mount::unmount(&self.path, flags).map_err(|errno| {
+        let Some(place) = self.place() else { return Ok(()) };
+        mountpoint::unmount(&place, flags).map_err(|errno| {
             self.detached.store(false, Ordering::Release);
-            Error::io("unmounting", &self.path, errno)
+            match errno {
+                Errno::BUSY => Error::InUse { path: self.path.clone(), users: users_of(&self.device) },
+                errno => Error::io("unmounting", &self.path, errno),
+            }
         })
+    }
+
+    /// The kernel is done with it. From now on its device number may be another mount's, which is to be left alone.
+    pub fn is_gone(&self) {
+        self.detached.store(true, Ordering::Release);
+    }
+
+    /// Has the kernel refuse changes, or refuse them no more, and leaves all else as it is.
+    pub fn remount(&self, read_only: bool) -> Result<()> {
+        let failed = |errno: Errno| match errno {
+            Errno::BUSY => Error::InUse { path: self.path.clone(), users: users_of(&self.device) },
+            errno => Error::io("remounting", &self.path, errno),
+        };
+        let gone = || Error::target(&self.path, "it is not what is seen there any more");
+        let place = self.place().ok_or_else(gone)?;
+        let mut flags = mountpoint::top(place.path()).filter(|top| top.device == self.device).ok_or_else(gone)?.flags;
+        flags.set(MountFlags::RDONLY, read_only);
+        let root = place.open_directory().map_err(|error| Error::io("remounting", &self.path, error))?;
+        if mountpoint::device_of(&root).map_err(failed)? != self.device {
+            return Err(gone());
+        }
+        let remounted = rustix::mount::mount_remount(format!("/proc/self/fd/{}", root.as_raw_fd()), flags, "");
+        // Else this process would be found to use the mount.
+        drop(root);
+        remounted.map_err(failed)
     }
 
     /// Has the kernel read ahead so many bytes; INIT can only lower its default of 128 KiB.
@@ -106,10 +187,7 @@ impl Attached {
 /// Ends a mount at once: programs inside get ENOTCONN. For one that may show what is gone.
 pub(crate) fn abort(path: &Path, device: &str) {
     tracing::error!(path = %path.display(), "the mount is ended: its kernel takes no more notices");
-    if device.is_empty() || mountpoint::top(path).is_none_or(|mounted| mounted.device != device) {
-        return;
-    }
-    if let Err(error) = mountpoint::abandon_path(path) {
+    if let Err(error) = Attached::found(path.to_owned(), device.to_owned()).abandon() {
         tracing::debug!(error = crate::error::with_causes(&error), "the mount is still there");
     }
 }
@@ -122,12 +200,31 @@ impl Drop for Attached {
     }
 }
 
-/// The options the kernel's FUSE takes (mount.fuse(8)).
-fn data(device: i32, options: &Options) -> String {
+/// Makes a mount that is attached nowhere yet; a descriptor of its root. What it is told are the options of mount.fuse(8).
+fn create(device: &OwnedFd, options: &Options, read_only: bool) -> Result<OwnedFd, Errno> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let others = if options.allow_other { ",allow_other" } else { "" };
-    format!(
-        "fd={device},rootmode=40000,user_id={uid},group_id={gid},default_permissions,\
-         max_read={REQUEST_BYTES_MAX}{others}"
-    )
+    let filesystem = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let texts = [
+        ("source", options.fs_name.clone()),
+        ("subtype", SUBTYPE.to_owned()),
+        ("fd", device.as_raw_fd().to_string()),
+        ("rootmode", "40000".to_owned()),
+        ("user_id", uid.to_string()),
+        ("group_id", gid.to_string()),
+        ("max_read", REQUEST_BYTES_MAX.to_string()),
+    ];
+    for (name, value) in texts {
+        fsconfig_set_string(&filesystem, name, value)?;
+    }
+    let words = [("default_permissions", true), ("allow_other", options.allow_other), ("ro", read_only)];
+    for (word, _) in words.into_iter().filter(|(_, wanted)| *wanted) {
+        fsconfig_set_flag(&filesystem, word)?;
+    }
+    fsconfig_create(&filesystem)?;
+    // Reads move no access time here, and /proc/mounts should say so.
+    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOATIME;
+    attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, read_only);
+    attributes.set(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV, !options.privileged_files);
+    attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, options.no_exec);
+    fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::users::User;
+
 /// The result of mounting and unmounting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -45,6 +47,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Programs use a mount that was to be unmounted.
+    #[error("{} is busy: {}; end them, or unmount it from under them with --lazy", path.display(), listed(users))]
+    InUse {
+        /// Where it is mounted.
+        path: PathBuf,
+        /// Who was found to use it.
+        users: Vec<User>,
+    },
     /// What was written through a mount could not be brought to disk when it ended.
     #[error("{} is unmounted, but what was written through it may not be on disk", path.display())]
     Unsynced {
@@ -66,6 +76,19 @@ impl Error {
     pub(crate) fn target(path: &Path, why: &'static str) -> Self {
         Self::Target { path: path.to_owned(), why }
     }
+}
+
+/// How many processes an error names.
+const NAMED_MAX: usize = 20;
+
+fn listed(users: &[User]) -> String {
+    if users.is_empty() {
+        return "another mount lies in it, or a process that this one cannot see uses it".to_owned();
+    }
+    let named: Vec<_> = users.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    let more = users.len().saturating_sub(NAMED_MAX);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("the processes {}{rest} use it", named.join(", "))
 }
 
 /// An error and its causes on one line, for the log.

@@ -6,7 +6,8 @@
 //!   answers. `fs` and `ops` hold what they mean.
 //! - A node is a persistent inode number and an open file is a plain value, so nothing the kernel holds refers to
 //!   state of this process, except the names of a directory that is being listed.
-//! - [`mount_kept`] puts the mount with a [`holder`] as well, and [`take_over`] goes on with it in another process.
+//! - [`mount_kept`] puts the mount with a [`holder`] as well, and [`take_over`] goes on with it in another process; a
+//!   [`Refusal`] answers for one that cannot be taken over.
 //! - What the kernel caches is valid for a day, and dropped the moment the store's feed reports a change by others
 //!   (`invalidate`).
 
@@ -32,13 +33,19 @@ mod passthrough;
 mod session;
 mod shared;
 mod stats;
+mod unserved;
+mod users;
 mod view;
 mod wire;
 
 pub use adapter::keep_processors_awake;
 pub use error::{Error, Result};
 pub use mount::{Ended, Keep, Mount, mount, mount_kept, take_over};
-pub use mountpoint::{MountpointState, abandon_path, mountpoint_state, unmount_path};
+pub use mountpoint::{
+    Attachment, Mountinfo, MountpointState, abandon_path, mountpoint_state, unmount_idle_path, unmount_path,
+};
 pub use notifier::{NOTIFIER, run_notifier};
 pub use options::Options;
 pub use stats::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot, WatchedCall};
+pub use unserved::{Refusal, Unserved};
+pub use users::User;

@@ -3,7 +3,7 @@
 //! - The kernel's mount is made and taken away by us (`attached`); who serves the descriptor never touches a mountpoint.
 //! - A mount that is kept is with the holder before it does anything, and stays there until the kernel is done with it.
 //!
-//! What a crash leaves, by the last thing that was done: mount(2), a dead mountpoint ([`crate::MountpointState::Stale`]);
+//! What a crash leaves, by the last thing that was done: move_mount(2), a dead mountpoint ([`crate::MountpointState::Stale`]);
 //! the deposit, a mount whose INIT waits for the next server; the answer to INIT, a mount whose requests do;
 //! umount2(2), a deposit whose device says that it is over, which the next server or the holder drops. Without a
 //! holder it is a dead mountpoint in each case.
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use objstore::volume::Volume;
+use objstore::volume::{SessionId, Volume};
 
 use crate::adapter::{self, Agreement, Feature};
 use crate::attached::{Attached, abort, open_device};
@@ -22,7 +22,7 @@ use crate::fs::Fs;
 use crate::handles::OpenDirectories;
 use crate::holder::{Custody, Held, Record};
 use crate::invalidate::Invalidator;
-use crate::mountpoint::{self, MountpointState, mountpoint_state};
+use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
 use crate::options::{Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{Opens, Wish};
 use crate::session::Session;
@@ -83,7 +83,8 @@ pub fn mount_kept(volume: Volume, at: &Path, options: Options, keep: Keep) -> Re
 /// process left unanswered, is served now. The volume has to be that mount's own session.
 ///
 /// # Errors
-/// If its record is of no use to this version; then it stays with the holder, and programs inside wait.
+/// If its record is of no use to this version; then it stays with the holder, and programs inside wait, unless a
+/// [`crate::Refusal`] answers them.
 pub fn take_over(volume: Volume, held: Held, options: Options, custody: Arc<Custody>) -> Result<Mount> {
     let failed = |source| Error::io("taking over", held.path(), source);
     let (device, memory) = held.descriptors().map_err(failed)?;
@@ -106,11 +107,11 @@ fn mount_or_end(volume: Volume, at: &Path, options: Options, keep: Option<Keep>)
 
 fn begin(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
     check(at, &options)?;
-    let path = mountpoint::resolve(at)?;
+    let place = mountpoint::pin(at)?;
     let failed = |source| Error::io("starting the session of", at, source);
     let shared = Shared::create().map_err(failed)?;
     let device = open_device()?;
-    let attached = Attached::new(path, &device, &options, volume.read_only())?;
+    let attached = Attached::new(&place, &device, &options, volume.read_only())?;
     let hello = adapter::Hello::read(device).map_err(failed)?;
     let kept = keep.and_then(|keep| deposit(&attached, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
@@ -223,14 +224,60 @@ impl Mount {
         self.kept
     }
 
+    /// How it is attached, by a reading of all mounts; `None` if it is not.
+    pub fn attachment(&self, mountinfo: &Mountinfo) -> Option<Attachment> {
+        self.attached.attachment(mountinfo)
+    }
+
+    /// Whether the store refuses changes, whatever the kernel is told.
+    pub fn is_fixed_read_only(&self) -> bool {
+        self.volume.read_only()
+    }
+
+    /// The id of its bucket, or of its snapshot.
+    pub fn bucket_id(&self) -> u64 {
+        self.volume.bucket_id()
+    }
+
+    /// Its session, if it is one that outlives the server.
+    pub fn session(&self) -> Option<SessionId> {
+        self.volume.session()
+    }
+
+    /// Has the kernel refuse changes, or refuse them no more. What the store refuses stays refused.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if files are open for writing and changes are to be refused; else the kernel's.
+    pub fn remount(&self, read_only: bool) -> Result<()> {
+        self.attached.remount(read_only)
+    }
+
     /// Detaches it from its path, waits, ten seconds at most, for its session to end, and brings what was written
     /// through it to disk.
     ///
     /// # Errors
     /// If the kernel refuses: then it is still mounted. [`Error::Unsynced`] if a write to disk failed: then it is not.
     pub fn unmount(&self) -> Result<Ended> {
-        self.attached.detach()?;
+        self.end(Attached::detach)
+    }
+
+    /// The same, unless programs use it.
+    ///
+    /// # Errors
+    /// As [`Mount::unmount`]; [`Error::InUse`] if programs use it, which then find it as it was.
+    pub fn unmount_idle(&self) -> Result<Ended> {
+        self.end(Attached::detach_idle)
+    }
+
+    fn end(&self, detach: impl FnOnce(&Attached) -> Result<()>) -> Result<Ended> {
+        if self.session.is_over() {
+            self.attached.is_gone();
+        }
+        detach(&self.attached)?;
         let ended = if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy };
+        if ended == Ended::Done {
+            self.attached.is_gone();
+        }
         let synced = self.volume.sync_volume();
         synced.map_err(|source| Error::Unsynced { path: self.path().to_owned(), source })?;
         Ok(ended)
@@ -284,9 +331,6 @@ fn check(at: &Path, options: &Options) -> Result<()> {
         }
         MountpointState::Stale => return Err(Error::target(at, "a dead Amphora mount is there; unmount it first")),
         MountpointState::NotMounted | MountpointState::Other => {}
-    }
-    if !mountpoint::is_directory(&mountpoint::resolve(at)?)? {
-        return Err(Error::target(at, "it is not a directory; name one that exists"));
     }
     Ok(())
 }

@@ -3,17 +3,21 @@
 //! - `/proc/self/mountinfo` tells what is mounted, from the kernel's own memory. Nothing here resolves the last
 //!   component of a path by a call that may reach a server, except [`probe`], on a thread that is not waited for.
 
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use objstore::disk::PinnedPath;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::{Error, Result};
 use crate::options::SUBTYPE;
+use crate::users::users_of;
 
 /// How long a server may take to answer before it counts as alive and slow: a dead one is told at once.
 const PROBE_MAX: Duration = Duration::from_millis(500);
@@ -36,7 +40,7 @@ pub enum MountpointState {
 
 /// What is mounted at `path`, topmost. Never waits for a filesystem's server longer than half a second.
 pub fn mountpoint_state(path: &Path) -> MountpointState {
-    let Some(mounted) = resolve(path).ok().and_then(|path| top(&path)) else {
+    let Some(mounted) = pin(path).ok().and_then(|place| top(place.path())) else {
         return MountpointState::NotMounted;
     };
     if mounted.is_amphora { probe(path) } else { MountpointState::Other }
@@ -45,21 +49,44 @@ pub fn mountpoint_state(path: &Path) -> MountpointState {
 /// Takes away the topmost mount at `path`, whatever its server does: processes inside keep it until they leave.
 /// Fine if nothing is mounted there.
 pub fn unmount_path(path: &Path) -> Result<()> {
-    let resolved = resolve(path)?;
-    match rustix::mount::unmount(&resolved, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+    match unmount(&pin(path)?, UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
-        Err(errno) => Err(Error::io("unmounting", &resolved, errno)),
+        Err(errno) => Err(Error::io("unmounting", path, errno)),
     }
 }
 
 /// Takes away the topmost mount at `path`, which nobody will serve again: what programs inside wait for, and all that they
 /// ask from now on, fails with ECONNABORTED and ENOTCONN. Fine if nothing is mounted there.
 pub fn abandon_path(path: &Path) -> Result<()> {
-    match rustix::mount::unmount(&resolve(path)?, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(()),
-        // The connection is ended; the mount is left while programs are inside.
-        Err(_) => unmount_path(path),
+    match unmount(&pin(path)?, UnmountFlags::FORCE | UnmountFlags::DETACH) {
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(errno) => Err(Error::io("unmounting", path, errno)),
     }
+}
+
+/// The same, unless processes use the mount.
+///
+/// # Errors
+/// [`Error::InUse`] if they do.
+pub fn unmount_idle_path(path: &Path) -> Result<()> {
+    let place = pin(path)?;
+    let users = top(place.path()).map(|mounted| users_of(&mounted.device)).unwrap_or_default();
+    if !users.is_empty() {
+        return Err(Error::InUse { path: path.to_owned(), users });
+    }
+    abandon_path(path)
+}
+
+/// Unmounts what is at a place, which nobody can swap meanwhile: a directory that something is mounted at cannot be renamed.
+pub(crate) fn unmount(place: &PinnedPath, flags: UnmountFlags) -> Result<(), Errno> {
+    rustix::mount::unmount(place.by_descriptor(), flags | UnmountFlags::NOFOLLOW)
+}
+
+/// The device number of what a descriptor has open, from the kernel's memory, as `/proc/self/mountinfo` writes it.
+pub(crate) fn device_of(descriptor: &OwnedFd) -> Result<String, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let found = statx(descriptor, "", flags, StatxFlags::TYPE)?;
+    Ok(format!("{}:{}", found.stx_dev_major, found.stx_dev_minor))
 }
 
 /// What the server of the mount at `path` says. First from the kernel's memory, then by a question to the server, from a
@@ -87,14 +114,9 @@ fn is_dead(errno: Errno) -> bool {
     matches!(errno, Errno::NOTCONN | Errno::CONNABORTED | Errno::IO | Errno::STALE | Errno::NODEV)
 }
 
-/// `path` as the kernel names it, its last component untouched: that may be the root of a dead mount.
-pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path).map_err(|source| Error::io("finding", path, source))?;
-    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-        return Err(Error::target(path, "it has to end in the name of a directory"));
-    };
-    let parent = parent.canonicalize().map_err(|source| Error::io("finding", parent, source))?;
-    Ok(parent.join(name))
+/// The place that `path` names, its last component untouched: that may be the root of a dead mount.
+pub(crate) fn pin(path: &Path) -> Result<PinnedPath> {
+    PinnedPath::find(path).map_err(|source| Error::io("finding", path, source))
 }
 
 /// A line of `/proc/self/mountinfo` (proc(5)).
@@ -104,6 +126,36 @@ pub(crate) struct Mounted {
     pub device: String,
     /// Whether it is ours by its type.
     pub is_amphora: bool,
+    /// What the kernel refuses of its own accord, such as writes and setuid programs.
+    pub flags: MountFlags,
+}
+
+/// How a mount is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Whether the kernel refuses changes through it.
+    pub read_only: bool,
+}
+
+/// All that is mounted, read at one time.
+pub struct Mountinfo(HashMap<PathBuf, Vec<Mounted>>);
+
+impl Mountinfo {
+    /// Reads it; empty if the system does not tell.
+    pub fn read() -> Self {
+        let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+        let mut all: HashMap<PathBuf, Vec<Mounted>> = HashMap::new();
+        for (path, mounted) in lines(&table) {
+            all.entry(path).or_default().push(mounted);
+        }
+        Self(all)
+    }
+
+    /// How the device is attached at a path, which has to be resolved; perhaps below others.
+    pub(crate) fn attachment(&self, path: &Path, device: &str) -> Option<Attachment> {
+        let mounted = self.0.get(path)?.iter().rev().find(|mounted| mounted.device == device)?;
+        Some(Attachment { read_only: mounted.flags.contains(MountFlags::RDONLY) })
+    }
 }
 
 /// The topmost mount at `path`, which has to be resolved.
@@ -115,24 +167,50 @@ pub(crate) fn top(path: &Path) -> Option<Mounted> {
 /// Whether the device is mounted at `path`, which has to be resolved; perhaps below others.
 pub(crate) fn has(path: &Path, device: &str) -> bool {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    table.split(|&byte| byte == b'\n').filter_map(|line| parse(line, path)).any(|mounted| mounted.device == device)
+    lines(&table).any(|(at, mounted)| at == path && mounted.device == device)
+}
+
+/// Where the device is mounted.
+pub(crate) fn path_of(device: &str) -> Option<PathBuf> {
+    let table = std::fs::read("/proc/self/mountinfo").ok()?;
+    lines(&table).find(|(_, mounted)| mounted.device == device).map(|(path, _)| path)
 }
 
 /// Later lines lie on top of earlier ones.
 fn last_at(table: &[u8], path: &Path) -> Option<Mounted> {
-    table.split(|&byte| byte == b'\n').rev().find_map(|line| parse(line, path))
+    lines(table).filter(|(at, _)| at == path).last().map(|(_, mounted)| mounted)
 }
 
-fn parse(line: &[u8], path: &Path) -> Option<Mounted> {
+fn lines(table: &[u8]) -> impl Iterator<Item = (PathBuf, Mounted)> {
+    table.split(|&byte| byte == b'\n').filter_map(parse)
+}
+
+fn parse(line: &[u8]) -> Option<(PathBuf, Mounted)> {
     let mut fields = line.split(|&byte| byte == b' ');
     let device = fields.nth(2)?;
     let point = fields.nth(1)?;
-    if unescape(point) != path {
-        return None;
-    }
-    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+    let options = fields.next()?;
+    let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
+    let kind = behind.next()?;
+    let of_filesystem = behind.nth(1).unwrap_or_default();
     let is_amphora = kind.strip_prefix(b"fuse.").is_some_and(|subtype| subtype == SUBTYPE.as_bytes());
-    Some(Mounted { device: String::from_utf8_lossy(device).into_owned(), is_amphora })
+    // A file system that is read-only as a whole is so in each of its mounts.
+    let flags = flags(options) | flags(of_filesystem) & MountFlags::RDONLY;
+    Some((unescape(point), Mounted { device: String::from_utf8_lossy(device).into_owned(), is_amphora, flags }))
+}
+
+fn flags(options: &[u8]) -> MountFlags {
+    let flag = |option: &[u8]| match option {
+        b"ro" => MountFlags::RDONLY,
+        b"nosuid" => MountFlags::NOSUID,
+        b"nodev" => MountFlags::NODEV,
+        b"noexec" => MountFlags::NOEXEC,
+        b"noatime" => MountFlags::NOATIME,
+        b"nodiratime" => MountFlags::NODIRATIME,
+        b"relatime" => MountFlags::RELATIME,
+        _ => MountFlags::empty(),
+    };
+    options.split(|&byte| byte == b',').map(flag).collect()
 }
 
 /// Space, tab, newline and backslash stand as three octal digits.
@@ -155,15 +233,6 @@ fn unescape(field: &[u8]) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// Whether `path` itself is a directory, from the kernel's memory.
-pub(crate) fn is_directory(path: &Path) -> Result<bool> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-    match statx(CWD, path.as_os_str().as_bytes(), flags, StatxFlags::TYPE) {
-        Ok(found) => Ok(u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFDIR),
-        Err(errno) => Err(Error::io("finding", path, errno)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,12 +253,22 @@ mod tests {
     }
 
     #[test]
+    fn the_flags_of_a_mount_are_its_own_and_its_file_systems() {
+        let read_only = |line: &[u8]| parse(line).unwrap().1.flags.contains(MountFlags::RDONLY);
+        assert!(read_only(b"1 2 0:1 / /a ro,nosuid - fuse.amphora amphora:x rw"));
+        assert!(read_only(b"1 2 0:1 / /a rw,nosuid - fuse.amphora amphora:x ro,user_id=0"));
+        assert!(!read_only(b"1 2 0:1 / /a rw,noexec - fuse.amphora ro rw,user_id=0"));
+        let flags = parse(b"1 2 0:1 / /a rw,noexec,noatime - x y rw,nosuid").unwrap().1.flags;
+        assert_eq!(flags, MountFlags::NOEXEC | MountFlags::NOATIME);
+    }
+
+    #[test]
     fn ordinary_paths_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(mountpoint_state(folder.path()), MountpointState::NotMounted);
         assert_eq!(mountpoint_state(&folder.path().join("absent")), MountpointState::NotMounted);
         assert_eq!(mountpoint_state(Path::new("/proc")), MountpointState::Other);
         assert!(unmount_path(folder.path()).is_ok());
-        assert!(resolve(Path::new("/")).is_err());
+        assert!(pin(Path::new("/")).is_err());
     }
 }

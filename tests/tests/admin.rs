@@ -120,7 +120,7 @@ async fn a_bucket_is_mounted_and_unmounted() {
     json(&server, &["mount", "docs", at]);
     fs::write(dir.join("team/f"), "2").expect("written");
     assert_eq!(read(&client, "docs", "team/f").await, b"2");
-    let point = value!([{"bucket": "docs", "dir": at, "readOnly": false}]);
+    let point = value!([{"bucket": "docs", "dir": at, "readOnly": false, "keep": false}]);
     assert_eq!(json(&server, &["status"])["mounts"], point);
     assert_eq!(json(&server, &["volume", "show", "docs"])["mounts"], point);
     assert!(refusal(&server, &["mount", "docs", at], 1).contains(at), "a directory is mounted once");

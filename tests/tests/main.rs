@@ -11,6 +11,7 @@ mod handles;
 mod kill;
 mod limits;
 mod mount;
+mod mounting;
 mod outlive;
 mod power;
 mod process;

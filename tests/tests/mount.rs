@@ -154,7 +154,7 @@ fn mount_of_type_amphora_works_as_in_fstab() {
     let again = run(&mut mount, LIMIT).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(again.status.code(), Some(32), "mount(8), EXIT STATUS: {again}");
     let mut wrong = Command::new(&helper);
-    wrong.args(["files", path(&dir), "-o", "remount,ro"]);
+    wrong.args(["files", path(&dir), "-o", "suid"]);
     let wrong = run(&mut wrong, LIMIT).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(wrong.status.code(), Some(1), "{wrong}");
     let mut umount = Command::new("umount");

@@ -191,6 +191,10 @@ impl Admin for Service {
         mount::unmount(self, r.into_inner()).await.map(Response::new)
     }
 
+    async fn remount(&self, r: Request<api::RemountRequest>) -> Answer<api::RemountResponse> {
+        mount::remount(self, r.into_inner()).await.map(Response::new)
+    }
+
     async fn mount_stats(&self, r: Request<api::MountStatsRequest>) -> Answer<api::MountStatsResponse> {
         mount::stats(self, &r.into_inner()).map(Response::new)
     }

@@ -14,7 +14,7 @@ use tonic::Status;
 use super::bucket::name;
 use super::{Service, finished, refused};
 use crate::credentials::Credentials;
-use crate::mounts::{Access, Error, Look, MountPoint, Origin, Request};
+use crate::mounts::{Access, Error, Look, LostMount, MountPoint, Origin, Remount, Request, Unmounting, UnservedMount};
 
 /// Calls that wait for a watcher.
 const WATCHED_MAX: usize = 256;
@@ -37,14 +37,18 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {
         let shown = shown_bucket(&store, bucket, snapshot)?;
+        let key_id = key.as_ref().map(|key| key.access_key_id.clone());
         let access = key.map_or_else(|| Ok(Access::default()), |key| Access::of(&store, &key, &shown))?;
         let request = Request {
             bucket: shown,
-            read_only: request.read_only || access.read_only,
+            read_only: request.read_only,
+            fixed_read_only: access.read_only,
             prefix: request.prefix,
             look,
             account: access.account,
+            access_key_id: key_id,
             origin: Origin::Admin,
+            keep: request.keep,
         };
         mounts.mount(request, &dir)
     });
@@ -55,15 +59,24 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
 pub(super) async fn unmount(service: &Service, request: api::UnmountRequest) -> Result<api::UnmountResponse, Status> {
     let dir = directory(&request.dir)?;
     if service.mounts.at(&dir).is_some_and(|point| point.origin == Origin::Csi) {
-        let shown = dir.display();
-        let text =
-            format!("{shown} is a volume that Kubernetes staged: delete the pods that use it, or drain the node");
-        return Err(Status::failed_precondition(text));
+        return Err(status_of(&Error::Staged { dir }));
     }
+    let how = if request.lazy { Unmounting::Lazily } else { Unmounting::IfIdle };
     let mounts = service.mounts.clone();
-    let unmounted = tokio::task::spawn_blocking(move || mounts.unmount(&dir)).await;
+    let unmounted = tokio::task::spawn_blocking(move || mounts.unmount(&dir, how)).await;
     finished(unmounted)?.map_err(|error| status_of(&error))?;
     Ok(api::UnmountResponse {})
+}
+
+/// Has a mount refuse changes, or take them again.
+pub(super) async fn remount(service: &Service, request: api::RemountRequest) -> Result<api::RemountResponse, Status> {
+    let dir = directory(&request.dir)?;
+    let api::RemountRequest { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = request;
+    let remount = Remount { read_only, uid, gid, umask, readahead_bytes, uncached, no_exec, prefix };
+    let mounts = service.mounts.clone();
+    let remounted = tokio::task::spawn_blocking(move || mounts.remount(&dir, &remount)).await;
+    finished(remounted)?.map_err(|error| status_of(&error))?;
+    Ok(api::RemountResponse {})
 }
 
 /// What mounts did.
@@ -138,7 +151,20 @@ pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
         bucket: point.bucket.to_string(),
         dir: point.dir.display().to_string(),
         read_only: point.read_only,
+        keep: point.keep,
     }
+}
+
+/// A mount that cannot be served as the protocol writes it.
+pub(super) fn unserved(mount: UnservedMount) -> api::UnservedMount {
+    let UnservedMount { bucket, dir, why } = mount;
+    api::UnservedMount { bucket, dir: dir.map(|dir| dir.display().to_string()), why }
+}
+
+/// A mount that is not there any more as the protocol writes it.
+pub(super) fn lost(mount: LostMount) -> api::LostMount {
+    let LostMount { bucket, dir, why, command } = mount;
+    api::LostMount { bucket, dir: dir.display().to_string(), why, command }
 }
 
 /// A directory of this machine, as a request names it.
@@ -175,8 +201,14 @@ fn status_of(error: &Error) -> Status {
         Error::Taken { .. } => Status::already_exists(text),
         Error::NotMounted { .. } | Error::NoDirectory { .. } => Status::not_found(text),
         Error::Store(error) => refused(error),
-        Error::Fuse(fuse::Error::Target { .. } | fuse::Error::Unable { .. }) => Status::failed_precondition(text),
-        Error::Fuse(fuse::Error::Option { .. }) => Status::invalid_argument(text),
+        Error::FixedReadOnly { .. }
+        | Error::Served { .. }
+        | Error::Staged { .. }
+        | Error::Changed { .. }
+        | Error::Fuse(fuse::Error::Target { .. } | fuse::Error::Unable { .. } | fuse::Error::InUse { .. }) => {
+            Status::failed_precondition(text)
+        }
+        Error::Fixed { .. } | Error::Fuse(fuse::Error::Option { .. }) => Status::invalid_argument(text),
         Error::Holder { .. } | Error::Fuse(fuse::Error::Io { .. } | fuse::Error::Unsynced { .. }) => {
             Status::internal(text)
         }

@@ -26,6 +26,8 @@ pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status
         lifecycle: Some(lifecycle(&service.lifecycle)),
         scrub: Some(scrub::status(&service.scrub)),
         damaged_count: damage.len() as u64,
+        unserved_mounts: service.mounts.unserved().into_iter().map(super::mount::unserved).collect(),
+        lost_mounts: service.mounts.lost().into_iter().map(super::mount::lost).collect(),
         damaged: damage.into_iter().take(DAMAGED_MAX).map(scrub::shown).collect(),
     })
 }

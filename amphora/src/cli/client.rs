@@ -32,6 +32,13 @@ impl Client {
     }
 }
 
+/// Whether no server runs that has this socket.
+pub(super) fn is_absent(socket: &SocketPath) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    let connected = std::os::unix::net::UnixStream::connect(socket.path());
+    connected.is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused))
+}
+
 fn no_server(socket: &SocketPath, error: &std::io::Error) -> String {
     use std::io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
     let advice = match error.kind() {

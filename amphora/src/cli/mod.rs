@@ -2,7 +2,7 @@
 //!
 //! - Flags, exit statuses and JSON field names are stable: people and tests script them.
 //! - Every command but `serve`, `holder`, `check`, `completions` and what looks after backups talks to a running server
-//!   over its admin socket.
+//!   over its admin socket; `umount` also does without one.
 
 mod account;
 mod backup;
@@ -23,6 +23,7 @@ mod upgrade;
 mod volume;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -40,7 +41,7 @@ const LAST: usize = 900;
 #[command(name = "amphora", version, arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
     /// Admin socket of the server (also: AMPHORA_ADMIN_ENDPOINT) [default: run/admin.sock in the data folder, which is
-    /// ./amphora-data unless AMPHORA_DATA_DIR names another]
+    /// ./amphora-data unless AMPHORA_DATA_DIR names another; if none is there, /run/amphora/admin.sock]
     #[arg(long, global = true, value_name = "unix://PATH", display_order = LAST)]
     pub admin_endpoint: Option<SocketPath>,
     /// How results are printed
@@ -81,7 +82,7 @@ pub enum Command {
     /// Mount a bucket or a snapshot at a directory
     Mount(mount::Mount),
     /// Unmount a directory
-    Umount(mount::Umount),
+    Umount(mount::umount::Umount),
     /// Keep mounts while no server runs; `serve` starts one by itself, unless it finds one
     Holder(Holder),
     /// Give the kernel notices of a mount: `serve` starts one for each mount it keeps
@@ -128,7 +129,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
         Command::Completions { shell } => completions(shell, &mut printer),
         command => {
             let socket = cli.admin_endpoint.map_or_else(|| default_endpoint(env), Ok)?;
-            runtime()?.block_on(ask(command, &socket, &mut printer))
+            runtime()?.block_on(ask(command, &socket, &mut printer, env))
         }
     }
 }
@@ -138,7 +139,10 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     runtime.map_err(|error| Failure::failed(format!("no async runtime: {error}")))
 }
 
-async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
+async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: Env<'_>) -> Result<(), Failure> {
+    if let Command::Umount(umount) = command {
+        return umount.run(socket, env).await;
+    }
     let mut client = Client::connect(socket).await?;
     match command {
         Command::Bucket(command) => command.run(&mut client, printer).await,
@@ -149,7 +153,6 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer) -> Re
         Command::Snapshot(command) => command.run(&mut client, printer).await,
         Command::Volume(command) => command.run(&mut client, printer).await,
         Command::Mount(mount) => mount.run(&mut client, printer).await,
-        Command::Umount(umount) => umount.run(&mut client).await,
         Command::Scrub(scrub) => scrub.run(&mut client, printer).await,
         Command::Backup(backup) => backup.run(&mut client, printer).await,
         Command::Restore(restore) => restore.run(&mut client, printer).await,
@@ -159,18 +162,33 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer) -> Re
         | Command::Holder(_)
         | Command::Notifier
         | Command::Check(_)
+        | Command::Umount(_)
         | Command::Completions { .. } => {
             unreachable!("needs no server")
         }
     }
 }
 
-/// The socket of a server that was started with the same environment and no `--admin-endpoint`.
+/// Where the server of the systemd unit answers.
+const PACKAGED_SOCKET: &str = "/run/amphora/admin.sock";
+
+/// The socket of a server that was started with the same environment and no `--admin-endpoint`; where there is none, and
+/// nobody named a data folder, that of the server that the machine runs as a service.
 fn default_endpoint(env: Env<'_>) -> Result<SocketPath, Failure> {
-    let data_dir = env("AMPHORA_DATA_DIR").filter(|dir| !dir.is_empty()).unwrap_or_else(|| "./amphora-data".into());
-    let data_dir =
-        std::path::absolute(data_dir).map_err(|error| Failure::usage(format!("AMPHORA_DATA_DIR: {error}")))?;
-    crate::config::default_socket(&data_dir, "admin")
+    endpoint(env, Path::new(PACKAGED_SOCKET))
+}
+
+fn endpoint(env: Env<'_>, packaged: &Path) -> Result<SocketPath, Failure> {
+    let named = env("AMPHORA_DATA_DIR").filter(|dir| !dir.is_empty());
+    let is_named = named.is_some();
+    let data_dir = std::path::absolute(named.unwrap_or_else(|| "./amphora-data".into()))
+        .map_err(|error| Failure::usage(format!("AMPHORA_DATA_DIR: {error}")))?;
+    let own = crate::config::default_socket(&data_dir, "admin");
+    let is_there = own.as_ref().is_ok_and(|own| own.path().exists());
+    if is_named || is_there || !packaged.exists() {
+        return own;
+    }
+    SocketPath::new(packaged).map_err(Failure::usage)
 }
 
 fn completions(shell: clap_complete::Shell, printer: &mut Printer) -> Result<(), Failure> {
@@ -195,7 +213,7 @@ mod tests {
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --config f \
              --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --s3-max-connections 9 \
-             --s3-block-public-access false --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi --holder-endpoint unix:///e --no-holder",
+             --s3-block-public-access false --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi --holder-endpoint unix:///e --no-holder --unmount-at-exit",
             "holder --socket unix:///e --detached",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
             "bucket list --output json",
@@ -224,7 +242,9 @@ mod tests {
             "mount stats /mnt",
             "mount trace /mnt",
             "mount -o rw stats /mnt",
+            "mount b /mnt --keep -o remount,ro",
             "umount /mnt",
+            "umount --lazy /mnt --holder-endpoint unix:///h",
             "check d --repair",
             "check d --metadata-only",
             "scrub --rate 100Mi",
@@ -245,6 +265,19 @@ mod tests {
                 panic!("{line}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn the_socket_of_the_service_stands_in_for_one_that_is_not_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let packaged = folder.path().join("packaged.sock");
+        let named = folder.path().join("named");
+        let env = |name: &str| (name == "AMPHORA_DATA_DIR").then(|| named.clone().into_os_string());
+        let chosen = |env: Env<'_>| endpoint(env, &packaged).expect("a path");
+        assert!(chosen(&|_| None).path().ends_with("amphora-data/run/admin.sock"), "neither is there");
+        std::fs::write(&packaged, "").expect("made");
+        assert_eq!(chosen(&|_| None).path(), packaged);
+        assert_eq!(chosen(&env).path(), named.join("run/admin.sock"), "somebody named a data folder");
     }
 
     #[test]

@@ -20,11 +20,47 @@ struct Shown {
     uptime_ms: u64,
     buckets: u64,
     mounts: Vec<MountPoint>,
+    unserved_mounts: Vec<Unserved>,
+    lost_mounts: Vec<Lost>,
     poisoned: Option<String>,
     lifecycle: Lifecycle,
     scrub: Scrub,
     damaged_count: u64,
     damaged: Vec<Damaged>,
+}
+
+/// A mount whose programs get errors.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Unserved {
+    bucket: Option<String>,
+    dir: Option<String>,
+    why: String,
+}
+
+/// A mount that is not there any more.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Lost {
+    bucket: String,
+    dir: String,
+    why: String,
+    command: String,
+}
+
+impl Unserved {
+    fn text(&self) -> String {
+        let (bucket, dir) =
+            (self.bucket.as_deref().unwrap_or("?"), self.dir.as_deref().unwrap_or("an unknown directory"));
+        format!("{bucket} at {dir}: programs in it get EIO ({}); to end it: amphora umount {dir}", self.why)
+    }
+}
+
+impl Lost {
+    fn text(&self) -> String {
+        let Self { bucket, dir, why, command } = self;
+        format!("{bucket} at {dir}: {why}; to have it back: {command}; to forget it: amphora umount {dir}")
+    }
 }
 
 /// The worker of lifecycle rules.
@@ -49,6 +85,20 @@ struct Scrub {
     total_bytes: u64,
     found: u64,
     errors: u64,
+}
+
+impl From<admin::UnservedMount> for Unserved {
+    fn from(mount: admin::UnservedMount) -> Self {
+        let admin::UnservedMount { bucket, dir, why } = mount;
+        Self { bucket, dir, why }
+    }
+}
+
+impl From<admin::LostMount> for Lost {
+    fn from(mount: admin::LostMount) -> Self {
+        let admin::LostMount { bucket, dir, why, command } = mount;
+        Self { bucket, dir, why, command }
+    }
 }
 
 impl From<admin::LifecycleStatus> for Lifecycle {
@@ -76,6 +126,8 @@ impl From<admin::StatusResponse> for Shown {
             uptime_ms: status.uptime_ms,
             buckets: status.buckets,
             mounts: status.mounts.into_iter().map(MountPoint::from).collect(),
+            unserved_mounts: status.unserved_mounts.into_iter().map(Unserved::from).collect(),
+            lost_mounts: status.lost_mounts.into_iter().map(Lost::from).collect(),
             poisoned: status.poisoned,
             lifecycle: status.lifecycle.unwrap_or_default().into(),
             scrub: status.scrub.unwrap_or_default().into(),
@@ -105,8 +157,20 @@ fn last_pass(ended: Option<&str>) -> String {
 }
 
 impl Row for Shown {
-    const HEADERS: &'static [&'static str] =
-        &["VERSION", "DATA DIR", "S3", "UPTIME", "BUCKETS", "MOUNTS", "WRITES", "LIFECYCLE", "SCRUB", "DAMAGED"];
+    const HEADERS: &'static [&'static str] = &[
+        "VERSION",
+        "DATA DIR",
+        "S3",
+        "UPTIME",
+        "BUCKETS",
+        "MOUNTS",
+        "UNSERVED MOUNTS",
+        "LOST MOUNTS",
+        "WRITES",
+        "LIFECYCLE",
+        "SCRUB",
+        "DAMAGED",
+    ];
 
     fn cells(&self) -> Vec<String> {
         let mounts: Vec<_> = self.mounts.iter().map(MountPoint::text).collect();
@@ -117,6 +181,8 @@ impl Row for Shown {
             format!("{} s", self.uptime_ms / 1000),
             self.buckets.to_string(),
             mounts.join(", "),
+            listed(self.unserved_mounts.iter().map(Unserved::text), self.unserved_mounts.len() as u64),
+            listed(self.lost_mounts.iter().map(Lost::text), self.lost_mounts.len() as u64),
             self.poisoned.as_ref().map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}")),
             self.lifecycle.text(),
             self.scrub.text(),

@@ -47,17 +47,22 @@ pub(super) struct MountPoint {
     bucket: String,
     dir: String,
     read_only: bool,
+    keep: bool,
 }
 
 impl MountPoint {
     pub(super) fn text(&self) -> String {
-        format!("{} at {}{}", self.bucket, self.dir, if self.read_only { " (read-only)" } else { "" })
+        let marks: Vec<_> =
+            [(self.read_only, "read-only"), (self.keep, "kept")].into_iter().filter(|mark| mark.0).collect();
+        let marks = marks.into_iter().map(|(_, mark)| mark).collect::<Vec<_>>().join(", ");
+        let marks = if marks.is_empty() { marks } else { format!(" ({marks})") };
+        format!("{} at {}{marks}", self.bucket, self.dir)
     }
 }
 
 impl From<admin::MountPoint> for MountPoint {
     fn from(mount: admin::MountPoint) -> Self {
-        Self { bucket: mount.bucket, dir: mount.dir, read_only: mount.read_only }
+        Self { bucket: mount.bucket, dir: mount.dir, read_only: mount.read_only, keep: mount.keep }
     }
 }
 

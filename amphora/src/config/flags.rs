@@ -43,6 +43,10 @@ pub struct Flags {
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub no_holder: bool,
+    /// Unmount what `amphora mount` mounted when the server is told to stop, instead of leaving it to the next server
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub unmount_at_exit: bool,
     /// Certificate chain (PEM) to serve S3 with TLS; taken anew when the file changes. Needs --tls-key
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,

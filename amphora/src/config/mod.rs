@@ -51,6 +51,8 @@ pub struct Settings {
     pub s3_download_stall: Duration,
     /// Mounts at once.
     pub max_mounts: usize,
+    /// Whether the administrator's mounts end with the server.
+    pub unmount_at_exit: bool,
     /// Whether busy mounts may keep idle processors awake.
     pub keep_awake: bool,
     /// The Unix sockets.
@@ -97,6 +99,8 @@ pub struct Sockets {
     pub cosi: SocketPath,
     /// The holder's; `None`: do without one.
     pub holder: Option<SocketPath>,
+    /// Where a server before this one may have had a holder, if this one does without.
+    pub former_holder: Option<SocketPath>,
 }
 
 impl Settings {
@@ -107,15 +111,15 @@ impl Settings {
     pub fn new(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<Self, Failure> {
         let data_dir = std::path::absolute(&flags.data_dir)
             .map_err(|error| Failure::usage(format!("--data-dir {}: {error}", flags.data_dir.display())))?;
+        let holder = or_default(flags.holder_endpoint, &data_dir, "holder");
+        let former_holder = holder.as_ref().ok().filter(|_| flags.no_holder).cloned();
         let sockets = Sockets {
             admin: or_default(admin, &data_dir, "admin")?,
             csi: or_default(flags.csi_endpoint, &data_dir, "csi")?,
             csi_node: flags.csi_node_endpoint,
             cosi: or_default(flags.cosi_endpoint, &data_dir, "cosi")?,
-            holder: match flags.no_holder {
-                true => None,
-                false => Some(or_default(flags.holder_endpoint, &data_dir, "holder")?),
-            },
+            holder: if flags.no_holder { None } else { Some(holder?) },
+            former_holder,
         };
         sockets.check_distinct()?;
         Ok(Self {
@@ -132,6 +136,7 @@ impl Settings {
             s3_upload_stall: flags.s3_upload_stall.0,
             s3_download_stall: flags.s3_download_stall.0,
             max_mounts: flags.max_mounts,
+            unmount_at_exit: flags.unmount_at_exit,
             keep_awake: flags.keep_awake,
             sockets,
             region: flags.region,

@@ -40,6 +40,12 @@ impl SocketPath {
         made.map_err(|error| format!("its folder {} cannot be made ({error})", folder.display()))
     }
 
+    /// Where the holder of the server listens whose admin socket this is, unless the server was told another place.
+    #[must_use]
+    pub fn holder_beside(&self) -> Self {
+        Self(self.0.with_file_name("holder.sock"))
+    }
+
     /// The path.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -1,7 +1,7 @@
 //! What a key may mount: as much as its grant says.
 
 use objstore::name::BucketName;
-use objstore::store::Mode;
+use objstore::store::{Account, Mode};
 use objstore::{Error, Result, Store};
 
 use crate::credentials::Credentials;
@@ -21,16 +21,33 @@ impl Access {
     /// # Errors
     /// [`Error::Denied`] for a key that is unknown or revoked, whose secret is another, or without a grant to read.
     pub fn of(store: &Store, key: &Credentials, bucket: &BucketName) -> Result<Self> {
-        let denied = |why: String| Error::Denied { why };
         let identity = store.identify(&key.access_key_id)?;
         let identity = identity.filter(|identity| same(identity.secret.reveal(), key.secret.reveal()));
         // One answer for all three, so that nobody learns which keys exist.
-        let identity = identity.ok_or_else(|| {
-            denied(format!("the key {key} is unknown or revoked, or its secret is another: check the credentials"))
+        let identity = identity.ok_or_else(|| Error::Denied {
+            why: format!("the key {key} is unknown or revoked, or its secret is another: check the credentials"),
         })?;
-        match store.access(&identity.account, bucket)? {
+        Self::of_account(store, &identity.account, key, bucket)
+    }
+
+    /// What a mount may do that was made with a key before, whose secret is not known any more: the key still has to be
+    /// there, and to belong to the account it belonged to. Blocking.
+    ///
+    /// # Errors
+    /// As [`Access::of`].
+    pub fn again(store: &Store, key_id: &str, account: &str, bucket: &BucketName) -> Result<Self> {
+        let identity = store.identify(key_id)?.filter(|identity| identity.account.name == account);
+        let identity = identity.ok_or_else(|| Error::Denied {
+            why: format!("the key {key_id} of account \"{account}\", which it was mounted with, was deleted"),
+        })?;
+        Self::of_account(store, &identity.account, &key_id, bucket)
+    }
+
+    fn of_account(store: &Store, account: &Account, key: &impl std::fmt::Display, bucket: &BucketName) -> Result<Self> {
+        let denied = |why: String| Error::Denied { why };
+        match store.access(account, bucket)? {
             Some(mode @ (Mode::Read | Mode::ReadWrite | Mode::Owner)) => {
-                Ok(Self { read_only: !mode.writes(), account: Some(identity.account.name) })
+                Ok(Self { read_only: !mode.writes(), account: Some(account.name.clone()) })
             }
             Some(Mode::Write) => Err(denied(format!(
                 "the key {key} may only write to bucket \"{bucket}\", and a mount reads: grant ro, rw or owner"

@@ -40,6 +40,38 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A server serves it, though not the one that was asked.
+    #[error("{} is served by another server: name its socket with --admin-endpoint", dir.display())]
+    Served {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// It is Kubernetes' to unmount.
+    #[error("{} is a volume that Kubernetes staged: delete the pods that use it, or drain the node", dir.display())]
+    Staged {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The mount cannot take changes, whatever the kernel is told.
+    #[error("{} cannot be remounted read-write: it shows a snapshot, or its key's grant was for reading when it was mounted", dir.display())]
+    FixedReadOnly {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// An option cannot be changed by a remount.
+    #[error("{} is not mounted with this {option}, and a remount changes ro and rw alone: unmount it and mount it again", dir.display())]
+    Fixed {
+        /// The directory.
+        dir: PathBuf,
+        /// The option's name.
+        option: &'static str,
+    },
+    /// The bucket that a mount showed is gone, and another has its name.
+    #[error("another bucket is called \"{bucket}\" now")]
+    Changed {
+        /// The name.
+        bucket: String,
+    },
     /// The holder cannot be asked.
     #[error("the holder cannot be asked")]
     Holder {

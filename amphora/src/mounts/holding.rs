@@ -1,12 +1,13 @@
 //! Mounts that outlive this process: what is written down about each for the next one, and what the last one left.
 //!
 //! - A holder may keep mounts of several stores; each server takes those of its own, known by its data folder.
-//! - What cannot be read, because another version wrote it, is left where it is, and its session goes on.
+//! - What cannot be read, because another version wrote it, stays with the holder, and its session goes on. If it is this
+//!   store's, its programs get EIO meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fuse::holder::{Custody, Held, Holder};
+use fuse::holder::{Custody, Deposit, Held, Holder};
 use objstore::name::BucketName;
 use objstore::volume::{SessionId, VolumeOptions};
 use serde::{Deserialize, Serialize};
@@ -18,16 +19,23 @@ use crate::holder;
 
 /// What the next process has to know. Fields that are added later need a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Description {
+pub(super) struct Description {
     /// The data folder of the store.
-    store: PathBuf,
+    pub store: PathBuf,
     bucket: String,
     read_only: bool,
     prefix: String,
     account: Option<String>,
-    origin: Origin,
+    pub origin: Origin,
     #[serde(default)]
     look: Look,
+    /// Missing in what older versions wrote, where `read_only` stands for both.
+    #[serde(default)]
+    fixed_read_only: Option<bool>,
+    #[serde(default)]
+    access_key_id: Option<String>,
+    #[serde(default)]
+    keep: bool,
 }
 
 /// Where this server's mounts are kept.
@@ -41,8 +49,8 @@ pub struct Holding {
 #[derive(Default)]
 pub struct Inheritance {
     mounts: Vec<Inherited>,
-    /// Mounts of another version; perhaps this store's.
-    unreadable: Vec<u64>,
+    /// Mounts of this store that this version cannot read.
+    unreadable: Vec<Deposit>,
 }
 
 /// A mount that a process before this one left.
@@ -73,8 +81,25 @@ impl Holding {
         Ok((Self { custody: Arc::new(custody), store }, left))
     }
 
-    /// How to keep a mount.
-    pub(super) fn keep(&self, session: SessionId, request: &Request) -> fuse::Keep {
+    /// Ends what the holder at `socket` keeps for the store in `data_dir`, for a server that does without it: nobody would
+    /// answer in those mounts. Blocking.
+    pub fn end_left(socket: &SocketPath, data_dir: &Path) {
+        let store = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+        let Ok(Some(holder)) = holder::find(socket) else { return };
+        let Ok(left) = inheritance(&holder, &store) else { return };
+        for Inherited { held, .. } in left.mounts {
+            tracing::warn!(dir = %held.path().display(), "a mount is ended, since the server does without its holder");
+            let ended = held.abandon().map_err(|error| with_causes(&error));
+            let ended = ended.and_then(|()| holder.withdraw(held.id()).map_err(|error| with_causes(&error)));
+            if let Err(error) = ended {
+                tracing::error!(dir = %held.path().display(), error, "a mount is left behind, and nobody answers in it");
+            }
+        }
+    }
+
+    /// How to keep a mount. `None` if the path of the store cannot be written down, because it is not UTF-8: nobody would
+    /// know whose the mount is.
+    pub(super) fn keep(&self, session: SessionId, request: &Request) -> Option<fuse::Keep> {
         let description = Description {
             store: self.store.clone(),
             bucket: request.bucket.to_string(),
@@ -83,10 +108,17 @@ impl Holding {
             account: request.account.clone(),
             origin: request.origin,
             look: request.look.clone(),
+            fixed_read_only: Some(request.fixed_read_only),
+            access_key_id: request.access_key_id.clone(),
+            keep: request.keep,
         };
-        // A path that is no UTF-8 cannot be written down: then the mount is nobody's at the next start.
-        let description = serde_json::to_vec(&description).unwrap_or_default();
-        fuse::Keep { custody: self.custody.clone(), id: session.get(), description }
+        let description = serde_json::to_vec(&description).ok()?;
+        Some(fuse::Keep { custody: self.custody.clone(), id: session.get(), description })
+    }
+
+    /// Has the holder forget a mount that is over.
+    pub(super) fn withdraw(&self, id: u64) -> Result<(), fuse::holder::Error> {
+        self.custody.withdraw(id)
     }
 }
 
@@ -99,8 +131,11 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
                 if held.is_dead() {
                     tracing::info!(dir = %held.path().display(), "a mount was taken away while no server ran");
                     holder.withdraw(held.id())?;
-                } else if let Some(request) = description.into_request() {
-                    left.mounts.push(Inherited { held, request });
+                } else {
+                    match description.into_request() {
+                        Some(request) => left.mounts.push(Inherited { held, request }),
+                        None => left.unreadable.push(held.into_deposit()),
+                    }
                 }
             }
             Ok((held, description)) if !held.is_dead() && !description.store.exists() => {
@@ -112,33 +147,50 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
                 );
             }
             Ok(_) => {}
-            Err(id) => {
+            Err(deposit) if deposit.is_dead() => {}
+            Err(deposit) if mentions(&deposit.record, store) => {
+                let id = deposit.id;
                 tracing::error!(
                     id,
-                    "the holder keeps a mount that this version cannot read: start the version it is of"
+                    "the holder keeps a mount of this store that this version cannot read: its programs get EIO until the \
+                     version is started that made it"
                 );
-                left.unreadable.push(id);
+                left.unreadable.push(deposit);
+            }
+            Err(deposit) => {
+                tracing::error!(
+                    id = deposit.id,
+                    "the holder keeps a mount that this version cannot read, perhaps another store's: start the version it is of"
+                );
             }
         }
     }
     Ok(left)
 }
 
-/// A deposit as a mount; else its id.
-fn read(deposit: fuse::holder::Deposit) -> Result<(Held, Description), u64> {
-    let held = Held::read(deposit).map_err(|deposit| deposit.id)?;
-    let description = serde_json::from_slice(held.description());
-    match description {
+/// A deposit as a mount; else the deposit.
+fn read(deposit: Deposit) -> Result<(Held, Description), Deposit> {
+    let held = Held::read(deposit)?;
+    match serde_json::from_slice(held.description()) {
         Ok(description) => Ok((held, description)),
-        Err(_) => Err(held.id()),
+        Err(_) => Err(held.into_deposit()),
     }
+}
+
+/// Whether a record of whatever version says that its mount is the store's: only then may it be answered for, since another
+/// server may serve it. Every version writes the store's path as JSON.
+fn mentions(record: &[u8], store: &Path) -> bool {
+    let Ok(path) = serde_json::to_string(store) else { return false };
+    let written = format!("\"store\":{path}").into_bytes();
+    record.windows(written.len()).any(|window| window == written)
 }
 
 impl Description {
     fn into_request(self) -> Option<Request> {
         let bucket: BucketName = self.bucket.parse().ok()?;
-        let Self { read_only, prefix, account, origin, look, .. } = self;
-        Some(Request { bucket, read_only, prefix, look, account, origin })
+        let Self { read_only, prefix, look, account, access_key_id, origin, keep, .. } = self;
+        let fixed_read_only = self.fixed_read_only.unwrap_or(read_only);
+        Some(Request { bucket, read_only, fixed_read_only, prefix, look, account, access_key_id, origin, keep })
     }
 }
 
@@ -147,11 +199,13 @@ impl Inheritance {
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         let mounts = self.mounts.iter().map(|inherited| inherited.held.id());
-        mounts.chain(self.unreadable.iter().copied()).filter_map(SessionId::new).collect()
+        let unreadable = self.unreadable.iter().map(|deposit| deposit.id);
+        mounts.chain(unreadable).filter_map(SessionId::new).collect()
     }
 
-    pub(super) fn into_mounts(self) -> Vec<Inherited> {
-        self.mounts
+    /// The mounts to take over, and those that cannot be read.
+    pub(super) fn into_parts(self) -> (Vec<Inherited>, Vec<Deposit>) {
+        (self.mounts, self.unreadable)
     }
 }
 
@@ -159,7 +213,7 @@ impl Request {
     /// How its volume is opened; `session` with a holder, and whether another process began it.
     pub(super) fn volume(&self, session: Option<SessionId>, inherited: bool) -> VolumeOptions {
         let (prefix, account) = (self.prefix.clone(), self.account.clone());
-        VolumeOptions { read_only: self.read_only, prefix, account, session, inherited }
+        VolumeOptions { read_only: self.fixed_read_only, prefix, account, session, inherited }
     }
 }
 
@@ -178,5 +232,15 @@ mod tests {
         let request = description.into_request().expect("a bucket's name");
         assert_eq!((request.bucket.as_str(), request.read_only, request.origin), ("b-1", true, Origin::Csi));
         assert_eq!(request.look, Look::default());
+        assert!(request.fixed_read_only && !request.keep, "what older versions mounted read-only stays so");
+    }
+
+    #[test]
+    fn an_unreadable_record_is_known_by_the_path_of_its_store() {
+        let record = [&[9, 9, 0xff][..], br#"{"version":9,"store":"/data/a \"b\"","more":1}"#, &[0]].concat();
+        assert!(mentions(&record, Path::new(r#"/data/a "b""#)));
+        for other in ["/data/a", "/data", r#"/data/a "b"/c"#, "/other"] {
+            assert!(!mentions(&record, Path::new(other)), "{other}");
+        }
     }
 }

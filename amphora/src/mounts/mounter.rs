@@ -7,23 +7,27 @@ use fuse::MountpointState;
 use objstore::name::BucketName;
 use objstore::{Noun, Result};
 
-use super::{Error, Look, Origin, Request, Table};
+use super::{Error, Look, Origin, Request, Table, Unmounting};
 
 impl csi::Mounter for Table {
     fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()> {
         let request = Request {
             bucket: bucket.clone(),
             read_only: options.read_only,
+            fixed_read_only: options.read_only,
             prefix: options.prefix.clone(),
             look: Look { uid: options.uid, gid: options.gid, umask: options.umask, ..Look::default() },
             account: options.account.clone(),
+            access_key_id: None,
             origin: Origin::Csi,
+            // The node's own records have it made again.
+            keep: false,
         };
         Table::mount(self, request, at).map_err(into_store)
     }
 
     fn unmount(&self, at: &Path) -> Result<()> {
-        match Table::unmount(self, at) {
+        match Table::unmount(self, at, Unmounting::Lazily) {
             Err(Error::NotMounted { .. } | Error::NoDirectory { .. }) => Ok(()),
             done => done.map_err(into_store),
         }
@@ -57,9 +61,15 @@ fn into_store(error: Error) -> objstore::Error {
         Error::Fuse(fuse::Error::Io { what, path, source }) => {
             objstore::Error::io(format!("{what} {}", path.display()), source)
         }
+        Error::Fuse(fuse::Error::InUse { .. }) => objstore::Error::Busy { what: text },
         Error::Fuse(fuse::Error::Unable { .. } | fuse::Error::Target { .. })
         | Error::NoDirectory { .. }
         | Error::NotMounted { .. }
+        | Error::Served { .. }
+        | Error::Staged { .. }
+        | Error::FixedReadOnly { .. }
+        | Error::Fixed { .. }
+        | Error::Changed { .. }
         | Error::Holder { .. } => objstore::Error::Unusable { why: text },
     }
 }

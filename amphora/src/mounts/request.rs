@@ -8,16 +8,22 @@ use serde::{Deserialize, Serialize};
 pub struct Request {
     /// The bucket or snapshot.
     pub bucket: BucketName,
-    /// Refuse changes.
+    /// Begin as a read-only mount. The kernel refuses changes, and a remount may have it take them.
     pub read_only: bool,
+    /// Have the store refuse changes, whatever the kernel is told: the grant is for reading, or CSI asked for it.
+    pub fixed_read_only: bool,
     /// Show only what is below this directory of the bucket; empty: all.
     pub prefix: String,
     /// How files look, and how the kernel handles them.
     pub look: Look,
     /// Whose grant opens it, by account: the mount ends with the grant. `None`: the administrator's.
     pub account: Option<String>,
+    /// The key that account was found by, where there is one.
+    pub access_key_id: Option<String>,
     /// Who wants it.
     pub origin: Origin,
+    /// Make it again at the start of a server, if it is not there then.
+    pub keep: bool,
 }
 
 /// How the files of a mount look, and how the kernel handles them.
@@ -47,12 +53,26 @@ pub enum Origin {
     Csi,
 }
 
+impl Look {
+    /// The same as the options of `amphora mount -o`.
+    pub(super) fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        options.extend(self.uid.map(|uid| format!("uid={uid}")));
+        options.extend(self.gid.map(|gid| format!("gid={gid}")));
+        options.extend((self.umask != 0).then(|| format!("umask={:o}", self.umask)));
+        options.extend(self.readahead_bytes.map(|bytes| format!("readahead={bytes}")));
+        options.extend(self.uncached.then(|| "cache=off".to_owned()));
+        options.extend(self.no_exec.then(|| "noexec".to_owned()));
+        options
+    }
+}
+
 impl Request {
-    /// The options of the mount itself. `read_only`: of the volume, whatever was asked.
+    /// The options of the mount itself. `read_only`: whether the volume is so, whatever was asked.
     pub(super) fn options(&self, read_only: bool) -> fuse::Options {
         let defaults = fuse::Options::default();
         fuse::Options {
-            read_only,
+            read_only: self.read_only || read_only,
             uid: self.look.uid,
             gid: self.look.gid,
             umask: self.look.umask,

@@ -3,12 +3,13 @@
 //! - TCP ports are bound before the store is opened, so that a second server with the same settings changes nothing;
 //!   sockets after it, because the store's lock is what tells whose they are.
 //! - Nothing is announced before every door is bound; a door that cannot be bound ends the start with its flag named.
-//! - The mounts of a process before this one are taken over before any door opens.
+//! - The mounts of a process before this one are taken over before any door opens, and those that are to be kept and are
+//!   not there are made again.
 //! - On SIGTERM or SIGINT: no new work, requests under way get [`DRAIN_LIMIT`], then mounts are left to the holder, or
 //!   ended if there is none, then the store is closed. A second signal ends the process at once.
 //! - A crash leaves the store to its own recovery, stale sockets to the next start, and mounts to the holder. Without
-//!   one they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount` are detached when
-//!   mounted again.
+//!   one they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made again,
+//!   and the others are told of until they are mounted again or unmounted.
 
 mod doors;
 mod grpc;
@@ -107,9 +108,13 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
     let (holding, inheritance) = wiring::holding(&settings).await?;
     let store = open(&settings, &inheritance).await?;
     fuse::keep_processors_awake(settings.keep_awake);
-    let mounts = Arc::new(Table::new(store.clone(), holding, settings.max_mounts));
+    let mounts = Arc::new(wiring::mounts(&settings, &store, holding)?);
     let adopting = mounts.clone();
-    blocking("taking mounts over", move || adopting.adopt(inheritance)).await?;
+    blocking("taking mounts over", move || {
+        adopting.adopt(inheritance);
+        adopting.restore();
+    })
+    .await?;
     let upgrade = Upgrade { program, wanted: Arc::default() };
     let served = match Server::start(&settings, csi_config, ports, &store, &mounts, upgrade, passed).await {
         Ok(server) => {
@@ -120,7 +125,8 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
         Err(failure) => Err(failure),
     };
     // Also after a start that failed: nothing may be answered from a store that is closed.
-    if let Err(failure) = blocking("ending the mounts", move || mounts.end_all()).await {
+    let ending = wiring::ending(&settings, &served);
+    if let Err(failure) = blocking("ending the mounts", move || mounts.end_all(&ending)).await {
         tracing::error!(%failure, "mounts are left behind");
     }
     let closed = blocking("closing the store", move || store.close()).await;

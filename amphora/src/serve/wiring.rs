@@ -5,10 +5,10 @@ use std::sync::Arc;
 use objstore::Store;
 use objstore::lifecycle::{Day, Worker};
 
-use super::blocking;
-use crate::config::Settings;
+use super::{End, blocking};
+use crate::config::{Settings, Sockets};
 use crate::failure::{Failure, with_causes};
-use crate::mounts::{Holding, Inheritance, Table};
+use crate::mounts::{Ending, Holding, Inheritance, Table};
 
 /// Whether a server could be started with the settings, as far as that shows without touching anything.
 pub(super) async fn check(settings: &Settings) -> Result<(), Failure> {
@@ -103,10 +103,35 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
 
 /// The holder, and what it keeps for the store: nothing without one.
 pub(super) async fn holding(settings: &Settings) -> Result<(Option<Holding>, Inheritance), Failure> {
-    let Some(socket) = settings.sockets.holder.clone() else { return Ok(Default::default()) };
     let data_dir = settings.data_dir.clone();
+    let Some(socket) = settings.sockets.holder.clone() else {
+        if let Some(former) = settings.sockets.former_holder.clone() {
+            blocking("asking the holder", move || Holding::end_left(&former, &data_dir)).await?;
+        }
+        return Ok(Default::default());
+    };
     let found = blocking("asking the holder", move || Holding::find(&socket, &data_dir)).await?;
     found.map(|(holding, inheritance)| (Some(holding), inheritance)).map_err(Failure::failed)
+}
+
+/// The table of mounts, with what is on record in the data folder.
+pub(super) fn mounts(settings: &Settings, store: &Store, holding: Option<Holding>) -> Result<Table, Failure> {
+    let table = Table::new(store.clone(), holding, &settings.data_dir, settings.max_mounts);
+    table.map_err(|error| Failure::failed(format!("the records of mounts: {}", with_causes(&error))))
+}
+
+/// What becomes of the mounts as the server ends.
+pub(super) fn ending(settings: &Settings, served: &Result<End, Failure>) -> Ending {
+    if matches!(served, Ok(End::Upgrade(_))) {
+        return Ending::Upgrade;
+    }
+    let Sockets { admin, holder, .. } = &settings.sockets;
+    let mut command = format!("amphora --admin-endpoint {admin} umount");
+    // Beside the admin socket the command finds it by itself.
+    if let Some(holder) = holder.as_ref().filter(|holder| **holder != admin.holder_beside()) {
+        command.push_str(&format!(" --holder-endpoint {holder}"));
+    }
+    Ending::Stop { unmount: settings.unmount_at_exit, command }
 }
 
 /// The CSI node of this machine, with the mounts of a former process rebuilt.

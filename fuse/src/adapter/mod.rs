@@ -114,6 +114,11 @@ impl Session {
     }
 }
 
+/// Refuses what a mount asks with EIO, until the kernel is done with it.
+pub(crate) fn refuse_all(device: OwnedFd) -> io::Result<()> {
+    wire::refuse_all(&wire::Device::new(device), libc::EIO)
+}
+
 /// A session that is ready to be served.
 pub(crate) struct Server(wire::Running<Adapter>);
 

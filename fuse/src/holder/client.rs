@@ -1,5 +1,7 @@
 //! A server's connection to a holder.
 //!
+//! - It talks to root's processes and to those of its own user only, asked of the kernel (SO_PEERCRED) before a word is
+//!   said: a holder is given the devices of mounts.
 //! - One question at a time, each answered within [`ANSWER_MAX`] or the connection is useless.
 
 use std::io;
@@ -12,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::Uid;
 
 use super::deposits::Deposit;
 use super::message::{Answer, RECORD_BYTES_MAX, Refusal, Request, VERSION, VERSION_OLDEST};
@@ -31,6 +34,18 @@ pub enum Error {
         /// The system's error.
         #[source]
         source: io::Error,
+    },
+    /// Somebody else listens where the holder should.
+    #[error(
+        "what answers at {} runs as user {uid}, and a holder runs as root or as this program's own user: nothing is \
+         handed to it. Remove the socket, or name another with --holder-endpoint",
+        path.display()
+    )]
+    Stranger {
+        /// The socket.
+        path: PathBuf,
+        /// Whose process it is.
+        uid: u32,
     },
     /// It cannot be understood.
     #[error(
@@ -78,9 +93,11 @@ impl Holder {
     /// Connects to the holder at `path`.
     ///
     /// # Errors
-    /// [`Error::Absent`] if there is none, [`Error::Version`] if it cannot be understood.
+    /// [`Error::Absent`] if there is none, [`Error::Stranger`] if it is somebody else's process, [`Error::Version`] if it
+    /// cannot be understood.
     pub fn connect(path: &Path) -> Result<Self, Error> {
         let socket = dial(path).map_err(|source| Error::Absent { path: path.to_owned(), source })?;
+        refuse_stranger(&socket, path)?;
         let mut holder = Self { socket, version: VERSION, program: String::new(), turn: Mutex::new(()) };
         match holder.ask(&Request::Hello, &[])?.0 {
             Answer::Hello { version, program } if version >= VERSION_OLDEST => {
@@ -195,6 +212,19 @@ fn unexpected(answer: &Answer) -> Error {
         _ => "it answered something else".to_owned(),
     };
     Error::Broken(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// Descriptors of mounts, through which all files can be read and changed, go to root's or the own user's process alone.
+fn refuse_stranger(socket: &OwnedFd, path: &Path) -> Result<(), Error> {
+    let peer = rustix::net::sockopt::socket_peercred(socket).map_err(|errno| Error::Broken(errno.into()))?;
+    if is_trusted(peer.uid, rustix::process::geteuid()) {
+        return Ok(());
+    }
+    Err(Error::Stranger { path: path.to_owned(), uid: peer.uid.as_raw() })
+}
+
+fn is_trusted(peer: Uid, own: Uid) -> bool {
+    peer.is_root() || peer == own
 }
 
 fn dial(path: &Path) -> io::Result<OwnedFd> {

@@ -41,17 +41,34 @@ impl Held {
         &self.record.description
     }
 
+    /// The deposit it was read from.
+    pub fn into_deposit(self) -> Deposit {
+        self.deposit
+    }
+
     /// Whether the kernel is done with it: somebody unmounted it.
     pub fn is_dead(&self) -> bool {
         self.deposit.is_dead()
     }
 
-    /// Takes it away from where it was mounted, if it still is there.
+    /// Ends it and takes it away from where it was mounted, if it still is there: programs inside get ENOTCONN.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn detach(&self) -> crate::Result<()> {
-        Attached::found(self.record.path.clone(), self.record.device.clone()).detach()
+    pub fn abandon(&self) -> crate::Result<()> {
+        self.attached().abandon()
+    }
+
+    /// The same, unless programs use it.
+    ///
+    /// # Errors
+    /// [`crate::Error::InUse`] if they do.
+    pub fn abandon_idle(&self) -> crate::Result<()> {
+        self.attached().abandon_idle()
+    }
+
+    fn attached(&self) -> Attached {
+        Attached::found(self.record.path.clone(), self.record.device.clone())
     }
 
     /// What a deposit of a mount consists of.

@@ -203,3 +203,25 @@ fn a_holder_that_ends_leaves_the_socket_of_another_alone() {
     second.join().unwrap().unwrap();
     assert!(!path.exists());
 }
+
+/// A server that runs as root is given a socket of which somebody else took possession.
+#[test]
+fn nothing_is_handed_to_a_holder_of_another_user() {
+    use std::os::unix::process::CommandExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (folder, path) = rig();
+    std::os::unix::fs::chown(folder.path(), Some(65_534), None).unwrap();
+    let listen = "import socket, sys, time\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.bind(sys.argv[1])\n\
+                  s.listen()\nprint('ready', flush=True)\nc, _ = s.accept()\nprint(len(c.recv(100)), flush=True)\n";
+    let mut stranger = std::process::Command::new("python3");
+    stranger.args(["-c", listen]).arg(&path).uid(65_534).stdout(std::process::Stdio::piped());
+    let Ok(mut stranger) = stranger.spawn() else { return };
+    let mut told = std::io::BufRead::lines(std::io::BufReader::new(stranger.stdout.take().unwrap()));
+    assert_eq!(told.next().unwrap().unwrap(), "ready");
+    let refused = Holder::connect(&path).err().unwrap();
+    assert!(matches!(refused, Error::Stranger { uid: 65_534, .. }), "{refused}");
+    assert_eq!(told.next().unwrap().unwrap(), "0", "not a word is said");
+    stranger.wait().unwrap();
+}

@@ -83,6 +83,9 @@ impl Opens {
 
     /// Has the store treat what the kernel has open past the server as that.
     fn take_over(&self) {
+        if self.volume.inherited() {
+            self.volume.open_before(self.table.nodes().into_iter().map(|node| self.view.ino(node)));
+        }
         for node in self.table.nodes() {
             let state = self.table.hold(node).state();
             let past = matches!(state.mode, Mode::Past(_)) || state.mapped;

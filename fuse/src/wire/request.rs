@@ -67,21 +67,21 @@ impl<'a> Request<'a> {
 }
 
 /// Whether the kernel takes no answer to it.
-fn is_silent(code: u32) -> bool {
+pub(super) fn is_silent(code: u32) -> bool {
     matches!(code, opcode::FORGET | opcode::BATCH_FORGET | opcode::NOTIFY_REPLY)
 }
 
 /// fuse_in_header.
-struct Header {
+pub(super) struct Header {
     len: u32,
-    opcode: u32,
-    context: Context,
+    pub opcode: u32,
+    pub context: Context,
     /// The size of what follows the arguments, in units of eight bytes.
     extensions: u16,
 }
 
 impl Header {
-    fn decode(message: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(message);
         let (len, opcode, ticket, node) = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?);
         let (uid, gid, pid) = (fields.u32()?, fields.u32()?, fields.u32()?);

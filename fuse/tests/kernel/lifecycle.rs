@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fuse::{Ended, MountpointState, Options, abandon_path, mountpoint_state, unmount_path};
@@ -154,5 +155,98 @@ fn a_directory_of_the_bucket_can_be_the_root() {
         assert_eq!(std::fs::read(mount.path().join("f")).unwrap(), b"shown anew");
         rig.put("some/where/h", b"");
         assert!(mount.path().join("h").exists());
+    });
+}
+
+/// Swaps a folder on the way, as its owner may, for links to one of somebody else.
+fn swap_as_its_owner(theirs: &Path, elsewhere: &Path, going: &AtomicBool) {
+    // SAFETY: setfsuid(2) changes who this thread is to file systems, and nothing else.
+    unsafe { libc::setfsuid(1234) };
+    let (way, aside) = (theirs.join("way"), theirs.join("aside"));
+    while going.load(Ordering::Relaxed) {
+        if rustix::fs::rename(&way, &aside).is_ok() {
+            let _ = std::os::unix::fs::symlink(elsewhere, &way);
+            let _ = std::fs::remove_file(&way);
+            let _ = rustix::fs::rename(&aside, &way);
+        }
+        // So that a mount gets through now and then.
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
+    run(|rig| {
+        let (theirs, elsewhere) = (rig.folder("theirs"), rig.folder("elsewhere"));
+        let (dir, victim) = (theirs.join("way/m"), elsewhere.join("m"));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::create_dir(&victim).unwrap();
+        for path in [&theirs, &theirs.join("way")] {
+            std::os::unix::fs::chown(path, Some(1234), None).unwrap();
+        }
+        let (going, mut made) = (AtomicBool::new(true), 0);
+        std::thread::scope(|threads| {
+            threads.spawn(|| swap_as_its_owner(&theirs, &elsewhere, &going));
+            for _ in 0..300 {
+                if let Ok(mount) = fuse::mount(rig.volume(VolumeOptions::default()), &dir, Options::default()) {
+                    made += 1;
+                    assert_eq!(mountpoint_state(&victim), MountpointState::NotMounted, "another directory is covered");
+                    // It may not be found while the folder is elsewhere.
+                    while mount.is_alive() {
+                        let _ = rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::NOFOLLOW);
+                        let _ = rustix::mount::unmount(theirs.join("aside/m"), rustix::mount::UnmountFlags::NOFOLLOW);
+                        std::thread::yield_now();
+                    }
+                }
+                assert_eq!(mountpoint_state(&victim), MountpointState::NotMounted, "another directory is covered");
+            }
+            going.store(false, Ordering::Relaxed);
+        });
+        assert!(made > 0, "it was never mounted at all");
+    });
+}
+
+#[test]
+fn an_unmount_by_path_follows_no_link_of_somebody_else() {
+    run(|rig| {
+        let (theirs, other) = (rig.folder("theirs"), rig.mount("m"));
+        let link = theirs.join("way");
+        std::os::unix::fs::symlink(other.path().parent().unwrap(), &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(1234), None).unwrap();
+        assert!(unmount_path(&link.join("m")).is_err() && abandon_path(&link.join("m")).is_err());
+        assert_eq!(mountpoint_state(other.path()), MountpointState::Amphora);
+        std::fs::write(other.path().join("f"), "it is served").unwrap();
+    });
+}
+
+#[test]
+fn a_mount_that_is_over_leaves_the_next_one_at_its_directory_alone() {
+    run(|rig| {
+        // The kernel gives a device number again as soon as it is free.
+        for _ in 0..20 {
+            let first = rig.mount("m");
+            rustix::mount::unmount(first.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+            while first.is_alive() {
+                std::thread::yield_now();
+            }
+            let second = rig.mount("m");
+            drop(first);
+            assert_eq!(mountpoint_state(second.path()), MountpointState::Amphora);
+        }
+    });
+}
+
+#[test]
+fn a_busy_mount_is_unmounted_only_lazily() {
+    run(|rig| {
+        let mount = rig.mount("m");
+        let file = std::fs::File::create(mount.path().join("f")).unwrap();
+        let refused = mount.unmount_idle().unwrap_err();
+        let own = std::process::id();
+        assert!(matches!(&refused, fuse::Error::InUse { users, .. } if users.iter().any(|user| user.pid == own)));
+        assert!(refused.to_string().contains(&own.to_string()), "{refused}");
+        assert!(mount.is_attached());
+        drop(file);
+        assert_eq!(mount.unmount_idle().unwrap(), Ended::Done);
     });
 }

@@ -2,8 +2,7 @@
 //!
 //! - The program answers under the names `mount.amphora` and `mount.fuse.amphora` (links to it, in `/sbin`). It takes the
 //!   arguments that mount(8) hands to helpers, and ends with the statuses that mount(8) asks for.
-//! - Options of mount(8) itself (`noauto`, `nofail`, `_netdev`, `x-…`, `noatime`, …) are mount(8)'s or systemd's business.
-//!   What would promise more than a mount keeps is refused.
+//! - `options` tells which options of mount(8) itself are taken, and which are refused.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,40 +20,6 @@ const NAMES: [&str; 2] = ["mount.amphora", "mount.fuse.amphora"];
 
 /// Where the server of the systemd unit answers.
 const SOCKET: &str = "unix:///run/amphora/admin.sock";
-
-/// Options that are not the filesystem's.
-const GENERIC: [&str; 22] = [
-    "defaults",
-    "auto",
-    "noauto",
-    "user",
-    "nouser",
-    "users",
-    "owner",
-    "group",
-    "_netdev",
-    "nofail",
-    "suid",
-    "nosuid",
-    "dev",
-    "nodev",
-    "async",
-    "atime",
-    "noatime",
-    "relatime",
-    "norelatime",
-    "nodiratime",
-    "lazytime",
-    "nolazytime",
-];
-
-/// Options of mount(8) that a mount does not have, and what to do.
-const REFUSED: [(&str, &str); 4] = [
-    ("remount", "unmount, and mount with the new options"),
-    ("sync", "programs get it for a file by O_SYNC, and for all they wrote by fsync(2)"),
-    ("dirsync", "fsync(2) of any file or directory brings all names to disk"),
-    ("strictatime", "reading moves no access time"),
-];
 
 /// Mount a bucket: the helper of mount(8)
 #[derive(Debug, Parser)]
@@ -98,20 +63,13 @@ impl Wanted {
             if let Some(endpoint) = option.strip_prefix("admin-endpoint=") {
                 let parsed = endpoint.parse().map_err(|error| Failure::usage(format!("-o {option}: {error}")))?;
                 wanted.admin_endpoint = Some(parsed);
-            } else if let Some((_, instead)) = REFUSED.iter().find(|(name, _)| *name == option) {
-                return Err(Failure::usage(format!("-o {option} is not offered: {instead}")));
-            } else if !wanted.options.take(option)? && !generic(option) && !sloppy {
+            } else if !wanted.options.take(option)? && !sloppy {
                 return Err(Failure::usage(format!("-o {option} is no option of amphora or of mount(8)")));
             }
         }
+        wanted.options.check()?;
         Ok(wanted)
     }
-}
-
-fn generic(option: &str) -> bool {
-    // mount(8) says who mounts what everybody may mount.
-    let names = ["x-", "X-", "comment=", "user="];
-    GENERIC.contains(&option) || names.iter().any(|start| option.starts_with(start))
 }
 
 /// The socket of the machine's server: mount(8) is called where nobody set an environment.
@@ -137,7 +95,7 @@ pub(crate) async fn run(args: Vec<OsString>, env: Env<'_>) -> Result<(), Failure
     }
     let socket = wanted.admin_endpoint.map_or_else(|| default_socket(env), Ok)?;
     let mut client = Client::connect(&socket).await?;
-    super::mount(&mut client, bucket.clone(), &helper.dir, wanted.options, key).await?;
+    super::mount(&mut client, bucket.clone(), &helper.dir, wanted.options, key, false).await?;
     if helper.verbose {
         let line = format!("mount.amphora: {bucket} mounted on {}.\n", helper.dir.display());
         let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
@@ -165,13 +123,21 @@ mod tests {
     fn options_of_mount_are_not_ours() {
         let text = "defaults,noauto,nofail,_netdev,noatime,x-systemd.requires=amphora.service,comment=c,uid=5,ro";
         let wanted = wanted(text).expect("known");
-        assert!(wanted.options.read_only && wanted.options.uid == Some(5) && !wanted.options.no_exec);
-        let wanted = Wanted::parse(&["rw,noexec,nosuid,nodev,user=alice".to_owned()], false).expect("as users mount");
-        assert!(wanted.options.no_exec);
-        for bad in ["remount,ro", "sync", "dirsync", "strictatime", "allow_other", "uid=x", "admin-endpoint=tcp://h"] {
+        assert!(wanted.options.read_only && wanted.options.uid == Some(5) && wanted.options.no_exec.is_none());
+        let users = "rw,noexec,nosuid,nodev,user=alice,allow_other,default_permissions";
+        assert_eq!(Wanted::parse(&[users.to_owned()], false).expect("as users mount").options.no_exec, Some(true));
+        for bad in ["suid", "dev", "sync", "dirsync", "strictatime", "uid=x", "admin-endpoint=tcp://h", "max_read=1"] {
             assert!(Wanted::parse(&[bad.to_owned()], false).is_err(), "{bad}");
         }
-        assert!(Wanted::parse(&["allow_other".to_owned()], true).is_ok());
+        assert!(Wanted::parse(&["nosymfollow".to_owned()], true).is_ok());
+    }
+
+    #[test]
+    fn a_remount_takes_the_options_that_mount_reads_back() {
+        let text =
+            "rw,nosuid,nodev,noatime,user_id=0,group_id=0,default_permissions,allow_other,max_read=1048576,remount,ro";
+        let wanted = wanted(text).expect("as mount(8) hands them over");
+        assert!(wanted.options.remount && wanted.options.read_only && wanted.options.uid.is_none());
     }
 
     #[test]

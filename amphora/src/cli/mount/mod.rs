@@ -6,6 +6,7 @@ pub(super) mod helper;
 mod options;
 mod stats;
 mod trace;
+pub(super) mod umount;
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,9 @@ pub struct Mount {
     /// Mount with no more than the grant of this key (AWS shared-credentials file, profile [default])
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
+    /// Make it again at the start of the server, whenever it is not there then, until `amphora umount`
+    #[arg(long)]
+    keep: bool,
 }
 
 /// What to look at. (A bucket that is named like one of these is mounted with an option in front: `-o rw stats DIR`.)
@@ -52,13 +56,6 @@ enum Look {
     },
 }
 
-/// What to unmount.
-#[derive(Debug, Args)]
-pub struct Umount {
-    /// The directory
-    dir: PathBuf,
-}
-
 impl Mount {
     pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
         match self.look {
@@ -71,20 +68,24 @@ impl Mount {
                 let options = Options::parse(&self.options)?;
                 let key = self.credentials.as_deref().or(options.credentials.as_deref());
                 let key = key.map(Credentials::read).transpose().map_err(Failure::failed)?;
-                mount(client, bucket, &dir, options, key).await
+                mount(client, bucket, &dir, options, key, self.keep).await
             }
         }
     }
 }
 
-/// Asks the server for a mount.
+/// Asks the server for a mount, or for a change of one.
 async fn mount(
     client: &mut Client,
     bucket: String,
     dir: &Path,
     options: Options,
     key: Option<Credentials>,
+    keep: bool,
 ) -> Result<(), Failure> {
+    if options.remount {
+        return remount(client, dir, options).await;
+    }
     let (access_key_id, secret_access_key) =
         key.map(|key| (key.access_key_id, key.secret.reveal().to_owned())).unwrap_or_default();
     let request = admin::MountRequest {
@@ -93,21 +94,23 @@ async fn mount(
         read_only: options.read_only,
         uid: options.uid,
         gid: options.gid,
-        prefix: options.prefix,
+        prefix: options.prefix.unwrap_or_default(),
         access_key_id,
         secret_access_key,
         snapshot: None,
-        umask: options.umask,
+        umask: options.umask.unwrap_or_default(),
         readahead_bytes: options.readahead_bytes,
-        uncached: options.uncached,
-        no_exec: options.no_exec,
+        uncached: options.uncached.unwrap_or_default(),
+        no_exec: options.no_exec.unwrap_or_default(),
+        keep,
     };
     answer(client.mount(request).await).map(drop)
 }
 
-impl Umount {
-    pub(super) async fn run(self, client: &mut Client) -> Result<(), Failure> {
-        let dir = absolute(&self.dir)?;
-        answer(client.unmount(admin::UnmountRequest { dir }).await).map(drop)
-    }
+/// Asks the server to have a mount refuse changes, or take them again.
+async fn remount(client: &mut Client, dir: &Path, options: Options) -> Result<(), Failure> {
+    let Options { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = options;
+    let dir = absolute(dir)?;
+    let request = admin::RemountRequest { dir, read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec };
+    answer(client.remount(request).await).map(drop)
 }

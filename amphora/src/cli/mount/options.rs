@@ -1,7 +1,7 @@
-//! The options of a mount, as `-o` lists them.
+//! The options of a mount, as `-o` lists them: for `amphora mount` and for `mount -t amphora`.
 //!
-//! - What mount(8) and fstab(5) know but do not leave to the kernel means nothing here and is taken from
-//!   `mount -t amphora` alone: somebody who types `amphora mount` is told of a slip.
+//! - Options that mount(8), fstab(5) and systemd.mount(5) have for themselves, and those that every mount has anyway, are
+//!   taken and change nothing. What would promise more than a mount keeps is refused, with what to do instead.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,59 @@ use crate::failure::Failure;
 /// What `--help` says of `-o`.
 pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); \
                                prefix=P (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content \
-                               in the kernel's page cache); credentials=FILE";
+                               in the kernel's page cache); credentials=FILE; remount (with ro or rw: change a mount \
+                               that is there). Options of mount(8) and fstab that change nothing here are taken";
 
-const KNOWN: &str = "known are ro, rw, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
-                     cache=on|off and credentials=FILE";
+const KNOWN: &str = "known are ro, rw, remount, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
+                     cache=on|off, credentials=FILE, and those of mount(8) that change nothing";
+
+/// Options that change nothing: mount(8)'s own, and what holds for every mount in any case.
+const HARMLESS: [&str; 29] = [
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "nousers",
+    "owner",
+    "noowner",
+    "group",
+    "nogroup",
+    "_netdev",
+    "nofail",
+    "nosuid",
+    "nodev",
+    "async",
+    "atime",
+    "noatime",
+    "relatime",
+    "norelatime",
+    "diratime",
+    "nodiratime",
+    "lazytime",
+    "nolazytime",
+    "nostrictatime",
+    "silent",
+    "loud",
+    "allow_other",
+    "default_permissions",
+];
+
+/// How further ones begin: comments for other programs, and who mounts what everybody may mount.
+const HARMLESS_STARTS: [&str; 5] = ["x-", "X-", "comment=", "user=", "uhelper="];
+
+/// Options that a mount does not have, and what to do.
+const REFUSED: [(&str, &str); 5] = [
+    ("suid", "a mount honours no setuid programs, since whoever may write the bucket could plant one: leave it out"),
+    ("dev", "a mount honours no device files, since whoever may write the bucket could plant one: leave it out"),
+    ("sync", "programs get it for a file by O_SYNC, and for all they wrote by fsync(2)"),
+    ("dirsync", "fsync(2) of any file or directory brings all names to disk"),
+    ("strictatime", "reading moves no access time"),
+];
+
+/// What the kernel tells of every mount, and mount(8) hands back for a remount.
+const KERNELS: [&str; 4] = ["user_id=", "group_id=", "max_read=", "seclabel"];
 
 /// The most the kernel reads ahead: what one request carries.
 const READAHEAD_BYTES_MAX: u64 = 1 << 20;
@@ -23,14 +72,18 @@ const READAHEAD_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub read_only: bool,
-    pub no_exec: bool,
+    /// Change a mount that is there.
+    pub remount: bool,
+    pub no_exec: Option<bool>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    pub umask: u32,
-    pub prefix: String,
+    pub umask: Option<u32>,
+    pub prefix: Option<String>,
     pub readahead_bytes: Option<u32>,
-    pub uncached: bool,
+    pub uncached: Option<bool>,
     pub credentials: Option<PathBuf>,
+    /// One of the kernel's own, which only a remount may name.
+    kernels: Option<String>,
 }
 
 impl Options {
@@ -39,10 +92,19 @@ impl Options {
         let mut options = Self::default();
         for option in lists.into_iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
             if !options.take(option)? {
-                return Err(Failure::usage(format!("-o {option} is not a mount option: {KNOWN}")));
+                return Err(unknown(option));
             }
         }
+        options.check()?;
         Ok(options)
+    }
+
+    /// Refuses what only shows when all options are there.
+    pub fn check(&self) -> Result<(), Failure> {
+        match &self.kernels {
+            Some(option) if !self.remount => Err(unknown(option)),
+            _ => Ok(()),
+        }
     }
 
     /// Takes one option; whether there is such a one.
@@ -51,20 +113,38 @@ impl Options {
         match (name, value) {
             ("ro", None) => self.read_only = true,
             ("rw", None) => self.read_only = false,
-            ("noexec", None) => self.no_exec = true,
-            ("exec", None) => self.no_exec = false,
+            ("remount", None) => self.remount = true,
+            ("noexec", None) => self.no_exec = Some(true),
+            ("exec", None) => self.no_exec = Some(false),
             ("uid", Some(value)) => self.uid = Some(id(option, value)?),
             ("gid", Some(value)) => self.gid = Some(id(option, value)?),
-            ("umask", Some(value)) => self.umask = umask(option, value)?,
-            ("prefix", Some(value)) => value.clone_into(&mut self.prefix),
+            ("umask", Some(value)) => self.umask = Some(umask(option, value)?),
+            ("prefix", Some(value)) => self.prefix = Some(value.to_owned()),
             ("readahead", Some(value)) => self.readahead_bytes = Some(readahead(option, value)?),
-            ("cache", Some("on")) => self.uncached = false,
-            ("cache", Some("off")) => self.uncached = true,
+            ("cache", Some("on")) => self.uncached = Some(false),
+            ("cache", Some("off")) => self.uncached = Some(true),
             ("credentials", Some(file)) => self.credentials = Some(file.into()),
-            _ => return Ok(false),
+            _ => return self.take_foreign(option),
         }
         Ok(true)
     }
+
+    /// Takes an option that is not ours.
+    fn take_foreign(&mut self, option: &str) -> Result<bool, Failure> {
+        let begins = |starts: &[&str]| starts.iter().any(|start| option.starts_with(start));
+        if let Some((_, instead)) = REFUSED.iter().find(|(name, _)| *name == option) {
+            return Err(Failure::usage(format!("-o {option} is not offered: {instead}")));
+        }
+        if begins(&KERNELS) {
+            self.kernels = Some(option.to_owned());
+            return Ok(true);
+        }
+        Ok(HARMLESS.contains(&option) || begins(&HARMLESS_STARTS))
+    }
+}
+
+fn unknown(option: &str) -> Failure {
+    Failure::usage(format!("-o {option} is not a mount option: {KNOWN}"))
 }
 
 fn id(option: &str, value: &str) -> Result<u32, Failure> {
@@ -96,25 +176,43 @@ mod tests {
     fn options_are_those_of_mount() {
         let expected = Options {
             read_only: true,
-            no_exec: true,
+            remount: false,
+            no_exec: Some(true),
             uid: Some(1000),
             gid: Some(0),
-            umask: 0o27,
-            prefix: "a/b".into(),
+            umask: Some(0o27),
+            prefix: Some("a/b".into()),
             readahead_bytes: Some(128 << 10),
-            uncached: true,
+            uncached: Some(true),
             credentials: Some("/k".into()),
+            kernels: None,
         };
         let list = "ro,noexec,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,credentials=/k";
         assert_eq!(parse(list).expect("good"), expected);
         assert_eq!(parse("").expect("none"), Options::default());
-        assert_eq!(parse("ro,noexec,cache=off,rw,exec,cache=on").expect("the last counts"), Options::default());
+        let last = Options { no_exec: Some(false), uncached: Some(false), ..Options::default() };
+        assert_eq!(parse("ro,noexec,cache=off,rw,exec,cache=on").expect("the last counts"), last);
+    }
+
+    #[test]
+    fn what_holds_in_any_case_is_taken_and_what_does_not_hold_is_refused() {
+        let harmless = "allow_other,default_permissions,_netdev,nofail,noauto,users,user=a,x-systemd.automount,X-mount.mkdir,\
+                        comment=c,defaults,relatime,noatime,nodev,nosuid,async";
+        assert_eq!(parse(harmless).expect("harmless"), Options::default());
+        for bad in ["suid", "dev", "nosuid,suid", "sync", "dirsync", "strictatime"] {
+            let text = parse(bad).expect_err(bad).to_string();
+            assert!(
+                text.contains("is not offered") && text.contains(bad.rsplit(',').next().expect("a word")),
+                "{text}"
+            );
+        }
     }
 
     #[test]
     fn unknown_options_are_refused_with_the_known() {
         let bad = [
-            "allow_other",
+            "nosymfollow",
+            "max_read=1",
             "uid",
             "ro=1",
             "uid=x",

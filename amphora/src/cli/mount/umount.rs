@@ -1,0 +1,92 @@
+//! `amphora umount`, which needs no server.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fuse::holder::{Error, Holder};
+use proto::amphora::admin::v1 as admin;
+
+use crate::cli::client::{Client, absolute, answer, is_absent};
+use crate::config::{Env, SocketPath};
+use crate::failure::{Failure, with_causes};
+use crate::mounts::{Unmounting, unmount_without_server};
+
+/// Where the holder of the systemd unit answers.
+const HOLDER: &str = "/run/amphora-holder/holder.sock";
+
+/// What to unmount.
+#[derive(Debug, Args)]
+pub struct Umount {
+    /// The directory
+    dir: PathBuf,
+    /// Unmount it also while programs use it: they keep what they have open, and get errors where no server serves them
+    #[arg(long, short)]
+    lazy: bool,
+    /// Socket of the holder to ask while no server runs (also: AMPHORA_HOLDER_ENDPOINT) [default: holder.sock beside the
+    /// admin socket, and /run/amphora-holder/holder.sock]
+    #[arg(long, value_name = "unix://PATH")]
+    holder_endpoint: Option<SocketPath>,
+}
+
+impl Umount {
+    /// Unmounts, through the server whose socket it is, or without one if it does not run.
+    pub(in crate::cli) async fn run(self, socket: &SocketPath, env: Env<'_>) -> Result<(), Failure> {
+        if is_absent(socket) {
+            return self.without_server(socket, env);
+        }
+        let request = admin::UnmountRequest { dir: absolute(&self.dir)?, lazy: self.lazy };
+        let mut client = Client::connect(socket).await?;
+        answer(client.unmount(request).await).map(drop)
+    }
+
+    fn without_server(self, socket: &SocketPath, env: Env<'_>) -> Result<(), Failure> {
+        let mut holders = Vec::new();
+        for path in self.holder_sockets(socket, env)? {
+            match Holder::connect(path.path()) {
+                Ok(holder) => holders.push(holder),
+                Err(Error::Absent { .. }) => {}
+                Err(error) => return Err(Failure::failed(format!("{path}: {}", with_causes(&error)))),
+            }
+        }
+        let how = if self.lazy { Unmounting::Lazily } else { Unmounting::IfIdle };
+        unmount_without_server(&holders, &self.dir, how)
+            .map_err(|error| Failure::failed(format!("no server answers at {socket}, and {}", with_causes(&error))))
+    }
+
+    /// Where holders may be.
+    fn holder_sockets(&self, admin: &SocketPath, env: Env<'_>) -> Result<Vec<SocketPath>, Failure> {
+        if let Some(named) = &self.holder_endpoint {
+            return Ok(vec![named.clone()]);
+        }
+        if let Some(named) = env("AMPHORA_HOLDER_ENDPOINT").filter(|named| !named.is_empty()) {
+            let named = named.to_string_lossy();
+            let parsed = named.parse().map_err(|why| format!("AMPHORA_HOLDER_ENDPOINT \"{named}\": {why}"));
+            return parsed.map(|socket| vec![socket]).map_err(Failure::usage);
+        }
+        let packaged = SocketPath::new(Path::new(HOLDER)).map_err(Failure::usage)?;
+        Ok(vec![admin.holder_beside(), packaged])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_is_looked_for_where_the_server_has_it() {
+        let admin: SocketPath = "unix:///d/run/admin.sock".parse().expect("a path");
+        let umount = |named: Option<&str>| Umount {
+            dir: "/m".into(),
+            lazy: false,
+            holder_endpoint: named.map(|named| named.parse().expect("a path")),
+        };
+        let sockets = |umount: Umount, value: Option<&'static str>| {
+            let env = move |_: &str| value.map(std::ffi::OsString::from);
+            umount.holder_sockets(&admin, &env).expect("named").iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let beside = ["unix:///d/run/holder.sock", "unix:///run/amphora-holder/holder.sock"];
+        assert_eq!(sockets(umount(None), None), beside);
+        assert_eq!(sockets(umount(None), Some("unix:///e")), ["unix:///e"]);
+        assert_eq!(sockets(umount(Some("unix:///f")), Some("unix:///e")), ["unix:///f"]);
+    }
+}

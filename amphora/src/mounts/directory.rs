@@ -1,0 +1,74 @@
+//! The directories that are mounted at: their one name, and what lies at them.
+
+use std::path::{Path, PathBuf};
+
+use fuse::MountpointState;
+use objstore::disk::PinnedPath;
+
+use super::{Error, Unmounting};
+
+/// The one name of a directory.
+pub(super) fn resolve(dir: &Path) -> Result<PathBuf, Error> {
+    let found = PinnedPath::find(dir).map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })?;
+    Ok(found.path().to_owned())
+}
+
+/// The one name of a directory that something is mounted at: nothing is where nothing can be.
+pub(super) fn mounted(dir: &Path) -> Result<PathBuf, Error> {
+    use std::io::ErrorKind::{InvalidInput, NotFound};
+    resolve(dir).map_err(|error| match error {
+        Error::NoDirectory { dir, source } if matches!(source.kind(), InvalidInput | NotFound) => {
+            Error::NotMounted { dir }
+        }
+        other => other,
+    })
+}
+
+/// Refuses a path that leads to nothing. What is mounted is not asked: its server may be gone.
+pub(super) fn refuse_missing(dir: &Path) -> Result<(), Error> {
+    if fuse::mountpoint_state(dir) != MountpointState::NotMounted {
+        return Ok(());
+    }
+    std::fs::symlink_metadata(dir).map(drop).map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })
+}
+
+/// Takes away what a server that died left at a directory.
+pub(super) fn clear_dead(dir: &Path) -> Result<(), Error> {
+    if fuse::mountpoint_state(dir) == MountpointState::Stale {
+        tracing::warn!(dir = %dir.display(), "detaching a mount whose server died");
+        fuse::unmount_path(dir)?;
+    }
+    Ok(())
+}
+
+/// Takes away what nobody serves at a directory; whether there was anything.
+pub(super) fn clear_lost(dir: &Path, how: Unmounting) -> Result<bool, Error> {
+    match (fuse::mountpoint_state(dir), how) {
+        (MountpointState::Stale, _) => clear_dead(dir).map(|()| true),
+        (MountpointState::Silent, how) => {
+            tracing::warn!(dir = %dir.display(), "ending a mount that nobody serves");
+            match how {
+                Unmounting::IfIdle => fuse::unmount_idle_path(dir)?,
+                Unmounting::Lazily => fuse::abandon_path(dir)?,
+            }
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_missing_is_told_with_what_to_do() {
+        let dir = tempfile::tempdir().expect("a folder");
+        refuse_missing(dir.path()).expect("there");
+        let text = refuse_missing(&dir.path().join("none")).expect_err("missing").to_string();
+        assert!(text.contains("none") && text.contains("make it first"), "{text}");
+        for nothing in [Path::new("/"), &dir.path().join("none/m")] {
+            assert!(matches!(mounted(nothing), Err(Error::NotMounted { .. })), "{}", nothing.display());
+        }
+    }
+}

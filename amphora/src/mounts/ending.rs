@@ -1,0 +1,181 @@
+//! Unmounting, one at a time on request, or all when the process ends.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fuse::{Ended, Mount, Mountinfo};
+use objstore::disk::{Disk as _, RealDisk};
+
+use super::directory::{clear_lost, mounted};
+use super::records::quoted;
+use super::{Entry, Error, Origin, Slot, Table};
+
+/// How long what is under way may take once mounts are left to the next process.
+const LEAVE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What to do with a mount that programs use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmounting {
+    /// Refuse to unmount it, naming them.
+    IfIdle,
+    /// Detach it: they keep what they have open.
+    Lazily,
+}
+
+/// Why all mounts are to be without this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Another program takes its place at once.
+    Upgrade,
+    /// It was told to stop.
+    Stop {
+        /// Unmount what the administrator mounted, also what a holder could keep.
+        unmount: bool,
+        /// The command that ends a mount, without the directory.
+        command: String,
+    },
+}
+
+impl Table {
+    /// Unmounts, also what nobody serves: what a server left there that died, or that a holder waits for in vain. Programs
+    /// inside of that are told that it is over. Blocking.
+    ///
+    /// # Errors
+    /// Nothing of ours is mounted there, programs use it, or the system refuses.
+    pub fn unmount(&self, dir: &Path, how: Unmounting) -> Result<(), Error> {
+        let dir = &mounted(dir)?;
+        let (slot, entry) = match self.take(dir) {
+            Err(Error::NotMounted { .. }) => return self.forget(dir, how),
+            taken => taken?,
+        };
+        let unmounted = match how {
+            Unmounting::IfIdle => entry.mount.unmount_idle(),
+            Unmounting::Lazily => entry.mount.unmount(),
+        };
+        if matches!(unmounted, Ok(_) | Err(fuse::Error::Unsynced { .. })) {
+            let busy = unmounted.as_ref().is_ok_and(|ended| *ended == Ended::Busy);
+            tracing::info!(bucket = %entry.request.bucket, dir = %dir.display(), busy, "unmounted");
+            self.records.remove(dir);
+            let mut state = self.state();
+            state.ended.add(&entry.mount.stats());
+            if busy {
+                state.linger(entry.mount);
+            }
+        } else {
+            slot.fill(entry);
+        }
+        Ok(unmounted.map(drop)?)
+    }
+
+    /// Ends what is mounted at a directory and served by nobody, and forgets what was.
+    fn forget(&self, dir: &Path, how: Unmounting) -> Result<(), Error> {
+        let cleared = clear_lost(dir, how)?;
+        let known = self.records.at(dir).is_some();
+        self.records.remove(dir);
+        self.state().lost.remove(dir);
+        if cleared || known { Ok(()) } else { Err(Error::NotMounted { dir: dir.to_owned() }) }
+    }
+
+    /// Has all mounts be without this process, which is about to end: what is mapped in memory and changed reaches the
+    /// store; those that a holder keeps are left to the next process; the others end. Of those, the ones of CSI stay
+    /// where pods see them, dead until the next process rebuilds them; detaching them would only wait for the pods.
+    /// Blocking.
+    pub fn end_all(&self, ending: &Ending) {
+        self.sweep(&Mountinfo::read());
+        let state = std::mem::take(&mut *self.state());
+        let entries: Vec<_> = state.slots.into_values().filter_map(Slot::into_entry).collect();
+        // All are still served: one may lie in another, and each takes its time.
+        std::thread::scope(|threads| {
+            for entry in &entries {
+                threads.spawn(|| entry.sync());
+            }
+        });
+        let is_held = self.is_held();
+        let stays = |entry: &Entry| is_held && entry.mount.is_kept() && !ending.ends(entry);
+        let (kept, over): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| stays(entry));
+        std::thread::scope(|threads| {
+            // The innermost first.
+            for entry in over.into_iter().rev() {
+                threads.spawn(move || self.end_with_process(*entry));
+            }
+        });
+        let lines: Vec<_> = kept.iter().filter_map(|entry| ending.advice(entry)).collect();
+        std::thread::scope(|threads| {
+            for mount in kept.into_iter().map(|entry| entry.mount).chain(state.lingering) {
+                threads.spawn(move || leave(mount));
+            }
+        });
+        // At the very end, where somebody looks who pressed Ctrl-C.
+        lines.iter().for_each(|line| tracing::warn!("{line}"));
+        // Their threads go with the process, and the holder keeps them.
+        state.unserved.into_iter().for_each(std::mem::forget);
+    }
+
+    fn end_with_process(&self, entry: Entry) {
+        let dir = entry.dir.display();
+        if entry.request.origin == Origin::Csi {
+            tracing::info!(bucket = %entry.request.bucket, %dir, "left for the next start");
+            // Dropping it would unmount.
+            return std::mem::forget(entry);
+        }
+        match entry.mount.unmount() {
+            Ok(ended) => {
+                let busy = ended == Ended::Busy;
+                tracing::info!(bucket = %entry.request.bucket, %dir, busy, "unmounted");
+                if !entry.request.keep {
+                    self.records.remove(&entry.dir);
+                }
+                if busy {
+                    if let Some((holding, session)) = self.holding.as_ref().zip(entry.mount.session()) {
+                        // Else its programs would wait for the next server.
+                        let _ = holding.withdraw(session.get());
+                    }
+                    // Dropping it would wait for its programs once more; its threads go with the process.
+                    std::mem::forget(entry);
+                }
+            }
+            Err(error) => {
+                let error = crate::failure::with_causes(&error);
+                tracing::error!(%dir, error, "a mount could not be ended well");
+            }
+        }
+    }
+}
+
+impl Ending {
+    /// Whether a mount ends that a holder could keep.
+    fn ends(&self, entry: &Entry) -> bool {
+        matches!(self, Self::Stop { unmount: true, .. }) && entry.request.origin == Origin::Admin
+    }
+
+    /// What to tell of a mount that stays.
+    fn advice(&self, entry: &Entry) -> Option<String> {
+        let Self::Stop { command, .. } = self else { return None };
+        let (bucket, dir) = (&entry.request.bucket, entry.dir.display());
+        let waits = format!("\"{bucket}\" stays mounted at {dir}, and programs in it wait for the next server");
+        Some(match entry.request.origin {
+            Origin::Admin => format!("{waits}; to end the mount: {command} {}", quoted(&entry.dir)),
+            Origin::Csi => format!("{waits}; Kubernetes ends it with its pods"),
+        })
+    }
+}
+
+impl Entry {
+    /// Has the kernel hand over what it holds of the mount: pages that programs mapped and changed.
+    fn sync(&self) {
+        if !self.mount.is_alive() {
+            return;
+        }
+        if let Err(error) = RealDisk::new().sync_everything(&self.dir) {
+            let dir = self.dir.display();
+            tracing::error!(%dir, %error, "changes that programs made through mapped memory may be lost");
+        }
+    }
+}
+
+/// Leaves a mount to the next process.
+fn leave(mount: Mount) {
+    let dir = mount.path().display().to_string();
+    let answered = mount.leave(LEAVE_LIMIT);
+    tracing::info!(dir, answered, "left to the next server");
+}

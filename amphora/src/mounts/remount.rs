@@ -1,0 +1,96 @@
+//! `mount -o remount`: a mount that takes changes no more, or again.
+//!
+//! - The kernel refuses changes or passes them on, so that a remount is exact at once, also one that goes past this server
+//!   (`mount -i -o remount,rw`). What the store refuses, because the grant is for reading, it is a snapshot or CSI said so,
+//!   stays refused whatever the kernel is told.
+//! - What else a mount was made with stays as it is; naming it again, as fstab does, is no harm.
+
+use std::path::Path;
+
+use super::directory::mounted;
+use super::{Error, Look, Origin, Table};
+
+/// How to remount. What is not set stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Remount {
+    /// Refuse changes, or take them.
+    pub read_only: bool,
+    /// What it is expected to be mounted with.
+    pub uid: Option<u32>,
+    /// The same of the group.
+    pub gid: Option<u32>,
+    /// The same of the permission bits to hide.
+    pub umask: Option<u32>,
+    /// The same of reading ahead.
+    pub readahead_bytes: Option<u32>,
+    /// The same of the page cache.
+    pub uncached: Option<bool>,
+    /// The same of programs.
+    pub no_exec: Option<bool>,
+    /// The same of the folder that is shown.
+    pub prefix: Option<String>,
+}
+
+impl Table {
+    /// Has a mount of the administrator's refuse changes, or take them again. Blocking.
+    ///
+    /// # Errors
+    /// It is none, cannot take changes, has files open for writing, or is mounted with other options.
+    pub fn remount(&self, dir: &Path, remount: &Remount) -> Result<(), Error> {
+        let dir = mounted(dir)?;
+        let (slot, mut entry) = self.take(&dir)?;
+        let done = match entry.request.origin {
+            Origin::Csi => Err(Error::NotMounted { dir: dir.clone() }),
+            Origin::Admin => remount.check(&entry.request.look, &entry.request.prefix, &dir).and_then(|()| {
+                if !remount.read_only && entry.mount.is_fixed_read_only() {
+                    return Err(Error::FixedReadOnly { dir: dir.clone() });
+                }
+                Ok(entry.mount.remount(remount.read_only)?)
+            }),
+        };
+        if done.is_ok() {
+            entry.request.read_only = remount.read_only;
+            tracing::info!(dir = %dir.display(), read_only = remount.read_only, "remounted");
+        }
+        let recorded = done.and_then(|()| self.record(&dir, &entry.request, &entry.mount));
+        slot.fill(entry);
+        recorded
+    }
+}
+
+impl Remount {
+    /// Refuses options that differ from those of the mount.
+    fn check(&self, look: &Look, prefix: &str, dir: &Path) -> Result<(), Error> {
+        let Self { uid, gid, umask, readahead_bytes, uncached, no_exec, prefix: folder, read_only: _ } = self;
+        let differs = [
+            ("uid", uid.is_some_and(|uid| look.uid != Some(uid))),
+            ("gid", gid.is_some_and(|gid| look.gid != Some(gid))),
+            ("umask", umask.is_some_and(|umask| look.umask != umask)),
+            ("readahead", readahead_bytes.is_some_and(|bytes| look.readahead_bytes != Some(bytes))),
+            ("cache", uncached.is_some_and(|uncached| look.uncached != uncached)),
+            ("exec or noexec", no_exec.is_some_and(|no_exec| look.no_exec != no_exec)),
+            ("prefix", folder.as_ref().is_some_and(|folder| folder != prefix)),
+        ];
+        match differs.into_iter().find(|(_, differs)| *differs) {
+            Some((option, _)) => Err(Error::Fixed { dir: dir.to_owned(), option }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_stay_may_be_named_again_and_others_are_refused_by_name() {
+        let look = Look { uid: Some(5), umask: 0o27, ..Look::default() };
+        let same = Remount { uid: Some(5), umask: Some(0o27), prefix: Some("p".into()), ..Remount::default() };
+        same.check(&look, "p", Path::new("/m")).expect("as it is");
+        Remount::default().check(&look, "p", Path::new("/m")).expect("nothing is named");
+        let other = Remount { uid: Some(6), ..same.clone() };
+        let text = other.check(&look, "p", Path::new("/m")).expect_err("another").to_string();
+        assert!(text.contains("uid") && text.contains("/m"), "{text}");
+        assert!(same.check(&look, "", Path::new("/m")).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! Mounts on record that no process kept: those that are to be kept are made again, the others are told of.
+//!
+//! - A mount is lost when its server and its holder ended together: its programs get ENOTCONN. One that is simply not there
+//!   was unmounted by somebody while no server ran, or went with the machine: its record goes too.
+//! - What is made again has no more rights than it had: the key it was made with still has to be there, with a grant, and the
+//!   bucket has to be the same, not another of that name.
+//! - Nothing that fails here keeps the server from starting.
+
+use std::path::PathBuf;
+
+use fuse::MountpointState;
+use objstore::name::BucketName;
+
+use super::records::Record;
+use super::{Access, Error, Table};
+
+/// A mount that is not there any more, or not yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostMount {
+    /// What it showed.
+    pub bucket: String,
+    /// Where it was.
+    pub dir: PathBuf,
+    /// Why it is not there.
+    pub why: String,
+    /// The command that makes it again.
+    pub command: String,
+}
+
+impl Table {
+    /// Makes the mounts again that are to be kept, and finds those that were lost. To be called once, after
+    /// [`Table::adopt`]. Blocking.
+    pub fn restore(&self) {
+        for record in self.records.all() {
+            let dir = &record.dir;
+            if self.at(dir).is_some() || self.is_unserved(dir) || self.state().lost.contains_key(dir) {
+                continue;
+            }
+            let why =
+                if record.keep { self.make_again(&record).err().map(|error| text(&error)) } else { lost(&record) };
+            let current = self.records.is_current(&record);
+            match why {
+                Some(why) if record.keep || current => {
+                    tracing::error!(dir = %dir.display(), bucket = record.bucket, why, "a mount is lost");
+                    self.state().lost.insert(dir.clone(), why);
+                }
+                None if record.keep => {}
+                _ => self.records.remove(dir),
+            }
+        }
+    }
+
+    /// The mounts on record that are not there.
+    #[must_use]
+    pub fn lost(&self) -> Vec<LostMount> {
+        let lost = self.state().lost.clone();
+        let told = |(dir, why): (PathBuf, String)| {
+            let record = self.records.at(&dir)?;
+            Some(LostMount { command: record.command(), bucket: record.bucket, dir, why })
+        };
+        lost.into_iter().filter_map(told).collect()
+    }
+
+    fn make_again(&self, record: &Record) -> Result<(), Error> {
+        let bucket: BucketName = record.bucket.parse()?;
+        let access = match (&record.access_key_id, &record.account) {
+            (Some(key), Some(account)) => Access::again(&self.store, key, account, &bucket)?,
+            _ => Access::default(),
+        };
+        self.mount_checked(record.request(bucket, access.read_only), &record.dir, |mount| {
+            if mount.bucket_id() == record.bucket_id {
+                return Ok(());
+            }
+            Err(Error::Changed { bucket: record.bucket.clone() })
+        })
+    }
+}
+
+fn text(error: &Error) -> String {
+    crate::failure::with_causes(error)
+}
+
+/// Why a mount that is not made again is not there; `None` if nobody can miss it.
+fn lost(record: &Record) -> Option<String> {
+    let why = match fuse::mountpoint_state(&record.dir) {
+        MountpointState::Stale => "the server and its holder ended together",
+        MountpointState::Silent => "nobody answers in it: is its holder at another --holder-endpoint?",
+        MountpointState::NotMounted | MountpointState::Amphora | MountpointState::Other => return None,
+    };
+    Some(why.to_owned())
+}

@@ -1,0 +1,154 @@
+//! Going on with the mounts of a process before this one.
+//!
+//! - Each is answered by somebody afterwards: served; or, if the store knows nothing of it, ended; or, where neither can be
+//!   done, its requests are refused with EIO, and `amphora status` tells why. No program waits for a server that is there.
+//! - A grant that was taken back is no reason to give a mount up: its calls are refused until there is a grant again.
+
+use std::path::{Path, PathBuf};
+
+use fuse::Refusal;
+use fuse::holder::Held;
+use objstore::volume::SessionId;
+
+use super::holding::Inherited;
+use super::request::{Origin, Request};
+use super::{Entry, Error, Holding, Inheritance, Slot, Table};
+
+/// A mount whose programs get EIO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnservedMount {
+    /// What it shows, if that is known.
+    pub bucket: Option<String>,
+    /// Where it is, if that is known.
+    pub dir: Option<PathBuf>,
+    /// Why it is not served.
+    pub why: String,
+}
+
+pub(super) struct Unserved {
+    told: UnservedMount,
+    /// Dropped with the table, whose process answers no longer then.
+    session: fuse::Unserved,
+}
+
+impl Unserved {
+    pub fn is_over(&self) -> bool {
+        self.session.is_over()
+    }
+}
+
+impl Table {
+    /// Goes on with the mounts of a process before this one. Blocking.
+    pub fn adopt(&self, inheritance: Inheritance) {
+        let Some(holding) = &self.holding else { return };
+        let (mounts, unreadable) = inheritance.into_parts();
+        for inherited in mounts {
+            self.take_over_or_refuse(holding, inherited);
+        }
+        for deposit in unreadable {
+            let why =
+                "another version made it, and this one cannot read what was written down about it: start that version";
+            self.refuse(holding, deposit.id, None, why.to_owned(), Refusal::of(&deposit));
+        }
+    }
+
+    /// The mounts whose requests are refused.
+    #[must_use]
+    pub fn unserved(&self) -> Vec<UnservedMount> {
+        let mut state = self.state();
+        state.drop_ended();
+        state.unserved.iter().map(|unserved| unserved.told.clone()).collect()
+    }
+
+    fn take_over_or_refuse(&self, holding: &Holding, inherited: Inherited) {
+        let Inherited { held, request } = inherited;
+        let (id, bucket, dir) = (held.id(), request.bucket.to_string(), held.path().to_owned());
+        // While the deposit is here: taking over consumes it.
+        let refusal = held.refusal();
+        if let Err(error) = self.take_over(holding, held, request) {
+            let why = crate::failure::with_causes(&error);
+            tracing::error!(id, bucket, dir = %dir.display(), why, "a mount cannot be taken over");
+            self.refuse(holding, id, Some(bucket), why, refusal);
+        }
+    }
+
+    fn take_over(&self, holding: &Holding, held: Held, request: Request) -> Result<(), Error> {
+        let session = SessionId::new(held.id());
+        let volume = match self.store.open_volume(&request.bucket, request.volume(session, true)) {
+            Err(objstore::Error::NotFound { .. } | objstore::Error::Invalid { .. }) => {
+                return self.give_up(holding, &held);
+            }
+            opened => opened?,
+        };
+        let options = request.options(volume.read_only());
+        let mount = fuse::take_over(volume, held, options, holding.custody.clone())?;
+        let dir = mount.path().to_owned();
+        tracing::info!(bucket = %request.bucket, dir = %dir.display(), "taken over");
+        if mount.is_attached() {
+            if let Err(error) = self.record(&dir, &request, &mount) {
+                let error = crate::failure::with_causes(&error);
+                tracing::error!(dir = %dir.display(), error, "a mount that is to be kept is not on record");
+            }
+            self.state().slots.insert(dir.clone(), Slot::Mounted(Box::new(Entry { dir, request, mount })));
+        } else {
+            if request.origin == Origin::Admin && !request.keep {
+                self.records.remove(&dir);
+            }
+            self.state().linger(mount);
+        }
+        Ok(())
+    }
+
+    /// Ends a mount that the store knows nothing of: it was put back to an earlier time, perhaps.
+    fn give_up(&self, holding: &Holding, held: &Held) -> Result<(), Error> {
+        let dir = held.path();
+        tracing::warn!(dir = %dir.display(), "the store does not know a mount of its own: the mount is ended");
+        if let Some(session) = SessionId::new(held.id()) {
+            self.store.end_session(session)?;
+        }
+        held.abandon()?;
+        holding.withdraw(held.id()).map_err(|source| Error::Holder { source })?;
+        if self.records.at(dir).is_some() {
+            let why = "the store knew nothing of it: it was put back to an earlier time, or too much changed meanwhile";
+            self.state().lost.insert(dir.to_owned(), why.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Refuses the requests of a mount from now on. Where that cannot be done either, the mount is ended.
+    fn refuse(
+        &self,
+        holding: &Holding,
+        id: u64,
+        bucket: Option<String>,
+        why: String,
+        refusal: std::io::Result<Refusal>,
+    ) {
+        let custody = holding.custody.clone();
+        let end = move || {
+            if let Err(error) = custody.withdraw(id) {
+                tracing::debug!(%error, "the holder notices by itself that a mount is over");
+            }
+        };
+        match refusal.and_then(|refusal| refusal.begin(end)) {
+            Ok(session) => {
+                let dir = session.path().map(Path::to_owned);
+                let told = UnservedMount { bucket, dir, why };
+                self.state().unserved.push(Unserved { told, session });
+            }
+            Err(error) => {
+                // Without a descriptor of its device the kernel ends a mount (ENOTCONN).
+                tracing::error!(id, %error, "a mount is ended: nobody could answer its programs");
+                if let Err(error) = holding.withdraw(id) {
+                    let error = crate::failure::with_causes(&error);
+                    tracing::error!(id, error, "the holder cannot be asked to let go of a mount");
+                }
+            }
+        }
+    }
+
+    /// Whether a mount at a directory is one whose requests are refused.
+    pub(super) fn is_unserved(&self, dir: &Path) -> bool {
+        self.state().unserved.iter().any(|unserved| !unserved.is_over() && unserved.told.dir.as_deref() == Some(dir))
+    }
+}

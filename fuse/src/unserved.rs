@@ -1,0 +1,100 @@
+//! A mount that no volume can be found for: its programs get EIO instead of waiting for a server for ever.
+//!
+//! - The mount stays with the holder, so that a later server can still take it over. What it was asked meanwhile is
+//!   answered, not kept.
+//! - Whoever serves the mount already must not be disturbed: [`Refusal`] is for a mount of this store alone.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FileType, fstat, major, makedev, minor};
+
+use crate::adapter;
+use crate::holder::{Deposit, Held};
+use crate::mountpoint;
+
+/// The device `/dev/fuse` (the kernel's devices.txt): character device 10, 229.
+const FUSE_DEVICE: (u32, u32) = (10, 229);
+
+/// A mount whose requests are about to be refused.
+pub struct Refusal {
+    device: OwnedFd,
+    path: Option<PathBuf>,
+}
+
+/// A mount whose requests are refused by a thread of this process.
+pub struct Unserved {
+    path: Option<PathBuf>,
+    over: Arc<AtomicBool>,
+}
+
+impl Held {
+    /// What it takes to refuse the requests of this mount, should it not be taken over.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn refusal(&self) -> io::Result<Refusal> {
+        Ok(Refusal { device: self.descriptors()?.0, path: Some(self.path().to_owned()) })
+    }
+}
+
+impl Refusal {
+    /// The same of a deposit whose record this version cannot read.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if it holds no FUSE device; else the system's.
+    pub fn of(deposit: &Deposit) -> io::Result<Self> {
+        let device = deposit.descriptors.iter().find(|descriptor| is_fuse(descriptor));
+        let device = device.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
+        let path = connection(&device).and_then(|number| mountpoint::path_of(&number));
+        Ok(Self { device, path })
+    }
+
+    /// Refuses all requests from now on, until the kernel is done with the mount; then calls `end`.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn begin(self, end: impl FnOnce() + Send + 'static) -> io::Result<Unserved> {
+        let Self { device, path } = self;
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = over.clone();
+        std::thread::Builder::new().name("fuse-refuse".into()).spawn(move || {
+            match adapter::refuse_all(device) {
+                Ok(()) => end(),
+                Err(error) => tracing::error!(%error, "the requests of a mount are not answered any more"),
+            }
+            ended.store(true, Ordering::Release);
+        })?;
+        Ok(Unserved { path, over })
+    }
+}
+
+impl Unserved {
+    /// Where it is mounted, as far as that is known.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Whether the kernel is done with it: somebody unmounted it.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+}
+
+fn is_fuse(descriptor: &OwnedFd) -> bool {
+    fstat(descriptor).is_ok_and(|found| {
+        let (major, minor) = FUSE_DEVICE;
+        FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice && found.st_rdev == makedev(major, minor)
+    })
+}
+
+/// The device number of the mount behind a descriptor, as `/proc/self/mountinfo` writes it (Linux 6.5 tells).
+fn connection(device: &OwnedFd) -> Option<String> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", device.as_raw_fd())).ok()?;
+    let number = info.lines().find_map(|line| line.strip_prefix("fuse_connection:"))?;
+    let number: u64 = number.trim().parse().ok()?;
+    Some(format!("{}:{}", major(number), minor(number)))
+}
