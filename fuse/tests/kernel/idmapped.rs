@@ -276,6 +276,10 @@ fn setuid_goes_when_somebody_changes_a_file_through_a_mapped_mount() {
         for bits in [0o6777, 0o4755, 0o2755] {
             for (what, change) in &changes {
                 for actor in [INNER_OWNER, ROOT] {
+                    // Whom the server cannot know: outside the user namespace that the mount is mapped by, and changing nothing.
+                    if *what == "chown to nobody" && actor.uid != ROOT.uid {
+                        continue;
+                    }
                     sides.agree("making it", ROOT, |_, plain| {
                         for name in ["f", "source"] {
                             std::fs::write(plain.join(name), pattern(4_000, 1)).unwrap();
