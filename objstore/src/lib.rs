@@ -33,6 +33,7 @@ pub mod store;
 mod tests;
 pub mod ticket;
 mod tree;
+pub mod units;
 pub mod volume;
 
 pub use error::{Error, Noun, Posix, Result};

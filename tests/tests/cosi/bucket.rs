@@ -55,7 +55,7 @@ async fn parameters_are_kept_and_unknown_ones_named() {
     let before = cli::listings(&driver.server);
     for (parameters, words) in [
         (("qouta", "1Gi"), ["qouta", "quota"]),
-        (("quota", "1.5Gi"), ["quota", "1.5Gi"]),
+        (("quota", "1.5GiB"), ["quota", "1.5Gi"]),
         (("quota", "0"), ["quota", "\"0\""]),
         (("quota", "-1"), ["quota", "-1"]),
         (("versioning", "on"), ["versioning", "enabled"]),
