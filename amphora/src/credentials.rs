@@ -1,6 +1,6 @@
 //! Access keys in files: the shared-credentials format of the AWS tools, profile `[default]`.
 //!
-//! - A file of ours is readable by its owner alone.
+//! - A file of ours is readable by its owner alone. One that is read and that others may read is refused.
 //!
 //! A crash while one is written leaves the file as it was before.
 
@@ -8,9 +8,12 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use objstore::disk::{Disk as _, RealDisk};
+use objstore::disk::{Disk as _, RealDisk, read_named};
 use objstore::store::Secret;
+use zeroize::Zeroizing;
 
+/// A file, at most, in bytes: those of the AWS tools have many profiles.
+const FILE_MAX: u64 = 1 << 20;
 const PROFILE: &str = "default";
 const ID: &str = "aws_access_key_id";
 const SECRET: &str = "aws_secret_access_key";
@@ -43,12 +46,15 @@ impl Credentials {
     /// Reads the `[default]` profile of a file.
     ///
     /// # Errors
-    /// The file and what it lacks.
+    /// The file and what it lacks, or who else may read it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
+        let (bytes, permissions) = read_named(path, FILE_MAX)
             .map_err(|error| format!("the credentials file {shown} cannot be read: {error}"))?;
-        Self::parse(&text).map_err(|why| format!("the credentials file {shown}: {why}"))
+        let bytes = Zeroizing::new(bytes);
+        permissions.of_a_secret().map_err(|why| format!("the credentials file {shown} {why}"))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| format!("the credentials file {shown} is no text"))?;
+        Self::parse(text).map_err(|why| format!("the credentials file {shown}: {why}"))
     }
 
     /// Reads the `[default]` profile of a text.
@@ -76,7 +82,9 @@ impl Credentials {
     /// The system's, with the path.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let text = self.to_text();
-        if std::fs::read_to_string(path).is_ok_and(|old| old == text) {
+        let same = |(old, _): (Vec<u8>, _)| *Zeroizing::new(old) == text.as_bytes();
+        let is_file = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+        if is_file && read_named(path, FILE_MAX).is_ok_and(same) {
             let private = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
             return private.map_err(|error| format!("the credentials file {}: {error}", path.display()));
         }
@@ -84,8 +92,8 @@ impl Credentials {
         written.map_err(|error| crate::failure::with_causes(&error))
     }
 
-    fn to_text(&self) -> String {
-        format!("[{PROFILE}]\n{ID} = {}\n{SECRET} = {}\n", self.access_key_id, self.secret.reveal())
+    fn to_text(&self) -> Zeroizing<String> {
+        Zeroizing::new(format!("[{PROFILE}]\n{ID} = {}\n{SECRET} = {}\n", self.access_key_id, self.secret.reveal()))
     }
 }
 
@@ -113,6 +121,19 @@ mod tests {
         key().write(&path).expect("written again");
         assert_eq!(Credentials::read(&path), Ok(key()));
         assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("mode");
+        let why = Credentials::read(&path).expect_err("open to others");
+        assert!(why.contains("0644") && why.contains("chmod"), "{why}");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .expect("made");
+        assert!(Credentials::read(&path).expect_err("a FIFO").contains("FIFO"));
+        assert!(Credentials::read(Path::new("/dev/zero")).expect_err("a device").contains("device"));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use amphora::failure::Failure;
 
 fn main() -> ExitCode {
-    let failure = match amphora::cli::run(std::env::args_os(), &|name| std::env::var_os(name)) {
+    // First of all: no other thread may look at the environment meanwhile.
+    let environment = amphora::process::Environment::take();
+    let failure = match amphora::cli::run(std::env::args_os(), &|name| environment.get(name)) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) => failure,
     };

@@ -50,6 +50,8 @@ impl Collector for StoreFigures {
         counter(&mut encoder, "store_commits", "Batches committed", stats.commits)?;
         counter(&mut encoder, "store_operations", "Operations committed", stats.operations)?;
         let poisoned = u64::from(stats.poisoned.is_some());
+        let full = u64::from(stats.disk_full);
+        gauge(&mut encoder, "store_disk_full", "1 while the disk has no room but for deletions", full)?;
         gauge(&mut encoder, "store_poisoned", "1 while the store refuses writes after a failed sync", poisoned)?;
         gauge(&mut encoder, "store_disk_free_bytes", "Free on the disk of the data folder", stats.free_bytes)?;
         gauge(&mut encoder, "store_disk_size_bytes", "Size of the disk of the data folder", stats.total_bytes)

@@ -3,6 +3,7 @@
 //! - Mounts below it are detached before anything is deleted, so that cleaning up never deletes through a mount.
 //! - A test that panics leaves the folder behind, for a look at the data and the log.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, unmount};
@@ -54,6 +55,17 @@ impl Home {
     pub fn socket(&self, name: &str) -> PathBuf {
         self.path().join("run").join(format!("{name}.sock"))
     }
+}
+
+/// Writes a file that only its owner may read, as one with a secret in it has to be.
+///
+/// # Panics
+/// It cannot be written.
+#[track_caller]
+pub fn write_private(file: &Path, content: impl AsRef<[u8]>) {
+    let written = std::fs::write(file, content)
+        .and_then(|()| std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)));
+    assert!(written.is_ok(), "{}: {written:?}", file.display());
 }
 
 impl Drop for Home {

@@ -21,7 +21,7 @@ pub mod totals;
 pub mod prelude {
     pub use crate::amount::{amount, is_full, limit, progress};
     pub use crate::child::{Outcome, run, wait_until};
-    pub use crate::home::Home;
+    pub use crate::home::{Home, write_private};
     pub use crate::image::{Image, Kind, loop_devices};
     pub use crate::ready::Ready;
     pub use crate::server::{Credentials, Options, Server};

@@ -139,7 +139,7 @@ async fn a_bucket_is_mounted_and_unmounted() {
     let file = server.home().path().join("alice");
     let pair = (&alice.access_key_id, &alice.secret_access_key);
     let text = format!("[default]\naws_access_key_id = {}\naws_secret_access_key = {}\n", pair.0, pair.1);
-    fs::write(&file, text).expect("written");
+    write_private(&file, text);
     let credentials = file.to_str().expect("UTF-8");
     let refused = refusal(&server, &["mount", "docs", at, "--credentials", credentials], 1);
     assert!(refused.contains("alice") || refused.contains("docs"), "{refused}");

@@ -41,6 +41,8 @@ pub struct Service {
     pub data_dir: String,
     /// Where S3 is served.
     pub s3_address: String,
+    /// The URL of S3, as clients are to use it.
+    pub s3_url: String,
     /// When the server started.
     pub started: Instant,
     /// The same, as a time.

@@ -22,6 +22,8 @@ pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status
         buckets: buckets as u64,
         mounts: service.mounts.list().iter().map(super::mount::shown).collect(),
         poisoned: stats.poisoned,
+        disk_full: stats.disk_full,
+        s3_url: service.s3_url.clone(),
         started_unix_ms: service.started_at.millis(),
         lifecycle: Some(lifecycle(&service.lifecycle)),
         scrub: Some(scrub::status(&service.scrub)),

@@ -20,8 +20,10 @@ pub enum Command {
         may_create_buckets: bool,
     },
     /// All accounts
+    #[command(visible_alias = "ls")]
     List,
     /// Remove an account with its keys and grants
+    #[command(visible_alias = "rm")]
     Delete {
         /// Its name
         name: String,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::client::{Client, absolute, answer, next};
 use super::output::{Printer, Row, listed, size_text, time_text};
-use super::progress::{Line, share};
+use super::progress::Line;
 use crate::failure::{Failure, with_causes};
 
 const USAGE: &str = "amphora backup [OPTIONS] <BUCKET> <DEST_DIR>
@@ -21,6 +21,7 @@ const USAGE: &str = "amphora backup [OPTIONS] <BUCKET> <DEST_DIR>
 /// What to back up where, or which folder to look after.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, override_usage = USAGE)]
+#[command(disable_help_subcommand = true)]
 pub struct Backup {
     #[command(subcommand)]
     look_after: Option<LookAfter>,
@@ -36,6 +37,7 @@ pub struct Backup {
 #[derive(Debug, Subcommand)]
 enum LookAfter {
     /// The backups in a folder
+    #[command(visible_alias = "ls")]
     List {
         /// The folder
         dir: PathBuf,
@@ -178,10 +180,9 @@ pub(super) async fn follow(
         if let Some(result) = next.result {
             return Ok(result);
         }
-        line.show(&|| {
-            let sent = size_text(next.sent_bytes);
-            format!("{what} {} {}, {sent} written", next.bucket, share(next.done_bytes, next.total_bytes))
-        });
+        let work = format!("{what} {}", next.bucket);
+        let sent = format!(", {} written", size_text(next.sent_bytes));
+        line.show_bytes(&work, (next.done_bytes, next.total_bytes), &sent);
     }
 }
 
@@ -209,7 +210,7 @@ fn verify(dir: &Path, printer: &mut Printer) -> Result<(), Failure> {
     let folder = Folder::for_reading(dir).map_err(|error| failed(&error))?;
     let line = std::cell::RefCell::new(Line::new());
     let told = |at: backup::Progress| {
-        line.borrow_mut().show(&|| format!("verify {} {}", at.bucket, size_text(at.done_bytes)));
+        line.borrow_mut().show_bytes(&format!("verify {}", at.bucket), (at.done_bytes, at.total_bytes), "");
     };
     let (problems, verified_bytes) = backup::verify(&folder, &told).map_err(|error| failed(&error))?;
     drop(line);

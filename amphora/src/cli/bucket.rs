@@ -15,6 +15,7 @@ pub enum Command {
     /// Make a bucket
     Create(Create),
     /// All buckets
+    #[command(visible_alias = "ls")]
     List,
     /// One bucket
     Show {
@@ -24,6 +25,7 @@ pub enum Command {
     /// Change quota or versioning
     Set(Set),
     /// Remove a bucket
+    #[command(visible_alias = "rm")]
     Delete {
         /// Its name
         name: String,

@@ -8,7 +8,8 @@ use objstore::check::{Options, Phase, Progress, Report};
 use serde::Serialize;
 
 use super::output::{Printer, Row, listed, size_text};
-use super::progress::{Line, share};
+use super::progress::Line;
+use crate::config::Env;
 use crate::failure::{Failure, with_causes};
 
 /// The store to verify.
@@ -22,6 +23,9 @@ pub struct Check {
     /// Read the records only, and no content
     #[arg(long)]
     metadata_only: bool,
+    /// File of the master key, if the server has one (also: AMPHORA_MASTER_KEY_FILE) [default: master.key in the folder]
+    #[arg(long, value_name = "FILE")]
+    master_key_file: Option<PathBuf>,
 }
 
 /// What a check found, as it is printed.
@@ -101,10 +105,20 @@ impl Row for Shown {
 
 impl Check {
     /// Verifies; damage is printed and makes the command fail.
-    pub(super) fn run(&self, printer: &mut Printer) -> Result<(), Failure> {
+    pub(super) fn run(&self, env: Env<'_>, printer: &mut Printer) -> Result<(), Failure> {
+        let named = || env("AMPHORA_MASTER_KEY_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
+        let master_key = self.master_key_file.clone().or_else(named);
         let line = RefCell::new(Line::new());
-        let progress = |at: Progress| line.borrow_mut().show(&|| text(at));
-        let options = Options { content: !self.metadata_only, repair: self.repair, progress: &progress };
+        let progress = |at: Progress| match at.phase {
+            Phase::Content => line.borrow_mut().show_bytes("check: content", (at.done, at.total), ""),
+            _ => line.borrow_mut().show(&|| text(at)),
+        };
+        let options = Options {
+            content: !self.metadata_only,
+            repair: self.repair,
+            master_key: master_key.as_deref(),
+            progress: &progress,
+        };
         let report = objstore::check::run(&self.data_dir, &options);
         drop(line);
         let shown = Shown::from(report.map_err(|error| Failure::failed(with_causes(&error)))?);
@@ -129,7 +143,7 @@ fn text(at: Progress) -> String {
     match at.phase {
         Phase::Trees => format!("check: buckets and snapshots {} of {}", at.done, at.total),
         Phase::Records => "check: records".to_owned(),
-        Phase::Content => format!("check: content {}", share(at.done, at.total)),
+        Phase::Content => "check: content".to_owned(),
         Phase::Repair => format!("repair: {} of {}", at.done, at.total),
     }
 }

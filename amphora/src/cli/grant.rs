@@ -23,6 +23,7 @@ pub enum Command {
         mode: String,
     },
     /// All grants
+    #[command(visible_alias = "ls")]
     List {
         /// Only those of this bucket
         bucket: Option<String>,
@@ -31,6 +32,7 @@ pub enum Command {
         account: Option<String>,
     },
     /// Take a grant back
+    #[command(visible_alias = "rm")]
     Remove {
         /// The bucket
         bucket: String,

@@ -18,12 +18,14 @@ pub enum Command {
         account: String,
     },
     /// All keys, without secrets
+    #[command(visible_alias = "ls")]
     List {
         /// Only this account's
         #[arg(long, value_name = "NAME")]
         account: Option<String>,
     },
     /// Remove a key; the next request with it is refused
+    #[command(visible_alias = "rm")]
     Delete {
         /// The access key id
         id: String,
@@ -94,7 +96,7 @@ impl Command {
         match self {
             Self::Create { account } => {
                 let key = answer(client.create_key(admin::CreateKeyRequest { account }).await)?;
-                printer.one(&New::from(key))
+                show(key, client, printer).await
             }
             Self::List { account } => {
                 let all = answer(client.list_keys(admin::ListKeysRequest { account }).await)?;
@@ -106,10 +108,23 @@ impl Command {
             }
             Self::Rotate { account } => {
                 let key = answer(client.rotate_keys(admin::RotateKeysRequest { account }).await)?;
-                printer.one(&New::from(key))
+                show(key, client, printer).await
             }
         }
     }
+}
+
+/// Prints a new key, and tells people what to paste.
+async fn show(key: admin::Key, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+    let new = New::from(key);
+    printer.one(&new)?;
+    if let (true, Some(secret)) = (printer.is_for_people(), &new.secret_access_key) {
+        // The key is made and shown: that nobody says where the server is, is no failure of it.
+        if let Ok(status) = answer(client.status(admin::StatusRequest {}).await) {
+            printer.raw(crate::hints::new_key(&status.s3_url, &new.access_key_id, secret).as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

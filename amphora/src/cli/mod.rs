@@ -9,6 +9,7 @@ mod backup;
 mod bucket;
 mod check;
 mod client;
+mod examples;
 mod grant;
 mod key;
 mod master;
@@ -38,7 +39,7 @@ const LAST: usize = 900;
 
 /// One store as S3 buckets and as mounted volumes.
 #[derive(Debug, Parser)]
-#[command(name = "amphora", version, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(name = "amphora", version, arg_required_else_help = true, after_help = examples::ALL)]
 pub struct Cli {
     /// Admin socket of the server (also: AMPHORA_ADMIN_ENDPOINT) [default: run/admin.sock in the data folder, which is
     /// ./amphora-data unless AMPHORA_DATA_DIR names another; if none is there, /run/amphora/admin.sock]
@@ -59,29 +60,31 @@ pub enum Command {
     /// Run the server
     Serve(Flags),
     /// Buckets
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::BUCKET)]
     Bucket(bucket::Command),
     /// Accounts, which keys and grants belong to
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::ACCOUNT)]
     Account(account::Command),
     /// Access keys
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::KEY)]
     Key(key::Command),
     /// The key that secrets are sealed under in the store
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::MASTER_KEY)]
     MasterKey(master::Command),
     /// What accounts may do with buckets
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::GRANT)]
     Grant(grant::Command),
     /// Snapshots of buckets
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::SNAPSHOT)]
     Snapshot(snapshot::Command),
     /// Volumes, as CSI sees them
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::VOLUME)]
     Volume(volume::Command),
     /// Mount a bucket or a snapshot at a directory
+    #[command(after_help = examples::MOUNT)]
     Mount(mount::Mount),
     /// Unmount a directory
+    #[command(after_help = examples::UMOUNT)]
     Umount(mount::umount::Umount),
     /// Keep mounts while no server runs; `serve` starts one by itself, unless it finds one
     Holder(Holder),
@@ -89,12 +92,16 @@ pub enum Command {
     #[command(hide = true)]
     Notifier,
     /// Verify a store that no server has open
+    #[command(after_help = examples::CHECK)]
     Check(check::Check),
     /// Compare all content with its checksums now
+    #[command(after_help = examples::SCRUB)]
     Scrub(scrub::Scrub),
     /// Back buckets up into a folder, and look after it
+    #[command(after_help = examples::BACKUP)]
     Backup(backup::Backup),
     /// Bring buckets back from a folder of backups
+    #[command(after_help = examples::RESTORE)]
     Restore(restore::Restore),
     /// How the server is
     Status,
@@ -117,14 +124,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
         return runtime()?.block_on(mount::helper::run(args, env)).map_err(Failure::of_mount_helper);
     }
     let cli = crate::config::parse(args, env)?;
-    let mut printer = Printer::new(cli.output, std::io::stdout());
+    let mut printer = Printer::to_stdout(cli.output);
     match cli.command {
         Command::Serve(flags) => crate::serve::run(flags, cli.admin_endpoint, env),
         Command::Holder(holder) => holder.run(env),
         Command::Notifier => {
             fuse::run_notifier().map_err(|error| Failure::failed(format!("no server is there ({error})")))
         }
-        Command::Check(check) => check.run(&mut printer),
+        Command::Check(check) => check.run(env, &mut printer),
         Command::Backup(backup) if backup.is_local() => backup.look_after(&mut printer),
         Command::Completions { shell } => completions(shell, &mut printer),
         command => {
@@ -213,7 +220,8 @@ mod tests {
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --config f \
              --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --s3-max-connections 9 \
-             --s3-block-public-access false --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi --holder-endpoint unix:///e --no-holder --unmount-at-exit",
+             --s3-block-public-access false --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi \
+             --holder-endpoint unix:///e --no-holder --unmount-at-exit --master-key-file k --core-dumps",
             "holder --socket unix:///e --detached",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
             "bucket list --output json",
@@ -246,7 +254,7 @@ mod tests {
             "umount /mnt",
             "umount --lazy /mnt --holder-endpoint unix:///h",
             "check d --repair",
-            "check d --metadata-only",
+            "check d --metadata-only --master-key-file k",
             "scrub --rate 100Mi",
             "backup b /d",
             "backup --all /d",
@@ -294,6 +302,57 @@ mod tests {
         let at = |flag: &str| help.find(&format!("{flag} <")).unwrap_or_else(|| panic!("{flag}: {help}"));
         assert!(at("--data-dir") < at("--admin-endpoint") && at("--config") < at("--admin-endpoint"), "{help}");
         assert!(at("--config") < at("--output"), "{help}");
+    }
+
+    #[test]
+    fn every_command_group_shows_examples_that_parse() {
+        let command = Cli::command();
+        let groups = command.get_subcommands().filter(|command| command.has_subcommands());
+        for group in groups {
+            let shown = group.get_after_help().unwrap_or_else(|| panic!("{}", group.get_name())).to_string();
+            assert!(shown.starts_with("Examples:\n"), "{shown}");
+        }
+        for shown in command.get_subcommands().chain([&command]).filter_map(clap::Command::get_after_help) {
+            let text = shown.to_string();
+            for line in text.lines().filter_map(|line| line.strip_prefix("  amphora ")) {
+                let words = std::iter::once("amphora").chain(line.split_whitespace());
+                if let Err(error) = Cli::try_parse_from(words) {
+                    panic!("{line}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn usual_short_words_stand_for_the_long_ones() {
+        for (short, long) in [
+            ("bucket ls", "bucket list"),
+            ("bucket rm b --force", "bucket delete b --force"),
+            ("account rm a", "account delete a"),
+            ("key ls", "key list"),
+            ("key rm AK", "key delete AK"),
+            ("grant rm b --account a", "grant remove b --account a"),
+            ("snapshot ls", "snapshot list"),
+            ("snapshot rm s", "snapshot delete s"),
+            ("volume ls", "volume list"),
+            ("backup ls /d", "backup list /d"),
+        ] {
+            let parsed = |line: &str| {
+                let words = std::iter::once("amphora").chain(line.split_whitespace());
+                Cli::try_parse_from(words).map(|cli| format!("{:?}", cli.command)).map_err(|error| error.to_string())
+            };
+            assert_eq!(parsed(short), parsed(long));
+            assert!(parsed(short).is_ok(), "{short}");
+        }
+        for line in ["help", "help bucket", "bucket help", "bucket help create", "help mount stats"] {
+            let words = std::iter::once("amphora").chain(line.split_whitespace());
+            let help = Cli::try_parse_from(words).expect_err("the help");
+            assert_eq!(help.exit_code(), 0, "{line}: {help}");
+        }
+        for bucket_called_help in ["backup help /d", "mount help /mnt"] {
+            let words = std::iter::once("amphora").chain(bucket_called_help.split_whitespace());
+            Cli::try_parse_from(words).expect(bucket_called_help);
+        }
     }
 
     #[test]

@@ -32,18 +32,35 @@ pub(super) trait Row: Serialize {
 pub(super) struct Printer {
     format: Format,
     out: Box<dyn Write>,
+    /// Characters in a line of the terminal that is written to.
+    width: Option<usize>,
 }
 
 impl Printer {
     pub(super) fn new(format: Format, out: impl Write + 'static) -> Self {
-        Self { format, out: Box::new(out) }
+        Self { format, out: Box::new(out), width: None }
+    }
+
+    /// One for stdout: tables fit the terminal, if it is one.
+    pub(super) fn to_stdout(format: Format) -> Self {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout());
+        let width = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        Self { width, ..Self::new(format, std::io::stdout()) }
+    }
+
+    /// Whether people read what is printed, and may be told more.
+    pub(super) fn is_for_people(&self) -> bool {
+        self.format == Format::Text
     }
 
     /// Many of a kind: a table, or a JSON array.
     pub(super) fn list<R: Row>(&mut self, rows: &[R]) -> Result<(), Failure> {
         match self.format {
             Format::Json => self.json(&rows),
-            Format::Text => self.raw(table(R::HEADERS, &rows.iter().map(Row::cells).collect::<Vec<_>>()).as_bytes()),
+            Format::Text => {
+                let rows: Vec<_> = rows.iter().map(Row::cells).collect();
+                self.raw(table(R::HEADERS, &rows, self.width).as_bytes())
+            }
         }
     }
 
@@ -55,7 +72,7 @@ impl Printer {
                 let fields = R::HEADERS.iter().zip(row.cells());
                 let lines: Vec<_> =
                     fields.map(|(name, value)| vec![format!("{}:", name.to_lowercase()), value]).collect();
-                self.raw(aligned(&lines).as_bytes())
+                self.raw(aligned(&lines, None).as_bytes())
             }
         }
     }
@@ -96,24 +113,63 @@ impl Printer {
     }
 }
 
-fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
+fn table(headers: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
     let mut all = vec![headers.iter().map(|header| (*header).to_owned()).collect::<Vec<_>>()];
     all.extend(rows.iter().cloned());
-    aligned(&all)
+    aligned(&all, width)
 }
 
-/// Columns as wide as their widest cell; an empty cell shows as `-`.
-fn aligned(rows: &[Vec<String>]) -> String {
-    let shown = |cell: &str| if cell.is_empty() { "-".to_owned() } else { cell.to_owned() };
+/// Between two columns.
+const GAP: &str = "  ";
+/// What no column is cut below.
+const NARROWEST: usize = 8;
+
+/// Columns as wide as their widest cell, or so that a line has at most `limit` characters: then the widest are cut. An empty
+/// cell shows as `-`.
+fn aligned(rows: &[Vec<String>], limit: Option<usize>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count().max(1)).max();
-    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    if let Some(limit) = limit {
+        fit(&mut widths, limit);
+    }
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{:width$}", shown(cell)));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        let cells = row.iter().zip(&widths).map(|(cell, width)| {
+            let cell = if limit.is_some() { cut(cell, *width) } else { cell.clone() };
+            format!("{:width$}", shown(&cell))
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join(GAP).trim_end())
     };
     rows.iter().map(line).collect()
+}
+
+/// A cell as it is printed. A name may hold what a terminal would obey.
+fn shown(cell: &str) -> String {
+    let escaped = |letter: char| match letter.is_control() && letter != '\n' {
+        true => letter.escape_default().collect::<String>(),
+        false => letter.to_string(),
+    };
+    if cell.is_empty() { "-".to_owned() } else { cell.chars().map(escaped).collect() }
+}
+
+/// Takes from the widest columns until a line fits.
+fn fit(widths: &mut [usize], limit: usize) {
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > limit
+        && let Some(widest) = widths.iter_mut().max()
+        && *widest > NARROWEST
+    {
+        *widest -= 1;
+    }
+}
+
+/// The beginning of a text that is too long for its column.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// A time, for people and programs alike; empty when it is out of range.
@@ -200,6 +256,24 @@ pub(super) mod tests {
         let capture = Capture::default();
         Printer::new(Format::Text, capture.clone()).list(&JARS).expect("printed");
         assert_eq!(capture.text(), "NAME    SIZE\ndolium  2Ki\n-       1\n");
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_and_its_widest_columns_give_way() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["photos", "alice", "/a/very/long/path/of/somebody/who/likes/them"])];
+        let all = table(&["NAME", "OWNER", "PATH"], &rows, None);
+        assert!(all.lines().any(|line| line.chars().count() > 50), "{all}");
+        let fitted = table(&["NAME", "OWNER", "PATH"], &rows, Some(40));
+        assert_eq!(fitted.lines().map(|line| line.chars().count()).max(), Some(40), "{fitted}");
+        assert!(fitted.contains("photos  alice  /a/very") && fitted.contains('…'), "{fitted}");
+        let narrow = table(&["NAME", "OWNER", "PATH"], &rows, Some(5));
+        assert!(narrow.contains("photos  alice  /a/very…"), "{narrow}");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(shown("a\x1b[2Jb\rc\nd"), "a\\u{1b}[2Jb\\rc\nd");
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! How far a long command is: one line on stderr that is written over, and only if that is a terminal.
+//!
+//! - Of bytes it tells the rate, and where their sum is known the time left at the rate so far.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -7,25 +9,49 @@ use super::output::size_text;
 
 /// How often the line changes.
 const PERIOD: Duration = Duration::from_millis(100);
+/// Before so much time has passed a rate says nothing.
+const FIRST_RATE: Duration = Duration::from_secs(1);
 
 /// The line.
 pub(super) struct Line {
     terminal: bool,
     shown: Option<Instant>,
+    pace: Option<Pace>,
 }
 
 impl Line {
     pub(super) fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), shown: None }
+        Self { terminal: std::io::stderr().is_terminal(), shown: None, pace: None }
     }
 
     /// Shows a text, unless the last one is very new.
     pub(super) fn show(&mut self, text: &dyn Fn() -> String) {
-        if self.terminal && self.shown.is_none_or(|shown| shown.elapsed() >= PERIOD) {
-            self.shown = Some(Instant::now());
-            // Whether anybody can read it makes no difference to the command.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{}", text());
+        if self.is_due() {
+            self.write(&text());
         }
+    }
+
+    /// Shows how many bytes of how many are done, of which work, with the rate; `more` is put behind it.
+    pub(super) fn show_bytes(&mut self, work: &str, (done, total): (u64, u64), more: &str) {
+        // Another bucket, or another phase, begins anew.
+        if self.pace.as_ref().is_none_or(|pace| pace.work != work || done < pace.first) {
+            self.pace = Some(Pace { work: work.to_owned(), begun: Instant::now(), first: done });
+        }
+        if self.is_due() {
+            let took = self.pace.as_ref().map(|pace| (pace.begun.elapsed(), done - pace.first));
+            let pace = took.map(|(time, bytes)| pace_text(bytes, time, total.saturating_sub(done))).unwrap_or_default();
+            self.write(&format!("{work} {}{pace}{more}", share(done, total)));
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.terminal && self.shown.is_none_or(|shown| shown.elapsed() >= PERIOD)
+    }
+
+    fn write(&mut self, text: &str) {
+        self.shown = Some(Instant::now());
+        // Whether anybody can read it makes no difference to the command.
+        let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
     }
 }
 
@@ -37,6 +63,13 @@ impl Drop for Line {
     }
 }
 
+/// Since when some work goes on, and what was done of it before.
+struct Pace {
+    work: String,
+    begun: Instant,
+    first: u64,
+}
+
 /// So much of so much.
 pub(super) fn share(done: u64, total: u64) -> String {
     if total == 0 {
@@ -44,6 +77,31 @@ pub(super) fn share(done: u64, total: u64) -> String {
     }
     let percent = u128::from(done.min(total)) * 100 / u128::from(total);
     format!("{percent:3} %  {} of {}", size_text(done), size_text(total))
+}
+
+/// The rate of `done` bytes in a time, and how long `left` more take at it.
+fn pace_text(done: u64, time: Duration, left: u64) -> String {
+    if time < FIRST_RATE || done == 0 {
+        return String::new();
+    }
+    let a_second = u128::from(done) * 1000 / time.as_millis().max(1);
+    let rate = size_text(u64::try_from(a_second).unwrap_or(u64::MAX));
+    if left == 0 {
+        return format!(", {rate}/s");
+    }
+    let seconds = u128::from(left).div_ceil(a_second.max(1));
+    format!(", {rate}/s, {} left", span_text(u64::try_from(seconds).unwrap_or(u64::MAX)))
+}
+
+/// A span of time in its two largest units.
+fn span_text(seconds: u64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match hours {
+        0 if minutes == 0 => format!("{seconds} s"),
+        0 => format!("{minutes} min {} s", seconds % 60),
+        1..48 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
 }
 
 #[cfg(test)]
@@ -55,5 +113,21 @@ mod tests {
         assert_eq!(share(512, 1024), " 50 %  512 of 1Ki");
         assert_eq!(share(2048, 1024), "100 %  2Ki of 1Ki");
         assert_eq!(share(2048, 0), "2Ki");
+    }
+
+    #[test]
+    fn a_rate_tells_the_time_that_is_left() {
+        let pace = |done, seconds, left| pace_text(done, Duration::from_secs(seconds), left);
+        assert_eq!(pace(10 << 20, 10, 60 << 20), ", 1Mi/s, 1 min 0 s left");
+        assert_eq!(pace(10 << 20, 10, 0), ", 1Mi/s");
+        assert_eq!(pace(10 << 20, 0, 1), "", "too early");
+        assert_eq!(pace(0, 10, 1), "", "nothing yet");
+        assert_eq!(pace(1, 3600, u64::MAX).split(", ").count(), 3);
+    }
+
+    #[test]
+    fn spans_have_two_units() {
+        let text = [59, 61, 3_600, 86_400, 200_000].map(span_text);
+        assert_eq!(text, ["59 s", "1 min 1 s", "1 h 0 min", "24 h 0 min", "2 d 7 h"]);
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::client::{Client, answer, next};
 use super::output::{Printer, Row, listed, time_text};
-use super::progress::{Line, share};
+use super::progress::Line;
 use crate::config::Size;
 use crate::failure::Failure;
 
@@ -78,7 +78,7 @@ impl Scrub {
                     }
                 };
             }
-            line.show(&|| format!("scrub {}", share(next.done_bytes, next.total_bytes)));
+            line.show_bytes("scrub", (next.done_bytes, next.total_bytes), "");
         }
     }
 }

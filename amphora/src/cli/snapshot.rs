@@ -19,11 +19,13 @@ pub enum Command {
         name: String,
     },
     /// All snapshots
+    #[command(visible_alias = "ls")]
     List {
         /// Only those of this bucket
         bucket: Option<String>,
     },
     /// Remove a snapshot
+    #[command(visible_alias = "rm")]
     Delete {
         /// Its name
         name: String,

@@ -23,6 +23,7 @@ struct Shown {
     unserved_mounts: Vec<Unserved>,
     lost_mounts: Vec<Lost>,
     poisoned: Option<String>,
+    disk_full: bool,
     lifecycle: Lifecycle,
     scrub: Scrub,
     damaged_count: u64,
@@ -129,6 +130,7 @@ impl From<admin::StatusResponse> for Shown {
             unserved_mounts: status.unserved_mounts.into_iter().map(Unserved::from).collect(),
             lost_mounts: status.lost_mounts.into_iter().map(Lost::from).collect(),
             poisoned: status.poisoned,
+            disk_full: status.disk_full,
             lifecycle: status.lifecycle.unwrap_or_default().into(),
             scrub: status.scrub.unwrap_or_default().into(),
             damaged_count: status.damaged_count,
@@ -154,6 +156,16 @@ impl Scrub {
 
 fn last_pass(ended: Option<&str>) -> String {
     ended.map_or_else(|| "no pass has ended yet".to_owned(), |ended| format!("last pass ended {ended}"))
+}
+
+impl Shown {
+    fn writes(&self) -> String {
+        match &self.poisoned {
+            Some(why) => format!("refused: {why}"),
+            None if self.disk_full => "refused but for deletions: the disk is full".to_owned(),
+            None => "accepted".to_owned(),
+        }
+    }
 }
 
 impl Row for Shown {
@@ -183,7 +195,7 @@ impl Row for Shown {
             mounts.join(", "),
             listed(self.unserved_mounts.iter().map(Unserved::text), self.unserved_mounts.len() as u64),
             listed(self.lost_mounts.iter().map(Lost::text), self.lost_mounts.len() as u64),
-            self.poisoned.as_ref().map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}")),
+            self.writes(),
             self.lifecycle.text(),
             self.scrub.text(),
             listed(self.damaged.iter().map(Damaged::text), self.damaged_count),

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::client::{Client, answer};
 use super::output::{Printer, Row};
+use super::progress::Line;
 use crate::config::SocketPath;
 use crate::failure::Failure;
 
@@ -44,7 +45,7 @@ pub(super) async fn run(mut client: Client, socket: &SocketPath, printer: &mut P
 
 /// The version of the server that was started after the last one.
 async fn next(socket: &SocketPath, last: i64) -> Result<String, Failure> {
-    let begun = Instant::now();
+    let (begun, mut line) = (Instant::now(), Line::new());
     let mut failed = Failure::failed("the server that was upgraded does not answer: see its log");
     while begun.elapsed() < LIMIT {
         // Either may be in its way out or in: the socket stays, but not each connection.
@@ -53,6 +54,10 @@ async fn next(socket: &SocketPath, last: i64) -> Result<String, Failure> {
             Ok(_) => {}
             Err(failure) => failed = failure,
         }
+        line.show(&|| {
+            let waited = begun.elapsed().as_secs();
+            format!("upgrade: waiting for the next program for {waited} s, {} s at most", LIMIT.as_secs())
+        });
         tokio::time::sleep(PAUSE).await;
     }
     Err(failed)

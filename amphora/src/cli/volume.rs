@@ -12,6 +12,7 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// All volumes
+    #[command(visible_alias = "ls")]
     List,
     /// One volume
     Show {

@@ -21,6 +21,10 @@ pub struct Flags {
     /// Folder of the store; made if absent
     #[arg(long, value_name = "DIR", default_value = "./amphora-data")]
     pub data_dir: PathBuf,
+    /// File of the master key, which secrets are sealed under; made at the first start [default: master.key in the data
+    /// folder]
+    #[arg(long, value_name = "FILE")]
+    pub master_key_file: Option<PathBuf>,
     /// Where S3 is served; port 0 takes any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9000", value_parser = address)]
     pub s3_listen: SocketAddr,
@@ -116,6 +120,10 @@ pub struct Flags {
     /// What is logged: off, error, warn, info, debug or trace, also by module (info,s3=debug)
     #[arg(long, value_name = "FILTER", default_value = "info", value_parser = crate::logs::check_filter)]
     pub log_level: String,
+    /// Let the system write a core dump, which holds keys and data, when the server crashes
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub core_dumps: bool,
     /// Say whether the settings are good, and end
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]

@@ -18,6 +18,9 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// Variables of the container interfaces that stand for one of ours, after it.
 const ALIASES: [(&str, &str); 2] = [("csi-endpoint", "CSI_ENDPOINT"), ("cosi-endpoint", "COSI_ENDPOINT")];
 
+/// The config file, at most, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+
 const SERVE: &str = "serve";
 
 /// Parses a command line with the environment and the config file it names beneath.
@@ -63,8 +66,9 @@ fn from_environment(arg: &Arg, env: Env<'_>) -> Option<(String, OsString)> {
 
 fn with_file(mut command: Command, file: &Path, env: Env<'_>) -> Result<Command, Failure> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("the config file {shown} cannot be read: {error}")))?;
+    let unread = |why: &dyn std::fmt::Display| Failure::usage(format!("the config file {shown} cannot be read: {why}"));
+    let (bytes, _) = objstore::disk::read_named(file, FILE_MAX).map_err(|error| unread(&error))?;
+    let text = String::from_utf8(bytes).map_err(|error| unread(&error))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         Failure::usage(format!("the config file {shown}, line {line}, is not TOML: {}", error.message()))

@@ -27,6 +27,8 @@ use crate::failure::Failure;
 pub struct Settings {
     /// Absolute.
     pub data_dir: PathBuf,
+    /// The file of the master key, absolute; `None`: the one in the data folder.
+    pub master_key: Option<PathBuf>,
     /// Where S3 is served.
     pub s3_listen: SocketAddr,
     /// Where metrics and health are served.
@@ -73,6 +75,8 @@ pub struct Settings {
     pub csi_driver_name: String,
     /// COSI driver name.
     pub cosi_driver_name: String,
+    /// Whether people read stderr, who may be told how to begin.
+    pub hints: bool,
     /// The root key to set at the first start.
     pub root_key: Option<Credentials>,
 }
@@ -122,8 +126,13 @@ impl Settings {
             former_holder,
         };
         sockets.check_distinct()?;
+        let master_key = flags.master_key_file.map(|file| {
+            let made = std::path::absolute(&file);
+            made.map_err(|error| Failure::usage(format!("--master-key-file {}: {error}", file.display())))
+        });
         Ok(Self {
             data_dir,
+            master_key: master_key.transpose()?,
             s3_listen: flags.s3_listen,
             http_listen: flags.http_listen,
             tls: tls(flags.tls_cert, flags.tls_key)?,
@@ -147,6 +156,7 @@ impl Settings {
             node_id: flags.node_id.unwrap_or_else(host_name),
             csi_driver_name: flags.csi_driver_name,
             cosi_driver_name: flags.cosi_driver_name,
+            hints: flags.log_format == LogFormat::Text,
             root_key: root_key(env)?,
         })
     }

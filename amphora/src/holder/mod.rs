@@ -38,6 +38,7 @@ impl Holder {
     /// [`Failure::Failed`] when it cannot begin.
     pub fn run(self, env: Env<'_>) -> Result<(), Failure> {
         let Self { socket, detached } = self;
+        crate::process::forbid_core_dumps();
         if detached {
             close_inherited();
         }

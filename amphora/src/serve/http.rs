@@ -98,9 +98,12 @@ async fn ready(State(source): State<Source>) -> Response {
     if *source.stopping.borrow() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n").into_response();
     }
-    match tokio::task::spawn_blocking(move || source.store.stats().poisoned).await {
-        Ok(None) => "ready\n".into_response(),
-        Ok(Some(why)) => {
+    let stats = tokio::task::spawn_blocking(move || source.store.stats()).await;
+    match stats.map(|stats| (stats.poisoned, stats.disk_full)) {
+        Ok((None, false)) => "ready\n".into_response(),
+        // It reads and deletes: a restart elsewhere would not help.
+        Ok((None, true)) => "ready; the disk is full: writes are refused but for deletions\n".into_response(),
+        Ok((Some(why), _)) => {
             let text = format!("the store refuses writes since a write to disk failed: {why}\n");
             (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
         }

@@ -1,5 +1,6 @@
 //! The server: opens the store, binds every door, announces itself, and closes in the reverse order.
 //!
+//! - A data folder that belongs to somebody else, or holds something else, is refused before anything is made or bound.
 //! - TCP ports are bound before the store is opened, so that a second server with the same settings changes nothing;
 //!   sockets after it, because the store's lock is what tells whose they are.
 //! - Nothing is announced before every door is bound; a door that cannot be bound ends the start with its flag named.
@@ -57,6 +58,9 @@ const BLOCKING_THREADS: usize = 128;
 pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
     crate::memory::set_up();
     crate::logs::start(&flags.log_level, flags.log_format);
+    if !flags.core_dumps {
+        crate::process::forbid_core_dumps();
+    }
     // Before anything is opened, or replaced.
     let (passed, program) = (Passed::take(env), Program::started(env));
     left::wait_for_children();
@@ -103,6 +107,7 @@ fn raise_open_files() {
 
 async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed: Passed) -> Result<End, Failure> {
     let signals = Signals::new()?;
+    wiring::folder(&settings)?;
     let csi_config = wiring::csi(&settings)?;
     let ports = Ports::bind(&settings, &mut passed).await?;
     let (holding, inheritance) = wiring::holding(&settings).await?;
@@ -140,6 +145,8 @@ async fn blocking<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send
 
 async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, Failure> {
     let mut options = objstore::store::Options::new(&settings.data_dir);
+    options.reserve = true;
+    options.master_key = settings.master_key.clone();
     options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
     options.continued = inheritance.sessions();
     let opened = blocking("opening the store", move || Store::open(options)).await?;
@@ -186,6 +193,7 @@ impl Server {
             root_account: root.account,
             data_dir: settings.data_dir.display().to_string(),
             s3_address: ports.s3_address.to_string(),
+            s3_url: settings.s3_endpoint_url.clone().unwrap_or_else(|| s3_url.clone()),
             started: Instant::now(),
             started_at: SystemClock.now(),
             upgrade: upgrade.clone(),
@@ -205,6 +213,9 @@ impl Server {
         }
         doors.open_grpc("admin", admin, crate::admin::routes(admin_service));
         let credentials = root.credentials.display();
+        if root.is_new && settings.hints {
+            crate::hints::first_start(&s3_url, &root.credentials, &settings.region);
+        }
         let ready = format!("ready s3={s3_url} http={http_url} {sockets} credentials={credentials}");
         Ok(Self { doors, sockets, lifecycle, scrub, upgrade, passed, ready })
     }

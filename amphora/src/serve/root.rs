@@ -15,6 +15,8 @@ pub(super) struct Root {
     pub(super) account: String,
     /// The file that holds it.
     pub(super) credentials: PathBuf,
+    /// Whether that file was not there before: this is the first start.
+    pub(super) is_new: bool,
 }
 
 /// Writes the root key of the store to `DATA_DIR/root-credentials`, unless the file holds it already.
@@ -22,7 +24,8 @@ pub(super) async fn key(settings: &Settings, store: &Store) -> Result<Root, Fail
     let reader = store.clone();
     let key = blocking("reading the root key", move || reader.root_key()).await?;
     let key = key.map_err(|error| {
-        let (why, file) = (with_causes(&error), settings.data_dir.join("master.key"));
+        let own = || settings.data_dir.join("master.key");
+        let (why, file) = (with_causes(&error), settings.master_key.clone().unwrap_or_else(own));
         Failure::failed(format!(
             "reading the root key: {why}; was {} changed? bring back the one of this store",
             file.display()
@@ -38,6 +41,7 @@ pub(super) async fn key(settings: &Settings, store: &Store) -> Result<Root, Fail
         );
     }
     let credentials = settings.data_dir.join("root-credentials");
+    let is_new = !credentials.exists();
     stored.write(&credentials).map_err(Failure::failed)?;
-    Ok(Root { account, credentials })
+    Ok(Root { account, credentials, is_new })
 }

@@ -13,7 +13,14 @@ use crate::mounts::{Ending, Holding, Inheritance, Table};
 /// Whether a server could be started with the settings, as far as that shows without touching anything.
 pub(super) async fn check(settings: &Settings) -> Result<(), Failure> {
     csi(settings)?;
+    folder(settings)?;
     tls(settings).await.map(drop)
+}
+
+/// Refuses a data folder that cannot be one.
+pub(super) fn folder(settings: &Settings) -> Result<(), Failure> {
+    let checked = objstore::store::check_folder(&settings.data_dir);
+    checked.map_err(|error| Failure::failed(format!("--data-dir: {}", with_causes(&error))))
 }
 
 /// COSI, with the URL of S3 that its Secrets carry.

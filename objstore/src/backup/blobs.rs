@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::chunks::{Reader, Writer};
 use super::folder::Folder;
-use super::format::{BlobEntry, Chunk, Manifest, Piece};
+use super::format::{BlobEntry, Chunk, Manifest, PIECE_MAX, Piece, SMALL_MAX};
 use super::{Progress, Told};
 use crate::blob::BlobId;
 use crate::content::{blob_record, verified_blob};
@@ -13,10 +13,6 @@ use crate::disk::data_runs;
 use crate::error::{Error, Result};
 use crate::record::blob::Blob;
 
-/// Bytes in a chunk of content, at most.
-const CHUNK: u64 = 8 << 20;
-/// Larger blobs have chunks of their own.
-const SMALL: u64 = 256 << 10;
 /// Bytes read at a time.
 const STEP: u64 = 4 << 20;
 
@@ -111,7 +107,7 @@ impl<'a> Blobs<'a> {
 
     fn add(&mut self, entry: BlobEntry) -> Result<()> {
         self.waiting.push(entry);
-        if self.pack.len() as u64 >= CHUNK || self.waiting.len() >= 4096 { self.flush() } else { Ok(()) }
+        if self.pack.len() as u64 >= PIECE_MAX || self.waiting.len() >= 4096 { self.flush() } else { Ok(()) }
     }
 
     /// Writes the pack, and what waited for it.
@@ -145,7 +141,7 @@ impl<'a> Blobs<'a> {
             if from > at {
                 entry.pieces.push(Piece { hash: Vec::new(), offset: 0, length: from - at });
             }
-            self.run(&mut entry, (from, to), length <= SMALL)?;
+            self.run(&mut entry, (from, to), length <= SMALL_MAX)?;
             at = to;
         }
         if at < length {
@@ -167,7 +163,7 @@ impl<'a> Blobs<'a> {
         // All of a run is read before any of it is in the pack: damage leaves nothing there.
         let mut packed = Vec::new();
         while at < to {
-            let length = if small { to - at } else { CHUNK.min(to - at) };
+            let length = if small { to - at } else { PIECE_MAX.min(to - at) };
             let bytes = self.bytes(entry.id, at, length)?;
             self.progress.done_bytes += length;
             if small {

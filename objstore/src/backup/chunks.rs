@@ -3,13 +3,11 @@
 use prost::Message;
 
 use super::folder::Folder;
-use super::format::Chunk;
+use super::format::{Chunk, MESSAGE_MAX, MESSAGES_CUT, next_message};
 use crate::error::{Error, Result};
 
 /// Chunks of messages are no smaller, but for the last.
 const SMALLEST: usize = 32 << 10;
-/// They are no larger than this and a message.
-const LARGEST: usize = 4 << 20;
 /// After the smallest size, one message in so many ends a chunk.
 const ENDS: u32 = 256;
 
@@ -25,9 +23,16 @@ pub(super) struct Writer {
 impl Writer {
     /// Adds a message; `mark` tells it from others, and is the same in each backup.
     pub(super) fn add(&mut self, folder: &Folder, message: &impl Message, mark: &[u8]) -> Result<()> {
+        let length = message.encoded_len() as u64;
+        if length > MESSAGE_MAX {
+            let why = format!(
+                "a record of {length} bytes is too long for a backup, which takes {MESSAGE_MAX}: a file with fewer holes has a shorter one"
+            );
+            return Err(Error::Unusable { why });
+        }
         self.buffer.extend_from_slice(&message.encode_length_delimited_to_vec());
         let ends = self.buffer.len() >= SMALLEST && crc_fast::crc32_iscsi(mark).is_multiple_of(ENDS);
-        if ends || self.buffer.len() >= LARGEST { self.cut(folder) } else { Ok(()) }
+        if ends || self.buffer.len() as u64 >= MESSAGES_CUT { self.cut(folder) } else { Ok(()) }
     }
 
     fn cut(&mut self, folder: &Folder) -> Result<()> {
@@ -63,10 +68,8 @@ impl<'a> Reader<'a> {
     pub(super) fn next<M: Message + Default>(&mut self) -> Result<Option<M>> {
         while self.chunk.is_empty() {
             let Some(next) = self.chunks.next() else { return Ok(None) };
-            self.chunk = self.folder.chunk(&next.hash)?.into();
+            self.chunk = self.folder.messages(next)?.into();
         }
-        let message = M::decode_length_delimited(&mut self.chunk);
-        let message = message.map_err(|error| Error::corrupt("a backup", "messages in its chunks", error.to_string()));
-        message.map(Some)
+        next_message(&mut self.chunk).map(Some)
     }
 }

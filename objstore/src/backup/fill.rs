@@ -111,7 +111,7 @@ impl<'a> Fill<'a> {
         for piece in &entry.pieces {
             if !piece.hash.is_empty() {
                 if self.chunk.0 != piece.hash {
-                    self.chunk = (piece.hash.clone(), self.folder.chunk(&piece.hash)?.into());
+                    self.chunk = (piece.hash.clone(), self.folder.content(&piece.hash)?.into());
                 }
                 let from = usize::try_from(piece.offset).unwrap_or(usize::MAX);
                 let to = from.saturating_add(usize::try_from(piece.length).unwrap_or(usize::MAX));

@@ -8,24 +8,30 @@
 //! ```
 //! - Everything is for its owner alone (0700, 0600), written beside its place, synced and renamed: a file that has its
 //!   name is whole. A crash leaves `*.tmp` files, and chunks that no manifest names.
+//! - Nothing in it is trusted: somebody else may have made it ([`UntrustedDir`]). Every read and every listing has a bound,
+//!   and a chunk of messages is as long as its manifest says.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::format::{Manifest, hash, hex};
+use super::format::{CONTENT_MAX, Chunk, MANIFEST_MAX, MESSAGES_MAX, Manifest, hash, hex};
 use crate::clock::{Random, SystemRandom};
-use crate::disk::{Disk, Lock, RealDisk};
+use crate::disk::{Disk, Lock, RealDisk, UntrustedDir, is_missing, is_of_the_volume};
 use crate::error::{Error, Result};
+use crate::name::BucketName;
 
 const MARK: &str = "amphora-backup";
 const MARK_TEXT: &str = "amphora backup, format 1\nchain ";
+/// Of the mark, at most.
+const MARK_MAX: u64 = 256;
 const SUFFIX: &str = ".manifest";
 const MODE: u32 = 0o600;
+/// Names in one folder, at most: buckets, backups of one, or chunks whose names begin alike.
+const NAMES_MAX: usize = 1 << 18;
 
 /// A folder of backups.
 pub struct Folder {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
+    dir: UntrustedDir,
     /// Tells snapshots made for this folder from those for others.
     pub(super) chain: String,
     _lock: Option<Lock>,
@@ -37,20 +43,20 @@ impl Folder {
     /// # Errors
     /// [`Error::Unusable`] if it holds something else, or somebody else writes to it.
     pub fn for_writing(dir: &Path) -> Result<Self> {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
-        if !disk.exists(&dir.join(MARK))? {
-            let lone = |name: &String| name == "lock" || name == &format!("{MARK}.tmp");
-            if disk.exists(dir)? && !disk.list(dir)?.iter().all(lone) {
-                let why = format!("{} holds something else than backups: name an empty folder, or none", dir.display());
-                return Err(Error::Unusable { why });
-            }
-            disk.make_dir_all(dir)?;
+        RealDisk::new().make_dir_all(dir)?;
+        let folder = UntrustedDir::open(dir)?;
+        let mark = Path::new(MARK);
+        let is_marked = folder.length(mark)?.is_some();
+        let lone = |name: &String| name == "lock" || name == &format!("{MARK}.tmp") || is_of_the_volume(name);
+        if !is_marked && !folder.list(Path::new(""), NAMES_MAX)?.iter().all(lone) {
+            let why = format!("{} holds something else than backups: name an empty folder, or none", dir.display());
+            return Err(Error::Unusable { why });
         }
-        let lock = disk.lock(&dir.join("lock"))?;
-        if !disk.exists(&dir.join(MARK))? {
+        let lock = folder.lock(Path::new("lock"))?;
+        if folder.length(mark)?.is_none() {
             let mut random = [0; 4];
             SystemRandom.fill(&mut random);
-            disk.write_atomic(&dir.join(MARK), format!("{MARK_TEXT}{}\n", hex(&random)).as_bytes(), MODE)?;
+            folder.write_atomic(mark, format!("{MARK_TEXT}{}\n", hex(&random)).as_bytes(), MODE)?;
         }
         Ok(Self { _lock: Some(lock), ..Self::for_reading(dir)? })
     }
@@ -60,49 +66,59 @@ impl Folder {
     /// # Errors
     /// [`Error::Unusable`] if it is no folder of backups.
     pub fn for_reading(dir: &Path) -> Result<Self> {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
-        let why = format!("{} is no folder of backups: name one that `amphora backup` made", dir.display());
-        if !disk.exists(&dir.join(MARK))? {
-            return Err(Error::Unusable { why });
-        }
-        let text = String::from_utf8_lossy(&disk.read_all(&dir.join(MARK))?).into_owned();
-        let chain = text.strip_prefix(MARK_TEXT).map(str::trim_end);
-        let chain = chain.ok_or(Error::Unusable { why })?.to_owned();
-        Ok(Self { disk, dir: dir.to_owned(), chain, _lock: None })
-    }
-
-    fn chunk_path(&self, hash: &[u8]) -> PathBuf {
-        let name = hex(hash);
-        self.dir.join("data").join(name.get(..2).unwrap_or_default()).join(&name)
+        let foreign = || Error::Unusable {
+            why: format!("{} is no folder of backups: name one that `amphora backup` made", dir.display()),
+        };
+        let absent = |error| if is_missing(&error) { foreign() } else { error };
+        let folder = UntrustedDir::open(dir).map_err(absent)?;
+        let mark = folder.read(Path::new(MARK), MARK_MAX).map_err(absent)?;
+        let chain = std::str::from_utf8(&mark).ok().and_then(|text| text.strip_prefix(MARK_TEXT)).map(str::trim_end);
+        let is_chain = |chain: &&str| chain.len() <= 16 && chain.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let chain = chain.filter(is_chain).ok_or_else(foreign)?.to_owned();
+        Ok(Self { dir: folder, chain, _lock: None })
     }
 
     /// Whether a chunk is there.
     pub(super) fn has_chunk(&self, hash: &[u8]) -> Result<bool> {
-        self.disk.exists(&self.chunk_path(hash))
+        self.dir.length(&chunk_path(&hex(hash))).map(|length| length.is_some())
     }
 
     /// Writes a chunk, on disk when it returns, unless it is there; its hash, and the bytes written.
     pub(super) fn put_chunk(&self, bytes: &[u8]) -> Result<(Vec<u8>, u64)> {
         let hash = hash(bytes).to_vec();
-        let path = self.chunk_path(&hash);
-        if self.disk.exists(&path)? {
+        let path = chunk_path(&hex(&hash));
+        if self.dir.length(&path)?.is_some() {
             return Ok((hash, 0));
         }
         if let Some(dir) = path.parent() {
-            self.disk.make_dir_all(dir)?;
+            self.dir.make_dir_all(dir)?;
         }
-        self.disk.write_atomic(&path, bytes, MODE)?;
+        self.dir.write_atomic(&path, bytes, MODE)?;
         Ok((hash, bytes.len() as u64))
     }
 
-    /// A chunk, compared with its name.
-    pub(super) fn chunk(&self, name: &[u8]) -> Result<Vec<u8>> {
-        let path = self.chunk_path(name);
-        let what = || format!("the backup's file {}", path.display());
-        if !self.disk.exists(&path)? {
-            return Err(Error::corrupt(what(), "a file", "none"));
+    /// A chunk of content, compared with its name.
+    pub(super) fn content(&self, name: &[u8]) -> Result<Vec<u8>> {
+        self.chunk(name, CONTENT_MAX)
+    }
+
+    /// A chunk of messages, compared with its name and the length its manifest names.
+    pub(super) fn messages(&self, chunk: &Chunk) -> Result<Vec<u8>> {
+        let bytes = self.chunk(&chunk.hash, chunk.length.min(MESSAGES_MAX))?;
+        if bytes.len() as u64 != chunk.length {
+            let what = format!("the backup's file {}", self.dir.shown(&chunk_path(&hex(&chunk.hash))).display());
+            return Err(Error::corrupt(what, format!("{} bytes", chunk.length), format!("{}", bytes.len())));
         }
-        let bytes = self.disk.read_all(&path)?;
+        Ok(bytes)
+    }
+
+    fn chunk(&self, name: &[u8], limit: u64) -> Result<Vec<u8>> {
+        let path = chunk_path(&hex(name));
+        let what = || format!("the backup's file {}", self.dir.shown(&path).display());
+        let bytes = match self.dir.read(&path, limit) {
+            Err(error) if is_missing(&error) => return Err(Error::corrupt(what(), "a file", "none")),
+            read => read?,
+        };
         let found = hash(&bytes);
         if found != *name {
             return Err(Error::corrupt(what(), "the checksum it is named by", hex(&found)));
@@ -110,79 +126,113 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// The hashes of all chunks there are, and what else lies between them.
-    pub(super) fn chunks(&self) -> Result<(Vec<String>, Vec<PathBuf>)> {
-        let (mut chunks, mut others) = (Vec::new(), Vec::new());
-        let data = self.dir.join("data");
-        for shard in self.names(&data)? {
-            for name in self.names(&data.join(&shard))? {
-                match name.len() == 64 && name.starts_with(&shard) {
-                    true => chunks.push(name),
-                    false => others.push(data.join(&shard).join(name)),
+    /// Hands over the names of the chunks there are, a part after the other; and of what a crash left between them.
+    pub(super) fn each_chunk(&self, mut f: impl FnMut(&str) -> Result<()>) -> Result<()> {
+        for shard in 0..=u8::MAX {
+            let shard = hex(&[shard]);
+            for name in self.dir.list(&Path::new("data").join(&shard), NAMES_MAX)? {
+                let hash = name.strip_suffix(".tmp").unwrap_or(&name);
+                let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+                if is_hash && hash.starts_with(&shard) {
+                    f(&name)?;
                 }
             }
         }
-        Ok((chunks, others))
+        Ok(())
     }
 
-    /// Removes a chunk by its hash in hex; the bytes it took.
+    /// Removes what [`Folder::each_chunk`] named; the bytes it took.
     pub(super) fn remove_chunk(&self, name: &str) -> Result<u64> {
-        let path = self.dir.join("data").join(name.get(..2).unwrap_or_default()).join(name);
-        let length = self.disk.open(&path)?.len()?;
-        self.disk.remove(&path)?;
+        let path = chunk_path(name);
+        let length = self.dir.length(&path)?.unwrap_or_default();
+        self.dir.remove(&path)?;
         Ok(length)
     }
 
-    pub(super) fn remove(&self, path: &Path) -> Result<()> {
-        self.disk.remove(path)
-    }
-
     fn names(&self, dir: &Path) -> Result<Vec<String>> {
-        let mut names = if self.disk.exists(dir)? { self.disk.list(dir)? } else { Vec::new() };
+        let mut names = self.dir.list(dir, NAMES_MAX)?;
         names.sort_unstable();
         Ok(names)
     }
 
     /// The buckets there are backups of.
     pub(super) fn buckets(&self) -> Result<Vec<String>> {
-        self.names(&self.dir.join("backups"))
+        let mut names = self.names(Path::new("backups"))?;
+        names.retain(|name| name.parse::<BucketName>().is_ok());
+        Ok(names)
     }
 
     /// The ids of the backups of a bucket, oldest first.
     pub(super) fn ids(&self, bucket: &str) -> Result<Vec<String>> {
-        let names = self.names(&self.dir.join("backups").join(bucket))?;
-        Ok(names.iter().filter_map(|name| name.strip_suffix(SUFFIX)).map(str::to_owned).collect())
-    }
-
-    fn manifest_path(&self, bucket: &str, id: &str) -> PathBuf {
-        self.dir.join("backups").join(bucket).join(format!("{id}{SUFFIX}"))
+        let names = self.names(&Path::new("backups").join(bucket))?;
+        let ids = names.iter().filter_map(|name| name.strip_suffix(SUFFIX)).filter(|id| is_plain(id));
+        Ok(ids.map(str::to_owned).collect())
     }
 
     /// Reads a backup.
     pub(super) fn manifest(&self, bucket: &str, id: &str) -> Result<Manifest> {
-        let path = self.manifest_path(bucket, id);
-        let plain = |text: &str| !text.contains('/') && !text.starts_with('.');
-        if !plain(bucket) || !plain(id) || !self.disk.exists(&path)? {
-            let why = format!("there is no backup {id} of bucket \"{bucket}\" in {}", self.dir.display());
-            return Err(Error::Unusable { why });
+        let path = manifest_path(bucket, id);
+        let absent = || Error::Unusable {
+            why: format!(
+                "there is no backup {id} of bucket \"{bucket}\" in {}",
+                self.dir.shown(Path::new("")).display()
+            ),
+        };
+        if !is_plain(bucket) || !is_plain(id) {
+            return Err(absent());
         }
-        let what = format!("the backup {}", path.display());
-        Manifest::from_bytes(&what, &self.disk.read_all(&path)?)
+        let bytes = self.dir.read(&path, MANIFEST_MAX);
+        let bytes = bytes.map_err(|error| if is_missing(&error) { absent() } else { error })?;
+        let what = format!("the backup {}", self.dir.shown(&path).display());
+        let manifest = Manifest::from_bytes(&what, &bytes)?;
+        if manifest.bucket != bucket {
+            let found = manifest.bucket.escape_debug().to_string();
+            return Err(Error::corrupt(what, format!("the bucket name {bucket}"), found));
+        }
+        // Else a short manifest could have one long file read over and over.
+        let mut named = HashSet::new();
+        match manifest.records.iter().chain(&manifest.blobs).find(|chunk| !named.insert(&chunk.hash)) {
+            Some(twice) => Err(Error::corrupt(what, "each of its files once", format!("{} again", hex(&twice.hash)))),
+            None => Ok(manifest),
+        }
     }
 
     /// Writes a backup: from here on it is one.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] if it is larger than what is read again.
     pub(super) fn put_manifest(&self, id: &str, manifest: &Manifest) -> Result<()> {
-        let path = self.manifest_path(&manifest.bucket, id);
-        if let Some(dir) = path.parent() {
-            self.disk.make_dir_all(dir)?;
+        let (path, bytes) = (manifest_path(&manifest.bucket, id), manifest.to_bytes());
+        if bytes.len() as u64 > MANIFEST_MAX {
+            let why = format!("the manifest would have {} bytes, more than {MANIFEST_MAX}", bytes.len());
+            return Err(Error::Unusable {
+                why: format!("{why}: the bucket \"{}\" is too large for a backup", manifest.bucket),
+            });
         }
-        self.disk.write_atomic(&path, &manifest.to_bytes(), MODE)
+        if let Some(dir) = path.parent() {
+            self.dir.make_dir_all(dir)?;
+        }
+        self.dir.write_atomic(&path, &bytes, MODE)
     }
 
     /// Removes a backup; its chunks go with `prune`.
     pub(super) fn remove_manifest(&self, bucket: &str, id: &str) -> Result<()> {
-        let path = self.manifest_path(bucket, id);
-        self.disk.remove(&path)?;
-        path.parent().map_or(Ok(()), |dir| self.disk.sync_dir(dir))
+        let path = manifest_path(bucket, id);
+        self.dir.remove(&path)?;
+        path.parent().map_or(Ok(()), |dir| self.dir.sync(dir))
     }
+}
+
+/// The place of a chunk by its hash in hex; what a crash left of it lies beside it.
+fn chunk_path(name: &str) -> PathBuf {
+    Path::new("data").join(name.get(..2).unwrap_or_default()).join(name)
+}
+
+fn manifest_path(bucket: &str, id: &str) -> PathBuf {
+    Path::new("backups").join(bucket).join(format!("{id}{SUFFIX}"))
+}
+
+/// Whether a text can be the name of a bucket or the id of a backup: it is no path, and can be printed.
+fn is_plain(text: &str) -> bool {
+    !text.starts_with('.') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }

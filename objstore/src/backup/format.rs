@@ -7,7 +7,9 @@
 //! Chunks of records hold [`Entry`] messages, chunks of blobs [`BlobEntry`] messages, each behind its length as a varint.
 //! Chunks of content hold the bytes of blobs.
 
+use bytes::Bytes;
 use prost::Message;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
@@ -16,6 +18,21 @@ use crate::error::{Error, Result};
 pub(super) const FORMAT: u32 = 1;
 const MAGIC: &[u8; 8] = b"AMPHORA1";
 const DIGEST_BYTES: usize = 32;
+
+/// A manifest, at most, in bytes: some 500 million objects.
+pub(super) const MANIFEST_MAX: u64 = 64 << 20;
+/// A message in a chunk, at most: a blob with more than a million holes.
+pub(super) const MESSAGE_MAX: u64 = 64 << 20;
+/// A chunk of messages ends with the message that makes it longer than this.
+pub(super) const MESSAGES_CUT: u64 = 4 << 20;
+/// A chunk of messages, at most.
+pub(super) const MESSAGES_MAX: u64 = MESSAGES_CUT + MESSAGE_MAX;
+/// Bytes of one blob in a chunk of content, at most.
+pub(super) const PIECE_MAX: u64 = 8 << 20;
+/// Larger blobs have chunks of their own.
+pub(super) const SMALL_MAX: u64 = 256 << 10;
+/// A chunk of content, at most: small blobs fill it until it is as long as a piece.
+pub(super) const CONTENT_MAX: u64 = PIECE_MAX + SMALL_MAX;
 
 /// The SHA-256 of a chunk.
 pub(super) type Hash = [u8; DIGEST_BYTES];
@@ -142,6 +159,38 @@ pub(super) fn hex(hash: &[u8]) -> String {
     hex_simd::encode_to_string(hash, hex_simd::AsciiCase::Lower)
 }
 
+/// Whether a message has so many fields that it would take many times its length in memory. What a store writes has some
+/// thousand short fields at most; all others are longer.
+pub(super) fn is_bloated(message: &[u8]) -> bool {
+    const SHORT_FIELDS: usize = 1 << 14;
+    const FIELD_BYTES: usize = 16;
+    let (mut rest, mut fields) = (message, 0);
+    while !rest.is_empty() {
+        let skipped =
+            decode_key(&mut rest).and_then(|(tag, wire)| skip_field(wire, tag, &mut rest, DecodeContext::default()));
+        // What is no message is refused where it is read.
+        if skipped.is_err() {
+            return false;
+        }
+        fields += 1;
+    }
+    fields > SHORT_FIELDS + message.len() / FIELD_BYTES
+}
+
+/// Takes the next message off the bytes of a chunk.
+pub(super) fn next_message<M: Message + Default>(chunk: &mut Bytes) -> Result<M> {
+    let odd = |found: String| Error::corrupt("a backup", "messages in its chunks", found);
+    let length = prost::decode_length_delimiter(&mut *chunk).map_err(|error| odd(error.to_string()))?;
+    if length > chunk.len() {
+        return Err(odd(format!("{length} bytes of which {} are there", chunk.len())));
+    }
+    let message = chunk.split_to(length);
+    if length as u64 > MESSAGE_MAX || is_bloated(&message) {
+        return Err(odd(format!("one of {length} bytes with more fields than a store writes")));
+    }
+    M::decode(message).map_err(|error| odd(error.to_string()))
+}
+
 impl Manifest {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = [&MAGIC[..], &self.encode_to_vec()].concat();
@@ -158,6 +207,9 @@ impl Manifest {
         if hash(body) != *digest {
             return Err(damaged("another checksum"));
         }
+        if is_bloated(message) {
+            return Err(damaged("more fields than a store writes"));
+        }
         let manifest = Self::decode(message).map_err(|error| damaged(&error.to_string()))?;
         if manifest.format != FORMAT {
             let why =
@@ -173,6 +225,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_message_that_would_fill_the_memory_is_not_decoded() {
+        let piece = Piece { hash: vec![7; DIGEST_BYTES], offset: 1, length: 4096 };
+        let hole = Piece { hash: Vec::new(), offset: 0, length: 4096 };
+        let dense = BlobEntry { id: 1, pieces: vec![[piece, hole]; 1 << 16].concat(), ..BlobEntry::default() };
+        let mut chunk = Bytes::from(dense.encode_length_delimited_to_vec());
+        assert_eq!(next_message::<BlobEntry>(&mut chunk).unwrap(), dense);
+        assert!(chunk.is_empty());
+        let bloated = BlobEntry { id: 1, pieces: vec![Piece::default(); 1 << 20], ..BlobEntry::default() };
+        let mut chunk = Bytes::from(bloated.encode_length_delimited_to_vec());
+        assert!(next_message::<BlobEntry>(&mut chunk).unwrap_err().to_string().contains("more fields"));
+        let mut cut = Bytes::from_static(&[200, 1, 8]);
+        assert!(next_message::<BlobEntry>(&mut cut).unwrap_err().to_string().contains("200 bytes of which 1"));
+    }
+
+    #[test]
     fn a_manifest_round_trips_and_no_changed_byte_is_read() {
         let manifest = Manifest { format: FORMAT, bucket: "jar".into(), objects: 7, ..Manifest::default() };
         let bytes = manifest.to_bytes();
@@ -183,6 +250,11 @@ mod tests {
             assert!(Manifest::from_bytes("it", &damaged).is_err(), "byte {at}");
         }
         assert!(Manifest::from_bytes("it", &bytes[..20]).is_err());
+        let bloated = Manifest { records: vec![Chunk::default(); 1 << 20], ..manifest.clone() }.to_bytes();
+        assert!(Manifest::from_bytes("it", &bloated).unwrap_err().to_string().contains("more fields"));
+        let full = Chunk { hash: vec![7; DIGEST_BYTES], length: 1 << 20 };
+        let large = Manifest { records: vec![full; 1 << 20], ..manifest.clone() };
+        assert_eq!(Manifest::from_bytes("it", &large.to_bytes()).unwrap(), large);
         let other = Manifest { format: 2, ..manifest };
         assert!(Manifest::from_bytes("it", &other.to_bytes()).unwrap_err().to_string().contains("format 2"));
     }

@@ -110,13 +110,14 @@ impl Restoring {
     }
 }
 
-/// With as many files as its records have, and their bytes.
+/// Of the bucket whose folder it lies in, with as many files as its records have, and their bytes.
 fn counted(mut given: Given) -> Given {
     let mut files = Files::default();
     for Entry { kind, value, .. } in &given.records {
         let _ = files.add(u8::try_from(*kind).unwrap_or_default(), value);
     }
     let manifest = given.manifest.get_or_insert_default();
+    manifest.bucket = "jar".into();
     (manifest.objects, manifest.bytes) = (files.count, files.bytes);
     given
 }

@@ -36,7 +36,7 @@ fn taken_apart(rig: &Rig) -> Given {
         for piece in blob.pieces.iter_mut().filter(|piece| !piece.hash.is_empty()) {
             piece.offset += *offsets.entry(piece.hash.clone()).or_insert_with(|| {
                 let end = given.content.len() as u64;
-                given.content.extend(folder.chunk(&piece.hash).unwrap());
+                given.content.extend(folder.content(&piece.hash).unwrap());
                 end
             });
         }

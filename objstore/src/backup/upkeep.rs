@@ -32,57 +32,83 @@ pub fn newest(folder: &Folder, bucket: &str) -> Result<String> {
     id.ok_or_else(|| Error::Unusable { why: format!("there is no backup of bucket \"{bucket}\" in this folder") })
 }
 
+/// Problems that a verification tells, at most.
+const PROBLEMS_MAX: usize = 1000;
+
 /// Compares all that backups name with its checksums; what is wrong, a line each, and the bytes that are not.
 ///
 /// # Errors
 /// Those of the disk.
 pub fn verify(folder: &Folder, told: &dyn Fn(Progress)) -> Result<(Vec<String>, u64)> {
-    let (mut problems, mut sound, mut progress) = (Vec::new(), HashSet::new(), Progress::default());
-    for bucket in folder.buckets()? {
+    let progress = Progress::default();
+    let mut look = Look { folder, told, progress, sound: HashSet::new(), problems: Vec::new(), what: String::new() };
+    'all: for bucket in folder.buckets()? {
         for id in folder.ids(&bucket)? {
-            let what = format!("backup {id} of bucket \"{bucket}\"");
-            progress.bucket.clone_from(&bucket);
-            match folder.manifest(&bucket, &id) {
-                Ok(manifest) => verify_one(folder, &manifest, &what, &mut sound, &mut problems, &mut progress, told)?,
-                Err(error) => problems.push(format!("{what}: {error}")),
+            look.what = format!("backup {id} of bucket \"{bucket}\"");
+            look.progress.bucket.clone_from(&bucket);
+            match folder.manifest(&bucket, &id).and_then(|manifest| look.manifest(&manifest)) {
+                Err(error @ (Error::Corrupt { .. } | Error::Unusable { .. })) => look.problem(&error),
+                looked => looked?,
+            }
+            if look.problems.len() >= PROBLEMS_MAX {
+                look.problems.push("more than these were not looked for".into());
+                break 'all;
             }
         }
     }
-    Ok((problems, progress.done_bytes))
+    Ok((look.problems, look.progress.done_bytes))
 }
 
-fn verify_one(
-    folder: &Folder,
-    manifest: &Manifest,
-    what: &str,
-    sound: &mut HashSet<Vec<u8>>,
-    problems: &mut Vec<String>,
-    progress: &mut Progress,
-    told: &dyn Fn(Progress),
-) -> Result<()> {
-    let hashes = match hashes(folder, manifest) {
-        Ok(hashes) => hashes,
-        Err(error @ Error::Corrupt { .. }) => {
-            problems.push(format!("{what}: {error}"));
+/// A verification under way.
+struct Look<'a> {
+    folder: &'a Folder,
+    told: &'a dyn Fn(Progress),
+    progress: Progress,
+    /// Chunks that are there and whole.
+    sound: HashSet<Vec<u8>>,
+    problems: Vec<String>,
+    /// The backup that is looked at.
+    what: String,
+}
+
+impl Look<'_> {
+    fn problem(&mut self, error: &Error) {
+        self.problems.push(format!("{}: {}", self.what, crate::error::with_source(error)));
+    }
+
+    fn manifest(&mut self, manifest: &Manifest) -> Result<()> {
+        for chunk in &manifest.records {
+            self.chunk(&chunk.hash, |folder| folder.messages(chunk))?;
+        }
+        let mut blobs = Reader::new(self.folder, &manifest.blobs);
+        while self.problems.len() < PROBLEMS_MAX
+            && let Some(entry) = blobs.next::<BlobEntry>()?
+        {
+            for piece in entry.pieces.iter().filter(|piece| !piece.hash.is_empty()) {
+                self.chunk(&piece.hash, |folder| folder.content(&piece.hash))?;
+            }
+        }
+        // The reader has compared them.
+        self.progress.done_bytes += manifest.blobs.iter().map(|chunk| chunk.length).sum::<u64>();
+        Ok(())
+    }
+
+    /// Compares a chunk that was not looked at yet.
+    fn chunk(&mut self, hash: &[u8], read: impl FnOnce(&Folder) -> Result<Vec<u8>>) -> Result<()> {
+        if self.sound.contains(hash) || self.problems.len() >= PROBLEMS_MAX {
             return Ok(());
         }
-        Err(error) => return Err(error),
-    };
-    for hash in hashes {
-        if sound.contains(&hash) {
-            continue;
-        }
-        match folder.chunk(&hash) {
+        match read(self.folder) {
             Ok(bytes) => {
-                progress.done_bytes += bytes.len() as u64;
-                told(progress.clone());
-                sound.insert(hash);
+                self.progress.done_bytes += bytes.len() as u64;
+                (self.told)(self.progress.clone());
+                self.sound.insert(hash.to_vec());
             }
-            Err(error @ Error::Corrupt { .. }) => problems.push(format!("{what}: {error}")),
+            Err(error @ Error::Corrupt { .. }) => self.problem(&error),
             Err(error) => return Err(error),
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// All chunks a backup names.
@@ -127,14 +153,12 @@ pub fn prune(folder: &Folder, keep: usize) -> Result<Pruned> {
         folder.remove_manifest(&bucket, &id)?;
         pruned.backups += 1;
     }
-    let (chunks, others) = folder.chunks()?;
-    for name in chunks.iter().filter(|name| !needed.contains(*name)) {
-        pruned.bytes += folder.remove_chunk(name)?;
-        pruned.files += 1;
-    }
-    for path in others {
-        folder.remove(&path)?;
-        pruned.files += 1;
-    }
+    folder.each_chunk(|name| {
+        if !needed.contains(name) {
+            pruned.bytes += folder.remove_chunk(name)?;
+            pruned.files += 1;
+        }
+        Ok(())
+    })?;
     Ok(pruned)
 }

@@ -2,7 +2,6 @@
 //! to somebody.
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use prost::Message;
@@ -12,7 +11,7 @@ use super::{Checked, Report, lost};
 use crate::clock::SystemRandom;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::grant::{Bound, Master};
+use crate::grant::{Bound, KeyPlace, Master};
 use crate::meta::Pair;
 use crate::record::account::{Account, Grant, GrantMode, Key, Publication};
 use crate::record::decode;
@@ -122,8 +121,8 @@ pub(super) fn is_bucket(store: &Checked<'_>, id: u64) -> Result<bool> {
 
 impl Checked<'_> {
     /// Opens every sealed secret.
-    pub(super) fn check_seals(&self, disk: &Arc<dyn Disk>, dir: &Path, report: &mut Report) -> Result<()> {
-        let master = Master::open(disk.clone(), dir, &SystemRandom, false);
+    pub(super) fn check_seals(&self, disk: &Arc<dyn Disk>, place: KeyPlace, report: &mut Report) -> Result<()> {
+        let master = Master::open(disk.clone(), place, &SystemRandom, false);
         let Some(master) = report.take(master) else { return Ok(()) };
         let (mut opened, mut sealed) = (0, Vec::new());
         self.each(&[tag::KEY], |pair| {

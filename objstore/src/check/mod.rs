@@ -40,6 +40,7 @@ use crate::branch::Lines;
 use crate::clock::{Clock, SystemClock};
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
+use crate::grant::KeyPlace;
 use crate::meta::{Meta, Pair, Read, Snapshot, fjall_engine};
 use crate::record::decode;
 use crate::record::key::{self, Branch, Family};
@@ -59,13 +60,21 @@ pub struct Options<'a> {
     pub content: bool,
     /// Whether what is found is mended.
     pub repair: bool,
+    /// The file of the master key, unless it is `master.key` in the data folder.
+    pub master_key: Option<&'a Path>,
     /// Told how far it is.
     pub progress: &'a dyn Fn(Progress),
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { content: true, repair: false, progress: &|_| {} }
+        Self { content: true, repair: false, master_key: None, progress: &|_| {} }
+    }
+}
+
+impl Options<'_> {
+    fn key_place(&self, dir: &Path) -> KeyPlace {
+        KeyPlace::new(dir, self.master_key)
     }
 }
 
@@ -137,7 +146,7 @@ pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Op
     let checked = Checked::new(meta.snapshot(), blobs, options.progress);
     let mut report = Report::default();
     checked.check(&mut report)?;
-    checked.check_seals(disk, dir, &mut report)?;
+    checked.check_seals(disk, options.key_place(dir), &mut report)?;
     checked.check_content(options.content, &mut report)?;
     Ok(report)
 }

@@ -77,7 +77,7 @@ pub(super) fn run(
     let checked = repair.checked();
     let mut report = Report::default();
     checked.check(&mut report)?;
-    checked.check_seals(disk, dir, &mut report)?;
+    checked.check_seals(disk, options.key_place(dir), &mut report)?;
     checked.check_content(false, &mut report)?;
     if let Some(found) = verified {
         (report.verified_bytes, report.unnamed_files) = (found.verified_bytes, found.unnamed_files);
@@ -96,7 +96,7 @@ impl<'a> Repair<'a> {
         for _ in 0..ROUNDS_MAX {
             let checked = self.checked();
             checked.check(&mut Report::default())?;
-            checked.check_seals(self.disk, self.dir, &mut Report::default())?;
+            checked.check_seals(self.disk, self.options.key_place(self.dir), &mut Report::default())?;
             if !self.apply(&checked)? {
                 break;
             }

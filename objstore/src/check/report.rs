@@ -69,7 +69,7 @@ impl Report {
 
     /// Takes a value, or reports why there is none.
     pub(super) fn take<T>(&mut self, value: Result<T>) -> Option<T> {
-        value.map_err(|error| self.problem(error.to_string())).ok()
+        value.map_err(|error| self.problem(crate::error::with_source(&error))).ok()
     }
 
     /// Whether nothing is wrong, but for what is quarantined.

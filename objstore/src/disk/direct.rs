@@ -23,7 +23,7 @@ impl Direct {
     /// Opens `path`; `None` where that cannot be, on a file system without direct writes say: an ordinary write does
     /// as well.
     pub(super) fn open(path: &Path) -> Option<Self> {
-        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
+        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT | libc::O_NOFOLLOW).open(path).ok()?;
         Some(Self { file, refused: AtomicBool::new(false) })
     }
 

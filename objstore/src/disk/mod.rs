@@ -4,6 +4,7 @@
 //!   for the names in one folder, [`Disk::sync_everything`] for all of a file system.
 //! - [`Disk::write_atomic`] and [`Disk::make_dir_all`] are durable when they return; every other change is not.
 //! - Both are traits, so that a test can put a disk that lies under the store.
+//! - Only regular files are opened: what else has the name of one, a FIFO say, is refused at once.
 //! - The system's error stays the source of [`Error::Io`](crate::error::Error::Io): a full disk and a broken one can
 //!   be told apart.
 //!
@@ -19,10 +20,12 @@ pub(crate) mod lying;
 mod pinned;
 mod poison;
 mod real;
+mod regular;
 mod room;
 mod space_map;
 #[cfg(test)]
 mod tests;
+mod untrusted;
 
 use std::any::Any;
 use std::ops::Range;
@@ -38,8 +41,11 @@ pub use pinned::PinnedPath;
 pub use poison::Poison;
 pub use real::RealDisk;
 pub(crate) use real::space_of;
+pub use regular::read_named;
+pub(crate) use regular::refuse_irregular;
 pub use room::Need;
-pub(crate) use room::Room;
+pub(crate) use room::{Room, reserve as room_kept};
+pub use untrusted::UntrustedDir;
 
 /// What a direct write is aligned to, in memory and in the file, and made of: a page, which suits every disk.
 pub const DIRECT_BLOCK: usize = 4096;
@@ -232,6 +238,32 @@ pub struct Permissions {
     pub owner: u32,
     /// The permission bits.
     pub mode: u32,
+}
+
+impl Permissions {
+    /// Judges a file that holds a secret and that an administrator named, by PostgreSQL's rule for its keys: it belongs to
+    /// the user this process runs as and is for that user alone, or to root, and then its group may read it.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do, as the end of a sentence that begins with the file.
+    pub fn of_a_secret(self) -> std::result::Result<(), String> {
+        let Self { owner, mode } = self;
+        let own = rustix::process::geteuid().as_raw();
+        let (refused, advice) = if owner == 0 { (0o037, "640") } else { (0o077, "600") };
+        if owner != own && owner != 0 {
+            Err(format!("belongs to user {owner}, and this runs as user {own}: run chown on it"))
+        } else if mode & refused != 0 {
+            Err(format!("holds a secret and is open to others (mode {mode:04o}): run chmod {advice} on it"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Whether a file system, or the machine it comes from, makes this name by itself in a volume that is new.
+#[must_use]
+pub fn is_of_the_volume(name: &str) -> bool {
+    matches!(name, "lost+found" | ".snapshot" | ".snapshots" | ".zfs")
 }
 
 /// The room on a file system.

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::fs::{
-    FlockOperation, IFlags, StatVfs, flock, fstatvfs, fsync, ioctl_getflags, ioctl_setflags, rename, statvfs, syncfs,
+    FlockOperation, IFlags, OFlags, StatVfs, flock, fstatvfs, fsync, ioctl_getflags, ioctl_setflags, rename, statvfs,
+    syncfs,
 };
 use rustix::io::{Errno, retry_on_intr};
 
 use super::file::RealFile;
-use super::{Disk, File, Lock, Need, Permissions, Room, Space, room};
+use super::{Disk, File, Lock, Need, Permissions, Room, Space, regular, room};
 use crate::error::{Error, Result};
 
 /// The operating system's disk.
@@ -46,12 +47,12 @@ impl RealDisk {
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+        let file = regular::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
         Ok(Arc::new(RealFile::new(file.map_err(|error| failed("creating", path, error))?, path, self.room.clone())))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = regular::open(path, OFlags::RDWR);
         Ok(Arc::new(RealFile::new(file.map_err(|error| failed("opening", path, error))?, path, self.room.clone())))
     }
 
@@ -115,7 +116,8 @@ impl Disk for RealDisk {
     }
 
     fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
-        fs::read(path).map_err(|error| failed("reading", path, error))
+        let read = || regular::read_up_to(&regular::open(path, OFlags::RDONLY)?, u64::MAX);
+        read().map_err(|error| failed("reading", path, error))
     }
 
     fn write_atomic(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
@@ -146,24 +148,30 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> Result<Lock> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-        let mut file = file.map_err(|error| match error.kind() {
-            std::io::ErrorKind::PermissionDenied => foreign(path),
+        let file = regular::open(path, OFlags::RDWR | OFlags::CREATE).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => foreign(path),
             _ => failed("opening the lock", path, error),
         })?;
-        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(taken(path, &mut file)),
-            Err(errno) => return Err(failed("locking", path, errno)),
-        }
-        // For people only: the lock is the flock, not the content.
-        let mut note = || -> std::io::Result<()> {
-            file.set_len(0)?;
-            file.write_all(format!("{}\n", std::process::id()).as_bytes())
-        };
-        note().map_err(|error| failed("writing the lock", path, error))?;
-        Ok(Lock::new(file))
+        lock_file(file, path)
     }
+}
+
+/// Takes the lock that an open file stands for; `path` is what messages name.
+pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
+    match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(taken(path, &mut file)),
+        Err(errno) => return Err(failed("locking", path, errno)),
+    }
+    // For people only: the lock is the flock, not the content. A disk that is full has no room for it.
+    let mut note = || -> std::io::Result<()> {
+        file.set_len(0)?;
+        file.write_all(format!("{}\n", std::process::id()).as_bytes())
+    };
+    if let Err(error) = note() {
+        tracing::warn!(path = %path.display(), %error, "the lock does not name this process");
+    }
+    Ok(Lock::new(file))
 }
 
 /// The room on the file system that holds `path`, all of it.
@@ -197,7 +205,7 @@ fn write_synced(path: &Path, content: &[u8], mode: u32) -> Result<()> {
 
 fn taken(path: &Path, file: &mut fs::File) -> Error {
     let mut holder = String::new();
-    let read = file.read_to_string(&mut holder);
+    let read = file.take(32).read_to_string(&mut holder);
     let process = match (read, holder.trim().parse::<u32>()) {
         (Ok(_), Ok(pid)) => format!(" (process {pid})"),
         _ => String::new(),

@@ -47,7 +47,7 @@ impl Need {
 }
 
 /// How much is kept free on a disk of so many bytes.
-pub(super) fn reserve(total_bytes: u64) -> u64 {
+pub(crate) fn reserve(total_bytes: u64) -> u64 {
     RESERVE_BYTES.min(total_bytes / RESERVE_PART)
 }
 

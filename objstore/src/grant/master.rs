@@ -1,6 +1,8 @@
-//! The master key: a file beside the database, and how another takes its place.
+//! The master key: a file beside the database or where the administrator wants it, and how another takes its place.
 //!
-//! - The file is for its owner alone: one that others may read, or that belongs to somebody else, is refused.
+//! - The file in the data folder is for its owner alone: one that others may read, or that belongs to somebody else, is
+//!   refused. One that is named is judged as all secrets are that an administrator names ([`Permissions::of_a_secret`]).
+//! - There is one place: a key that lies in the data folder while another is named is refused.
 //! - A rotation writes the next key to a file of its own before anything is sealed under it. While both files are there,
 //!   secrets are sealed under the next key and open under either.
 //! - The next key takes the place of the last one only when nothing is sealed under that any more.
@@ -13,39 +15,100 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use zeroize::Zeroizing;
+
 use super::Sealer;
 use super::seal::{MASTER_BYTES, MasterKey};
 use crate::clock::Random;
-use crate::disk::Disk;
+use crate::disk::{Disk, Permissions, read_named};
 use crate::error::{Error, Result};
 
 /// Only the owner may read a master key.
 const MODE: u32 = 0o600;
 /// Permissions of others.
 const OTHERS: u32 = 0o077;
+/// The most that is read of a file that should be a master key.
+const READ_MAX: u64 = 4096;
+/// Its name in the data folder.
+const NAME: &str = "master.key";
+
+/// Where the master key lies.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPlace {
+    /// The key.
+    path: PathBuf,
+    /// The next one, while the key is rotated.
+    next: PathBuf,
+    /// Where it lies if no other place is named, if one is.
+    unnamed: Option<PathBuf>,
+}
+
+impl KeyPlace {
+    /// In the data folder `dir`, or in the file that was named.
+    pub fn new(dir: &Path, named: Option<&Path>) -> Self {
+        let path = named.map_or_else(|| dir.join(NAME), Path::to_owned);
+        let mut next = path.clone().into_os_string();
+        next.push(".next");
+        Self { path, next: next.into(), unnamed: named.map(|_| dir.join(NAME)) }
+    }
+
+    /// Refuses a key in the data folder beside one that is named.
+    fn refuse_two(&self, disk: &dyn Disk) -> Result<()> {
+        let Some(unnamed) = &self.unnamed else { return Ok(()) };
+        if self.path == *unnamed || !disk.exists(unnamed)? {
+            return Ok(());
+        }
+        let (path, unnamed) = (self.path.display(), unnamed.display());
+        let what = if disk.exists(&self.path)? {
+            format!("{path} is there too: remove one of them once it is known which is the key of this store")
+        } else {
+            format!("the master key is to be {path}: move it there (mv {unnamed} {path})")
+        };
+        Err(Error::Unusable { why: format!("{unnamed} holds a master key, and {what}") })
+    }
+
+    /// The bytes of a file, if who may read it is whom it should be.
+    fn read(&self, disk: &dyn Disk, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
+        if self.unnamed.is_none() {
+            refuse_open_to_others(disk, path)?;
+            return disk.read_all(path).map(Zeroizing::new);
+        }
+        let read = read_named(path, READ_MAX);
+        let (bytes, permissions) = read.map_err(|error| Error::io(format!("reading {}", path.display()), error))?;
+        let bytes = Zeroizing::new(bytes);
+        match permissions.of_a_secret() {
+            Ok(()) => Ok(bytes),
+            Err(why) => Err(Error::Unusable { why: format!("the master key {} {why}", path.display()) }),
+        }
+    }
+}
 
 /// The files of the master key, and what is sealed under it.
 pub(crate) struct Master {
     disk: Arc<dyn Disk>,
-    path: PathBuf,
-    next: PathBuf,
+    place: KeyPlace,
     sealer: Sealer,
     /// Held by the one rotation there is at a time.
     rotation: Mutex<()>,
 }
 
 impl Master {
-    /// The master key of the store in `dir`, made if the store is new.
+    /// The master key at `place`, made if the store is new.
     ///
     /// # Errors
     /// [`Error::Unusable`] if a key is missing from a store that exists, is no key, or is open to others.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path, random: &dyn Random, new_store: bool) -> Result<Self> {
-        let (path, next) = files(dir);
-        if new_store && !disk.exists(&path)? {
-            disk.write_atomic(&path, &new_key(random), MODE)?;
+    pub fn open(disk: Arc<dyn Disk>, place: KeyPlace, random: &dyn Random, new_store: bool) -> Result<Self> {
+        place.refuse_two(&*disk)?;
+        if new_store && !disk.exists(&place.path)? {
+            disk.write_atomic(&place.path, &*new_key(random), MODE)?;
         }
-        let sealer = Sealer::of_store(&*disk, dir)?;
-        Ok(Self { disk, path, next, sealer, rotation: Mutex::new(()) })
+        let sealer = Sealer::at(&*disk, &place)?;
+        Ok(Self { disk, place, sealer, rotation: Mutex::new(()) })
+    }
+
+    /// The files of the master key and of the next one.
+    pub fn files(&self) -> (&Path, &Path) {
+        (&self.place.path, &self.place.next)
     }
 
     /// Seals and opens secrets.
@@ -64,77 +127,76 @@ impl Master {
         let Some(_rotation) = self.rotation.try_lock() else {
             return Err(Error::Busy { what: "the master key, which is being rotated".into() });
         };
+        let KeyPlace { path, next, .. } = &self.place;
         if !self.is_rotating() {
-            if !self.disk.exists(&self.next)? {
-                self.disk.write_atomic(&self.next, &new_key(random), MODE)?;
+            if !self.disk.exists(next)? {
+                self.disk.write_atomic(next, &*new_key(random), MODE)?;
             }
-            self.sealer.begin(&read(&*self.disk, &self.next)?);
+            self.sealer.begin(&*read(&*self.disk, &self.place, next)?);
         }
         let resealed = reseal()?;
-        let next = self.disk.read_all(&self.next)?;
-        self.disk.write_atomic(&self.path, &next, MODE)?;
-        self.disk.remove(&self.next)?;
+        let bytes = self.place.read(&*self.disk, next)?;
+        self.disk.write_atomic(path, &bytes, MODE)?;
+        self.disk.remove(next)?;
         self.sealer.end();
         Ok(resealed)
     }
 }
 
 impl Sealer {
-    /// The sealer of the store in `dir`, which is left as it is.
+    /// The sealer under the master key at `place`, which is left as it is.
     ///
     /// # Errors
     /// Those of [`Master::open`].
-    pub fn of_store(disk: &dyn Disk, dir: &Path) -> Result<Self> {
-        let (path, next) = files(dir);
-        if !disk.exists(&path)? {
-            let shown = path.display();
-            let why = format!("the master key {shown} is missing: put it back from where it was copied to");
+    fn at(disk: &dyn Disk, place: &KeyPlace) -> Result<Self> {
+        if !disk.exists(&place.path)? {
+            let shown = place.path.display();
+            let elsewhere =
+                if place.unnamed.is_none() { ", or name the file it is in with --master-key-file" } else { "" };
+            let why = format!("the master key {shown} is missing: put it back from where it was copied to{elsewhere}");
             return Err(Error::Unusable { why });
         }
-        let sealer = Self::new(&read(disk, &path)?);
-        if disk.exists(&next)? {
-            sealer.begin(&read(disk, &next)?);
+        let sealer = Self::new(&*read(disk, place, &place.path)?);
+        if disk.exists(&place.next)? {
+            sealer.begin(&*read(disk, place, &place.next)?);
         }
         Ok(sealer)
     }
 }
 
-/// The files of the master key and of the next one.
-fn files(dir: &Path) -> (PathBuf, PathBuf) {
-    (dir.join("master.key"), dir.join("master.key.next"))
-}
-
-fn new_key(random: &dyn Random) -> [u8; MASTER_BYTES] {
-    let mut key = [0; MASTER_BYTES];
-    random.fill(&mut key);
+fn new_key(random: &dyn Random) -> Zeroizing<MasterKey> {
+    let mut key = Zeroizing::new([0; MASTER_BYTES]);
+    random.fill(&mut *key);
     key
 }
 
-fn read(disk: &dyn Disk, path: &Path) -> Result<MasterKey> {
-    let shown = path.display();
-    let unusable = |why: String| Err(Error::Unusable { why });
-    if let Some(found) = disk.permissions(path)? {
-        if found.mode & OTHERS != 0 {
-            return unusable(format!(
-                "the master key {shown} is open to others (mode {:04o}): run chmod 600 on it; if somebody may have \
-                 read it, rotate it (amphora master-key rotate) and then each account's keys",
-                found.mode
-            ));
-        }
-        let own = rustix::process::geteuid().as_raw();
-        if found.owner != own && found.owner != 0 {
-            return unusable(format!(
-                "the master key {shown} belongs to user {}, and this server runs as user {own}: run chown on it",
-                found.owner
-            ));
-        }
-    }
-    let bytes = disk.read_all(path)?;
+fn read(disk: &dyn Disk, place: &KeyPlace, path: &Path) -> Result<Zeroizing<MasterKey>> {
+    let bytes = place.read(disk, path)?;
     match MasterKey::try_from(bytes.as_slice()) {
-        Ok(key) => Ok(key),
-        Err(_) => unusable(format!(
-            "the master key {shown} has {} bytes instead of {MASTER_BYTES}: bring it back",
-            bytes.len()
-        )),
+        Ok(key) => Ok(Zeroizing::new(key)),
+        Err(_) => Err(Error::Unusable {
+            why: format!(
+                "the master key {} has {} bytes instead of {MASTER_BYTES}: bring it back",
+                path.display(),
+                bytes.len()
+            ),
+        }),
     }
+}
+
+/// Refuses a key in the data folder that is not for its owner alone.
+fn refuse_open_to_others(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let Some(Permissions { owner, mode }) = disk.permissions(path)? else { return Ok(()) };
+    let (shown, own) = (path.display(), rustix::process::geteuid().as_raw());
+    let why = if mode & OTHERS != 0 {
+        format!(
+            "the master key {shown} is open to others (mode {mode:04o}): run chmod 600 on it; if somebody may have read \
+             it, rotate it (amphora master-key rotate) and then each account's keys"
+        )
+    } else if owner != own && owner != 0 {
+        format!("the master key {shown} belongs to user {owner}, and this server runs as user {own}: run chown on it")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Unusable { why })
 }

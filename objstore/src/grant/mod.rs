@@ -5,5 +5,5 @@ mod seal;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use master::Master;
+pub(crate) use master::{KeyPlace, Master};
 pub(crate) use seal::{Bound, Sealer};

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Bound, Master};
+use super::{Bound, KeyPlace, Master};
 use crate::clock::Scripted;
 use crate::disk::RealDisk;
 use crate::disk::faulty::FaultyDisk;
@@ -14,7 +14,7 @@ use crate::store::Secret;
 const BOUND: Bound<'static> = Bound { account: 1, key_id: "AK", version: 1 };
 
 fn open(dir: &Path, new: bool) -> Result<Master> {
-    Master::open(Arc::new(RealDisk::new()), dir, &Scripted::new(1), new)
+    Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir, None), &Scripted::new(1), new)
 }
 
 #[track_caller]
@@ -70,7 +70,7 @@ fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
             let disk = FaultyDisk::default();
             *disk.faults.stop.lock() = Some((changes, after));
             let random = Scripted::new(2);
-            let master = Master::open(Arc::new(disk), dir.path(), &random, false).unwrap();
+            let master = Master::open(Arc::new(disk), KeyPlace::new(dir.path(), None), &random, false).unwrap();
             let seal = |master: &Master| master.sealer().seal(&random, &Secret::new("hush"), BOUND).unwrap();
             let mut sealed = [seal(&master), seal(&master)];
             let rotated = master.rotate(&random, || {
@@ -99,4 +99,42 @@ fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
             assert!(sealed.iter().all(|sealed| opens(&master, sealed)), "after it was ended, {changes} {after}");
         }
     }
+}
+
+#[test]
+fn a_master_key_that_is_named_lives_where_it_is_named_and_is_rotated_there() {
+    let (dir, keys) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = keys.path().join("amphora.key");
+    let open =
+        |new| Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir.path(), Some(&file)), &Scripted::new(1), new);
+    let why = |opened: Result<Master>| opened.map(drop).unwrap_err().to_string();
+    assert!(why(open(false)).contains("amphora.key is missing"));
+    let master = open(true).unwrap();
+    let old = std::fs::read(&file).unwrap();
+    let sealed = master.sealer().seal(&Scripted::new(2), &Secret::new("hush"), BOUND).unwrap();
+    let resealed = master.rotate(&Scripted::new(3), || {
+        assert!(keys.path().join("amphora.key.next").exists());
+        let secret = master.sealer().open_secret(&sealed, BOUND)?;
+        master.sealer().seal(&Scripted::new(4), &secret, BOUND)
+    });
+    assert_ne!(std::fs::read(&file).unwrap(), old);
+    assert_eq!(std::fs::read_dir(keys.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing of it is beside the data");
+    let again = open(false).unwrap();
+    assert_eq!(again.sealer().open_secret(&resealed.unwrap(), BOUND).unwrap().reveal(), "hush");
+
+    // As Kubernetes mounts a Secret: a link, to a file of root that a group may read.
+    let link = keys.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let place = KeyPlace::new(dir.path(), Some(&link));
+    Master::open(Arc::new(RealDisk::new()), place, &Scripted::new(1), false).unwrap();
+    let mode = |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o644);
+    assert!(why(open(false)).contains("chmod"));
+    mode(0o600);
+
+    std::fs::write(dir.path().join("master.key"), &old).unwrap();
+    assert!(why(open(false)).contains("remove one of them"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(why(open(true)).contains("mv "), "a key that is there is not made anew elsewhere");
 }

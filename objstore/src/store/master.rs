@@ -43,7 +43,7 @@ fn unended(core: &Core, error: Error) -> Error {
     if !matches!(error, Error::Corrupt { .. }) {
         return error;
     }
-    let (key, next) = (core.dir.join("master.key"), core.dir.join("master.key.next"));
+    let (key, next) = core.master.files();
     let (key, next) = (key.display(), next.display());
     let why = format!(
         "the rotation of the master key cannot come to its end: {error}; was {key} or {next} changed? bring back both"

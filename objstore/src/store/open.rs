@@ -1,5 +1,6 @@
 //! Opening a store: the order of recovery, and closing.
 //!
+//! 0. The folder: one of somebody else, or that holds other things, is refused (the module `folder`).
 //! 1. The lock: a second server on the folder is refused.
 //! 2. The metadata engine: whole batches up to the last one on disk. Beside it, what the last process wrote goes to disk.
 //! 3. The header: a store of another format is refused before anything is written.
@@ -23,7 +24,7 @@ use crate::core::Core;
 use crate::disk::{Disk, Lock, RealDisk};
 use crate::error::{Error, Result};
 use crate::gc::Background;
-use crate::grant::Master;
+use crate::grant::{KeyPlace, Master};
 use crate::meta::{Durability, Meta, Pair, Read, fjall_engine};
 use crate::record::{account::Account, decode, key};
 use crate::volume::SessionId;
@@ -43,6 +44,10 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Block cache of the metadata engine, in bytes.
     pub cache_bytes: u64,
+    /// Whether space is set aside on the disk, so that a store opens on a full one and can delete.
+    pub reserve: bool,
+    /// The file of the master key, unless it is `master.key` in the data folder.
+    pub master_key: Option<PathBuf>,
     /// The root key of a new store; otherwise one is made.
     pub root_key: Option<(String, Secret)>,
     /// The sessions whose mounts outlived the server before: all others end as the store opens. Take each over, or end
@@ -59,6 +64,8 @@ impl Options {
             random: Arc::new(SystemRandom),
             disk: Arc::new(RealDisk::new()),
             cache_bytes: fjall_engine::Options::default().cache_bytes,
+            reserve: false,
+            master_key: None,
             root_key: None,
             continued: Vec::new(),
         }
@@ -72,12 +79,13 @@ impl Store {
     /// [`Error::Unusable`]: another server has it open, it is of another format, its master key is missing, or the
     /// folder cannot be used. [`Error::Corrupt`]: it is damaged.
     pub fn open(options: Options) -> Result<Self> {
-        let Options { dir, disk, cache_bytes, .. } = &options;
+        let Options { dir, disk, cache_bytes, reserve, .. } = &options;
+        super::folder::check(dir)?;
         disk.make_dir_all(dir)?;
         let lock = disk.lock(&dir.join("lock"))?;
         let meta_dir = dir.join("meta");
         disk.make_dir_all(&meta_dir)?;
-        let engine = fjall_engine::Options { cache_bytes: *cache_bytes, ..Default::default() };
+        let engine = fjall_engine::Options { cache_bytes: *cache_bytes, reserve: *reserve, ..Default::default() };
         // Meanwhile what the last process wrote goes to disk, so that the blobs' own sync finds little left.
         let (meta, synced) = std::thread::scope(|scope| {
             let synced = scope.spawn(|| disk.sync_everything(dir));
@@ -117,12 +125,12 @@ impl Store {
 
 /// All but the threads behind it.
 fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Arc<Core>> {
-    let Options { dir, clock, random, disk, root_key, continued, .. } = options;
+    let Options { dir, clock, random, disk, master_key, root_key, continued, .. } = options;
     let new = match header::read(&*meta.snapshot())? {
         Some(header) => header::check_format(header.format).map(|()| false)?,
         None => true,
     };
-    let master = Master::open(disk.clone(), &dir, &*random, new)?;
+    let master = Master::open(disk.clone(), KeyPlace::new(&dir, master_key.as_deref()), &*random, new)?;
     // No blob is named before the epoch is on disk.
     let epoch = header::next_epoch(&*meta.snapshot())?;
     let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;

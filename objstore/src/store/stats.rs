@@ -19,6 +19,8 @@ pub struct Stats {
     pub collected: u64,
     /// Why the store refuses writes, if it does.
     pub poisoned: Option<String>,
+    /// Whether the disk is too full for anything but changes and deletions.
+    pub disk_full: bool,
     /// Bytes free on the disk under the data folder.
     pub free_bytes: u64,
     /// Bytes of the disk under the data folder.
@@ -38,6 +40,7 @@ impl Store {
             sync_time_us: meta.sync_time_us,
             collected: self.background.collected(),
             poisoned: self.core.meta.poisoned(),
+            disk_full: space.is_some_and(|space| space.free_bytes == 0),
             free_bytes: space.map_or(0, |space| space.free_bytes),
             total_bytes: space.map_or(0, |space| space.total_bytes),
         }

@@ -10,6 +10,7 @@ mod copy_ranges;
 mod failed_commit;
 mod flags;
 mod holes;
+mod hostile_folders;
 mod kernel;
 mod lifecycle;
 mod lifecycle_faults;

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,6 +39,7 @@ impl Files {
     fn renew(&self) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(self.path("tls.key"), made.signing_key.serialize_pem()).unwrap();
+        std::fs::set_permissions(self.path("tls.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(self.path("tls.crt"), made.cert.pem()).unwrap();
         made.cert.der().clone()
     }

@@ -19,7 +19,7 @@ use crate::support::*;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A server that must not come up: arguments beside those of its own folder, and what its one line has to say.
-struct Case {
+pub(super) struct Case {
     what: &'static str,
     args: Vec<String>,
     env: Vec<(&'static str, String)>,
@@ -28,7 +28,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(what: &'static str, status: i32, args: &[&str], words: &[&str]) -> Self {
+    pub(super) fn new(what: &'static str, status: i32, args: &[&str], words: &[&str]) -> Self {
         let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
         Self { what, args: owned(args), env: Vec::new(), status, words: owned(words) }
     }
@@ -40,7 +40,7 @@ impl Case {
 
     /// Starts it in `home`, with free ports and its own sockets unless the case names others.
     #[track_caller]
-    fn refused(&self, home: &Home) {
+    pub(super) fn refused(&self, home: &Home) {
         let mut command = Command::new(amphora().expect("built"));
         command.arg("serve").args(&self.args).current_dir(home.path());
         let named = |flag: &str| self.args.iter().any(|arg| arg.split('=').next() == Some(flag));
@@ -69,7 +69,7 @@ fn variable(flag: &str) -> String {
 }
 
 /// Every file below a folder with its content.
-fn tree(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn tree(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -134,12 +134,16 @@ fn a_certificate_that_cannot_be_served_ends_the_start() {
     });
     let (good, other) = (need!(good), need!(other));
     let (text, none) = (home.path().join("text"), home.path().join("none"));
-    fs::write(&text, "no PEM").expect("written");
+    write_private(&text, "no PEM");
+    let shared = home.path().join("shared");
+    fs::copy(&good.key, &shared).expect("copied");
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o644)).expect("set");
     for (certificate, key, words) in [
         (&none, &good.key, ["none", "cannot be read"]),
         (&good.certificate, &none, ["none", "cannot be read"]),
         (&text, &good.key, ["text", "no certificate"]),
         (&good.certificate, &text, ["text", "no private key"]),
+        (&good.certificate, &shared, ["shared", "open to others (mode 0644): run chmod 640"]),
         (&good.certificate, &other.key, ["not the one of", "first certificate"]),
     ] {
         let args = [format!("--tls-cert={}", certificate.display()), format!("--tls-key={}", key.display())];

@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod hostile;
 mod killed;
 mod scrub;
 mod tree;

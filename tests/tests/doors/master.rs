@@ -65,6 +65,32 @@ fn a_master_key_that_others_may_read_stops_the_start() {
 }
 
 #[tokio::test]
+async fn a_named_master_key_is_nowhere_beside_the_data() {
+    let keys = tempfile::tempdir().expect("a folder");
+    let named = keys.path().join("amphora.key");
+    let flag = format!("--master-key-file={}", named.display());
+    let mut server = Options::default().args([flag.as_str()]).start();
+    let known = make_keys(&server, 0..2).await;
+    let before = fs::read(&named).expect("made at the first start");
+    assert_eq!(fs::metadata(&named).expect("there").permissions().mode() & 0o7777, 0o600);
+    cli::json(&server, &["master-key", "rotate"]);
+    assert_ne!(fs::read(&named).expect("there"), before);
+    all_known(&server, &known);
+    server.restart();
+    all_known(&server, &known);
+    server.terminate();
+    assert!(!file(&server).exists() && !keys.path().join("amphora.key.next").exists());
+    let data = server.home().data_dir().display().to_string();
+    assert_eq!(cli::json(&server, &["check", &data, flag.as_str()])["clean"], true);
+    let without = cli::cli(&server, &["check", &data]);
+    assert!(without.stdout.contains("--master-key-file"), "{without}");
+    assert!(refused_start(&server).contains("--master-key-file"));
+    fs::set_permissions(&named, Permissions::from_mode(0o604)).expect("set");
+    let why = server.try_restart().expect_err("others may read it");
+    assert!(why.contains("amphora.key") && why.contains("chmod"), "{why}");
+}
+
+#[tokio::test]
 async fn after_a_rotation_only_the_new_master_key_opens_the_store() {
     let mut server = Server::start();
     let mut keys = make_keys(&server, 0..6).await;

@@ -13,6 +13,7 @@ mod mounts;
 mod operations;
 mod others;
 mod paths;
+mod process;
 mod reach;
 mod secrets;
 mod sockets;

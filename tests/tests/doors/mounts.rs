@@ -191,7 +191,7 @@ fn a_key_mounts_as_wide_as_its_grant_on_the_command_line() {
         let Credentials { access_key_id, secret_access_key } = world.key(who);
         let lines =
             format!("[default]\naws_access_key_id = {access_key_id}\naws_secret_access_key = {secret_access_key}\n");
-        fs::write(&file, lines).expect("written");
+        write_private(&file, lines);
         for (bucket, opened) in [(BUCKET, opens(who)), (SNAPSHOT, opens(who))] {
             let args = args(bucket);
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -217,11 +217,10 @@ fn a_grant_taken_back_closes_its_mount() {
     let (file, dir) = (home.join("credentials"), home.join("mounted"));
     fs::create_dir(&dir).expect("made");
     let Credentials { access_key_id, secret_access_key } = world.key(Who::Both);
-    fs::write(
+    write_private(
         &file,
         format!("[default]\naws_access_key_id={access_key_id}\naws_secret_access_key={secret_access_key}\n"),
-    )
-    .expect("written");
+    );
     let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
     world.admin(&["mount", BUCKET, &text(&dir), "--credentials", &text(&file)]);
     assert_eq!(tried(&dir, "before"), Opens::ReadWrite);

@@ -218,9 +218,9 @@ fn commands(tour: &mut Tour, alice: &Credentials) {
     let (good, bad, odd) = (home.join("good"), home.join("bad"), home.join("odd"));
     let text =
         |id: &str, secret: &str| format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
-    fs::write(&good, text(&alice.access_key_id, &alice.secret_access_key)).expect("written");
-    fs::write(&bad, text(&alice.access_key_id, MISTYPED)).expect("written");
-    fs::write(&odd, format!("{MISTYPED}\n{}", text("?", MISTYPED))).expect("written");
+    write_private(&good, text(&alice.access_key_id, &alice.secret_access_key));
+    write_private(&bad, text(&alice.access_key_id, MISTYPED));
+    write_private(&odd, format!("{MISTYPED}\n{}", text("?", MISTYPED)));
     let dir = home.join("mounted");
     fs::create_dir(&dir).expect("made");
     let dir = dir.to_str().expect("ours").to_owned();

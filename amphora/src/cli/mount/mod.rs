@@ -21,7 +21,7 @@ use options::Options;
 
 /// What to mount where, or which mount to look at.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
 pub struct Mount {
     #[command(subcommand)]
     look: Option<Look>,

@@ -4,6 +4,7 @@
 //! - Memory: the block cache, and memtables of 8 MiB: one or two in quiet times, a few of up to 16 MiB while writes
 //!   come faster than the disk takes them. fjall keeps a keyspace's memtable size from its creation.
 //! - Disk: the journal is preallocated in files of 64 MiB, and is cut off as memtables become tables.
+//! - With [`Options::reserve`] a part of the disk is set aside, so that a store on a full one opens and can delete.
 //!
 //! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, but for
 //! those at the head that are in tables. Whatever else is not as it was written is damage and never cut off: opening fails with
@@ -13,6 +14,7 @@ mod batches;
 mod error;
 mod journal;
 mod lists;
+mod reserve;
 mod sound;
 mod store;
 mod tail;
@@ -28,12 +30,14 @@ use fjall::compaction::Leveled;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 use rustix::fs::{FlockOperation, flock};
 
+use self::reserve::Reserve;
 use self::sound::Log;
 use self::store::Store;
 use self::tail::Mark;
 use super::batch::guarded;
 use super::engine::Engine;
 use super::writer::Writer;
+use crate::disk::{Room, refuse_irregular};
 use crate::error::Result;
 
 /// The one keyspace.
@@ -56,12 +60,14 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Table files kept open, at least 10.
     pub open_files: usize,
+    /// Whether space is set aside for when the disk is full.
+    pub reserve: bool,
 }
 
 impl Default for Options {
     /// 20 MiB and 256 files: a server stays well under 128 MiB of memory in all.
     fn default() -> Self {
-        Self { cache_bytes: 20 << 20, open_files: 256 }
+        Self { cache_bytes: 20 << 20, open_files: 256, reserve: false }
     }
 }
 
@@ -71,6 +77,14 @@ impl Default for Options {
 /// - [`Error::Unusable`](crate::error::Error::Unusable): another process has it open, or it is of another version.
 /// - [`Error::Corrupt`](crate::error::Error::Corrupt): the journal or a table is damaged.
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
+    // fjall would open, and wait for, whatever has the name of one of its files.
+    refuse_irregular(path)?;
+    let reserve = options.reserve.then(|| Reserve::open(path));
+    if let Some(reserve) = &reserve {
+        store::make_room(&Room::default(), reserve, path).unwrap_or_else(|error| {
+            tracing::warn!(folder = %path.display(), %error, "the metadata is opened on a disk that is full");
+        });
+    }
     version::check(path)?;
     let mark = Mark::read(path);
     let log = prepare(path, mark)?;
@@ -83,7 +97,7 @@ pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
         // before they were compared.
         store::compare(&opened(Some(0))?, path, log)?;
     }
-    Ok(Arc::new(Writer::start(Store::open(opened(None)?, path, mark, log)?)?))
+    Ok(Arc::new(Writer::start(Store::open(opened(None)?, path, (mark, log), reserve)?)?))
 }
 
 /// Cuts off the journal what fjall need not read, or would take for damage, and refuses what it would not see; what

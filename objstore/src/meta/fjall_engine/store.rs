@@ -8,10 +8,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::batches::{self, Batch};
 use super::journal::Journal;
+use super::reserve::Reserve;
 use super::sound::Log;
 use super::tail::{Mark, Tail};
 use super::{MEMTABLE_BYTES, error};
-use crate::disk::{Need, Room, space_of};
+use crate::disk::{Need, Room, is_full, space_of};
 use crate::error::Result;
 use crate::meta::backend::{BATCH_KEY, Backend, Changes, decode_batch, span};
 use crate::meta::engine::Durability;
@@ -33,18 +34,24 @@ pub(super) struct Store {
     keyspace: Keyspace,
     path: PathBuf,
     room: Room,
+    reserve: Option<Reserve>,
     journal: Journal,
     tail: Tail,
 }
 
 impl Store {
     /// What fjall has opened in `folder`, once it was compared with the journal and with what was on disk.
-    pub fn open(opened: (Database, Keyspace), folder: &Path, mark: Mark, log: Option<Log>) -> Result<Self> {
+    pub fn open(
+        opened: (Database, Keyspace),
+        folder: &Path,
+        (mark, log): (Mark, Option<Log>),
+        reserve: Option<Reserve>,
+    ) -> Result<Self> {
         let (last, tables) = compare(&opened, folder, log)?;
         let (database, keyspace) = opened;
         let tail = Tail::open(folder, mark, last, tables)?;
         let (path, journal) = (folder.to_owned(), Journal::open(folder)?);
-        Ok(Self { database, keyspace, path, room: Room::default(), journal, tail })
+        Ok(Self { database, keyspace, path, room: Room::default(), reserve, journal, tail })
     }
 
     /// The batch up to which tables have all; 0 if they cannot say.
@@ -99,6 +106,23 @@ fn in_tables(keyspace: &Keyspace) -> Result<Option<Batch>> {
 /// More than most batches take in the journal.
 const BATCH_BYTES: u64 = 64 << 10;
 
+fn room_for_batch(room: &Room, folder: &Path) -> Result<()> {
+    room.take(BATCH_BYTES, Need::Freeing, || space_of(folder))
+}
+
+/// Sees to it that a batch finds room, with what was set aside for it if need be.
+///
+/// # Errors
+/// The disk is full and nothing is set aside any more.
+pub(super) fn make_room(room: &Room, reserve: &Reserve, folder: &Path) -> Result<()> {
+    loop {
+        match room_for_batch(room, folder) {
+            Err(error) if is_full(&error) && reserve.give() => {}
+            answer => return answer,
+        }
+    }
+}
+
 impl Backend for Store {
     fn snapshot(&self) -> Box<dyn Snapshot> {
         Box::new(View { snapshot: self.database.snapshot(), keyspace: self.keyspace.clone() })
@@ -126,7 +150,10 @@ impl Backend for Store {
     }
 
     fn room(&self) -> Result<()> {
-        self.room.take(BATCH_BYTES, Need::Freeing, || space_of(&self.path))
+        match &self.reserve {
+            None => room_for_batch(&self.room, &self.path),
+            Some(reserve) => make_room(&self.room, reserve, &self.path).inspect(|()| reserve.take()),
+        }
     }
 
     fn sync(&self) -> Result<()> {
@@ -180,7 +207,7 @@ mod tests {
     fn a_new_journal_file_is_open_before_anybody_syncs_it() {
         let folder = tempfile::tempdir().unwrap();
         let opened = super::super::start(folder.path(), super::super::Options::default(), None).unwrap();
-        let store = Store::open(opened, folder.path(), Mark::default(), None).unwrap();
+        let store = Store::open(opened, folder.path(), (Mark::default(), None), None).unwrap();
         let (mut number, mut in_tables) = (0, 0);
         let mut commit = || {
             number += 1;

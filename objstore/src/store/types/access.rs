@@ -1,5 +1,7 @@
 //! Accounts, keys, grants and publications.
 
+use zeroize::Zeroizing;
+
 use crate::clock::Timestamp;
 use crate::name::BucketName;
 
@@ -89,14 +91,14 @@ pub struct NewKey {
     pub secret: Secret,
 }
 
-/// A secret that does not print itself.
+/// A secret that does not print itself, and whose memory is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// Wraps a secret.
     pub fn new(secret: impl Into<String>) -> Self {
-        Self(secret.into())
+        Self(Zeroizing::new(secret.into()))
     }
 
     /// The secret itself: never for a log or an error.
@@ -142,4 +144,17 @@ pub struct Publication {
     pub read_only: bool,
     /// The access mode and capability it was asked with, compared on a repeated request.
     pub capability: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::ZeroizeOnDrop;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_overwritten_when_it_is_dropped() {
+        let is_overwritten = |_: &dyn ZeroizeOnDrop| true;
+        assert!(is_overwritten(&Secret::new("hush").0));
+    }
 }

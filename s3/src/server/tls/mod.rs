@@ -160,6 +160,9 @@ impl ResolvesServerCert for Current {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     struct Folder {
@@ -173,7 +176,9 @@ mod tests {
 
         fn write(&self, certificate: &str, key: &str) {
             std::fs::write(self.dir.path().join("tls.crt"), certificate).unwrap();
-            std::fs::write(self.dir.path().join("tls.key"), key).unwrap();
+            let file = self.dir.path().join("tls.key");
+            std::fs::write(&file, key).unwrap();
+            std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         }
 
         fn load(&self) -> Result<Tls, TlsError> {

@@ -1,16 +1,22 @@
 //! A certificate chain and its key, as two PEM files hold them.
 //!
 //! - No error carries anything of the key's file but its name.
+//! - A key that others may read is refused. Both files may be links, as Kubernetes mounts Secrets.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use objstore::disk::{Permissions, read_named};
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::CertifiedKey;
+use zeroize::Zeroizing;
+
+/// A chain or a key, at most, in bytes.
+const FILE_MAX: u64 = 1 << 20;
 
 /// Why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +29,14 @@ pub enum TlsError {
         /// Why.
         #[source]
         error: io::Error,
+    },
+    /// The key may be read, or replaced, by others.
+    #[error("the TLS key {} {why}", .file.display())]
+    Exposed {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
     },
     /// No certificate.
     #[error("{} holds no certificate in PEM: the chain begins with the server's own (BEGIN CERTIFICATE)", .0.display())]
@@ -57,15 +71,18 @@ pub(super) struct Pair(u64);
 /// What the files hold.
 pub(super) struct Contents {
     certificate: Vec<u8>,
-    key: Vec<u8>,
+    key: Zeroizing<Vec<u8>>,
 }
 
 impl Files {
     /// Reads both.
     pub(super) fn read(&self) -> Result<(Pair, Contents), TlsError> {
-        let contents = Contents { certificate: read(&self.certificate)?, key: read(&self.key)? };
+        let (certificate, _) = read(&self.certificate)?;
+        let (key, permissions) = read(&self.key)?;
+        permissions.of_a_secret().map_err(|why| TlsError::Exposed { file: self.key.clone(), why })?;
+        let contents = Contents { certificate, key: Zeroizing::new(key) };
         let mut hasher = DefaultHasher::new();
-        (&contents.certificate, &contents.key).hash(&mut hasher);
+        (&contents.certificate, &*contents.key).hash(&mut hasher);
         Ok((Pair(hasher.finish()), contents))
     }
 
@@ -84,6 +101,6 @@ impl Files {
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(file).map_err(|error| TlsError::Read { file: file.to_owned(), error })
+fn read(file: &Path) -> Result<(Vec<u8>, Permissions), TlsError> {
+    read_named(file, FILE_MAX).map_err(|error| TlsError::Read { file: file.to_owned(), error })
 }

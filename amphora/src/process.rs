@@ -1,0 +1,79 @@
+//! What others could read of this process: its environment and its core dumps.
+//!
+//! - A secret in the environment is taken out of it before anything else runs: `/proc/PID/environ` shows the memory that
+//!   the kernel filled, which is overwritten, and no child or next program inherits it.
+//! - A process that holds keys writes no core dump, and other processes of its user may not look into it (ptrace(2)); root
+//!   may. Each program says so for itself: exec(2) begins anew.
+
+use std::ffi::{CStr, OsString, c_char};
+use std::os::unix::ffi::OsStringExt as _;
+
+use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit};
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// The variables that hold a secret, and what is of no use without it: an upgrade goes on with neither.
+const SECRET: [&CStr; 2] = [c"AMPHORA_ROOT_ACCESS_KEY_ID", c"AMPHORA_ROOT_SECRET_ACCESS_KEY"];
+
+/// The environment this process was started with.
+pub struct Environment {
+    /// What is no longer in it.
+    taken: Vec<(&'static str, Zeroizing<Vec<u8>>)>,
+}
+
+impl Environment {
+    /// Takes the secrets out of the environment. To be called once, before there are other threads.
+    #[must_use]
+    pub fn take() -> Self {
+        let taken = SECRET.into_iter().filter_map(|name| Some((name.to_str().ok()?, take(name)?)));
+        Self { taken: taken.collect() }
+    }
+
+    /// The value of a variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<OsString> {
+        let taken = self.taken.iter().find(|(known, _)| *known == name);
+        taken.map_or_else(|| std::env::var_os(name), |(_, value)| Some(OsString::from_vec(value.to_vec())))
+    }
+}
+
+fn take(name: &'static CStr) -> Option<Zeroizing<Vec<u8>>> {
+    // SAFETY: getenv(3) takes a string that ends in NUL; there is one thread, so nobody changes the environment.
+    let value: *mut c_char = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: it is a string that ends in NUL, in memory of this process that nobody else refers to meanwhile.
+    let length = unsafe { CStr::from_ptr(value) }.count_bytes();
+    // SAFETY: so many bytes are there, may be written (environ(7)), and are used by nobody else: there is one thread.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(value.cast::<u8>(), length) };
+    let taken = Zeroizing::new(bytes.to_vec());
+    bytes.zeroize();
+    // SAFETY: there is one thread.
+    unsafe { std::env::remove_var(name.to_str().ok()?) };
+    Some(taken)
+}
+
+/// Has this process write no core dump.
+pub(crate) fn forbid_core_dumps() {
+    let mut limit = getrlimit(Resource::Core);
+    limit.current = Some(0);
+    let limited = setrlimit(Resource::Core, limit);
+    // The limit does not hold where dumps go to a program (core(5)).
+    if let Err(error) = limited.and_then(|()| set_dumpable_behavior(DumpableBehavior::NotDumpable)) {
+        tracing::warn!(%error, "a crash may leave a core dump, with keys in it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::dumpable_behavior;
+
+    use super::*;
+
+    #[test]
+    fn after_core_dumps_are_forbidden_the_system_makes_none() {
+        forbid_core_dumps();
+        assert_eq!(getrlimit(Resource::Core).current, Some(0));
+        assert_eq!(dumpable_behavior().expect("known"), DumpableBehavior::NotDumpable);
+    }
+}

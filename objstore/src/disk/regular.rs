@@ -1,0 +1,161 @@
+//! Opening regular files, and nothing that only has the name of one.
+//!
+//! - A FIFO makes an open(2) wait for somebody at its other end, a device may never end or do something by being opened,
+//!   and a symbolic link leads to either. None of them is a file of a store: each is refused at once, in words.
+//! - Files of a store are opened without following a link ([`open`]). A file that the administrator names may be one: that
+//!   is how Kubernetes mounts Secrets ([`read_named`]).
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::Permissions;
+
+/// What stands in the place of a regular file.
+#[derive(Debug, thiserror::Error)]
+#[error("it is {0} and not a regular file: put the file back in its place")]
+pub(super) struct Irregular(pub &'static str);
+
+/// Opens the regular file at `path`; a symbolic link there is refused.
+pub(super) fn open(path: &Path, flags: OFlags) -> Result<File> {
+    open_at(CWD, path, flags)
+}
+
+/// Opens the regular file `path` below `dir`, as [`open`] does.
+pub(super) fn open_at(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<File> {
+    open_any(dir, path, flags | OFlags::NOFOLLOW)
+}
+
+fn open_any(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<File> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let opened = match openat(&dir, path, flags | OFlags::NONBLOCK, mode) {
+        // A lease is on it, for a moment (`lease.rs`), which only a regular file can have.
+        Err(Errno::WOULDBLOCK) => openat(&dir, path, flags, mode),
+        other => other,
+    };
+    let file = File::from(opened.map_err(|errno| match errno {
+        Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => irregular("a symbolic link"),
+        Errno::NXIO => irregular("a socket, or a FIFO or device nobody serves"),
+        Errno::ISDIR => irregular("a folder"),
+        errno => errno.into(),
+    })?);
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() { Ok(file) } else { Err(irregular(name_of(FileKind::from(kind)))) }
+}
+
+/// The whole of a file that an administrator named, and whom it belongs to. A link is followed.
+///
+/// # Errors
+/// It is absent, no regular file, or longer than `limit` bytes.
+pub fn read_named(path: &Path, limit: u64) -> Result<(Vec<u8>, Permissions)> {
+    let file = open_any(CWD, path, OFlags::RDONLY)?;
+    let found = file.metadata()?;
+    let permissions = Permissions { owner: found.uid(), mode: found.mode() & 0o7777 };
+    read_up_to(&file, limit).map(|bytes| (bytes, permissions))
+}
+
+/// The whole of a file, unless it is longer than `limit` bytes: then nothing of it is kept.
+pub(super) fn read_up_to(file: &File, limit: u64) -> Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    let too_long = |length: u64| {
+        Error::new(ErrorKind::FileTooLarge, format!("it has {length} bytes, and no such file has more than {limit}"))
+    };
+    if length > limit {
+        return Err(too_long(length));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    // It may grow while it is read.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(too_long(bytes.len() as u64)) } else { Ok(bytes) }
+}
+
+/// An error that says what stands in the place of a regular file.
+pub(super) fn irregular(what: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidData, Irregular(what))
+}
+
+/// What `error` found in the place of a regular file, if it is such an error.
+pub(super) fn found_instead(error: &Error) -> Option<&'static str> {
+    error.get_ref()?.downcast_ref::<Irregular>().map(|irregular| irregular.0)
+}
+
+/// The kinds of files, by either of the two types that name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileKind {
+    Regular,
+    Folder,
+    Link,
+    Fifo,
+    Socket,
+    Device,
+}
+
+impl From<std::fs::FileType> for FileKind {
+    fn from(kind: std::fs::FileType) -> Self {
+        match () {
+            () if kind.is_file() => Self::Regular,
+            () if kind.is_dir() => Self::Folder,
+            () if kind.is_symlink() => Self::Link,
+            () if kind.is_fifo() => Self::Fifo,
+            () if kind.is_socket() => Self::Socket,
+            () => Self::Device,
+        }
+    }
+}
+
+impl From<FileType> for FileKind {
+    fn from(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::Regular,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            _ => Self::Device,
+        }
+    }
+}
+
+/// The name of a kind of file, in a message.
+pub(super) fn name_of(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "a regular file",
+        FileKind::Folder => "a folder",
+        FileKind::Link => "a symbolic link",
+        FileKind::Fifo => "a FIFO",
+        FileKind::Socket => "a socket",
+        FileKind::Device => "a device",
+    }
+}
+
+/// Refuses a folder that holds anything but regular files and folders, in any depth: for a library that opens the files in
+/// it by itself.
+///
+/// # Errors
+/// The first FIFO, socket, device or symbolic link, or what the system says.
+pub(crate) fn refuse_irregular(folder: &Path) -> crate::error::Result<()> {
+    let failed = |path: &Path, error: Error| crate::error::Error::io(format!("opening {}", path.display()), error);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| failed(folder, error))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(folder, error))?;
+        let path = entry.path();
+        match entry.file_type().map(FileKind::from) {
+            Ok(FileKind::Regular) => {}
+            Ok(FileKind::Folder) => refuse_irregular(&path)?,
+            Ok(kind) => return Err(failed(&path, irregular(name_of(kind)))),
+            // Another process may be removing files meanwhile: that is judged by the lock.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(&path, error)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Whether a folder is one for a store, looked at before anything in it is touched.
+//!
+//! - A folder with `meta/version` holds a store, whatever else lies there: that file is in every store, and its opening
+//!   says what is missing besides.
+//! - A folder without it is taken for a new store if it is absent or empty, but for names that a file system makes by itself
+//!   ([`is_of_the_volume`]).
+//! - So is one that holds nothing but names which a store has: a first start that a crash interrupted leaves some of them,
+//!   and has answered nobody yet. Content that somebody was promised cannot be there without metadata: the opening
+//!   compares the two.
+//! - Everything else belongs to somebody and is refused; and so is a folder of another user, unless that is root.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use crate::disk::is_of_the_volume;
+use crate::error::{Error, Result};
+
+/// All names in a data folder, but for those that end in `.tmp`.
+const NAMES: [&str; 11] = [
+    "content",
+    "csi-node",
+    "lock",
+    "master.key",
+    "master.key.next",
+    "meta",
+    "mounts",
+    "quarantine",
+    "root-credentials",
+    "run",
+    "sessions",
+];
+/// Names that a message tells.
+const SHOWN: usize = 5;
+
+/// Refuses a folder that is not for a store. Nothing is changed.
+///
+/// # Errors
+/// [`Error::Unusable`] with what lies there and what to do.
+pub fn check(dir: &Path) -> Result<()> {
+    let shown = dir.display();
+    let failed = |error| Error::io(format!("looking at {shown}"), error);
+    let found = match std::fs::metadata(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed)?,
+    };
+    if !found.is_dir() {
+        let why =
+            format!("the data folder {shown} is a file and no folder: name an empty folder, or one that is absent");
+        return Err(Error::Unusable { why });
+    }
+    refuse_owner(dir, found.uid())?;
+    if dir.join("meta/version").symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let (mut foreign, mut count) = (Vec::new(), 0_usize);
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if !is_ours(&name) {
+            count += 1;
+            if foreign.len() < SHOWN {
+                foreign.push(name.to_string_lossy().escape_debug().to_string());
+            }
+        }
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    foreign.sort_unstable();
+    let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
+    let why = format!(
+        "the folder {shown} holds no store and is not empty ({}{more}): name the data folder of a store, an empty folder, \
+         or one that is absent",
+        foreign.join(", ")
+    );
+    Err(Error::Unusable { why })
+}
+
+fn is_ours(name: &OsString) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    NAMES.contains(&name.strip_suffix(".tmp").unwrap_or(name)) || is_of_the_volume(name)
+}
+
+/// Whoever owns a folder may put anything in the place of what lies there.
+fn refuse_owner(dir: &Path, owner: u32) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    if owner == own || owner == 0 {
+        return Ok(());
+    }
+    let shown = dir.display();
+    let why = format!(
+        "the data folder {shown} belongs to user {owner} and may not be used by user {own}: run this as the user who owns \
+         it, or have it owned by user {own} with all that is in it (chown -R {own} {shown})"
+    );
+    Err(Error::Unusable { why })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    fn refusal(dir: &Path) -> String {
+        match check(dir) {
+            Err(Error::Unusable { why }) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_an_empty_folder_a_store_or_what_a_first_start_left_is_taken() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("data");
+        check(&dir).unwrap();
+        std::fs::create_dir(&dir).unwrap();
+        check(&dir).unwrap();
+        std::fs::create_dir(dir.join("lost+found")).unwrap();
+        check(&dir).unwrap();
+        for name in ["lock", "meta", "master.key.tmp", "run"] {
+            std::fs::write(dir.join(name), "").unwrap();
+            check(&dir).unwrap();
+        }
+        for at in 0..7 {
+            std::fs::write(dir.join(format!("passwd-{at}")), "").unwrap();
+        }
+        let why = refusal(&dir);
+        assert!(why.contains("passwd-") && why.contains("and 2 more") && why.contains("an empty folder"), "{why}");
+        std::fs::remove_file(dir.join("meta")).unwrap();
+        std::fs::create_dir(dir.join("meta")).unwrap();
+        assert!(refusal(&dir).contains("passwd-"), "a folder called meta makes no store");
+        std::fs::write(dir.join("meta/version"), "").unwrap();
+        check(&dir).unwrap();
+        assert!(refusal(&dir.join("lock")).contains("is a file"));
+    }
+
+    #[test]
+    fn hidden_files_and_names_that_are_no_text_are_somebodys() {
+        use std::os::unix::ffi::OsStrExt as _;
+        for name in [&b".bashrc"[..], b"\xff\xfe"] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(std::ffi::OsStr::from_bytes(name)), "").unwrap();
+            assert!(refusal(dir.path()).contains("not empty"));
+        }
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        chown(dir.path(), Some(65534), None).unwrap();
+        let why = refusal(dir.path());
+        assert!(why.contains("belongs to user 65534") && why.contains("chown"), "{why}");
+    }
+}
