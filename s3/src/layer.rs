@@ -20,7 +20,7 @@ use s3s::service::S3Service;
 use s3s::{HttpResponse, S3Error};
 
 use crate::address::{self, Address, Domains};
-use crate::body::{Inbound, Memory, Outbound, Share};
+use crate::body::{Inbound, Kind, Memory, Outbound, Share};
 use crate::metrics::Metrics;
 use crate::object::span::forget_odd_range;
 use crate::request::{Ids, Request};
@@ -78,7 +78,8 @@ impl Inner {
         let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
         let address = Address::new(&self.domains, address::host(&head), &path);
         let peer = head.extensions.get::<Peer>().copied();
-        let context = Arc::new(Request::new(self.ids.next(), head.method.clone(), address, peer));
+        let kind = Kind::of(&head, address.key.is_some());
+        let context = Arc::new(Request::new(self.ids.next(), head.method.clone(), address, peer, kind));
         context.set_hoisted(hoisted);
         let resource = escape(head.uri.path());
         let (version, method, asked) = (head.version, head.method.clone(), cors::Asked::of(&head));
@@ -122,7 +123,7 @@ impl Inner {
             }
             return cors::preflight(&self.service, context, &head.headers).await.unwrap_or_else(written);
         }
-        if let Err(error) = guard::check(&head, context.key.is_some(), &self.service.region) {
+        if let Err(error) = guard::check(&head, context.body, &self.service.region) {
             return written(error);
         }
         if post::is_form(&head) {

@@ -3,7 +3,8 @@
 //! A request passes, from the wire inward: `server` (connections), `layer` (ids, access line, figures), `guard` (what
 //! `s3s` would let pass), `s3s` itself (routes, XML, signatures), `auth` and `access` (whose key, which right), and the
 //! operation's family: `bucket`, `object`, `listing`, `multipart` and more. Preflights and forms, which `s3s` does not
-//! answer, go from `layer` to `cors` and `post`. Content passes through `body`, hashed by `checksum`.
+//! answer, go from `layer` to `cors` and `post`. Content passes through `body`, hashed by `checksum`; documents too, which
+//! `document` checks before `s3s` reads them.
 //!
 //! - An acknowledged write is on disk and visible to every reader; what it claims of its body was proved before.
 //! - Default deny: an operation that `access` does not list, or an account without a grant, is refused.
@@ -20,6 +21,7 @@ mod bucket_policy;
 mod checksum;
 mod conditions;
 mod cors;
+mod document;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -17,7 +17,7 @@ use s3s::{S3ErrorCode, S3Result};
 
 use crate::access::{Authority, Seen, Standing};
 use crate::address::{Address, host_header};
-use crate::body::{Fault, Share};
+use crate::body::{Fault, Kind, Share};
 use crate::checksum::Sums;
 use crate::error::refuse;
 use crate::server::Peer;
@@ -42,6 +42,8 @@ pub(crate) struct Request {
     pub(crate) by_host: bool,
     /// Who sent it; `None` where no connection did.
     pub(crate) peer: Option<Peer>,
+    /// What its head says that its body is.
+    pub(crate) body: Kind,
     /// Bytes of body read so far.
     pub(crate) bytes_in: AtomicU64,
     /// Whether the connection cannot carry another request: a rest of the body will never be read, or its client waits
@@ -71,7 +73,7 @@ pub(crate) struct Caller {
 
 impl Request {
     /// A request whose head was just read.
-    pub(crate) fn new(id: String, method: Method, address: Address, peer: Option<Peer>) -> Self {
+    pub(crate) fn new(id: String, method: Method, address: Address, peer: Option<Peer>, body: Kind) -> Self {
         Self {
             id,
             method,
@@ -80,6 +82,7 @@ impl Request {
             key: address.key,
             by_host: address.by_host,
             peer,
+            body,
             bytes_in: AtomicU64::new(0),
             ends_connection: AtomicBool::new(false),
             operation: OnceLock::new(),

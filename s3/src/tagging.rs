@@ -14,7 +14,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{OrRefuse as _, refuse};
 use crate::service::Service;
-use crate::{body, names, request};
+use crate::{body, document, names, request};
 
 /// Tags by name.
 pub(crate) type Tags = BTreeMap<String, String>;
@@ -86,6 +86,7 @@ pub(crate) fn from_query(query: &str) -> S3Result<Tags> {
 /// Parses the XML of a form's `tagging` field.
 pub(crate) fn from_xml(xml: &str) -> S3Result<Tags> {
     let malformed = || refuse(S3ErrorCode::MalformedXML, "The field tagging is not the XML of a Tagging.");
+    document::check(xml.as_bytes()).map_err(|why| refuse(S3ErrorCode::MalformedXML, why.to_string()))?;
     let mut reader = Deserializer::new(xml.as_bytes());
     let tagging = Tagging::deserialize(&mut reader).map_err(|_| malformed())?;
     reader.expect_eof().map_err(|_| malformed())?;

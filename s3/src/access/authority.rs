@@ -22,7 +22,7 @@ use super::scene::{Known, Scene, VALUE_BYTES_MAX};
 use super::standing::Standing;
 use crate::error::{OrRefuse as _, from_store, refuse};
 use crate::names;
-use crate::policy::{Question, Rule, Verdict};
+use crate::policy::{Question, Rule, Scope, Verdict};
 use crate::request::Request;
 use crate::service::Service;
 
@@ -139,6 +139,33 @@ impl Authority {
         service.blocking(require).await
     }
 
+    /// Refuses if none of these could be allowed, whatever the body says that is still to come.
+    pub(super) async fn require_possible(
+        self: &Arc<Self>,
+        service: &Service,
+        asks: Vec<Ask>,
+        scope: Scope,
+    ) -> S3Result<()> {
+        let authority = Arc::clone(self);
+        let require = move |store: &Store| match asks.first() {
+            Some(first) if !asks.iter().any(|ask| authority.could_allow(ask, scope)) => {
+                Err(authority.missing(store, first))
+            }
+            _ => Ok(()),
+        };
+        service.blocking(require).await
+    }
+
+    /// Whether a grant allows this, or a statement could.
+    fn could_allow(&self, ask: &Ask, scope: Scope) -> bool {
+        if ask.right.allowed_by(self.standing.mode) {
+            return true;
+        }
+        let (Rule::Policy(policy, _), Some(scene)) = (&self.standing.rule, &self.scene) else { return false };
+        let tags = Tags::new();
+        self.lets_in() && self.question(scene, ask, &tags, |question| policy.could_allow(question, scope))
+    }
+
     /// Refuses what was allowed in the light of tags that the object which was then opened has not: another took its
     /// place in between.
     pub(crate) fn confirm(&self, store: &Store, tags: &Tags) -> S3Result<()> {
@@ -150,11 +177,14 @@ impl Authority {
         match self.decide(ask, tags) {
             Decision::Allowed => Ok(()),
             Decision::Denied => Err(self.denied(ask)),
-            Decision::Missing => {
-                let frozen = self.standing.mode.is_some();
-                Err(refusal(store, self.account.as_ref(), ask.right.verb(), &self.bucket, frozen))
-            }
+            Decision::Missing => Err(self.missing(store, ask)),
         }
+    }
+
+    /// The refusal of what nothing allows.
+    fn missing(&self, store: &Store, ask: &Ask) -> S3Error {
+        let frozen = self.standing.mode.is_some();
+        refusal(store, self.account.as_ref(), ask.right.verb(), &self.bucket, frozen)
     }
 
     fn decide(&self, ask: &Ask, tags: &Tags) -> Decision {
@@ -186,6 +216,14 @@ impl Authority {
             (Rule::Grants, _) => return Verdict::Silent,
             (Rule::Unreadable | Rule::Policy(..), _) => return Verdict::Denied,
         };
+        match self.question(scene, ask, tags, |question| policy.judge(question)) {
+            _ if scene.withheld() => Verdict::Denied,
+            verdict => verdict,
+        }
+    }
+
+    /// Puts `ask` as a question to a policy.
+    fn question<T>(&self, scene: &Scene, ask: &Ask, tags: &Tags, put: impl FnOnce(&Question<'_>) -> T) -> T {
         let resource = match &ask.key {
             Some(key) => format!("{}/{key}", self.place()),
             None => self.place().to_string(),
@@ -195,11 +233,7 @@ impl Authority {
         // No policy can name an account of no name.
         let named = |account: &Account| if self.standing.namesake { String::new() } else { account.name.clone() };
         let account = self.account.as_ref().map(named);
-        let account = account.as_deref();
-        match policy.judge(&Question { account, action: ask.action, resource: &resource, facts: &facts }) {
-            _ if scene.withheld() => Verdict::Denied,
-            verdict => verdict,
-        }
+        put(&Question { account: account.as_deref(), action: ask.action, resource: &resource, facts: &facts })
     }
 
     /// The tags of the object, if the policy wants to know them. One that is absent has none.

@@ -4,7 +4,10 @@
 //!   refused.
 //! - The check runs after the signature was verified and before anything of the body is read. What only the body says
 //!   (the source of a copy, tags and locks of an object) is checked right after, before the operation runs; keys to
-//!   delete are checked one by one by the operation.
+//!   delete are checked one by one by the operation. Whoever could not be allowed whatever the body says is refused
+//!   before it is read.
+//! - The operation that `s3s` chose takes a body of the kind that the guards read out of the same head, or the request
+//!   is refused: what is judged and what is done never differ.
 //! - A request without credentials is anonymous: only a bucket's policy can let it in (`authority`).
 
 mod ask;
@@ -38,6 +41,7 @@ use s3s::dto::{
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
 
 use crate::error::{OrRefuse as _, not_offered, refuse};
+use crate::policy::Scope;
 use crate::request::{self, Request};
 use crate::service::Service;
 use crate::{names, offer, tagging};
@@ -50,6 +54,9 @@ const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
 
 /// Operations that a policy can decide on only with what their body says.
 const TOLD_BY_BODY: [&str; 3] = ["PutObjectTagging", "PutObjectRetention", "PutObjectLegalHold"];
+
+/// What deletes a key, and a version of one.
+const DELETING: [&str; 2] = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
 
 /// The access check.
 pub(crate) struct Access(pub(crate) Service);
@@ -65,6 +72,10 @@ impl S3Access for Access {
             return Err(not_offered(operation));
         };
         request.set_operation(name);
+        if !table::takes(name, request.body) {
+            let words = format!("The URL names no operation that takes this body: {name} does not.");
+            return Err(refuse(S3ErrorCode::InvalidRequest, words));
+        }
         match need {
             Need::Key => signed(account.as_ref()).map(drop)?,
             Need::Create => may_create(signed(account.as_ref())?)?,
@@ -136,9 +147,17 @@ impl Access {
                 authority.require(&self.0, Ask::bucket(action, right)).await?;
             }
             // A policy decides key by key.
-            Need::Keys(..) => {}
+            Need::Keys(_, right) => {
+                let asks = DELETING.map(|action| Ask::bucket(action, right));
+                authority.require_possible(&self.0, asks.into(), Scope::SomeKey).await?;
+            }
             Need::Bucket(action, right) => authority.require(&self.0, Ask::bucket(action, right)).await?,
-            Need::Object(..) if TOLD_BY_BODY.contains(&name) && !authority.by_grants() => {}
+            Need::Object(plain, versioned, right) if TOLD_BY_BODY.contains(&name) && !authority.by_grants() => {
+                let version = version(uri);
+                let action = if version.is_some() { versioned } else { plain };
+                let ask = Ask::object(action, right, key, version.as_deref());
+                authority.require_possible(&self.0, vec![ask], Scope::Resource).await?;
+            }
             Need::Object(plain, versioned, right) => {
                 let version = version(uri);
                 let action = if version.is_some() { versioned } else { plain };
@@ -225,7 +244,8 @@ async fn allow_whole(
 
 /// Whether the caller of the current request may delete a key of its bucket, or this version of it.
 pub(crate) async fn may_delete(service: &Service, key: &str, version: Option<&str>) -> S3Result<bool> {
-    let action = if version.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
+    let [plain, versioned] = DELETING;
+    let action = if version.is_some() { versioned } else { plain };
     let authority = request::current()?.authority()?;
     authority.allows(service, Ask::object(action, Right::Write, key, version)).await
 }

@@ -4,6 +4,7 @@
 //! - Each row names the action a bucket policy decides on and the right a grant must give.
 
 use super::right::Right;
+use crate::body::Kind;
 
 /// What an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,16 @@ pub(super) fn find(operation: &str) -> Option<(&'static str, Need)> {
     OPERATIONS.iter().find(|(name, _)| *name == operation).copied()
 }
 
+/// Whether an operation takes a body of this kind. What an operation does that takes none, none changes.
+pub(super) fn takes(operation: &str, body: Kind) -> bool {
+    match operation {
+        "PutObject" | "UploadPart" => body != Kind::Document,
+        "CreateBucket" | "DeleteObjects" | "CompleteMultipartUpload" => body == Kind::Document,
+        // All other operations that put something put a document.
+        _ => body == Kind::Document || !operation.starts_with("Put"),
+    }
+}
+
 /// Headers of a write that ask for more than the write itself, and the action that this is.
 const BY_HEADER: [(&str, &str); 4] = [
     ("x-amz-tagging", "s3:PutObjectTagging"),
@@ -132,6 +143,22 @@ mod tests {
         let names: std::collections::BTreeSet<&str> = names().collect();
         assert_eq!(names.len(), OPERATIONS.len());
     }
+
+    #[test]
+    fn operations_take_documents_or_content() {
+        for (operation, document, content) in [
+            ("PutObject", false, true),
+            ("UploadPart", false, true),
+            ("PutObjectTagging", true, false),
+            ("PutBucketPolicy", true, false),
+            ("DeleteObjects", true, false),
+            ("GetObject", true, true),
+        ] {
+            assert_eq!(takes(operation, Kind::Document), document, "{operation}");
+            assert_eq!(takes(operation, Kind::Content), content, "{operation}");
+        }
+    }
+
     #[test]
     fn headers_of_a_write_ask_for_more() {
         let asked = |operation, name: &'static str| -> Vec<&str> {

@@ -3,6 +3,7 @@
 //! - Its bytes are counted; of a body that `s3s` reads whole (DeleteObjects), the sums are kept for the operation.
 //! - A body that may come to hold much waits for its share of the memory before it is read; the elements of a document
 //!   are counted while it comes.
+//! - A document is handed on whole, once it was checked that it says nothing that its reader passes over (`document`).
 //! - How a body failed to come is noted in the request: `s3s` would call most of it the server's failure.
 //! - A short rest nobody read (the request was refused) is drained, so the client reads the refusal instead of a
 //!   reset connection. A client that waits for `100 Continue` has sent nothing, so there is nothing to drain.
@@ -20,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::EXPECT;
 use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
@@ -32,6 +33,7 @@ use super::elements::Elements;
 use super::memory::{self, LOOK, Memory, Share};
 use super::{Fault, Kind, Whole, of_document};
 use crate::checksum::{Claims, Digest};
+use crate::document;
 use crate::request::Request;
 
 /// The longest rest that is drained, in bytes.
@@ -47,6 +49,8 @@ pub(crate) struct Inbound {
     whole: Option<Whole>,
     /// Of a document.
     elements: Option<Elements>,
+    /// What came of a document, until it is there whole.
+    document: Option<BytesMut>,
     turn: Turn,
     drains: bool,
     stall: Duration,
@@ -69,14 +73,15 @@ enum Turn {
 impl Inbound {
     /// Counts `inner`, the body of `request`, whose head is given. It may send nothing for `stall`.
     pub(crate) fn new(inner: Incoming, head: &Parts, request: Arc<Request>, stall: Duration, memory: &Memory) -> Self {
-        let kind = Kind::of(head, request.key.is_some());
-        let digest = of_document(head, request.key.is_some()).as_ref().map(Claims::digest);
-        let whole = Some(Whole::of(head, request.key.is_some()));
+        let kind = request.body;
+        let digest = of_document(head, kind).as_ref().map(Claims::digest);
+        let whole = Some(Whole::of(head, kind));
         let waits = head.headers.contains_key(EXPECT);
         if waits && inner.is_end_stream() {
             request.ends_connection.store(true, Ordering::Relaxed);
         }
         let elements = (kind == Kind::Document).then(Elements::default);
+        let document = (kind == Kind::Document && !inner.is_end_stream()).then(BytesMut::new);
         let most = memory::most(kind, head.version, inner.size_hint().upper());
         let turn = most.map_or(Turn::Came, |bytes| Turn::Due(memory.clone(), bytes));
         Self {
@@ -85,6 +90,7 @@ impl Inbound {
             digest,
             whole,
             elements,
+            document,
             turn,
             drains: !waits,
             stall,
@@ -185,17 +191,12 @@ impl Inbound {
             None => Ok(()),
         }
     }
-}
 
-impl Body for Inbound {
-    type Data = Bytes;
-    type Error = StdError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        ready!(self.come(context))?;
-        let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+    /// The next frame as it comes, once it was looked at.
+    fn next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, Fault>> {
+        let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(None)) };
         let Poll::Ready(frame) = Pin::new(inner).poll_frame(context) else {
-            return self.wait(context).map(|fault| Some(Err(fault.into())));
+            return self.wait(context).map(Err);
         };
         if let Some((since, _)) = self.patience.take() {
             self.waited += since.elapsed();
@@ -205,11 +206,40 @@ impl Body for Inbound {
             self.failed(Fault::Cut)
         })?;
         self.saw(frame.as_ref())?;
-        Poll::Ready(frame.map(Ok))
+        Poll::Ready(Ok(frame))
+    }
+
+    /// A document that came whole, checked.
+    fn checked(&self, document: BytesMut) -> Result<Option<Frame<Bytes>>, Fault> {
+        // The one document that is no XML.
+        if self.request.operation() != "PutBucketPolicy" && !document.is_empty() {
+            document::check(&document).map_err(|why| self.failed(Fault::Malformed(why)))?;
+        }
+        Ok((!document.is_empty()).then(|| Frame::data(document.freeze())))
+    }
+}
+
+impl Body for Inbound {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        ready!(self.come(context))?;
+        loop {
+            let frame = ready!(self.next(context)).inspect_err(|_| self.document = None)?;
+            let Some(document) = &mut self.document else { return Poll::Ready(frame.map(Ok)) };
+            match frame {
+                Some(frame) => document.extend_from_slice(frame.data_ref().map_or(&[][..], Bytes::as_ref)),
+                None => {
+                    let document = self.document.take().unwrap_or_default();
+                    return Poll::Ready(self.checked(document)?.map(Ok));
+                }
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
+        self.document.is_none() && self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {

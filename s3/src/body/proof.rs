@@ -11,11 +11,9 @@ use crate::checksum::Claims;
 use crate::error::refuse;
 use crate::request;
 
-/// The claims of a request whose body is a document. Bad ones are refused by [`prove`]. `of_object` says whether its
-/// path names an object.
-pub(super) fn of_document(head: &Parts, of_object: bool) -> Option<Claims> {
-    let document = Kind::of(head, of_object) == Kind::Document;
-    if document { Claims::from_headers(&head.headers).ok() } else { None }
+/// The claims of a request whose body is a document. Bad ones are refused by [`prove`].
+pub(super) fn of_document(head: &Parts, kind: Kind) -> Option<Claims> {
+    if kind == Kind::Document { Claims::from_headers(&head.headers).ok() } else { None }
 }
 
 /// Compares the claims in `headers` with the document that came with the current request.
@@ -49,7 +47,7 @@ mod tests {
             ("PUT", "/abc/k?partNumber=1&uploadId=tagging", false),
         ] {
             let (head, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
-            assert_eq!(of_document(&head, uri.contains("/k")).is_some(), document, "{method} {uri}");
+            assert_eq!(of_document(&head, Kind::of(&head, uri.contains("/k"))).is_some(), document, "{method} {uri}");
         }
     }
 }

@@ -13,6 +13,7 @@ use s3s::{S3Error, S3ErrorCode};
 use super::Kind;
 use super::elements::ELEMENTS_MAX;
 use super::memory::DOCUMENT_BYTES_MAX;
+use crate::document::Malformed;
 use crate::error::{custom, refuse};
 
 const HASH: &str = "x-amz-content-sha256";
@@ -42,6 +43,9 @@ pub(crate) enum Fault {
     /// It is a document of more elements than any can have.
     #[error("the document has too many elements")]
     Crowded,
+    /// It is a document that says something nobody reads.
+    #[error(transparent)]
+    Malformed(Malformed),
     /// Bodies under way take all the memory there is for them.
     #[error("there is no memory for the body")]
     NoRoom,
@@ -73,6 +77,7 @@ impl Fault {
                 S3ErrorCode::MalformedXML,
                 format!("The document has more than {ELEMENTS_MAX} elements; send what it says in several."),
             ),
+            Self::Malformed(why) => refuse(S3ErrorCode::MalformedXML, why.to_string()),
             Self::NoRoom => later("Uploads under way take all the memory there is for them; try again in a moment."),
             Self::NoRoomToAnswer => {
                 later("Downloads under way take all the memory there is for them; try again in a moment.")
@@ -98,16 +103,14 @@ pub(crate) enum Whole {
 }
 
 impl Whole {
-    /// What is to be looked at in the body of a request. `of_object` says whether its path names an object.
-    pub(crate) fn of(head: &Parts, of_object: bool) -> Self {
+    /// What is to be looked at in the body of a request.
+    pub(crate) fn of(head: &Parts, kind: Kind) -> Self {
         let Some(hash) = head.headers.get(HASH).and_then(|value| value.to_str().ok()) else { return Self::Trusted };
         if hash.starts_with("STREAMING-") {
             return Self::Frames { tail: Vec::new(), trailed: hash.ends_with("-TRAILER") };
         }
         match hex_simd::decode_to_vec(hash) {
-            Ok(expected) if Kind::of(head, of_object) == Kind::Document => {
-                Self::Document { hasher: Sha256::new(), expected }
-            }
+            Ok(expected) if kind == Kind::Document => Self::Document { hasher: Sha256::new(), expected },
             _ => Self::Trusted,
         }
     }
@@ -159,7 +162,7 @@ mod tests {
     fn ended(method: &str, uri: &str, hash: &str, pieces: &[&[u8]]) -> Result<(), Fault> {
         let request = http::Request::builder().method(method).uri(uri).header(HASH, hash);
         let (head, ()) = request.body(()).unwrap().into_parts();
-        let mut whole = Whole::of(&head, uri.contains("/k"));
+        let mut whole = Whole::of(&head, Kind::of(&head, uri.contains("/k")));
         pieces.iter().for_each(|piece| whole.saw(piece));
         whole.end()
     }

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use http::request::Parts;
 use s3s::dto::{CopySource, Range};
 
-use crate::body::ended;
+use crate::body::{Kind, ended};
 use crate::checksum::Claims;
 use crate::cors::Asked;
 use crate::object::span::forget_odd_range;
-use crate::policy::{Facts, Key, Policy, Question};
+use crate::policy::{Facts, Key, Policy, Question, Scope, Verdict};
 use crate::{guard, names, post, tagging, token};
 pub use wire::Endpoint;
 
@@ -34,7 +34,10 @@ pub fn policy(bytes: &[u8]) {
     let _ = (policy.size(), policy.is_public(), policy.mentions(|key| key.tag().is_some()));
     for (account, resource) in [(None, "abc"), (Some("alice"), "abc/a/b?c*"), (Some("bob"), "abc/${aws:username}")] {
         for action in ["s3:GetObject", "s3:ListBucket"] {
-            let _ = policy.judge(&Question { account, action, resource, facts: &Anything });
+            let question = Question { account, action, resource, facts: &Anything };
+            let possible = [Scope::Resource, Scope::SomeKey].map(|scope| policy.could_allow(&question, scope));
+            let allowed = policy.judge(&question) == Verdict::Allowed;
+            assert!(!allowed || possible == [true, true], "what is allowed was possible before");
         }
     }
 }
@@ -64,7 +67,7 @@ pub fn head(bytes: &[u8]) {
     forget_odd_range(&mut head);
     guard::order_repeated(&mut head.uri);
     let _ = guard::hoist(&mut head);
-    let _ = guard::check(&head, true, "us-east-1");
+    let _ = guard::check(&head, Kind::of(&head, true), "us-east-1");
     let _ = (Asked::of(&head).is_some(), Claims::from_headers(&head.headers).is_ok(), post::is_form(&head));
     for value in head.headers.values().filter_map(|value| value.to_str().ok()) {
         if let Ok(source) = CopySource::parse(value) {

@@ -1,9 +1,10 @@
-//! Framed bytes may be stored only if `s3s` takes the frames off, which it does for `STREAMING-…` payloads alone.
+//! Framed bytes may be stored only if `s3s` takes the frames off, which it does for `STREAMING-…` payloads of requests
+//! that are signed by a header.
 //!
 //! - Frames are for uploads: around a document they are refused. `s3s` would call broken ones the server's failure.
 
 use http::HeaderMap;
-use http::header::CONTENT_ENCODING;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING};
 use s3s::{S3ErrorCode, S3Result};
 
 use super::text;
@@ -18,6 +19,10 @@ pub(super) fn check(headers: &HeaderMap, kind: Kind) -> S3Result<()> {
     let decoded = payload.starts_with("STREAMING-");
     if decoded && kind == Kind::Document {
         let words = "Only objects and parts are sent in chunks: x-amz-content-sha256 is the hash of the body here.";
+        return Err(refuse(S3ErrorCode::InvalidRequest, words));
+    }
+    if decoded && !headers.contains_key(AUTHORIZATION) {
+        let words = "A body in chunks is signed by the Authorization header: send the body as it is.";
         return Err(refuse(S3ErrorCode::InvalidRequest, words));
     }
     let hashed = payload.len() == 64 && payload.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -36,35 +41,40 @@ fn names_framing(encoding: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::code;
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
 
     const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    const SIGNED: (&str, &str) = ("authorization", "AWS4-HMAC-SHA256 …");
+
+    fn taken(headers: &[(&str, &str)], kind: Kind) -> bool {
+        let header = |(name, value): &(&str, &str)| {
+            (HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap())
+        };
+        check(&headers.iter().map(header).collect(), kind).is_ok()
+    }
 
     #[test]
     fn framing_is_taken_off_or_refused() {
         let (encoding, sha, length) = ("content-encoding", "x-amz-content-sha256", "x-amz-decoded-content-length");
-        let table: [(&[(&str, &str)], &str); 8] = [
-            (&[(sha, "UNSIGNED-PAYLOAD")], ""),
-            (&[(encoding, "aws-chunked"), (sha, "STREAMING-UNSIGNED-PAYLOAD-TRAILER"), (length, "5")], ""),
-            (&[(encoding, "gzip"), (sha, "UNSIGNED-PAYLOAD")], ""),
+        let trailed = (sha, "STREAMING-UNSIGNED-PAYLOAD-TRAILER");
+        let table: [(&[(&str, &str)], bool); 9] = [
+            (&[(sha, "UNSIGNED-PAYLOAD")], true),
+            (&[(encoding, "aws-chunked"), trailed, (length, "5"), SIGNED], true),
+            (&[(encoding, "aws-chunked"), trailed, (length, "5")], false),
+            (&[(encoding, "gzip"), (sha, "UNSIGNED-PAYLOAD")], true),
             // The hash is of the bytes as they come, so they are the content; only the name of the coding is dropped.
-            (&[(encoding, "aws-chunked"), (sha, HASH)], ""),
-            (&[(encoding, "aws-chunked"), (sha, "UNSIGNED-PAYLOAD")], "InvalidRequest"),
-            (&[(encoding, "gzip, AWS-chunked")], "InvalidRequest"),
-            (&[(length, "5"), (sha, "UNSIGNED-PAYLOAD")], "InvalidRequest"),
-            (&[(length, "5"), (sha, HASH)], "InvalidRequest"),
+            (&[(encoding, "aws-chunked"), (sha, HASH)], true),
+            (&[(encoding, "aws-chunked"), (sha, "UNSIGNED-PAYLOAD")], false),
+            (&[(encoding, "gzip, AWS-chunked")], false),
+            (&[(length, "5"), (sha, "UNSIGNED-PAYLOAD")], false),
+            (&[(length, "5"), (sha, HASH)], false),
         ];
         for (headers, expected) in table {
-            assert_eq!(code("PUT", "/abc/k", headers), expected, "{headers:?}");
+            assert_eq!(taken(headers, Kind::Content), expected, "{headers:?}");
         }
-        let framed = [(sha, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), (length, "5")];
-        for (method, uri, expected) in [
-            ("PUT", "/abc/k?partNumber=1&uploadId=u", ""),
-            ("PUT", "/abc/k?tagging", "InvalidRequest"),
-            ("PUT", "/abc?cors", "InvalidRequest"),
-            ("POST", "/abc?delete", "InvalidRequest"),
-        ] {
-            assert_eq!(code(method, uri, &framed), expected, "{method} {uri}");
-        }
+        let framed = [(sha, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), (length, "5"), SIGNED];
+        assert!(taken(&framed, Kind::Chunks) && !taken(&framed, Kind::Document));
     }
 }

@@ -10,6 +10,7 @@ mod hoisted;
 mod presigned;
 mod query;
 mod scope;
+mod subresource;
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -41,18 +42,19 @@ const TEXTS: [&str; 10] = [
     "uploadId",
 ];
 
-/// Checks the head of a request to an endpoint in `region`. `of_object` says whether its path names an object.
-pub(crate) fn check(head: &Parts, of_object: bool, region: &str) -> S3Result<()> {
+/// Checks the head of a request to an endpoint in `region`, with a body of this kind.
+pub(crate) fn check(head: &Parts, body: Kind, region: &str) -> S3Result<()> {
     check_size(&head.headers)?;
     let query = Query::of(&head.uri);
     check_characters(&query)?;
+    subresource::check(&query)?;
     check_version(&query, &head.headers)?;
     header::check(&head.headers, &query, region)?;
     presigned::check(&query, region)?;
     hoisted::check(&query, &head.headers)?;
     check_token(&query, &head.headers)?;
     check_part(&head.method, &query)?;
-    framing::check(&head.headers, Kind::of(head, of_object))
+    framing::check(&head.headers, body)
 }
 
 /// Refuses headers too large to be worked on.
@@ -125,7 +127,10 @@ mod tests {
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
         let of_object = head.uri.path().trim_matches('/').contains('/');
-        check(&head, of_object, "us-east-1").err().map(|error| error.code().as_str().to_owned()).unwrap_or_default()
+        check(&head, Kind::of(&head, of_object), "us-east-1")
+            .err()
+            .map(|error| error.code().as_str().to_owned())
+            .unwrap_or_default()
     }
 
     /// The query of a presigned URL with nothing wrong but its signature.

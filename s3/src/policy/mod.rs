@@ -51,6 +51,15 @@ pub(crate) struct Question<'a> {
     pub(crate) facts: &'a dyn Facts,
 }
 
+/// What is known of the resource of a question before the body of its request was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The resource itself.
+    Resource,
+    /// That it is some key of the bucket.
+    SomeKey,
+}
+
 /// What conditions and variables can know of a request.
 pub(crate) trait Facts {
     /// The values of a condition key: none if the request has it not.
@@ -116,6 +125,13 @@ impl Policy {
             }
         }
         verdict
+    }
+
+    /// Whether it could allow what is asked, whatever the body says that is still to come: its statements that deny are
+    /// left aside, and of those that allow what depends on the body or on the object.
+    pub(crate) fn could_allow(&self, question: &Question<'_>, scope: Scope) -> bool {
+        let mut allowing = self.statements.iter().filter(|statement| !statement.denies());
+        allowing.any(|statement| statement.could_be_about(question, scope))
     }
 
     /// How many statements it has.

@@ -3,10 +3,10 @@
 use super::action::Actions;
 use super::condition::Condition;
 use super::json::Json;
-use super::pattern::Variables;
+use super::pattern::{Pattern, Variables};
 use super::principal::Principals;
 use super::resource::Resources;
-use super::{Key, Malformed, Question, texts};
+use super::{Key, Malformed, Question, Scope, texts};
 
 /// What a statement lists: all it is about, or all it is not about.
 #[derive(Debug)]
@@ -115,6 +115,20 @@ impl Statement {
             && hold(true)
     }
 
+    /// Whether it could be about what is asked, once the body of the request was read.
+    pub(super) fn could_be_about(&self, question: &Question<'_>, scope: Scope) -> bool {
+        let Question { account, action, resource, facts } = *question;
+        let open = |pattern: &Pattern| pattern.keys().any(Key::is_known_late);
+        let on_resource = || {
+            self.resources.list().patterns().any(open)
+                || self.resources.include(|resources| resources.include(resource, facts))
+        };
+        self.principals.include(|principals| principals.include(account))
+            && self.actions.include(|actions| actions.include(action))
+            && (scope == Scope::SomeKey || on_resource())
+            && self.conditions.iter().all(|condition| condition.is_known_late() || condition.holds(facts))
+    }
+
     pub(super) fn denies(&self) -> bool {
         self.effect == Effect::Deny
     }
@@ -129,7 +143,7 @@ impl Statement {
     pub(super) fn mentions(&self, wanted: impl Fn(&Key) -> bool) -> bool {
         let conditions = self.conditions.iter().map(Condition::key);
         let patterns = self.resources.list().patterns().chain(self.conditions.iter().flat_map(Condition::patterns));
-        conditions.chain(patterns.flat_map(super::pattern::Pattern::keys)).any(wanted)
+        conditions.chain(patterns.flat_map(Pattern::keys)).any(wanted)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Facts, Key, Malformed, Policy, Question, Verdict};
+use super::{Facts, Key, Malformed, Policy, Question, Scope, Verdict};
 
 /// Condition keys with their values.
 type Values<'a> = &'a [(&'a str, &'a [&'a str])];
@@ -328,4 +328,27 @@ fn a_policy_tells_what_it_wants_to_know() {
     assert!(!parse(&allow("")).unwrap().mentions(tags));
     assert!(parse(&condition(r#""Null": {"s3:ExistingObjectTag/a": "true"}"#)).unwrap().mentions(tags));
     assert!(parse(&allow("").replace("abc/*", "abc/${s3:ExistingObjectTag/a}/*")).unwrap().mentions(tags));
+}
+
+#[test]
+fn what_a_body_could_still_tell_leaves_it_open() {
+    let could = |text: &str, scope: Scope| {
+        let policy = parse(&condition(text)).unwrap_or_else(|why| panic!("{text}: {}", why.0));
+        let facts = Given::new(&[("aws:SourceIp", &["10.0.0.1"])]);
+        let question = Question { account: None, action: "s3:PutObjectTagging", resource: "abc/k", facts: &facts };
+        policy.could_allow(&question, scope)
+    };
+    for scope in [Scope::Resource, Scope::SomeKey] {
+        assert!(could(r#""StringEquals": {"s3:RequestObjectTag/a": "b"}"#, scope));
+        assert!(could(r#""StringEquals": {"s3:ExistingObjectTag/a": "b"}"#, scope));
+        assert!(could(r#""Null": {"s3:object-lock-mode": "false"}"#, scope));
+        assert!(could(r#""IpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#, scope));
+        assert!(!could(r#""IpAddress": {"aws:SourceIp": "192.0.2.0/24"}"#, scope));
+        assert!(!could(r#""Bool": {"aws:SecureTransport": "true"}"#, scope));
+    }
+    let policy = parse(&allow("").replace("abc/*", "abc/a/*")).unwrap();
+    let facts = Given::new(&[]);
+    let question = Question { account: None, action: "s3:PutObjectTagging", resource: "abc/k", facts: &facts };
+    assert!(!policy.could_allow(&question, Scope::Resource) && policy.could_allow(&question, Scope::SomeKey));
+    assert!(!parse(&allow("").replace("Allow", "Deny")).unwrap().could_allow(&question, Scope::SomeKey));
 }

@@ -116,6 +116,11 @@ impl Activity {
         self.nudge.call();
     }
 
+    /// Whether it had a request over HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.http2.load(Ordering::Relaxed)
+    }
+
     /// Whether no request is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.lock().requests.is_empty()

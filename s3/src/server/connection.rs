@@ -3,6 +3,8 @@
 //! - Handshakes run here, off the accept path, so a slow one delays nobody.
 //! - A connection ends when its client leaves, when `activity` finds it idle or overdue, when its place is wanted, or at
 //!   a shutdown. All but the overdue are asked to end (`Connection: close`, GOAWAY) and get a moment to.
+//! - One whose place is wanted gets a shorter moment than the new one waits: HTTP/2 a round trip for its GOAWAY, HTTP/1
+//!   none, since all that is left of it then is the beginning of a head.
 
 use std::future::{Future as _, poll_fn};
 use std::io;
@@ -29,6 +31,10 @@ use crate::metrics::Metrics;
 
 /// How long a connection that was asked to end may stay without a request.
 const GRACE: Duration = Duration::from_secs(5);
+/// The same of one whose place is wanted, over HTTP/1 and before its first request; and over HTTP/2. A new connection
+/// waits for a second.
+const GIVING_WAY: Duration = Duration::from_millis(20);
+const GIVING_WAY_HTTP2: Duration = Duration::from_millis(300);
 
 /// For who sends plain HTTP to a TLS port: the usual case is a URL with the wrong scheme.
 const NOT_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/xml\r\nconnection: close\r\n\r\n\
@@ -125,7 +131,7 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
             Next::Wait(until) => until,
             Next::AskToEnd => {
                 connection.as_mut().graceful_shutdown();
-                ends = Some(Instant::now() + GRACE);
+                ends = Some(Instant::now() + grace(place_wanted, &activity));
                 continue;
             }
             Next::Cut => return,
@@ -145,6 +151,15 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
             () = wanted.as_mut(), if seated && ends.is_none() && activity.is_idle() => place_wanted = true,
             () = timer.as_mut() => {}
         }
+    }
+}
+
+/// How long a connection that was just asked to end may stay without a request.
+fn grace(place_wanted: bool, activity: &Activity) -> Duration {
+    match (place_wanted, activity.is_http2()) {
+        (false, _) => GRACE,
+        (true, true) => GIVING_WAY_HTTP2,
+        (true, false) => GIVING_WAY,
     }
 }
 

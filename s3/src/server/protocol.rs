@@ -1,6 +1,8 @@
 //! The protocol the endpoint speaks: HTTP by hyper, S3 by `s3s`, each with its bounds.
 //!
 //! - Authentication is always set: without it `s3s` would skip the access check too.
+//! - Method, path, headers and parameters choose the operation, as on AWS. `x-id`, which SDKs add to their URLs, is
+//!   passed over: `s3s` would let it choose, past every guard that reads the same head.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +73,7 @@ pub(super) fn service(service: Service, region: Region, domains: Domains) -> S3S
     config.sig_v4_allowed_services = vec!["s3".into()];
     config.enable_sig_v2 = false;
     config.allow_post_signature = false;
+    config.operation_id_routing = false;
     config.xml_max_body_size = DOCUMENT_BYTES_MAX;
     config.aws_chunked_stream_max_chunk_size = CHUNK_BYTES_MAX;
     builder.set_config(Arc::new(Settings(Arc::new(config))));

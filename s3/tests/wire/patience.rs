@@ -132,6 +132,32 @@ fn idle_connections_give_way_to_new_ones() {
 }
 
 #[test]
+fn half_a_head_gives_its_place_up_at_once() {
+    let endpoint = Endpoint::start_with(|config| config.limits.connections = 2);
+    let signed = sign(&endpoint.root, "HEAD", "/wire", "", &[], EMPTY);
+    let whole = head("HEAD", "/wire", "", &signed.headers, 0);
+    let begin = |sent: &[u8]| {
+        let mut stream = endpoint.connect();
+        stream.write_all(sent).unwrap();
+        stream
+    };
+    let mut after_a_request = begin(whole.as_bytes());
+    assert_eq!(receive(&mut after_a_request, "HEAD").status, 200);
+    after_a_request.write_all(b"GET / HTTP/1.1\r\nhost: a").unwrap();
+    let mut held = vec![after_a_request, begin(b"GET / HTTP/1.1\r\nhost: a")];
+    std::thread::sleep(SHORT);
+    for round in 0..6 {
+        let asked = Instant::now();
+        assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"1").code(), "OK", "round {round}");
+        assert!(asked.elapsed() < 2 * SHORT, "round {round}: {:?}", asked.elapsed());
+        // The one that gave way comes again.
+        held.push(begin(b"PUT /wire/k HTTP/1.1\r\nhost: a\r\nx-a: "));
+        std::thread::sleep(SHORT / 4);
+    }
+    assert!(closes(&mut held[0]) && closes(&mut held[1]));
+}
+
+#[test]
 fn the_longest_idle_gives_way_also_after_it_was_looked_at() {
     let endpoint = Endpoint::start_with(|config| {
         config.limits.connections = 2;

@@ -146,6 +146,13 @@ impl Signed {
     }
 }
 
+/// `query` with one more parameter, in the order in which it is signed.
+pub fn with(query: &str, more: &str) -> String {
+    let mut all: Vec<&str> = query.split('&').chain([more]).filter(|pair| !pair.is_empty()).collect();
+    all.sort_unstable();
+    all.join("&")
+}
+
 /// SHA-256 in hex.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))

@@ -87,7 +87,7 @@ fn documents_that_mean_harm_are_refused_at_once() {
     assert!(grown < GROWTH_KIB, "the server grew by {grown} KiB");
 }
 
-/// A document type is passed over, and what it names is not fetched.
+/// A document type is refused, and what it names is not fetched.
 #[test]
 fn nothing_is_fetched_for_a_document() {
     let server = Server::start();

@@ -18,5 +18,6 @@ mod reach;
 mod secrets;
 mod sockets;
 mod state;
+mod strangers;
 mod table;
 mod who;

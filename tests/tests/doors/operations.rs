@@ -16,7 +16,15 @@ fn the_table_has_every_operation_there_is() {
 
 #[test]
 fn every_operation_lets_in_whom_it_should_and_nobody_else() {
-    judge(&World::new(), false);
+    judge(&World::new(), false, None);
+}
+
+/// SDKs name the operation in the URL. That may be another than the one that is asked for.
+#[test]
+fn the_operation_that_a_url_names_lets_nobody_in() {
+    for named in ["PutObject", "GetObject"] {
+        judge(&World::new(), false, Some(named));
+    }
 }
 
 /// A policy that is about nobody, and about many until a day that is past, sends every decision another way; it must come
@@ -25,11 +33,11 @@ fn every_operation_lets_in_whom_it_should_and_nobody_else() {
 fn a_policy_about_nobody_lets_nobody_in() {
     let world = World::new();
     world.must(Who::Owner, &Request::new("PUT", format!("/{BUCKET}")).query("policy=").body(POLICY));
-    judge(&world, true);
+    judge(&world, true, None);
 }
 
 #[track_caller]
-fn judge(world: &World, with_policy: bool) {
+fn judge(world: &World, with_policy: bool, named: Option<&str>) {
     let mut wrong = Vec::new();
     let mut tried = 0;
     for row in rows() {
@@ -38,7 +46,7 @@ fn judge(world: &World, with_policy: bool) {
         let (let_in, refused): (Vec<Who>, Vec<Who>) = EVERYBODY.iter().partition(|who| row.needs.met_by(**who));
         for who in refused {
             tried += 1;
-            let answer = world.send(who, &place.request(&row));
+            let answer = world.send(who, &place.request(&row, named));
             if !is_refusal(&row, who, &answer, with_policy) {
                 wrong.push(format!("{} as {who:?}: {answer}; expected {:?}", row.name, who.refusal()));
             }
@@ -49,7 +57,7 @@ fn judge(world: &World, with_policy: bool) {
         }
         for who in let_in {
             tried += 1;
-            let answer = world.send(who, &prepare(world, &row).request(&row));
+            let answer = world.send(who, &prepare(world, &row).request(&row, named));
             if answer.status >= 300 {
                 wrong.push(format!("{} as {who:?}: {answer}; it is to be let in", row.name));
             }
@@ -78,7 +86,7 @@ struct Place {
 }
 
 impl Place {
-    fn request(&self, row: &Row) -> Request {
+    fn request(&self, row: &Row, named: Option<&str>) -> Request {
         let fill = |text: &str| {
             let bucket = self.bucket.as_deref().unwrap_or_default();
             text.replace("{bucket}", bucket).replace("{upload}", &self.upload).replace("{etag}", &self.etag)
@@ -86,6 +94,10 @@ impl Place {
         let mut request = row.request.clone();
         request.path = fill(&request.path);
         request.query = fill(&request.query);
+        if let Some(named) = named {
+            let separator = if request.query.is_empty() { "" } else { "&" };
+            request.query += &format!("{separator}x-id={named}");
+        }
         request.body = fill(&String::from_utf8(request.body).expect("text")).into_bytes();
         request
     }

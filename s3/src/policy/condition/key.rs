@@ -40,6 +40,13 @@ impl Key {
         matches!(self.name.as_str(), "s3:existingobjecttag/" | "s3:versionid")
     }
 
+    /// Whether its value may depend on the body of a request, or differs from one object to another.
+    pub(crate) fn is_known_late(&self) -> bool {
+        self.is_of_object()
+            || self.name.starts_with("s3:object-lock-")
+            || matches!(self.name.as_str(), "s3:requestobjecttag/" | "s3:requestobjecttagkeys")
+    }
+
     /// The tag it names.
     pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()

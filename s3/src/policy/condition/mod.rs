@@ -113,6 +113,11 @@ impl Condition {
         self.asks_object
     }
 
+    /// Whether it asks for what the body of a request says, or for what differs from one object to another.
+    pub(super) fn is_known_late(&self) -> bool {
+        self.key.is_known_late() || self.patterns().flat_map(Pattern::keys).any(Key::is_known_late)
+    }
+
     pub(super) fn key(&self) -> &Key {
         &self.key
     }

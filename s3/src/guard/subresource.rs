@@ -1,0 +1,110 @@
+//! Subresources: the parameters of a URL that choose the operation.
+//!
+//! - A request names one at most: which of two were meant would be the choice of whoever reads them first. AWS answers
+//!   the same.
+//! - One in other letters (`?ACL`) is refused: it chooses nothing, so the request would be about the object itself.
+
+use s3s::{S3ErrorCode, S3Result};
+
+use super::query::Query;
+use crate::error::refuse;
+
+/// Every parameter by which S3 chooses an operation, offered here or not.
+const SUBRESOURCES: [&str; 42] = [
+    "abac",
+    "accelerate",
+    "acl",
+    "analytics",
+    "annotation",
+    "attributes",
+    "cors",
+    "delete",
+    "encryption",
+    "events",
+    "intelligent-tiering",
+    "inventory",
+    "legal-hold",
+    "lifecycle",
+    "location",
+    "logging",
+    "metadataAnnotationTable",
+    "metadataConfiguration",
+    "metadataInventoryTable",
+    "metadataJournalTable",
+    "metadataTable",
+    "metrics",
+    "notification",
+    "object-lock",
+    "ownershipControls",
+    "policy",
+    "policyStatus",
+    "publicAccessBlock",
+    "renameObject",
+    "replication",
+    "requestPayment",
+    "restore",
+    "retention",
+    "select",
+    "session",
+    "tagging",
+    "torrent",
+    "uploadId",
+    "uploads",
+    "versioning",
+    "versions",
+    "website",
+];
+/// Parameters that change what an operation is about, beside a subresource or alone.
+const BESIDE: [&str; 3] = ["list-type", "partNumber", "versionId"];
+
+/// Refuses a query that names two subresources, or one in other letters.
+pub(super) fn check(query: &Query) -> S3Result<()> {
+    let mut chosen: Option<&str> = None;
+    for (name, _) in query.pairs() {
+        let Some(known) = SUBRESOURCES.iter().chain(&BESIDE).find(|known| known.eq_ignore_ascii_case(name)) else {
+            continue;
+        };
+        if known != name {
+            let words = format!("The parameter \"{name}\" of the URL is not known; write it \"{known}\".");
+            return Err(refuse(S3ErrorCode::InvalidArgument, words));
+        }
+        if !SUBRESOURCES.contains(known) {
+            continue;
+        }
+        if let Some(other) = chosen.replace(known).filter(|other| other != known) {
+            let words = format!("Conflicting query string parameters: {other}, {known}");
+            return Err(refuse(S3ErrorCode::InvalidArgument, words));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::code;
+    use super::*;
+
+    #[test]
+    fn a_request_names_one_subresource_as_it_is_written() {
+        let refused = "InvalidArgument";
+        for (query, expected) in [
+            ("acl&tagging", refused),
+            ("tagging&uploadId=u", refused),
+            ("tagging&%75ploadId=u&partNumber=1", refused),
+            ("ACL", refused),
+            ("versionid=1", refused),
+            ("PartNumber=1&uploadId=u", refused),
+            ("tagging&tagging=x&versionId=1", ""),
+            ("partNumber=1&uploadId=u", ""),
+            ("x-id=PutObjectAcl&tagging", ""),
+            ("list-type=2&prefix=acl", ""),
+        ] {
+            assert_eq!(code("PUT", &format!("/abc/k?{query}"), &[]), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn each_subresource_stands_once_in_order() {
+        assert!(SUBRESOURCES.is_sorted() && BESIDE.is_sorted());
+    }
+}
