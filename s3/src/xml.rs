@@ -1,5 +1,7 @@
 //! What XML 1.0 can carry: a key may hold characters it cannot, and `s3s` fails an answer that has one.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 /// The body of an answer that takes the place of what `s3s` wrote, which has its own order of elements. An operation
@@ -9,7 +11,16 @@ pub(crate) struct Document(pub(crate) Bytes);
 
 /// Whether XML carries `text` unchanged. A carriage return would be read back as a line feed.
 pub(crate) fn carries(text: &str) -> bool {
-    !text.chars().any(|one| matches!(one, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}'))
+    !text.contains(is_lost)
+}
+
+fn is_lost(one: char) -> bool {
+    matches!(one, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// `text` with U+FFFD, Unicode's replacement character, for each character that XML does not carry.
+pub(crate) fn legible(text: &str) -> Cow<'_, str> {
+    if carries(text) { Cow::Borrowed(text) } else { Cow::Owned(text.replace(is_lost, "\u{fffd}")) }
 }
 
 /// Whether XML can have `text` at all: `s3s` fails an answer that has another character.
@@ -38,7 +49,9 @@ mod tests {
         for bad in ["a\0", "\x01", "a\rb", "\x1f", "\u{ffff}"] {
             assert!(!carries(bad), "{bad:?}");
             assert!(carries(&shown(bad.to_owned())), "{bad:?}");
+            assert!(carries(&legible(bad)), "{bad:?}");
         }
         assert_eq!(shown("a\u{1}b\nü".to_owned()), "a\\u{1}b\\nü");
+        assert_eq!(legible("a\u{1}b\nü"), "a\u{fffd}b\nü");
     }
 }

@@ -1,7 +1,6 @@
 //! The XML of a page of keys, written at once: through the structures of `s3s` it took as long as reading the page.
 //!
 //! - All but the keys is written by `s3s`, the keys after it: the order of elements means nothing in these answers.
-//! - Keys that XML cannot carry were refused before ([`Encoding::check`](super::Encoding::check)).
 
 use std::fmt::Write as _;
 
@@ -14,7 +13,7 @@ use time::OffsetDateTime;
 
 use super::Encoding;
 use crate::checksum;
-use crate::xml::Document;
+use crate::xml::{self, Document};
 
 const END: &str = "</ListBucketResult>";
 /// What a key takes besides its name, at most, in most listings.
@@ -59,7 +58,7 @@ fn write(document: &mut String, object: &Listed, encoding: Encoding, owner: &str
     escape(document, &object.etag);
     document.push_str("&quot;</ETag><Key>");
     match encoding {
-        Encoding::Plain => escape(document, &object.key),
+        Encoding::Plain => escape(document, &xml::legible(&object.key)),
         // What is encoded holds nothing that XML would take for its own.
         Encoding::Url => document.push_str(&encoding.apply(&object.key)),
     }

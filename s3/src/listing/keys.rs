@@ -5,7 +5,7 @@ use objstore::store::{List, Listing};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
-use super::{Encoding, contents, echoes, given, page, prefixes};
+use super::{Encoding, contents, given, marker, page, prefixes};
 use crate::error::OrRefuse as _;
 use crate::service::Service;
 use crate::{names, token};
@@ -20,13 +20,13 @@ pub(crate) async fn objects(
     let list = List {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: given(input.delimiter.as_ref()),
-        after: given(input.marker.as_ref()),
+        after: marker::given(input.marker.as_ref()),
         limit: page(input.max_keys, "max-keys")?,
     };
     let delimited = list.delimiter.is_some();
     let (limit, page) = (list.limit, read(service, &input.bucket, list).await?);
-    encoding.check(page.names().chain(echoes([&input.prefix, &input.delimiter, &input.marker])))?;
-    let next = page.listing.next.as_deref().filter(|_| delimited);
+    // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
+    let next = page.listing.next.as_deref().filter(|next| delimited || marker::is_token(next, encoding));
     let frame = ListObjectsOutput {
         name: Some(input.bucket),
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
@@ -36,13 +36,13 @@ pub(crate) async fn objects(
         contents: None,
         common_prefixes: prefixes(&page.listing.prefixes, encoding),
         delimiter: encoding.apply_to(given(input.delimiter.as_ref()).as_ref()),
-        // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
-        next_marker: next.map(|next| encoding.apply(next)),
+        next_marker: next.map(|next| marker::written(next, encoding)),
         encoding_type: input.encoding_type,
         request_charged: None,
     };
     let document = contents::document(&frame, &page.listing.objects, encoding, Some(&page.owner))?;
     let mut response = S3Response::new(ListObjectsOutput::default());
+    encoding.tell_replaced(page.names(), &mut response.headers);
     response.extensions.insert(document);
     Ok(response)
 }
@@ -62,7 +62,6 @@ pub(crate) async fn objects_v2(
         limit: page(input.max_keys, "max-keys")?,
     };
     let (limit, page) = (list.limit, read(service, &input.bucket, list).await?);
-    encoding.check(page.names().chain(echoes([&input.prefix, &input.delimiter, &input.start_after])))?;
     let owner = page.owner.as_str();
     let owner = input.fetch_owner.unwrap_or(false).then_some(owner);
     let count = page.listing.objects.len() + page.listing.prefixes.len();
@@ -83,6 +82,7 @@ pub(crate) async fn objects_v2(
     };
     let document = contents::document(&frame, &page.listing.objects, encoding, owner)?;
     let mut response = S3Response::new(ListObjectsV2Output::default());
+    encoding.tell_replaced(page.names(), &mut response.headers);
     response.extensions.insert(document);
     Ok(response)
 }

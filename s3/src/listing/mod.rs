@@ -2,14 +2,18 @@
 //!
 //! - The store gives keys in the byte order of S3; nothing is sorted or filtered here.
 //! - A page holds at most 1,000 keys and common prefixes, which bounds what an answer takes in memory.
+//! - A name that XML cannot carry is shown legibly where `encoding-type=url` was not asked for, a header says how many
+//!   are, and markers stay exact: nothing is left out, and the other names of the page are as they are.
 
 mod contents;
 mod keys;
+pub(crate) mod marker;
 mod versions;
 
 pub(crate) use keys::{objects, objects_v2};
 pub(crate) use versions::versions;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::store::Checksum;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{ChecksumAlgorithm, ChecksumAlgorithmList, CommonPrefix, CommonPrefixList, EncodingType};
@@ -20,6 +24,9 @@ use crate::xml;
 
 /// Keys of one page, at most, and if nothing is said.
 const PAGE_MAX: i32 = 1000;
+
+/// Says of how many names of an answer characters were replaced.
+const REPLACED: HeaderName = HeaderName::from_static("x-amphora-replaced-names");
 
 /// How names are written into an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,19 +48,21 @@ impl Encoding {
         }
     }
 
-    /// Refuses names that cannot be written so.
-    pub(crate) fn check<'a>(self, mut names: impl Iterator<Item = &'a str>) -> S3Result<()> {
-        if self == Self::Url || names.all(xml::carries) {
-            return Ok(());
+    /// Says in `headers` how many of these names are not written as they are, if any is not.
+    pub(crate) fn tell_replaced<'a>(self, names: impl Iterator<Item = &'a str>, headers: &mut HeaderMap) {
+        if self == Self::Url {
+            return;
         }
-        let words = "A key on this page holds a control character, which XML cannot carry: use encoding-type=url.";
-        Err(refuse(S3ErrorCode::InvalidRequest, words))
+        let replaced = names.filter(|name| !xml::carries(name)).count();
+        if replaced > 0 {
+            headers.insert(REPLACED, HeaderValue::from(replaced));
+        }
     }
 
     /// A name, as written.
     pub(crate) fn apply(self, name: &str) -> String {
         match self {
-            Self::Plain => name.to_owned(),
+            Self::Plain => xml::legible(name).into_owned(),
             Self::Url => utf8_percent_encode(name, ENCODED).to_string(),
         }
     }
@@ -76,11 +85,6 @@ pub(crate) fn prefixes(prefixes: &[String], encoding: Encoding) -> Option<Common
     Some(written.collect())
 }
 
-/// Parameters that an answer repeats.
-pub(crate) fn echoes(parameters: [&Option<String>; 3]) -> impl Iterator<Item = &str> {
-    parameters.into_iter().filter_map(Option::as_deref)
-}
-
 /// A parameter that means something only if it is not empty.
 pub(crate) fn given(parameter: Option<&String>) -> Option<String> {
     parameter.filter(|parameter| !parameter.is_empty()).cloned()
@@ -101,8 +105,19 @@ mod tests {
         let url = Encoding::new(Some(&EncodingType::from_static("url"))).unwrap();
         assert_eq!(url.apply("a/b c+d(3)é.png"), "a/b%20c%2Bd%283%29%C3%A9.png");
         assert_eq!(Encoding::Plain.apply("a b"), "a b");
-        assert!(url.check(["a\u{1}"].into_iter()).is_ok() && Encoding::Plain.check(["a\u{1}"].into_iter()).is_err());
+        assert_eq!(Encoding::Plain.apply("a\u{1}b"), "a\u{fffd}b");
         assert!(Encoding::new(Some(&EncodingType::from_static("xml"))).is_err());
+    }
+
+    #[test]
+    fn names_that_are_not_written_as_they_are_are_counted() {
+        let told = |encoding: Encoding, names: &[&str]| {
+            let mut headers = HeaderMap::new();
+            encoding.tell_replaced(names.iter().copied(), &mut headers);
+            headers.get(REPLACED).map(|count| count.to_str().unwrap().to_owned())
+        };
+        assert_eq!(told(Encoding::Plain, &["a\u{1}", "b", "\rc"]).as_deref(), Some("2"));
+        assert_eq!((told(Encoding::Plain, &["b"]), told(Encoding::Url, &["a\u{1}"])), (None, None));
     }
 
     #[test]

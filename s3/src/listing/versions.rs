@@ -12,7 +12,7 @@ use s3s::dto::*;
 use s3s::xml::{SerResult, SerializeContent, Serializer};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{Encoding, algorithms, echoes, given, page, prefixes};
+use super::{Encoding, algorithms, given, marker, page, prefixes};
 use crate::bucket::person;
 use crate::error::{OrRefuse as _, refuse};
 use crate::object::{etag, length, time};
@@ -34,7 +34,7 @@ pub(crate) async fn versions(
     let list = List {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: given(input.delimiter.as_ref()),
-        after: given(input.key_marker.as_ref()),
+        after: marker::given(input.key_marker.as_ref()),
         limit: page(input.max_keys, "max-keys")?,
     };
     let after_version = given(input.version_id_marker.as_ref());
@@ -43,9 +43,6 @@ pub(crate) async fn versions(
     }
     let limit = list.limit;
     let (listing, owner) = read(service, names::bucket(&input.bucket)?, ListVersions { list, after_version }).await?;
-    let names = listing.versions.iter().map(|version| version.object.key.as_str());
-    let names = names.chain(listing.prefixes.iter().map(String::as_str));
-    encoding.check(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])))?;
     let (next_key, next_version) = listing.next.unzip();
     // All but the versions themselves.
     let frame = ListObjectVersionsOutput {
@@ -57,7 +54,7 @@ pub(crate) async fn versions(
         key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
         max_keys: i32::try_from(limit).ok(),
         name: Some(input.bucket),
-        next_key_marker: encoding.apply_to(next_key.as_ref()),
+        next_key_marker: next_key.map(|key| marker::written(&key, encoding)),
         next_version_id_marker: next_version.flatten(),
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         request_charged: None,
@@ -67,6 +64,9 @@ pub(crate) async fn versions(
     let document = document(&frame, &listing.versions, encoding, &owner);
     let document = document.map_err(|error| S3Error::with_source(S3ErrorCode::InternalError, Box::new(error)))?;
     let mut response = S3Response::new(ListObjectVersionsOutput::default());
+    let names = listing.versions.iter().map(|version| version.object.key.as_str());
+    let names = names.chain(listing.prefixes.iter().map(String::as_str));
+    encoding.tell_replaced(names, &mut response.headers);
     response.extensions.insert(Document(Bytes::from(document)));
     Ok(response)
 }

@@ -7,7 +7,7 @@ use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 use crate::bucket::person;
 use crate::checksum::Plan;
 use crate::error::{OrRefuse as _, refuse};
-use crate::listing::{self, Encoding, echoes, given};
+use crate::listing::{self, Encoding, given, marker};
 use crate::object::time;
 use crate::service::Service;
 use crate::{attributes, lock, names, request, xml};
@@ -74,7 +74,7 @@ pub(crate) async fn list(
     let list = List {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: given(input.delimiter.as_ref()),
-        after: given(input.key_marker.as_ref()),
+        after: marker::given(input.key_marker.as_ref()),
         limit,
     };
     // Without a key marker an upload-id marker means nothing (S3 API, ListMultipartUploads).
@@ -90,9 +90,6 @@ pub(crate) async fn list(
             Ok((listing, owner))
         })
         .await?;
-    let names = listing.uploads.iter().map(|upload| upload.key.as_str());
-    let names = names.chain(listing.prefixes.iter().map(String::as_str));
-    encoding.check(names.chain(echoes([&input.prefix, &input.delimiter, &input.key_marker])))?;
     let uploads = listing.uploads.into_iter().map(|upload| entry(upload, encoding, &owner)).collect();
     let (next_key, next_id) = listing.next.map_or((None, None), |(key, id)| (Some(key), Some(id)));
     Ok(S3Response::new(ListMultipartUploadsOutput {
@@ -103,7 +100,7 @@ pub(crate) async fn list(
         is_truncated: Some(next_key.is_some()),
         key_marker: Some(encoding.apply(input.key_marker.as_deref().unwrap_or_default())),
         max_uploads: i32::try_from(limit).ok(),
-        next_key_marker: encoding.apply_to(next_key.as_ref()),
+        next_key_marker: next_key.map(|key| marker::written(&key, encoding)),
         next_upload_id_marker: next_id,
         prefix: Some(encoding.apply(input.prefix.as_deref().unwrap_or_default())),
         request_charged: None,

@@ -46,13 +46,6 @@ pub(crate) async fn many(
         return Err(refuse(S3ErrorCode::MalformedXML, format!("Name 1 to {KEYS_MAX} objects.")));
     }
 
-    let written =
-        |object: &ObjectIdentifier| xml::takes(&object.key) && object.version_id.as_deref().is_none_or(xml::takes);
-    if !delete.objects.iter().all(written) {
-        let words = "A key has a character that XML 1.0 cannot have: delete it by a request of its own.";
-        return Err(refuse(S3ErrorCode::MalformedXML, words));
-    }
-
     let bypass = request.input.bypass_governance_retention;
     let mut output = DeleteObjectsOutput::default();
     let mut requests = Vec::with_capacity(delete.objects.len());
@@ -60,7 +53,7 @@ pub(crate) async fn many(
         let (key, version) = (object.key.clone(), object.version_id.clone());
         match allowed(service, object, bypass).await {
             Ok(request) => requests.push(request),
-            Err(error) => output.errors.get_or_insert_default().push(failed(key, version, &error)),
+            Err(error) => output.errors.get_or_insert_default().push(failed(&key, version, &error)),
         }
     }
     let named: Vec<_> = requests.iter().map(|request| (request.key.clone(), request.version.clone())).collect();
@@ -70,7 +63,7 @@ pub(crate) async fn many(
             Ok(_) if delete.quiet == Some(true) => {}
             Ok(deleted) => output.deleted.get_or_insert_default().push(done(&key, version, deleted)),
             Err(error) => {
-                let error = failed(key.as_str().to_owned(), version, &from_store(error));
+                let error = failed(key.as_str(), version, &from_store(error));
                 output.errors.get_or_insert_default().push(error);
             }
         }
@@ -98,17 +91,17 @@ fn parse(object: ObjectIdentifier) -> S3Result<DeleteObject> {
 
 fn done(key: &Key, version: Option<String>, deleted: Deleted) -> DeletedObject {
     DeletedObject {
-        key: Some(key.as_str().to_owned()),
+        key: Some(xml::legible(key.as_str()).into_owned()),
         delete_marker: deleted.marker.then_some(true),
         delete_marker_version_id: if deleted.marker { deleted.version } else { None },
         version_id: version,
     }
 }
 
-fn failed(key: String, version: Option<String>, error: &S3Error) -> Error {
+fn failed(key: &str, version: Option<String>, error: &S3Error) -> Error {
     Error {
         code: Some(error.code().as_str().to_owned()),
-        key: Some(key),
+        key: Some(xml::legible(key).into_owned()),
         message: error.message().map(str::to_owned),
         version_id: version,
     }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use crate::endpoint::{EXPECT, Endpoint, goes_on, head, receive};
-use crate::sign::{sha256, sign};
+use crate::sign::{sha256, sign, with};
 
 #[test]
 fn acknowledged_content_reads_back_whole_and_in_ranges() {
@@ -69,15 +69,68 @@ fn a_request_under_way_ends_well_at_shutdown() {
     assert_eq!(stored.size, 300_000);
 }
 
+/// What a signature encodes: all but letters, digits and these four.
+const SIGNED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The texts of all elements of a name.
+fn texts(xml: &str, name: &str) -> Vec<String> {
+    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
+    xml.split(&begin).skip(1).map(|rest| rest.split(&end).next().unwrap().to_owned()).collect()
+}
+
 #[test]
-fn keys_xml_cannot_carry_are_listed_encoded_or_not_at_all() {
+fn every_plain_listing_shows_every_key() {
     let endpoint = Endpoint::start();
-    assert_eq!(endpoint.send("PUT", "/wire/a%01b", "", &[], b"").code(), "OK");
-    let listing = endpoint.send("GET", "/wire", "encoding-type=url&list-type=2", &[], b"");
-    let xml = String::from_utf8(listing.body).unwrap();
-    assert!(xml.contains("<Key>a%01b</Key>"), "{xml}");
-    let plain = endpoint.send("GET", "/wire", "list-type=2", &[], b"");
-    assert_eq!(plain.code(), "InvalidRequest");
+    // In the byte order of the keys; between the shown form of one and the next there are others.
+    let keys = ["a", "a%01", "a%01b", "a%02", "a%0D", "a%20b", "ab", "b%1F/c", "b%1F/d", "z"];
+    for key in keys {
+        assert_eq!(endpoint.send("PUT", &format!("/wire/{key}"), "", &[], b"").code(), "OK");
+    }
+    let plain = |query: &str| {
+        let answer = endpoint.send("GET", "/wire", query, &[], b"");
+        assert_eq!(answer.code(), "OK", "{query}");
+        (answer.header("x-amphora-replaced-names").map(str::to_owned), String::from_utf8(answer.body).unwrap())
+    };
+    let shown =
+        ["a", "a\u{fffd}", "a\u{fffd}b", "a\u{fffd}", "a\u{fffd}", "a b", "ab", "b\u{fffd}/c", "b\u{fffd}/d", "z"];
+    for query in ["", "list-type=2", "versions="] {
+        let (replaced, xml) = plain(query);
+        assert_eq!(texts(&xml, "Key"), shown, "{query}");
+        assert_eq!(replaced.as_deref(), Some("6"), "{query}");
+    }
+    let (_, xml) = plain("delimiter=%2F");
+    assert!(texts(&xml, "Prefix").contains(&"b\u{fffd}/".to_owned()), "{xml}");
+    assert_eq!(plain("prefix=ab").0, None, "nothing was replaced");
+    let (_, xml) = plain("encoding-type=url&list-type=2");
+    assert_eq!(texts(&xml, "Key")[1..3], ["a%01", "a%01b"]);
+    let (_, xml) = plain("prefix=%01&uploads=");
+    assert_eq!(texts(&xml, "Prefix"), ["\u{fffd}"]);
+    assert_eq!(endpoint.send("GET", "/wire/a%EF%BF%BD", "", &[], b"").code(), "NoSuchKey");
+    // Page by page, as clients go on.
+    let pages = |query: &str, next: &str, marker: &str| {
+        let (mut found, mut more) = (Vec::new(), String::new());
+        while found.len() <= keys.len() {
+            let (_, xml) = plain(&with(query, &more));
+            let key = texts(&xml, "Key").pop().unwrap();
+            if xml.contains("<IsTruncated>false<") {
+                found.push(key);
+                break;
+            }
+            let after = texts(&xml, next).pop().unwrap_or_else(|| key.clone());
+            found.push(key);
+            more = format!("{marker}={}", percent_encoding::utf8_percent_encode(&after, SIGNED));
+        }
+        found
+    };
+    assert_eq!(pages("max-keys=1", "NextMarker", "marker"), shown);
+    assert_eq!(pages("list-type=2&max-keys=1", "NextContinuationToken", "continuation-token"), shown);
+    assert_eq!(pages("max-keys=1&versions=", "NextKeyMarker", "key-marker"), shown);
+}
+
+#[test]
+fn a_key_xml_cannot_carry_is_not_uploaded_in_parts() {
+    let endpoint = Endpoint::start();
     assert_eq!(endpoint.send("POST", "/wire/a%01c", "uploads=", &[], b"").code(), "InvalidArgument");
     assert_eq!(endpoint.send("GET", "/wire/none%01", "", &[], b"").code(), "NoSuchKey");
 }
