@@ -113,6 +113,7 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
     let (holding, inheritance) = wiring::holding(&settings).await?;
     let store = open(&settings, &inheritance).await?;
     fuse::keep_processors_awake(settings.keep_awake);
+    tokio::spawn(crate::memory::give_back_when_calm());
     let mounts = Arc::new(wiring::mounts(&settings, &store, holding)?);
     let adopting = mounts.clone();
     blocking("taking mounts over", move || {
