@@ -2,22 +2,19 @@
 
 use std::os::unix::fs::{lchown, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::*;
 use crate::support::cli::cli as outcome;
 
-/// What a user may do in a folder of theirs while the administrator mounts there.
-fn swap(folder: &Path, victim: &Path, going: &AtomicBool) {
-    let (dir, aside) = (folder.join("m"), folder.join("aside"));
-    while going.load(Ordering::Relaxed) {
-        // Each may fail: a directory that is mounted at cannot be renamed.
-        if rustix::fs::rename(&dir, &aside).is_ok() {
-            let _ = symlink(victim, &dir);
-            let _ = std::fs::remove_file(&dir);
-            let _ = rustix::fs::rename(&aside, &dir);
-        }
-        // So that a mount gets through now and then.
-        std::thread::sleep(Duration::from_millis(2));
+/// What a user may do in a folder of theirs while the administrator mounts there. It fails while the directory is mounted at.
+fn swap(dir: &Path, link: &Path, going: &AtomicBool) {
+    let begin = Instant::now();
+    // Also after a panic of who mounts.
+    while going.load(Ordering::Relaxed) && begin.elapsed() < limit(120) {
+        let _ = renameat_with(CWD, dir, CWD, link, RenameFlags::EXCHANGE);
     }
 }
 
@@ -28,9 +25,11 @@ fn a_directory_that_is_swapped_against_a_link_never_has_another_covered() {
     let (dir, victim) = (theirs.join("m"), folder(&server, "victim"));
     std::fs::create_dir(&dir).expect("a folder");
     std::fs::write(victim.join("mine"), "").expect("a file");
+    let link = theirs.join("link");
+    symlink(&victim, &link).expect("a link");
     let going = AtomicBool::new(true);
     let mounted = std::thread::scope(|threads| {
-        threads.spawn(|| swap(&theirs, &victim, &going));
+        threads.spawn(|| swap(&dir, &link, &going));
         let mounted = (0..amount(60, 600)).filter(|_| {
             let made = outcome(&server, &["mount", BUCKET, text(&dir)]).status.success();
             assert!(!is_mounted(&victim) && victim.join("mine").exists(), "another directory is covered");
@@ -43,9 +42,10 @@ fn a_directory_that_is_swapped_against_a_link_never_has_another_covered() {
     });
     assert!(mounted > 0, "it was never mounted at all");
     // In a folder of somebody else a link is not followed at all.
-    symlink(&victim, theirs.join("link")).expect("a link");
-    lchown(theirs.join("link"), Some(1234), None).expect("theirs");
+    let way = theirs.join("way");
+    symlink(&victim, &way).expect("a link");
+    lchown(&way, Some(1234), None).expect("theirs");
     std::fs::create_dir(victim.join("m")).expect("a folder");
-    let refused = outcome(&server, &["mount", BUCKET, text(&theirs.join("link/m"))]);
+    let refused = outcome(&server, &["mount", BUCKET, text(&way.join("m"))]);
     assert!(!refused.status.success() && refused.stderr.contains("1234"), "{refused}");
 }
