@@ -29,8 +29,8 @@ class Native:
 class Mount:
     """A server of its own with one bucket, mounted; use it in a `with`."""
 
-    def __init__(self, binary, options=""):
-        self.binary, self.options = str(binary), options
+    def __init__(self, binary, options="", *flags):
+        self.binary, self.options, self.flags = str(binary), options, flags
 
     def __enter__(self):
         self.home = tempfile.mkdtemp(prefix="mount-", dir=scratch())
@@ -42,7 +42,7 @@ class Mount:
         with open(os.path.join(self.home, "log"), "wb") as log:
             self.process = subprocess.Popen(
                 [self.binary, "serve", "--data-dir", os.path.join(self.home, "d"), "--log-level", "warn", "--no-holder",
-                 "--s3-listen", ports[0], "--http-listen", ports[1], "--admin-endpoint", f"unix://{self.socket}"],
+                 "--s3-listen", ports[0], "--http-listen", ports[1], "--admin-endpoint", f"unix://{self.socket}", *self.flags],
                 cwd=self.home, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         try:
             self.wait()

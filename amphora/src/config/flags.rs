@@ -84,8 +84,8 @@ pub struct Flags {
     /// Mounts at once, of `amphora mount` and CSI together
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
     pub max_mounts: usize,
-    /// Keep idle processors of a small virtual machine awake while a mount is asked more than 5,000 times a second
-    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    /// Keep idle processors of the machine awake (a virtual one of at most 4) while a mount gets over 5,000 requests a second
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set)]
     pub keep_awake: bool,
     /// S3 region
     #[arg(long, value_name = "REGION", default_value = "us-east-1", value_parser = region)]

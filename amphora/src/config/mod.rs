@@ -55,7 +55,7 @@ pub struct Settings {
     pub max_mounts: usize,
     /// Whether the administrator's mounts end with the server.
     pub unmount_at_exit: bool,
-    /// Whether busy mounts may keep idle processors awake.
+    /// Whether busy mounts may keep the machine's idle processors awake.
     pub keep_awake: bool,
     /// The Unix sockets.
     pub sockets: Sockets,
@@ -253,6 +253,12 @@ mod tests {
         assert!(settings.s3_block_public_access);
         assert_eq!(settings.lifecycle_day, Duration::from_secs(24 * 60 * 60));
         assert!(settings.root_key.is_none() && !settings.node_id.is_empty());
+    }
+
+    #[test]
+    fn idle_processors_are_kept_awake_only_if_asked() {
+        let keep_awake = |args: &[&str]| settings(args, &[]).expect("good").keep_awake;
+        assert!(!keep_awake(&[]) && !keep_awake(&["--keep-awake=false"]) && keep_awake(&["--keep-awake=true"]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Keeps idle processors awake while requests follow each other quickly.
+//! Keeps idle processors awake while requests follow each other quickly, if the operator asked for that.
 //!
 //! A virtual machine gives a processor that has nothing to do back to its host. Waking it again takes longer than serving
 //! a request, and a request wakes two: the thread that serves it, and its caller. While somebody has `/dev/cpu_dma_latency`
@@ -6,9 +6,9 @@
 //!
 //! - It is held by a thread that ends, and gives it back, soon after requests stop to come often. If the process dies, the
 //!   kernel takes it back.
-//! - It concerns the whole machine. So it is done only in a virtual machine of few processors, where it wins most and
-//!   costs little more than the one thread that looks out for requests.
-//! - An operator can say no, [`keep_processors_awake`]. Without the device, or the right to open it, nothing is done.
+//! - It changes the whole machine, so it is off until an operator asks for it: [`keep_processors_awake`].
+//! - Even then it is done only in a virtual machine of few processors, where it wins most and costs little more than the
+//!   one thread that polls for requests. Without the device, or the right to open it, nothing is done.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -21,8 +21,8 @@ const DEVICE: &str = "/dev/cpu_dma_latency";
 /// More than these are not kept awake for the sake of one mount.
 const PROCESSORS_MAX: usize = 4;
 
-/// Whether it may be done.
-static WANTED: AtomicBool = AtomicBool::new(true);
+/// Whether an operator asked for it.
+static WANTED: AtomicBool = AtomicBool::new(false);
 /// Whether it was told.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
@@ -32,8 +32,8 @@ const REQUESTS_MIN: u32 = 20;
 /// After so many steps with fewer it is given back.
 const CALM_STEPS: u32 = 3;
 
-/// Says whether the mounts that this process begins to serve from now on may keep idle processors awake while they are
-/// very busy. They may, if nothing is said.
+/// Sets whether the mounts that this process begins to serve from now on may keep the machine's idle processors awake
+/// while they are very busy. They may not until this is called with `true`.
 pub fn keep_processors_awake(wanted: bool) {
     WANTED.store(wanted, Ordering::Relaxed);
 }
@@ -117,7 +117,7 @@ impl State {
 
 fn tell() {
     if !TOLD.swap(true, Ordering::Relaxed) {
-        tracing::info!("a mount is very busy: meanwhile idle processors are kept awake (--keep-awake false ends that)");
+        tracing::info!("a mount is very busy: meanwhile idle processors are kept awake (--keep-awake)");
     }
 }
 
@@ -142,6 +142,13 @@ mod tests {
             assert!(std::time::Instant::now() < end, "it takes too long");
             std::thread::sleep(STEP);
         }
+    }
+
+    #[test]
+    fn the_machine_is_left_alone_unless_an_operator_asks() {
+        let awake = Awake::new();
+        (0..REQUESTS_MIN).for_each(|_| awake.request());
+        assert!(!awake.0.held.load(Ordering::Relaxed) && !awake.0.possible.load(Ordering::Relaxed));
     }
 
     #[test]
