@@ -70,6 +70,7 @@ class Mount:
         done = subprocess.run([self.binary, *words], env=environment, capture_output=True, text=True, timeout=60)
         if done.returncode:
             raise RuntimeError(f"amphora {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
 
     def __exit__(self, *_):
         # Its mounts end with it, since it has no holder.
