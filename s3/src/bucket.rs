@@ -187,7 +187,7 @@ pub(crate) async fn delete(
     request: S3Request<DeleteBucketInput>,
 ) -> S3Result<S3Response<DeleteBucketOutput>> {
     let name = names::bucket(&request.input.bucket)?;
-    service.store.delete_bucket(&name, Deletion::IfEmpty).await.or_refuse()?;
+    service.store.delete_bucket(&name, Deletion::IfNoObjects).await.or_refuse()?;
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }
 

@@ -200,7 +200,7 @@ impl<'a> Mend<'a> {
         inode.nlink = nlink;
         if kind == InodeKind::Directory {
             (inode.entries, inode.keys) = (entries, keys);
-            inode.implicit &= keys > 0;
+            inode.implicit &= entries > 0;
         }
         if inode == before {
             return Ok(false);

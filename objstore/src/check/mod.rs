@@ -13,6 +13,7 @@ mod branches;
 mod buckets;
 mod content;
 mod fix;
+mod keys;
 mod ledgers;
 mod live;
 mod lost;

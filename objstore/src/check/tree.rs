@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::fix::{Counts, Fix};
-use super::{Checked, Report, Root, parts, permissions, versions};
+use super::{Checked, Report, Root, keys, parts, permissions, versions};
 use crate::branch::Line;
 use crate::error::Result;
 use crate::record::bucket::Usage;
@@ -89,6 +89,7 @@ fn names(
 ) -> Result<(HashMap<u64, Named>, HashMap<u64, Held>)> {
     let mut named: HashMap<u64, Named> = HashMap::new();
     let mut held: HashMap<u64, Held> = HashMap::new();
+    let mut folders = Vec::new();
     for entry in tree.line.all(tree.read, tag::DIRENT) {
         let entry = entry?;
         let parent = key::u64_at(&entry.base, 9);
@@ -108,8 +109,16 @@ fn names(
         }
         let dir = held.entry(parent).or_default();
         dir.entries += 1;
-        dir.keys += u64::from(dirent.is_key());
+        match dirent.kind() {
+            InodeKind::File => dir.keys += 1,
+            InodeKind::Directory => folders.push((parent, dirent.ino)),
+            _ => {}
+        }
         dir.directories += u32::from(dirent.kind() == InodeKind::Directory);
+    }
+    let files: HashMap<u64, u64> = held.iter().map(|(dir, held)| (*dir, held.keys)).collect();
+    for parent in keys::parents_of_leading(tree, &folders, &files) {
+        held.entry(parent).or_default().keys += 1;
     }
     version_links(tree, &mut named)?;
     Ok((named, held))
@@ -248,8 +257,8 @@ fn check_directory(
         report.problem(format!("{what}: it counts {counted:?}, but holds {held:?}"));
         sound = false;
     }
-    if inode.implicit && keys == 0 {
-        report.problem(format!("{what}: it is implicit, but no key lies in it"));
+    if inode.implicit && entries == 0 {
+        report.problem(format!("{what}: it is implicit, but nothing lies in it"));
         sound = false;
     }
     if !sound {

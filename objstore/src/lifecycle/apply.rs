@@ -40,7 +40,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, day: Day, now: Timestamp, changes: &[Change
                 Change::Upload { .. } => changed.uploads += 1,
             },
             // What may not be deleted now left nothing.
-            Err(Error::NotEmpty { .. } | Error::Denied { .. } | Error::Posix(Posix::NotPermitted)) => {}
+            Err(Error::Denied { .. } | Error::Posix(Posix::NotPermitted)) => {}
             Err(error) => return Err(error),
         }
     }

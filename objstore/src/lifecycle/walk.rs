@@ -140,8 +140,7 @@ impl View<'_> {
     }
 }
 
-/// Whether a directory is an object that was put through S3, and S3 may delete it.
+/// Whether a directory is an object that was put through S3.
 fn expires_as_directory(inode: &Inode) -> bool {
-    let only_mounts_see = inode.entries > 0 && inode.keys == 0;
-    inode.object.is_some() && !inode.implicit && !only_mounts_see
+    inode.object.is_some() && !inode.implicit
 }

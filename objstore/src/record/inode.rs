@@ -71,13 +71,13 @@ pub struct Inode {
     /// Changes of the content, counted.
     #[prost(uint64, tag = "12")]
     pub generation: u64,
-    /// Of a directory: set if only keys below it imply it; S3 does not list it and prunes it.
+    /// Of a directory: set if only what lies in it implies it; S3 does not list it and prunes it with its last name.
     #[prost(bool, tag = "13")]
     pub implicit: bool,
     /// Of a directory: names in it.
     #[prost(uint64, tag = "14")]
     pub entries: u64,
-    /// Of a directory: names in it that S3 sees (files and directories).
+    /// Of a directory: names in it that S3 sees. These are files, and directories that lead to a key.
     #[prost(uint64, tag = "15")]
     pub keys: u64,
     /// The directory it lies in; of a file with several names, under one of them. Zero: not known. [`RETIRED`]: the file
@@ -291,7 +291,7 @@ impl Dirent {
         Self { ino, kind: kind as i32 }
     }
 
-    /// Whether S3 sees the name: files and directories.
+    /// Whether the name is of a kind that S3 sees: files and directories.
     pub fn is_key(&self) -> bool {
         matches!(self.kind(), InodeKind::File | InodeKind::Directory)
     }
@@ -309,6 +309,11 @@ impl Inode {
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind() == InodeKind::Directory
+    }
+
+    /// Of a directory: whether it is a key, or holds one at any depth.
+    pub fn leads_to_a_key(&self) -> bool {
+        !self.implicit || self.keys > 0
     }
 
     /// The blob of its own that it may be changing in place.

@@ -95,7 +95,7 @@ pub struct ListedObject {
 }
 
 impl ListedInode {
-    /// Whether it, or something in it, is a key: an implicit directory is none, but holds one (the module `tree`).
+    /// What [`Inode::leads_to_a_key`] says.
     pub fn leads_to_a_key(&self) -> bool {
         !self.implicit || self.keys > 0
     }

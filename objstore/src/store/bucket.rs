@@ -399,7 +399,8 @@ fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> R
         }
     };
     match how {
-        Deletion::IfEmpty => refuse_full(&*txn, core, name, &record)?,
+        Deletion::IfNoObjects => refuse_full(&*txn, core, name, &record, |root| root.keys)?,
+        Deletion::IfEmpty => refuse_full(&*txn, core, name, &record, |root| root.entries)?,
         Deletion::Force => refuse_locked(&*txn, core, name, &record)?,
     }
     super::upload::delete_of_bucket(txn, record.id)?;
@@ -416,14 +417,21 @@ fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> R
     Ok(record.id)
 }
 
-fn refuse_full(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
+/// Refuses to delete a bucket that has versions, or names at its top, of which `counted` tells how many count.
+fn refuse_full(
+    read: &dyn Read,
+    core: &Core,
+    name: &BucketName,
+    record: &bucket::Bucket,
+    counted: impl Fn(&Inode) -> u64,
+) -> Result<()> {
     let line = core.lines.line(read, record.family, record.branch)?;
     let root = crate::tree::Tree { read, line: &line }.directory(ROOT_INO)?;
     let version = line.all(read, tag::VERSION).next().transpose()?;
     if version.is_some() {
         return Err(Error::NotEmpty { name: name.to_string(), what: "versions of objects, or delete markers".into() });
     }
-    match root.entries {
+    match counted(&root) {
         0 => Ok(()),
         entries => Err(Error::NotEmpty { name: name.to_string(), what: format!("{entries} names at its top") }),
     }

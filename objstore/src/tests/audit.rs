@@ -189,7 +189,7 @@ impl Seen {
     fn audit_directory(&self, ino: u64, dir: &Inode, faults: &mut Vec<String>) {
         let range = (ino, String::new())..(ino + 1, String::new());
         let entries: Vec<&Dirent> = self.dirents.range(range).map(|(_, dirent)| dirent).collect();
-        let keys = entries.iter().filter(|dirent| dirent.is_key()).count() as u64;
+        let keys = entries.iter().filter(|dirent| self.leads_to_a_key(dirent)).count() as u64;
         let dirs = entries.iter().filter(|dirent| dirent.kind() == InodeKind::Directory).count();
         let counted = (dir.entries, dir.keys);
         if counted != (entries.len() as u64, keys) {
@@ -198,9 +198,27 @@ impl Seen {
         if !self.orphans.contains(&ino) && dir.nlink as usize != 2 + dirs {
             faults.push(format!("directory {ino} says {} links and holds {dirs} directories", dir.nlink));
         }
-        if dir.implicit && keys == 0 && !self.orphans.contains(&ino) {
+        if dir.implicit && entries.is_empty() && !self.orphans.contains(&ino) {
             faults.push(format!("directory {ino} is implied by nothing"));
         }
+    }
+
+    /// Whether a name is a key, or a directory that is one or holds one at any depth.
+    fn leads_to_a_key(&self, dirent: &Dirent) -> bool {
+        let mut below = vec![*dirent];
+        while let Some(dirent) = below.pop() {
+            let explicit = |dir: &Inode| !dir.implicit;
+            match dirent.kind() {
+                InodeKind::File => return true,
+                InodeKind::Directory if self.inodes.get(&dirent.ino).is_some_and(explicit) => return true,
+                InodeKind::Directory => {
+                    let range = (dirent.ino, String::new())..(dirent.ino + 1, String::new());
+                    below.extend(self.dirents.range(range).map(|(_, dirent)| *dirent));
+                }
+                _ => {}
+            }
+        }
+        false
     }
 
     fn audit_extents(&self, ino: u64, inode: &Inode, faults: &mut Vec<String>) {

@@ -9,6 +9,7 @@ mod content;
 mod copy_ranges;
 mod failed_commit;
 mod flags;
+mod hidden_names;
 mod holes;
 mod hostile_folders;
 mod kernel;

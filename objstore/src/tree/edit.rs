@@ -31,32 +31,34 @@ impl Tx<'_> {
 
     /// The same, with the record that is written for `dirent`.
     pub(super) fn add_name_as(&mut self, parent: u64, sort_name: &str, dirent: Dirent, value: Vec<u8>) -> Result<()> {
+        let is_key = self.leads_to_a_key(dirent)?;
         self.put_dirent(parent, sort_name, value);
-        self.edit_directory(parent, Touching::Adds, |dir| count(dir, dirent, true))
+        self.edit_directory(parent, Touching::Adds, |dir| count(dir, dirent, is_key, true))
     }
 
-    /// Lets a name lead to another inode, of a kind with the same sort name. The directory may lose its last key:
-    /// settle it once all names are in place.
+    /// Lets a name lead to another inode, of a kind with the same sort name.
     pub fn switch_name(&mut self, at: &Found, dirent: Dirent) -> Result<()> {
         self.switch_name_as(at, dirent, dirent.encode_to_vec())
     }
 
     /// The same, with the record that is written for `dirent`.
     pub(super) fn switch_name_as(&mut self, at: &Found, dirent: Dirent, value: Vec<u8>) -> Result<()> {
+        let (was_key, is_key) = (self.leads_to_a_key(at.dirent)?, self.leads_to_a_key(dirent)?);
         self.line.shadow(self.txn, &key::dirent(self.line.family, at.parent, &at.sort_name))?;
         self.put_dirent(at.parent, &at.sort_name, value);
         self.edit_directory(at.parent, Touching::Changes, |dir| {
-            count(dir, at.dirent, false);
-            count(dir, dirent, true);
+            count(dir, at.dirent, was_key, false);
+            count(dir, dirent, is_key, true);
         })
     }
 
     /// Takes a name out of a directory; what it led to is not touched.
     pub fn remove_name(&mut self, found: &Found, actor: Actor) -> Result<()> {
+        let was_key = self.leads_to_a_key(found.dirent)?;
         let base = key::dirent(self.line.family, found.parent, &found.sort_name);
         self.line.remove(self.txn, &base)?;
         self.tell_name(found.parent, &found.sort_name);
-        self.edit_directory(found.parent, Touching::Changes, |dir| count(dir, found.dirent, false))?;
+        self.edit_directory(found.parent, Touching::Changes, |dir| count(dir, found.dirent, was_key, false))?;
         self.settle_directory(found.parent, actor)
     }
 
@@ -73,34 +75,58 @@ impl Tx<'_> {
     fn edit_directory(&mut self, ino: u64, what: Touching, edit: impl FnOnce(&mut Inode)) -> Result<()> {
         let mut dir = self.own(ino)?;
         dir.refuse_fixed(what)?;
+        let led = dir.leads_to_a_key();
         edit(&mut dir);
         dir.touch_content(self.now);
         self.save(ino, &dir);
         self.tell(Change::Attributes { ino });
+        self.recount_above(dir, led)
+    }
+
+    /// Whether S3 sees a name: that of a file, and that of a directory which is a key or holds one at any depth.
+    fn leads_to_a_key(&self, dirent: Dirent) -> Result<bool> {
+        match dirent.kind() {
+            InodeKind::File => Ok(true),
+            InodeKind::Directory => Ok(self.tree().linked_inode(dirent.ino)?.1.leads_to_a_key()),
+            _ => Ok(false),
+        }
+    }
+
+    /// A directory that is `dir` by now led to a key before, or did not: if that changed, the directories above count one
+    /// key more or less.
+    pub(super) fn recount_above(&mut self, mut dir: Inode, mut led: bool) -> Result<()> {
+        while dir.leads_to_a_key() != led && dir.nlink > 0 {
+            let mut above = self.own(dir.parent)?;
+            let led_above = above.leads_to_a_key();
+            above.keys = step(above.keys, !led);
+            self.save(dir.parent, &above);
+            (dir, led) = (above, led_above);
+        }
         Ok(())
     }
 
-    /// Keeps the rule of implicit directories: each has a key in it.
+    /// Keeps the rule of implicit directories: each has a name in it.
     pub fn settle_directory(&mut self, ino: u64, actor: Actor) -> Result<()> {
         let mut dir = self.own(ino)?;
-        if !dir.implicit || dir.keys > 0 {
+        if !dir.implicit || dir.entries > 0 {
             return Ok(());
         }
         let kept = || Ok::<_, crate::error::Error>(dir.is_fixed() || self.tree().directory(dir.parent)?.is_fixed());
-        if actor == Actor::S3 && dir.entries == 0 && !kept()? {
+        if actor == Actor::S3 && !kept()? {
             return self.prune(ino, &dir);
         }
+        let led = dir.leads_to_a_key();
         dir.implicit = false;
         self.save(ino, &dir);
-        Ok(())
+        self.recount_above(dir, led)
     }
 
     /// Removes an empty implicit directory, and what thereby becomes empty above it.
     fn prune(&mut self, ino: u64, dir: &Inode) -> Result<()> {
         let dirent = Dirent::new(ino, InodeKind::Directory);
         let found = Found { parent: dir.parent, sort_name: dir_name(&dir.name), dirent };
-        self.end_inode(ino)?;
-        self.remove_name(&found, Actor::S3)
+        self.remove_name(&found, Actor::S3)?;
+        self.end_inode(ino)
     }
 
     /// One name less leads to the inode: the last one ends it.
@@ -217,12 +243,15 @@ impl Tx<'_> {
     }
 }
 
-/// Counts a name into or out of a directory.
-fn count(dir: &mut Inode, dirent: Dirent, added: bool) {
-    let step = |count: u64| if added { count + 1 } else { count.saturating_sub(1) };
-    dir.entries = step(dir.entries);
-    if dirent.is_key() {
-        dir.keys = step(dir.keys);
+fn step(count: u64, up: bool) -> u64 {
+    if up { count + 1 } else { count.saturating_sub(1) }
+}
+
+/// Counts a name into or out of a directory; `is_key` if S3 sees it.
+fn count(dir: &mut Inode, dirent: Dirent, is_key: bool, added: bool) {
+    dir.entries = step(dir.entries, added);
+    if is_key {
+        dir.keys = step(dir.keys, added);
     }
     if dirent.kind() == InodeKind::Directory {
         dir.nlink = if added { dir.nlink + 1 } else { dir.nlink.saturating_sub(1).max(2) };

@@ -2,8 +2,10 @@
 //!
 //! - A dirent's *sort name* is `name` for anything but a directory and `name/` for a directory, so the byte order of
 //!   full keys is a depth-first walk, and `a` and `a/b` can both be.
-//! - An *implicit* directory exists only because keys lie below it: at least one name in it is a key. S3 does not list
-//!   it and prunes it with its last key; a mount that empties it makes it explicit instead.
+//! - An *implicit* directory exists only because something lies in it: it has at least one name. S3 does not list it and
+//!   prunes it with its last name; a mount that empties it makes it explicit instead.
+//! - Names that only mounts see (symbolic links and special files) change nothing for S3: an implicit directory that holds
+//!   nothing else leads to no key, so it is no common prefix either.
 //! - A mount that looks up `a` finds the directory `a/` before the file `a`.
 //! - Every change runs inside one transaction, through [`Tx`]: a crash leaves all of it or nothing.
 

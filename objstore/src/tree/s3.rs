@@ -1,6 +1,6 @@
 //! Objects: what S3 writes into the tree.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::name::Key;
 use crate::record::inode::{Content, Dirent, Inode, InodeKind, Object};
 use crate::record::listed::{ListedDirent, Shown};
@@ -85,6 +85,7 @@ impl Tx<'_> {
         let ino = self.ensure_directories(dirs)?;
         let mut dir = self.own(ino)?;
         dir.refuse_fixed(Touching::Changes)?;
+        let led = dir.leads_to_a_key();
         dir.implicit = false;
         self.replace_content(ino, &mut dir, content, size)?;
         self.move_extents(made, ino)?;
@@ -97,6 +98,7 @@ impl Tx<'_> {
         dir.touch_content(self.now);
         self.save(ino, &dir);
         self.tell(Change::Attributes { ino });
+        self.recount_above(dir.clone(), led)?;
         Ok(dir)
     }
 
@@ -104,15 +106,15 @@ impl Tx<'_> {
     pub fn delete_object(&mut self, key: &Key) -> Result<bool> {
         let Some(found) = self.tree().find(key)? else { return Ok(false) };
         if found.dirent.kind() == InodeKind::Directory {
-            return self.delete_marker(key, &found);
+            return self.delete_marker(&found);
         }
         self.remove_name(&found, Actor::S3)?;
         self.unlink_inode(found.dirent.ino)?;
         Ok(true)
     }
 
-    /// An explicit directory with keys in it becomes implicit; without any name in it, it goes.
-    fn delete_marker(&mut self, key: &Key, found: &Found) -> Result<bool> {
+    /// An explicit directory with names in it becomes implicit, also if only mounts see them; without any, it goes.
+    fn delete_marker(&mut self, found: &Found) -> Result<bool> {
         let ino = found.dirent.ino;
         let (_, dir) = self.tree().linked_inode(ino)?;
         if dir.implicit {
@@ -123,19 +125,15 @@ impl Tx<'_> {
             self.unlink_inode(ino)?;
             return Ok(true);
         }
-        if dir.keys == 0 {
-            return Err(Error::NotEmpty {
-                name: key.to_string(),
-                what: "symbolic links or special files, which only a mount sees".into(),
-            });
-        }
         let mut dir = self.own(ino)?;
         dir.refuse_fixed(Touching::Changes)?;
+        let led = dir.leads_to_a_key();
         self.drop_parts(ino, &dir)?;
         dir.implicit = true;
         dir.object = None;
         self.replace_content(ino, &mut dir, None, 0)?;
         self.save(ino, &dir);
+        self.recount_above(dir, led)?;
         Ok(true)
     }
 }

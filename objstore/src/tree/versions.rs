@@ -12,7 +12,7 @@ use prost::Message;
 
 use super::edit::Actor;
 use super::lock::check_deletable;
-use super::read::Tree;
+use super::read::{Found, Tree};
 use super::s3::place;
 use super::tx::Tx;
 use crate::clock::Timestamp;
@@ -318,12 +318,13 @@ impl Tx<'_> {
         self.line.remove(self.txn, &base)
     }
 
-    /// Lets the newest version be current if none is, unless a mount made something that is no object of its name.
+    /// Lets the newest version be current if none is, in the place of what only mounts see under the name.
     fn promote(&mut self, key: &Key) -> Result<()> {
         let Some(newest) = self.tree().newest(key)?.filter(|newest| !newest.is_marker()) else { return Ok(()) };
         let (dirs, sort_name) = place(key);
         let parent = self.ensure_directories(&dirs)?;
-        if self.tree().dirent(parent, &sort_name)?.is_some() {
+        let unseen = self.tree().dirent(parent, &sort_name)?;
+        if unseen.is_some_and(|dirent| dirent.is_key()) {
             return Ok(());
         }
         self.remove_version(key, newest.order)?;
@@ -331,7 +332,13 @@ impl Tx<'_> {
         let mut inode = self.own(newest.version.ino)?;
         (inode.parent, inode.name) = (parent, sort_name.clone());
         self.save(newest.version.ino, &inode);
-        self.add_name(parent, &sort_name, dirent)
+        match unseen {
+            Some(unseen) => {
+                self.switch_name(&Found { parent, sort_name, dirent: unseen }, dirent)?;
+                self.unlink_inode(unseen.ino)
+            }
+            None => self.add_name(parent, &sort_name, dirent),
+        }
     }
 }
 

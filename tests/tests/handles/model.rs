@@ -1,8 +1,8 @@
 //! What both handles must show: a plain map of names, and the rules of buckets in the simplest words.
 //!
 //! - A directory's name ends in `/`, so `a` and `a/` can both be; a mount shows the directory.
-//! - An implicit directory is there for the keys in it: S3 prunes it with its last key, and a mount that takes its
-//!   last key away makes it explicit.
+//! - An implicit directory is there for the names in it, links among them: S3 prunes it with its last name, and a mount
+//!   that takes its last name away makes it explicit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,15 +25,6 @@ pub enum Name {
 pub enum Actor {
     S3,
     Mount,
-}
-
-/// The most that is in a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Inside {
-    Nothing,
-    /// What only a mount sees.
-    Links,
-    Keys,
 }
 
 /// What is known of a file's entity tag.
@@ -168,18 +159,11 @@ impl Model {
         if self.names.get(dir) != Some(&(Name::Directory { explicit: false })) {
             return;
         }
-        match (actor, self.inside(dir)) {
-            (_, Inside::Keys) => {}
-            (Actor::S3, Inside::Nothing) => self.remove(dir, Actor::S3),
-            _ => drop(self.names.insert(dir.to_owned(), Name::Directory { explicit: true })),
+        match actor {
+            _ if self.children(dir).next().is_some() => {}
+            Actor::S3 => self.remove(dir, Actor::S3),
+            Actor::Mount => drop(self.names.insert(dir.to_owned(), Name::Directory { explicit: true })),
         }
-    }
-
-    /// What lies in a directory.
-    pub fn inside(&self, dir: &str) -> Inside {
-        let link = |name: &Name| matches!(name, Name::Link(_));
-        let all = self.children(dir).map(|(_, name)| if link(name) { Inside::Links } else { Inside::Keys });
-        all.max().unwrap_or(Inside::Nothing)
     }
 
     /// Forgets files nobody can reach any more.

@@ -1,6 +1,6 @@
 //! What S3 requests do to the model.
 
-use super::model::{Actor, File, Inside, Model, Name, parent};
+use super::model::{Actor, File, Model, Name, parent};
 use super::step::Refusal;
 
 impl Model {
@@ -38,11 +38,10 @@ impl Model {
     pub fn delete(&mut self, key: &str) -> Result<(), Refusal> {
         match self.names.get(key) {
             Some(Name::File(_)) => self.remove(key, Actor::S3),
-            Some(Name::Directory { explicit: true }) => match self.inside(key) {
-                Inside::Nothing => self.remove(key, Actor::S3),
-                Inside::Links => return Err(Refusal::s3("BucketNotEmpty")),
-                Inside::Keys => drop(self.names.insert(key.to_owned(), Name::Directory { explicit: false })),
-            },
+            Some(Name::Directory { explicit: true }) => {
+                self.names.insert(key.to_owned(), Name::Directory { explicit: false });
+                self.settle(key, Actor::S3);
+            }
             Some(Name::Directory { explicit: false } | Name::Link(_)) | None => {}
         }
         Ok(())

@@ -118,7 +118,10 @@ pub struct SetBucket {
 /// Whether a bucket that still holds something may be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// Only if it is empty (S3 API, DeleteBucket). Uploads under way do not count: they are dropped.
+    /// Only if it holds no object, version or delete marker (S3 API, DeleteBucket). What only mounts see does not count and
+    /// goes with it, nor do uploads under way.
+    IfNoObjects,
+    /// Only if it is empty for S3 and for mounts. Uploads under way do not count: they are dropped.
     IfEmpty,
     /// With all that it holds, unless object lock protects some of it; snapshots of it stay.
     Force,

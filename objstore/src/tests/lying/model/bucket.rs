@@ -62,18 +62,16 @@ impl Bucket {
         node
     }
 
-    /// What becomes of an implicit folder that holds no keys any more.
+    /// What becomes of an implicit folder that holds nothing any more.
     pub(super) fn settle_folder(&mut self, path: &str, by: By) {
         let Some((folder, _)) = path.split_once('/') else { return };
-        let keys = |node: &Node| matches!(node, Node::File(_));
-        if self.names.get(folder) != Some(&Node::Folder(Folder::Implicit)) || self.below(folder).any(keys) {
+        if self.names.get(folder) != Some(&Node::Folder(Folder::Implicit)) || self.below(folder).next().is_some() {
             return;
         }
-        if by == By::S3 && self.below(folder).next().is_none() {
-            self.names.remove(folder);
-        } else {
-            self.names.insert(folder.to_owned(), Node::Folder(Folder::Made));
-        }
+        match by {
+            By::S3 => self.names.remove(folder),
+            By::Mount => self.names.insert(folder.to_owned(), Node::Folder(Folder::Made)),
+        };
     }
 
     /// What lies in a folder.

@@ -102,10 +102,7 @@ impl Run<'_> {
                 self.under_way = Some(after);
             }
             Err(
-                Error::Denied { .. }
-                | Error::NotEmpty { .. }
-                | Error::Invalid { .. }
-                | Error::Posix(Posix::NotPermitted | Posix::CrossDevice),
+                Error::Denied { .. } | Error::Invalid { .. } | Error::Posix(Posix::NotPermitted | Posix::CrossDevice),
             ) if refused => {
                 self.done.push("… refused".into());
             }
