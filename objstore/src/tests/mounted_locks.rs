@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Posix, Result};
 use crate::name::BucketName;
 use crate::store::*;
-use crate::volume::{Allocate, Make, RenameMode, Volume};
+use crate::volume::{Allocate, Make, RenameMode, SetAttr, Volume, XattrMode};
 
 const DAY: i64 = 86_400_000_000_000;
 
@@ -51,6 +51,17 @@ fn linked(rig: &Rig, bucket: &BucketName, size: usize) -> (Volume, u64) {
 /// Asserts that no change through a mount gets at a file.
 fn assert_unchangeable(rig: &Rig, (bucket, volume): (&BucketName, &Volume), at: &str, ino: u64) {
     let before = rig.get(bucket, at).unwrap();
+    let shown = || format!("{:?}", rig.store.head_object(bucket, &key(at), None).unwrap());
+    let shown_before = shown();
+    let time = SetAttr { mtime: Some(Timestamp(DAY)), ..SetAttr::default() };
+    assert!(refused(&volume.set_attr(ino, time)));
+    assert!(refused(&volume.set_attr(ino, SetAttr { atime: time.mtime, ..time })));
+    for name in ["user.s3.meta.a", "user.s3.content-type", "user.s3.expires"] {
+        assert!(refused(&volume.set_xattr(ino, name, b"x", XattrMode::Any)), "{name}");
+    }
+    volume.set_attr(ino, SetAttr { mode: Some(0o600), atime: time.mtime, uid: Some(7), ..SetAttr::default() }).unwrap();
+    volume.set_xattr(ino, "user.own", b"x", XattrMode::Any).unwrap();
+    assert_eq!(shown(), shown_before);
     assert!(refused(&volume.write(ino, 0, b"x", false)) && refused(&volume.append(ino, b"x")));
     for size in [0, 1, before.len() as u64 + 1] {
         assert!(refused(&resize(volume, ino, size)), "{at} to {size}");
@@ -95,6 +106,67 @@ fn a_protected_file_with_links_from_before_is_not_changed_through_any_of_them() 
         assert_unchangeable(&rig, (&bucket, &volume), "b", ino);
         assert_eq!(history(&rig, &bucket, "a").last().unwrap().as_ref().unwrap(), &vec![b'1'; size]);
         volume.forget(ino, 1);
+        rig.audit_collected();
+    }
+}
+
+#[test]
+fn who_writes_a_retained_version_sets_its_time_until_the_last_close() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("timed");
+    lock(&rig, &bucket, Some(a_day()));
+    let volume = rig.mount(&bucket);
+    let time = SetAttr { mtime: Some(Timestamp(DAY)), ..SetAttr::default() };
+    let ino = volume.create(volume.root(), "k", by_root(0o644)).unwrap().ino;
+    volume.write(ino, 0, b"copied", false).unwrap();
+    volume.set_attr(ino, time).unwrap();
+    volume.close_writer(ino).unwrap();
+    let modified = || rig.store.head_object(&bucket, &key("k"), None).unwrap().modified;
+    assert_eq!(modified(), Timestamp(DAY));
+    assert!(is_retained(&rig, &bucket, "k"));
+    assert!(refused(&volume.set_attr(ino, SetAttr { mtime: Some(Timestamp(2 * DAY)), ..time })));
+    assert_eq!(modified(), Timestamp(DAY));
+    rig.audit_collected();
+}
+
+#[test]
+fn a_version_that_is_no_longer_current_shows_s3_the_same_whatever_an_open_file_is_given() {
+    for held in [false, true] {
+        let rig = Rig::in_memory();
+        let bucket = rig.bucket("handles");
+        lock(&rig, &bucket, None);
+        let volume = rig.mount(&bucket);
+        for how in ["put", "unlink", "rename"] {
+            let first = rig.put(&bucket, how, b"first").unwrap();
+            let ino = volume.lookup(volume.root(), how).unwrap().ino;
+            match how {
+                "put" => drop(rig.put(&bucket, how, b"second").unwrap()),
+                "unlink" => volume.unlink(volume.root(), how).unwrap(),
+                _ => {
+                    make_file(&volume, volume.root(), "other").unwrap();
+                    moving(&volume, "other", how, RenameMode::Replace).unwrap();
+                }
+            }
+            let version = first.version.as_deref();
+            if held {
+                rig.run(rig.store.set_legal_hold(&bucket, &key(how), version, true)).unwrap();
+            }
+            // The version may be another inode by now.
+            let shown = || ObjectInfo { ino: 0, ..rig.store.head_object(&bucket, &key(how), version).unwrap() };
+            let before = shown();
+            let time = SetAttr { mtime: Some(Timestamp(DAY)), ..SetAttr::default() };
+            assert_eq!(volume.set_attr(ino, time).unwrap().mtime, Timestamp(DAY), "{how}");
+            assert_eq!(shown(), before, "{how}");
+            for name in ["user.s3.meta.a", "user.s3.content-type", "user.s3.tag.t"] {
+                volume.set_xattr(ino, name, b"x", XattrMode::Any).unwrap();
+                assert_eq!(
+                    (&volume.xattr(ino, name).unwrap()[..], shown()),
+                    (&b"x"[..], before.clone()),
+                    "{how} {name}"
+                );
+            }
+            volume.forget(ino, 1);
+        }
         rig.audit_collected();
     }
 }

@@ -48,6 +48,12 @@ impl Tree<'_> {
         Ok(!matches!(self.standing(ino, inode)?, Standing::Unnamed))
     }
 
+    /// Whether an inode is a version that is no longer current.
+    pub fn is_retired(&self, ino: u64) -> Result<bool> {
+        let (_, inode) = self.live_inode(ino)?;
+        Ok(matches!(self.standing(ino, &inode)?, Standing::Retired(..)))
+    }
+
     /// Whether the name an inode knows leads to it.
     pub fn is_current(&self, ino: u64, inode: &Inode) -> Result<bool> {
         Ok(self.dirent(inode.parent, &inode.name)?.is_some_and(|dirent| dirent.ino == ino))
@@ -115,6 +121,34 @@ impl Tx<'_> {
             Standing::Unnamed | Standing::Retired(..) => {
                 Err(Error::Busy { what: "a file that was replaced while it was open".into() })
             }
+        }
+    }
+
+    /// Refuses a change of what S3 shows of a version beside its content.
+    ///
+    /// # Errors
+    /// EPERM if object lock protects it, but from those who are writing it; [`Error::Busy`] if it is no longer current.
+    pub fn check_describable(&self, ino: u64) -> Result<()> {
+        if self.bucket.versioning() == VersioningState::Disabled {
+            return Ok(());
+        }
+        self.check_current(ino)?;
+        let (_, inode) = self.tree().live_inode(ino)?;
+        if inode.nlink == 0 || self.core.writers.is_at(self.bucket.id, ino, &inode) {
+            return Ok(());
+        }
+        self.refuse_protected(&inode)
+    }
+
+    /// Refuses a change of a version that is no longer current.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]: leave the version, then try again.
+    pub fn check_current(&self, ino: u64) -> Result<()> {
+        let (_, inode) = self.tree().live_inode(ino)?;
+        match self.standing(ino, &inode)? {
+            Standing::Retired(..) => Err(Error::Busy { what: "a file that was replaced while it was open".into() }),
+            Standing::Free | Standing::Unnamed | Standing::Current => Ok(()),
         }
     }
 

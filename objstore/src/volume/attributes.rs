@@ -16,12 +16,27 @@ impl Volume {
     }
 
     /// Changes attributes; a new size truncates or extends.
+    ///
+    /// # Errors
+    /// EPERM for a time of last change of a version that object lock protects: S3 shows it as Last-Modified.
     pub fn set_attr(&self, ino: u64, set: SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_size(ino, size, set.kill_privileges)?;
         }
-        let inode = self.change(move |tx| {
+        let inode = match set.mtime {
+            Some(_) if set.size.is_none() => self.describing(ino, || self.apply(ino, set))?,
+            _ => self.apply(ino, set)?,
+        };
+        Ok(attr(ino, &inode))
+    }
+
+    fn apply(&self, ino: u64, set: SetAttr) -> Result<Inode> {
+        self.change(move |tx| {
             if set.mtime.is_some() {
+                // Who sets the size has just written the version.
+                if set.size.is_none() {
+                    tx.check_describable(ino)?;
+                }
                 // What was written before must not show as a later change.
                 tx.settle_for_good(ino)?;
             }
@@ -34,8 +49,7 @@ impl Volume {
                 live.show(&mut inode);
             }
             Ok(inode)
-        })?;
-        Ok(attr(ino, &inode))
+        })
     }
 
     /// What counts against the quota.

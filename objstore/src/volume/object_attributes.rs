@@ -18,7 +18,7 @@ use crate::error::{Posix, Result};
 use crate::record::bucket::VersioningState;
 use crate::record::inode::{Inode, InodeKind, Object};
 use crate::store::words;
-use crate::tree::{Tx, order_of, protection, version_id};
+use crate::tree::{Tx, order_of, version_id};
 
 const SPACE: &str = "user.s3.";
 const ETAG: &str = "etag";
@@ -207,48 +207,51 @@ impl Volume {
     pub(super) fn set_object_attribute(
         &self,
         ino: u64,
-        attribute: ObjectAttribute,
+        attribute: &ObjectAttribute,
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
         let value = std::str::from_utf8(value).map_err(|_| Posix::Invalid)?;
         attribute.check(value)?;
-        self.put_object_attribute(ino, attribute, Some(value.to_owned()), mode)
+        self.put_object_attribute(ino, attribute, Some(value), mode)
     }
 
-    pub(super) fn remove_object_attribute(&self, ino: u64, attribute: ObjectAttribute) -> Result<()> {
+    pub(super) fn remove_object_attribute(&self, ino: u64, attribute: &ObjectAttribute) -> Result<()> {
         self.put_object_attribute(ino, attribute, None, XattrMode::Replace)
     }
 
     fn put_object_attribute(
         &self,
         ino: u64,
-        attribute: ObjectAttribute,
-        value: Option<String>,
+        attribute: &ObjectAttribute,
+        value: Option<&str>,
         mode: XattrMode,
     ) -> Result<()> {
-        self.once(move |tx| {
-            let mut inode = tx.own(ino)?;
-            if !is_object(ino, &inode) {
-                return Err(Posix::NotPermitted.into());
-            }
-            inode.refuse_fixed(Touching::Changes)?;
-            check_lock(tx, ino, &inode, &attribute)?;
-            attribute.put(inode.object.get_or_insert_default(), value, mode)?;
-            inode.ctime = tx.now.0;
-            tx.save(ino, &inode);
-            tx.tell(Change::Attributes { ino });
-            Ok(())
+        self.describing(ino, || {
+            let (attribute, value) = (attribute.clone(), value.map(str::to_owned));
+            self.once(move |tx| {
+                check_lock(tx, ino, &attribute)?;
+                let mut inode = tx.own(ino)?;
+                if !is_object(ino, &inode) {
+                    return Err(Posix::NotPermitted.into());
+                }
+                inode.refuse_fixed(Touching::Changes)?;
+                attribute.put(inode.object.get_or_insert_default(), value, mode)?;
+                inode.ctime = tx.now.0;
+                tx.save(ino, &inode);
+                tx.tell(Change::Attributes { ino });
+                Ok(())
+            })
         })
     }
 }
 
 /// Headers and user metadata are part of a version, which nobody changes while it is protected, but for who writes it.
-fn check_lock(tx: &Tx<'_>, ino: u64, inode: &Inode, attribute: &ObjectAttribute) -> Result<()> {
-    let own = matches!(attribute, ObjectAttribute::Tag(_)) || tx.core.writers.is_at(tx.bucket.id, ino, inode);
-    match protection(inode, tx.now) {
-        Some(_) if !own => Err(Posix::NotPermitted.into()),
-        _ => Ok(()),
+/// Tags are not.
+fn check_lock(tx: &Tx<'_>, ino: u64, attribute: &ObjectAttribute) -> Result<()> {
+    match attribute {
+        ObjectAttribute::Tag(_) => tx.check_current(ino),
+        _ => tx.check_describable(ino),
     }
 }
 

@@ -320,6 +320,24 @@ impl Volume {
         changed.and(ended)
     }
 
+    /// Runs a change of what S3 shows of a file beside its content: its time, headers and metadata. A version that is no
+    /// longer current stays as it is, and the change is made to a file without a name, as a write is.
+    pub(super) fn describing<T>(&self, ino: u64, change: impl Fn() -> Result<T>) -> Result<T> {
+        self.changing(ino, || {
+            if self.keeps_versions()? && self.reading(|tree| tree.is_retired(ino))? {
+                self.as_writer(ino, || self.leave_version(ino))?;
+            }
+            change()
+        })
+    }
+
+    fn leave_version(&self, ino: u64) -> Result<()> {
+        let Session { core, bucket, .. } = &*self.0;
+        let _gate = core.gates.write_in_place(*bucket);
+        let _alone = core.gates.reshape(*bucket, ino);
+        self.begin_version(ino, Touching::Changes)
+    }
+
     /// Runs a change of content; again if S3 replaced the file between beginning its version and changing it.
     pub(super) fn changing<T>(&self, ino: u64, change: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 1..TRIES_MAX {

@@ -76,7 +76,7 @@ impl Volume {
     pub fn set_xattr(&self, ino: u64, name: &str, value: &[u8], mode: XattrMode) -> Result<()> {
         match Attribute::named(name)? {
             Attribute::Kept => self.keep_xattr(ino, name, value, mode),
-            Attribute::Object(attribute) => self.set_object_attribute(ino, attribute, value, mode),
+            Attribute::Object(attribute) => self.set_object_attribute(ino, &attribute, value, mode),
             Attribute::Acl(which) => match Acl::parse(value)? {
                 Some(acl) => self.set_acl(ino, which, acl, SetAcl::default()),
                 None => self.remove_acl(ino, which),
@@ -109,7 +109,7 @@ impl Volume {
     pub fn remove_xattr(&self, ino: u64, name: &str) -> Result<()> {
         match Attribute::named(name)? {
             Attribute::Kept => self.drop_xattr(ino, name),
-            Attribute::Object(attribute) => self.remove_object_attribute(ino, attribute),
+            Attribute::Object(attribute) => self.remove_object_attribute(ino, &attribute),
             Attribute::Acl(which) => self.remove_acl(ino, which),
         }
     }
