@@ -25,6 +25,9 @@ pub struct MountOptions {
     pub prefix: String,
     /// The account whose key opened the bucket, by name; `None` if the driver opened a volume of its own.
     pub account: Option<String>,
+    /// Its id, which no account of the same name has later; `None` in a record of an earlier version.
+    #[serde(default)]
+    pub account_id: Option<u64>,
 }
 
 /// What is mounted at a path.

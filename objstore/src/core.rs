@@ -1,7 +1,7 @@
 //! What all operations of an open store share.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -67,8 +67,10 @@ pub(crate) struct Core {
     pub verified: VerifiedBlobs,
     /// Who may write in place, and when.
     pub gates: Gates,
-    /// Rises whenever an account or grant changes.
+    /// Rises whenever an account, a grant or a bucket policy changes.
     pub grants_epoch: AtomicU64,
+    /// What bucket policies say of mounts.
+    pub mount_policies: OnceLock<Arc<dyn crate::store::MountPolicies>>,
     /// Sessions of mounts.
     pub sessions: Mutex<Vec<std::sync::Weak<crate::volume::Session>>>,
     /// The master key, which secrets are sealed under.

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use objstore::Error;
+use objstore::name::is_account_name;
 use objstore::store::Settings;
 use s3s::dto::{
     DeleteBucketPolicyInput, DeleteBucketPolicyOutput, GetBucketPolicyInput, GetBucketPolicyOutput,
@@ -32,7 +33,7 @@ pub(crate) async fn put(
         .blocking(move |store| {
             let accounts = RefCell::new(BTreeMap::new());
             let exists = |account: &str| {
-                let found = store.account(account).ok();
+                let found = store.account(account).ok().filter(|found| is_account_name(&found.name));
                 found.map(|found| accounts.borrow_mut().insert(found.name, found.id)).is_some()
             };
             let policy = Policy::parse(&given, name.as_str(), &exists);
@@ -41,15 +42,14 @@ pub(crate) async fn put(
         })
         .await?;
     let default = service.standings.default_block();
-    let change = move |settings: &mut Settings| {
+    let check = move |settings: &Settings| {
         if public && public_access::in_force(settings, default).block_policy {
             let why = "the policy is public, and the bucket's public access block forbids public policies";
             return Err(Error::Denied { why: why.into() });
         }
-        (settings.policy, settings.policy_accounts) = (Some(text), accounts);
         Ok(())
     };
-    service.store.change_settings(&bucket, change).await.or_refuse()?;
+    service.store.put_policy(&bucket, text, accounts, check).await.or_refuse()?;
     Ok(S3Response::new(PutBucketPolicyOutput::default()))
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn delete(
 ) -> S3Result<S3Response<DeleteBucketPolicyOutput>> {
     let bucket = names::bucket(&request.input.bucket)?;
     let change = |settings: &mut Settings| {
-        settings.policy = None;
+        (settings.policy, settings.policy_since) = (None, 0);
         settings.policy_accounts.clear();
         Ok(())
     };

@@ -48,6 +48,7 @@ mod tagging;
 mod token;
 mod xml;
 
+pub use access::MountRules;
 pub use address::{BadDomain, Domain, Domains};
 pub use metrics::Metrics;
 pub use server::{Config, Error, Limits, Server, Tls, TlsError};

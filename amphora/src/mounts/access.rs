@@ -1,4 +1,4 @@
-//! What a key may mount: as much as its grant says.
+//! What a key may mount: as much as its grant says, less what the policy of the bucket may deny its account.
 
 use objstore::name::BucketName;
 use objstore::store::{Account, Mode};
@@ -19,7 +19,8 @@ impl Access {
     /// What `key` may do with `bucket` through a mount. Blocking.
     ///
     /// # Errors
-    /// [`Error::Denied`] for a key that is unknown or revoked, whose secret is another, or without a grant to read.
+    /// [`Error::Denied`] for a key that is unknown or revoked, whose secret is another, without a grant to read, or whom
+    /// the policy of the bucket may deny reading.
     pub fn of(store: &Store, key: &Credentials, bucket: &BucketName) -> Result<Self> {
         let identity = store.identify(&key.access_key_id)?;
         let identity = identity.filter(|identity| same(identity.secret.reveal(), key.secret.reveal()));
@@ -45,7 +46,7 @@ impl Access {
 
     fn of_account(store: &Store, account: &Account, key: &impl std::fmt::Display, bucket: &BucketName) -> Result<Self> {
         let denied = |why: String| Error::Denied { why };
-        match store.access(account, bucket)? {
+        match store.mount_access(account, bucket)? {
             Some(mode @ (Mode::Read | Mode::ReadWrite | Mode::Owner)) => {
                 Ok(Self { read_only: !mode.writes(), account: Some(account.name.clone()) })
             }

@@ -151,7 +151,10 @@ async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, F
     options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
     options.continued = inheritance.sessions();
     let opened = blocking("opening the store", move || Store::open(options)).await?;
-    opened.map_err(|error| Failure::failed(with_causes(&error)))
+    let store = opened.map_err(|error| Failure::failed(with_causes(&error)))?;
+    // Before a mount is opened or taken over: without them a policy closes every mount that a key opened.
+    store.set_mount_policies(Arc::new(s3::MountRules));
+    Ok(store)
 }
 
 /// A server with every door open.

@@ -1,6 +1,7 @@
 //! What a secret opens a volume for.
 //!
-//! - A key opens a bucket no wider than its account's grant, as it does through S3.
+//! - A key opens a bucket no wider than its account's grant, as it does through S3, and no wider than the policy of the
+//!   bucket leaves to a mount.
 //! - Without a secret only volumes that this driver made are opened: who may use those, Kubernetes decides by the
 //!   claim. Any other bucket needs a key.
 //! - A key of which only writing is granted opens nothing: a mount cannot be without reading.
@@ -17,8 +18,8 @@ use crate::{is_provisioned, status};
 /// How far a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// The account whose key it was, by name.
-    pub(super) account: Option<String>,
+    /// The account whose key it was.
+    pub(super) account: Option<Account>,
     /// Only for reading.
     pub(super) read_only: bool,
 }
@@ -50,12 +51,12 @@ pub(super) fn for_publish(
     let Some(key) = key else { return Ok(None) };
     let account = authenticate(store, &key)?;
     let read_only = read_only(store, &account, bucket)?;
-    Ok(Some(Opened { account: Some(account.name), read_only }))
+    Ok(Some(Opened { account: Some(account), read_only }))
 }
 
 /// Whether `account` may only read `bucket`; PERMISSION_DENIED if it may not even read.
 pub(super) fn read_only(store: &Store, account: &Account, bucket: &Bucket) -> Result<bool, Status> {
-    match store.access(account, &bucket.name).map_err(status::of)? {
+    match store.mount_access(account, &bucket.name).map_err(status::of)? {
         Some(mode) if mode.reads() => Ok(!mode.writes()),
         Some(_) => Err(Status::permission_denied(format!(
             "account \"{}\" may only write bucket \"{}\"; a mount needs a grant that reads (ro or rw)",

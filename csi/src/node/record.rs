@@ -1,6 +1,6 @@
 //! What is staged and published on this node, kept so that a new process can rebuild it.
 //!
-//! - One file of JSON for each stage and each target; no secrets, only the name of the account that a key belonged to.
+//! - One file of JSON for each stage and each target; no secrets, only the name and the id of the account that a key belonged to.
 //! - A record is written before its mount and removed after it.
 //! - Records of an earlier run of the machine mean nothing, since its mounts are gone: they are removed at open.
 //! - The second line of a file is the SHA-256 of the first: a flipped bit must not show a volume where another was.

@@ -69,6 +69,9 @@ impl Inner {
         let mut narrowed = stage.clone();
         if let Some(name) = &stage.options.account {
             let account = self.store.account(name).map_err(status::of)?;
+            if stage.options.account_id.is_some_and(|id| id != account.id) {
+                return Err(status::of(Error::not_found(Noun::Account, name)));
+            }
             narrowed.options.read_only |= access::read_only(&self.store, &account, &bucket)?;
         }
         if narrowed != *stage {

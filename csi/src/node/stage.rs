@@ -56,7 +56,8 @@ impl Inner {
             gid: flags.gid,
             umask: flags.umask,
             prefix: flags.prefix.clone(),
-            account: opened.account,
+            account_id: opened.account.as_ref().map(|account| account.id),
+            account: opened.account.map(|account| account.name),
         })
     }
 

@@ -77,6 +77,18 @@ async fn a_revoked_grant_is_not_mounted_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn another_account_under_the_name_gets_no_mount_of_the_old_one() {
+    let mut f = fixture().await;
+    let secrets = f.foreign_bucket("alices", Some(Mode::ReadWrite)).await;
+    f.stage(NodeStageVolumeRequest { secrets, ..stage(&f, "alices") }).await.unwrap();
+    f.store.delete_account("bob").await.unwrap();
+    f.store.create_account("bob", false).await.unwrap();
+    f.store.add_grant(&name("alices"), "bob", Mode::ReadWrite).await.unwrap();
+    assert_eq!(restart(&mut f).await, Recovered { removed: 1, ..Default::default() });
+    assert_eq!(f.machine.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_bucket_under_the_name_is_not_mounted_for_the_old_one() {
     let mut f = fixture().await;
     f.create("pvc-1").await;

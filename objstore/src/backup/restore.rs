@@ -48,9 +48,7 @@ pub async fn restore(
     let manifest = done(looked.await)?;
     let named = settings::named(&manifest)?;
     for account in manifest.grants.iter().map(|grant| &grant.account).chain([&manifest.owner]).chain(&named) {
-        if matches!(store.account(account), Err(Error::NotFound { .. })) {
-            store.create_account(account, false).await?;
-        }
+        store.restore_account(account).await?;
     }
     let (held, folder, name, told) = (store.clone(), folder.clone(), name.clone(), told.clone());
     let id = id.to_owned();

@@ -13,7 +13,7 @@ use crate::meta::Read;
 use crate::name::BucketName;
 use crate::record::decode;
 use crate::record::settings::Settings;
-use crate::store::find_account;
+use crate::store::{deleted_names, find_account, header};
 
 /// In the place of the id of an account that is gone: no account has it.
 const NOBODY: u64 = 0;
@@ -28,7 +28,20 @@ pub(super) fn kept(read: &dyn Read, value: &[u8]) -> Result<Vec<u8>> {
             *id = NOBODY;
         }
     }
+    if settings.policy.is_some() {
+        add_namesakes(read, &mut settings)?;
+    }
     Ok(settings.encode_to_vec())
+}
+
+/// Marks the names that accounts have which were made under them after the policy was put, in the place of others.
+fn add_namesakes(read: &dyn Read, settings: &mut Settings) -> Result<()> {
+    for name in deleted_names(read)? {
+        if id_of(read, &name)?.is_some_and(|id| id >= settings.policy_since) {
+            settings.policy_accounts.insert(name, NOBODY);
+        }
+    }
+    Ok(())
 }
 
 /// The accounts that the policy of a backup means.
@@ -43,6 +56,10 @@ pub(super) fn restored(read: &dyn Read, manifest: &Manifest, name: &BucketName) 
     settings.policy = settings.policy.map(|policy| renamed(&policy, &manifest.bucket, name.as_str()));
     for (name, id) in settings.policy_accounts.iter_mut().filter(|(_, id)| **id != NOBODY) {
         *id = id_of(read, name)?.unwrap_or(NOBODY);
+    }
+    // The policy means the accounts that there are now.
+    if settings.policy.is_some() {
+        settings.policy_since = header::read(read)?.map_or(0, |header| header.next_id);
     }
     Ok(settings.encode_to_vec())
 }

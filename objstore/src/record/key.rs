@@ -29,6 +29,7 @@
 //! key        42 access-key-id                         -> Key
 //! grant      43 bucket-id:8 account-id:8              -> Grant
 //! publication 44 bucket-id:8 node                     -> Publication
+//! former     45 name                                  -> id:8 of the last deleted account of this name
 //! upload     50 bucket-id:8 key 00 upload-id          -> Upload
 //! part       51 upload-id 00 number:4                 -> Part
 //! completed  52 bucket-id:8 key 00 upload-id          -> Completed
@@ -77,6 +78,7 @@ pub mod tag {
     pub const KEY: u8 = 0x42;
     pub const GRANT: u8 = 0x43;
     pub const PUBLICATION: u8 = 0x44;
+    pub const FORMER: u8 = 0x45;
     pub const UPLOAD: u8 = 0x50;
     pub const PART: u8 = 0x51;
     pub const COMPLETED: u8 = 0x52;

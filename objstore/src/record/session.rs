@@ -20,6 +20,9 @@ pub struct Session {
     /// The inode of the directory that is the mount's root, wherever that is by now.
     #[prost(uint64, tag = "5")]
     pub root: u64,
+    /// The id of the account whose grant opened it; zero: nobody's, or an earlier version wrote the record.
+    #[prost(uint64, tag = "6")]
+    pub account: u64,
 }
 
 /// What a request did that must not be done twice. It goes once the request is known to be answered.

@@ -40,6 +40,9 @@ pub struct Settings {
     /// TransitionDefaultMinimumObjectSize as it was put with the lifecycle rules; nothing depends on it.
     #[prost(string, optional, tag = "9")]
     pub lifecycle_minimum: Option<String>,
+    /// A number given when the policy was put, from the same count as ids of accounts: those made later have larger ids.
+    #[prost(uint64, tag = "10")]
+    pub policy_since: u64,
 }
 
 /// Public access block (S3 API, PutPublicAccessBlock).

@@ -52,10 +52,32 @@ pub(super) fn add(txn: &mut dyn Txn, name: &str, record: account::Account) -> Re
     Ok(record)
 }
 
+/// Whether an account of this name was deleted once.
+pub(crate) fn was_deleted(read: &dyn Read, name: &str) -> Result<bool> {
+    Ok(read.get(&key::by_name(tag::FORMER, name))?.is_some())
+}
+
+/// The names of accounts that were deleted once, whether others have them now or not.
+pub(crate) fn deleted_names(read: &dyn Read) -> Result<Vec<String>> {
+    let former = super::open::all(read, &[tag::FORMER])?;
+    Ok(former.iter().map(|pair| String::from_utf8_lossy(&pair.key[1..]).into_owned()).collect())
+}
+
 impl Store {
     /// Makes an account; the same again is found.
     pub async fn create_account(&self, name: &str, may_create_buckets: bool) -> Result<(Account, Outcome)> {
-        let name = name::plain("account name", name)?;
+        self.add_account(name::account(name)?, may_create_buckets).await
+    }
+
+    /// Makes an account that a backup names, if there is none. It may be of a store with names that are not given any more.
+    pub(crate) async fn restore_account(&self, name: &str) -> Result<()> {
+        match self.account(name) {
+            Err(Error::NotFound { .. }) => self.add_account(name::plain("account name", name)?, false).await.map(drop),
+            found => found.map(drop),
+        }
+    }
+
+    async fn add_account(&self, name: String, may_create_buckets: bool) -> Result<(Account, Outcome)> {
         self.change(move |txn, core| {
             if let Some(record) = find(&*txn, &name)? {
                 if record.may_create_buckets != may_create_buckets {
@@ -102,6 +124,7 @@ impl Store {
             super::grant::delete_of_account(txn, record.id)?;
             txn.delete(key::by_name(tag::ACCOUNT, &name));
             txn.delete(key::by_id(tag::ACCOUNT_ID, record.id));
+            txn.put(key::by_name(tag::FORMER, &name), record.id.to_be_bytes().to_vec());
             Ok(())
         })
         .await?;

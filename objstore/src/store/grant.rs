@@ -132,7 +132,8 @@ impl Store {
     }
 }
 
-fn access(core: &Core, account: u64, root: bool, bucket: &BucketName) -> Result<Option<Mode>> {
+/// What an account may do with a bucket by its grant.
+pub(super) fn access(core: &Core, account: u64, root: bool, bucket: &BucketName) -> Result<Option<Mode>> {
     let snapshot = core.meta.snapshot();
     let (id, owner, frozen) = match core.named(&*snapshot, bucket)? {
         Named::Bucket(record) => (record.id, record.owner, false),
@@ -146,17 +147,4 @@ fn access(core: &Core, account: u64, root: bool, bucket: &BucketName) -> Result<
         Some(mode) if frozen => mode.reads().then_some(Mode::Read),
         mode => mode,
     })
-}
-
-/// What the account called `name` may do with a bucket: nothing once either is gone.
-pub(crate) fn mode_of_account(core: &Core, name: &str, bucket: &BucketName) -> Result<Option<Mode>> {
-    let record = match account::by_name(&*core.meta.snapshot(), name) {
-        Ok(record) => record,
-        Err(Error::NotFound { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    match access(core, record.id, record.root, bucket) {
-        Err(Error::NotFound { .. }) => Ok(None),
-        mode => mode,
-    }
 }

@@ -15,6 +15,7 @@ mod key;
 mod listing;
 mod marks;
 mod master;
+mod mounting;
 mod object;
 mod open;
 mod publication;
@@ -25,11 +26,12 @@ pub mod types;
 mod upload;
 
 pub use account::ROOT_ACCOUNT;
-pub(crate) use account::find as find_account;
+pub(crate) use account::{deleted_names, find as find_account};
 pub(crate) use bucket::{name_of as bucket_name, usage};
 pub(crate) use count::{GRANTS_MAX, check_buckets};
 pub use folder::check as check_folder;
-pub(crate) use grant::mode_of_account;
+pub(crate) use mounting::{AccountNow, mount_mode};
+pub use mounting::{MountPolicies, MountRights};
 pub use open::Options;
 pub(crate) use open::all;
 pub use settings::BucketSettings;
@@ -97,7 +99,10 @@ impl Store {
     }
 
     /// Runs blocking work beside the async workers.
-    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> Result<T> + Send + 'static) -> Result<T> {
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let store = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&store)).await;
         done.unwrap_or_else(|error| Err(Error::Engine { why: format!("an operation stopped: {error}") }))

@@ -161,6 +161,7 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
         verified: crate::content::VerifiedBlobs::default(),
         gates: crate::content::Gates::default(),
         grants_epoch: AtomicU64::new(1),
+        mount_policies: std::sync::OnceLock::new(),
         sessions: parking_lot::Mutex::default(),
         master,
         _lock: lock,

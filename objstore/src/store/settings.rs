@@ -1,13 +1,13 @@
 //! What a bucket is told through S3, kept and cached.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prost::Message;
 
 use super::Store;
-use super::types::{ObjectLock, Settings};
+use super::types::{Account, ObjectLock, Settings};
 use crate::core::{Core, Named};
 use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
@@ -103,40 +103,93 @@ pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) {
     txn.delete(key::by_id(tag::SETTINGS, bucket));
 }
 
+/// The settings of a bucket, or of a snapshot: see [`Store::settings`].
+pub(super) fn named(core: &Core, read: &dyn Read, name: &BucketName) -> Result<BucketSettings> {
+    match core.named(read, name)? {
+        Named::Bucket(bucket) => of_bucket(core, read, &bucket),
+        Named::Snapshot(found) => {
+            let settings = Arc::new(Settings { object_lock: found.object_lock, ..Settings::default() });
+            let taken_of = of_id(core, read, found.bucket)?;
+            Ok(BucketSettings { bucket: found.id, revision: 0, owner: found.owner, settings, taken_of })
+        }
+    }
+}
+
+/// The name and the settings of the bucket with an id, if it is there.
+fn of_id(core: &Core, read: &dyn Read, id: u64) -> Result<Option<Box<(BucketName, BucketSettings)>>> {
+    let Some(name) = super::bucket::name_of(read, id)? else { return Ok(None) };
+    let Some(bucket) = core.bucket_record(read, &name)? else { return Ok(None) };
+    Ok(Some(Box::new((name, of_bucket(core, read, &bucket)?))))
+}
+
+fn of_bucket(core: &Core, read: &dyn Read, bucket: &Bucket) -> Result<BucketSettings> {
+    let settings = of(read, core, bucket)?;
+    Ok(BucketSettings { bucket: bucket.id, revision: bucket.settings, owner: bucket.owner, settings, taken_of: None })
+}
+
+/// Whether a policy knows the account's name as another's: the one that had it when the policy was put, and was deleted.
+pub(super) fn is_namesake(read: &dyn Read, settings: &Settings, name: &str, id: u64) -> Result<bool> {
+    if settings.policy.is_none() {
+        return Ok(false);
+    }
+    match settings.policy_accounts.get(name) {
+        Some(meant) if *meant != id => Ok(true),
+        _ => Ok(id >= settings.policy_since && super::account::was_deleted(read, name)?),
+    }
+}
+
 impl Store {
     /// The settings of a bucket; a snapshot has none but the object lock its bucket had.
     pub fn settings(&self, name: &BucketName) -> Result<BucketSettings> {
-        let snapshot = self.core.meta.snapshot();
-        match self.core.named(&*snapshot, name)? {
-            Named::Bucket(bucket) => self.settings_of(&*snapshot, &bucket),
-            Named::Snapshot(found) => {
-                let settings = Arc::new(Settings { object_lock: found.object_lock, ..Settings::default() });
-                let taken_of = self.named_settings(&*snapshot, found.bucket)?;
-                Ok(BucketSettings { bucket: found.id, revision: 0, owner: found.owner, settings, taken_of })
-            }
-        }
+        named(&self.core, &*self.core.meta.snapshot(), name)
     }
 
-    /// The name and the settings of the bucket with an id, if it is there.
-    fn named_settings(&self, read: &dyn Read, id: u64) -> Result<Option<Box<(BucketName, BucketSettings)>>> {
-        let Some(name) = super::bucket::name_of(read, id)? else { return Ok(None) };
-        let Some(bucket) = self.core.bucket_record(read, &name)? else { return Ok(None) };
-        Ok(Some(Box::new((name, self.settings_of(read, &bucket)?))))
-    }
-
-    fn settings_of(&self, read: &dyn Read, bucket: &Bucket) -> Result<BucketSettings> {
-        let settings = of(read, &self.core, bucket)?;
-        let (revision, owner) = (bucket.settings, bucket.owner);
-        Ok(BucketSettings { bucket: bucket.id, revision, owner, settings, taken_of: None })
+    /// Whether the policy in `settings` knows the name of `account` as another's: an account that was deleted had it when
+    /// the policy was put.
+    pub fn is_namesake(&self, settings: &Settings, account: &Account) -> Result<bool> {
+        is_namesake(&*self.core.meta.snapshot(), settings, &account.name, account.id)
     }
 
     /// Changes the settings of a bucket in one transaction. A change that leaves them as they are writes nothing.
+    ///
+    /// A policy is put by [`Store::put_policy`].
     pub async fn change_settings(
         &self,
         name: &BucketName,
         change: impl FnOnce(&mut Settings) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        self.change_bucket(name, move |tx| change_in(tx, change)).await
+        let is_other = self.change_bucket(name, move |tx| change_in(tx, change)).await?;
+        self.policy_changed(is_other).await;
+        Ok(())
+    }
+
+    /// Gives a bucket a policy that names `accounts`, by name with their ids (S3 API, PutBucketPolicy). `check` may refuse
+    /// it in the light of the other settings. Mounts that it narrows are narrow when this answers.
+    pub async fn put_policy(
+        &self,
+        name: &BucketName,
+        text: String,
+        accounts: BTreeMap<String, u64>,
+        check: impl FnOnce(&Settings) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let put = self.change_bucket(name, move |tx| {
+            let since = super::header::next_id(tx.txn)?;
+            change_in(tx, |settings| {
+                check(settings)?;
+                (settings.policy, settings.policy_accounts, settings.policy_since) = (Some(text), accounts, since);
+                Ok(())
+            })
+        });
+        put.await?;
+        self.policy_changed(true).await;
+        Ok(())
+    }
+
+    /// Mounts have to ask anew what they may do, if the policy is another one.
+    async fn policy_changed(&self, is_other: bool) {
+        if is_other {
+            self.grants_changed().await;
+        }
     }
 
     /// Sets the object lock of a bucket, which it then has for good (S3 API, PutObjectLockConfiguration). The default
@@ -154,21 +207,22 @@ impl Store {
                 settings.object_lock = Some(lock);
                 Ok(())
             })
+            .map(drop)
         })
         .await
     }
 }
 
-/// Changes the settings of the bucket that is being changed.
-fn change_in(tx: &mut Tx<'_>, change: impl FnOnce(&mut Settings) -> Result<()>) -> Result<()> {
+/// Changes the settings of the bucket that is being changed; whether its policy is another by that.
+fn change_in(tx: &mut Tx<'_>, change: impl FnOnce(&mut Settings) -> Result<()>) -> Result<bool> {
     let before = of(&*tx.txn, tx.core, &tx.bucket)?;
     let mut after = (*before).clone();
     change(&mut after)?;
     if after == *before {
-        return Ok(());
+        return Ok(false);
     }
     tx.bucket.settings += 1;
     tx.txn.put(key::by_id(tag::SETTINGS, tx.bucket.id), after.encode_to_vec());
     super::bucket::put(tx.txn, tx.core, tx.name, &tx.bucket);
-    Ok(())
+    Ok(after.policy != before.policy || after.policy_accounts != before.policy_accounts)
 }

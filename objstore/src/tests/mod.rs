@@ -29,6 +29,7 @@ mod nameless;
 mod objects;
 mod opening;
 mod orphans;
+mod policies;
 pub(crate) mod random;
 mod refused_parts;
 mod repair;

@@ -64,6 +64,8 @@ pub(super) struct Served {
     pub id: SessionId,
     pub mount: u64,
     pub appends: Arc<Appends>,
+    /// The id of the account whose grant opened it; zero if that is not known.
+    pub account: u64,
 }
 
 static NEXT_MOUNT: AtomicU64 = AtomicU64::new(1);
@@ -95,7 +97,7 @@ impl Lasting {
         sessions.iter().filter(|(_, known)| known.bucket == bucket).map(|(id, known)| (*id, known.mount)).collect()
     }
 
-    fn serve(&self, core: &Core, id: SessionId) -> Result<Served> {
+    fn serve(&self, core: &Core, id: SessionId, account: u64) -> Result<Served> {
         let mut sessions = self.0.lock();
         match sessions.get_mut(&id) {
             Some(known) if core.feeds.is_lost(known.mount) => {
@@ -103,7 +105,7 @@ impl Lasting {
             }
             Some(known) if !known.served => {
                 known.served = true;
-                Ok(Served { id, mount: known.mount, appends: known.appends.clone() })
+                Ok(Served { id, mount: known.mount, appends: known.appends.clone(), account })
             }
             Some(_) => Err(refused(id, "another volume serves it already")),
             None => Err(refused(id, "it is not one of those that were to go on when the store was opened")),
@@ -162,7 +164,8 @@ impl Store {
 pub(super) fn begin(id: SessionId, session: &Session) -> Result<Served> {
     let Session { core, .. } = session;
     let Session { bucket, family, frozen, root, mount, .. } = *session;
-    let record = Record { bucket, name: session.name.to_string(), family, frozen, root };
+    let account = session.warrant.account_id();
+    let record = Record { bucket, name: session.name.to_string(), family, frozen, root, account };
     let written = core.meta.write(Durability::Buffered, move |txn| {
         let key = key::by_id(tag::SESSION, id.get());
         if txn.get(&key)?.is_some() {
@@ -175,7 +178,7 @@ pub(super) fn begin(id: SessionId, session: &Session) -> Result<Served> {
     let appends = Arc::new(Appends::new(core.disk.clone(), &core.dir, id));
     let known = Known { bucket, mount, served: true, appends: appends.clone() };
     core.lasting.0.lock().insert(id, known);
-    Ok(Served { id, mount, appends })
+    Ok(Served { id, mount, appends, account })
 }
 
 /// Takes a session over from a server before.
@@ -186,8 +189,8 @@ pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &Buck
     if record.name != name.as_str() {
         return Err(refused(id, "it is of another bucket"));
     }
-    let Record { bucket, family, frozen, root, .. } = record;
-    Ok((Place { bucket, family, frozen, root }, core.lasting.serve(core, id)?))
+    let Record { bucket, family, frozen, root, account, .. } = record;
+    Ok((Place { bucket, family, frozen, root }, core.lasting.serve(core, id, account)?))
 }
 
 /// Ends a session: what only it held is collected, what was kept for it goes. Not waited for: opening the store does

@@ -259,6 +259,7 @@ impl Session {
         self.id = Some(served.id);
         self.mount = served.mount;
         self.appends = Some(served.appends);
+        self.warrant.hold_to(served.account);
     }
 
     /// The store now, and the line this session shows.

@@ -1,9 +1,11 @@
-//! What the account behind a mount may do, asked anew whenever an account or grant changes.
+//! What the account behind a mount may do, asked anew whenever an account, a grant or a bucket policy changes.
 //!
 //! - A grant taken back ends what a mount opened with it can do: its next request is refused, and what the kernel had
 //!   cached of it is dropped before the taking back is answered. The mount itself stays, also over a restart of the
 //!   server, and works again once there is a grant again.
-//! - A grant made narrower narrows the mount; one made wider does not widen it: it was opened as it was.
+//! - A grant made narrower narrows the mount; one made wider does not widen it: it was opened as it was. What a policy denies
+//!   narrows it in the same way (`store/mounting.rs`).
+//! - The account is the one that opened the mount. Another one that is made under its name later is not.
 
 use std::sync::atomic::Ordering;
 
@@ -13,20 +15,40 @@ use super::session::Session;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::name::BucketName;
-use crate::store::{Mode, Store, mode_of_account};
+use crate::store::{AccountNow, Mode, Store, mount_mode};
 
 /// The right of a session.
 pub(crate) struct Warrant {
     /// Whose grant opened it; nobody's is the administrator's, which nothing narrows.
     account: Option<String>,
-    /// The mode, and the epoch of grants it was read in.
-    known: Mutex<(u64, Option<Mode>)>,
+    known: Mutex<Known>,
+}
+
+/// What is known of the account.
+#[derive(Default)]
+struct Known {
+    /// The account's id; zero until it was looked up.
+    id: u64,
+    /// The epoch of grants that the rest was read in.
+    epoch: u64,
+    /// What it may do, or why nothing.
+    mode: Option<std::result::Result<Mode, String>>,
 }
 
 impl Warrant {
     /// The right of an account, not yet asked for.
     pub fn new(account: Option<String>) -> Self {
-        Self { account, known: Mutex::new((0, None)) }
+        Self { account, known: Mutex::default() }
+    }
+
+    /// The id of the account, once it was asked for; zero without one.
+    pub fn account_id(&self) -> u64 {
+        self.known.lock().id
+    }
+
+    /// Holds it to the account with this id; zero: whichever has the name when it is asked for.
+    pub fn hold_to(&self, id: u64) {
+        self.known.lock().id = id;
     }
 
     /// Refuses what the account may not do now.
@@ -34,18 +56,35 @@ impl Warrant {
         let Some(account) = &self.account else { return Ok(()) };
         let epoch = core.grants_epoch.load(Ordering::Acquire);
         let mut known = self.known.lock();
-        if known.0 != epoch {
-            *known = (epoch, mode_of_account(core, account, bucket)?);
+        if known.epoch != epoch || known.mode.is_none() {
+            known.mode = Some(known.ask(core, account, bucket)?);
+            known.epoch = epoch;
         }
-        match known.1 {
-            Some(mode) if mode.reads() && (mode.writes() || !writes) => Ok(()),
-            _ => Err(Error::Denied { why: format!("account \"{account}\" holds no grant for this on \"{bucket}\"") }),
+        match &known.mode {
+            Some(Ok(mode)) if mode.reads() && (mode.writes() || !writes) => Ok(()),
+            Some(Err(why)) => Err(Error::Denied { why: why.clone() }),
+            _ => Err(Error::Denied { why: format!("account \"{account}\" may not do this on \"{bucket}\"") }),
+        }
+    }
+}
+
+impl Known {
+    /// What the account may do, or why nothing.
+    fn ask(&mut self, core: &Core, name: &str, bucket: &BucketName) -> Result<std::result::Result<Mode, String>> {
+        let now = AccountNow::find(core, name)?.filter(|now| self.id == 0 || self.id == now.id);
+        let Some(now) = now else { return Ok(Err(format!("account \"{name}\" was deleted"))) };
+        self.id = now.id;
+        match mount_mode(core, &now, bucket) {
+            Ok(Some(mode)) => Ok(Ok(mode)),
+            Ok(None) => Ok(Err(format!("account \"{name}\" holds no grant on \"{bucket}\""))),
+            Err(Error::Denied { why }) => Ok(Err(why)),
+            Err(error) => Err(error),
         }
     }
 }
 
 impl Store {
-    /// An account or grant changed: mounts ask anew, and those refused now forget what they had cached.
+    /// An account, a grant or a policy changed: mounts ask anew, and those refused now forget what they had cached.
     pub(crate) async fn grants_changed(&self) {
         self.core.grants_epoch.fetch_add(1, Ordering::AcqRel);
         let sessions: Vec<_> = {
@@ -53,11 +92,13 @@ impl Store {
             all.retain(|session| session.strong_count() > 0);
             all.iter().filter_map(std::sync::Weak::upgrade).collect()
         };
-        for session in sessions {
-            if session.check(false).is_err() {
-                session.drop_caches();
-                session.core.feeds.settle(session.bucket).await;
-            }
+        // Whoever writes a policy decides how long reading it takes.
+        let refused = move |_: &Self| -> Result<Vec<_>> {
+            Ok(sessions.into_iter().filter(|session| session.check(false).is_err()).collect())
+        };
+        for session in self.blocking(refused).await.unwrap_or_default() {
+            session.drop_caches();
+            session.core.feeds.settle(session.bucket).await;
         }
     }
 }

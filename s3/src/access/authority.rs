@@ -18,8 +18,9 @@ use objstore::{Error, Store};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::ask::Ask;
+use super::principal::stranger;
 use super::scene::{Known, Scene, VALUE_BYTES_MAX};
-use super::standing::Standing;
+use super::standing::{Identity, Standing};
 use crate::error::{OrRefuse as _, from_store, refuse};
 use crate::names;
 use crate::policy::{Question, Rule, Scope, Verdict};
@@ -71,7 +72,9 @@ impl Authority {
             }
         };
         let scene = match &standing.rule {
-            Rule::Policy(policy, _) => Some(Scene::new(headers, uri, request.peer, policy.size())),
+            Rule::Policy(policy, _) => {
+                Some(Scene::new((headers, uri), request, Arc::clone(&service.region), policy.size()))
+            }
             Rule::Grants | Rule::Unreadable => None,
         };
         Ok(Self { account, bucket, standing, scene, by_tags: Mutex::default() })
@@ -163,7 +166,11 @@ impl Authority {
         }
         let (Rule::Policy(policy, _), Some(scene)) = (&self.standing.rule, &self.scene) else { return false };
         let tags = Tags::new();
-        self.lets_in() && self.question(scene, ask, &tags, |question| policy.could_allow(question, scope))
+        let could = |account: Option<&Account>| {
+            let could = self.question(scene, ask, &tags, account, |question| policy.could_allow(question, scope));
+            if could { Verdict::Allowed } else { Verdict::Silent }
+        };
+        self.lets_in() && self.verdict(could) == Verdict::Allowed
     }
 
     /// Refuses what was allowed in the light of tags that the object which was then opened has not: another took its
@@ -216,24 +223,35 @@ impl Authority {
             (Rule::Grants, _) => return Verdict::Silent,
             (Rule::Unreadable | Rule::Policy(..), _) => return Verdict::Denied,
         };
-        match self.question(scene, ask, tags, |question| policy.judge(question)) {
-            _ if scene.withheld() => Verdict::Denied,
-            verdict => verdict,
-        }
+        let verdict =
+            self.verdict(|account| self.question(scene, ask, tags, account, |question| policy.judge(question)));
+        if scene.withheld() { Verdict::Denied } else { verdict }
     }
 
-    /// Puts `ask` as a question to a policy.
-    fn question<T>(&self, scene: &Scene, ask: &Ask, tags: &Tags, put: impl FnOnce(&Question<'_>) -> T) -> T {
+    /// What a policy says to the caller, of what it says to an account.
+    fn verdict(&self, judge: impl Fn(Option<&Account>) -> Verdict) -> Verdict {
+        let account = self.account.as_ref();
+        self.standing.identity.verdict(judge(account), || judge(account.map(stranger).as_ref()))
+    }
+
+    /// Puts `ask` as the question of `account` to a policy.
+    fn question<T>(
+        &self,
+        scene: &Scene,
+        ask: &Ask,
+        tags: &Tags,
+        account: Option<&Account>,
+        put: impl FnOnce(&Question<'_>) -> T,
+    ) -> T {
         let resource = match &ask.key {
             Some(key) => format!("{}/{key}", self.place()),
             None => self.place().to_string(),
         };
         let owner = self.standing.owner.as_deref();
-        let facts = Known { scene, account: self.account.as_ref(), owner, ask, tags };
-        // No policy can name an account of no name.
-        let named = |account: &Account| if self.standing.namesake { String::new() } else { account.name.clone() };
-        let account = self.account.as_ref().map(named);
-        put(&Question { account: account.as_deref(), action: ask.action, resource: &resource, facts: &facts })
+        let cached = self.standing.identity != Identity::Namesake;
+        let facts = Known { scene, account, owner, ask, tags, cached };
+        let account = account.map(|account| account.name.as_str());
+        put(&Question { account, action: ask.action, resource: &resource, facts: &facts })
     }
 
     /// The tags of the object, if the policy wants to know them. One that is absent has none.

@@ -13,6 +13,8 @@
 mod ask;
 mod authority;
 mod known;
+mod mounts;
+mod principal;
 mod right;
 mod scene;
 mod source;
@@ -22,6 +24,7 @@ mod table;
 pub(crate) use ask::{Ask, Told};
 pub(crate) use authority::Authority;
 pub(crate) use known::{Callers, Known};
+pub use mounts::MountRules;
 pub(crate) use right::Right;
 pub(crate) use source::Seen;
 pub(crate) use standing::{Reader, Standing};

@@ -4,8 +4,8 @@
 //! - A value too long to be compared for nothing is not told, and what was decided without it is refused.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, Uri};
 use objstore::clock::{Clock as _, SystemClock, Timestamp};
@@ -16,7 +16,9 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use super::ask::{Ask, Told};
+use super::principal;
 use crate::policy::{Facts, Key};
+use crate::request::Request;
 use crate::server::Peer;
 use crate::tagging;
 
@@ -29,6 +31,10 @@ pub(super) struct Scene {
     headers: HeaderMap,
     query: Vec<(String, String)>,
     peer: Option<Peer>,
+    /// The region of this endpoint.
+    region: Arc<str>,
+    /// The operation it was routed to.
+    operation: &'static str,
     now: Timestamp,
     /// What was decided of each statement, whatever the object.
     decided: Box<[OnceLock<bool>]>,
@@ -45,15 +51,24 @@ pub(super) struct Known<'a> {
     pub(super) ask: &'a Ask,
     /// The tags the object has.
     pub(super) tags: &'a BTreeMap<String, String>,
+    /// Whether what was decided of a statement holds for further questions.
+    pub(super) cached: bool,
 }
 
 impl Scene {
     /// The scene of a policy of so many statements.
-    pub(super) fn new(headers: &HeaderMap, uri: &Uri, peer: Option<Peer>, statements: usize) -> Self {
+    pub(super) fn new(
+        (headers, uri): (&HeaderMap, &Uri),
+        request: &Request,
+        region: Arc<str>,
+        statements: usize,
+    ) -> Self {
         Self {
             headers: headers.clone(),
             query: parameters(uri),
-            peer,
+            peer: request.peer,
+            region,
+            operation: request.operation(),
             now: SystemClock.now(),
             decided: std::iter::repeat_with(OnceLock::new).take(statements).collect(),
             withheld: AtomicBool::new(false),
@@ -79,6 +94,23 @@ impl Scene {
             return Some("REST-QUERY-STRING");
         }
         self.header("authorization").map(|_| "REST-HEADER")
+    }
+
+    /// Whether the operation makes an object, if it is one of those that `s3:PutObject` allows: some only prepare an upload
+    /// (S3 User Guide, Enforce conditional writes).
+    fn creates_object(&self) -> Option<bool> {
+        match self.operation {
+            "PutObject" | "PostObject" | "CopyObject" | "CompleteMultipartUpload" => Some(true),
+            "CreateMultipartUpload" | "UploadPart" | "UploadPartCopy" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// `x-amz-content-sha256`: a presigned URL signs no body (S3 API, Amazon S3 Signature Version 4 authentication specific
+    /// policy keys).
+    fn content_sha256(&self) -> Option<String> {
+        let unsigned = || self.parameter("X-Amz-Signature").map(|_| "UNSIGNED-PAYLOAD".to_owned());
+        self.header("x-amz-content-sha256").or_else(unsigned)
     }
 
     /// How many milliseconds ago it was signed.
@@ -108,27 +140,6 @@ fn decode(text: &str) -> String {
 }
 
 impl Known<'_> {
-    fn principal(&self, name: &str) -> Option<String> {
-        let account = self.account.map(|account| account.name.as_str());
-        match (name, self.account) {
-            ("aws:principaltype", None) => Some("Anonymous".into()),
-            ("aws:principaltype", Some(account)) => Some(if account.root { "Account" } else { "User" }.into()),
-            ("aws:userid", None) => Some("anonymous".into()),
-            ("aws:userid" | "aws:principalaccount", _) => account.map(str::to_owned),
-            ("aws:username", Some(account)) if !account.root => Some(account.name.clone()),
-            ("aws:principalarn", Some(account)) => {
-                let name = &account.name;
-                Some(if account.root {
-                    format!("arn:aws:iam::{name}:root")
-                } else {
-                    format!("arn:aws:iam::{name}:user/{name}")
-                })
-            }
-            ("aws:principalisawsservice" | "aws:viaawsservice", _) => Some("false".into()),
-            _ => None,
-        }
-    }
-
     fn global(&self, name: &str) -> Option<String> {
         let scene = self.scene;
         match name {
@@ -139,7 +150,8 @@ impl Known<'_> {
             "aws:useragent" => scene.header("user-agent"),
             "aws:referer" => scene.header("referer"),
             "aws:resourceaccount" => self.owner.map(str::to_owned),
-            _ => self.principal(name),
+            "aws:requestedregion" => Some(scene.region.to_string()),
+            _ => principal::value(name, self.account),
         }
     }
 
@@ -150,6 +162,7 @@ impl Known<'_> {
             "prefix" => ask.told.prefix.clone().or_else(|| scene.parameter(name)),
             "delimiter" | "max-keys" => scene.parameter(name),
             "versionid" => ask.version.clone(),
+            "authtype" if scene.operation == "PostObject" => self.account.map(|_| "POST".into()),
             "authtype" => scene.signed().map(str::to_owned),
             "signatureversion" => scene.signed().map(|_| "AWS4-HMAC-SHA256".into()),
             "signatureage" => scene.age_ms().map(|age| age.to_string()),
@@ -161,6 +174,9 @@ impl Known<'_> {
             "object-lock-retain-until-date" => self.retain_until(),
             "object-lock-remaining-retention-days" => self.days_left().map(|days| days.to_string()),
             "if-match" | "if-none-match" => scene.header(name),
+            "objectcreationoperation" => scene.creates_object().map(|creates| creates.to_string()),
+            "tlsversion" => scene.peer?.tls_version.map(str::to_owned),
+            "x-amz-content-sha256" => scene.content_sha256(),
             _ if name.starts_with("x-amz-") => scene.header(name),
             _ => None,
         }
@@ -221,7 +237,7 @@ impl Facts for Known<'_> {
 
     fn once(&self, statement: usize, decide: &dyn Fn() -> bool) -> bool {
         match self.scene.decided.get(statement) {
-            Some(decided) if self.ask.told == Told::default() => *decided.get_or_init(decide),
+            Some(decided) if self.cached && self.ask.told == Told::default() => *decided.get_or_init(decide),
             // What a body says is of one question only.
             _ => decide(),
         }

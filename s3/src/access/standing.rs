@@ -1,11 +1,34 @@
 //! How a caller stands to a bucket: all that the store knows of it, read in one trip.
 
 use objstore::Store;
-use objstore::name::BucketName;
+use objstore::name::{BucketName, is_account_name};
 use objstore::store::{Account, Mode};
 
-use crate::policy::{Policies, Rule};
+use crate::policy::{Policies, Rule, Verdict};
 use crate::public_access::{self, Block};
+
+/// As whom a policy knows a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// By the account's name; or it is anonymous.
+    Named,
+    /// Its name is another account's in the policy: that one was deleted since the policy was put. Neither does it get what
+    /// the policy allows that account, nor is it spared what the policy denies it.
+    Namesake,
+    /// Its name, from an earlier version, reads like something else in a policy. So the policy allows it nothing.
+    Unclear,
+}
+
+impl Identity {
+    /// What a policy says to the caller of whom it says this by the account's name, and that as to a stranger.
+    pub(super) fn verdict(self, by_name: Verdict, as_stranger: impl FnOnce() -> Verdict) -> Verdict {
+        match (self, by_name) {
+            (Self::Namesake, by_name) => by_name.and(as_stranger()),
+            (Self::Unclear, Verdict::Allowed) => Verdict::Silent,
+            (Self::Named | Self::Unclear, by_name) => by_name,
+        }
+    }
+}
 
 /// How a caller stands to a bucket.
 #[derive(Clone, Debug)]
@@ -18,8 +41,8 @@ pub(crate) struct Standing {
     pub(super) rule: Rule,
     /// Whether what the policy allows is for the owner's account only.
     pub(super) restricted: bool,
-    /// Whether the policy names the caller's name and meant another account, deleted since.
-    pub(super) namesake: bool,
+    /// As whom the policy knows the caller.
+    pub(super) identity: Identity,
     /// The account that owns the bucket, where the policy asks for it.
     pub(super) owner: Option<String>,
     /// Of a snapshot, the bucket it was taken of: what its policy denies there is denied here; it allows nothing here.
@@ -68,9 +91,11 @@ impl Reader {
             None => (bucket.clone(), found, None),
         };
         let rule = self.policies.rule(&place, &found);
-        let namesake = account.is_some_and(|account| {
-            found.settings.policy_accounts.get(&account.name).is_some_and(|meant| *meant != account.id)
-        });
+        let identity = match account {
+            Some(account) if !is_account_name(&account.name) => Identity::Unclear,
+            Some(account) if store.is_namesake(&found.settings, account)? => Identity::Namesake,
+            _ => Identity::Named,
+        };
         let (restricted, owner) = match &rule {
             Rule::Policy(policy, public) => {
                 let block = public_access::in_force(&found.settings, self.block);
@@ -80,6 +105,62 @@ impl Reader {
             }
             Rule::Grants | Rule::Unreadable => (false, None),
         };
-        Ok(Standing { mode, owns, rule, restricted, namesake, owner, taken_of })
+        Ok(Standing { mode, owns, rule, restricted, identity, owner, taken_of })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use objstore::clock::Timestamp;
+    use objstore::store::{CreateBucket, Options, Versioning};
+
+    use super::*;
+    use crate::public_access::all;
+
+    #[test]
+    fn a_name_that_reads_like_something_else_gets_nothing_from_a_policy_and_is_spared_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(Options::new(dir.path())).unwrap();
+        let bucket: BucketName = "some".parse().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let request = CreateBucket {
+            name: bucket.clone(),
+            owner: "root".into(),
+            quota_bytes: None,
+            versioning: Versioning::Disabled,
+            source: None,
+            attributes: Default::default(),
+            root: Default::default(),
+        };
+        runtime.block_on(store.create_bucket(request)).unwrap();
+        let reader = Reader::new(all(true));
+        let identity = |name: &str| {
+            let account =
+                Account { name: name.into(), id: 7, may_create_buckets: false, root: false, created: Timestamp(0) };
+            reader.read(&store, Some(&account), &bucket).unwrap().identity
+        };
+        for name in ["*", "..", "anonymous", "${aws:username}", "<b>", "deleted-7"] {
+            assert_eq!(identity(name), Identity::Unclear, "{name}");
+        }
+        assert_eq!(identity("alice"), Identity::Named);
+        assert_eq!(reader.read(&store, None, &bucket).unwrap().identity, Identity::Named);
+    }
+
+    #[test]
+    fn who_is_not_meant_is_denied_what_either_is_and_allowed_what_both_are() {
+        use Verdict::{Allowed, Denied, Silent};
+        let table = [
+            (Identity::Named, Allowed, Silent, Allowed),
+            (Identity::Named, Denied, Allowed, Denied),
+            (Identity::Namesake, Allowed, Silent, Silent),
+            (Identity::Namesake, Allowed, Allowed, Allowed),
+            (Identity::Namesake, Silent, Denied, Denied),
+            (Identity::Namesake, Denied, Allowed, Denied),
+            (Identity::Unclear, Allowed, Allowed, Silent),
+            (Identity::Unclear, Denied, Allowed, Denied),
+        ];
+        for (identity, by_name, as_stranger, expected) in table {
+            assert_eq!(identity.verdict(by_name, || as_stranger), expected, "{identity:?} {by_name:?} {as_stranger:?}");
+        }
     }
 }

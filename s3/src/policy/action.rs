@@ -15,6 +15,12 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
+    /// What an action is about.
+    pub(super) fn of(action: &str) -> Self {
+        let action = action.strip_prefix("s3:").unwrap_or(action);
+        Self { bucket: BUCKET.contains(&action), object: OBJECT.contains(&action) }
+    }
+
     /// Whether an action on these can be an action on those.
     pub(super) fn meets(self, other: Self) -> bool {
         self.bucket && other.bucket || self.object && other.object

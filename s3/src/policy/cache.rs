@@ -75,10 +75,18 @@ impl Kept {
     }
 }
 
-/// Accounts may have been deleted since the policy was put; their names then mean nobody.
 fn read(name: &BucketName, text: &str) -> Rule {
-    match Policy::parse(text, name.as_str(), &|_| true) {
+    match Policy::stored(text, name.as_str()) {
         Ok(policy) => {
+            if !policy.without_values().is_empty() {
+                let keys = policy.without_values().join(", ");
+                tracing::warn!(
+                    bucket = name.as_str(),
+                    keys,
+                    "the bucket's policy has condition keys that never have a value here: what it allows with them is not \
+                     allowed, what it denies with them is denied whatever their value; put a policy without them"
+                );
+            }
             let public = policy.is_public();
             Rule::Policy(Arc::new(policy), public)
         }

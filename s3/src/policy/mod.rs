@@ -13,13 +13,14 @@ mod glob;
 mod json;
 mod pattern;
 mod principal;
+mod public;
 mod resource;
 mod statement;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use cache::{Policies, Rule};
-pub(crate) use condition::Key;
+pub(crate) use condition::{ANONYMOUS, Key, Known};
 
 use json::Json;
 use pattern::Variables;
@@ -36,6 +37,28 @@ pub(crate) struct Malformed(pub(crate) String);
 #[derive(Debug)]
 pub(crate) struct Policy {
     statements: Vec<Statement>,
+    /// The condition keys in it that never have a value, of a policy that was put before they were refused.
+    without_values: Vec<String>,
+}
+
+/// Where a policy comes from, which decides how strictly it is read.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    /// Somebody puts it. The function tells which accounts there are.
+    Put(&'a dyn Fn(&str) -> bool),
+    /// It lies in the store, perhaps from a time with fewer rules.
+    Stored,
+}
+
+impl Origin<'_> {
+    /// Whether a statement can be about the account of this name. Accounts may have been deleted since a stored policy was
+    /// put; their names then mean nobody.
+    fn knows(self, account: &str) -> bool {
+        match self {
+            Self::Put(exists) => exists(account),
+            Self::Stored => true,
+        }
+    }
 }
 
 /// What a policy is asked.
@@ -81,9 +104,30 @@ pub(crate) enum Verdict {
     Silent,
 }
 
+impl Verdict {
+    /// What holds for a caller that may be either of two: what is denied one of them, and what is allowed both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Denied, _) | (_, Self::Denied) => Self::Denied,
+            (Self::Allowed, Self::Allowed) => Self::Allowed,
+            _ => Self::Silent,
+        }
+    }
+}
+
 impl Policy {
-    /// Reads the policy of `bucket`; `exists` tells which accounts there are.
+    /// Reads the policy that somebody puts to `bucket`; `exists` tells which accounts there are.
     pub(crate) fn parse(text: &str, bucket: &str, exists: &dyn Fn(&str) -> bool) -> Result<Self, Malformed> {
+        Self::read(text, bucket, Origin::Put(exists))
+    }
+
+    /// Reads the policy that `bucket` has. A statement that depends on a condition key without values was taken once: then
+    /// it allows nothing, and what it denies it denies whatever the value.
+    pub(crate) fn stored(text: &str, bucket: &str) -> Result<Self, Malformed> {
+        Self::read(text, bucket, Origin::Stored)
+    }
+
+    fn read(text: &str, bucket: &str, origin: Origin<'_>) -> Result<Self, Malformed> {
         if text.len() > BYTES_MAX {
             let words = format!("A policy has at most {BYTES_MAX} bytes; this one has {}.", text.len());
             return Err(Malformed(words));
@@ -110,8 +154,27 @@ impl Policy {
             }
         }
         let given = given.ok_or_else(|| Malformed("Missing required field Statement.".into()))?;
-        let statements = given.iter().map(|one| Statement::parse(one, bucket, variables, exists));
-        Ok(Self { statements: statements.collect::<Result<_, _>>()? })
+        let mut policy = Self { statements: Vec::new(), without_values: Vec::new() };
+        for one in given {
+            policy.add(Statement::parse(one, bucket, variables, origin)?, origin)?;
+        }
+        Ok(policy)
+    }
+
+    fn add(&mut self, statement: Statement, origin: Origin<'_>) -> Result<(), Malformed> {
+        let without_values: Vec<String> = statement.keys_without_values().map(Key::shown).collect();
+        match (without_values.first(), origin) {
+            (None, _) => self.statements.push(statement),
+            (Some(key), Origin::Put(_)) => {
+                return Err(Malformed(format!(
+                    "Policy has an invalid condition key: \"{key}\" never has a value in this store, so the statement \
+                     would not do what it says; remove it, or use another key."
+                )));
+            }
+            (Some(_), Origin::Stored) => self.statements.extend(statement.without_these_keys()),
+        }
+        self.without_values.extend(without_values);
+        Ok(())
     }
 
     /// What it says.
@@ -134,6 +197,13 @@ impl Policy {
         allowing.any(|statement| statement.could_be_about(question, scope))
     }
 
+    /// Whether a statement may deny an account an action that no request asks for: on some key, under conditions of which
+    /// `known` tells what it can.
+    pub(crate) fn may_deny(&self, account: &str, action: &str, known: &dyn Known) -> bool {
+        let what = (action, action::Kinds::of(action));
+        self.statements.iter().any(|statement| statement.denies() && statement.may_be_about(account, what, known))
+    }
+
     /// How many statements it has.
     pub(crate) fn size(&self) -> usize {
         self.statements.len()
@@ -141,7 +211,12 @@ impl Policy {
 
     /// Whether it lets anybody in whom it does not name (S3 User Guide, the meaning of "public").
     pub(crate) fn is_public(&self) -> bool {
-        self.statements.iter().any(Statement::is_public)
+        public::is_public(self.statements.iter().map(Statement::reach))
+    }
+
+    /// The condition keys in it that never have a value: only a policy that was put long ago has some.
+    pub(crate) fn without_values(&self) -> &[String] {
+        &self.without_values
     }
 
     /// Whether an answer depends on a condition key.

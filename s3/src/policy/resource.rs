@@ -33,6 +33,11 @@ impl Resources {
         names.iter().map(one).collect::<Result<_, _>>().map(Self)
     }
 
+    /// No resource at all.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// Whether they include `bucket` or `bucket/key`.
     pub(super) fn include(&self, resource: &str, facts: &dyn Facts) -> bool {
         self.0.iter().any(|(pattern, _)| pattern.matches(resource, facts))

@@ -1,12 +1,13 @@
 //! Statements of a policy.
 
-use super::action::Actions;
-use super::condition::Condition;
+use super::action::{Actions, Kinds};
+use super::condition::{Condition, Known};
 use super::json::Json;
 use super::pattern::{Pattern, Variables};
 use super::principal::Principals;
+use super::public::{Reach, is_wide};
 use super::resource::Resources;
-use super::{Key, Malformed, Question, Scope, texts};
+use super::{Key, Malformed, Origin, Question, Scope, texts};
 
 /// What a statement lists: all it is about, or all it is not about.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Statement {
         given: &Json,
         bucket: &str,
         variables: Variables,
-        exists: &dyn Fn(&str) -> bool,
+        origin: Origin<'_>,
     ) -> Result<Self, Malformed> {
         let Json::Object(members) = given else {
             return Err(Malformed("Invalid policy syntax: a statement is an object.".into()));
@@ -70,7 +71,7 @@ impl Statement {
         let statement = Self {
             effect: effect(member("Effect"))?,
             principals: listed(member("Principal"), member("NotPrincipal"), "Principal", |given| {
-                Principals::parse(given, exists)
+                Principals::parse(given, &|account| origin.knows(account))
             })?,
             actions: listed(member("Action"), member("NotAction"), "Action", |given| {
                 Actions::parse(&texts("Action", given)?)
@@ -133,10 +134,48 @@ impl Statement {
         self.effect == Effect::Deny
     }
 
-    /// Whether it lets in anybody.
-    pub(super) fn is_public(&self) -> bool {
+    /// Whom it lets in.
+    pub(super) fn reach(&self) -> Reach<'_> {
         let everyone = matches!(self.principals, Listed::These(Principals::Everyone) | Listed::AllBut(_));
-        self.effect == Effect::Allow && everyone && !self.conditions.iter().any(Condition::narrows)
+        if self.denies() || !everyone || self.conditions.iter().any(Condition::names_callers) {
+            return Reach::Named;
+        }
+        // All conditions have to hold, so one that is narrow is enough.
+        let mut ranges = self.conditions.iter().filter_map(Condition::source_ranges).peekable();
+        let any = ranges.peek().copied();
+        ranges.find(|nets| !is_wide(nets)).or(any).map_or(Reach::Anybody, Reach::Ranges)
+    }
+
+    /// Whether it may be about what an account does without a request, as far as `known` tells: an action, on some resource
+    /// of these kinds.
+    pub(super) fn may_be_about(&self, account: &str, (action, kinds): (&str, Kinds), known: &dyn Known) -> bool {
+        let of_kinds = match &self.resources {
+            Listed::These(resources) => resources.kinds().meets(kinds),
+            Listed::AllBut(_) => true,
+        };
+        of_kinds
+            && self.principals.include(|principals| principals.include(Some(account)))
+            && self.actions.include(|actions| actions.include(action))
+            && self.conditions.iter().all(|condition| condition.may_hold(known))
+    }
+
+    /// The condition keys it depends on that no request has a value of.
+    pub(super) fn keys_without_values(&self) -> impl Iterator<Item = &Key> {
+        let of_resources = self.resources.list().patterns().flat_map(Pattern::keys).filter(|key| !key.has_values());
+        of_resources.chain(self.conditions.iter().flat_map(Condition::keys_without_values))
+    }
+
+    /// The statement as it holds though it depends on keys without values: none if it allows; one that denies does so
+    /// whatever those keys would have to be.
+    pub(super) fn without_these_keys(mut self) -> Option<Self> {
+        if !self.denies() {
+            return None;
+        }
+        if self.resources.list().patterns().flat_map(Pattern::keys).any(|key| !key.has_values()) {
+            self.resources = Listed::AllBut(Resources::none());
+        }
+        self.conditions.retain(|condition| condition.keys_without_values().next().is_none());
+        Some(self)
     }
 
     /// Whether a condition or a variable of it wants to know such a key.

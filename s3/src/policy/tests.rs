@@ -282,6 +282,7 @@ fn what_is_not_understood_is_refused() {
         (condition(r#""NullIfExists": {"aws:Referer": "true"}"#), "operator"),
         (condition(r#""StringEquals": "a""#), "keys"),
         (condition(r#""StringEquals": {"aws:Refferer": "a"}"#), "invalid condition key"),
+        (condition(r#""StringEquals": {"aws:SourceVpc": "a"}"#), "\"aws:sourcevpc\" never has a value"),
         (condition(r#""StringEquals": {"s3:x-amz-nothing": "a"}"#), "invalid condition key"),
         (condition(r#""StringEquals": {"aws:Referer": {}}"#), "aws:Referer"),
         (condition(r#""NumericEquals": {"s3:max-keys": "many"}"#), "number"),
@@ -298,28 +299,141 @@ fn what_is_not_understood_is_refused() {
 }
 
 #[test]
-fn public_is_what_lets_anybody_in() {
+fn public_is_what_is_not_held_to_fixed_callers_or_ranges() {
+    let eighths: Vec<String> = (0..256).map(|n| format!("\"{n}.0.0.0/8\"")).collect();
     let table = [
         (allow(""), true),
         (allow("").replace("\"*\"", "{\"AWS\": \"*\"}"), true),
         (allow("").replace("\"*\"", "{\"AWS\": [\"bob\", \"*\"]}"), true),
+        (allow("").replace("\"*\"", "{\"CanonicalUser\": \"*\"}"), true),
         (allow("").replace("\"*\"", "{\"AWS\": \"bob\"}"), false),
         (allow("").replace("Allow", "Deny"), false),
+        // Ranges, alone and together.
         (condition(r#""IpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#), false),
+        (condition(r#""ForAnyValue:IpAddress": {"aws:SourceIp": ["203.0.113.0/24", "2001:db8::/32"]}"#), false),
         (condition(r#""IpAddress": {"aws:SourceIp": ["10.0.0.0/8", "0.0.0.0/1"]}"#), true),
+        (condition(&format!(r#""IpAddress": {{"aws:SourceIp": [{}]}}"#, eighths.join(", "))), true),
+        (condition(r#""IpAddress": {"aws:SourceIp": ["::/1", "8000::/1"]}"#), true),
+        (condition(r#""IpAddress": {"aws:SourceIp": ["::ffff:0.0.0.0/97", "::ffff:128.0.0.0/97"]}"#), true),
         (condition(r#""IpAddressIfExists": {"aws:SourceIp": "10.0.0.0/8"}"#), true),
+        (condition(r#""ForAllValues:IpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#), true),
         (condition(r#""NotIpAddress": {"aws:SourceIp": "10.0.0.0/8"}"#), true),
+        (condition(r#""StringLike": {"aws:SourceIp": "*"}"#), true),
+        (condition(r#""StringEquals": {"aws:SourceIp": "203.0.113.7"}"#), true),
+        // Callers.
         (condition(r#""StringEquals": {"aws:PrincipalAccount": "bob"}"#), false),
+        (condition(r#""StringEquals": {"aws:PrincipalAccount": ["bob", "alice"]}"#), false),
         (condition(r#""StringLike": {"aws:PrincipalAccount": "b*"}"#), true),
+        (condition(r#""StringLike": {"aws:PrincipalAccount": ["bob", "*"]}"#), true),
+        (condition(r#""StringNotEquals": {"aws:PrincipalAccount": "bob"}"#), true),
+        (condition(r#""StringEqualsIfExists": {"aws:PrincipalAccount": "bob"}"#), true),
         (condition(r#""ForAllValues:StringEquals": {"aws:PrincipalAccount": "bob"}"#), true),
         (condition(r#""ArnLike": {"aws:PrincipalArn": "arn:aws:iam::bob:user/bob"}"#), false),
+        (condition(r#""ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*:user/bob"}"#), true),
+        (condition(r#""ArnNotLike": {"aws:PrincipalArn": "arn:aws:iam::bob:user/bob"}"#), true),
+        (condition(r#""StringEquals": {"aws:userid": "bob"}"#), false),
         (condition(r#""StringEquals": {"aws:userid": "${aws:username}"}"#), true),
+        (condition(r#""StringEquals": {"aws:userid": "${aws:username, 'anonymous'}"}"#), true),
+        // Nobody is somebody.
+        (condition(r#""StringEquals": {"aws:userid": "anonymous"}"#), true),
+        (condition(r#""StringEquals": {"aws:userid": ["bob", "anonymous"]}"#), true),
+        (condition(r#""StringEqualsIgnoreCase": {"aws:userid": "ANONYMOUS"}"#), true),
+        (condition(r#""ForAnyValue:StringLike": {"aws:userid": "anonymous"}"#), true),
+        (condition(r#""StringEquals": {"aws:PrincipalType": "Anonymous"}"#), true),
+        (condition(r#""Null": {"aws:userid": "false"}"#), true),
+        (condition(r#""Null": {"aws:PrincipalAccount": "true"}"#), true),
+        // Whatever a request can say or be.
+        (condition(r#""StringEquals": {"aws:username": "bob"}"#), true),
         (condition(r#""StringEquals": {"aws:Referer": "http://x"}"#), true),
+        (condition(r#""StringEquals": {"s3:x-amz-server-side-encryption-aws-kms-key-id": "k"}"#), true),
         (condition(r#""Bool": {"aws:SecureTransport": "true"}"#), true),
+        (condition(r#""DateGreaterThan": {"aws:CurrentTime": "2000-01-01"}"#), true),
+        (condition(r#""NumericLessThan": {"s3:signatureAge": "1e300"}"#), true),
+        (condition(r#""StringEquals": {"aws:ResourceAccount": "root"}"#), true),
     ];
     for (text, expected) in table {
         assert_eq!(parse(&text).unwrap().is_public(), expected, "{text}");
     }
+}
+
+#[test]
+fn statements_are_public_together() {
+    let together = |conditions: &[&str]| {
+        let one = |condition: &&str| {
+            format!(
+                r#"{{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::abc/*",
+                "Condition": {{{condition}}}}}"#
+            )
+        };
+        let statements: Vec<String> = conditions.iter().map(one).collect();
+        parse(&format!(r#"{{"Statement": [{}]}}"#, statements.join(", "))).unwrap().is_public()
+    };
+    let halves: Vec<String> = [0, 128]
+        .map(|first| {
+            let ranges: Vec<String> = (first..first + 128).map(|n| format!("\"{n}.0.0.0/8\"")).collect();
+            format!(r#""IpAddress": {{"aws:SourceIp": [{}]}}"#, ranges.join(", "))
+        })
+        .into();
+    assert!(together(&[&halves[0], &halves[1]]));
+    let own = r#""IpAddress": {"aws:SourceIp": "9.0.0.0/8"}"#;
+    let other = r#""IpAddress": {"aws:SourceIp": "11.0.0.0/8"}"#;
+    let bob = r#""StringEquals": {"aws:userid": "bob"}"#;
+    assert!(!together(&[own, own, bob]) && together(&[own, other]), "two of the widest ranges are more than one");
+    let both = r#""IpAddress": {"aws:SourceIp": "0.0.0.0/0"}, "ForAnyValue:IpAddress": {"aws:SourceIp": "9.9.9.9"}"#;
+    assert!(!together(&[both]) && !together(&[&format!("{}, {bob}", halves[0])]), "all conditions have to hold");
+}
+
+#[test]
+fn a_key_that_never_has_a_value_is_refused_by_its_name() {
+    for key in [
+        "aws:SourceVpce",
+        "aws:PrincipalOrgID",
+        "aws:ResourceTag/team",
+        "aws:PrincipalTag/team",
+        "aws:MultiFactorAuthPresent",
+        "aws:SourceArn",
+        "s3:DataAccessPointArn",
+        "s3:BucketTag/team",
+    ] {
+        for text in [
+            condition(&format!(r#""StringEquals": {{"{key}": "x"}}"#)),
+            condition(&format!(r#""StringNotEqualsIfExists": {{"{key}": "x"}}"#)).replace("Allow", "Deny"),
+            condition(&format!(r#""Null": {{"{key}": "true"}}"#)).replace("Allow", "Deny"),
+            condition(&format!(r#""StringEquals": {{"aws:Referer": "${{{key}}}"}}"#)),
+            allow("").replace("abc/*", &format!("abc/${{{key}}}/*")),
+        ] {
+            let why = parse(&text).map(|_| ()).unwrap_err().0;
+            assert!(why.contains(&key.to_ascii_lowercase()) && why.contains("never has a value"), "{text}: {why}");
+        }
+    }
+}
+
+#[test]
+fn a_stored_policy_with_a_key_without_values_denies_and_does_not_allow() {
+    let stored = |text: &str| {
+        let policy = Policy::stored(text, "abc").unwrap();
+        let facts = Given::new(&[("aws:Referer", &["a"])]);
+        let asked = |resource| Question { account: Some("bob"), action: "s3:GetObject", resource, facts: &facts };
+        assert!(!policy.without_values().is_empty(), "{text}");
+        (policy.judge(&asked("abc/k")), policy.is_public())
+    };
+    let vpc = r#""StringEquals": {"aws:SourceVpc": "v"}"#;
+    let deny = |text: String| text.replace("Allow", "Deny");
+    assert_eq!(stored(&condition(vpc)), (Verdict::Silent, false));
+    assert_eq!(stored(&condition(r#""StringNotEquals": {"aws:SourceVpc": "v"}"#)), (Verdict::Silent, false));
+    assert_eq!(stored(&deny(condition(vpc))), (Verdict::Denied, false));
+    assert_eq!(stored(&deny(condition(r#""Null": {"aws:SourceVpc": "false"}"#))), (Verdict::Denied, false));
+    // The other conditions still have to hold.
+    let other = |referer: &str| deny(condition(&format!(r#"{vpc}, "StringLike": {{"aws:Referer": "{referer}"}}"#)));
+    assert_eq!(stored(&other("a")), (Verdict::Denied, false));
+    assert_eq!(stored(&other("b")), (Verdict::Silent, false));
+    // A variable may be anything.
+    let variable = r#""Resource": ["arn:aws:s3:::abc", "arn:aws:s3:::abc/${aws:PrincipalTag/team}/*"]"#;
+    let resource = r#""Resource": ["arn:aws:s3:::abc", "arn:aws:s3:::abc/*"]"#;
+    assert_eq!(stored(&deny(allow("").replace(resource, variable))), (Verdict::Denied, false));
+    let but = variable.replace("Resource", "NotResource");
+    assert_eq!(stored(&deny(allow("").replace(resource, &but))), (Verdict::Denied, false));
+    assert_eq!(stored(&allow("").replace(resource, &but)), (Verdict::Silent, false));
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub(super) async fn serve(
     let door = Door {
         layer: shared.layer.clone(),
         activity: Arc::clone(&activity),
-        peer: Peer { address: from, secure: matches!(socket, Socket::Tls(_)) },
+        peer: Peer { address: from, secure: matches!(socket, Socket::Tls(_)), tls_version: socket.tls_version() },
         turned_away: admission.turned_away,
         requests: Arc::clone(&shared.requests),
     };

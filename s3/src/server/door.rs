@@ -32,6 +32,8 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     /// Whether the connection is encrypted.
     pub(crate) secure: bool,
+    /// The version of TLS, as policies write it.
+    pub(crate) tls_version: Option<&'static str>,
 }
 
 /// The service of one connection.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::rustls::ProtocolVersion;
 use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
@@ -16,6 +17,18 @@ pub(super) enum Socket {
     Plain(TcpStream),
     /// Boxed, because it is some ten times as large.
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    /// The version of TLS, as policies write it (`s3:TlsVersion`).
+    pub(super) fn tls_version(&self) -> Option<&'static str> {
+        let Self::Tls(stream) = self else { return None };
+        match stream.get_ref().1.protocol_version()? {
+            ProtocolVersion::TLSv1_3 => Some("1.3"),
+            ProtocolVersion::TLSv1_2 => Some("1.2"),
+            _ => None,
+        }
+    }
 }
 
 /// A connection whose activity is noted.

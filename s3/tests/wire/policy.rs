@@ -336,3 +336,172 @@ fn a_later_account_of_the_same_name_is_not_the_one_that_was_meant() {
     assert_eq!(put_policy(&endpoint, &text), "OK");
     assert_eq!(ask(&endpoint, &namesake, "GET", "/wire/a", ""), "OK");
 }
+
+#[test]
+fn who_may_only_put_policies_opens_the_bucket_to_nobody_else() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let eve = endpoint.account("eve", None);
+    let eves = statement("Allow", r#"{"AWS": "eve"}"#, r#""s3:PutBucketPolicy""#, "wire", "");
+    assert_eq!(put_policy(&endpoint, &policy(std::slice::from_ref(&eves))), "OK");
+    let ranges = |numbers: std::ops::Range<u32>| -> String {
+        let ranges: Vec<String> = numbers.map(|n| format!("\"{n}.0.0.0/8\"")).collect();
+        format!(r#""IpAddress": {{"aws:SourceIp": [{}]}}"#, ranges.join(", "))
+    };
+    let open = |condition: &str| {
+        let more = format!(r#", "Condition": {{{condition}}}"#);
+        statement("Allow", r#""*""#, r#""s3:GetObject""#, "wire/*", &more)
+    };
+    for statements in [
+        vec![open(r#""StringEquals": {"aws:userid": "anonymous"}"#)],
+        vec![open(r#""StringEqualsIgnoreCase": {"aws:userid": "Anonymous"}"#)],
+        vec![open(&ranges(0..256))],
+        vec![open(&ranges(0..128)), open(&ranges(128..256))],
+        vec![open(r#""IpAddress": {"aws:SourceIp": ["::ffff:0:0/97", "::ffff:128.0.0.0/97"]}"#)],
+        vec![open(r#""NotIpAddress": {"aws:SourceIp": "203.0.113.0/24"}"#)],
+        vec![open(r#""StringNotEquals": {"aws:PrincipalAccount": "bob"}"#)],
+        vec![open(r#""StringEqualsIfExists": {"aws:PrincipalArn": "arn:aws:iam::bob:user/bob"}"#)],
+        vec![open(r#""ForAllValues:StringEquals": {"aws:PrincipalAccount": "bob"}"#)],
+        vec![open(r#""StringLike": {"aws:userid": "*"}"#)],
+        vec![open(r#""StringEquals": {"s3:x-amz-server-side-encryption-aws-kms-key-id": "k"}"#)],
+        vec![open(r#""Null": {"aws:PrincipalAccount": "true"}"#)],
+    ] {
+        let statements = [statements, vec![eves.clone()]].concat();
+        let answer = endpoint.send_as(&eve, "PUT", "/wire", "policy=", &[], policy(&statements).as_bytes());
+        assert_eq!(answer.code(), "AccessDenied", "{statements:?}");
+        let kms = [("host", "localhost"), ("x-amz-server-side-encryption-aws-kms-key-id", "k")];
+        let read = endpoint.send_signed("GET", "/wire/a", "", &Signed::bare(&kms), b"");
+        assert_eq!(read.status, 403, "{statements:?}");
+    }
+    // What was stored when it did not count as public is restricted now.
+    let bucket = "wire".parse().unwrap();
+    let text = policy(&[open(r#""StringEquals": {"aws:userid": "anonymous"}"#), open(&ranges(0..256))]);
+    let stored = endpoint.store.put_policy(&bucket, text, Default::default(), |_| Ok(()));
+    endpoint.block_on(stored).unwrap();
+    assert_eq!(unsigned(&endpoint, "GET", "/wire/a", "", b"").code(), "AccessDenied");
+    assert_eq!(ask(&endpoint, &eve, "GET", "/wire/a", ""), "AccessDenied");
+    // Held to callers or to ranges it may be put, and lets in those alone.
+    let bob = endpoint.account("bob", None);
+    let held =
+        [open(r#""StringEquals": {"aws:userid": "bob"}"#), open(r#""IpAddress": {"aws:SourceIp": "192.0.2.0/24"}"#)];
+    assert_eq!(put_policy(&endpoint, &policy(&held)), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "OK");
+    assert_eq!(ask(&endpoint, &eve, "GET", "/wire/a", ""), "AccessDenied");
+    assert_eq!(unsigned(&endpoint, "GET", "/wire/a", "", b"").code(), "AccessDenied");
+}
+
+#[test]
+fn an_account_made_again_is_nobody_to_policies_from_before() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a", "home/bob/a", "shared/a"]);
+    let everyone = |effect: &str, action: &str, resource: &str, condition: &str| {
+        let more = format!(r#", "Condition": {{{condition}}}"#);
+        statement(effect, r#""*""#, action, resource, &more)
+    };
+    let named = r#""StringEquals": {"aws:username": "bob"}, "StringNotEquals": {"aws:userid": "anonymous"}"#;
+    let policies = [
+        (everyone("Allow", r#""s3:GetObject""#, "wire/a", named), "a", "OK"),
+        (everyone("Allow", r#""s3:GetObject""#, "wire/home/${aws:username}/*", ""), "home/bob/a", "OK"),
+        (everyone("Allow", r#""s3:GetObject""#, "wire/a", r#""StringLike": {"aws:userid": "b*"}"#), "a", "OK"),
+        (statement("Allow", r#"{"AWS": "bob"}"#, r#""s3:GetObject""#, "wire/a", ""), "a", "OK"),
+    ];
+    let open = "<PublicAccessBlockConfiguration></PublicAccessBlockConfiguration>";
+    assert_eq!(endpoint.send("PUT", "/wire", "publicAccessBlock=", &[], open.as_bytes()).code(), "OK");
+    let mut bob = endpoint.account("bob", None);
+    for (allow, key, first) in policies {
+        assert_eq!(put_policy(&endpoint, &policy(std::slice::from_ref(&allow))), "OK", "{allow}");
+        assert_eq!(ask(&endpoint, &bob, "GET", &format!("/wire/{key}"), ""), first, "{allow}");
+        endpoint.forget("bob");
+        bob = endpoint.account("bob", None);
+        assert_eq!(ask(&endpoint, &bob, "GET", &format!("/wire/{key}"), ""), "AccessDenied", "{allow}");
+        // What is allowed to whoever comes is allowed to it too, and a policy that is put now means it.
+        assert_eq!(put_policy(&endpoint, &policy(std::slice::from_ref(&allow))), "OK", "{allow}");
+        assert_eq!(ask(&endpoint, &bob, "GET", &format!("/wire/{key}"), ""), "OK", "{allow}");
+    }
+    let shared = everyone(
+        "Allow",
+        r#""s3:GetObject""#,
+        "wire/shared/*",
+        r#""StringLike": {"aws:PrincipalArn": "arn:aws:iam::*:user/*"}"#,
+    );
+    assert_eq!(put_policy(&endpoint, &policy(&[shared])), "OK");
+    endpoint.forget("bob");
+    bob = endpoint.account("bob", Some(Mode::Read));
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/shared/a", ""), "OK");
+
+    // It is not spared what the one before was denied.
+    for deny in [
+        statement("Deny", r#"{"AWS": "bob"}"#, r#""s3:GetObject""#, "wire/a", ""),
+        everyone("Deny", r#""s3:GetObject""#, "wire/a", r#""StringEquals": {"aws:username": "bob"}"#),
+        statement(
+            "Deny",
+            r#"{"AWS": "*"}"#,
+            r#""s3:GetObject""#,
+            "wire/a",
+            r#", "Condition": {"StringNotEquals": {"aws:username": "bob"}}"#,
+        ),
+    ] {
+        assert_eq!(put_policy(&endpoint, &policy(std::slice::from_ref(&deny))), "OK");
+        endpoint.forget("bob");
+        let bob = endpoint.account("bob", Some(Mode::Read));
+        assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "AccessDenied", "{deny}");
+        assert_eq!(ask(&endpoint, &bob, "GET", "/wire/shared/a", ""), "OK", "{deny}");
+    }
+}
+
+#[test]
+fn a_denial_by_a_key_without_values_is_refused_or_acts() {
+    let endpoint = Endpoint::start();
+    put(&endpoint, &["a"]);
+    let bob = endpoint.account("bob", Some(Mode::ReadWrite));
+    let deny = |action: &str, condition: &str| {
+        policy(&[statement("Deny", r#""*""#, action, "wire/*", &format!(r#", "Condition": {{{condition}}}"#))])
+    };
+    let tagged = deny(r#""s3:GetObject""#, r#""StringEquals": {"aws:ResourceTag/secret": "yes"}"#);
+    let refused = endpoint.send("PUT", "/wire", "policy=", &[], tagged.as_bytes());
+    assert_eq!(refused.code(), "MalformedPolicy");
+    assert!(String::from_utf8(refused.body).unwrap().contains("aws:resourcetag/secret"));
+    // From a time when it was taken.
+    let bucket = "wire".parse().unwrap();
+    let stored = endpoint.store.put_policy(&bucket, tagged, Default::default(), |_| Ok(()));
+    endpoint.block_on(stored).unwrap();
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "AccessDenied");
+    assert_eq!(ask(&endpoint, &bob, "PUT", "/wire/a", ""), "OK");
+
+    let region =
+        |name: &str| deny(r#""s3:GetObject""#, &format!(r#""StringEquals": {{"aws:RequestedRegion": "{name}"}}"#));
+    assert_eq!(put_policy(&endpoint, &region(crate::sign::REGION)), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "AccessDenied");
+    assert_eq!(put_policy(&endpoint, &region("elsewhere")), "OK");
+    assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "OK");
+
+    // Conditional writes are enforced as AWS documents it: what only prepares an upload is spared.
+    let once = r#""Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}"#;
+    assert_eq!(put_policy(&endpoint, &deny(r#""s3:PutObject""#, once)), "OK");
+    let send = |method: &str, path: &str, query: &str, headers: &[(&str, &str)], body: &[u8]| {
+        endpoint.send_as(&bob, method, path, query, headers, body)
+    };
+    assert_eq!(send("PUT", "/wire/b", "", &[], b"1").code(), "AccessDenied");
+    assert_eq!(send("PUT", "/wire/b", "", &[("x-amz-copy-source", "/wire/a")], b"").code(), "AccessDenied");
+    assert_eq!(send("PUT", "/wire/b", "", &[("if-none-match", "*")], b"1").code(), "OK");
+    let begun = String::from_utf8(send("POST", "/wire/c", "uploads=", &[], b"").body).unwrap();
+    let id = begun.split_once("<UploadId>").unwrap().1.split_once('<').unwrap().0.to_owned();
+    let part = send("PUT", "/wire/c", &format!("partNumber=1&uploadId={id}"), &[], b"1");
+    assert_eq!(part.code(), "OK");
+    let etag = part.header("etag").unwrap().to_owned();
+    let parts = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+    );
+    let complete =
+        |headers: &[(&str, &str)]| send("POST", "/wire/c", &format!("uploadId={id}"), headers, parts.as_bytes()).code();
+    assert_eq!((complete(&[]), complete(&[("if-none-match", "*")])), ("AccessDenied".into(), "OK".into()));
+}
+
+#[test]
+fn accounts_get_no_names_that_policies_read_otherwise() {
+    let endpoint = Endpoint::start();
+    for name in ["anonymous", "*", "..", "${aws:username}", "<b>", "a:user/bob", "deleted-7", ""] {
+        let made = endpoint.block_on(endpoint.store.create_account(name, false));
+        assert!(matches!(made, Err(objstore::Error::Invalid { .. })), "{name}");
+    }
+}

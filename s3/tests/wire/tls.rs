@@ -101,6 +101,23 @@ fn both_versions_serve_whole_objects() {
 }
 
 #[test]
+fn a_policy_knows_the_version_of_tls() {
+    let (files, certificate) = Files::new();
+    let endpoint = files.serve();
+    let connected = |version| connect(&endpoint, trusting(&certificate, &[version], &["http/1.1"])).unwrap();
+    let mut newer = connected(&TLS13);
+    assert_eq!(ask(&endpoint, &mut newer, "PUT", "/wire", b"").code(), "OK");
+    assert_eq!(ask(&endpoint, &mut newer, "PUT", "/wire/k", b"1").code(), "OK");
+    let deny = r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::wire/*", "Condition": {"NumericLessThan": {"s3:TlsVersion": "1.3"}}}}"#;
+    let bucket = "wire".parse().unwrap();
+    let put = endpoint.store.put_policy(&bucket, deny.into(), Default::default(), |_| Ok(()));
+    endpoint.block_on(put).unwrap();
+    assert_eq!(ask(&endpoint, &mut newer, "GET", "/wire/k", b"").code(), "OK");
+    assert_eq!(ask(&endpoint, &mut connected(&TLS12), "GET", "/wire/k", b"").code(), "AccessDenied");
+}
+
+#[test]
 fn http_2_is_agreed_on_in_the_handshake() {
     let (files, certificate) = Files::new();
     let endpoint = files.serve();

@@ -13,6 +13,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::who::{BUCKET, EVERYBODY, SNAPSHOT, Who, World};
+use crate::signatures::Request;
 use crate::support::*;
 
 type Secrets = HashMap<String, String>;
@@ -232,4 +233,62 @@ fn a_grant_taken_back_closes_its_mount() {
     let names = fs::read_dir(&dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     assert!(names.is_err(), "nor listed: {names:?}");
     world.admin(&["umount", &text(&dir)]);
+}
+
+/// A policy that denies closes or narrows what a key mounts, before and after; the administrator's mounts it leaves alone.
+#[test]
+fn a_policy_that_denies_closes_or_narrows_mounts() {
+    need!(root_and_fuse());
+    let world = World::new();
+    let home = world.server.home().path();
+    let (file, dir, ours) = (home.join("credentials"), home.join("mounted"), home.join("ours"));
+    for dir in [&dir, &ours] {
+        fs::create_dir(dir).expect("made");
+    }
+    let Credentials { access_key_id, secret_access_key } = world.key(Who::Both);
+    let lines = format!("[default]\naws_access_key_id={access_key_id}\naws_secret_access_key={secret_access_key}\n");
+    fs::write(&file, lines).expect("written");
+    let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
+    let asked = |method: &'static str| Request::new(method, format!("/{BUCKET}")).query("policy=");
+    let put = |principal: &str, action: &str, condition: &str| {
+        let statement = format!(
+            r#"{{"Effect": "Deny", "Principal": {principal}, "Action": "{action}",
+            "Resource": "arn:aws:s3:::{BUCKET}/*", "Condition": {{{condition}}}}}"#
+        );
+        let policy = format!(r#"{{"Version": "2012-10-17", "Statement": [{statement}]}}"#);
+        world.must(Who::Owner, &asked("PUT").body(policy));
+    };
+    let mount = ["mount", BUCKET, &text(&dir), "--credentials", &text(&file)].map(str::to_owned);
+    let mount: Vec<&str> = mount.iter().map(String::as_str).collect();
+    world.admin(&mount);
+    world.admin(&["mount", BUCKET, &text(&ours)]);
+    assert_eq!(tried(&dir, "before"), Opens::ReadWrite);
+
+    // What does not name the account, or cannot be about a mount, changes nothing.
+    put(r#"{"AWS": "keeper"}"#, "s3:*", "");
+    assert_eq!(tried(&dir, "others"), Opens::ReadWrite);
+    put(r#""*""#, "s3:*", r#""Bool": {"aws:SecureTransport": "false"}"#);
+    assert_eq!(tried(&dir, "secure"), Opens::ReadWrite);
+
+    put(r#"{"AWS": "both"}"#, "s3:DeleteObject", "");
+    assert_eq!(fs::read(dir.join("k")).expect("it reads"), b"content of k");
+    assert!(fs::remove_file(dir.join("before")).is_err() && fs::write(dir.join("denied"), "x").is_err());
+    assert_eq!(tried(&ours, "ours"), Opens::ReadWrite);
+    world.admin(&["umount", &text(&dir)]);
+    world.admin(&mount);
+    assert_eq!(tried(&dir, "narrow"), Opens::ReadOnly, "a new mount is as narrow");
+
+    put(r#""*""#, "s3:GetObject", r#""NotIpAddress": {"aws:SourceIp": "192.0.2.0/24"}"#);
+    assert!(fs::read(dir.join("k")).is_err(), "what was read before is not read from a cache");
+    assert!(fs::read_dir(&dir).and_then(Iterator::collect::<Result<Vec<_>, _>>).is_err());
+    world.admin(&["umount", &text(&dir)]);
+    let said = cli::refusal(&world.server, &mount, 1);
+    assert!(said.contains("policy") && said.contains(BUCKET), "{said}");
+    assert_eq!(tried(&ours, "ours-again"), Opens::ReadWrite);
+
+    world.must(Who::Owner, &asked("DELETE"));
+    world.admin(&mount);
+    assert_eq!(tried(&dir, "after"), Opens::ReadWrite);
+    world.admin(&["umount", &text(&dir)]);
+    world.admin(&["umount", &text(&ours)]);
 }

@@ -33,7 +33,7 @@ pub struct Mount {
     dir: Option<PathBuf>,
     #[arg(short, value_name = "OPTION,…", help = options::HELP)]
     options: Vec<String>,
-    /// Mount with no more than the grant of this key (AWS shared-credentials file, profile [default])
+    /// Mount with no more than the grant of this key, less what the bucket's policy denies its account (AWS shared-credentials file, profile [default])
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
     /// Make it again at the start of the server, whenever it is not there then, until `amphora umount`

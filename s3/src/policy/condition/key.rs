@@ -2,8 +2,9 @@
 //!
 //! - Case does not matter, but for the tag's key in those that name one.
 //! - All keys of S3 and all global ones are known (Service authorization reference, Amazon S3; IAM User Guide, AWS
-//!   global condition context keys). Those that never have a value here make a condition that a request without the
-//!   key does not meet.
+//!   global condition context keys).
+//! - Some of them never have a value in this store: [`Key::has_values`] tells. A statement that depends on one would not
+//!   do what it says, so a policy with it is not taken.
 
 /// A condition key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,17 +18,23 @@ pub(crate) struct Key {
 impl Key {
     /// The key of this name, if it is one.
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        match name.split_once('/') {
-            None => {
-                let name = name.to_ascii_lowercase();
-                KNOWN.contains(&name.as_str()).then_some(Self { name, tag: None })
-            }
-            Some((family, tag)) if !tag.is_empty() => {
-                let name = format!("{}/", family.to_ascii_lowercase());
-                FAMILIES.contains(&name.as_str()).then(|| Self { name, tag: Some(tag.to_owned()) })
-            }
-            Some(_) => None,
-        }
+        let (name, tag) = match name.split_once('/') {
+            None => (name.to_ascii_lowercase(), None),
+            Some((_, "")) => return None,
+            Some((family, tag)) => (format!("{}/", family.to_ascii_lowercase()), Some(tag.to_owned())),
+        };
+        let known = WITH_VALUES.contains(&name.as_str()) || WITHOUT_VALUES.contains(&name.as_str());
+        known.then_some(Self { name, tag })
+    }
+
+    /// Whether a request can have a value of it.
+    pub(crate) fn has_values(&self) -> bool {
+        WITH_VALUES.contains(&self.name.as_str())
+    }
+
+    /// Its name as a policy writes it, in lower case but for the tag.
+    pub(crate) fn shown(&self) -> String {
+        format!("{}{}", self.name, self.tag.as_deref().unwrap_or_default())
     }
 
     /// Its name, in lower case.
@@ -53,78 +60,28 @@ impl Key {
     }
 }
 
-/// Keys that name a tag.
-const FAMILIES: &[&str] = &[
-    "aws:principaltag/",
-    "aws:requesttag/",
-    "aws:resourcetag/",
-    "s3:buckettag/",
-    "s3:existingobjecttag/",
-    "s3:requestobjecttag/",
-    "s3:resourcetag/",
-];
-
-const KNOWN: &[&str] = &[
-    "aws:assumedroot",
-    "aws:calledvia",
-    "aws:calledviafirst",
-    "aws:calledvialast",
-    "aws:chatbotsourcearn",
+/// Keys that requests have values of. One that names a tag ends in `/`.
+const WITH_VALUES: &[&str] = &[
     "aws:currenttime",
-    "aws:ec2instancesourceprivateipv4",
-    "aws:ec2instancesourcevpc",
     "aws:epochtime",
-    "aws:federatedprovider",
-    "aws:multifactorauthage",
-    "aws:multifactorauthpresent",
     "aws:principalaccount",
     "aws:principalarn",
     "aws:principalisawsservice",
-    "aws:principalorgid",
-    "aws:principalorgpaths",
-    "aws:principalservicename",
-    "aws:principalservicenameslist",
     "aws:principaltype",
     "aws:referer",
     "aws:requestedregion",
     "aws:resourceaccount",
-    "aws:resourceorgid",
-    "aws:resourceorgpaths",
     "aws:securetransport",
-    "aws:sourceaccount",
-    "aws:sourcearn",
-    "aws:sourceidentity",
     "aws:sourceip",
-    "aws:sourceorgid",
-    "aws:sourceorgpaths",
-    "aws:sourceowner",
-    "aws:sourcevpc",
-    "aws:sourcevpcarn",
-    "aws:sourcevpce",
-    "aws:tagkeys",
-    "aws:tokenissuetime",
     "aws:useragent",
     "aws:userid",
     "aws:username",
     "aws:viaawsservice",
-    "aws:vpceaccount",
-    "aws:vpceorgid",
-    "aws:vpceorgpaths",
-    "aws:vpcsourceip",
-    "s3:accessgrantsinstancearn",
-    "s3:accesspointnetworkorigin",
     "s3:authtype",
-    "s3:dataaccesspointaccount",
-    "s3:dataaccesspointarn",
     "s3:delimiter",
-    "s3:existingjoboperation",
-    "s3:existingjobpriority",
+    "s3:existingobjecttag/",
     "s3:if-match",
     "s3:if-none-match",
-    "s3:inventoryaccessibleoptionalfields",
-    "s3:isreplicationpauserequest",
-    "s3:jobsuspendedcause",
-    "s3:locationconstraint",
     "s3:max-keys",
     "s3:object-lock-legal-hold",
     "s3:object-lock-mode",
@@ -132,8 +89,7 @@ const KNOWN: &[&str] = &[
     "s3:object-lock-retain-until-date",
     "s3:objectcreationoperation",
     "s3:prefix",
-    "s3:requestjoboperation",
-    "s3:requestjobpriority",
+    "s3:requestobjecttag/",
     "s3:requestobjecttagkeys",
     "s3:resourceaccount",
     "s3:signatureage",
@@ -158,6 +114,58 @@ const KNOWN: &[&str] = &[
     "s3:x-amz-website-redirect-location",
 ];
 
+/// Keys of AWS that no request has a value of here: organizations, networks, tokens and tags that this store has not.
+const WITHOUT_VALUES: &[&str] = &[
+    "aws:assumedroot",
+    "aws:calledvia",
+    "aws:calledviafirst",
+    "aws:calledvialast",
+    "aws:chatbotsourcearn",
+    "aws:ec2instancesourceprivateipv4",
+    "aws:ec2instancesourcevpc",
+    "aws:federatedprovider",
+    "aws:multifactorauthage",
+    "aws:multifactorauthpresent",
+    "aws:principalorgid",
+    "aws:principalorgpaths",
+    "aws:principalservicename",
+    "aws:principalservicenameslist",
+    "aws:principaltag/",
+    "aws:requesttag/",
+    "aws:resourceorgid",
+    "aws:resourceorgpaths",
+    "aws:resourcetag/",
+    "aws:sourceaccount",
+    "aws:sourcearn",
+    "aws:sourceidentity",
+    "aws:sourceorgid",
+    "aws:sourceorgpaths",
+    "aws:sourceowner",
+    "aws:sourcevpc",
+    "aws:sourcevpcarn",
+    "aws:sourcevpce",
+    "aws:tagkeys",
+    "aws:tokenissuetime",
+    "aws:vpceaccount",
+    "aws:vpceorgid",
+    "aws:vpceorgpaths",
+    "aws:vpcsourceip",
+    "s3:accessgrantsinstancearn",
+    "s3:accesspointnetworkorigin",
+    "s3:buckettag/",
+    "s3:dataaccesspointaccount",
+    "s3:dataaccesspointarn",
+    "s3:existingjoboperation",
+    "s3:existingjobpriority",
+    "s3:inventoryaccessibleoptionalfields",
+    "s3:isreplicationpauserequest",
+    "s3:jobsuspendedcause",
+    "s3:locationconstraint",
+    "s3:requestjoboperation",
+    "s3:requestjobpriority",
+    "s3:resourcetag/",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +182,6 @@ mod tests {
 
     #[test]
     fn the_lists_are_sorted() {
-        assert!(KNOWN.is_sorted() && FAMILIES.is_sorted());
+        assert!(WITH_VALUES.is_sorted() && WITHOUT_VALUES.is_sorted());
     }
 }

@@ -10,13 +10,23 @@ mod operator;
 mod values;
 
 pub(crate) use key::Key;
+pub(super) use net::Net;
 
-use operator::{Operator, Quantifier, Test};
+use operator::{Operator, Quantifier};
 use values::Values;
 
 use super::json::Json;
 use super::pattern::{Pattern, Variables};
 use super::{Facts, Malformed, texts};
+
+/// What is known of a caller where there is no request.
+pub(crate) trait Known {
+    /// Whether the value of a key is known, or that there is none.
+    fn knows(&self, key: &Key) -> bool;
+
+    /// The values of the keys that are known.
+    fn facts(&self) -> &dyn Facts;
+}
 
 /// A condition.
 #[derive(Debug)]
@@ -27,21 +37,12 @@ pub(super) struct Condition {
     asks_object: bool,
 }
 
-/// Keys whose fixed values make a statement about everybody one about few (S3 User Guide, the meaning of "public").
-const NARROWING: [&str; 12] = [
-    "aws:principalaccount",
-    "aws:principalarn",
-    "aws:principalorgid",
-    "aws:principalorgpaths",
-    "aws:sourceaccount",
-    "aws:sourcearn",
-    "aws:sourceip",
-    "aws:sourceowner",
-    "aws:sourcevpc",
-    "aws:sourcevpce",
-    "aws:userid",
-    "s3:x-amz-server-side-encryption-aws-kms-key-id",
-];
+/// Keys whose fixed values name the caller (S3 User Guide, Blocking public access, "The meaning of public"). AWS names
+/// more; the others have no value in this store, or one that the caller chooses.
+const NAMES_CALLER: [&str; 3] = ["aws:principalaccount", "aws:principalarn", "aws:userid"];
+
+/// The `aws:userid` of whoever did not sign (IAM User Guide, IAM policy elements: Variables and tags).
+pub(crate) const ANONYMOUS: &str = "anonymous";
 
 impl Condition {
     /// Reads a `Condition` element.
@@ -95,17 +96,38 @@ impl Condition {
         }
     }
 
-    /// Whether only few, and always the same, can meet it.
-    pub(super) fn narrows(&self) -> bool {
-        let Operator { test, negated, if_exists, quantifier } = self.operator;
-        // The range of an address says something only where addresses are compared.
-        let fits = (test == Test::Ip) == (self.key.name() == "aws:sourceip");
-        NARROWING.contains(&self.key.name())
-            && fits
-            && !negated
-            && !if_exists
-            && quantifier != Quantifier::All
+    /// Whether only callers that it names can meet it, by values that never change.
+    pub(super) fn names_callers(&self) -> bool {
+        NAMES_CALLER.contains(&self.key.name())
+            && self.asks_value()
             && self.values.are_fixed()
+            && !self.values.may_hold(ANONYMOUS)
+    }
+
+    /// The ranges of addresses outside of which nobody meets it, if it asks for the caller's address.
+    pub(super) fn source_ranges(&self) -> Option<&[Net]> {
+        match &self.values {
+            Values::Nets(nets) if self.key.name() == "aws:sourceip" && self.asks_value() => Some(nets),
+            _ => None,
+        }
+    }
+
+    /// Whether a request without the key, or with another value than those given, does not meet it.
+    fn asks_value(&self) -> bool {
+        let Operator { negated, if_exists, quantifier, .. } = self.operator;
+        !negated && !if_exists && quantifier != Quantifier::All
+    }
+
+    /// Whether a caller can meet it of whom `known` tells what it can: nothing of a key whose value may be any.
+    pub(super) fn may_hold(&self, known: &dyn Known) -> bool {
+        let mut keys = std::iter::once(&self.key).chain(self.patterns().flat_map(Pattern::keys));
+        keys.any(|key| !known.knows(key)) || self.holds(known.facts())
+    }
+
+    /// The keys of it that no request has a value of.
+    pub(super) fn keys_without_values(&self) -> impl Iterator<Item = &Key> {
+        let keys = std::iter::once(&self.key).chain(self.patterns().flat_map(Pattern::keys));
+        keys.filter(|key| !key.has_values())
     }
 
     /// Whether it asks for what differs from one object of a request to another.

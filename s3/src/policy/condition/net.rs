@@ -1,4 +1,6 @@
 //! Ranges of IP addresses.
+//!
+//! - A range of IPv4 addresses written as IPv6 (`::ffff:10.0.0.0/104`) is that range of IPv4, as callers are known by it.
 
 use std::net::IpAddr;
 
@@ -11,7 +13,7 @@ pub(crate) struct Net {
 
 impl Net {
     /// `10.0.0.0/8`, `2001:db8::/32`, or one address.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(in crate::policy) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
             None => (text, None),
@@ -19,7 +21,17 @@ impl Net {
         let address: IpAddr = address.parse().ok()?;
         let width = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(width);
-        (bits <= width).then_some(Self { address, bits })
+        (bits <= width).then_some(Self { address, bits }.canonical())
+    }
+
+    /// The same range, of IPv4 if all of it is.
+    fn canonical(self) -> Self {
+        match (self.address.to_canonical(), self.address) {
+            (address @ IpAddr::V4(_), IpAddr::V6(_)) if self.bits >= MAPPED_BITS => {
+                Self { address, bits: self.bits - MAPPED_BITS }
+            }
+            _ => self,
+        }
     }
 
     /// Whether an address lies in it.
@@ -37,11 +49,29 @@ impl Net {
         }
     }
 
-    /// Whether it is so wide that it is as good as no limit (S3 User Guide, the meaning of "public").
-    pub(super) fn is_wide(self) -> bool {
-        self.bits < if self.address.is_ipv4() { 8 } else { 32 }
+    /// Whether its addresses are of IPv4.
+    pub(in crate::policy) fn is_v4(self) -> bool {
+        self.address.is_ipv4()
+    }
+
+    /// How many leading bits its addresses share.
+    pub(in crate::policy) fn bits(self) -> u8 {
+        self.bits
+    }
+
+    /// The first and the last of its addresses, as numbers.
+    pub(in crate::policy) fn ends(self) -> (u128, u128) {
+        let (address, width) = match self.address {
+            IpAddr::V4(address) => (u128::from(u32::from(address)), 32),
+            IpAddr::V6(address) => (u128::from(address), 128),
+        };
+        let host = u128::MAX.checked_shr(128 - width + u32::from(self.bits)).unwrap_or(0);
+        (address & !host, address | host)
     }
 }
+
+/// The bits that IPv4 addresses share where they are written as IPv6 (RFC 4291, section 2.5.5.2).
+const MAPPED_BITS: u8 = 96;
 
 #[cfg(test)]
 mod tests {
@@ -58,6 +88,9 @@ mod tests {
             ("0.0.0.0/0", "::1", false),
             ("2001:db8::/32", "2001:db8:1::2", true),
             ("2001:db8::/32", "2001:db9::", false),
+            ("::ffff:10.0.0.0/104", "10.9.9.9", true),
+            ("::ffff:10.0.0.0/104", "11.0.0.0", false),
+            ("::ffff:10.0.0.7", "10.0.0.7", true),
         ];
         for (net, address, expected) in table {
             let net = Net::parse(net).unwrap();
@@ -65,6 +98,21 @@ mod tests {
         }
         for text in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/", "10.0.0.0/-1"] {
             assert_eq!(Net::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_have_a_first_and_a_last_address() {
+        let table = [
+            ("10.1.2.3/8", (10 << 24, (11 << 24) - 1)),
+            ("0.0.0.0/0", (0, u128::from(u32::MAX))),
+            ("10.0.0.7", ((10 << 24) + 7, (10 << 24) + 7)),
+            ("::/0", (0, u128::MAX)),
+            ("::8/125", (8, 15)),
+            ("::1", (1, 1)),
+        ];
+        for (net, expected) in table {
+            assert_eq!(Net::parse(net).unwrap().ends(), expected, "{net}");
         }
     }
 }

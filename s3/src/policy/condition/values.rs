@@ -65,12 +65,19 @@ impl Values {
         }
     }
 
-    /// Whether each stands for itself only: no wildcard, no variable, no range as wide as the world.
+    /// Whether each stands for itself only: texts without a wildcard or a variable.
     pub(super) fn are_fixed(&self) -> bool {
         match self {
             Self::Texts(patterns) => patterns.iter().all(Pattern::is_fixed),
             Self::Arns(arns) => arns.iter().flatten().all(Pattern::is_fixed),
-            Self::Nets(nets) => nets.iter().all(|net| !net.is_wide()),
+            _ => false,
+        }
+    }
+
+    /// Whether a text is among those that they stand for, whatever their variables hold.
+    pub(super) fn may_hold(&self, text: &str) -> bool {
+        match self {
+            Self::Texts(patterns) => patterns.iter().any(|pattern| pattern.may_match(text)),
             _ => false,
         }
     }

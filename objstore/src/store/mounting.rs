@@ -1,0 +1,107 @@
+//! What an account may do through a mount: what its grant allows, less what the bucket's policy may deny it.
+//!
+//! - A mount has no request whose key, address or headers a policy could be asked about. So a statement that denies counts
+//!   if it could be about any call of the mount: one about reading closes the mount, one about writing makes it read-only.
+//! - What a policy allows opens no mount: that takes a grant.
+//! - Policies are read by the S3 endpoint alone, which the store asks through [`MountPolicies`]. As long as nobody answers,
+//!   a policy leaves nothing to a mount.
+
+use std::sync::Arc;
+
+use super::types::{Account, Mode};
+use super::{Store, account, grant, settings};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::meta::Read;
+use crate::name::BucketName;
+
+/// What bucket policies say of mounts.
+pub trait MountPolicies: Send + Sync + 'static {
+    /// What the policy of `bucket` leaves to `account` on a mount. A `namesake` has a name that the policy knows as
+    /// another's: what it denies either of them counts.
+    fn leaves(&self, policy: &str, bucket: &BucketName, account: &Account, namesake: bool) -> MountRights;
+}
+
+/// What a policy leaves to an account on a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountRights {
+    /// Whether no statement may deny reading.
+    pub reads: bool,
+    /// Whether no statement may deny writing.
+    pub writes: bool,
+}
+
+impl MountRights {
+    /// No policy takes anything.
+    pub const ALL: Self = Self { reads: true, writes: true };
+    /// Nothing is left.
+    pub const NONE: Self = Self { reads: false, writes: false };
+}
+
+/// The account called so now.
+pub(crate) struct AccountNow {
+    /// Its id, which no other account ever has.
+    pub id: u64,
+    account: Account,
+}
+
+impl AccountNow {
+    /// Finds it, if there is one.
+    pub(crate) fn find(core: &Core, name: &str) -> Result<Option<Self>> {
+        let found = account::find(&*core.meta.snapshot(), name)?;
+        Ok(found.map(|record| Self { id: record.id, account: account::shown(name, &record) }))
+    }
+}
+
+/// What an account may do with a bucket through a mount: nothing once the bucket is gone.
+///
+/// # Errors
+/// [`Error::Denied`] if the policy may deny it to read.
+pub(crate) fn mount_mode(core: &Core, now: &AccountNow, bucket: &BucketName) -> Result<Option<Mode>> {
+    match mode(core, &now.account, bucket) {
+        Err(Error::NotFound { .. }) => Ok(None),
+        mode => mode,
+    }
+}
+
+fn mode(core: &Core, account: &Account, bucket: &BucketName) -> Result<Option<Mode>> {
+    let Some(mode) = grant::access(core, account.id, account.root, bucket)? else { return Ok(None) };
+    let rights = rights(core, &*core.meta.snapshot(), account, bucket)?;
+    if !rights.reads {
+        let why = format!(
+            "the policy of bucket \"{bucket}\" denies account \"{}\" reading, or may deny it: a mount has no requests for a \
+             policy to judge, so it is closed; narrow the account's grant instead of denying by policy",
+            account.name
+        );
+        return Err(Error::Denied { why });
+    }
+    Ok(Some(if mode.reads() && !rights.writes { Mode::Read } else { mode }))
+}
+
+fn rights(core: &Core, read: &dyn Read, account: &Account, bucket: &BucketName) -> Result<MountRights> {
+    let found = settings::named(core, read, bucket)?;
+    let (bucket, found) = match found.taken_of {
+        Some(source) => *source,
+        None => (bucket.clone(), found),
+    };
+    let Some(policy) = &found.settings.policy else { return Ok(MountRights::ALL) };
+    let namesake = settings::is_namesake(read, &found.settings, &account.name, account.id)?;
+    let policies = core.mount_policies.get();
+    Ok(policies.map_or(MountRights::NONE, |policies| policies.leaves(policy, &bucket, account, namesake)))
+}
+
+impl Store {
+    /// Lets `policies` say what bucket policies leave to mounts; the first one counts.
+    pub fn set_mount_policies(&self, policies: Arc<dyn MountPolicies>) {
+        let _ = self.core.mount_policies.set(policies);
+    }
+
+    /// What an account may do with a bucket through a mount: what [`Store::access`] says, less what the bucket's policy may
+    /// deny.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] if the policy may deny it to read.
+    pub fn mount_access(&self, account: &Account, bucket: &BucketName) -> Result<Option<Mode>> {
+        mode(&self.core, account, bucket)
+    }
+}
