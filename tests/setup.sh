@@ -13,6 +13,7 @@ set -uo pipefail
 BOTO3=1.44.5
 AWSCLI=1.46.3
 S3CMD=2.4.0
+GRPCIO=1.85.1     # the gRPC C core, for Python
 CSI_SANITY=v5.5.0   # needs Go 1.25
 PJDFSTEST=0.2.2
 FSX=0.3.2
@@ -57,6 +58,10 @@ install_python() {
   rm -rf "$TOOLS/venv" && python3 -m venv "$TOOLS/venv" &&
     timeout 600 "$TOOLS/venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
       "boto3==$BOTO3" "awscli==$AWSCLI" "s3cmd==$S3CMD"
+}
+
+install_grpcio() {
+  timeout 300 "$TOOLS/venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 "grpcio==$GRPCIO"
 }
 
 install_csi_sanity() {
@@ -126,6 +131,7 @@ fi
 
 packages
 tool python "$PYTHON_TOOLS" install_python
+tool grpcio "$GRPCIO-in-$PYTHON_TOOLS" install_grpcio
 tool csi-sanity "$CSI_SANITY" install_csi_sanity
 tool go-programs "$(digest tests/go)" install_go_programs
 tool node-modules "$(digest tests/js/package-lock.json)" install_node_modules

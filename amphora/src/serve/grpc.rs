@@ -18,10 +18,12 @@ use axum::response::Response;
 use http_body::{Frame, SizeHint};
 use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_stream::StreamExt as _;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic::transport::Server;
 
+use super::authority::Authorities;
 use super::peer;
 use super::seats::{Patience, Seats};
 
@@ -64,6 +66,7 @@ pub(super) async fn serve(
     calls: Calls,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), tonic::transport::Error> {
+    let connections = Seats::new(listener, CONNECTIONS_MAX, PATIENCE).map(|seated| seated.map(Authorities::new));
     Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(WINDOW_BYTES)
@@ -75,7 +78,7 @@ pub(super) async fn serve(
         .timeout(CALL)
         .layer(peer::layer())
         .add_routes(bounded(routes, calls))
-        .serve_with_incoming_shutdown(Seats::new(listener, CONNECTIONS_MAX, PATIENCE), stopped)
+        .serve_with_incoming_shutdown(connections, stopped)
         .await
 }
 

@@ -12,6 +12,7 @@
 //!   one they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made again,
 //!   and the others are told of until they are mounted again or unmounted.
 
+mod authority;
 mod doors;
 mod grpc;
 mod http;

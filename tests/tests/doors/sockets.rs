@@ -111,3 +111,27 @@ fn another_user_of_the_data_folder_is_told_whose_it_is() {
     let refused = as_nobody(|| check().map(drop)).expect_err("it is root's").to_string();
     assert!(refused.contains("user 65534") && refused.contains("the user who owns it"), "{refused}");
 }
+
+/// Their clients send the path of the socket as the authority, which is none by RFC 3986.
+#[test]
+fn clients_of_the_grpc_c_core_are_served_on_every_socket() {
+    let Some(python) = python() else { skip!("grpcio is missing: run tests/setup.sh") };
+    let has_grpc =
+        run(std::process::Command::new(&python).args(["-c", "import grpc"]), std::time::Duration::from_secs(60));
+    if !has_grpc.is_ok_and(|outcome| outcome.status.success()) {
+        skip!("grpcio is missing: run tests/setup.sh");
+    }
+    let server = Options::default().split_csi().start();
+    let mut command = std::process::Command::new(&python);
+    command.arg(repo().join("tests/python/core.py"));
+    for (socket, method) in [
+        ("csi", "/csi.v1.Identity/GetPluginInfo"),
+        ("csi", "/csi.v1.Controller/ListVolumes"),
+        ("csi-node", "/csi.v1.Node/NodeGetInfo"),
+        ("cosi", "/cosi.v1alpha1.Identity/DriverGetInfo"),
+        ("admin", "/amphora.admin.v1.Admin/Status"),
+    ] {
+        command.arg(format!("{}={method}", server.ready().socket(socket).display()));
+    }
+    program::run_checks(&mut command);
+}
