@@ -8,6 +8,26 @@ use tests::prelude::*;
 /// Where the units look for the program.
 const INSTALLED: &str = "/usr/local/bin/amphora";
 
+/// A sidecar is given the folder of its socket, with all that lies below.
+#[test]
+fn the_example_gives_sidecars_no_other_socket_than_their_own() {
+    let text = std::fs::read_to_string(repo().join("deploy/amphora.toml")).expect("the example");
+    let setting = |line: &str| {
+        let (name, value) = line.trim_start_matches(['#', ' ']).split_once(" = ")?;
+        let path = value.trim_matches('"').strip_prefix("unix://")?;
+        name.ends_with("-endpoint").then(|| (name.to_owned(), std::path::PathBuf::from(path)))
+    };
+    let sockets: Vec<_> = text.lines().filter_map(setting).collect();
+    let names: Vec<_> = sockets.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["admin-endpoint", "csi-endpoint", "cosi-endpoint", "csi-node-endpoint", "holder-endpoint"]);
+    for (name, socket) in sockets.iter().filter(|(name, _)| name.starts_with("csi") || name.starts_with("cosi")) {
+        let folder = socket.parent().expect("a folder");
+        for (other, path) in sockets.iter().filter(|(other, _)| other != name) {
+            assert!(!path.starts_with(folder), "{other} lies in the folder of {name}, {}", folder.display());
+        }
+    }
+}
+
 #[test]
 fn systemd_finds_no_fault_in_the_units() {
     let analyze = need!(tool("systemd-analyze").ok_or("systemd-analyze is not installed"));
