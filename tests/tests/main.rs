@@ -9,6 +9,7 @@ mod doors;
 mod faults;
 mod handles;
 mod kill;
+mod kubernetes;
 mod limits;
 mod mount;
 mod mounting;

@@ -1,0 +1,188 @@
+//! A running cluster, asked through kubectl, with a namespace for one test.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::lab::Lab;
+use crate::support::*;
+
+/// How long an object may take to become what it is waited for.
+const CONDITION_SECONDS: u64 = 120;
+/// A call of kubectl: longer than what it waits for.
+const CALL_LIMIT: Duration = Duration::from_secs(CONDITION_SECONDS + 30);
+/// kubectl for the cluster of `KUBECONFIG`, the image of the pods there, and the labels of the driver's pod.
+const IMAGE: &str = "AMPHORA_KUBERNETES_IMAGE";
+const DRIVER_POD: &str = "AMPHORA_KUBERNETES_DRIVER_POD";
+
+/// The names of the two drivers.
+pub(super) const CSI_DRIVER: &str = "csi.amphora.dev";
+pub(super) const COSI_DRIVER: &str = "cosi.amphora.dev";
+
+/// A cluster that has both drivers. Dropping it deletes what the test made there.
+pub(super) struct Cluster {
+    lab: Option<Lab>,
+    kubectl: PathBuf,
+    image: String,
+    namespace: String,
+    home: Home,
+}
+
+impl Cluster {
+    /// The cluster that `KUBECONFIG` names, or the lab; with an empty namespace.
+    ///
+    /// # Errors
+    /// There is none, which is the reason to skip a test.
+    pub(super) fn find(namespace: &str) -> Result<Self, String> {
+        super::asked_for()?;
+        let home = Home::new()?;
+        let namespace = format!("amphora-test-{namespace}");
+        let cluster = match std::env::var_os("KUBECONFIG") {
+            Some(_) => {
+                let image = std::env::var(IMAGE).unwrap_or_else(|_| "busybox:1.36".to_owned());
+                let kubectl = tool("kubectl").ok_or("KUBECONFIG is set, and kubectl is not installed")?;
+                Self { lab: None, kubectl, image, namespace, home }
+            }
+            None => {
+                let lab = Lab::start()?;
+                let kubectl = lab.kubectl();
+                Self { lab: Some(lab), kubectl, image: super::lab::IMAGE.to_owned(), namespace, home }
+            }
+        };
+        cluster.kubectl(&["delete", "namespace", &cluster.namespace, "--ignore-not-found"]);
+        cluster.kubectl(&["create", "namespace", &cluster.namespace]);
+        let account = |cluster: &Self| cluster.try_kubectl(&["get", "serviceaccount", "default"]).status.success();
+        wait_until(Duration::from_secs(60), || account(&cluster).then_some(())).ok_or("no service account")?;
+        Ok(cluster)
+    }
+
+    /// A command that runs where the cluster's addresses are reached.
+    fn command(&self, program: impl Into<PathBuf>) -> Command {
+        let program = program.into();
+        match &self.lab {
+            Some(lab) => lab.inside(&program),
+            None => Command::new(program),
+        }
+    }
+
+    fn try_kubectl(&self, args: &[&str]) -> Outcome {
+        let mut command = self.command(&self.kubectl);
+        command.args(["--namespace", &self.namespace]).args(args);
+        run(&mut command, CALL_LIMIT).expect("kubectl ends")
+    }
+
+    /// Runs kubectl in the test's namespace; what it printed.
+    #[track_caller]
+    pub(super) fn kubectl(&self, args: &[&str]) -> String {
+        let outcome = self.try_kubectl(args);
+        if !outcome.status.success() {
+            let events = self.try_kubectl(&["get", "events", "--sort-by=.lastTimestamp"]);
+            panic!("{outcome}\n{}", events.stdout);
+        }
+        outcome.stdout.trim().to_owned()
+    }
+
+    /// Makes or changes an object.
+    #[track_caller]
+    pub(super) fn apply(&self, object: &Value) {
+        let file = self.home.path().join("object.json");
+        std::fs::write(&file, object.to_string()).expect("written");
+        self.kubectl(&["apply", "--filename", file.to_str().expect("a path of ours")]);
+    }
+
+    /// The value of a field (kubectl's jsonpath) of an object.
+    #[track_caller]
+    pub(super) fn field(&self, object: &str, path: &str) -> String {
+        self.kubectl(&["get", object, "--output", &format!("jsonpath={{{path}}}")])
+    }
+
+    /// Waits until a field of an object has a value.
+    #[track_caller]
+    pub(super) fn wait_for(&self, object: &str, path: &str, value: &str) {
+        let condition = format!("--for=jsonpath={{{path}}}={value}");
+        self.kubectl(&["wait", &condition, &format!("--timeout={CONDITION_SECONDS}s"), object]);
+    }
+
+    /// Deletes an object and waits until it is gone.
+    #[track_caller]
+    pub(super) fn delete(&self, object: &str) {
+        self.kubectl(&["delete", object, &format!("--timeout={CONDITION_SECONDS}s")]);
+    }
+
+    /// Waits until there is no such object.
+    #[track_caller]
+    pub(super) fn wait_gone(&self, object: &str) {
+        let gone = || (!self.try_kubectl(&["get", object]).status.success()).then_some(());
+        assert!(wait_until(Duration::from_secs(CONDITION_SECONDS), gone).is_some(), "{object} is still there");
+    }
+
+    /// Starts a pod that mounts a claim at `/data`, and waits until it runs.
+    #[track_caller]
+    pub(super) fn pod(&self, name: &str, claim: &str) {
+        let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
+        let container = json!({
+            "name": "c", "image": self.image, "imagePullPolicy": "IfNotPresent",
+            "command": ["sh", "-c", "trap exit TERM; while :; do sleep 1; done"],
+            "volumeMounts": [{"name": "v", "mountPath": "/data"}],
+        });
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"terminationGracePeriodSeconds": 1, "volumes": [volume], "containers": [container]},
+        }));
+        self.kubectl(&[
+            "wait",
+            "--for=condition=Ready",
+            &format!("--timeout={CONDITION_SECONDS}s"),
+            &format!("pod/{name}"),
+        ]);
+    }
+
+    /// Runs a shell line in a pod; what it printed.
+    #[track_caller]
+    pub(super) fn exec(&self, pod: &str, script: &str) -> String {
+        self.kubectl(&["exec", pod, "--", "sh", "-ec", script])
+    }
+
+    /// Kills the driver's process and waits until it serves again.
+    ///
+    /// # Errors
+    /// Nobody said which pod it is.
+    pub(super) fn kill_driver(&self) -> Result<(), String> {
+        if let Some(lab) = &self.lab {
+            return lab.kill_driver();
+        }
+        let labels = std::env::var(DRIVER_POD).map_err(|_| format!("{DRIVER_POD} does not name the driver's pod"))?;
+        let limit = format!("--timeout={CONDITION_SECONDS}s");
+        self.kubectl(&["delete", "pod", "--all-namespaces", "--selector", &labels, "--grace-period=0", "--force"]);
+        self.kubectl(&["wait", "--for=condition=Ready", "pod", "--all-namespaces", "--selector", &labels, &limit]);
+        Ok(())
+    }
+
+    /// Runs curl, which signs with the key in a Secret of COSI, on a key of its bucket.
+    pub(super) fn curl(&self, info: &Value, key: &str, args: &[&str]) -> Outcome {
+        let s3 = &info["spec"]["secretS3"];
+        let text = |value: &Value| value.as_str().expect("a string").to_owned();
+        let bucket = match info["bucketId"].as_str() {
+            Some(bucket) => bucket.to_owned(),
+            None => text(&info["spec"]["bucketName"]),
+        };
+        let user = format!("{}:{}", text(&s3["accessKeyID"]), text(&s3["accessSecretKey"]));
+        let mut command = self.command(tool("curl").expect("curl is installed"));
+        command.args(["--silent", "--show-error", "--fail", "--max-time", "30"]);
+        // Some versions do not send it by themselves.
+        command.args(["--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD"]);
+        command.args(["--aws-sigv4", &format!("aws:amz:{}:s3", text(&s3["region"])), "--user", &user]);
+        command.args(args).arg(format!("{}/{bucket}/{key}", text(&s3["endpoint"])));
+        run(&mut command, CALL_LIMIT).expect("curl ends")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.try_kubectl(&["delete", "namespace", &self.namespace, "--ignore-not-found", "--timeout=60s"]);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Volumes: claim, pod, snapshot, restored and cloned volumes, growth, a driver that dies, and a clean end.
+
+use serde_json::{Value, json};
+
+use super::cluster::{CSI_DRIVER, Cluster};
+use crate::support::*;
+
+const CLASS: &str = "amphora-test";
+
+fn class(cluster: &Cluster) {
+    for object in [
+        json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": CLASS},
+            "provisioner": CSI_DRIVER, "allowVolumeExpansion": true, "reclaimPolicy": "Delete",
+        }),
+        json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass", "metadata": {"name": CLASS},
+            "driver": CSI_DRIVER, "deletionPolicy": "Delete",
+        }),
+    ] {
+        cluster.apply(&object);
+    }
+}
+
+/// Makes a claim and waits until it has a volume; the volume's handle, which is its bucket.
+fn claim(cluster: &Cluster, name: &str, source: &Value) -> String {
+    cluster.apply(&json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+        "spec": {
+            "storageClassName": CLASS, "accessModes": ["ReadWriteOnce"], "dataSource": source,
+            "resources": {"requests": {"storage": "64Mi"}},
+        },
+    }));
+    let object = format!("pvc/{name}");
+    cluster.wait_for(&object, ".status.phase", "Bound");
+    let volume = cluster.field(&object, ".spec.volumeName");
+    cluster.field(&format!("pv/{volume}"), ".spec.csi.volumeHandle")
+}
+
+#[test]
+fn a_volume_lives_from_its_claim_to_its_deletion() {
+    let cluster = need!(Cluster::find("csi"));
+    class(&cluster);
+    claim(&cluster, "a", &Value::Null);
+    cluster.pod("one", "a");
+    cluster.exec("one", "grep ' /data ' /proc/mounts | grep -q amphora; echo one >/data/f; sync");
+    cluster
+        .exec("one", "dd if=/dev/urandom of=/data/blob bs=1M count=8 2>/dev/null; md5sum /data/blob >/data/sum; sync");
+    cluster.delete("pod/one");
+    cluster.pod("two", "a");
+    assert_eq!(cluster.exec("two", "md5sum -c /data/sum >/dev/null; cat /data/f"), "one", "another pod finds it");
+
+    cluster.apply(&json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "metadata": {"name": "s"},
+        "spec": {"volumeSnapshotClassName": CLASS, "source": {"persistentVolumeClaimName": "a"}},
+    }));
+    cluster.wait_for("volumesnapshot/s", ".status.readyToUse", "true");
+    cluster.exec("two", "echo two >/data/f; sync");
+    claim(&cluster, "restored", &json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}));
+    cluster.pod("restored", "restored");
+    assert_eq!(cluster.exec("restored", "md5sum -c /data/sum >/dev/null; cat /data/f"), "one", "as at the snapshot");
+    claim(&cluster, "clone", &json!({"kind": "PersistentVolumeClaim", "name": "a"}));
+    cluster.pod("clone", "clone");
+    assert_eq!(cluster.exec("clone", "cat /data/f; echo three >/data/f"), "two", "as the source is now");
+    assert_eq!(cluster.exec("two", "cat /data/f"), "two", "and apart from it");
+
+    cluster.kubectl(&["patch", "pvc", "a", "--patch", r#"{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}"#]);
+    cluster.wait_for("pvc/a", ".status.capacity.storage", "128Mi");
+    assert_eq!(cluster.exec("two", "df -k /data | tail -n 1 | awk '{print $2}'"), "131072", "while the pod runs");
+
+    match cluster.kill_driver() {
+        Ok(()) => {
+            let after = cluster.exec("two", "md5sum -c /data/sum >/dev/null; echo after >/data/f; cat /data/f");
+            assert_eq!(after, "after", "the mount outlives the driver");
+            cluster.pod("three", "a");
+            assert_eq!(cluster.exec("three", "cat /data/f"), "after", "and new ones are made");
+        }
+        Err(reason) => tests::skip::notice(module_path!(), &reason),
+    }
+    end(&cluster);
+}
+
+/// Deletes everything and looks whether it is gone.
+fn end(cluster: &Cluster) {
+    cluster.kubectl(&["delete", "pod", "--all", "--timeout=120s"]);
+    let volumes = cluster.kubectl(&["get", "pvc", "--output", "jsonpath={.items[*].spec.volumeName}"]);
+    let content = cluster.field("volumesnapshot/s", ".status.boundVolumeSnapshotContentName");
+    cluster.delete("volumesnapshot/s");
+    cluster.kubectl(&["delete", "pvc", "--all", "--timeout=120s"]);
+    for volume in volumes.split_whitespace() {
+        cluster.wait_gone(&format!("pv/{volume}"));
+    }
+    cluster.wait_gone(&format!("volumesnapshotcontent/{content}"));
+    cluster.kubectl(&["delete", &format!("storageclass/{CLASS}"), &format!("volumesnapshotclass/{CLASS}")]);
+}
