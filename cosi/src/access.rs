@@ -2,17 +2,21 @@
 //!
 //! - The account is named for the access, so a repeated grant finds it and answers the same key: the sidecar never
 //!   overwrites the Secret it wrote first.
+//! - An account that this driver did not make is neither handed out nor deleted, whatever its name.
 //! - The mode of the last grant counts: a repeated grant with another mode changes it.
 //! - An account holds a grant of one bucket: a second bucket under the same access name is refused, or the key handed
 //!   out for the first would open the second.
 
 use objstore::name::BucketName;
-use objstore::store::{Mode, NewKey, Outcome};
+use objstore::store::{Account, Creator, Mode, NewKey, Outcome};
 use objstore::{Error, Noun};
 use tonic::Status;
 
 use crate::rpc::read;
-use crate::{ACCESS_PREFIX, Driver, status};
+use crate::{ACCESS_PREFIX, Driver, made, status};
+
+/// Why an account is left alone.
+const NOT_OURS: &str = "this driver did not make it; if nobody needs it, delete it with `amphora account delete`";
 
 impl Driver {
     /// Makes the access `name` to a bucket, or finds it made before; the key of its account.
@@ -32,7 +36,10 @@ impl Driver {
     }
 
     async fn make_access(&self, bucket: &BucketName, account: &str, mode: Mode) -> objstore::Result<NewKey> {
-        let (_, outcome) = self.store.create_account(account, false).await?;
+        let (found, outcome) = self.store.create_account_as(account, false, Creator::Cosi).await?;
+        if !made::is_access(&found) {
+            return Err(taken(account));
+        }
         let granted = self.store.add_grant(bucket, account, mode).await;
         let made = match granted {
             Ok(_) => self.store.ensure_key(account).await,
@@ -52,6 +59,13 @@ impl Driver {
                 "account \"{account}\" was not made by this driver; give the account id that the grant answered"
             )));
         }
+        match self.find_account(account).await? {
+            None => return Ok(()),
+            Some(found) if !made::is_access(&found) => {
+                return Err(Status::failed_precondition(format!("account \"{account}\": {NOT_OURS}")));
+            }
+            Some(_) => {}
+        }
         let granted = self.granted_buckets(account).await?;
         // Deleting a bucket may leave the account without a grant; with grants of others only it is not meant.
         if !granted.is_empty() && !granted.iter().any(|bucket| bucket.as_str() == bucket_id) {
@@ -60,6 +74,14 @@ impl Driver {
         match self.store.delete_account(account).await {
             Err(Error::NotFound { .. }) => Ok(()),
             deleted => deleted.map_err(|error| status::of(&error)),
+        }
+    }
+
+    async fn find_account(&self, name: &str) -> Result<Option<Account>, Status> {
+        let name = name.to_owned();
+        match read(&self.store, move |store| store.account(&name)).await {
+            Err(Error::NotFound { .. }) => Ok(None),
+            found => found.map(Some).map_err(|error| status::of(&error)),
         }
     }
 
@@ -78,6 +100,11 @@ fn account_name(name: &str) -> Result<String, Status> {
         return Err(Status::invalid_argument("name is missing: give the name of the access"));
     }
     Ok(format!("{ACCESS_PREFIX}{name}"))
+}
+
+/// An account has the name of an access, and this driver did not make it.
+fn taken(account: &str) -> Error {
+    Error::Exists { noun: Noun::Account, name: account.to_owned(), why: NOT_OURS.to_owned() }
 }
 
 fn no_such_bucket(id: &str) -> Status {

@@ -1,27 +1,28 @@
 //! Making and deleting buckets.
 //!
 //! - A bucket is the same if it was asked for with the same parameters, whatever its quota is by now.
-//! - Deleting removes the bucket with all that it holds, since that is what a `deletionPolicy` of `Delete` asks for,
-//!   whoever made the bucket; its snapshots stay. A bucket published to a node is not deleted.
-//! - The accounts that this driver made for the bucket go before the bucket: while the bucket is there, a repeated
-//!   call finds them.
+//! - Deleting removes a bucket that this driver made with all that it holds, since that is what a `deletionPolicy` of
+//!   `Delete` asks for; its snapshots stay. A bucket that is mounted or published to a node is not deleted.
+//! - The accounts that this driver made for the bucket go in the same transaction: a deletion that is refused takes no
+//!   access away. An account that has grants of other buckets stays.
 
 use std::collections::BTreeMap;
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, CreateBucket, Deletion, RootAttributes};
+use objstore::store::{Bucket, CreateBucket, Creator, Outcome, RootAttributes};
 use objstore::{Error, Noun};
 use tonic::Status;
 
-use crate::parameters::{BucketParameters, same_request};
+use crate::parameters::{BucketParameters, NAME, same_request};
 use crate::rpc::read;
-use crate::{ACCESS_PREFIX, Driver, OWNER, status};
+use crate::{Driver, OWNER, made, status};
 
 impl Driver {
     /// Makes the bucket `name`, or finds it made as asked before.
     pub(crate) async fn create_bucket(&self, name: &str, parameters: BucketParameters) -> Result<(), Status> {
         let name: BucketName = name.parse().map_err(|error| status::of(&error))?;
-        let attributes = parameters.attributes(&self.config.driver_name);
+        let mut attributes = parameters.attributes(&self.config.driver_name);
+        attributes.insert(NAME.to_owned(), name.to_string());
         self.ensure_owner().await.map_err(|error| status::of(&error))?;
         let request = CreateBucket {
             name: name.clone(),
@@ -33,16 +34,19 @@ impl Driver {
             root: RootAttributes::default(),
         };
         match self.store.create_bucket(request).await {
-            Ok(_) => Ok(()),
-            Err(error @ Error::Exists { .. }) => self.settle(name, attributes, error).await,
-            Err(error) => Err(status::of(&error)),
+            Ok((_, Outcome::Made)) => self.pace.note(&name),
+            Ok((_, Outcome::Found)) => {}
+            Err(error @ Error::Exists { .. }) => self.settle(name.clone(), attributes, error).await?,
+            Err(error) => return Err(status::of(&error)),
         }
+        self.pace.wait(&name).await;
+        Ok(())
     }
 
     /// Tells a bucket that changed since it was made for this request from one made for another.
     async fn settle(&self, name: BucketName, asked: BTreeMap<String, String>, exists: Error) -> Result<(), Status> {
         let found = read(&self.store, move |store| store.bucket(&name)).await.map_err(|error| status::of(&error))?;
-        match is_ours(&found) && same_request(&found.attributes, &asked) {
+        match made::is_bucket(&found, &self.config.driver_name) && same_request(&found.attributes, &asked) {
             true => Ok(()),
             false => Err(status::of(&exists)),
         }
@@ -50,7 +54,7 @@ impl Driver {
 
     async fn ensure_owner(&self) -> objstore::Result<()> {
         match read(&self.store, |store| store.account(OWNER)).await {
-            Err(Error::NotFound { .. }) => self.store.create_account(OWNER, false).await.map(|_| ()),
+            Err(Error::NotFound { .. }) => self.store.create_account_as(OWNER, false, Creator::Cosi).await.map(|_| ()),
             found => found.map(|_| ()),
         }
     }
@@ -60,12 +64,9 @@ impl Driver {
         // What cannot be the name of a bucket was never made.
         let Ok(name) = id.parse::<BucketName>() else { return Ok(()) };
         let Some(bucket) = self.find_bucket(&name).await? else { return Ok(()) };
-        self.refuse_snapshot_or_mounted(&bucket).await?;
-        let deleted = match self.delete_accounts_of(&name).await {
-            Ok(()) => self.store.delete_bucket(&name, Deletion::Force).await,
-            Err(error) => Err(error),
-        };
-        match deleted {
+        self.refuse_foreign(&bucket)?;
+        let accounts = self.accounts_of(&name).await.map_err(|error| status::of(&error))?;
+        match self.store.delete_unused_bucket(&name, bucket.id, accounts).await {
             // Another call was faster.
             Err(Error::NotFound { noun: Noun::Bucket, .. }) => Ok(()),
             deleted => deleted.map_err(|error| status::of(&error)),
@@ -81,41 +82,40 @@ impl Driver {
         }
     }
 
-    async fn refuse_snapshot_or_mounted(&self, bucket: &Bucket) -> Result<(), Status> {
-        let name = bucket.name.clone();
+    fn refuse_foreign(&self, bucket: &Bucket) -> Result<(), Status> {
+        let (name, driver) = (&bucket.name, &self.config.driver_name);
         if bucket.snapshot {
             return Err(Status::failed_precondition(format!(
-                "\"{name}\" is a snapshot, not a bucket; delete it as a snapshot"
+                "\"{name}\" is a snapshot, not a bucket; delete it with `amphora snapshot delete`"
             )));
         }
-        let published = read(&self.store, move |store| match store.publications(Some(&name)) {
-            Err(Error::NotFound { .. }) => Ok(Vec::new()),
-            published => published,
-        })
-        .await;
-        match published.map_err(|error| status::of(&error))?.first() {
-            None => Ok(()),
-            Some(publication) => Err(Status::failed_precondition(format!(
-                "bucket \"{}\" is mounted as a volume on node \"{}\"; delete the pods that use it first",
-                bucket.name, publication.node
+        match made::is_bucket(bucket, driver) {
+            true => Ok(()),
+            false => Err(Status::failed_precondition(format!(
+                "bucket \"{name}\" was not made by the driver {driver}; delete it with `amphora bucket delete`, or keep \
+                 it with the deletionPolicy Retain"
             ))),
         }
     }
 
-    /// Deletes the accounts that this driver made for the bucket, and so their keys.
-    async fn delete_accounts_of(&self, bucket: &BucketName) -> objstore::Result<()> {
-        let of_bucket = bucket.clone();
-        let grants = read(&self.store, move |store| store.grants(Some(&of_bucket), None)).await?;
-        for grant in grants.into_iter().filter(|grant| grant.account.starts_with(ACCESS_PREFIX)) {
-            match self.store.delete_account(&grant.account).await {
-                Err(Error::NotFound { .. }) => {}
-                deleted => deleted?,
+    /// The accounts that this driver made for the bucket and that open no other.
+    async fn accounts_of(&self, bucket: &BucketName) -> objstore::Result<Vec<String>> {
+        let bucket = bucket.clone();
+        read(&self.store, move |store| {
+            let mut accounts = Vec::new();
+            for grant in store.grants(Some(&bucket), None)? {
+                let account = match store.account(&grant.account) {
+                    // It went meanwhile, and its grant with it.
+                    Err(Error::NotFound { .. }) => continue,
+                    found => found?,
+                };
+                let opens_others = store.grants(None, Some(&account.name))?.iter().any(|other| other.bucket != bucket);
+                if made::is_access(&account) && !opens_others {
+                    accounts.push(account.name);
+                }
             }
-        }
-        Ok(())
+            Ok(accounts)
+        })
+        .await
     }
-}
-
-fn is_ours(bucket: &Bucket) -> bool {
-    bucket.owner == OWNER && !bucket.snapshot
 }

@@ -3,7 +3,8 @@
 //! - The backend bucket has the name it was requested by: the Secret that the v1alpha1 sidecar writes carries that
 //!   name and no other.
 //! - Buckets belong to the account [`OWNER`]; each access is an account of its own, named [`ACCESS_PREFIX`] and the
-//!   requested name. Only those accounts can be revoked here.
+//!   requested name. Access may be granted to any bucket; only buckets and accounts that this driver made are deleted
+//!   here (`made.rs`).
 //! - Every call may come again, and three times at once: the repeated call answers what the first one answered, with
 //!   the same secret.
 //! - A call runs to its end though its caller leaves, and a call that fails takes back what it made.
@@ -15,6 +16,8 @@
 
 mod access;
 mod bucket;
+mod made;
+mod pace;
 mod parameters;
 mod rpc;
 pub mod size;
@@ -22,9 +25,12 @@ mod status;
 pub mod v1alpha1;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use objstore::Store;
 use tonic::service::Routes;
+
+use pace::Pace;
 
 /// The account that owns the buckets made here.
 pub const OWNER: &str = "cosi";
@@ -41,11 +47,13 @@ pub struct Config {
     pub s3_endpoint_url: String,
     /// The region the S3 endpoint answers for.
     pub region: String,
+    /// How old a new bucket is when its creation is answered (`pace.rs`); zero: no wait.
+    pub answer_delay: Duration,
 }
 
 /// The services of every version, for one socket.
 pub fn routes(store: Store, config: Config) -> Routes {
-    v1alpha1::routes(&Driver { store, config: Arc::new(config) })
+    v1alpha1::routes(&Driver::new(store, config))
 }
 
 /// The operations behind every version.
@@ -53,4 +61,12 @@ pub fn routes(store: Store, config: Config) -> Routes {
 struct Driver {
     store: Store,
     config: Arc<Config>,
+    pace: Arc<Pace>,
+}
+
+impl Driver {
+    fn new(store: Store, config: Config) -> Self {
+        let pace = Arc::new(Pace::new(config.answer_delay));
+        Self { store, config: Arc::new(config), pace }
+    }
 }

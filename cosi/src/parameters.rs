@@ -10,7 +10,9 @@ use objstore::{Error, Result};
 use crate::size;
 
 /// The attribute that names the driver a bucket was made by.
-const DRIVER: &str = "provisioner";
+pub(crate) const DRIVER: &str = "provisioner";
+/// The attribute that holds the name a bucket was asked for by: a copy restored under another name is not the driver's.
+pub(crate) const NAME: &str = "cosi.name";
 /// The attribute that holds the quota a bucket was made with, in bytes.
 const QUOTA: &str = "cosi.quota";
 /// The attribute that holds the versioning a bucket was made with.

@@ -3,7 +3,7 @@
 //! - A volume is a bucket and its id is the bucket's name; a snapshot is a snapshot of the store. A volume handle may
 //!   name any bucket, made here or not.
 //! - Volumes made here belong to the account [`OWNER`] and carry the driver's name; only those are mounted without a
-//!   secret, deleted or grown here.
+//!   secret; those that are no copies from a backup are deleted and grown here.
 //! - An error's code says whether something may exist: ABORTED and UNAVAILABLE if it may, any other code if nothing
 //!   was made. What fails is taken back.
 //! - Only one call at a time works on a volume, and on a target; another is answered ABORTED at once, never queued.
@@ -114,6 +114,16 @@ fn identity_routes(config: &Config) -> Routes {
 
 fn controller_server(store: Store, config: &Config) -> ControllerServer<controller::Service> {
     ControllerServer::new(controller::Service::new(store, Arc::new(config.clone())))
+}
+
+/// The attribute of a bucket that holds the name a volume was asked for by.
+const NAME: &str = "csi.name";
+
+/// Whether `bucket` is a volume that the driver `driver_name` made, and not a copy that somebody restored from a backup
+/// under another name: only this is deleted and grown.
+fn is_made_here(bucket: &Bucket, driver_name: &str) -> bool {
+    let asked_for = bucket.attributes.get(NAME).and_then(|name| volume_id::for_volume(name).ok());
+    is_provisioned(bucket, driver_name) && asked_for.is_none_or(|name| name == bucket.name)
 }
 
 /// Whether `bucket` is a volume that the driver `driver_name` made.

@@ -35,12 +35,12 @@ pub struct MountOptions {
 pub enum MountState {
     /// Nothing.
     NotMounted,
-    /// This bucket, by a session of this process (or of a holder it is joined to) that answers.
+    /// This bucket, by a session of this process (or of a holder it is joined to) that answers, mounted for this node.
     Ours(BucketName),
     /// A mount of the type [`crate::FS_TYPE`] whose session is gone, or that this process does not serve and nobody
     /// answers for: to be detached.
     Stale,
-    /// Something else: to be left alone.
+    /// Something else, also a mount that this process made for its administrator: to be left alone.
     Other,
 }
 
@@ -57,4 +57,7 @@ pub trait Mounter: Send + Sync {
     /// What is mounted at `at`, told without asking the file system there: its server may be dead or slow.
     /// [`crate::mountinfo::mounted`] tells what the kernel knows.
     fn state(&self, at: &Path) -> Result<MountState>;
+
+    /// Whether this process mounted a bucket at `at` for its administrator. It asks no file system.
+    fn is_administrators(&self, at: &Path) -> bool;
 }

@@ -56,12 +56,22 @@ pub(crate) fn make_target_dir(path: &Path) -> Result<bool, Status> {
     match fs::DirBuilder::new().mode(0o750).create(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
-            Ok(found) if found.is_dir() => Ok(false),
+            Ok(found) if found.is_dir() => check_empty(path).map(|()| false),
             Ok(_) => refuse("exists and is not a folder; remove it".into()),
             Err(error) => refuse(format!("cannot be looked at: {error}")),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => refuse("has no parent; the caller has to make it".into()),
         Err(error) => refuse(format!("cannot be made: {error}")),
+    }
+}
+
+/// Refuses a folder that holds something: the volume would hide it, and it would keep the folder from being removed.
+fn check_empty(path: &Path) -> Result<(), Status> {
+    let refuse = |why: String| Err(Status::failed_precondition(format!("target_path \"{}\" {why}", path.display())));
+    match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => refuse("is not empty; move away what it holds".into()),
+        Err(error) => refuse(format!("cannot be looked at: {error}")),
     }
 }
 
@@ -121,6 +131,7 @@ mod tests {
         assert!(make_target_dir(&target).unwrap());
         assert!(!make_target_dir(&target).unwrap());
         fs::write(target.join("file"), "kept").unwrap();
+        assert_eq!(make_target_dir(&target).unwrap_err().code(), tonic::Code::FailedPrecondition);
         assert_eq!(remove_target_dir(&target).unwrap_err().code(), tonic::Code::FailedPrecondition);
         assert!(target.join("file").exists());
         fs::remove_file(target.join("file")).unwrap();

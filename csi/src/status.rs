@@ -20,7 +20,7 @@ fn code(error: &Error) -> Code {
         Error::NotFound { .. } | Error::DeleteMarker { .. } => Code::NotFound,
         Error::Exists { .. } => Code::AlreadyExists,
         Error::Invalid { .. } => Code::InvalidArgument,
-        Error::NotEmpty { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
+        Error::NotEmpty { .. } | Error::InUse { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
         Error::QuotaExceeded { .. } | Error::TooMany { .. } | Error::TooDeep { .. } => Code::ResourceExhausted,
         Error::Denied { .. } => Code::PermissionDenied,
         Error::Busy { .. } | Error::Indeterminate { .. } => Code::Aborted,

@@ -46,6 +46,7 @@ fn number(error: &Error) -> Errno {
         Error::QuotaExceeded { .. } => Errno::DQUOT,
         Error::Denied { .. } => Errno::ACCESS,
         Error::Busy { .. } | Error::TooMany { .. } => Errno::AGAIN,
+        Error::InUse { .. } => Errno::BUSY,
         Error::TooDeep { .. } => Errno::NOSPC,
         Error::Poisoned { .. } => Errno::ROFS,
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => Errno::NOSPC,

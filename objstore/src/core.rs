@@ -71,6 +71,8 @@ pub(crate) struct Core {
     pub grants_epoch: AtomicU64,
     /// What bucket policies say of mounts.
     pub mount_policies: OnceLock<Arc<dyn crate::store::MountPolicies>>,
+    /// How many sessions each bucket has.
+    pub mounted: crate::volume::Mounted,
     /// Sessions of mounts.
     pub sessions: Mutex<Vec<std::sync::Weak<crate::volume::Session>>>,
     /// The master key, which secrets are sealed under.

@@ -129,6 +129,16 @@ pub enum Error {
         /// What it holds.
         what: String,
     },
+    /// A mount or a node uses the bucket or snapshot; nothing was changed.
+    #[error("{noun} \"{name}\" is in use: {user}")]
+    InUse {
+        /// What kind of thing.
+        noun: Noun,
+        /// Its name.
+        name: String,
+        /// Who uses it, and what to do first.
+        user: String,
+    },
     /// A value is not acceptable; nothing was changed.
     #[error("{what} \"{value}\" is not valid: {why}")]
     Invalid {

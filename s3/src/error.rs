@@ -54,7 +54,7 @@ pub(crate) fn from_store(error: Error) -> S3Error {
     match error {
         Error::NotFound { noun, marker, .. } => of_marker(refuse(absent(noun), words), marker, None),
         Error::Exists { noun: Noun::Bucket, .. } => refuse(S3ErrorCode::BucketAlreadyExists, words),
-        Error::Exists { .. } => refuse(S3ErrorCode::OperationAborted, words),
+        Error::Exists { .. } | Error::InUse { .. } => refuse(S3ErrorCode::OperationAborted, words),
         Error::NotEmpty { .. } => refuse(S3ErrorCode::BucketNotEmpty, words),
         Error::Invalid { what: "version id", .. } => {
             refuse(S3ErrorCode::InvalidArgument, "Invalid version id specified")

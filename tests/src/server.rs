@@ -382,6 +382,8 @@ impl Server {
         if let Some(Certificate { certificate, key, .. }) = &self.certificate {
             command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         }
+        // No controller of COSI runs here that a first answer would have to wait for.
+        command.env("AMPHORA_COSI_ANSWER_DELAY", "off");
         command.args(&self.options.args).envs(self.options.envs.iter().cloned());
         command.current_dir(self.home.path());
         Ok(command)

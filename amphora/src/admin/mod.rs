@@ -86,7 +86,7 @@ fn refused(error: &objstore::Error) -> Status {
         E::NotFound { .. } | E::DeleteMarker { .. } => Status::not_found(text),
         E::Exists { .. } => Status::already_exists(text),
         E::Invalid { .. } => Status::invalid_argument(text),
-        E::NotEmpty { .. } | E::Precondition { .. } | E::Posix(_) | E::Unusable { .. } => {
+        E::NotEmpty { .. } | E::InUse { .. } | E::Precondition { .. } | E::Posix(_) | E::Unusable { .. } => {
             Status::failed_precondition(text)
         }
         E::QuotaExceeded { .. } | E::TooMany { .. } | E::TooDeep { .. } => Status::resource_exhausted(text),

@@ -114,6 +114,10 @@ pub struct Flags {
     /// COSI name of the driver
     #[arg(long, value_name = "NAME", default_value = "cosi.amphora.dev", value_parser = word)]
     pub cosi_driver_name: String,
+    /// How old a new bucket is when COSI's CreateBucket answers, times the number of buckets made in the last minute; or
+    /// off. The COSI controller 0.2.2 needs the time to write a bucket's name into its claim
+    #[arg(long, value_name = "TIME|off", default_value = "2s")]
+    pub cosi_answer_delay: Interval,
     /// How logs are written to stderr
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,

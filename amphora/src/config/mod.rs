@@ -77,6 +77,8 @@ pub struct Settings {
     pub cosi_driver_name: String,
     /// Whether people read stderr, who may be told how to begin.
     pub hints: bool,
+    /// How old a new bucket is when COSI answers for it.
+    pub cosi_answer_delay: Duration,
     /// The root key to set at the first start.
     pub root_key: Option<Credentials>,
 }
@@ -157,6 +159,7 @@ impl Settings {
             csi_driver_name: flags.csi_driver_name,
             cosi_driver_name: flags.cosi_driver_name,
             hints: flags.log_format == LogFormat::Text,
+            cosi_answer_delay: flags.cosi_answer_delay.0.unwrap_or_default(),
             root_key: root_key(env)?,
         })
     }

@@ -35,12 +35,19 @@ impl csi::Mounter for Table {
 
     fn state(&self, at: &Path) -> Result<MountState> {
         Ok(match (fuse::mountpoint_state(at), self.at(at)) {
-            (MountpointState::Amphora | MountpointState::Silent, Some(point)) => MountState::Ours(point.bucket),
+            (MountpointState::Amphora | MountpointState::Silent, Some(point)) => match point.origin {
+                Origin::Csi => MountState::Ours(point.bucket),
+                Origin::Admin => MountState::Other,
+            },
             (MountpointState::NotMounted, _) => MountState::NotMounted,
             // What this server could not take over, or what a store that is gone left with the holder.
             (MountpointState::Stale | MountpointState::Silent, _) => MountState::Stale,
             (MountpointState::Amphora | MountpointState::Other, _) => MountState::Other,
         })
+    }
+
+    fn is_administrators(&self, at: &Path) -> bool {
+        self.at(at).is_some_and(|point| point.origin == Origin::Admin)
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
         driver_name: settings.cosi_driver_name.clone(),
         s3_endpoint_url: settings.s3_endpoint_url.clone().unwrap_or_else(|| s3_url.to_owned()),
         region: settings.region.clone(),
+        answer_delay: settings.cosi_answer_delay,
     }
 }
 

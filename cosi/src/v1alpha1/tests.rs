@@ -1,10 +1,12 @@
 //! The services against a real store: what the sidecar relies on.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use objstore::clock::{Scripted, SystemClock};
 use objstore::name::BucketName;
-use objstore::store::{Mode, Options, Publication};
+use objstore::store::{CreateBucket, Creator, Mode, Options, Publication, RootAttributes, Versioning};
+use objstore::volume::VolumeOptions;
 use proto::cosi::v1alpha1::identity_server::Identity;
 use proto::cosi::v1alpha1::provisioner_server::Provisioner;
 use proto::cosi::v1alpha1::{
@@ -33,8 +35,9 @@ async fn fixture() -> Fixture {
         driver_name: "cosi.amphora.dev".into(),
         s3_endpoint_url: "http://s3.example:9000".into(),
         region: "us-east-1".into(),
+        answer_delay: Duration::ZERO,
     };
-    let driver = Driver { store: store.clone(), config: config.into() };
+    let driver = Driver::new(store.clone(), config);
     Fixture { _dir: dir, store, service: provisioner::Service { driver } }
 }
 
@@ -260,4 +263,111 @@ async fn a_mounted_bucket_is_not_deleted() {
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("n1"), "{status}");
     assert!(f.store.bucket(&name("bc-1")).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_amphora_mount_shows_is_not_deleted() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let grant = f.grant("bc-1", "ba-1", &[]).await.unwrap();
+    let store = f.store.clone();
+    let open = move || store.open_volume(&name("bc-1"), VolumeOptions::default()).unwrap();
+    let mount = tokio::task::spawn_blocking(open).await.unwrap();
+    let status = f.delete("bc-1").await.unwrap_err();
+    assert!(status.code() == Code::FailedPrecondition && status.message().contains("mounted"), "{status}");
+    assert_eq!(f.opens(&grant, "bc-1"), Some(Mode::ReadWrite), "a refused deletion takes no access away");
+    tokio::task::spawn_blocking(move || drop(mount)).await.unwrap();
+    f.delete("bc-1").await.unwrap();
+}
+
+impl Fixture {
+    /// A bucket that the driver did not make.
+    async fn foreign(&self, bucket: &str, owner: &str, attributes: &[(&str, &str)]) {
+        self.store.create_account_as(owner, false, Creator::Csi).await.unwrap();
+        let request = CreateBucket {
+            name: name(bucket),
+            owner: owner.into(),
+            quota_bytes: None,
+            versioning: Versioning::Disabled,
+            source: None,
+            attributes: map(attributes).into_iter().collect::<BTreeMap<_, _>>(),
+            root: RootAttributes::default(),
+        };
+        self.store.create_bucket(request).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_buckets_made_here_are_deleted() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    f.foreign("by-hand", "alice", &[]).await;
+    f.foreign("by-hand-for-cosi", OWNER, &[]).await;
+    f.foreign("of-another-driver", OWNER, &[("provisioner", "other.example")]).await;
+    f.foreign("pvc-1", "csi", &[("provisioner", "csi.amphora.dev")]).await;
+    let copied = [("provisioner", "cosi.amphora.dev"), ("cosi.name", "bc-1"), ("cosi.versioning", "disabled")];
+    f.foreign("restored-copy", OWNER, &copied).await;
+    f.foreign("forged", "alice", &[("provisioner", "cosi.amphora.dev")]).await;
+    f.store.create_snapshot(&name("bc-1"), &name("frozen")).await.unwrap();
+    for bucket in ["by-hand", "by-hand-for-cosi", "of-another-driver", "pvc-1", "restored-copy", "forged", "frozen"] {
+        let grant = match bucket {
+            "frozen" => None,
+            bucket => Some(f.grant(bucket, &format!("ba-{bucket}"), &[]).await.unwrap()),
+        };
+        let status = f.delete(bucket).await.unwrap_err();
+        assert!(status.code() == Code::FailedPrecondition && status.message().contains(bucket), "{status}");
+        assert!(f.store.bucket(&name(bucket)).is_ok());
+        // Access to any bucket is given and taken.
+        let Some(grant) = grant else { continue };
+        assert_eq!(f.opens(&grant, bucket), Some(Mode::ReadWrite));
+        f.revoke(bucket, &grant.account_id).await.unwrap();
+        assert_eq!(f.opens(&grant, bucket), None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_that_only_look_like_those_of_accesses_are_left_alone() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let uid = "ba-0a1b2c3d-1111-2222-3333-444455556666";
+    for access in ["mine", uid] {
+        let account = format!("cosi-{access}");
+        f.store.create_account(&account, false).await.unwrap();
+        f.store.add_grant(&name("bc-1"), &account, Mode::Read).await.unwrap();
+        assert_eq!(code(f.grant("bc-1", access, &[]).await), Code::FailedPrecondition, "its key is not handed out");
+        assert!(f.store.keys(Some(&account)).unwrap().is_empty());
+        assert_eq!(code(f.revoke("bc-1", &account).await), Code::FailedPrecondition);
+    }
+    f.delete("bc-1").await.unwrap();
+    for access in ["mine", uid] {
+        assert!(f.store.account(&format!("cosi-{access}")).is_ok(), "{access}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_opens_another_bucket_outlives_this_one() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    f.create("bc-2", &[]).await.unwrap();
+    let grant = f.grant("bc-1", "ba-1", &[]).await.unwrap();
+    f.store.add_grant(&name("bc-2"), &grant.account_id, Mode::Read).await.unwrap();
+    f.delete("bc-2").await.unwrap();
+    assert_eq!(f.opens(&grant, "bc-1"), Some(Mode::ReadWrite));
+    f.delete("bc-1").await.unwrap();
+    assert!(f.store.account(&grant.account_id).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn accounts_and_buckets_of_older_builds_are_still_taken_back() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    for number in [1, 2] {
+        let account = format!("cosi-ba-0a1b2c3d-1111-2222-3333-44445555666{number}");
+        f.store.create_account_as(&account, false, Creator::Unrecorded).await.unwrap();
+        f.store.add_grant(&name("bc-1"), &account, Mode::ReadWrite).await.unwrap();
+    }
+    f.revoke("bc-1", "cosi-ba-0a1b2c3d-1111-2222-3333-444455556661").await.unwrap();
+    assert!(f.store.account("cosi-ba-0a1b2c3d-1111-2222-3333-444455556661").is_err());
+    f.delete("bc-1").await.unwrap();
+    assert!(f.store.account("cosi-ba-0a1b2c3d-1111-2222-3333-444455556662").is_err());
 }

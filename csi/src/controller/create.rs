@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, CreateBucket, Source};
+use objstore::store::{Bucket, CreateBucket, Creator, Source};
 use objstore::{Error, Noun};
 use proto::csi::v1::volume_content_source::Type;
 use proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse};
@@ -18,10 +18,7 @@ use super::parameters::Parameters;
 use super::volume::{SOURCE, describe, source_attribute};
 use crate::capability::Capability;
 use crate::capacity::Range;
-use crate::{OWNER, PROVISIONER, is_provisioned, status, volume_id};
-
-/// The attribute that holds the name a volume was asked for by.
-const NAME: &str = "csi.name";
+use crate::{NAME, OWNER, PROVISIONER, is_provisioned, status, volume_id};
 
 /// A volume as it is asked for.
 struct Wanted {
@@ -112,7 +109,7 @@ impl Controller {
             found => found.map(|_| true),
         });
         if !known.await? {
-            self.store.create_account(OWNER, false).await.map_err(status::of)?;
+            self.store.create_account_as(OWNER, false, Creator::Csi).await.map_err(status::of)?;
         }
         Ok(())
     }

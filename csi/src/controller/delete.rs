@@ -1,15 +1,15 @@
 //! Removing a volume. CSI v1.12, DeleteVolume.
 //!
 //! - Only what this driver made goes: a handle may name any bucket, and its data is not ours to delete.
+//! - A volume that is published to a node or mounted, whoever mounted it, is in use and stays.
 //! - Snapshots of the volume stay.
 
 use objstore::Error;
-use objstore::store::Deletion;
 use proto::csi::v1::{DeleteVolumeRequest, DeleteVolumeResponse};
 use tonic::Status;
 
 use super::Controller;
-use crate::{is_provisioned, status};
+use crate::{is_made_here, status};
 
 impl Controller {
     pub(super) async fn delete(self, request: DeleteVolumeRequest) -> Result<DeleteVolumeResponse, Status> {
@@ -18,19 +18,13 @@ impl Controller {
         let Ok(name) = id.parse() else { return gone };
         let _guard = self.locks.hold(id)?;
         let Some(bucket) = self.find(&name).await? else { return gone };
-        if !is_provisioned(&bucket, &self.config.driver_name) {
+        if !is_made_here(&bucket, &self.config.driver_name) {
             return Err(Status::failed_precondition(format!(
                 "\"{id}\" was not made by this driver; delete it with `amphora bucket delete`, or keep it with the \
                  reclaim policy Retain"
             )));
         }
-        if let Some(publication) = self.publications(&name).await?.first() {
-            return Err(Status::failed_precondition(format!(
-                "volume \"{id}\" is published to node \"{}\"; unpublish it first",
-                publication.node
-            )));
-        }
-        match self.store.delete_bucket(&name, Deletion::Force).await {
+        match self.store.delete_unused_bucket(&name, bucket.id, Vec::new()).await {
             Ok(()) | Err(Error::NotFound { .. }) => gone,
             Err(error) => Err(status::of(error)),
         }

@@ -10,7 +10,7 @@ use tonic::Status;
 use super::Controller;
 use crate::capability::Capability;
 use crate::capacity::{Range, signed};
-use crate::{is_provisioned, status};
+use crate::{is_made_here, status};
 
 impl Controller {
     pub(super) async fn expand(
@@ -29,7 +29,7 @@ impl Controller {
             // Without a quota there is room for any size already.
             None => asked,
             Some(quota) if quota >= asked => quota,
-            Some(_) if !is_provisioned(&bucket, &self.config.driver_name) => {
+            Some(_) if !is_made_here(&bucket, &self.config.driver_name) => {
                 return Err(Status::failed_precondition(format!(
                     "\"{id}\" was not made by this driver; change its quota with `amphora bucket set`"
                 )));

@@ -1,8 +1,11 @@
 //! Snapshots. CSI v1.12, CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
 //!
 //! - A snapshot's id is its name in the store; it is ready as soon as it is made.
+//! - Only snapshots that this driver took are deleted. The record of a snapshot says who took it; builds that did not
+//!   record this took snapshots called `snapshot-` and the UID of a VolumeSnapshot, and these count as the driver's.
 
-use objstore::store::SnapshotInfo;
+use objstore::name::is_uuid;
+use objstore::store::{Creator, SnapshotInfo};
 use objstore::{Error, Noun};
 use proto::csi::v1::list_snapshots_response::Entry;
 use proto::csi::v1::{
@@ -18,6 +21,8 @@ use crate::{status, volume_id};
 
 /// What the sidecars put before the keys they add.
 const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
+/// What the external-snapshotter puts before the UID of a VolumeSnapshot to name its snapshot.
+const SNAPSHOTTER_PREFIX: &str = "snapshot-";
 
 impl Controller {
     pub(super) async fn create_snapshot(
@@ -32,7 +37,12 @@ impl Controller {
         }
         let _guard = self.locks.hold(name.as_str())?;
         let bucket = self.existing(&request.source_volume_id).await?;
-        let (snapshot, _) = self.store.create_snapshot(&bucket.name, &name).await.map_err(status::of)?;
+        let taken = self.store.create_snapshot_as(&bucket.name, &name, Creator::Csi).await;
+        let (snapshot, _) = taken.map_err(status::of)?;
+        if !is_taken_here(&snapshot) {
+            let (name, why) = (name.to_string(), "this driver did not take it".to_owned());
+            return Err(status::of(Error::Exists { noun: Noun::Snapshot, name, why }));
+        }
         Ok(CreateSnapshotResponse { snapshot: Some(describe(&snapshot)) })
     }
 
@@ -42,8 +52,16 @@ impl Controller {
     ) -> Result<DeleteSnapshotResponse, Status> {
         let id = status::required("snapshot_id", &request.snapshot_id)?;
         let _guard = self.locks.hold(id)?;
-        match self.store.delete_snapshot(id).await {
-            Ok(()) | Err(Error::NotFound { .. } | Error::Invalid { .. }) => Ok(DeleteSnapshotResponse {}),
+        let gone = Ok(DeleteSnapshotResponse {});
+        let Some(snapshot) = self.find_snapshot(id).await? else { return gone };
+        if !is_taken_here(&snapshot) {
+            return Err(Status::failed_precondition(format!(
+                "snapshot \"{id}\" was not taken by this driver; delete it with `amphora snapshot delete`, or keep it with \
+                 the deletionPolicy Retain"
+            )));
+        }
+        match self.store.delete_unused_snapshot(id).await {
+            Ok(()) | Err(Error::NotFound { .. }) => gone,
             Err(error) => Err(status::of(error)),
         }
     }
@@ -96,6 +114,15 @@ impl Controller {
     }
 }
 
+/// Whether this driver took the snapshot.
+fn is_taken_here(snapshot: &SnapshotInfo) -> bool {
+    match snapshot.creator {
+        Creator::Csi => true,
+        Creator::Unrecorded => snapshot.name.strip_prefix(SNAPSHOTTER_PREFIX).is_some_and(is_uuid),
+        Creator::Administrator | Creator::Cosi => false,
+    }
+}
+
 fn describe(snapshot: &SnapshotInfo) -> Snapshot {
     let (seconds, nanos) = snapshot.created.parts();
     Snapshot {
@@ -105,5 +132,25 @@ fn describe(snapshot: &SnapshotInfo) -> Snapshot {
         creation_time: Some(prost_types::Timestamp { seconds, nanos: i32::try_from(nanos).unwrap_or(0) }),
         ready_to_use: true,
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use objstore::clock::Timestamp;
+
+    fn snapshot(name: &str, creator: Creator) -> SnapshotInfo {
+        let (name, bucket) = (name.to_owned(), "b-1".parse().unwrap());
+        SnapshotInfo { name, bucket, created: Timestamp(0), size_bytes: 0, creator }
+    }
+
+    #[test]
+    fn snapshots_are_told_by_their_record_and_those_of_older_builds_by_the_whole_name() {
+        let uid = "snapshot-0a1b2c3d-1111-2222-3333-444455556666";
+        assert!(is_taken_here(&snapshot("any", Creator::Csi)));
+        assert!(is_taken_here(&snapshot(uid, Creator::Unrecorded)));
+        assert!(!is_taken_here(&snapshot("snapshot-monday", Creator::Unrecorded)));
+        assert!(!is_taken_here(&snapshot(uid, Creator::Administrator)));
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! - A publish narrows what the stage opened, never widens it.
 //! - A publish that fails leaves no mount, no record, and no folder it made.
-//! - Nothing under a target path is ever deleted.
+//! - Nothing under a target path is ever deleted, so a folder that holds something is not published at.
+//! - Only what a record of this node names is unmounted, and only binds of a volume: a call about any other volume or
+//!   path leaves what is there.
 
 use proto::csi::v1::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
@@ -16,6 +18,7 @@ use super::{Inner, access};
 use crate::bind::BindFlags;
 use crate::capability::Capability;
 use crate::mounter::MountState;
+use crate::mountinfo::Mounted;
 use crate::{FS_TYPE, path, status};
 
 /// How many mounts may lie over each other at a target before something must be wrong.
@@ -32,6 +35,9 @@ impl Inner {
         let flags = self.bind_flags(request, &stage, &capability)?;
         let target = Target { volume: volume.to_owned(), path, mode: capability.mode, flags };
         let was_known = self.records.target(&target.path).is_some();
+        if !was_known {
+            self.refuse_unrecorded_target(&stage, &target.path)?;
+        }
         self.claim(&target)?;
         let shown = self.show(&stage, &target);
         if shown.is_err() && !was_known {
@@ -72,6 +78,16 @@ impl Inner {
         Ok(BindFlags { read_only: read_only || flags.bind.read_only, ..flags.bind })
     }
 
+    /// Refuses a path at which something is mounted that no record names. A bind of the stage is the node's all the same:
+    /// its record was lost.
+    fn refuse_unrecorded_target(&self, stage: &Stage, path: &Path) -> Result<(), Status> {
+        match self.mounted(path)? {
+            Some(_) if self.is_shown(stage, path, BindFlags::default())? => Ok(()),
+            Some(mounted) => Err(foreign(&mounted, path)),
+            None => Ok(()),
+        }
+    }
+
     fn claim(&self, target: &Target) -> Result<(), Status> {
         let path = target.path.display();
         self.records.claim_target(target).map_err(status::of)?.map_err(|conflict| match conflict {
@@ -96,7 +112,7 @@ impl Inner {
         if self.is_shown(stage, &target.path, target.flags)? {
             return Ok(());
         }
-        self.hide(&target.path, false)?;
+        self.hide(&target.path)?;
         let made = path::make_target_dir(&target.path)?;
         self.binder.bind(&stage.path, &target.path, target.flags).map_err(|error| {
             if made {
@@ -126,16 +142,12 @@ impl Inner {
         Ok(staged.device == shown.device && (is_read_only || !flags.read_only))
     }
 
-    /// Detaches all mounts of ours at a target. What is not of our type is ours only if a record says so.
-    pub(super) fn hide(&self, target: &Path, recorded: bool) -> Result<(), Status> {
+    /// Detaches all binds of a recorded target: more than one may lie over each other after a crash.
+    pub(super) fn hide(&self, target: &Path) -> Result<(), Status> {
         for _ in 0..STACKED_MOUNTS_MAX {
             let Some(mounted) = self.mounted(target)? else { return Ok(()) };
-            if !recorded && mounted.fs_type != FS_TYPE {
-                return Err(Status::failed_precondition(format!(
-                    "a mount of type {} is at \"{}\", which is not ours; unmount it first",
-                    mounted.fs_type,
-                    target.display()
-                )));
+            if mounted.fs_type != FS_TYPE || self.mounter.is_administrators(target) {
+                return Err(foreign(&mounted, target));
             }
             self.binder
                 .detach(target)
@@ -158,16 +170,24 @@ impl Inner {
         let volume = status::required("volume_id", &request.volume_id)?;
         let path = path::parse("target_path", &request.target_path)?;
         let _guard = self.targets.hold(&path.to_string_lossy())?;
-        let known = self.records.target(&path);
-        if known.as_ref().is_some_and(|known| known.volume != volume) {
-            // This volume is not published here, and the other one is not what the caller means.
+        let published = self.records.target(&path).is_some_and(|known| known.volume == volume);
+        if !published {
+            // What else may be mounted there is not what the caller means.
             return Ok(NodeUnpublishVolumeResponse {});
         }
-        self.hide(&path, known.is_some())?;
+        self.hide(&path)?;
         path::remove_target_dir(&path)?;
         self.records.forget_target(&path).map_err(status::of)?;
         Ok(NodeUnpublishVolumeResponse {})
     }
+}
+
+fn foreign(mounted: &Mounted, path: &Path) -> Status {
+    Status::failed_precondition(format!(
+        "a mount of type {0} is at \"{1}\" that this node did not make; unmount it first (`umount {1}`)",
+        mounted.fs_type,
+        path.display()
+    ))
 }
 
 fn not_staged(volume: &str) -> Status {

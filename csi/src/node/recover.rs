@@ -11,7 +11,6 @@ use tracing::{info, warn};
 
 use super::record::{Stage, Target};
 use super::{Inner, Node, access};
-use crate::mounter::MountState;
 use crate::status;
 
 /// What a recovery found.
@@ -76,7 +75,7 @@ impl Inner {
         }
         if narrowed != *stage {
             // A live mount would stay as wide as it was.
-            self.mounter.unmount(&stage.path).map_err(status::of)?;
+            self.unmount_stage(stage).map_err(status::of)?;
             self.records.put_stage(&narrowed).map_err(status::of)?;
         }
         self.revive(&narrowed)
@@ -101,7 +100,7 @@ impl Inner {
         if self.is_shown(stage, &target.path, target.flags)? {
             return Ok(true);
         }
-        self.hide(&target.path, true)?;
+        self.hide(&target.path)?;
         if std::fs::symlink_metadata(&target.path).is_err() {
             return self.records.forget_target(&target.path).map(|()| false).map_err(status::of);
         }
@@ -113,14 +112,10 @@ impl Inner {
 
     fn remove(&self, stage: &Stage, recovered: &mut Recovered) {
         for target in self.records.targets(&stage.volume) {
-            let removed = self.hide(&target.path, true);
+            let removed = self.hide(&target.path);
             recovered.count(removed.and_then(|()| self.records.forget_target(&target.path).map_err(status::of)));
         }
-        let unmounted = match self.mounter.state(&stage.path) {
-            Ok(MountState::Ours(_) | MountState::Stale) => self.mounter.unmount(&stage.path),
-            Ok(MountState::NotMounted | MountState::Other) => Ok(()),
-            Err(error) => Err(error),
-        };
+        let unmounted = self.unmount_stage(stage);
         recovered.count(unmounted.and_then(|()| self.records.forget_stage(&stage.volume)).map_err(status::of));
     }
 }

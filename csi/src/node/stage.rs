@@ -3,6 +3,7 @@
 //! - The mount is no wider than the narrowest of: the grant of the key, the access mode, the publication and the
 //!   option `ro`.
 //! - A stage that fails leaves no mount and no record.
+//! - Only what a record of this node names is unmounted: a call about any other volume or path leaves what is there.
 
 use std::path::Path;
 
@@ -69,8 +70,7 @@ impl Inner {
                 stage.path.display()
             )));
         }
-        // A mount of ours without a record is left over from before the records were lost.
-        self.detach_dead(&stage.path, |_| false)?;
+        self.refuse_unrecorded(&stage.path)?;
         path::check_staging_dir(&stage.path)?;
         self.records.put_stage(stage).map_err(status::of)?;
         let mounted = self.mount(stage);
@@ -80,11 +80,23 @@ impl Inner {
         mounted
     }
 
+    /// Refuses a path at which something is mounted that no record names. A mount that this process serves for the node
+    /// is the node's all the same: it was taken over from a server before, and its record was lost.
+    fn refuse_unrecorded(&self, path: &Path) -> Result<(), Status> {
+        match self.mounter.state(path).map_err(status::of)? {
+            MountState::NotMounted => Ok(()),
+            MountState::Ours(_) => self.mounter.unmount(path).map_err(status::of),
+            MountState::Stale | MountState::Other => Err(occupied(path)),
+        }
+    }
+
     /// Makes sure that the mount of a stage is there and answers.
     pub(super) fn revive(&self, stage: &Stage) -> Result<(), Status> {
-        let alive = self.detach_dead(&stage.path, |bucket| bucket.as_str() == stage.volume)?;
-        if alive {
-            return Ok(());
+        match self.mounter.state(&stage.path).map_err(status::of)? {
+            MountState::NotMounted => {}
+            MountState::Ours(bucket) if bucket.as_str() == stage.volume => return Ok(()),
+            MountState::Ours(_) | MountState::Stale => self.mounter.unmount(&stage.path).map_err(status::of)?,
+            MountState::Other => return Err(occupied(&stage.path)),
         }
         path::check_staging_dir(&stage.path)?;
         self.mount(stage)
@@ -95,26 +107,9 @@ impl Inner {
         self.mounter.mount(&bucket, &stage.path, &stage.options).map_err(status::of)
     }
 
-    /// Detaches a mount of ours at `path` unless it is alive and `wanted`; whether it is.
-    fn detach_dead(&self, path: &Path, wanted: impl Fn(&BucketName) -> bool) -> Result<bool, Status> {
-        match self.mounter.state(path).map_err(status::of)? {
-            MountState::NotMounted => Ok(false),
-            MountState::Ours(bucket) if wanted(&bucket) => Ok(true),
-            MountState::Ours(_) | MountState::Stale => {
-                self.mounter.unmount(path).map_err(status::of)?;
-                Ok(false)
-            }
-            MountState::Other => Err(Status::failed_precondition(format!(
-                "something else is mounted at \"{}\"; unmount it first",
-                path.display()
-            ))),
-        }
-    }
-
-    /// The failure that led here is the one to tell; what fails now is logged.
+    /// A mount that failed left nothing mounted. That failure is the one to tell; what fails now is logged.
     fn roll_back(&self, stage: &Stage) {
-        let undone = self.mounter.unmount(&stage.path).and_then(|()| self.records.forget_stage(&stage.volume));
-        if let Err(error) = undone {
+        if let Err(error) = self.records.forget_stage(&stage.volume) {
             warn!(volume = stage.volume, path = %stage.path.display(), %error, "a failed stage was not taken back");
         }
     }
@@ -125,10 +120,8 @@ impl Inner {
         let _guard = self.volumes.hold(volume)?;
         match self.records.stage(volume) {
             Some(stage) if stage.path == path => self.take_down(&stage)?,
-            // Another volume's mount, or this one's at another path, is not what the caller means.
-            Some(_) => {}
-            None if self.records.staged_at(&path).is_some() => {}
-            None => self.unmount_unrecorded(&path)?,
+            // What else may be mounted there is not what the caller means: this volume is not staged there.
+            Some(_) | None => {}
         }
         Ok(NodeUnstageVolumeResponse {})
     }
@@ -142,7 +135,7 @@ impl Inner {
                 target.path.display()
             ))
         })?;
-        let unmounted = self.mounter.unmount(&stage.path).and_then(|()| self.records.forget_stage(&stage.volume));
+        let unmounted = self.unmount_stage(stage).and_then(|()| self.records.forget_stage(&stage.volume));
         if unmounted.is_err() {
             // It is still there, and the caller asks again.
             self.records.put_stage(stage).map_err(status::of)?;
@@ -161,12 +154,21 @@ impl Inner {
         Ok(())
     }
 
-    fn unmount_unrecorded(&self, path: &Path) -> Result<(), Status> {
-        match self.mounter.state(path).map_err(status::of)? {
-            MountState::Ours(_) | MountState::Stale => self.mounter.unmount(path).map_err(status::of),
-            MountState::NotMounted | MountState::Other => Ok(()),
+    /// Unmounts what a stage mounted, dead or alive. What somebody mounted at its path since stays.
+    pub(super) fn unmount_stage(&self, stage: &Stage) -> objstore::Result<()> {
+        match self.mounter.state(&stage.path)? {
+            MountState::Ours(bucket) if bucket.as_str() != stage.volume => Ok(()),
+            MountState::Other => Ok(()),
+            MountState::Ours(_) | MountState::Stale | MountState::NotMounted => self.mounter.unmount(&stage.path),
         }
     }
+}
+
+fn occupied(path: &Path) -> Status {
+    Status::failed_precondition(format!(
+        "something is mounted at \"{0}\" that this node did not mount; unmount it first (`umount {0}`)",
+        path.display()
+    ))
 }
 
 fn staged_otherwise(known: &Stage, asked: &Stage) -> Status {

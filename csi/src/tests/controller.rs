@@ -1,5 +1,8 @@
 //! The controller's guarantees.
 
+use objstore::store::Creator;
+use objstore::volume::VolumeOptions;
+
 use super::*;
 
 fn volume(name: &str, required_bytes: i64, limit_bytes: i64) -> CreateVolumeRequest {
@@ -59,6 +62,26 @@ impl Fixture {
             ..Default::default()
         };
         Ok(self.controller.create_snapshot(Request::new(request)).await?.into_inner().snapshot.unwrap())
+    }
+
+    /// A copy of a volume as a backup restores it under another name: with all that is kept with the bucket.
+    async fn restored_copy(&self, volume: &str, copy: &str) {
+        let found = self.store.bucket(&name(volume)).unwrap();
+        let request = objstore::store::CreateBucket {
+            name: name(copy),
+            owner: found.owner,
+            quota_bytes: None,
+            versioning: found.versioning,
+            source: None,
+            attributes: found.attributes,
+            root: objstore::store::RootAttributes::default(),
+        };
+        self.store.create_bucket(request).await.unwrap();
+    }
+
+    async fn drop_snapshot(&self, snapshot_id: &str) -> Result<(), Status> {
+        let request = DeleteSnapshotRequest { snapshot_id: snapshot_id.into(), ..Default::default() };
+        self.controller.delete_snapshot(Request::new(request)).await.map(|_| ())
     }
 
     async fn snapshots(&self, request: ListSnapshotsRequest) -> ListSnapshotsResponse {
@@ -144,6 +167,8 @@ async fn only_volumes_made_here_are_deleted() {
     f.remove("absent").await.unwrap();
     f.remove("Not A Name").await.unwrap();
     assert_eq!(code(f.remove("alices").await), Code::FailedPrecondition);
+    f.restored_copy("pvc-1", "rescued").await;
+    assert_eq!(code(f.remove("rescued").await), Code::FailedPrecondition);
     f.remove("pvc-1").await.unwrap();
     f.remove("pvc-1").await.unwrap();
     assert!(f.store.bucket(&name("pvc-1")).is_err() && f.store.bucket(&name("alices")).is_ok());
@@ -160,6 +185,41 @@ async fn a_published_volume_is_not_deleted() {
     f.detach("pvc-1").await.unwrap();
     f.remove("pvc-1").await.unwrap();
     f.detach("pvc-1").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_volume_is_not_deleted() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    let store = f.store.clone();
+    let open = move || store.open_volume(&name("pvc-1"), VolumeOptions::default()).unwrap();
+    let mount = tokio::task::spawn_blocking(open).await.unwrap();
+    let status = f.remove("pvc-1").await.unwrap_err();
+    assert!(status.code() == Code::FailedPrecondition && status.message().contains("mounted"), "{status}");
+    tokio::task::spawn_blocking(move || drop(mount)).await.unwrap();
+    f.remove("pvc-1").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_snapshots_taken_here_are_deleted_or_answered_with() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    let uid = "snapshot-0a1b2c3d-1111-2222-3333-444455556666";
+    for snapshot in ["by-hand", uid] {
+        f.store.create_snapshot(&name("pvc-1"), &name(snapshot)).await.unwrap();
+        assert_eq!(code(f.drop_snapshot(snapshot).await), Code::FailedPrecondition);
+        assert_eq!(code(f.snap("pvc-1", snapshot).await), Code::AlreadyExists);
+        assert!(f.store.snapshot(snapshot).is_ok());
+        f.store.delete_snapshot(snapshot).await.unwrap();
+    }
+    f.snap("pvc-1", uid).await.unwrap();
+    f.drop_snapshot(uid).await.unwrap();
+    f.store.create_snapshot_as(&name("pvc-1"), &name(uid), Creator::Unrecorded).await.unwrap();
+    f.drop_snapshot(uid).await.expect("of an older build");
+    // A static volume may be snapshot too, and that snapshot is the driver's.
+    f.foreign_bucket("alices", None).await;
+    f.snap("alices", "of-alices").await.unwrap();
+    f.drop_snapshot("of-alices").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,8 @@ struct Machine {
     mounts: Mutex<BTreeMap<PathBuf, Vec<Mounted>>>,
     sessions: Mutex<BTreeSet<String>>,
     options: Mutex<BTreeMap<PathBuf, MountOptions>>,
+    /// Where the administrator had buckets mounted.
+    administrators: Mutex<BTreeSet<PathBuf>>,
     devices: AtomicU64,
     /// Mounting waits while a test holds this.
     gate: Mutex<()>,
@@ -49,6 +51,12 @@ impl Machine {
 
     fn count(&self) -> usize {
         self.mounts.lock().values().map(Vec::len).sum()
+    }
+
+    /// `amphora mount`.
+    fn mount_for_administrator(&self, bucket: &str, at: &Path) {
+        Mounter::mount(self, &name(bucket), at, &MountOptions::default()).unwrap();
+        self.administrators.lock().insert(at.to_owned());
     }
 
     fn push(&self, at: &Path, mounted: Mounted) {
@@ -92,12 +100,16 @@ impl Mounter for Machine {
     fn state(&self, at: &Path) -> objstore::Result<MountState> {
         Ok(match self.top(at) {
             None => MountState::NotMounted,
-            Some(mounted) if mounted.fs_type != FS_TYPE => MountState::Other,
+            Some(mounted) if mounted.fs_type != FS_TYPE || self.is_administrators(at) => MountState::Other,
             Some(mounted) if self.sessions.lock().contains(&mounted.device) => {
                 MountState::Ours(mounted.source.parse().unwrap())
             }
             Some(_) => MountState::Stale,
         })
+    }
+
+    fn is_administrators(&self, at: &Path) -> bool {
+        self.administrators.lock().contains(at) && self.top(at).is_some()
     }
 }
 

@@ -271,11 +271,89 @@ async fn what_is_not_ours_is_left_alone() {
     std::fs::create_dir(f.path("target")).unwrap();
     f.machine.push(&f.path("target"), foreign());
     assert_eq!(code(f.publish(publish(&f, "pvc-1", "target")).await), Code::FailedPrecondition);
-    assert_eq!(code(f.unpublish("pvc-1", "target").await), Code::FailedPrecondition);
+    f.unpublish("pvc-1", "target").await.unwrap();
+    assert_eq!(f.machine.top(&f.path("target")), Some(foreign()));
     f.machine.detach(&f.path("target")).unwrap();
     f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
     f.unpublish("pvc-2", "target").await.unwrap();
     assert_eq!(f.machine.serves(&f.path("target")), Some("rw"));
+    f.machine.push(&f.path("target"), foreign());
+    assert_eq!(code(f.unpublish("pvc-1", "target").await), Code::FailedPrecondition, "somebody mounted over it");
+    assert_eq!(f.machine.top(&f.path("target")), Some(foreign()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_of_the_administrator_is_never_taken_down() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.create("by-hand").await;
+    std::fs::create_dir(f.path("target")).unwrap();
+    for path in ["staging", "target"] {
+        f.machine.mount_for_administrator("by-hand", &f.path(path));
+    }
+    let untouched = || ["staging", "target"].map(|path| f.machine.serves(&f.path(path))) == [Some("rw"); 2];
+    for volume in ["pvc-1", "by-hand", "unknown"] {
+        f.unpublish(volume, "target").await.unwrap();
+        f.unpublish(volume, "staging").await.unwrap();
+        f.unstage(volume).await.unwrap();
+        assert!(untouched(), "{volume}");
+    }
+    for volume in ["pvc-1", "by-hand"] {
+        assert_eq!(code(f.stage(stage(&f, volume)).await), Code::FailedPrecondition, "{volume}");
+    }
+    let elsewhere = f.path("other-staging");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let staging_target_path = elsewhere.to_str().unwrap().to_owned();
+    f.stage(NodeStageVolumeRequest { staging_target_path: staging_target_path.clone(), ..stage(&f, "by-hand") })
+        .await
+        .unwrap();
+    let over = NodePublishVolumeRequest { staging_target_path, ..publish(&f, "by-hand", "target") };
+    assert_eq!(code(f.publish(over).await), Code::FailedPrecondition);
+    f.unpublish("by-hand", "target").await.unwrap();
+    assert!(untouched());
+    // The mounts are dead: they are the administrator's all the same.
+    f.machine.die();
+    f.unpublish("pvc-1", "target").await.unwrap();
+    f.unstage("pvc-1").await.unwrap();
+    assert_eq!(code(f.stage(stage(&f, "pvc-1")).await), Code::FailedPrecondition);
+    assert!(f.machine.top(&f.path("staging")).is_some() && f.machine.top(&f.path("target")).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_took_the_place_of_a_stage_is_left_alone() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.create("by-hand").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
+    // The administrator unmounts both by hand, and mounts something else there.
+    for path in ["staging", "target"] {
+        Mounter::unmount(&*f.machine, &f.path(path)).unwrap();
+        f.machine.mount_for_administrator("by-hand", &f.path(path));
+    }
+    assert_eq!(code(f.unpublish("pvc-1", "target").await), Code::FailedPrecondition);
+    Mounter::unmount(&*f.machine, &f.path("target")).unwrap();
+    f.unpublish("pvc-1", "target").await.unwrap();
+    f.unstage("pvc-1").await.unwrap();
+    assert_eq!(f.machine.serves(&f.path("staging")), Some("rw"), "the stage is gone, the other mount is not");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_holds_something_is_not_published_at() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage(stage(&f, "pvc-1")).await.unwrap();
+    std::fs::create_dir(f.path("target")).unwrap();
+    std::fs::write(f.path("target/file"), "kept").unwrap();
+    let status = f.publish(publish(&f, "pvc-1", "target")).await.unwrap_err();
+    assert!(status.code() == Code::FailedPrecondition && status.message().contains("not empty"), "{status}");
+    f.unpublish("pvc-1", "target").await.unwrap();
+    assert!(f.path("target/file").exists() && f.machine.count() == 1);
+    f.unstage("pvc-1").await.unwrap();
+    // An empty folder of somebody else is not removed either, as nothing was published there.
+    std::fs::remove_file(f.path("target/file")).unwrap();
+    f.unpublish("pvc-1", "target").await.unwrap();
+    assert!(f.path("target").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,7 +104,7 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
 fn unreadable(store: &Checked<'_>, what: &str, pair: &Pair) -> Result<()> {
     let id = lost::id_of(store, tag::ACCOUNT_ID, &pair.key[1..])?;
     let root = pair.key[1..] == *ROOT_ACCOUNT.as_bytes();
-    let account = id.map(|id| Account { id, may_create_buckets: root, root, created: 0 }.encode_to_vec());
+    let account = id.map(|id| Account { id, may_create_buckets: root, root, ..Account::default() }.encode_to_vec());
     let done = match id {
         Some(_) if root => "it is known again by its name",
         Some(_) => "it is known again by its name, and may make no buckets",

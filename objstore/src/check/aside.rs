@@ -14,6 +14,7 @@ use super::mend::put_stub;
 use super::repair::{QUARANTINE, Repair};
 use crate::error::Result;
 use crate::record::bucket::{Bucket, Snapshot, VersioningState};
+use crate::record::creator::Creator;
 use crate::record::damage::Aside;
 use crate::record::decode;
 use crate::record::inode::{Extent, Inode, InodeKind};
@@ -137,6 +138,7 @@ impl Found {
             owner: self.owner,
             versioning: self.versioning(),
             object_lock: self.locked.then(ObjectLock::default),
+            creator: Creator::Unrecorded as i32,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use prost::Message;
 
+use super::creator::Creator;
+
 /// An account.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Account {
@@ -17,6 +19,9 @@ pub struct Account {
     /// Made, nanoseconds since 1970.
     #[prost(sfixed64, tag = "4")]
     pub created: i64,
+    /// Who made it.
+    #[prost(enumeration = "Creator", tag = "5")]
+    pub creator: i32,
 }
 
 /// An access key.

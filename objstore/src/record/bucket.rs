@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
+use super::creator::Creator;
 use super::settings::ObjectLock;
 
 /// A bucket.
@@ -148,6 +149,9 @@ pub struct Snapshot {
     /// The object lock the bucket had then.
     #[prost(message, optional, tag = "9")]
     pub object_lock: Option<ObjectLock>,
+    /// Who took it.
+    #[prost(enumeration = "Creator", tag = "10")]
+    pub creator: i32,
 }
 
 /// What a branch holds.

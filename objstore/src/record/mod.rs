@@ -9,6 +9,7 @@ pub mod account;
 pub mod acl;
 pub mod blob;
 pub mod bucket;
+pub mod creator;
 pub mod damage;
 pub mod inode;
 pub mod key;

@@ -8,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Read, Txn};
 use crate::name;
+use crate::record::creator::Creator;
 use crate::record::key::{self, tag};
 use crate::record::{account, decode};
 
@@ -41,6 +42,7 @@ pub(super) fn shown(name: &str, record: &account::Account) -> Account {
         may_create_buckets: record.may_create_buckets,
         root: record.root,
         created: Timestamp(record.created),
+        creator: record.creator(),
     }
 }
 
@@ -64,20 +66,38 @@ pub(crate) fn deleted_names(read: &dyn Read) -> Result<Vec<String>> {
 }
 
 impl Store {
-    /// Makes an account; the same again is found.
+    /// Makes an account for the administrator; the same again is found.
     pub async fn create_account(&self, name: &str, may_create_buckets: bool) -> Result<(Account, Outcome)> {
-        self.add_account(name::account(name)?, may_create_buckets).await
+        self.create_account_as(name, may_create_buckets, Creator::Administrator).await
     }
 
     /// Makes an account that a backup names, if there is none. It may be of a store with names that are not given any more.
     pub(crate) async fn restore_account(&self, name: &str) -> Result<()> {
         match self.account(name) {
-            Err(Error::NotFound { .. }) => self.add_account(name::plain("account name", name)?, false).await.map(drop),
+            Err(Error::NotFound { .. }) => {
+                let name = name::plain("account name", name)?;
+                self.add_account(name, false, Creator::Administrator).await.map(drop)
+            }
             found => found.map(drop),
         }
     }
 
-    async fn add_account(&self, name: String, may_create_buckets: bool) -> Result<(Account, Outcome)> {
+    /// Makes an account and records who made it. One that is there is found whoever made it: [`Account::creator`] tells.
+    pub async fn create_account_as(
+        &self,
+        name: &str,
+        may_create_buckets: bool,
+        creator: Creator,
+    ) -> Result<(Account, Outcome)> {
+        self.add_account(name::account(name)?, may_create_buckets, creator).await
+    }
+
+    async fn add_account(
+        &self,
+        name: String,
+        may_create_buckets: bool,
+        creator: Creator,
+    ) -> Result<(Account, Outcome)> {
         self.change(move |txn, core| {
             if let Some(record) = find(&*txn, &name)? {
                 if record.may_create_buckets != may_create_buckets {
@@ -87,7 +107,12 @@ impl Store {
                 return Ok((shown(&name, &record), Outcome::Found));
             }
             super::count::check_accounts(&*txn)?;
-            let record = account::Account { id: 0, may_create_buckets, root: false, created: core.clock.now().0 };
+            let record = account::Account {
+                may_create_buckets,
+                created: core.clock.now().0,
+                creator: creator as i32,
+                ..account::Account::default()
+            };
             Ok((shown(&name, &add(txn, &name, record)?), Outcome::Made))
         })
         .await
@@ -114,23 +139,25 @@ impl Store {
     /// Deletes an account with its keys and grants. The root account stays; so does one that owns buckets.
     pub async fn delete_account(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
-        self.change(move |txn, _| {
-            let record = by_name(&*txn, &name)?;
-            if record.root {
-                return Err(Error::invalid("account name", name, "the root account cannot be deleted"));
-            }
-            refuse_owner(&*txn, record.id, &name)?;
-            super::key::delete_all(txn, record.id)?;
-            super::grant::delete_of_account(txn, record.id)?;
-            txn.delete(key::by_name(tag::ACCOUNT, &name));
-            txn.delete(key::by_id(tag::ACCOUNT_ID, record.id));
-            txn.put(key::by_name(tag::FORMER, &name), record.id.to_be_bytes().to_vec());
-            Ok(())
-        })
-        .await?;
+        self.change(move |txn, _| remove(txn, &name)).await?;
         self.grants_changed().await;
         Ok(())
     }
+}
+
+/// Removes an account with its keys and grants.
+pub(super) fn remove(txn: &mut dyn Txn, name: &str) -> Result<()> {
+    let record = by_name(&*txn, name)?;
+    if record.root {
+        return Err(Error::invalid("account name", name, "the root account cannot be deleted"));
+    }
+    refuse_owner(&*txn, record.id, name)?;
+    super::key::delete_all(txn, record.id)?;
+    super::grant::delete_of_account(txn, record.id)?;
+    txn.delete(key::by_name(tag::ACCOUNT, name));
+    txn.delete(key::by_id(tag::ACCOUNT_ID, record.id));
+    txn.put(key::by_name(tag::FORMER, name), record.id.to_be_bytes().to_vec());
+    Ok(())
 }
 
 fn refuse_owner(read: &dyn Read, id: u64, name: &str) -> Result<()> {

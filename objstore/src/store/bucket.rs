@@ -191,10 +191,15 @@ impl Store {
     pub async fn delete_bucket(&self, name: &BucketName, how: Deletion) -> Result<()> {
         let bucket = name.clone();
         let id = self.change(move |txn, core| delete(txn, core, &bucket, how)).await?;
+        self.forget_bucket(id);
+        Ok(())
+    }
+
+    /// Drops what is kept in memory for a bucket that was deleted, and has its content collected.
+    pub(super) fn forget_bucket(&self, id: u64) {
         self.core.live.forget(id);
         self.core.gates.forget(id);
         self.background.wake();
-        Ok(())
     }
 
     /// What a bucket holds.
@@ -391,7 +396,7 @@ fn clone_of_bucket(
     Ok((above.child(clone)?, inherited))
 }
 
-fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> Result<u64> {
+pub(super) fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Deletion) -> Result<u64> {
     let record = match core.named(&*txn, name)? {
         Named::Bucket(record) => record,
         Named::Snapshot(_) => {

@@ -18,6 +18,7 @@ mod master;
 mod mounting;
 mod object;
 mod open;
+mod provisioned;
 mod publication;
 pub(crate) mod settings;
 mod snapshot;

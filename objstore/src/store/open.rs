@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::gc::Background;
 use crate::grant::{KeyPlace, Master};
 use crate::meta::{Durability, Meta, Pair, Read, fjall_engine};
-use crate::record::{account::Account, decode, key};
+use crate::record::{account::Account, creator::Creator, decode, key};
 use crate::volume::SessionId;
 
 /// Pairs read at a time.
@@ -162,6 +162,7 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
         gates: crate::content::Gates::default(),
         grants_epoch: AtomicU64::new(1),
         mount_policies: std::sync::OnceLock::new(),
+        mounted: crate::volume::Mounted::default(),
         sessions: parking_lot::Mutex::default(),
         master,
         _lock: lock,
@@ -198,7 +199,13 @@ fn make_root(core: &Arc<Core>, given: Option<(String, Secret)>) -> Result<()> {
             }
             return Ok(());
         }
-        let record = Account { id: 0, may_create_buckets: true, root: true, created: shared.clock.now().0 };
+        let record = Account {
+            may_create_buckets: true,
+            root: true,
+            created: shared.clock.now().0,
+            creator: Creator::Administrator as i32,
+            ..Account::default()
+        };
         let root = account::add(txn, name, record)?;
         keys::add(txn, &shared, root.id, given)?;
         Ok(())

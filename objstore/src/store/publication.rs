@@ -5,11 +5,22 @@ use prost::Message;
 use super::Store;
 use super::types::{Outcome, Publication};
 use crate::error::{Error, Noun, Result};
-use crate::meta::Txn;
+use crate::meta::{Read, Txn};
 use crate::name::{self, BucketName};
 use crate::record::account::Publication as Record;
 use crate::record::decode;
 use crate::record::key::{self, tag};
+
+/// The nodes a bucket is published to.
+pub(super) fn nodes(read: &dyn Read, bucket: u64) -> Result<Vec<String>> {
+    let pairs = super::open::all(read, &key::by_id(tag::PUBLICATION, bucket))?;
+    Ok(pairs.iter().map(|pair| node_of(&pair.key)).collect())
+}
+
+/// The node in the key of a publication.
+fn node_of(key: &[u8]) -> String {
+    String::from_utf8_lossy(&key[9..]).into_owned()
+}
 
 /// Forgets the publications of a bucket.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
@@ -73,7 +84,7 @@ impl Store {
             let Some(id) = key::u64_at(&pair.key, 1) else { continue };
             let Some(bucket) = super::bucket::name_of(&*snapshot, id)? else { continue };
             let record: Record = decode("a publication", &pair.value)?;
-            let node = String::from_utf8_lossy(&pair.key[9..]).into_owned();
+            let node = node_of(&pair.key);
             publications.push(Publication { bucket, node, read_only: record.read_only, capability: record.capability });
         }
         Ok(publications)

@@ -14,6 +14,7 @@ use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
 use crate::record::bucket::Snapshot;
+use crate::record::creator::Creator;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::tree::Tx;
@@ -31,6 +32,7 @@ fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo>
         bucket: record.bucket_name.parse()?,
         created: Timestamp(record.created),
         size_bytes: super::bucket::usage(read, &line)?.bytes,
+        creator: record.creator(),
     })
 }
 
@@ -43,14 +45,28 @@ pub(super) struct Frozen {
 }
 
 impl Store {
-    /// Takes a snapshot; the same name of the same bucket is found. It takes the same time whatever the bucket holds.
+    /// Takes a snapshot for the administrator; the same name of the same bucket is found. It takes the same time
+    /// whatever the bucket holds.
     pub async fn create_snapshot(&self, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
+        self.create_snapshot_as(bucket, name, Creator::Administrator).await
+    }
+
+    /// Takes a snapshot and records who took it. One that is there is found whoever took it: [`SnapshotInfo::creator`]
+    /// tells.
+    pub async fn create_snapshot_as(
+        &self,
+        bucket: &BucketName,
+        name: &BucketName,
+        creator: Creator,
+    ) -> Result<(SnapshotInfo, Outcome)> {
         let (bucket, name) = (bucket.clone(), name.clone());
         self.blocking(move |store| {
             let Frozen { id, gate, parted } = store.freeze(&bucket)?;
             let core = store.core.clone();
-            let written =
-                store.core.meta.write(Durability::Synced, move |txn| take(txn, &core, (&bucket, id), &name, parted));
+            let written = store
+                .core
+                .meta
+                .write(Durability::Synced, move |txn| take(txn, &core, (&bucket, id), (&name, creator), parted));
             let taken = written.wait();
             drop(gate);
             taken
@@ -96,22 +112,24 @@ impl Store {
     /// Deletes a snapshot; what only it held is collected in the background.
     pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
-        self.change(move |txn, _| {
-            let record = record(&*txn, &name)?;
-            txn.delete(key::by_name(tag::SNAPSHOT, &name));
-            branch::kill_branch(txn, record.family, record.branch)
-        })
-        .await?;
+        self.change(move |txn, _| delete(txn, &name)).await?;
         self.background.wake();
         Ok(())
     }
+}
+
+/// Removes a snapshot.
+pub(super) fn delete(txn: &mut dyn Txn, name: &str) -> Result<()> {
+    let record = record(&*txn, name)?;
+    txn.delete(key::by_name(tag::SNAPSHOT, name));
+    branch::kill_branch(txn, record.family, record.branch)
 }
 
 fn take(
     txn: &mut dyn Txn,
     core: &Arc<Core>,
     (bucket, id): (&BucketName, u64),
-    name: &BucketName,
+    (name, creator): (&BucketName, Creator),
     parted: Vec<Parted>,
 ) -> Result<(SnapshotInfo, Outcome)> {
     let exists = |why: String| Error::Exists { noun: Noun::Snapshot, name: name.to_string(), why };
@@ -139,6 +157,7 @@ fn take(
         owner: source.owner,
         versioning: source.versioning,
         object_lock: super::settings::of(&*txn, core, &source)?.object_lock,
+        creator: creator as i32,
     };
     source.branch = live;
     super::bucket::move_to_branch(txn, core, bucket, &source);
@@ -163,7 +182,8 @@ mod tests {
         rig.run(rig.store.delete_bucket(&bucket, Deletion::IfEmpty)).unwrap();
         rig.bucket("jar");
         let core = rig.store.core.clone();
-        let take = move |txn: &mut dyn Txn| take(txn, &core, (&bucket, id), &name("taken"), parted);
+        let take =
+            move |txn: &mut dyn Txn| take(txn, &core, (&bucket, id), (&name("taken"), Creator::Administrator), parted);
         let taken = rig.store.core.meta.transact(Durability::Buffered, take);
         assert!(matches!(taken, Err(Error::Busy { .. })));
     }

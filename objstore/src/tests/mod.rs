@@ -30,6 +30,7 @@ mod objects;
 mod opening;
 mod orphans;
 mod policies;
+mod provisioned;
 pub(crate) mod random;
 mod refused_parts;
 mod repair;

@@ -233,6 +233,7 @@ impl Volume {
 impl Session {
     fn new(core: Arc<Core>, name: BucketName, place: Place, options: VolumeOptions) -> Self {
         let Place { bucket, family, frozen, root } = place;
+        core.mounted.add(bucket);
         Self {
             core,
             name,
@@ -288,6 +289,7 @@ impl Session {
         if self.ended.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.core.mounted.remove(self.bucket);
         self.core.feeds.remove(self.mount);
         self.core.backed.release_all(self.mount);
         super::writers::give_back(self);
@@ -299,6 +301,7 @@ impl Session {
 
     /// The mount goes on without this process: nothing of what it holds is collected.
     fn leave(&self, id: SessionId) {
+        self.core.mounted.remove(self.bucket);
         self.core.feeds.close(self.mount);
         self.core.backed.release_all(self.mount);
         super::writers::give_back(self);

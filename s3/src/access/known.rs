@@ -70,13 +70,19 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use objstore::clock::Timestamp;
-    use objstore::store::Account;
+    use objstore::store::{Account, Creator};
 
     use super::*;
 
     fn known(key: &str) -> Known {
-        let account =
-            Account { name: "a".into(), id: 1, may_create_buckets: false, root: false, created: Timestamp(0) };
+        let account = Account {
+            name: "a".into(),
+            id: 1,
+            may_create_buckets: false,
+            root: false,
+            created: Timestamp(0),
+            creator: Creator::Administrator,
+        };
         let caller = Caller { access_key: key.into(), account, standing: None };
         Known { caller: Arc::new(caller), secret: Secret::new("s") }
     }

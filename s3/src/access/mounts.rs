@@ -69,8 +69,14 @@ mod tests {
 
     fn leaves(statements: &str, name: &str, namesake: bool) -> (bool, bool) {
         let policy = format!(r#"{{"Version": "2012-10-17", "Statement": [{statements}]}}"#);
-        let account =
-            Account { name: name.into(), id: 7, may_create_buckets: false, root: false, created: Timestamp(0) };
+        let account = Account {
+            name: name.into(),
+            id: 7,
+            may_create_buckets: false,
+            root: false,
+            created: Timestamp(0),
+            creator: objstore::store::Creator::Administrator,
+        };
         let MountRights { reads, writes } = MountRules.leaves(&policy, &"abc".parse().unwrap(), &account, namesake);
         (reads, writes)
     }

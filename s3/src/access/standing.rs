@@ -135,8 +135,14 @@ mod tests {
         runtime.block_on(store.create_bucket(request)).unwrap();
         let reader = Reader::new(all(true));
         let identity = |name: &str| {
-            let account =
-                Account { name: name.into(), id: 7, may_create_buckets: false, root: false, created: Timestamp(0) };
+            let account = Account {
+                name: name.into(),
+                id: 7,
+                may_create_buckets: false,
+                root: false,
+                created: Timestamp(0),
+                creator: objstore::store::Creator::Administrator,
+            };
             reader.read(&store, Some(&account), &bucket).unwrap().identity
         };
         for name in ["*", "..", "anonymous", "${aws:username}", "<b>", "deleted-7"] {

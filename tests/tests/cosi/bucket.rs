@@ -115,3 +115,57 @@ async fn a_bucket_that_a_node_uses_is_not_deleted() {
     csi.controller_unpublish_volume(detach).await.expect("detached");
     driver.delete("claim-1").await.expect("deleted");
 }
+
+#[tokio::test]
+async fn what_cosi_did_not_make_is_not_destroyed() {
+    let driver = Driver::start().await;
+    driver.create("claim-1", &[]).await.expect("made");
+    let by_hand = cli::account(&driver.server, "cosi-alice");
+    cli::json(&driver.server, &["bucket", "create", "by-hand"]);
+    cli::json(&driver.server, &["bucket", "create", "owned-by-cosi", "--owner", "cosi"]);
+    for bucket in ["claim-1", "by-hand"] {
+        cli::json(&driver.server, &["grant", "add", bucket, "--account", "cosi-alice", "--mode", "rw"]);
+    }
+    for bucket in ["by-hand", "owned-by-cosi"] {
+        refused(bucket, driver.delete(bucket).await, Code::FailedPrecondition, &[bucket, "was not made by the driver"]);
+        let (account, key) = driver.granted(bucket, &format!("ba-{bucket}"), &[]).await;
+        assert_eq!(rights(&driver.server, &key, bucket).await, Rights::Both, "access to any bucket is given");
+        driver.revoke(bucket, &account).await.expect("and taken");
+    }
+    refused("its name", driver.grant("claim-1", "alice", &[]).await, Code::FailedPrecondition, &["cosi-alice"]);
+    refused("its name", driver.revoke("claim-1", "cosi-alice").await, Code::FailedPrecondition, &["cosi-alice"]);
+    driver.delete("claim-1").await.expect("its own");
+    assert_eq!(rights(&driver.server, &by_hand, "by-hand").await, Rights::Both, "the account only looks like COSI's");
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_mounted_is_not_deleted() {
+    need!(root_and_fuse());
+    let driver = Driver::start().await;
+    driver.create("claim-1", &[]).await.expect("made");
+    let (_, key) = driver.granted("claim-1", "ba-1", &[]).await;
+    let dir = driver.server.home().path().join("mnt");
+    std::fs::create_dir(&dir).expect("made");
+    let dir = dir.to_str().expect("a path of ours");
+    cli::json(&driver.server, &["mount", "claim-1", dir]);
+    refused("mounted", driver.delete("claim-1").await, Code::FailedPrecondition, &["claim-1", "mounted"]);
+    assert_eq!(rights(&driver.server, &key, "claim-1").await, Rights::Both, "a refused deletion takes no access away");
+    cli::json(&driver.server, &["umount", dir]);
+    driver.delete("claim-1").await.expect("deleted");
+}
+
+#[tokio::test]
+async fn the_first_answer_about_a_bucket_takes_its_time() {
+    use std::time::{Duration, Instant};
+
+    let driver = Driver::of(Options::default().args(["--cosi-answer-delay", "500ms"]).start()).await;
+    for (bucket, times) in [("claim-1", 1), ("claim-2", 2)] {
+        let begin = Instant::now();
+        let (one, two) = tokio::join!(driver.create(bucket, &[]), driver.create(bucket, &[]));
+        assert!(one.is_ok() && two.is_ok());
+        assert!(begin.elapsed() >= Duration::from_millis(500) * times, "{bucket}: {:?}", begin.elapsed());
+        let begin = Instant::now();
+        driver.create(bucket, &[]).await.expect("found");
+        assert!(begin.elapsed() < Duration::from_millis(500), "{bucket}, asked again: {:?}", begin.elapsed());
+    }
+}

@@ -1,5 +1,6 @@
 //! Volumes that nobody serves any more, with programs inside: their server and its holder died, or the holder waits for
-//! a server that does not come. They are taken down and shown again as if nothing had been there, and nobody hangs.
+//! a server that does not come. Those that the node has records of are taken down and shown again as if nothing had been
+//! there; others are left to the administrator. Nobody hangs.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,8 +9,11 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use tonic::Code;
 
 use super::{Driver, errno, mounts_below, no_secrets};
+use crate::support::grpc::refused;
 use crate::support::*;
 
 /// For all the calls of a test together. One that hung would take a deadline of minutes, or never end.
@@ -55,45 +59,39 @@ async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
 }
 
 #[tokio::test]
-async fn a_volume_that_a_holder_keeps_in_vain_is_taken_down_and_shown_again() {
+async fn a_volume_that_a_holder_keeps_in_vain_is_left_to_the_administrator() {
     need!(root_and_fuse());
     let mut driver = Driver::of(Options::default().holder().start()).await;
-    let (removed, shown) = ("pvc-removed", "pvc-shown");
-    let mut waiting = Vec::new();
-    for name in [removed, shown] {
-        let volume = driver.create(name, 64 << 20, None).await;
-        let path = driver.mounted(&volume, &no_secrets()).await;
-        fs::write(path.join("f"), "before").expect("written");
-        waiting.push((volume, Inside::new(&path)));
-    }
+    let volume = driver.create("pvc-1", 64 << 20, None).await;
+    let path = driver.mounted(&volume, &no_secrets()).await;
+    fs::write(path.join("f"), "before").expect("written");
+    let mut inside = Inside::new(&path);
     driver.server.kill9();
-    for (_, inside) in &mut waiting {
-        inside.ask();
-    }
-    // The node comes up with another store, and the kubelet calls at the same paths.
+    inside.ask();
+    // The node comes up with another store, which has no record of the mounts, and the kubelet calls at the same paths.
     let mut next = Driver::of(Options::default().holder().start()).await;
     driver.node = next.node.clone();
 
     let begin = Instant::now();
-    let [(removed, mut one), (shown, mut two)] = <[_; 2]>::try_from(waiting).ok().expect("two");
     for _ in 0..2 {
-        driver.unpublish(&removed, &removed).await;
+        driver.unpublish(&volume, &volume).await;
+        driver.unstage(&volume).await;
     }
-    for _ in 0..2 {
-        driver.unstage(&removed).await;
+    assert_eq!(next.create("pvc-1", 64 << 20, None).await, volume);
+    let answer = driver.stage(&volume, &no_secrets()).await;
+    refused("a path with a mount of somebody", answer, Code::FailedPrecondition, &["unmount it first"]);
+    assert_eq!(mounts_below(&driver).len(), 2, "nobody took them down: {:?}", mounts_below(&driver));
+    for dir in [path.clone(), driver.path("staging").join(&volume)] {
+        unmount(&dir, UnmountFlags::FORCE | UnmountFlags::DETACH).expect("as the message says");
     }
-    assert!(!one.end().success(), "what it waited for failed");
-    assert_eq!(next.create("pvc-shown", 64 << 20, None).await, shown);
-    for _ in 0..2 {
-        driver.stage(&shown, &no_secrets()).await.expect("staged");
-        driver.publish(&shown, &shown, false, &no_secrets()).await.expect("published");
-    }
-    assert!(!two.end().success(), "what it waited for failed");
-    let path = driver.path("targets").join(&shown);
+    assert!(!inside.end().success(), "what it waited for failed");
+    fs::remove_dir(&path).expect("the folder of the publication before");
+    driver.stage(&volume, &no_secrets()).await.expect("staged");
+    driver.publish(&volume, &volume, false, &no_secrets()).await.expect("published");
     assert_eq!(errno(fs::read(path.join("f"))), Some(Errno::NOENT), "it is of another store");
     fs::write(path.join("g"), "after").expect("written");
-    driver.unpublish(&shown, &shown).await;
-    driver.unstage(&shown).await;
+    driver.unpublish(&volume, &volume).await;
+    driver.unstage(&volume).await;
     assert!(begin.elapsed() < CALLS_LIMIT, "{:?}", begin.elapsed());
     assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
 }

@@ -6,6 +6,7 @@ mod mounts;
 mod recovery;
 mod sanity;
 mod secrets;
+mod unrecorded;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

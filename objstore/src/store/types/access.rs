@@ -4,6 +4,7 @@ use zeroize::Zeroizing;
 
 use crate::clock::Timestamp;
 use crate::name::BucketName;
+use crate::record::creator::Creator;
 
 /// What an account may do with a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +68,8 @@ pub struct Account {
     pub root: bool,
     /// When it was made.
     pub created: Timestamp,
+    /// Who made it.
+    pub creator: Creator,
 }
 
 /// An access key, without its secret.

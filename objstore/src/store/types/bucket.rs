@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
 use crate::name::BucketName;
+use crate::record::creator::Creator;
 
 /// Whether a bucket keeps the versions of its objects (S3 API, PutBucketVersioning).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,4 +152,6 @@ pub struct SnapshotInfo {
     pub created: Timestamp,
     /// Sum of the sizes of the files it holds, in bytes.
     pub size_bytes: u64,
+    /// Who took it.
+    pub creator: Creator,
 }

@@ -7,6 +7,7 @@ mod object;
 mod upload;
 pub mod words;
 
+pub use crate::record::creator::Creator;
 pub use crate::record::inode::RetentionMode;
 pub use crate::record::settings::{
     CorsRule, DefaultRetention, LifecycleFilter, LifecycleRule, ObjectLock, Ownership, PublicAccess, Settings,

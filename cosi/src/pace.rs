@@ -1,0 +1,114 @@
+//! The first answer about a new bucket waits until the controller has written the bucket's name into its claim.
+//!
+//! The COSI controller 0.2.2 creates the Bucket object first and writes the name and a finalizer into the BucketClaim
+//! afterwards, in some ten calls to the API server. The sidecar sees the Bucket at once; a driver that answers before
+//! those calls are done has the sidecar write into the claim between them, and the claim never gets its name or never
+//! becomes ready (decision 0086). Nothing but time tells a driver that the controller is done.
+//!
+//! - The wait counts from when the bucket was made, so a repeated call waits for what is left of it, and a later one not
+//!   at all.
+//! - The controller makes five calls a second for all claims together, so the wait is longer the more buckets were made
+//!   lately. It ends after [`WAIT_MAX`].
+//!
+//! A driver that restarts within the wait forgets it, and answers the repeated call at once.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use objstore::name::BucketName;
+use tokio::time::{Instant, sleep};
+
+/// The longest wait, and how long a bucket counts as made lately.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// When the buckets of the last minute were made.
+pub(crate) struct Pace {
+    /// The wait for one bucket alone.
+    delay: Duration,
+    made: Mutex<HashMap<BucketName, Instant>>,
+}
+
+impl Pace {
+    pub(crate) fn new(delay: Duration) -> Self {
+        Self { delay, made: Mutex::default() }
+    }
+
+    /// Notes that a bucket was made just now.
+    pub(crate) fn note(&self, bucket: &BucketName) {
+        if !self.delay.is_zero() {
+            self.made().insert(bucket.clone(), Instant::now());
+        }
+    }
+
+    /// Waits until the bucket may be answered for. More buckets may be made meanwhile.
+    pub(crate) async fn wait(&self, bucket: &BucketName) {
+        while let Some(left) = self.left(bucket) {
+            sleep(left).await;
+        }
+    }
+
+    /// How long the answer about a bucket has to wait.
+    fn left(&self, bucket: &BucketName) -> Option<Duration> {
+        let mut made = self.made();
+        made.retain(|_, at| at.elapsed() < WAIT_MAX);
+        let crowd = u32::try_from(made.len()).unwrap_or(u32::MAX);
+        let wait = self.delay.saturating_mul(crowd).min(WAIT_MAX);
+        made.get(bucket).and_then(|at| wait.checked_sub(at.elapsed())).filter(|left| !left.is_zero())
+    }
+
+    fn made(&self) -> std::sync::MutexGuard<'_, HashMap<BucketName, Instant>> {
+        // No operation leaves the map half changed.
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(40);
+
+    fn name(name: &str) -> BucketName {
+        name.parse().unwrap()
+    }
+
+    async fn waited(pace: &Pace, bucket: &str) -> Duration {
+        let begin = Instant::now();
+        pace.wait(&name(bucket)).await;
+        begin.elapsed()
+    }
+
+    #[tokio::test]
+    async fn the_first_answer_waits_and_later_ones_do_not() {
+        let pace = Pace::new(DELAY);
+        pace.note(&name("one"));
+        assert!(waited(&pace, "one").await >= DELAY);
+        assert!(waited(&pace, "one").await < DELAY, "it is old enough now");
+        assert!(waited(&pace, "older").await < DELAY, "it was made before");
+    }
+
+    #[tokio::test]
+    async fn the_wait_grows_with_the_number_of_new_buckets() {
+        let pace = Pace::new(DELAY);
+        let begin = Instant::now();
+        pace.note(&name("one"));
+        let one = name("one");
+        let first = pace.wait(&one);
+        let second = async {
+            tokio::time::sleep(DELAY / 2).await;
+            pace.note(&name("two"));
+            pace.note(&name("three"));
+        };
+        tokio::join!(first, second);
+        assert!(begin.elapsed() >= DELAY * 3, "{:?}", begin.elapsed());
+    }
+
+    #[tokio::test]
+    async fn no_delay_is_no_wait() {
+        let pace = Pace::new(Duration::ZERO);
+        pace.note(&name("one"));
+        assert_eq!(pace.left(&name("one")), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! Who made an account or a snapshot: a driver of Kubernetes removes only what it made itself.
+
+/// Who made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Creator {
+    /// Not recorded: it was made by a build that did not write this down.
+    Unrecorded = 0,
+    /// The administrator, or the store itself.
+    Administrator = 1,
+    /// The CSI driver.
+    Csi = 2,
+    /// The COSI driver.
+    Cosi = 3,
+}

@@ -1,0 +1,75 @@
+//! Deletion for drivers of Kubernetes: only what the caller made, and only while nobody uses it.
+//!
+//! - The caller names a bucket by its id as well, so one that took the name since is never deleted for it.
+//! - A bucket and the accounts made for it go in one transaction: a deletion that is refused takes no access away.
+
+use super::types::Deletion;
+use super::{Store, account, bucket, publication, snapshot};
+use crate::core::Core;
+use crate::error::{Error, Noun, Result};
+use crate::meta::{Read, Txn};
+use crate::name::BucketName;
+
+impl Store {
+    /// Deletes the bucket `name`, if its id is `id`, with all that it holds and with `accounts`; an account that is
+    /// gone already is none. Snapshots of the bucket stay.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if another bucket has the name, [`Error::InUse`] while it is mounted or published to a node.
+    pub async fn delete_unused_bucket(&self, name: &BucketName, id: u64, accounts: Vec<String>) -> Result<()> {
+        let name = name.clone();
+        self.change(move |txn, core| {
+            refuse_used_bucket(&*txn, core, &name, id)?;
+            bucket::delete(txn, core, &name, Deletion::Force)?;
+            accounts.iter().try_for_each(|account| remove_account(txn, account))
+        })
+        .await?;
+        self.forget_bucket(id);
+        self.grants_changed().await;
+        Ok(())
+    }
+
+    /// Deletes a snapshot that is not mounted.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while it is mounted.
+    pub async fn delete_unused_snapshot(&self, name: &str) -> Result<()> {
+        let name = name.to_owned();
+        self.change(move |txn, core| {
+            let id = snapshot::record(&*txn, &name)?.id;
+            refuse_mounted(core, Noun::Snapshot, &name, id)?;
+            snapshot::delete(txn, &name)
+        })
+        .await?;
+        self.background.wake();
+        Ok(())
+    }
+}
+
+fn remove_account(txn: &mut dyn Txn, name: &str) -> Result<()> {
+    match account::remove(txn, name) {
+        Err(Error::NotFound { .. }) => Ok(()),
+        removed => removed,
+    }
+}
+
+fn refuse_used_bucket(read: &dyn Read, core: &Core, name: &BucketName, id: u64) -> Result<()> {
+    let record = core.bucket_record(read, name)?.filter(|record| record.id == id);
+    if record.is_none() {
+        return Err(Error::not_found(Noun::Bucket, name.as_str()));
+    }
+    if let Some(node) = publication::nodes(read, id)?.first() {
+        let user =
+            format!("it is published as a volume to node \"{node}\"; unpublish it first: delete the pods that use it");
+        return Err(Error::InUse { noun: Noun::Bucket, name: name.to_string(), user });
+    }
+    refuse_mounted(core, Noun::Bucket, name.as_str(), id)
+}
+
+fn refuse_mounted(core: &Core, noun: Noun, name: &str, id: u64) -> Result<()> {
+    if !core.mounted.contains(id) && core.lasting.of_bucket(id).is_empty() {
+        return Ok(());
+    }
+    let user = "it is mounted on this machine; unmount it first (`amphora status` says where)".to_owned();
+    Err(Error::InUse { noun, name: name.to_owned(), user })
+}

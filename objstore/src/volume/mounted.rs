@@ -1,0 +1,34 @@
+//! How many sessions of this process each bucket and snapshot has.
+//!
+//! Sessions that outlive the server are counted here only while a volume serves them; [`super::Lasting`] has them all.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+/// Sessions by the id of their bucket or snapshot.
+#[derive(Default)]
+pub(crate) struct Mounted(Mutex<HashMap<u64, usize>>);
+
+impl Mounted {
+    /// Whether a session shows the bucket or snapshot with this id.
+    pub fn contains(&self, bucket: u64) -> bool {
+        self.0.lock().contains_key(&bucket)
+    }
+
+    /// Counts a session that begins.
+    pub fn add(&self, bucket: u64) {
+        *self.0.lock().entry(bucket).or_default() += 1;
+    }
+
+    /// Discounts a session that is over or left to the next server.
+    pub fn remove(&self, bucket: u64) {
+        let mut counts = self.0.lock();
+        if let Some(count) = counts.get_mut(&bucket) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&bucket);
+            }
+        }
+    }
+}
