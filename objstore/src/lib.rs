@@ -20,6 +20,7 @@ mod feed;
 pub mod fuzzed;
 mod gc;
 mod grant;
+pub mod latency;
 pub mod lifecycle;
 pub mod meta;
 pub mod name;

@@ -18,6 +18,7 @@ use super::direct::Direct;
 use super::real::space_beside;
 use super::{Allocate, File, Need, Room, lease, space_map};
 use crate::error::{Error, Posix, Result};
+use crate::latency::Recorder;
 
 // The most that one call writes into the page cache. For longer ones the kernel takes larger pieces of memory, which
 // it has rarely used before: on a virtual machine the host has to supply them first, which trebled the time of a copy.
@@ -35,11 +36,12 @@ pub(super) struct RealFile {
     direct: OnceLock<Option<Direct>>,
     path: PathBuf,
     room: Arc<Room>,
+    syncs: Arc<Recorder>,
 }
 
 impl RealFile {
-    pub(super) fn new(file: std::fs::File, path: &Path, room: Arc<Room>) -> Self {
-        Self { file, direct: OnceLock::new(), path: path.to_owned(), room }
+    pub(super) fn new(file: std::fs::File, path: &Path, room: Arc<Room>, syncs: Arc<Recorder>) -> Self {
+        Self { file, direct: OnceLock::new(), path: path.to_owned(), room, syncs }
     }
 
     /// Refuses a write that would take what is kept free. What has its space already may always be written.
@@ -193,11 +195,11 @@ impl File for RealFile {
 
     fn sync(&self) -> Result<()> {
         // No retry on an error: the kernel reports a lost write once, and a second call would hide it.
-        fdatasync(&self.file).map_err(|errno| self.failed("syncing", errno))
+        self.syncs.time(|| fdatasync(&self.file)).map_err(|errno| self.failed("syncing", errno))
     }
 
     fn sync_with_time(&self) -> Result<()> {
-        fsync(&self.file).map_err(|errno| self.failed("syncing", errno))
+        self.syncs.time(|| fsync(&self.file)).map_err(|errno| self.failed("syncing", errno))
     }
 
     fn begin_sync(&self, offset: u64, len: u64) {

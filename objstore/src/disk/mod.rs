@@ -35,6 +35,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::error::{Error, Result};
+use crate::latency::Latency;
 
 pub(crate) use direct::direct_part;
 pub use pinned::PinnedPath;
@@ -106,6 +107,11 @@ pub trait Disk: Send + Sync {
     /// Refuses a change that the file system which holds `dir` is too full for (ENOSPC).
     fn room(&self, _dir: &Path, _need: Need) -> Result<()> {
         Ok(())
+    }
+
+    /// How long calls that make something durable took, since this disk was made; nothing on a disk that counts none.
+    fn sync_latency(&self) -> Latency {
+        Latency::default()
     }
 
     /// Takes the lock file `path` for this process until the [`Lock`] is dropped; [`Error::Unusable`] when another

@@ -19,6 +19,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::file::RealFile;
 use super::{Disk, File, Lock, Need, Permissions, Room, Space, regular, room};
 use crate::error::{Error, Result};
+use crate::latency::{Latency, Recorder};
 
 /// The operating system's disk.
 #[derive(Default)]
@@ -26,12 +27,17 @@ pub struct RealDisk {
     // A failed write-back is told to the descriptors open at that time: one opened later might not hear of it.
     watches: Mutex<HashMap<PathBuf, Arc<fs::File>>>,
     room: Arc<Room>,
+    syncs: Arc<Recorder>,
 }
 
 impl RealDisk {
     /// The disk.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    fn file(&self, file: fs::File, path: &Path) -> Arc<dyn File> {
+        Arc::new(RealFile::new(file, path, self.room.clone(), self.syncs.clone()))
     }
 
     fn watch(&self, dir: &Path) -> Result<Arc<fs::File>> {
@@ -43,17 +49,29 @@ impl RealDisk {
         watches.insert(dir.to_owned(), watch.clone());
         Ok(watch)
     }
+
+    fn write_synced(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
+        let write = || -> std::io::Result<()> {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+            // Past the umask, and before the content is in it.
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+            file.write_all(content)?;
+            // Size and permissions too, so not only fdatasync.
+            Ok(self.syncs.time(|| fsync(&file))?)
+        };
+        write().map_err(|error| failed("writing", path, error))
+    }
 }
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         let file = regular::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("creating", path, error))?, path, self.room.clone())))
+        Ok(self.file(file.map_err(|error| failed("creating", path, error))?, path))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
         let file = regular::open(path, OFlags::RDWR);
-        Ok(Arc::new(RealFile::new(file.map_err(|error| failed("opening", path, error))?, path, self.room.clone())))
+        Ok(self.file(file.map_err(|error| failed("opening", path, error))?, path))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
@@ -107,12 +125,12 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let opened = fs::File::open(dir).map_err(|error| failed("opening", dir, error))?;
-        fsync(&opened).map_err(|errno| failed("syncing the folder", dir, errno))
+        self.syncs.time(|| fsync(&opened)).map_err(|errno| failed("syncing the folder", dir, errno))
     }
 
     fn sync_everything(&self, dir: &Path) -> Result<()> {
         let watch = self.watch(dir)?;
-        syncfs(&*watch).map_err(|errno| failed("syncing the file system of", dir, errno))
+        self.syncs.time(|| syncfs(&*watch)).map_err(|errno| failed("syncing the file system of", dir, errno))
     }
 
     fn read_all(&self, path: &Path) -> Result<Vec<u8>> {
@@ -126,7 +144,7 @@ impl Disk for RealDisk {
         let draft = PathBuf::from(draft);
         // A draft left by a crash may have other permissions, or be open elsewhere.
         self.remove(&draft)?;
-        write_synced(&draft, content, mode)?;
+        self.write_synced(&draft, content, mode)?;
         // The content is synced before the rename, or a crash could leave the new name on an empty file.
         rename(&draft, path).map_err(|errno| failed("renaming to", path, errno))?;
         self.sync_dir(parent(path))
@@ -145,6 +163,10 @@ impl Disk for RealDisk {
     fn room(&self, dir: &Path, need: Need) -> Result<()> {
         // About what the records of a change take in the journal.
         self.room.take(1024, need, || space_of(dir))
+    }
+
+    fn sync_latency(&self) -> Latency {
+        self.syncs.read()
     }
 
     fn lock(&self, path: &Path) -> Result<Lock> {
@@ -189,18 +211,6 @@ fn space(room: &StatVfs) -> Space {
         total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
         free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
     }
-}
-
-fn write_synced(path: &Path, content: &[u8], mode: u32) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        // Past the umask, and before the content is in it.
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.write_all(content)?;
-        // Size and permissions too, so not only fdatasync.
-        Ok(fsync(&file)?)
-    };
-    write().map_err(|error| failed("writing", path, error))
 }
 
 fn taken(path: &Path, file: &mut fs::File) -> Error {

@@ -162,3 +162,17 @@ fn a_clone_is_a_copy_or_nothing() {
     let expected = if copy.reflink_from(&*source).unwrap() { 7 } else { 0 };
     assert_eq!(copy.len().unwrap(), expected);
 }
+
+#[test]
+fn each_call_that_makes_something_durable_is_timed() {
+    let (disk, dir) = disk();
+    let file = disk.create(&dir.path().join("file")).unwrap();
+    assert_eq!(disk.sync_latency().count(), 0);
+    file.sync().unwrap();
+    file.sync_with_time().unwrap();
+    disk.sync_dir(dir.path()).unwrap();
+    disk.sync_everything(dir.path()).unwrap();
+    assert_eq!(disk.sync_latency().count(), 4);
+    disk.write_atomic(&dir.path().join("note"), b"note", 0o600).unwrap();
+    assert_eq!(disk.sync_latency().count(), 6, "the file and its folder");
+}

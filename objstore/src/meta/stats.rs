@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::latency::{Latency, Recorder};
+
 /// Counters since the engine was opened; the queue depth is of now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -20,6 +22,10 @@ pub struct Stats {
     pub sync_time_us: u64,
     /// The slowest of them, in microseconds.
     pub slowest_sync_us: u64,
+    /// How long each batch took to be committed, with its sync where one was asked for.
+    pub commit_latency: Latency,
+    /// How long each wait for the disk took: commits that were synced, and syncs beside them.
+    pub sync_latency: Latency,
     /// Operations queued and not run yet.
     pub queue_depth: u64,
 }
@@ -31,30 +37,37 @@ pub(super) struct Counters {
     pub failures: AtomicU64,
     pub commits: AtomicU64,
     pub committed_bytes: AtomicU64,
-    syncs: AtomicU64,
-    sync_time_us: AtomicU64,
+    commit_latency: Recorder,
+    sync_latency: Recorder,
     slowest_sync_us: AtomicU64,
 }
 
 impl Counters {
+    /// Counts one commit.
+    pub fn committed(&self, took: Duration) {
+        self.commit_latency.record(took);
+    }
+
     /// Counts one wait for the disk.
     pub fn synced(&self, took: Duration) {
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.syncs.fetch_add(1, Relaxed);
-        self.sync_time_us.fetch_add(took_us, Relaxed);
+        self.sync_latency.record(took);
         self.slowest_sync_us.fetch_max(took_us, Relaxed);
     }
 
     /// The counters now, beside the given queue depth.
     pub fn read(&self, queue_depth: u64) -> Stats {
+        let sync_latency = self.sync_latency.read();
         Stats {
             operations: self.operations.load(Relaxed),
             failures: self.failures.load(Relaxed),
             commits: self.commits.load(Relaxed),
             committed_bytes: self.committed_bytes.load(Relaxed),
-            syncs: self.syncs.load(Relaxed),
-            sync_time_us: self.sync_time_us.load(Relaxed),
+            syncs: sync_latency.count(),
+            sync_time_us: sync_latency.total_us,
             slowest_sync_us: self.slowest_sync_us.load(Relaxed),
+            commit_latency: self.commit_latency.read(),
+            sync_latency,
             queue_depth,
         }
     }

@@ -189,8 +189,10 @@ impl<B: Backend> Turn<'_, B> {
     fn store(&self, changes: Changes, durability: Durability) -> Result<()> {
         let started = Instant::now();
         guarded("a commit", || self.shared.backend.commit(changes, durability))?;
+        let took = started.elapsed();
+        self.shared.counters.committed(took);
         if durability == Durability::Synced {
-            self.shared.counters.synced(started.elapsed());
+            self.shared.counters.synced(took);
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub use mounting::{MountPolicies, MountRights};
 pub use open::Options;
 pub(crate) use open::all;
 pub use settings::BucketSettings;
-pub use stats::Stats;
+pub use stats::{BucketUsage, Stats};
 pub use types::*;
 pub(crate) use upload::COMPLETED_KEPT;
 pub(crate) use upload::abort as abort_upload;

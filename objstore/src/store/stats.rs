@@ -1,6 +1,16 @@
 //! Figures for metrics.
 
-use super::Store;
+use super::{Store, Usage};
+use crate::core::Named;
+use crate::error::Result;
+use crate::latency::Latency;
+use crate::name::BucketName;
+use crate::record::bucket::Bucket as BucketRecord;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+
+/// Records read at a time.
+const PAGE: usize = 1000;
 
 /// What the store did since it was opened, and how it is.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +25,12 @@ pub struct Stats {
     pub syncs: u64,
     /// The time those took together, in microseconds.
     pub sync_time_us: u64,
+    /// How long each batch of metadata took to be committed, with its sync where one was asked for.
+    pub commit_latency: Latency,
+    /// How long each wait for metadata to be on disk took.
+    pub metadata_sync_latency: Latency,
+    /// How long each fsync, fdatasync and syncfs of `objstore::disk` took: content, folders, and logs of metadata.
+    pub disk_sync_latency: Latency,
     /// Blobs and segments removed.
     pub collected: u64,
     /// Why the store refuses writes, if it does.
@@ -25,6 +41,17 @@ pub struct Stats {
     pub free_bytes: u64,
     /// Bytes of the disk under the data folder.
     pub total_bytes: u64,
+}
+
+/// What one bucket holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketUsage {
+    /// Its name.
+    pub name: BucketName,
+    /// Its number: a bucket that is made again under the same name has another.
+    pub id: u64,
+    /// What it holds.
+    pub usage: Usage,
 }
 
 impl Store {
@@ -38,11 +65,40 @@ impl Store {
             queue_depth: meta.queue_depth,
             syncs: meta.syncs,
             sync_time_us: meta.sync_time_us,
+            commit_latency: meta.commit_latency,
+            metadata_sync_latency: meta.sync_latency,
+            disk_sync_latency: self.core.disk.sync_latency(),
             collected: self.background.collected(),
             poisoned: self.core.meta.poisoned(),
             disk_full: space.is_some_and(|space| space.free_bytes == 0),
             free_bytes: space.map_or(0, |space| space.free_bytes),
             total_bytes: space.map_or(0, |space| space.total_bytes),
+        }
+    }
+
+    /// What each bucket holds, by name: two records for each, all of one moment but for the growth of files that mounts
+    /// have open.
+    pub fn usages(&self) -> Result<Vec<BucketUsage>> {
+        let snapshot = self.core.meta.snapshot();
+        let (mut from, to) = (vec![tag::BUCKET], key::after_prefix(&[tag::BUCKET]));
+        let mut usages = Vec::new();
+        loop {
+            let pairs = snapshot.scan(&from, &to, PAGE)?;
+            for pair in &pairs {
+                let name: BucketName = String::from_utf8_lossy(&pair.key[1..]).parse()?;
+                let record: BucketRecord = decode("a bucket", &pair.value)?;
+                let (id, limit_bytes) = (record.id, record.quota_bytes);
+                let line = self.core.line_of(&*snapshot, &Named::Bucket(record))?;
+                let used = super::usage(&*snapshot, &line)?;
+                let ((), growth) = self.core.live.ledgers.with_growth(id, || ());
+                let bytes = used.bytes + growth;
+                let usage = Usage { bytes, inodes: used.inodes, upload_bytes: used.upload_bytes, limit_bytes };
+                usages.push(BucketUsage { name, id, usage });
+            }
+            match pairs.last() {
+                Some(last) if pairs.len() == PAGE => from = [&last.key[..], &[1]].concat(),
+                _ => return Ok(usages),
+            }
         }
     }
 }

@@ -44,5 +44,6 @@ mod session_model;
 mod sessions;
 mod unreadable;
 mod uploads;
+mod usages;
 mod version_model;
 mod versions;

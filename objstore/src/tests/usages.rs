@@ -1,0 +1,44 @@
+//! What all buckets hold, as metrics read it, and how long commits and syncs took.
+
+use super::rig::{Rig, bucket_request, by_root, name};
+use crate::store::*;
+
+#[test]
+fn metrics_see_what_each_bucket_holds() {
+    let rig = Rig::in_memory();
+    // More than a page of records.
+    for number in 0..1_003 {
+        rig.bucket(&format!("bucket-{number}"));
+    }
+    let limited = CreateBucket { quota_bytes: Some(1 << 20), ..bucket_request("bucket-x") };
+    rig.run(rig.store.create_bucket(limited)).unwrap();
+    let bucket = name("bucket-x");
+    rig.put(&bucket, "a/b", &[7; 5_000]).unwrap();
+    rig.snapshot(&bucket, "frozen");
+    rig.put(&bucket, "c", &[7; 3]).unwrap();
+    rig.delete(&bucket, "a/b").unwrap();
+    // A file that is open, and has grown since the records counted it.
+    let volume = rig.mount(&bucket);
+    let ino = volume.create(volume.root(), "open", by_root(0o644)).unwrap().ino;
+    volume.append(ino, &[1; 9_000]).unwrap();
+    volume.append(ino, &[1; 9_000]).unwrap();
+
+    let usages = rig.store.usages().unwrap();
+    assert_eq!(usages.len(), 1_004, "snapshots are no buckets");
+    assert!(usages.is_sorted_by_key(|usage| usage.name.as_str()));
+    let found = usages.iter().find(|usage| usage.name == bucket).unwrap();
+    assert_eq!(found.usage, rig.store.usage(&bucket).unwrap());
+    assert_eq!((found.usage.bytes, found.usage.limit_bytes), (18_003, Some(1 << 20)));
+    assert_eq!(found.id, rig.store.bucket(&bucket).unwrap().id);
+}
+
+#[test]
+fn commits_and_syncs_are_timed() {
+    let rig = Rig::on_disk();
+    let before = rig.store.stats();
+    rig.bucket("timed");
+    let after = rig.store.stats();
+    assert!(after.commit_latency.count() > before.commit_latency.count());
+    assert!(after.metadata_sync_latency.count() > before.metadata_sync_latency.count());
+    assert_eq!(after.metadata_sync_latency.count(), after.syncs);
+}
