@@ -52,6 +52,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let secrets = secrets_by_message(&compiler.descriptor_pool())?;
     write_debug_impls(&out_dir.join("debug.rs"), &secrets)?;
+    let fields = secrets.values().flat_map(|(_, fields)| fields).map(|field| field.full_name().to_owned());
+    fs::write(out_dir.join("secret_fields.rs"), format!("&{:?}", fields.collect::<Vec<_>>()))?;
 
     // Only the generator wants the comments, as documentation.
     compiler.include_source_info(true);

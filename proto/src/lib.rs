@@ -6,6 +6,7 @@
 //!   `debug_redact`, and those `build.rs` lists, print as `<redacted>`.
 //! - Generated types stop at the edge of each RPC: no other crate stores them.
 
+pub mod calls;
 mod secrets;
 
 /// The Container Storage Interface.
