@@ -20,8 +20,7 @@ use s3s::service::S3Service;
 use s3s::{HttpResponse, S3Error};
 
 use crate::address::{self, Address, Domains};
-use crate::body::{Inbound, Kind, Memory, Outbound, Share};
-use crate::metrics::Metrics;
+use crate::body::{Inbound, Listeners, Memory, Outbound, Share};
 use crate::object::span::forget_odd_range;
 use crate::request::{Ids, Request};
 use crate::server::{Limits, Peer};
@@ -32,6 +31,8 @@ use crate::{cors, guard, post};
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const ERROR_END: &[u8] = b"</Error>";
+const VERSION_PARAMETER: &str = "versionId";
+const VERSION_HEADER: &str = "x-amz-version-id";
 
 /// The service behind each connection: a cheap handle.
 #[derive(Clone)]
@@ -41,7 +42,7 @@ struct Inner {
     s3: S3Service,
     service: Service,
     ids: Ids,
-    metrics: Metrics,
+    listeners: Arc<Listeners>,
     domains: Domains,
     body_stall: Duration,
     memory: Memory,
@@ -50,11 +51,22 @@ struct Inner {
 
 impl Layer {
     /// Surrounds `s3`. `limits` bound the bodies.
-    pub(crate) fn new(s3: S3Service, service: Service, metrics: Metrics, domains: Domains, limits: &Limits) -> Self {
+    pub(crate) fn new(
+        s3: S3Service,
+        service: Service,
+        listeners: Listeners,
+        domains: Domains,
+        limits: &Limits,
+    ) -> Self {
         let memory = Memory::new(limits.body_memory_bytes, limits.memory_wait);
         let answers = Memory::new(limits.answer_memory_bytes, limits.memory_wait);
-        let body_stall = limits.body_stall;
-        Self(Arc::new(Inner { s3, service, ids: Ids::new(), metrics, domains, body_stall, memory, answers }))
+        let (listeners, body_stall) = (Arc::new(listeners), limits.body_stall);
+        Self(Arc::new(Inner { s3, service, ids: Ids::new(), listeners, domains, body_stall, memory, answers }))
+    }
+
+    /// The memory of bodies, and that of answers.
+    pub(crate) fn memory(&self) -> (Memory, Memory) {
+        (self.0.memory.clone(), self.0.answers.clone())
     }
 }
 
@@ -78,8 +90,8 @@ impl Inner {
         let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
         let address = Address::new(&self.domains, address::host(&head), &path);
         let peer = head.extensions.get::<Peer>().copied();
-        let kind = Kind::of(&head, address.key.is_some());
-        let context = Arc::new(Request::new(self.ids.next(), head.method.clone(), address, peer, kind));
+        let context = Arc::new(Request::new(self.ids.next(), &head, address, peer));
+        note_version(&context, &head.uri);
         context.set_hoisted(hoisted);
         let resource = escape(head.uri.path());
         let (version, method, asked) = (head.version, head.method.clone(), cors::Asked::of(&head));
@@ -90,6 +102,7 @@ impl Inner {
             answer = written(fault.refuse());
         }
         let share = self.share_of(&method, &mut answer).await;
+        note_answer(&context, &answer);
         self.stamp(&mut answer, &method, &context.id, &resource);
         if let Some(asked) = asked {
             asked.tell(&self.service, &context, &mut answer).await;
@@ -98,7 +111,7 @@ impl Inner {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let (parts, body) = answer.into_parts();
-        let body = Outbound::new(body, parts.status, share, context, self.metrics.clone());
+        let body = Outbound::new(body, parts.status, share, context, Arc::clone(&self.listeners));
         http::Response::from_parts(parts, body)
     }
 
@@ -175,6 +188,34 @@ impl Inner {
         }
         headers.insert(SERVER, HeaderValue::from_static("Amphora"));
     }
+}
+
+/// Notes the version that a URL names, for the access line.
+fn note_version(request: &Request, uri: &http::Uri) {
+    if uri.query().is_some_and(|query| query.contains(VERSION_PARAMETER))
+        && let Some(version) = guard::Query::of(uri).get(VERSION_PARAMETER)
+    {
+        request.set_version(version.to_owned());
+    }
+}
+
+/// Notes what an answer says that the access line tells: the version, and the code of an error.
+fn note_answer(request: &Request, answer: &HttpResponse) {
+    if let Some(version) = answer.headers().get(VERSION_HEADER).and_then(|version| version.to_str().ok()) {
+        request.set_version(version.to_owned());
+    }
+    if (answer.status().is_client_error() || answer.status().is_server_error())
+        && let Some(xml) = answer.body().bytes()
+        && let Some(code) = std::str::from_utf8(&xml).ok().and_then(error_code)
+    {
+        request.set_error_code(code.to_owned());
+    }
+}
+
+/// The code in the XML of an error (S3 API, "Error responses").
+fn error_code(xml: &str) -> Option<&str> {
+    let (_, rest) = xml.split_once("<Code>")?;
+    rest.split_once("</Code>").map(|(code, _)| code)
 }
 
 /// Adds `more` to the XML of an error.

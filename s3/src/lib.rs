@@ -18,7 +18,9 @@ mod auth;
 mod body;
 mod bucket;
 mod bucket_policy;
+mod change;
 mod checksum;
+mod client_info;
 mod conditions;
 mod cors;
 mod document;
@@ -50,7 +52,8 @@ mod xml;
 
 pub use access::MountRules;
 pub use address::{BadDomain, Domain, Domains};
-pub use metrics::Metrics;
+pub use change::{Auditor, Change};
+pub use metrics::{BUCKETS_MAX, Metrics, REST};
 pub use server::{Config, Error, Limits, Server, Tls, TlsError};
 
 /// The names of all operations that are offered, as S3 calls them. Forms and preflights are not among them.

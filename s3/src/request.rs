@@ -10,15 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method};
 use objstore::name::BucketName;
 use objstore::store::Account;
-use s3s::{S3ErrorCode, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::access::{Authority, Seen, Standing};
+use crate::access::{self, Authority, Seen, Standing};
 use crate::address::{Address, host_header};
 use crate::body::{Fault, Kind, Share};
+use crate::change;
 use crate::checksum::Sums;
+use crate::client_info::ClientInfo;
 use crate::error::refuse;
 use crate::server::Peer;
 
@@ -44,6 +47,8 @@ pub(crate) struct Request {
     pub(crate) peer: Option<Peer>,
     /// What its head says that its body is.
     pub(crate) body: Kind,
+    /// What its headers say of the client.
+    pub(crate) client: ClientInfo,
     /// Bytes of body read so far.
     pub(crate) bytes_in: AtomicU64,
     /// Whether the connection cannot carry another request: a rest of the body will never be read, or its client waits
@@ -58,6 +63,10 @@ pub(crate) struct Request {
     fault: OnceLock<Fault>,
     hoisted: OnceLock<Vec<HeaderName>>,
     share: Mutex<Option<Share>>,
+    asked_change: Option<&'static str>,
+    version: OnceLock<String>,
+    error_code: OnceLock<String>,
+    failure_code: OnceLock<String>,
 }
 
 /// Who sent a request, as its access key says. To be trusted only once `s3s` verified the signature.
@@ -73,16 +82,22 @@ pub(crate) struct Caller {
 
 impl Request {
     /// A request whose head was just read.
-    pub(crate) fn new(id: String, method: Method, address: Address, peer: Option<Peer>, body: Kind) -> Self {
+    pub(crate) fn new(id: String, head: &Parts, address: Address, peer: Option<Peer>) -> Self {
+        let of_object = address.key.is_some();
         Self {
             id,
-            method,
+            asked_change: change::asked_for(&head.method, &head.uri, of_object),
+            client: ClientInfo::of(&head.headers),
+            version: OnceLock::new(),
+            error_code: OnceLock::new(),
+            failure_code: OnceLock::new(),
+            method: head.method.clone(),
             start: Instant::now(),
             bucket: address.bucket.parse().ok(),
             key: address.key,
             by_host: address.by_host,
             peer,
-            body,
+            body: Kind::of(head, of_object),
             bytes_in: AtomicU64::new(0),
             ends_connection: AtomicBool::new(false),
             operation: OnceLock::new(),
@@ -180,12 +195,55 @@ impl Request {
         self.seen.get()
     }
 
-    /// The account's name for the access line: known only once the request passed the access check.
-    pub(crate) fn account_shown(&self) -> &str {
-        match self.caller() {
-            Some(caller) if self.operation.get().is_some() => &caller.account.name,
-            _ => "-",
+    /// The bucket's name for logs.
+    pub(crate) fn bucket_shown(&self) -> &str {
+        self.bucket.as_ref().map_or("-", |bucket| bucket.as_str())
+    }
+
+    /// The account's name for logs: known only once the signature was verified, and none of an anonymous request.
+    pub(crate) fn verified_account(&self) -> Option<&str> {
+        self.caller().filter(|_| self.is_routed()).map(|caller| caller.account.name.as_str())
+    }
+
+    /// The id of the access key for logs, if the store knows it. The signature may be wrong.
+    pub(crate) fn key_id(&self) -> Option<&str> {
+        self.caller().map(|caller| caller.access_key.as_str())
+    }
+
+    /// The change of a bucket or its settings that it asks for.
+    pub(crate) fn change(&self) -> Option<&'static str> {
+        let asked = self.asked_change?;
+        match self.operation() {
+            "-" | access::NOT_OFFERED => Some(asked),
+            operation => Some(operation).filter(|operation| change::is_change(operation)),
         }
+    }
+
+    /// The version that the URL names, or else the answer.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.get().map(String::as_str)
+    }
+
+    /// Notes the version that the URL or the answer names; the first one counts.
+    pub(crate) fn set_version(&self, version: String) {
+        let _ = self.version.set(version);
+    }
+
+    /// The S3 code of the error it is answered with: as the answer says, or, of a HEAD, whose answer has no body, as the
+    /// operation failed.
+    pub(crate) fn error_code(&self) -> Option<&str> {
+        let code = self.error_code.get().or_else(|| self.failure_code.get().filter(|_| self.method == Method::HEAD));
+        code.map(String::as_str)
+    }
+
+    /// Notes how its access check or its operation failed.
+    pub(crate) fn note_failure(&self, error: &S3Error) {
+        let _ = self.failure_code.set(error.code().as_str().to_owned());
+    }
+
+    /// Notes the S3 code of an error.
+    pub(crate) fn set_error_code(&self, code: String) {
+        let _ = self.error_code.set(code);
     }
 
     /// Notes how its body failed to come; what failed first counts.

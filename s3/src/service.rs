@@ -9,7 +9,7 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 use crate::error::lost;
 use crate::{
     access, acl, bucket, bucket_policy, cors, lifecycle, listing, lock, multipart, object, ownership, payment,
-    public_access, tagging,
+    public_access, request, tagging,
 };
 
 /// What every operation works with: a cheap handle.
@@ -44,7 +44,13 @@ macro_rules! operations {
         impl S3 for Service {
             $(async fn $method(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
                 match $family(self, request).await {
-                    Err(error) => Err(access::hide_absent(self, error).await),
+                    Err(error) => {
+                        let error = access::hide_absent(self, error).await;
+                        if let Ok(request) = request::current() {
+                            request.note_failure(&error);
+                        }
+                        Err(error)
+                    }
                     done => done,
                 }
             })*

@@ -51,7 +51,7 @@ use crate::{names, offer, tagging};
 use table::Need;
 
 /// What figures and the access line call an operation that is not in the table.
-const NOT_OFFERED: &str = "NotOffered";
+pub(crate) const NOT_OFFERED: &str = "NotOffered";
 
 const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
 
@@ -75,16 +75,8 @@ impl S3Access for Access {
             return Err(not_offered(operation));
         };
         request.set_operation(name);
-        if !table::takes(name, request.body) {
-            let words = format!("The URL names no operation that takes this body: {name} does not.");
-            return Err(refuse(S3ErrorCode::InvalidRequest, words));
-        }
-        match need {
-            Need::Key => signed(account.as_ref()).map(drop)?,
-            Need::Create => may_create(signed(account.as_ref())?)?,
-            _ => self.admit(&request, account, (name, need), context).await?,
-        }
-        offer::check(name, context.headers())
+        let allowed = self.decide(&request, account, (name, need), context).await;
+        allowed.and_then(|()| offer::check(name, context.headers())).inspect_err(|error| request.note_failure(error))
     }
 
     async fn copy_object(&self, request: &mut S3Request<CopyObjectInput>) -> S3Result<()> {
@@ -129,6 +121,25 @@ impl S3Access for Access {
 }
 
 impl Access {
+    /// Whether the caller may do what the table says that the operation needs.
+    async fn decide(
+        &self,
+        request: &Request,
+        account: Option<Account>,
+        (name, need): (&str, Need),
+        context: &S3AccessContext<'_>,
+    ) -> S3Result<()> {
+        if !table::takes(name, request.body) {
+            let words = format!("The URL names no operation that takes this body: {name} does not.");
+            return Err(refuse(S3ErrorCode::InvalidRequest, words));
+        }
+        match need {
+            Need::Key => signed(account.as_ref()).map(drop),
+            Need::Create => may_create(signed(account.as_ref())?),
+            _ => self.admit(request, account, (name, need), context).await,
+        }
+    }
+
     /// Lets a request about the bucket of the path in.
     async fn admit(
         &self,

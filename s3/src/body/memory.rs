@@ -91,6 +91,12 @@ impl Memory {
         Self { free: Arc::new(Semaphore::new(units as usize)), units, wait, wanted: Arc::default(), waiting }
     }
 
+    /// Bytes that are taken, and bytes there are.
+    pub(crate) fn in_use(&self) -> (u64, u64) {
+        let all = u64::from(self.units) * UNIT_BYTES;
+        (all.saturating_sub(self.free.available_permits() as u64 * UNIT_BYTES), all)
+    }
+
     /// The share of an answer, if it needs one; where none is free it is waited for.
     pub(crate) async fn for_answer(&self, answer: &s3s::Body) -> Result<Option<Share>, Fault> {
         let Some(bytes) = most_of_answer(answer) else { return Ok(None) };

@@ -7,28 +7,70 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 
-use super::{Share, Taking};
-use crate::metrics::Metrics;
+use super::{Ledger, Share, Taking};
+use crate::change::{Auditor, Change};
+use crate::client_info::bounded;
+use crate::metrics::{Answered, Metrics};
 use crate::request::Request;
+
+/// What hyper writes around the headers of an answer: the status line, the date, and ends of lines.
+const HEAD_BYTES: usize = "HTTP/1.1 200 OK\r\n".len() + "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".len() + "\r\n".len();
 
 /// A counted response body; when it drops, the request is over.
 pub(crate) struct Outbound {
     inner: s3s::Body,
-    line: Line,
+    /// Taken when it drops.
+    line: Option<Line>,
+    /// Bytes there are, where that is known.
+    length: Option<u64>,
+    ended: bool,
     /// Where it has a share of the memory of answers.
     taking: Option<Arc<Taking>>,
+    connection: Option<(Arc<Ledger>, Version)>,
+}
+
+/// Why less of an answer was sent than there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The client left.
+    Left,
+    /// The client took nothing, or so little that others waited for its place.
+    Stalled,
+    /// What was to be sent could not be read.
+    Failed,
+}
+
+impl Cut {
+    /// Its name in logs and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Left => "client",
+            Self::Stalled => "stalled",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What each finished answer is reported to.
+pub(crate) struct Listeners {
+    pub(crate) metrics: Metrics,
+    pub(crate) auditor: Auditor,
 }
 
 /// One access line; written when it drops, so that no way out of a request lacks it.
-struct Line {
+pub(crate) struct Line {
     request: Arc<Request>,
     status: StatusCode,
-    metrics: Metrics,
+    listeners: Arc<Listeners>,
     bytes_out: u64,
-    cut: bool,
+    cut: Option<Cut>,
+    /// From the head of the request to the first bytes of the answer.
+    first: Option<Duration>,
+    /// Bytes the connection had sent before this answer, and bytes of its head.
+    before: (u64, u64),
 }
 
 impl Outbound {
@@ -38,10 +80,21 @@ impl Outbound {
         status: StatusCode,
         share: Option<Share>,
         request: Arc<Request>,
-        metrics: Metrics,
+        listeners: Arc<Listeners>,
     ) -> Self {
-        let line = Line { request, status, metrics, bytes_out: 0, cut: false };
-        Self { inner, line, taking: share.map(Taking::new).map(Arc::new) }
+        let length = inner.size_hint().exact();
+        let line = Line { request, status, listeners, bytes_out: 0, cut: None, first: None, before: (0, 0) };
+        let taking = share.map(Taking::new).map(Arc::new);
+        Self { inner, line: Some(line), length, ended: false, taking, connection: None }
+    }
+
+    /// It is sent on this connection, behind these headers.
+    pub(crate) fn on(&mut self, ledger: Arc<Ledger>, version: Version, headers: &HeaderMap) {
+        let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        if let Some(line) = &mut self.line {
+            line.before = (ledger.total(), (HEAD_BYTES + fields) as u64);
+        }
+        self.connection = Some((ledger, version));
     }
 
     /// How its client takes it, where it has a share of the memory.
@@ -57,9 +110,44 @@ impl Outbound {
     }
 
     fn gave(&mut self, bytes: usize) {
-        self.line.bytes_out += bytes as u64;
+        if let Some(line) = &mut self.line {
+            line.bytes_out += bytes as u64;
+            line.first.get_or_insert_with(|| line.request.start.elapsed());
+        }
         if let Some(taking) = &self.taking {
             taking.gave(bytes);
+        }
+    }
+
+    fn cut(&mut self, cut: Cut) {
+        if let Some(line) = &mut self.line {
+            line.cut = Some(cut);
+        }
+    }
+
+    /// Whether hyper has all of it.
+    fn is_whole(&self, line: &Line) -> bool {
+        line.cut.is_none() && (self.ended || self.inner.is_end_stream() || self.length == Some(line.bytes_out))
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        let Some(mut line) = self.line.take() else { return };
+        let whole = self.is_whole(&line);
+        match &self.connection {
+            Some((ledger, version)) if *version < Version::HTTP_2 => {
+                if whole {
+                    ledger.park(line);
+                } else {
+                    line.cut_short(ledger.cause(), ledger.total());
+                }
+            }
+            connection if !whole => {
+                let cause = connection.as_ref().map_or(Cut::Left, |(ledger, _)| ledger.cause());
+                line.cut.get_or_insert(cause);
+            }
+            _ => {}
         }
     }
 }
@@ -73,14 +161,14 @@ impl Body for Outbound {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
         if !self.go_on() {
-            self.line.cut = true;
+            self.cut(Cut::Stalled);
             return Poll::Ready(Some(Err("the client takes so little that others wait for its place".into())));
         }
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
         match &frame {
             Some(Ok(frame)) => self.gave(frame.data_ref().map_or(0, Bytes::len)),
-            Some(Err(_)) => self.line.cut = true,
-            None => {}
+            Some(Err(_)) => self.cut(Cut::Failed),
+            None => self.ended = true,
         }
         Poll::Ready(frame)
     }
@@ -94,29 +182,70 @@ impl Body for Outbound {
     }
 }
 
+impl Line {
+    /// The answer ends before its end, when its connection has sent so many bytes in all.
+    pub(super) fn cut_short(&mut self, cause: Cut, sent: u64) {
+        let (before, head) = self.before;
+        self.bytes_out = self.bytes_out.min(sent.saturating_sub(before + head));
+        self.cut.get_or_insert(cause);
+    }
+
+    fn report_change(&self, took: Duration) {
+        let request = &self.request;
+        let Some(operation) = request.change() else { return };
+        self.listeners.auditor.record(&Change {
+            operation,
+            bucket: request.bucket_shown(),
+            account: request.verified_account(),
+            key_id: request.key_id(),
+            peer: request.peer.map(|peer| peer.address),
+            status: self.status.as_u16(),
+            code: request.error_code(),
+            took,
+            request_id: &request.id,
+        });
+    }
+}
+
 impl Drop for Line {
     fn drop(&mut self) {
         let request = &self.request;
         let took = request.start.elapsed();
         let bytes_in = request.bytes_in.load(Ordering::Relaxed);
         let status = self.status.as_u16();
-        self.metrics.answered(request.operation(), status, took, bytes_in, self.bytes_out);
+        self.listeners.metrics.answered(&Answered {
+            operation: request.operation(),
+            bucket: request.bucket.as_ref(),
+            status,
+            took,
+            bytes_in,
+            bytes_out: self.bytes_out,
+            cut: self.cut.map(Cut::name),
+        });
         tracing::info!(
             target: "s3::access",
-            method = %request.method,
+            method = request.method.as_str(),
             operation = request.operation(),
-            bucket = request.bucket.as_ref().map_or("-", |bucket| bucket.as_str()),
-            key = ?request.key.as_deref().unwrap_or_default(),
+            bucket = request.bucket_shown(),
+            key = request.key.as_deref().unwrap_or_default(),
+            version = request.version().map(bounded),
             status,
+            code = request.error_code(),
             bytes_in,
             bytes_out = self.bytes_out,
-            cut = self.cut,
+            cut = self.cut.is_some(),
+            cut_by = self.cut.map(Cut::name),
             ms = millis(took),
+            first_ms = millis(self.first.unwrap_or(took)),
             request_id = request.id,
-            account = request.account_shown(),
+            account = request.verified_account().unwrap_or("-"),
+            key_id = request.key_id(),
             peer = request.peer.map(|peer| tracing::field::display(peer.address)),
             tls = request.peer.is_some_and(|peer| peer.secure),
+            user_agent = request.client.user_agent(),
+            traceparent = request.client.trace_parent(),
         );
+        self.report_change(took);
     }
 }
 

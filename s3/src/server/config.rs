@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Tls;
 use crate::address::Domains;
+use crate::change::Auditor;
 use crate::metrics::Metrics;
 
 /// Settings of the endpoint.
@@ -14,6 +15,8 @@ pub struct Config {
     pub region: String,
     /// Where figures are counted.
     pub metrics: Metrics,
+    /// Receives changes of buckets and their settings, for an audit trail.
+    pub auditor: Auditor,
     /// How long requests under way may take to end after a shutdown.
     pub drain: Duration,
     /// Whether new buckets begin with all four settings of their public access block on.
@@ -33,6 +36,7 @@ impl Config {
         Self {
             region: region.into(),
             metrics,
+            auditor: Auditor::default(),
             drain: Duration::from_secs(30),
             block_public_access: true,
             domains: Domains::default(),

@@ -26,6 +26,7 @@ use super::door::{Door, Peer};
 use super::places::{Places, Ticket};
 use super::stream::{Socket, Stream};
 use super::{Limits, Tls, protocol};
+use crate::body::Ledger;
 use crate::layer::Layer;
 use crate::metrics::Metrics;
 
@@ -78,15 +79,16 @@ pub(super) async fn serve(
     if admission.turned_away {
         shared.metrics.turned_away();
     }
-    let activity = Activity::new();
+    let (activity, ledger) = (Activity::new(), Arc::<Ledger>::default());
     let door = Door {
         layer: shared.layer.clone(),
         activity: Arc::clone(&activity),
+        ledger: Arc::clone(&ledger),
         peer: Peer { address: from, secure: matches!(socket, Socket::Tls(_)), tls_version: socket.tls_version() },
         turned_away: admission.turned_away,
         requests: Arc::clone(&shared.requests),
     };
-    drive(&shared, Stream { socket, activity }, door, &mut stop).await;
+    drive(&shared, Stream { socket, activity, ledger }, door, &mut stop).await;
 }
 
 /// The handshake, where there is one.
@@ -116,7 +118,7 @@ async fn shake_hands(tls: &Tls, mut socket: TcpStream) -> io::Result<Socket> {
 
 /// Runs a connection, and ends it in time.
 async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Receiver<bool>) {
-    let activity = Arc::clone(&stream.activity);
+    let (activity, ledger) = (Arc::clone(&stream.activity), Arc::clone(&stream.ledger));
     let limits = if door.turned_away { shared.limits.turned_away() } else { shared.limits };
     let seated = !door.turned_away;
     let mut connection = pin!(shared.http.serve_connection(TokioIo::new(stream), door));
@@ -134,7 +136,7 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
                 ends = Some(Instant::now() + grace(place_wanted, &activity));
                 continue;
             }
-            Next::Cut => return,
+            Next::Cut => return ledger.expire(),
         };
         // A deadline that moved further off is looked at when the timer ends: to set it anew for each request would wake
         // a thread for each.

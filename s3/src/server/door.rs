@@ -19,7 +19,7 @@ use hyper::service::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::activity::{Activity, Busy};
-use crate::body::Outbound;
+use crate::body::{Ledger, Outbound};
 use crate::layer::Layer;
 
 const COME_AGAIN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
@@ -40,6 +40,7 @@ pub(crate) struct Peer {
 pub(super) struct Door {
     pub(super) layer: Layer,
     pub(super) activity: Arc<Activity>,
+    pub(super) ledger: Arc<Ledger>,
     pub(super) peer: Peer,
     /// Whether requests are only told to come again.
     pub(super) turned_away: bool,
@@ -60,11 +61,13 @@ impl Service<Request<Incoming>> for Door {
             return Work::new(std::future::ready(Ok(answer)));
         }
         request.extensions_mut().insert(self.peer);
+        let (ledger, version) = (Arc::clone(&self.ledger), request.version());
         let served = self.layer.call(request);
         Work::new(async move {
-            let answer = served.await?;
-            busy.answers(answer.body().taking());
-            Ok(answer.map(|body| Answer { body: Inner::Served(body), busy, place }))
+            let (head, mut body) = served.await?.into_parts();
+            body.on(ledger, version, &head.headers);
+            busy.answers(body.taking());
+            Ok(Response::from_parts(head, Answer { body: Inner::Served(body), busy, place }))
         })
     }
 }

@@ -28,6 +28,7 @@ use s3s::region::Region;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::body::Listeners;
 use crate::layer::Layer;
 use crate::service::Service;
 use crate::{access, public_access};
@@ -57,7 +58,9 @@ impl Server {
         let callers = Arc::default();
         let service = Service { store, region: Arc::from(region.as_str()), standings, callers };
         let s3 = protocol::service(service.clone(), region, config.domains.clone());
-        let layer = Layer::new(s3, service, config.metrics.clone(), config.domains, &config.limits);
+        let listeners = Listeners { metrics: config.metrics.clone(), auditor: config.auditor };
+        let layer = Layer::new(s3, service, listeners, config.domains, &config.limits);
+        config.metrics.watch(layer.memory(), config.tls.clone());
         let shared = Arc::new(Shared::new(layer, config.metrics, config.tls, config.limits));
         Ok(Self { shared, drain: config.drain })
     }

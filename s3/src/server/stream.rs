@@ -11,6 +11,7 @@ use tokio_rustls::rustls::ProtocolVersion;
 use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
+use crate::body::Ledger;
 
 /// A connection, its handshake done.
 pub(super) enum Socket {
@@ -35,6 +36,13 @@ impl Socket {
 pub(super) struct Stream {
     pub(super) socket: Socket,
     pub(super) activity: Arc<Activity>,
+    pub(super) ledger: Arc<Ledger>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.ledger.close();
+    }
 }
 
 /// Calls a method of whichever socket it is.
@@ -55,8 +63,9 @@ macro_rules! socket {
 
 impl Stream {
     fn note(&self, sent: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if matches!(sent, Poll::Ready(Ok(1..))) {
+        if let Poll::Ready(Ok(bytes @ 1..)) = sent {
             self.activity.sent();
+            self.ledger.sent(bytes);
         }
         sent
     }
@@ -95,7 +104,11 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        socket!(self, socket => socket.poll_flush(context))
+        let flushed = socket!(self, socket => socket.poll_flush(context));
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.ledger.flushed();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

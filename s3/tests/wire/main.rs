@@ -5,7 +5,9 @@
 mod access;
 mod bodies;
 mod bounds;
+mod changes;
 mod cors;
+mod cut;
 mod documents;
 mod endpoint;
 mod hosts;

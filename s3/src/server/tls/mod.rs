@@ -6,6 +6,7 @@
 //! - A pair that cannot be served changes nothing: the old one goes on. It is told once, and only when it is still
 //!   there at the next look, because the two files change one after the other.
 
+mod expiry;
 mod pair;
 
 use std::io;
@@ -74,6 +75,12 @@ impl Tls {
     /// The file of the certificate chain.
     pub fn certificate(&self) -> &Path {
         &self.files.certificate
+    }
+
+    /// When the certificate that is served ends, in seconds since 1970; `None` if it does not say.
+    pub(crate) fn expiry(&self) -> Option<i64> {
+        let current = self.current.0.read().unwrap_or_else(PoisonError::into_inner);
+        current.cert.first().and_then(|certificate| expiry::of(certificate))
     }
 
     pub(super) async fn accept(&self, socket: TcpStream) -> io::Result<TlsStream<TcpStream>> {

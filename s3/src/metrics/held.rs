@@ -1,0 +1,50 @@
+//! What a server holds: the memory of bodies and answers under way, and its certificate.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::body::Memory;
+use crate::server::Tls;
+
+/// What is looked at in each scrape.
+pub(super) struct Held {
+    pub(super) bodies: Memory,
+    pub(super) answers: Memory,
+    pub(super) tls: Option<Tls>,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}
+
+/// What is scraped: nothing before there is a server.
+#[derive(Debug)]
+pub(super) struct BudgetCollector(pub(super) Arc<OnceLock<Held>>);
+
+impl Collector for BudgetCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(held) = self.0.get() else { return Ok(()) };
+        let mut gauge = |name: &str, help: &str, value: i64| {
+            let metric = ConstGauge::new(value);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        let bytes = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let (used, limit) = held.bodies.in_use();
+        gauge("body_memory_bytes", "Memory that uploads under way have taken", bytes(used))?;
+        gauge("body_memory_limit_bytes", "Memory that uploads under way may take", bytes(limit))?;
+        let (used, limit) = held.answers.in_use();
+        gauge("answer_memory_bytes", "Memory that answers under way have taken", bytes(used))?;
+        gauge("answer_memory_limit_bytes", "Memory that answers under way may take", bytes(limit))?;
+        if let Some(expiry) = held.tls.as_ref().and_then(Tls::expiry) {
+            let help = "When the served certificate ends, in seconds since 1970";
+            gauge("tls_certificate_expiry_timestamp_seconds", help, expiry)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Metrics of the S3 endpoint for Prometheus.
+//!
+//! - A request adds to counters that are found without a lock where it can be: those of its bucket (`buckets`). Those of
+//!   its operation stand in a table that is locked for reading only, since all its rows are there after some requests.
+
+mod buckets;
+mod held;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use objstore::name::BucketName;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::body::Memory;
+use crate::server::Tls;
+use buckets::Buckets;
+pub use buckets::{BUCKETS_MAX, REST};
+use held::Held;
+
+/// Upper bounds of the latency histogram, in seconds.
+const BUCKETS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Outcome {
+    operation: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Certificate {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// The endpoint's metrics: a cheap handle.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    requests: Family<Outcome, Counter>,
+    seconds: Family<Operation, Histogram>,
+    bytes_in: Counter,
+    bytes_out: Counter,
+    cut: Family<Reason, Counter>,
+    connections: Gauge,
+    turned_away: Counter,
+    handshakes_failed: Counter,
+    certificates: Family<Certificate, Counter>,
+    buckets: Arc<Buckets>,
+    held: Arc<OnceLock<Held>>,
+}
+
+/// An answered request.
+pub(crate) struct Answered<'a> {
+    pub(crate) operation: &'static str,
+    pub(crate) bucket: Option<&'a BucketName>,
+    pub(crate) status: u16,
+    pub(crate) took: Duration,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    /// Why less was sent than there is.
+    pub(crate) cut: Option<&'static str>,
+}
+
+impl Metrics {
+    /// Makes the metrics and registers them as `s3_…` and `bucket_requests` in `registry`.
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            cut: Family::default(),
+            connections: Gauge::default(),
+            turned_away: Counter::default(),
+            handshakes_failed: Counter::default(),
+            certificates: Family::default(),
+            buckets: Arc::default(),
+            held: Arc::default(),
+        };
+        metrics.register(registry);
+        metrics
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        for reason in ["client", "stalled", "failed"] {
+            drop(self.cut.get_or_create(&Reason { reason }));
+        }
+        for outcome in ["taken", "refused"] {
+            drop(self.certificates.get_or_create(&Certificate { outcome }));
+        }
+        registry.register_collector(Box::new(buckets::RequestCollector(Arc::clone(&self.buckets))));
+        let registry = registry.sub_registry_with_prefix("s3");
+        registry.register("requests", "Requests answered, by operation and status", self.requests.clone());
+        let help = "From the head of a request to the end of its answer";
+        registry.register("request_duration_seconds", help, self.seconds.clone());
+        registry.register("received_bytes", "Bytes of request bodies", self.bytes_in.clone());
+        registry.register(
+            "sent_bytes",
+            "Bytes of response bodies that were handed to the system",
+            self.bytes_out.clone(),
+        );
+        let help = "Answers that ended before their end: the client left, it stalled, or the content could not be read";
+        registry.register("answers_cut", help, self.cut.clone());
+        registry.register("connections", "Open connections", self.connections.clone());
+        let help = "Connections told to come again, or closed, because all places were busy";
+        registry.register("connections_turned_away", help, self.turned_away.clone());
+        let help = "Connections that ended in their TLS handshake";
+        registry.register("tls_handshakes_failed", help, self.handshakes_failed.clone());
+        let help = "Changes of the TLS files, by whether they were taken";
+        registry.register("tls_certificates", help, self.certificates.clone());
+        registry.register_collector(Box::new(held::BudgetCollector(Arc::clone(&self.held))));
+    }
+
+    /// Counts by bucket for these and no others: at most [`BUCKETS_MAX`], each of which exists. Counters of those that
+    /// were counted before go on.
+    pub fn set_buckets(&self, names: impl IntoIterator<Item = BucketName>) {
+        self.buckets.set(names);
+    }
+
+    /// Shows from now on the memory of bodies and of answers, and when the certificate ends.
+    pub(crate) fn watch(&self, (bodies, answers): (Memory, Memory), tls: Option<Tls>) {
+        let _ = self.held.set(Held { bodies, answers, tls });
+    }
+
+    /// Counts an answered request.
+    pub(crate) fn answered(&self, answered: &Answered<'_>) {
+        let Answered { operation, status, .. } = *answered;
+        self.requests.get_or_create(&Outcome { operation, status }).inc();
+        self.seconds.get_or_create(&Operation { operation }).observe(answered.took.as_secs_f64());
+        self.bytes_in.inc_by(answered.bytes_in);
+        self.bytes_out.inc_by(answered.bytes_out);
+        if let Some(reason) = answered.cut {
+            self.cut.get_or_create(&Reason { reason }).inc();
+        }
+        if let Some(bucket) = answered.bucket {
+            self.buckets.count(bucket, operation);
+        }
+    }
+
+    /// Counts a connection that found no place.
+    pub(crate) fn turned_away(&self) {
+        self.turned_away.inc();
+    }
+
+    /// Counts a connection that ended in its handshake.
+    pub(crate) fn handshake_failed(&self) {
+        self.handshakes_failed.inc();
+    }
+
+    /// Counts a new certificate.
+    pub(crate) fn certificate_taken(&self) {
+        self.certificates.get_or_create(&Certificate { outcome: "taken" }).inc();
+    }
+
+    /// Counts a changed certificate that cannot be served.
+    pub(crate) fn certificate_refused(&self) {
+        self.certificates.get_or_create(&Certificate { outcome: "refused" }).inc();
+    }
+
+    /// Counts a connection until the guard drops.
+    pub(crate) fn connected(&self) -> Connected {
+        self.connections.inc();
+        Connected(self.connections.clone())
+    }
+}
+
+/// An open connection.
+pub(crate) struct Connected(Gauge);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answered_requests_are_scraped() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry);
+        let bucket: BucketName = "photos".parse().unwrap();
+        metrics.set_buckets([bucket.clone()]);
+        metrics.answered(&Answered {
+            operation: "GetObject",
+            bucket: Some(&bucket),
+            status: 200,
+            took: Duration::from_millis(2),
+            bytes_in: 0,
+            bytes_out: 10,
+            cut: Some("client"),
+        });
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "s3_requests_total{operation=\"GetObject\",status=\"200\"} 1",
+            "s3_sent_bytes_total 10",
+            "s3_answers_cut_total{reason=\"client\"} 1",
+            "s3_answers_cut_total{reason=\"stalled\"} 0",
+            "bucket_requests_total{bucket=\"photos\",class=\"read\"} 1",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! When a certificate ends: its `notAfter`, found by walking the few fields before it (RFC 5280, section 4.1).
+
+use time::{Date, Month, OffsetDateTime, Time};
+
+const SEQUENCE: u8 = 0x30;
+const INTEGER: u8 = 0x02;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+/// `[0]`: the version, which certificates of version 1 lack.
+const VERSION: u8 = 0xa0;
+
+/// When a DER certificate ends, in seconds since 1970; `None` if the bytes are no certificate.
+pub(super) fn of(certificate: &[u8]) -> Option<i64> {
+    let (certificate, _) = expect(certificate, SEQUENCE)?;
+    let (mut fields, _) = expect(certificate, SEQUENCE)?;
+    if let Some((_, rest)) = expect(fields, VERSION) {
+        fields = rest;
+    }
+    // Serial number, signature algorithm, issuer.
+    for tag in [INTEGER, SEQUENCE, SEQUENCE] {
+        fields = expect(fields, tag)?.1;
+    }
+    let (validity, _) = expect(fields, SEQUENCE)?;
+    let (_, _, not_after) = element(validity)?;
+    let (tag, time, _) = element(not_after)?;
+    seconds(tag, std::str::from_utf8(time).ok()?)
+}
+
+/// The content of an element with this tag, and what follows it.
+fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (found, content, rest) = element(bytes)?;
+    (found == tag).then_some((content, rest))
+}
+
+/// The first element: its tag, its content, and what follows (X.690, section 8.1).
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let [tag, length, rest @ ..] = bytes else { return None };
+    let (length, rest) = match length {
+        short @ 0..0x80 => (usize::from(*short), rest),
+        long => {
+            let count = usize::from(long & 0x7f);
+            let (digits, rest) = rest.split_at_checked(count).filter(|_| (1..=4).contains(&count))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((*tag, content, rest))
+}
+
+/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ` (RFC 5280, section 4.1.2.5).
+fn seconds(tag: u8, text: &str) -> Option<i64> {
+    let number = |text: &str| text.parse::<u16>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let (year, rest) = match tag {
+        UTC_TIME => {
+            let (year, rest) = text.split_at_checked(2)?;
+            let year = number(year)?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        GENERALIZED_TIME => {
+            let (year, rest) = text.split_at_checked(4)?;
+            (number(year)?, rest)
+        }
+        _ => return None,
+    };
+    let digits = rest.strip_suffix('Z').filter(|digits| digits.len() == 10 && digits.is_ascii())?;
+    let pair = |at: usize| number(&digits[at..at + 2]).and_then(|pair| u8::try_from(pair).ok());
+    let date = Date::from_calendar_date(year.into(), Month::try_from(pair(0)?).ok()?, pair(2)?).ok()?;
+    let time = Time::from_hms(pair(4)?, pair(6)?, pair(8)?).ok()?;
+    Some(OffsetDateTime::new_utc(date, time).unix_timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(year: i32) -> Vec<u8> {
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 3, 4);
+        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn the_end_of_a_certificate_is_read_in_both_forms_of_a_time() {
+        // 2049 is the last year of the short form.
+        for (year, expected) in [(2031, 1_930_348_800), (2049, 2_498_428_800), (2050, 2_529_964_800)] {
+            assert_eq!(of(&certificate(year)), Some(expected), "{year}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_certificate_have_no_end_and_do_no_harm() {
+        let whole = certificate(2040);
+        for length in 0..whole.len() {
+            assert_eq!(of(&whole[..length]), None, "{length}");
+        }
+        for at in 0..whole.len() {
+            for byte in [0, 0x7f, 0x80, 0x84, 0xff] {
+                let mut changed = whole.clone();
+                changed[at] = byte;
+                // Whatever it says, it does not panic.
+                let _ = of(&changed);
+            }
+        }
+        assert_eq!(seconds(UTC_TIME, "+10304000000Z"), None);
+        assert_eq!(seconds(UTC_TIME, "ü0304000000Z"), None);
+    }
+}
