@@ -1,14 +1,24 @@
-//! Logs on stderr, as lines for people or as JSON.
+//! Logs on stderr, as lines for people or as JSON; and the audit trail in a file of its own, where one is asked for.
+//!
+//! - Lines of the audit trail pass whatever level is asked for, unless the filter names their target (`audit=off`). In
+//!   their own file they pass always, and none is left out for a slow reader.
 
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::Mutex;
 
 use objstore::clock::{Clock as _, SystemClock};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::{EnvFilter, fmt};
 
+use crate::audit;
 use crate::config::LogFormat;
+use crate::failure::Failure;
 use crate::stderr::Stream;
 
 /// Modules held back unless the filter names them: `s3s` logs each refused request as an error, which the access log
@@ -25,18 +35,36 @@ const QUIET: [(&str, &str); 6] = [
 /// What is said where lines were left out.
 const MISSED: &str = "lines of the log were left out, since nobody read them";
 
-/// Starts logging. Once in a process; a second call changes nothing.
-pub fn start(filter: &str, format: LogFormat) {
+/// Starts logging, and writes the audit trail also to `audit_log`. Once in a process; a second call changes nothing.
+///
+/// # Errors
+/// [`Failure::Failed`] if that file cannot be opened.
+pub fn start(filter: &str, format: LogFormat, audit_log: Option<&Path>) -> Result<(), Failure> {
     let stderr = |notice: fn(u64) -> String| Mutex::new(Stream::new(io::stderr(), notice));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter_of(filter));
+    let trail = audit_log.map(open).transpose()?.map(|file| {
+        let only = Targets::new().with_target(audit::TARGET, LevelFilter::INFO);
+        let lines = fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false);
+        lines.with_writer(Mutex::new(file)).with_filter(only)
+    });
     // A logger that is there already, as in a test that starts two servers, serves both.
     let _ = match format {
         LogFormat::Text => {
             let colours = io::IsTerminal::is_terminal(&io::stderr());
-            builder.with_ansi(colours).with_writer(stderr(missed_in_text)).try_init()
+            let lines = fmt::layer().with_ansi(colours).with_writer(stderr(missed_in_text));
+            tracing_subscriber::registry().with(trail).with(lines.with_filter(filter_of(filter))).try_init()
         }
-        LogFormat::Json => builder.json().flatten_event(true).with_writer(stderr(missed_in_json)).try_init(),
+        LogFormat::Json => {
+            let lines = fmt::layer().json().flatten_event(true).with_writer(stderr(missed_in_json));
+            tracing_subscriber::registry().with(trail).with(lines.with_filter(filter_of(filter))).try_init()
+        }
     };
+    Ok(())
+}
+
+/// The file of the audit trail, for its owner alone; what is in it stays.
+fn open(path: &Path) -> Result<File, Failure> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    file.map_err(|error| Failure::failed(format!("--audit-log {}: the file cannot be opened: {error}", path.display())))
 }
 
 /// What stands in the place of lines that nobody read.
@@ -71,8 +99,10 @@ fn level(part: &str) -> Option<tracing_subscriber::filter::LevelFilter> {
 }
 
 fn filter_of(text: &str) -> EnvFilter {
-    let quiet = QUIET.iter().filter(|(module, _)| !text.contains(&format!("{module}=")));
-    let all = quiet.fold(text.to_owned(), |all, (module, level)| format!("{all},{module}={level}"));
+    let named =
+        |module: &str| text.split(',').any(|part| part.trim().split_once('=').is_some_and(|(name, _)| name == module));
+    let held = QUIET.into_iter().chain([(audit::TARGET, "info")]).filter(|(module, _)| !named(module));
+    let all = held.fold(text.to_owned(), |all, (module, level)| format!("{all},{module}={level}"));
     EnvFilter::builder().parse_lossy(all)
 }
 
@@ -96,6 +126,15 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&missed_in_json(7)).unwrap();
         assert_eq!((&json["lines"], &json["level"]), (&7.into(), &"WARN".into()));
         assert!(json["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{json}");
+    }
+
+    #[test]
+    fn the_audit_trail_passes_every_level_unless_the_filter_names_it() {
+        for filter in ["off", "error", "warn,s3=debug", "info,s3::audit=off", "trace"] {
+            assert!(filter_of(filter).to_string().contains("audit=info"), "{filter}");
+        }
+        let told = filter_of("info,audit=off").to_string();
+        assert!(told.contains("audit=off") && !told.contains("audit=info"), "{told}");
     }
 
     #[test]

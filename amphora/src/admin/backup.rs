@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use objstore::Store;
 use objstore::backup::{self, Backup, Folder, Progress};
 use proto::amphora::admin::v1 as api;
 use tokio::sync::mpsc::Sender;
@@ -12,6 +13,7 @@ use tonic::Status;
 use super::bucket::name;
 use super::mount::directory;
 use super::{Service, finished, refused};
+use crate::backups::Backups;
 
 /// Messages that wait for a slow listener; more are left out.
 const WAITING_MAX: usize = 16;
@@ -24,14 +26,30 @@ pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Re
     let (bucket, dir) = (name(&request.bucket)?, directory(&request.dir)?);
     let folder = Arc::new(looked(move || Folder::for_writing(&dir)).await?);
     let (answers, stream) = tokio::sync::mpsc::channel(WAITING_MAX);
-    let store = service.store.clone();
+    let (store, backups) = (service.store.clone(), service.backups.clone());
     tokio::spawn(async move {
         let made = backup::create(&store, &bucket, &folder, &teller(answers.clone())).await;
         // Before the answer: who gets it may begin the next one.
         drop(folder);
+        let made = note(made, store, backups).await;
         end(&answers, made).await;
     });
     Ok(ReceiverStream::new(stream))
+}
+
+/// Notes for metrics what became of a backup.
+async fn note(made: objstore::Result<Backup>, store: Store, backups: Arc<Backups>) -> objstore::Result<Backup> {
+    let noted = match &made {
+        Ok(done) => {
+            let (bucket, at) = (done.bucket.clone(), done.created);
+            tokio::task::spawn_blocking(move || backups.succeeded(&store, &bucket, at))
+        }
+        Err(_) => tokio::task::spawn_blocking(move || backups.failed()),
+    };
+    if let Err(error) = noted.await {
+        tracing::error!(%error, "the time of a backup was not noted");
+    }
+    made
 }
 
 /// Restores a bucket.

@@ -26,6 +26,7 @@ use proto::amphora::admin::v1::admin_server::{Admin, AdminServer};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
+use crate::backups::Backups;
 use crate::mounts::Table;
 pub use upgrade::Upgrade;
 
@@ -53,6 +54,8 @@ pub struct Service {
     pub lifecycle: Arc<objstore::lifecycle::Worker>,
     /// The scrub.
     pub scrub: Arc<objstore::scrub::Worker>,
+    /// When buckets were backed up.
+    pub backups: Arc<Backups>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;

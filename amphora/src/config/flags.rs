@@ -128,6 +128,9 @@ pub struct Flags {
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub core_dumps: bool,
+    /// A file that the audit trail is also written to, as JSON lines; made if absent, with mode 0600
+    #[arg(long, value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
     /// Say whether the settings are good, and end
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]

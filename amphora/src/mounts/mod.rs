@@ -231,6 +231,12 @@ impl Table {
         mounted.filter(|entry| !is_held || !entry.mount.is_kept()).map(|entry| entry.dir.clone()).collect()
     }
 
+    /// How the holder is; `None` where the server does without one.
+    #[must_use]
+    pub fn holder(&self) -> Option<fuse::holder::Status> {
+        self.holding.as_ref().map(|holding| holding.custody.status())
+    }
+
     /// What all mounts did since the process started.
     #[must_use]
     pub fn totals(&self) -> Totals {

@@ -13,6 +13,7 @@ use tonic::service::Routes;
 
 use super::passed::Passed;
 use super::{grpc, http, wiring};
+use crate::audit::Audit;
 use crate::config::Settings;
 use crate::failure::Failure;
 
@@ -115,9 +116,9 @@ impl Doors {
         self.open("HTTP", served.with_graceful_shutdown(self.stopped()).into_future());
     }
 
-    /// Opens a door for gRPC, to root and the own user.
-    pub(super) fn open_grpc(&mut self, name: &'static str, listener: UnixListener, routes: Routes) {
-        self.open(name, grpc::serve(listener, routes, self.calls.clone(), self.stopped()));
+    /// Opens a door for gRPC, to root and the own user; each call passes `audit`.
+    pub(super) fn open_grpc(&mut self, name: &'static str, listener: UnixListener, routes: Routes, audit: &Audit) {
+        self.open(name, grpc::serve(listener, routes, self.calls.clone(), audit.clone(), self.stopped()));
     }
 
     /// Waits for a door that ends by itself, which none should.

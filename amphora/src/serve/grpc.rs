@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use http_body::{Frame, SizeHint};
 use tokio::net::UnixListener;
@@ -26,6 +26,7 @@ use tonic::transport::Server;
 use super::authority::Authorities;
 use super::peer;
 use super::seats::{Patience, Seats};
+use crate::audit::{self, Audit};
 
 /// Connections of one door. The sidecars have one each.
 const CONNECTIONS_MAX: usize = 256;
@@ -64,6 +65,7 @@ pub(super) async fn serve(
     listener: UnixListener,
     routes: Routes,
     calls: Calls,
+    audit: Audit,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), tonic::transport::Error> {
     let connections = Seats::new(listener, CONNECTIONS_MAX, PATIENCE).map(|seated| seated.map(Authorities::new));
@@ -76,14 +78,16 @@ pub(super) async fn serve(
         .http2_keepalive_interval(Some(PING))
         .http2_keepalive_timeout(Some(PONG))
         .timeout(CALL)
-        .layer(peer::layer())
-        .add_routes(bounded(routes, calls))
+        .add_routes(guarded(routes, calls, audit))
         .serve_with_incoming_shutdown(connections, stopped)
         .await
 }
 
-fn bounded(routes: Routes, calls: Calls) -> Routes {
-    Routes::from(routes.into_axum_router().layer(from_fn_with_state(calls, admit)))
+/// What surrounds the services: the audit outermost, so that a call has a line also if it is refused before one of them
+/// sees it.
+fn guarded(routes: Routes, calls: Calls, audit: Audit) -> Routes {
+    let router = routes.into_axum_router().layer(from_fn_with_state(calls, admit)).layer(from_fn(peer::admit));
+    Routes::from(router.layer(from_fn_with_state(audit, audit::record)))
 }
 
 async fn admit(State(Calls(free)): State<Calls>, request: Request, next: Next) -> Response {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use objstore::Store;
@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use super::seats::{Patience, Seated, Seats};
+use crate::metrics::{Format, encode};
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 256;
@@ -26,9 +27,6 @@ const CONNECTIONS_MAX: usize = 256;
 const PATIENCE: Patience = Patience { silence: Duration::from_secs(20), life: Some(Duration::from_secs(5 * 60)) };
 /// Answers that are made at once: each walks all that is counted.
 const ANSWERS_MAX: usize = 8;
-
-/// The OpenMetrics text format, which Prometheus asks for.
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the answers come from.
 #[derive(Clone)]
@@ -79,17 +77,18 @@ pub(super) fn routes(source: Source) -> Router {
         .with_state(source)
 }
 
-async fn metrics(State(source): State<Source>) -> Response {
+async fn metrics(State(source): State<Source>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::of(accept);
     let Ok(place) = Arc::clone(&source.answers).try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many ask for the metrics at once\n").into_response();
     };
     let encoded = tokio::task::spawn_blocking(move || {
         let _place = place;
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &source.registry).map(|()| text)
+        encode(&source.registry, format)
     });
     match encoded.await {
-        Ok(Ok(text)) => ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
+        Ok(Ok(text)) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be encoded\n").into_response(),
     }
 }

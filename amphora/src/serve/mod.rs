@@ -36,8 +36,10 @@ use objstore::clock::{Clock as _, SystemClock};
 use objstore::lifecycle::Worker;
 
 use crate::admin::Upgrade;
+use crate::backups::Backups;
 use crate::config::{Env, Flags, Settings, SocketPath};
 use crate::failure::{Failure, with_causes};
+use crate::metrics::{Metrics, Sources};
 use crate::mounts::{Inheritance, Table};
 use doors::{Doors, Ports};
 pub(crate) use notify::Notify;
@@ -58,7 +60,8 @@ const BLOCKING_THREADS: usize = 128;
 /// [`Failure::Usage`] for settings, [`Failure::Failed`] for a start that did not work or a door that broke.
 pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
     crate::memory::set_up();
-    crate::logs::start(&flags.log_level, flags.log_format);
+    let audit_log = flags.audit_log.as_deref().filter(|_| !flags.check_config);
+    crate::logs::start(&flags.log_level, flags.log_format, audit_log)?;
     if !flags.core_dumps {
         crate::process::forbid_core_dumps();
     }
@@ -191,7 +194,11 @@ impl Server {
         let (s3_url, http_url) = (ports.s3_url(), format!("http://{}", ports.http_address));
         let lifecycle = wiring::lifecycle(settings, store)?;
         let scrub = wiring::scrub(settings, store)?;
-        let (registry, s3_metrics) = crate::metrics::registry(store, mounts, &lifecycle, &scrub);
+        let backups = Arc::new(Backups::open(&settings.data_dir));
+        let sources = Sources { store, mounts, lifecycle: &lifecycle, scrub: &scrub, backups: &backups };
+        let Metrics { registry, s3: s3_metrics, audit, buckets } = Metrics::new(&sources);
+        // Beside the start: requests count for their buckets once these are known.
+        tokio::task::spawn_blocking(move || buckets.refresh());
         let admin_service = crate::admin::Service {
             store: store.clone(),
             mounts: mounts.clone(),
@@ -204,19 +211,22 @@ impl Server {
             upgrade: upgrade.clone(),
             lifecycle: lifecycle.clone(),
             scrub: scrub.clone(),
+            backups,
         };
-        let s3 = wiring::s3(settings, store, s3_metrics, ports.tls)?;
+        let trail = audit.clone();
+        let auditor = s3::Auditor::new(move |change| trail.settings(change));
+        let s3 = wiring::s3(settings, store, s3_metrics, auditor, ports.tls)?;
         doors.open("S3", s3.serve(ports.s3, doors.stopped()));
         doors.open_http(ports.http, http::Source::new(store, registry, doors.stopping()));
-        doors.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)));
+        doors.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
         match csi_node {
-            None => doors.open_grpc("CSI", csi, csi::routes(store.clone(), node)),
+            None => doors.open_grpc("CSI", csi, csi::routes(store.clone(), node), &audit),
             Some(listener) => {
-                doors.open_grpc("CSI", csi, csi::controller_routes(store.clone(), &csi_config));
-                doors.open_grpc("CSI node", listener, csi::node_routes(node));
+                doors.open_grpc("CSI", csi, csi::controller_routes(store.clone(), &csi_config), &audit);
+                doors.open_grpc("CSI node", listener, csi::node_routes(node), &audit);
             }
         }
-        doors.open_grpc("admin", admin, crate::admin::routes(admin_service));
+        doors.open_grpc("admin", admin, crate::admin::routes(admin_service), &audit);
         let credentials = root.credentials.display();
         if root.is_new && settings.hints {
             crate::hints::first_start(&s3_url, &root.credentials, &settings.region);

@@ -2,22 +2,25 @@
 //!
 //! - The socket's mode says the same; this holds where the mode was changed, or its folder shared.
 
-use tonic::service::InterceptorLayer;
+use axum::extract::Request;
+use axum::http::Extensions;
+use axum::middleware::Next;
+use axum::response::Response;
+use tonic::Status;
 use tonic::transport::server::UdsConnectInfo;
-use tonic::{Request, Status};
-
-/// What checks each call that comes over a socket.
-pub(super) type Check = fn(Request<()>) -> Result<Request<()>, Status>;
 
 /// Refuses every call of anybody else, before it reaches a service.
-pub(super) fn layer() -> InterceptorLayer<Check> {
-    InterceptorLayer::new(check)
+pub(super) async fn admit(request: Request, next: Next) -> Response {
+    match check(request.extensions()) {
+        Ok(()) => next.run(request).await,
+        Err(status) => status.into_http(),
+    }
 }
 
-fn check(request: Request<()>) -> Result<Request<()>, Status> {
-    let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+fn check(connection: &Extensions) -> Result<(), Status> {
+    let peer = connection.get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
     match peer.map(|peer| peer.uid()) {
-        Some(uid) if allowed(uid) => Ok(request),
+        Some(uid) if allowed(uid) => Ok(()),
         Some(uid) => Err(Status::permission_denied(format!(
             "user {uid} may not use this socket: only root and the user the server runs as may"
         ))),
@@ -35,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_call_from_nowhere_is_refused() {
-        let status = check(Request::new(())).expect_err("refused");
+        let status = check(&Extensions::new()).expect_err("refused");
         assert_eq!(status.code(), tonic::Code::PermissionDenied);
     }
 

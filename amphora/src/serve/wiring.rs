@@ -46,6 +46,7 @@ pub(super) fn s3(
     settings: &Settings,
     store: &Store,
     metrics: s3::Metrics,
+    auditor: s3::Auditor,
     tls: Option<s3::Tls>,
 ) -> Result<s3::Server, Failure> {
     let config = s3::Config {
@@ -53,6 +54,7 @@ pub(super) fn s3(
         block_public_access: settings.s3_block_public_access,
         domains: settings.s3_domains.clone(),
         tls,
+        auditor,
         limits: limits(settings),
         ..s3::Config::new(&settings.region, metrics)
     };

@@ -19,6 +19,18 @@ use crate::error::with_causes;
 /// How long to wait before trying again to find or start a holder.
 const RETRY: Duration = Duration::from_secs(2);
 
+/// How long [`Custody::status`] waits for who uses the connection.
+const STATUS_WAIT: Duration = Duration::from_millis(100);
+
+/// How a holder is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Deposits that it keeps, or is to keep once there is one.
+    pub mounts: usize,
+    /// What the holder calls itself; `None` while there is none.
+    pub program: Option<String>,
+}
+
 /// Finds or starts a holder.
 pub type Dial = Box<dyn Fn() -> Result<Holder, Error> + Send + Sync>;
 
@@ -103,6 +115,13 @@ impl Custody {
     /// Whether a holder keeps what was deposited.
     pub fn is_held(&self) -> bool {
         self.0.state.lock().holder.is_some()
+    }
+
+    /// How the holder is, for metrics. It waits for nobody: while one is looked for, it counts as absent.
+    pub fn status(&self) -> Status {
+        let Some(state) = self.0.state.try_lock_for(STATUS_WAIT) else { return Status::default() };
+        let program = state.holder.as_ref().map(|holder| holder.program().to_owned());
+        Status { mounts: state.kept.len(), program }
     }
 
     /// Breaks the connection, as the death of the holder would.

@@ -22,7 +22,7 @@ mod service;
 mod tests;
 
 pub use client::{Error, Holder};
-pub use custody::{Custody, Dial};
+pub use custody::{Custody, Dial, Status};
 pub use deposits::Deposit;
 pub use held::Held;
 pub(crate) use record::Record;

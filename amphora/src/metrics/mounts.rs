@@ -1,0 +1,83 @@
+//! What the mounts of this process do, all together, and how the holder is.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuse::LATENCY_BOUNDS_US;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Unit;
+
+use super::{counter, gauge};
+use crate::mounts::{OperationTotal, Table};
+
+/// What the mounts of this process do, all together.
+pub(super) struct MountFigures(pub(super) Arc<Table>);
+
+impl fmt::Debug for MountFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MountFigures")
+    }
+}
+
+impl Collector for MountFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        gauge(&mut encoder, "mounts", "Directories that show a bucket", self.0.list().len() as u64)?;
+        let totals = self.0.totals();
+        counter(
+            &mut encoder,
+            "fuse_read_bytes",
+            "Bytes read through mounts, past the kernel's cache",
+            totals.read_bytes,
+        )?;
+        counter(&mut encoder, "fuse_written_bytes", "Bytes written through mounts", totals.written_bytes)?;
+        let help = "Calls of the kernel answered with an error, by operation";
+        let mut errors = encoder.encode_descriptor("fuse_errors", help, None, MetricType::Counter)?;
+        for (operation, total) in &totals.operations {
+            ConstCounter::new(total.errors).encode(errors.encode_family(&[("operation", *operation)])?)?;
+        }
+        let help = "How long calls of the kernel took, by operation";
+        let unit = Unit::Seconds;
+        let mut took =
+            encoder.encode_descriptor("fuse_operation_duration", help, Some(&unit), MetricType::Histogram)?;
+        for (operation, total) in &totals.operations {
+            let label = [("operation", *operation)];
+            histogram(took.encode_family(&label)?, total)?;
+        }
+        Ok(())
+    }
+}
+
+/// The latencies of one operation of the mounts.
+fn histogram(mut encoder: MetricEncoder<'_>, total: &OperationTotal) -> fmt::Result {
+    let bounds = LATENCY_BOUNDS_US.iter().map(|bound| Duration::from_micros(*bound).as_secs_f64()).chain([f64::MAX]);
+    let buckets: Vec<_> = bounds.zip(total.buckets).collect();
+    encoder.encode_histogram::<NoLabelSet>(total.took.as_secs_f64(), total.count, &buckets, None)
+}
+
+/// How the holder is; nothing where a server does without one.
+pub(super) struct HolderCollector(pub(super) Arc<Table>);
+
+impl fmt::Debug for HolderCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HolderCollector")
+    }
+}
+
+impl Collector for HolderCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(holder) = self.0.holder() else { return Ok(()) };
+        let help = "1 while a holder keeps mounts for this server; one is started with the first mount";
+        gauge(&mut encoder, "holder_up", help, u64::from(holder.program.is_some()))?;
+        let help = "Mounts that outlive this server";
+        gauge(&mut encoder, "holder_mounts", help, holder.mounts as u64)?;
+        let program = holder.program.unwrap_or_default();
+        let metric = Info::new([("program", program.as_str())]);
+        let help = "The program of the holder and its version; empty while there is none";
+        metric.encode(encoder.encode_descriptor("holder", help, None, MetricType::Info)?)
+    }
+}

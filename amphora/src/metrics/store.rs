@@ -1,0 +1,121 @@
+//! What the store and its workers say of themselves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use objstore::Store;
+use objstore::lifecycle::Worker;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+use super::{counter, gauge, latency, seconds, whole};
+
+/// What the store says of itself.
+pub(super) struct StoreFigures(pub(super) Store);
+
+impl fmt::Debug for StoreFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreFigures")
+    }
+}
+
+impl Collector for StoreFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = self.0.stats();
+        counter(&mut encoder, "store_commits", "Batches committed", stats.commits)?;
+        counter(&mut encoder, "store_operations", "Operations committed", stats.operations)?;
+        let poisoned = u64::from(stats.poisoned.is_some());
+        gauge(&mut encoder, "store_poisoned", "1 while the store refuses writes after a failed sync", poisoned)?;
+        let full = u64::from(stats.disk_full);
+        gauge(&mut encoder, "store_disk_full", "1 while the disk has no room but for deletions", full)?;
+        gauge(&mut encoder, "store_disk_free_bytes", "Free on the disk of the data folder", stats.free_bytes)?;
+        gauge(&mut encoder, "store_disk_size_bytes", "Size of the disk of the data folder", stats.total_bytes)?;
+        let help = "Operations that wait to be committed";
+        gauge(&mut encoder, "store_queued_operations", help, stats.queue_depth)?;
+        counter(&mut encoder, "store_collected", "Blobs and segments removed by the collector", stats.collected)?;
+        let seconds = Unit::Seconds;
+        let mut histogram = |name: &str, help: &str, taken| {
+            latency(encoder.encode_descriptor(name, help, Some(&seconds), MetricType::Histogram)?, taken)
+        };
+        let help = "How long a batch of metadata took to be committed, with its sync where one was asked for";
+        histogram("store_commit_duration", help, &stats.commit_latency)?;
+        let help = "How long waits for metadata to be on disk took: synced commits, and syncs beside them";
+        histogram("store_metadata_sync_duration", help, &stats.metadata_sync_latency)?;
+        let help = "How long each fsync, fdatasync and syncfs of the store took, but those within a synced commit";
+        histogram("store_fsync_duration", help, &stats.disk_sync_latency)
+    }
+}
+
+/// What the worker of lifecycle rules did.
+pub(super) struct LifecycleFigures(pub(super) Arc<Worker>);
+
+impl fmt::Debug for LifecycleFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LifecycleFigures")
+    }
+}
+
+impl Collector for LifecycleFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = self.0.figures();
+        counter(&mut encoder, "lifecycle_passes", "Passes over all buckets with lifecycle rules", figures.passes)?;
+        let help = "Keys, versions and uploads examined by lifecycle rules";
+        counter(&mut encoder, "lifecycle_examined", help, figures.looked_at)?;
+        let help = "What lifecycle rules removed: current objects, noncurrent versions, delete markers, uploads";
+        let mut expired = encoder.encode_descriptor("lifecycle_expired", help, None, MetricType::Counter)?;
+        let kinds = [
+            ("current", figures.current),
+            ("noncurrent", figures.noncurrent),
+            ("marker", figures.markers),
+            ("upload", figures.uploads),
+        ];
+        for (kind, count) in kinds {
+            ConstCounter::new(count).encode(expired.encode_family(&[("kind", kind)])?)?;
+        }
+        counter(&mut encoder, "lifecycle_errors", "Buckets or passes given up until the next pass", figures.errors)?;
+        let help = "When the last whole pass ended, in seconds since 1970; 0: never";
+        gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, seconds(figures.completed))?;
+        let help = "Keys, versions and uploads examined so far in the bucket under way";
+        let mut progress = encoder.encode_descriptor("lifecycle_bucket_examined", help, None, MetricType::Gauge)?;
+        if let Some(now) = &figures.progress {
+            let seen = ConstGauge::new(whole(now.looked_at));
+            seen.encode(progress.encode_family(&[("bucket", now.bucket.as_str())])?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the scrub did, and what is damaged.
+pub(super) struct ScrubFigures(pub(super) Store, pub(super) Arc<objstore::scrub::Worker>);
+
+impl fmt::Debug for ScrubFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ScrubFigures")
+    }
+}
+
+impl Collector for ScrubFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = self.1.figures();
+        counter(&mut encoder, "scrub_passes", "Passes over all content", figures.passes)?;
+        counter(&mut encoder, "scrub_examined_blobs", "Blobs examined by the scrub", figures.blobs)?;
+        counter(&mut encoder, "scrub_read_bytes", "Bytes compared with their checksums by the scrub", figures.bytes)?;
+        counter(&mut encoder, "scrub_damaged_blobs", "Damaged blobs found by the scrub", figures.found)?;
+        counter(&mut encoder, "scrub_errors", "Passes of the scrub interrupted by an error", figures.errors)?;
+        let help = "When the pass of the scrub under way, or the last one, began, in seconds since 1970; 0: never";
+        gauge(&mut encoder, "scrub_started_timestamp_seconds", help, seconds(figures.started))?;
+        let help = "When the last whole pass of the scrub ended, in seconds since 1970; 0: never";
+        gauge(&mut encoder, "scrub_completed_timestamp_seconds", help, seconds(figures.completed))?;
+        let (done, total) = figures.progress.unwrap_or_default();
+        let help = "Bytes read in the pass of the scrub under way; 0: none is";
+        gauge(&mut encoder, "scrub_pass_done_bytes", help, done)?;
+        let help = "Bytes there are to read in the pass of the scrub under way; 0: none is";
+        gauge(&mut encoder, "scrub_pass_size_bytes", help, total)?;
+        let damaged = objstore::scrub::damage(&self.0).map_or(0, |damage| damage.len() as u64);
+        gauge(&mut encoder, "damaged_blobs", "Blobs known to be damaged: reading them answers an error", damaged)
+    }
+}
