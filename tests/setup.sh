@@ -17,6 +17,7 @@ GRPCIO=1.85.1     # the gRPC C core, for Python
 CSI_SANITY=v5.5.0   # needs Go 1.25
 PJDFSTEST=0.2.2
 FSX=0.3.2
+PROMTOOL=debian
 PYTHON_TOOLS=$BOTO3-$AWSCLI-$S3CMD
 
 cd "$(dirname "$0")/.." || exit 1
@@ -83,6 +84,18 @@ install_node_modules() {
 # What stands in for the version of our own programs: a change of a source is a new one.
 digest() { find "$@" -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-12; }
 
+# One program out of a Debian package, whose other one is a server that nobody here wants installed.
+install_promtool() {
+  local dir bounded=(-o Acquire::http::Timeout=20 -o Acquire::Retries=1)
+  dir=$(mktemp -d) || return
+  (cd "$dir" && { timeout 300 apt-get "${bounded[@]}" download -q prometheus ||
+    { timeout 300 apt-get "${bounded[@]}" update -q && timeout 300 apt-get "${bounded[@]}" download -q prometheus; }; } &&
+    dpkg -x prometheus_*.deb . && install -m 755 usr/bin/promtool "$TOOLS/bin/promtool")
+  local status=$?
+  rm -rf "$dir"
+  return "$status"
+}
+
 install_crate() {
   CARGO_NET_RETRY=1 timeout 1800 "${CARGO:-cargo}" install --locked --force --root "$TOOLS" "$1@$2"
 }
@@ -137,6 +150,7 @@ tool go-programs "$(digest tests/go)" install_go_programs
 tool node-modules "$(digest tests/js/package-lock.json)" install_node_modules
 tool pjdfstest "$PJDFSTEST" install_crate pjdfstest "$PJDFSTEST"
 tool fsx "$FSX" install_crate fsx "$FSX"
+tool promtool "$PROMTOOL" install_promtool
 
 [ "${#MISSING[@]}" = 0 ] && exit 0
 if [ "$CHECK" = yes ]; then

@@ -11,6 +11,7 @@ mod handles;
 mod kill;
 mod kubernetes;
 mod limits;
+mod monitoring;
 mod mount;
 mod mounting;
 mod outlive;

@@ -54,10 +54,10 @@ async fn damage_in_a_running_store_is_found_and_remembered() {
     write(&client, "docs", "good", &vec![8; 1 << 20]).await;
     assert_eq!(json(&server, &["scrub", "--rate", "1Gi"]), serde_json::json!({"damaged": []}));
     let before = metrics(&server);
-    assert_eq!(figure(&before, "amphora_scrub_bytes_total"), 4 << 20);
+    assert_eq!(figure(&before, "amphora_scrub_read_bytes_total"), 4 << 20);
     assert_eq!(figure(&before, "amphora_damaged_blobs"), 0);
     assert!(figure(&before, "amphora_scrub_completed_timestamp_seconds") > 1_700_000_000);
-    for name in ["scrub_passes", "scrub_progress_bytes", "damaged_blobs"] {
+    for name in ["scrub_passes_total", "scrub_pass_done_bytes", "damaged_blobs"] {
         assert!(
             before.contains(&format!("# HELP amphora_{name} ")) && before.contains(&format!("# TYPE amphora_{name} "))
         );

@@ -21,3 +21,5 @@ mod state;
 mod strangers;
 mod table;
 mod who;
+
+pub use sockets::as_nobody;

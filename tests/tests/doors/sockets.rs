@@ -20,7 +20,7 @@ use crate::support::*;
 const NOBODY: u32 = 65534;
 
 /// Runs something as another user: on a thread that never comes back to this one.
-fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: the raw call changes this thread alone, which ends here.
