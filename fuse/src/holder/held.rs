@@ -56,7 +56,7 @@ impl Held {
     /// # Errors
     /// If the kernel refuses.
     pub fn abandon(&self) -> crate::Result<()> {
-        self.attached().abandon()
+        self.with_attached(Attached::abandon)
     }
 
     /// The same, unless programs use it.
@@ -64,11 +64,15 @@ impl Held {
     /// # Errors
     /// [`crate::Error::InUse`] if they do.
     pub fn abandon_idle(&self) -> crate::Result<()> {
-        self.attached().abandon_idle()
+        self.with_attached(Attached::abandon_idle)
     }
 
-    fn attached(&self) -> Attached {
-        Attached::found(self.record.path.clone(), self.record.device.clone())
+    fn with_attached(&self, end: impl FnOnce(&Attached) -> crate::Result<()>) -> crate::Result<()> {
+        let attached = Attached::found(self.record.path.clone(), self.record.device.clone());
+        let done = end(&attached);
+        // What could not be ended stays as it is: a mount goes with its `Attached` otherwise.
+        attached.is_gone();
+        done
     }
 
     /// What a deposit of a mount consists of.
