@@ -70,8 +70,9 @@ impl KeyPlace {
     /// The bytes of a file, if who may read it is whom it should be.
     fn read(&self, disk: &dyn Disk, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
         if self.unnamed.is_none() {
-            refuse_open_to_others(disk, path)?;
-            return disk.read_all(path).map(Zeroizing::new);
+            // Reading refuses a link, whose own permissions say nothing.
+            let bytes = Zeroizing::new(disk.read_all(path)?);
+            return refuse_open_to_others(disk, path).map(|()| bytes);
         }
         let read = read_named(path, READ_MAX);
         let (bytes, permissions) = read.map_err(|error| Error::io(format!("reading {}", path.display()), error))?;
