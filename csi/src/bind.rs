@@ -171,32 +171,31 @@ mod tests {
     #[test]
     fn a_target_that_is_swapped_against_a_link_leads_no_bind_elsewhere() {
         use std::sync::atomic::{AtomicBool, Ordering};
+
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
         if !rustix::process::geteuid().is_root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
         let root = std::fs::canonicalize(dir.path()).unwrap();
         let [source, theirs, victim] = ["source", "theirs", "victim"].map(|name| root.join(name));
-        let (target, aside) = (theirs.join("target"), theirs.join("aside"));
+        let (target, link) = (theirs.join("target"), theirs.join("link"));
         [&source, &target, &victim].into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
-        let going = AtomicBool::new(true);
-        let mut made = 0;
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        let (going, begin, mut made) = (AtomicBool::new(true), std::time::Instant::now(), 0);
         std::thread::scope(|threads| {
             threads.spawn(|| {
-                while going.load(Ordering::Relaxed) {
-                    if rustix::fs::rename(&target, &aside).is_ok() {
-                        let _ = std::os::unix::fs::symlink(&victim, &target);
-                        let _ = std::fs::remove_file(&target);
-                        let _ = rustix::fs::rename(&aside, &target);
-                    }
+                // Also after a panic of who mounts. What is mounted at is not renamed.
+                while going.load(Ordering::Relaxed) && begin.elapsed().as_secs() < 60 {
+                    let _ = renameat_with(CWD, &target, CWD, &link, RenameFlags::EXCHANGE);
                 }
             });
             for _ in 0..2_000 {
                 made += usize::from(Kernel.bind(&source, &target, BindFlags::default()).is_ok());
                 assert_eq!(Kernel.mounted(&victim).unwrap(), None, "another directory is covered");
                 // Once more where the swapping kept it from being found.
-                while [&target, &aside].into_iter().any(|path| Kernel.mounted(path).unwrap().is_some()) {
-                    [&target, &aside].into_iter().for_each(|path| Kernel.detach(path).unwrap());
+                while [&target, &link].into_iter().any(|path| Kernel.mounted(path).unwrap().is_some()) {
+                    [&target, &link].into_iter().for_each(|path| Kernel.detach(path).unwrap());
                 }
             }
             going.store(false, Ordering::Relaxed);
