@@ -3,7 +3,7 @@
 //! The COSI controller 0.2.2 creates the Bucket object first and writes the name and a finalizer into the BucketClaim
 //! afterwards, in some ten calls to the API server. The sidecar sees the Bucket at once; a driver that answers before
 //! those calls are done has the sidecar write into the claim between them, and the claim never gets its name or never
-//! becomes ready (decision 0086). Nothing but time tells a driver that the controller is done.
+//! becomes ready (decision 0056). Nothing but time tells a driver that the controller is done.
 //!
 //! - The wait counts from when the bucket was made, so a repeated call waits for what is left of it, and a later one not
 //!   at all.

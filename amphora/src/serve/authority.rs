@@ -2,7 +2,7 @@
 //!
 //! gRPC's C core (C++, Python, Ruby, PHP and others) sends the percent-encoded path of the socket as `:authority`, and
 //! grpc-java sends the path as it is. Neither is an authority (RFC 3986, section 3.2), and `h2` resets such a stream
-//! before a server sees it (decision 0087).
+//! before a server sees it (decision 0057).
 //!
 //! - Each byte of such a value that no host name has becomes `-`, in place. Lengths stay as they are, so neither the
 //!   frames nor HPACK's table, which counts decoded lengths (RFC 7541, section 4.1), differ from what the client has.
