@@ -10,14 +10,12 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use objstore::disk::PinnedPath;
+use objstore::disk::{MountEntry, PinnedPath, topmost_mount};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_remount, move_mount, open_tree, unmount,
 };
 use serde::{Deserialize, Serialize};
-
-use crate::mountinfo::{self, Mounted};
 
 /// What a bind may restrict on its own, whatever the mount behind it allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +41,7 @@ pub trait Binder: Send + Sync {
     fn detach(&self, target: &Path) -> io::Result<()>;
 
     /// The uppermost mount at `path`.
-    fn mounted(&self, path: &Path) -> io::Result<Option<Mounted>>;
+    fn mounted(&self, path: &Path) -> io::Result<Option<MountEntry>>;
 }
 
 /// The running kernel.
@@ -79,8 +77,8 @@ impl Binder for Kernel {
         }
     }
 
-    fn mounted(&self, path: &Path) -> io::Result<Option<Mounted>> {
-        mountinfo::mounted(path)
+    fn mounted(&self, path: &Path) -> io::Result<Option<MountEntry>> {
+        topmost_mount(path)
     }
 }
 

@@ -24,7 +24,6 @@ mod identity;
 mod locks;
 mod mount_flags;
 pub mod mounter;
-pub mod mountinfo;
 pub mod node;
 mod path;
 mod rpc;

@@ -55,7 +55,7 @@ pub trait Mounter: Send + Sync {
     fn unmount(&self, at: &Path) -> Result<()>;
 
     /// What is mounted at `at`, told without asking the file system there: its server may be dead or slow.
-    /// [`crate::mountinfo::mounted`] tells what the kernel knows.
+    /// [`objstore::disk::topmost_mount`] tells what the kernel knows.
     fn state(&self, at: &Path) -> Result<MountState>;
 
     /// Whether this process mounted a bucket at `at` for its administrator. It asks no file system.

@@ -5,12 +5,11 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use objstore::disk::PinnedPath;
+use objstore::disk::{MountEntry, PinnedPath, mounts, topmost_mount};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -119,7 +118,7 @@ pub(crate) fn pin(path: &Path) -> Result<PinnedPath> {
     PinnedPath::find(path).map_err(|source| Error::io("finding", path, source))
 }
 
-/// A line of `/proc/self/mountinfo` (proc(5)).
+/// What the kernel's table of mounts says of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mounted {
     /// The device, as `major:minor`.
@@ -143,12 +142,12 @@ pub struct Mountinfo(HashMap<PathBuf, Vec<Mounted>>);
 impl Mountinfo {
     /// Reads it; empty if the system does not tell.
     pub fn read() -> Self {
-        let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-        let mut all: HashMap<PathBuf, Vec<Mounted>> = HashMap::new();
-        for (path, mounted) in lines(&table) {
-            all.entry(path).or_default().push(mounted);
+        let mut by_path: HashMap<PathBuf, Vec<Mounted>> = HashMap::new();
+        for mount in all() {
+            let mounted = Mounted::from(&mount);
+            by_path.entry(mount.path).or_default().push(mounted);
         }
-        Self(all)
+        Self(by_path)
     }
 
     /// How the device is attached at a path, which has to be resolved; perhaps below others.
@@ -160,106 +159,71 @@ impl Mountinfo {
 
 /// The topmost mount at `path`, which has to be resolved.
 pub(crate) fn top(path: &Path) -> Option<Mounted> {
-    let table = std::fs::read("/proc/self/mountinfo").ok()?;
-    last_at(&table, path)
+    topmost_mount(path).ok()?.as_ref().map(Mounted::from)
 }
 
 /// Whether the device is mounted at `path`, which has to be resolved; perhaps below others.
 pub(crate) fn has(path: &Path, device: &str) -> bool {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    lines(&table).any(|(at, mounted)| at == path && mounted.device == device)
+    all().any(|mount| mount.path == path && mount.device == device)
 }
 
 /// Where the device is mounted.
 pub(crate) fn path_of(device: &str) -> Option<PathBuf> {
-    let table = std::fs::read("/proc/self/mountinfo").ok()?;
-    lines(&table).find(|(_, mounted)| mounted.device == device).map(|(path, _)| path)
+    all().find(|mount| mount.device == device).map(|mount| mount.path)
 }
 
-/// Later lines lie on top of earlier ones.
-fn last_at(table: &[u8], path: &Path) -> Option<Mounted> {
-    lines(table).filter(|(at, _)| at == path).last().map(|(_, mounted)| mounted)
+/// All mounts; none if the system does not tell.
+fn all() -> impl Iterator<Item = MountEntry> {
+    mounts().unwrap_or_default().into_iter()
 }
 
-fn lines(table: &[u8]) -> impl Iterator<Item = (PathBuf, Mounted)> {
-    table.split(|&byte| byte == b'\n').filter_map(parse)
+impl From<&MountEntry> for Mounted {
+    fn from(mount: &MountEntry) -> Self {
+        // A file system that is read-only as a whole is so in each of its mounts.
+        let flags = flags(&mount.options) | flags(&mount.fs_options) & MountFlags::RDONLY;
+        let is_amphora = mount.fs_type.strip_prefix("fuse.") == Some(SUBTYPE);
+        Self { device: mount.device.clone(), is_amphora, flags }
+    }
 }
 
-fn parse(line: &[u8]) -> Option<(PathBuf, Mounted)> {
-    let mut fields = line.split(|&byte| byte == b' ');
-    let device = fields.nth(2)?;
-    let point = fields.nth(1)?;
-    let options = fields.next()?;
-    let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
-    let kind = behind.next()?;
-    let of_filesystem = behind.nth(1).unwrap_or_default();
-    let is_amphora = kind.strip_prefix(b"fuse.").is_some_and(|subtype| subtype == SUBTYPE.as_bytes());
-    // A file system that is read-only as a whole is so in each of its mounts.
-    let flags = flags(options) | flags(of_filesystem) & MountFlags::RDONLY;
-    Some((unescape(point), Mounted { device: String::from_utf8_lossy(device).into_owned(), is_amphora, flags }))
-}
-
-fn flags(options: &[u8]) -> MountFlags {
-    let flag = |option: &[u8]| match option {
-        b"ro" => MountFlags::RDONLY,
-        b"nosuid" => MountFlags::NOSUID,
-        b"nodev" => MountFlags::NODEV,
-        b"noexec" => MountFlags::NOEXEC,
-        b"noatime" => MountFlags::NOATIME,
-        b"nodiratime" => MountFlags::NODIRATIME,
-        b"relatime" => MountFlags::RELATIME,
+fn flags(options: &[String]) -> MountFlags {
+    let flag = |option: &String| match option.as_str() {
+        "ro" => MountFlags::RDONLY,
+        "nosuid" => MountFlags::NOSUID,
+        "nodev" => MountFlags::NODEV,
+        "noexec" => MountFlags::NOEXEC,
+        "noatime" => MountFlags::NOATIME,
+        "nodiratime" => MountFlags::NODIRATIME,
+        "relatime" => MountFlags::RELATIME,
         _ => MountFlags::empty(),
     };
-    options.split(|&byte| byte == b',').map(flag).collect()
-}
-
-/// Space, tab, newline and backslash stand as three octal digits.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(|d| (b'0'..b'8').contains(d)));
-        match digits {
-            Some(digits) => {
-                bytes.push(digits.iter().fold(0u8, |value, digit| value.wrapping_mul(8).wrapping_add(digit - b'0')));
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    std::ffi::OsString::from_vec(bytes).into()
+    options.iter().map(flag).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TABLE: &[u8] = b"\
-22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
-40 22 0:44 / /mnt/a\\040b rw,nosuid shared:7 master:2 - fuse.amphora amphora:x rw,user_id=0\n\
-41 22 0:45 / /mnt/c rw - fuse.other y rw\n\
-42 22 0:46 / /mnt/c rw - fuse.amphora y rw\n";
+    fn mounted(fs_type: &str, options: &[&str], fs_options: &[&str]) -> Mounted {
+        let list = |options: &[&str]| options.iter().map(ToString::to_string).collect();
+        let (options, fs_options) = (list(options), list(fs_options));
+        Mounted::from(&MountEntry { fs_type: fs_type.into(), options, fs_options, ..MountEntry::default() })
+    }
 
     #[test]
-    fn the_topmost_mount_at_a_path_is_found() {
-        let device = |path: &str| last_at(TABLE, Path::new(path)).map(|found| (found.device, found.is_amphora));
-        assert_eq!(device("/"), Some(("8:1".into(), false)));
-        assert_eq!(device("/mnt/a b"), Some(("0:44".into(), true)));
-        assert_eq!(device("/mnt/c"), Some(("0:46".into(), true)));
-        assert_eq!(device("/mnt"), None);
+    fn a_mount_is_ours_by_its_type() {
+        assert!(mounted("fuse.amphora", &[], &[]).is_amphora);
+        assert!(!mounted("fuse.other", &[], &[]).is_amphora && !mounted("amphora", &[], &[]).is_amphora);
     }
 
     #[test]
     fn the_flags_of_a_mount_are_its_own_and_its_file_systems() {
-        let read_only = |line: &[u8]| parse(line).unwrap().1.flags.contains(MountFlags::RDONLY);
-        assert!(read_only(b"1 2 0:1 / /a ro,nosuid - fuse.amphora amphora:x rw"));
-        assert!(read_only(b"1 2 0:1 / /a rw,nosuid - fuse.amphora amphora:x ro,user_id=0"));
-        assert!(!read_only(b"1 2 0:1 / /a rw,noexec - fuse.amphora ro rw,user_id=0"));
-        let flags = parse(b"1 2 0:1 / /a rw,noexec,noatime - x y rw,nosuid").unwrap().1.flags;
-        assert_eq!(flags, MountFlags::NOEXEC | MountFlags::NOATIME);
+        let flags = |options: &[&str], fs_options: &[&str]| mounted("fuse.amphora", options, fs_options).flags;
+        assert!(flags(&["ro", "nosuid"], &["rw"]).contains(MountFlags::RDONLY));
+        assert!(flags(&["rw", "nosuid"], &["ro", "user_id=0"]).contains(MountFlags::RDONLY));
+        assert!(!flags(&["rw", "noexec"], &["rw", "user_id=0"]).contains(MountFlags::RDONLY));
+        let both = flags(&["rw", "noexec", "noatime"], &["rw", "nosuid"]);
+        assert_eq!(both, MountFlags::NOEXEC | MountFlags::NOATIME);
     }
 
     #[test]

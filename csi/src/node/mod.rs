@@ -96,7 +96,7 @@ impl Inner {
         })
     }
 
-    fn mounted(&self, path: &Path) -> Result<Option<crate::mountinfo::Mounted>, Status> {
+    fn mounted(&self, path: &Path) -> Result<Option<objstore::disk::MountEntry>, Status> {
         self.binder.mounted(path).map_err(|error| status::of(Error::io("reading the list of mounts", error)))
     }
 }

@@ -6,6 +6,7 @@
 //! - Only what a record of this node names is unmounted, and only binds of a volume: a call about any other volume or
 //!   path leaves what is there.
 
+use objstore::disk::MountEntry;
 use proto::csi::v1::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
 };
@@ -18,7 +19,6 @@ use super::{Inner, access};
 use crate::bind::BindFlags;
 use crate::capability::Capability;
 use crate::mounter::MountState;
-use crate::mountinfo::Mounted;
 use crate::{FS_TYPE, path, status};
 
 /// How many mounts may lie over each other at a target before something must be wrong.
@@ -182,7 +182,7 @@ impl Inner {
     }
 }
 
-fn foreign(mounted: &Mounted, path: &Path) -> Status {
+fn foreign(mounted: &MountEntry, path: &Path) -> Status {
     Status::failed_precondition(format!(
         "a mount of type {0} is at \"{1}\" that this node did not make; unmount it first (`umount {1}`)",
         mounted.fs_type,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use objstore::clock::{Scripted, SystemClock};
-use objstore::disk::RealDisk;
+use objstore::disk::{MountEntry, RealDisk};
 use objstore::name::BucketName;
 use objstore::store::{Mode, Options};
 use objstore::{Error, Store};
@@ -22,7 +22,6 @@ use proto::csi::v1::*;
 use tonic::{Code, Request, Status};
 
 use crate::bind::{BindFlags, Binder};
-use crate::mountinfo::Mounted;
 use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node};
 
 const DRIVER: &str = "csi.amphora.dev";
@@ -31,7 +30,7 @@ const NODE: &str = "node-1";
 /// A machine whose mounts are a table.
 #[derive(Default)]
 struct Machine {
-    mounts: Mutex<BTreeMap<PathBuf, Vec<Mounted>>>,
+    mounts: Mutex<BTreeMap<PathBuf, Vec<MountEntry>>>,
     sessions: Mutex<BTreeSet<String>>,
     options: Mutex<BTreeMap<PathBuf, MountOptions>>,
     /// Where the administrator had buckets mounted.
@@ -59,11 +58,11 @@ impl Machine {
         self.administrators.lock().insert(at.to_owned());
     }
 
-    fn push(&self, at: &Path, mounted: Mounted) {
+    fn push(&self, at: &Path, mounted: MountEntry) {
         self.mounts.lock().entry(at.to_owned()).or_default().push(mounted);
     }
 
-    fn top(&self, at: &Path) -> Option<Mounted> {
+    fn top(&self, at: &Path) -> Option<MountEntry> {
         self.mounts.lock().get(at).and_then(|stack| stack.last().cloned())
     }
 
@@ -88,7 +87,16 @@ impl Mounter for Machine {
         self.sessions.lock().insert(device.clone());
         self.options.lock().insert(at.to_owned(), options.clone());
         let options = switch(options.read_only);
-        self.push(at, Mounted { device, fs_type: FS_TYPE.into(), source: bucket.to_string(), options });
+        self.push(
+            at,
+            MountEntry {
+                device,
+                fs_type: FS_TYPE.into(),
+                source: bucket.to_string(),
+                options,
+                ..MountEntry::default()
+            },
+        );
         Ok(())
     }
 
@@ -120,7 +128,7 @@ impl Binder for Machine {
         }
         let below = self.top(source).ok_or_else(|| io::Error::from_raw_os_error(22))?;
         let read_only = flags.read_only || below.options.contains(&"ro".to_owned());
-        self.push(target, Mounted { options: switch(read_only), ..below });
+        self.push(target, MountEntry { options: switch(read_only), ..below });
         Ok(())
     }
 
@@ -134,7 +142,7 @@ impl Binder for Machine {
         Ok(())
     }
 
-    fn mounted(&self, path: &Path) -> io::Result<Option<Mounted>> {
+    fn mounted(&self, path: &Path) -> io::Result<Option<MountEntry>> {
         Ok(self.top(path))
     }
 }

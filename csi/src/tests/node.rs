@@ -258,7 +258,8 @@ async fn what_is_not_ours_is_left_alone() {
     let f = fixture().await;
     f.create("pvc-1").await;
     f.create("pvc-2").await;
-    let foreign = || Mounted { device: "8:1".into(), fs_type: "ext4".into(), source: "sda".into(), options: vec![] };
+    let foreign =
+        || MountEntry { device: "8:1".into(), fs_type: "ext4".into(), source: "sda".into(), ..MountEntry::default() };
     f.machine.push(&f.path("staging"), foreign());
     assert_eq!(code(f.stage(stage(&f, "pvc-1")).await), Code::FailedPrecondition);
     f.unstage("pvc-1").await.unwrap();

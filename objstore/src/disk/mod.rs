@@ -17,6 +17,7 @@ mod file;
 mod lease;
 #[cfg(test)]
 pub(crate) mod lying;
+mod mountinfo;
 mod pinned;
 mod poison;
 mod real;
@@ -38,6 +39,7 @@ use crate::error::{Error, Result};
 use crate::latency::Latency;
 
 pub(crate) use direct::direct_part;
+pub use mountinfo::{MountEntry, mounts, topmost_mount};
 pub use pinned::PinnedPath;
 pub use poison::Poison;
 pub use real::RealDisk;
