@@ -132,7 +132,7 @@ async fn what_cosi_did_not_make_is_not_destroyed() {
         assert_eq!(rights(&driver.server, &key, bucket).await, Rights::Both, "access to any bucket is given");
         driver.revoke(bucket, &account).await.expect("and taken");
     }
-    refused("its name", driver.grant("claim-1", "alice", &[]).await, Code::FailedPrecondition, &["cosi-alice"]);
+    refused("its name", driver.grant("claim-1", "alice", &[]).await, Code::FailedPrecondition, &["alice"]);
     refused("its name", driver.revoke("claim-1", "cosi-alice").await, Code::FailedPrecondition, &["cosi-alice"]);
     driver.delete("claim-1").await.expect("its own");
     assert_eq!(rights(&driver.server, &by_hand, "by-hand").await, Rights::Both, "the account only looks like COSI's");

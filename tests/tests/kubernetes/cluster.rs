@@ -13,8 +13,9 @@ use crate::support::*;
 const CONDITION_SECONDS: u64 = 120;
 /// A call of kubectl: longer than what it waits for.
 const CALL_LIMIT: Duration = Duration::from_secs(CONDITION_SECONDS + 30);
-/// kubectl for the cluster of `KUBECONFIG`, the image of the pods there, and the labels of the driver's pod.
+/// The variable that names the image of pods in the cluster of `KUBECONFIG`.
 const IMAGE: &str = "AMPHORA_KUBERNETES_IMAGE";
+/// The variable that holds the labels of the driver's pod there.
 const DRIVER_POD: &str = "AMPHORA_KUBERNETES_DRIVER_POD";
 
 /// The names of the two drivers.
