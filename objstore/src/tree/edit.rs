@@ -54,12 +54,17 @@ impl Tx<'_> {
 
     /// Takes a name out of a directory; what it led to is not touched.
     pub fn remove_name(&mut self, found: &Found, actor: Actor) -> Result<()> {
+        self.take_name(found)?;
+        self.settle_directory(found.parent, actor)
+    }
+
+    /// Removes a name, and counts it out of its directory, which may then have to be settled.
+    fn take_name(&mut self, found: &Found) -> Result<()> {
         let was_key = self.leads_to_a_key(found.dirent)?;
         let base = key::dirent(self.line.family, found.parent, &found.sort_name);
         self.line.remove(self.txn, &base)?;
         self.tell_name(found.parent, &found.sort_name);
-        self.edit_directory(found.parent, Touching::Changes, |dir| count(dir, found.dirent, was_key, false))?;
-        self.settle_directory(found.parent, actor)
+        self.edit_directory(found.parent, Touching::Changes, |dir| count(dir, found.dirent, was_key, false))
     }
 
     fn put_dirent(&mut self, parent: u64, sort_name: &str, value: Vec<u8>) {
@@ -105,27 +110,30 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Keeps the rule of implicit directories: each has a name in it.
-    pub fn settle_directory(&mut self, ino: u64, actor: Actor) -> Result<()> {
-        let mut dir = self.own(ino)?;
-        if !dir.implicit || dir.entries > 0 {
-            return Ok(());
+    /// Keeps the rule of implicit directories: each has a name in it. S3 removes an empty one, and then those above that
+    /// become empty by it: in a loop, since a key may have 500 levels.
+    pub fn settle_directory(&mut self, mut ino: u64, actor: Actor) -> Result<()> {
+        loop {
+            let mut dir = self.own(ino)?;
+            if !dir.implicit || dir.entries > 0 {
+                return Ok(());
+            }
+            let is_kept = actor == Actor::Mount || dir.is_fixed() || self.tree().directory(dir.parent)?.is_fixed();
+            if is_kept {
+                let led = dir.leads_to_a_key();
+                dir.implicit = false;
+                self.save(ino, &dir);
+                return self.recount_above(dir, led);
+            }
+            self.prune(ino, &dir)?;
+            ino = dir.parent;
         }
-        let kept = || Ok::<_, crate::error::Error>(dir.is_fixed() || self.tree().directory(dir.parent)?.is_fixed());
-        if actor == Actor::S3 && !kept()? {
-            return self.prune(ino, &dir);
-        }
-        let led = dir.leads_to_a_key();
-        dir.implicit = false;
-        self.save(ino, &dir);
-        self.recount_above(dir, led)
     }
 
-    /// Removes an empty implicit directory, and what thereby becomes empty above it.
+    /// Removes an empty implicit directory.
     fn prune(&mut self, ino: u64, dir: &Inode) -> Result<()> {
         let dirent = Dirent::new(ino, InodeKind::Directory);
-        let found = Found { parent: dir.parent, sort_name: dir_name(&dir.name), dirent };
-        self.remove_name(&found, Actor::S3)?;
+        self.take_name(&Found { parent: dir.parent, sort_name: dir_name(&dir.name), dirent })?;
         self.end_inode(ino)
     }
 

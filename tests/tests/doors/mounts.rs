@@ -247,7 +247,7 @@ fn a_policy_that_denies_closes_or_narrows_mounts() {
     }
     let Credentials { access_key_id, secret_access_key } = world.key(Who::Both);
     let lines = format!("[default]\naws_access_key_id={access_key_id}\naws_secret_access_key={secret_access_key}\n");
-    fs::write(&file, lines).expect("written");
+    write_private(&file, lines);
     let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
     let asked = |method: &'static str| Request::new(method, format!("/{BUCKET}")).query("policy=");
     let put = |principal: &str, action: &str, condition: &str| {

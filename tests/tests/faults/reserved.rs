@@ -81,6 +81,7 @@ fn what_is_reserved_can_be_written_though_the_disk_is_full() {
         assert_eq!(past.expect_err("nothing was reserved there").kind(), ErrorKind::StorageFull);
         assert_eq!(file.metadata().expect("there").len(), 4 * MIB);
     }
+    drop((reserved, filler));
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
     check_store(&server);

@@ -55,6 +55,7 @@ fn a_holder_that_dies_is_replaced() {
     server.restart();
     file.write_all(b"three").expect("the file is still open");
     assert_eq!(std::fs::read(mount.path().join("log")).expect("read"), b"one two three");
+    drop(file);
     mount.unmount(&server);
 }
 
@@ -114,6 +115,7 @@ fn an_upgrade_keeps_mounts_and_connections_or_is_refused() {
     file.write_all(b"after").expect("the mount goes on");
     assert_eq!(server.pid(), pid);
     assert!(answers_http(server.s3()), "the port is the same");
+    drop(file);
     mount.unmount(&server);
     let server = Server::start();
     make_bucket(&server, "mine", &[]);
