@@ -220,9 +220,10 @@ impl Bucket {
         self.sweep();
     }
 
-    /// The newest version of a key that has no object becomes current, unless it is a marker.
+    /// The newest version of a key that has no object becomes current, unless it is a marker; in the place of a link.
     fn promote(&mut self, key: &str) {
-        let Some(versions) = self.versions.get_mut(key).filter(|_| !self.names.contains_key(key)) else { return };
+        let taken = self.names.get(key).is_some_and(|node| !matches!(node, Node::Link(_)));
+        let Some(versions) = self.versions.get_mut(key).filter(|_| !taken) else { return };
         if let Some(Version { file: Some(file), .. }) = versions.last().copied() {
             versions.pop();
             self.files.get_mut(&file).unwrap().known = Some(key.to_owned());
