@@ -149,9 +149,10 @@ impl Shared {
         let stopping = || self.stopping();
         let removed = branches::collect(core, &stopping)?
             + branches::collect_shadowed(core, &stopping)?
-            + segments::collect(core, &mut waiting.segments, &stopping)?
             + completed::collect(core, &mut waiting.completed, &stopping)?
-            + trash::empty(core, &mut waiting.trash)?;
+            + trash::empty(core, &mut waiting.trash)?
+            // Last, since rewriting takes room before it frees any: on a full disk it is refused until the trash is gone.
+            + segments::collect(core, &mut waiting.segments, &stopping)?;
         self.collected.fetch_add(removed, Ordering::Relaxed);
         Ok(())
     }
