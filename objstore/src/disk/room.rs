@@ -17,6 +17,8 @@ use crate::error::{Error, Result};
 const RESERVE_BYTES: u64 = 64 << 20;
 /// Of a small disk, one part in so many.
 const RESERVE_PART: u64 = 5;
+/// A shortage has ended once so large a part of what is kept free is free beside it.
+const PLENTY_PART: u64 = 16;
 /// The most that is written before the system is asked again.
 const STRIDE_BYTES: u64 = 16 << 20;
 /// The longest that an answer counts.
@@ -79,10 +81,17 @@ impl Room {
         let stride = i64::try_from((spare / 4).min(STRIDE_BYTES)).unwrap_or(0);
         self.left.store(stride, Ordering::Relaxed);
         let fits = free_bytes >= need.floor(reserve).saturating_add(bytes);
-        if self.short.swap(!fits, Ordering::Relaxed) == fits {
-            tell(fits, free_bytes, reserve);
+        if !fits {
+            if !self.short.swap(true, Ordering::Relaxed) {
+                tracing::warn!(free_bytes, reserve, "the disk is full: what adds is refused until something is deleted");
+            }
+            return Err(full(free_bytes, reserve));
         }
-        if fits { Ok(()) } else { Err(full(free_bytes, reserve)) }
+        // A small write or a deletion that still fits is no end of the shortage: the log would tell of one at each.
+        if free_bytes >= reserve + reserve / PLENTY_PART && self.short.swap(false, Ordering::Relaxed) {
+            tracing::info!(free_bytes, "there is room on the disk again");
+        }
+        Ok(())
     }
 }
 
@@ -101,14 +110,6 @@ impl Room {
         // What was allowed to writes before may not fit any more.
         self.left.store(0, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-fn tell(fits: bool, free_bytes: u64, reserve: u64) {
-    if fits {
-        tracing::info!(free_bytes, "there is room on the disk again");
-    } else {
-        tracing::warn!(free_bytes, reserve, "the disk is full: what adds is refused until something is deleted");
     }
 }
 
@@ -136,6 +137,21 @@ mod tests {
         }
         let full = Room::default().take(1, Need::Adding, disk(0)).expect_err("full");
         assert!(crate::disk::is_full(&full), "{full:?}");
+    }
+
+    #[test]
+    fn a_shortage_is_told_once_and_ends_where_there_is_plenty() {
+        let room = Room::default();
+        let is_short = |bytes, need, free_mib| {
+            let _ = room.take(bytes, need, disk(free_mib * MIB));
+            room.asked.store(0, Ordering::Relaxed);
+            room.left.store(0, Ordering::Relaxed);
+            room.short.load(Ordering::Relaxed)
+        };
+        assert!(is_short(2 * MIB, Need::Adding, 65));
+        assert!(is_short(1, Need::Adding, 65), "a smaller write fits, and is no news");
+        assert!(is_short(1, Need::Freeing, 60), "a deletion fits, and is no news");
+        assert!(!is_short(1, Need::Adding, 68));
     }
 
     #[test]
