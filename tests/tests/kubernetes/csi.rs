@@ -66,7 +66,7 @@ fn a_volume_lives_from_its_claim_to_its_deletion() {
 
     cluster.kubectl(&["patch", "pvc", "a", "--patch", r#"{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}"#]);
     cluster.wait_for("pvc/a", ".status.capacity.storage", "128Mi");
-    assert_eq!(cluster.exec("two", "df -k /data | tail -n 1 | awk '{print $2}'"), "131072", "while the pod runs");
+    assert_eq!(cluster.exec("two", "df -P -k /data | tail -n 1 | awk '{print $2}'"), "131072", "while the pod runs");
 
     match cluster.kill_driver() {
         Ok(()) => {
