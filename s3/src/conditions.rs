@@ -3,28 +3,64 @@
 //! - Conditions of reads are decided here, on the object that was opened.
 //! - Conditions of writes are handed to the store, which decides them inside the write's transaction.
 
-use http::header::{ETAG, LAST_MODIFIED};
-use http::{HeaderMap, HeaderValue};
-use objstore::store::{Condition, ObjectInfo};
-use s3s::dto::{ETag, ETagCondition, Timestamp, TimestampFormat};
+use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH, LAST_MODIFIED};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use objstore::store::{Condition, EntityTags, ObjectInfo};
+use s3s::dto::{ETag, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
+use crate::entity_tag::Tags;
 use crate::error::{not_offered, refuse};
+
+const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
+const SOURCE_IF_NONE_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-none-match");
+const SOURCE_MODIFIED_SINCE: HeaderName = HeaderName::from_static("x-amz-copy-source-if-modified-since");
+const SOURCE_UNMODIFIED_SINCE: HeaderName = HeaderName::from_static("x-amz-copy-source-if-unmodified-since");
+const IF_SIZE: HeaderName = HeaderName::from_static("x-amz-if-match-size");
+const IF_TIME: HeaderName = HeaderName::from_static("x-amz-if-match-last-modified-time");
+/// The condition of an abort.
+pub(crate) const IF_INITIATED: HeaderName = HeaderName::from_static("x-amz-if-match-initiated-time");
+
+/// All headers that name entity tags.
+pub(crate) const NAMING_TAGS: [HeaderName; 4] = [IF_MATCH, IF_NONE_MATCH, SOURCE_IF_MATCH, SOURCE_IF_NONE_MATCH];
+/// The headers with dates that the source of a copy is compared with.
+pub(crate) const DATES_OF_SOURCE: [HeaderName; 2] = [SOURCE_MODIFIED_SINCE, SOURCE_UNMODIFIED_SINCE];
 
 /// The conditions of a read, or on the source of a copy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
-    /// If-Match
-    pub(crate) if_match: Option<ETagCondition>,
-    /// If-None-Match
-    pub(crate) if_none_match: Option<ETagCondition>,
-    /// If-Modified-Since
-    pub(crate) modified_since: Option<Timestamp>,
-    /// If-Unmodified-Since
-    pub(crate) unmodified_since: Option<Timestamp>,
+    if_match: Option<Tags>,
+    if_none_match: Option<Tags>,
+    modified_since: Option<Timestamp>,
+    unmodified_since: Option<Timestamp>,
 }
 
 impl Reading {
+    /// The conditions of a read: its entity tags as `headers` have them, and its dates.
+    pub(crate) fn new(headers: &HeaderMap, modified: Option<Timestamp>, unmodified: Option<Timestamp>) -> Self {
+        Self {
+            if_match: Tags::of(headers, &IF_MATCH),
+            if_none_match: Tags::of(headers, &IF_NONE_MATCH),
+            modified_since: modified,
+            unmodified_since: unmodified,
+        }
+    }
+
+    /// The conditions on the source of a copy. An empty one is refused: the copy was not meant to be made in any case.
+    pub(crate) fn of_source(
+        headers: &HeaderMap,
+        modified: Option<Timestamp>,
+        unmodified: Option<Timestamp>,
+    ) -> S3Result<Self> {
+        DATES_OF_SOURCE.iter().try_for_each(|name| refuse_empty(headers, name))?;
+        Ok(Self {
+            if_match: Tags::of(headers, &SOURCE_IF_MATCH),
+            if_none_match: tags_given(headers, &SOURCE_IF_NONE_MATCH)?,
+            modified_since: modified,
+            unmodified_since: unmodified,
+        })
+    }
+
     /// Whether anything has to be decided.
     pub(crate) fn is_empty(&self) -> bool {
         self.if_match.is_none()
@@ -54,14 +90,14 @@ impl Reading {
     /// A tag decides before a date, and a date is looked at only without its tag (RFC 9110, section 13.2.2).
     fn verdict(&self, object: &ObjectInfo) -> Option<Failed> {
         match (&self.if_match, &self.unmodified_since) {
-            (Some(tag), _) if !matches(tag, &object.etag) => return Some(Failed::Precondition("If-Match")),
+            (Some(tags), _) if !tags.match_strongly(&object.etag) => return Some(Failed::Precondition("If-Match")),
             (None, Some(since)) if seconds(object) > seconds_of(since) => {
                 return Some(Failed::Precondition("If-Unmodified-Since"));
             }
             _ => {}
         }
         match (&self.if_none_match, &self.modified_since) {
-            (Some(tag), _) if matches(tag, &object.etag) => Some(Failed::NotModified),
+            (Some(tags), _) if tags.match_weakly(&object.etag) => Some(Failed::NotModified),
             (None, Some(since)) if seconds(object) <= seconds_of(since) => Some(Failed::NotModified),
             _ => None,
         }
@@ -75,40 +111,100 @@ enum Failed {
 
 /// The conditions of a write (S3 API, PutObject). S3 defines If-None-Match for `*` only; an entity tag means here what it
 /// means in RFC 9110.
-pub(crate) fn writing(if_match: Option<ETagCondition>, if_none_match: Option<ETagCondition>) -> S3Result<Condition> {
+pub(crate) fn writing(headers: &HeaderMap) -> S3Result<Condition> {
+    let (if_match, if_none_match) = (Tags::of(headers, &IF_MATCH), tags_given(headers, &IF_NONE_MATCH)?);
     if if_match.is_some() && if_none_match.is_some() {
         return Err(not_offered("If-Match together with If-None-Match"));
     }
-    Ok(Condition { if_match: if_match.map(text), if_none_match: if_none_match.map(text), ..Condition::default() })
+    Ok(Condition {
+        if_match: if_match.map(Tags::into_strong),
+        if_none_match: if_none_match.map(Tags::into_weak),
+        ..Condition::default()
+    })
 }
 
 /// The conditions of a deletion (S3 API, DeleteObject): the entity tag, the time to the second, the size.
-pub(crate) fn deleting(
-    if_match: Option<ETagCondition>,
+pub(crate) fn deleting(headers: &HeaderMap, modified: Option<&Timestamp>) -> S3Result<Condition> {
+    refuse_empty(headers, &IF_TIME)?;
+    let if_match = Tags::of(headers, &IF_MATCH).map(Tags::into_strong);
+    let size = headers.get(&IF_SIZE).map(|value| value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok()));
+    let size = match size {
+        Some(None) => return Err(bad(&IF_SIZE, "has to be a number of bytes")),
+        size => size.flatten(),
+    };
+    Ok(Condition { if_match, if_none_match: None, size, modified: modified.map(whole_second) })
+}
+
+/// The conditions of one deletion of many (S3 API, DeleteObjects).
+pub(crate) fn deleting_one_of_many(
+    etag: Option<&ETag>,
     modified: Option<&Timestamp>,
     size: Option<i64>,
 ) -> S3Result<Condition> {
     let size = size.map(u64::try_from).transpose();
     let size = size.map_err(|_| refuse(S3ErrorCode::InvalidArgument, "The size of an object is not negative."))?;
-    let modified = modified.map(|time| objstore::clock::Timestamp::from_parts(seconds_of(time), 0));
-    Ok(Condition { if_match: if_match.map(text), if_none_match: None, size, modified })
+    let if_match = etag.map(|etag| match etag {
+        ETag::Strong(any) if any == "*" => EntityTags::Any,
+        ETag::Strong(tag) => tag.clone().into(),
+        ETag::Weak(_) => EntityTags::OneOf(Vec::new()),
+    });
+    Ok(Condition { if_match, if_none_match: None, size, modified: modified.map(whole_second) })
 }
 
-fn text(condition: ETagCondition) -> String {
-    match condition {
-        ETagCondition::Any => "*".into(),
-        ETagCondition::ETag(tag) => tag.into_value(),
+/// The condition of an abort (S3 API, AbortMultipartUpload): the second in which the upload was begun, at `created`.
+pub(crate) fn check_abort(
+    headers: &HeaderMap,
+    initiated: Option<&Timestamp>,
+    created: objstore::clock::Timestamp,
+) -> S3Result<()> {
+    refuse_empty(headers, &IF_INITIATED)?;
+    match initiated {
+        Some(wanted) if seconds_of(wanted) != created.parts().0 => Err(precondition(IF_INITIATED.as_str())),
+        _ => Ok(()),
     }
 }
 
-/// Whether a condition, which may be a list of tags, names `etag`.
-fn matches(condition: &ETagCondition, etag: &str) -> bool {
-    match condition {
-        ETagCondition::Any => true,
-        ETagCondition::ETag(tag) => {
-            tag.value().split(',').any(|one| one.trim().trim_start_matches("W/").trim_matches('"') == etag)
-        }
+/// Refuses conditions that a write has and `s3s` could not read, which `rewrite` left since each chunk of the body is
+/// signed. What it cannot read is no object's tag.
+pub(crate) fn check_unread(headers: &HeaderMap) -> S3Result<()> {
+    let unread = |name: &HeaderName| {
+        let mut lines = headers.get_all(name).iter();
+        let first = lines.next().is_some_and(|value| {
+            !value.is_empty() && s3s::dto::ETagCondition::parse_http_header(value.as_bytes()).is_err()
+        });
+        first || lines.next().is_some()
+    };
+    if unread(&IF_MATCH) {
+        return Err(precondition("If-Match"));
     }
+    if unread(&IF_NONE_MATCH) {
+        return Err(bad(&IF_NONE_MATCH, "has to be one entity tag in quotes where the chunks of the body are signed"));
+    }
+    Ok(())
+}
+
+/// Tags that an object must not have. An empty header names none, so it is refused: it would hold for every object.
+fn tags_given(headers: &HeaderMap, name: &HeaderName) -> S3Result<Option<Tags>> {
+    match Tags::of(headers, name) {
+        Some(tags) if tags.is_empty() => Err(bad(name, "is empty")),
+        tags => Ok(tags),
+    }
+}
+
+/// Refuses a condition without a value, which `s3s` takes for none.
+fn refuse_empty(headers: &HeaderMap, name: &HeaderName) -> S3Result<()> {
+    match headers.get_all(name).iter().any(|value| value.as_bytes().trim_ascii().is_empty()) {
+        true => Err(bad(name, "is empty")),
+        false => Ok(()),
+    }
+}
+
+fn bad(name: &HeaderName, what: &str) -> S3Error {
+    refuse(S3ErrorCode::InvalidArgument, format!("The condition {name} {what}."))
+}
+
+fn whole_second(time: &Timestamp) -> objstore::clock::Timestamp {
+    objstore::clock::Timestamp::from_parts(seconds_of(time), 0)
 }
 
 fn seconds(object: &ObjectInfo) -> i64 {
@@ -120,7 +216,8 @@ fn seconds_of(time: &Timestamp) -> i64 {
 }
 
 fn precondition(name: &str) -> S3Error {
-    refuse(S3ErrorCode::PreconditionFailed, format!("The condition {name} does not hold."))
+    let words = "At least one of the pre-conditions you specified did not hold";
+    refuse(S3ErrorCode::PreconditionFailed, format!("{words}: {name}"))
 }
 
 /// 304 with the validators a cache needs (RFC 9110, section 15.4.5).
@@ -149,8 +246,15 @@ mod tests {
     use super::*;
     use crate::object::tests::object;
 
-    fn tag(value: &str) -> Option<ETagCondition> {
-        Some(value.parse().unwrap())
+    fn tag(value: &str) -> Option<Tags> {
+        Some(Tags::parse(value.as_bytes()))
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let header = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        pairs.iter().map(header).collect()
     }
 
     fn date(secs: i64) -> Option<Timestamp> {
@@ -172,6 +276,10 @@ mod tests {
             (Reading { if_match: tag("*"), ..none() }, 200),
             (Reading { if_match: tag("\"x\", \"abc\""), ..none() }, 200),
             (Reading { if_match: tag("\"x\""), ..none() }, 412),
+            (Reading { if_match: tag("W/\"abc\""), ..none() }, 412),
+            (Reading { if_match: tag(""), ..none() }, 412),
+            (Reading { if_none_match: tag(""), ..none() }, 200),
+            (Reading { if_none_match: tag("a_b, c d"), ..none() }, 200),
             (Reading { if_none_match: tag("\"abc\""), ..none() }, 304),
             (Reading { if_none_match: tag("W/\"abc\""), ..none() }, 304),
             (Reading { if_none_match: tag("\"x\""), ..none() }, 200),
@@ -198,18 +306,72 @@ mod tests {
     }
 
     #[test]
-    fn writes_take_what_s3_takes() {
-        assert_eq!(writing(None, tag("*")).unwrap().if_none_match.as_deref(), Some("*"));
-        assert_eq!(writing(tag("\"abc\""), None).unwrap().if_match.as_deref(), Some("abc"));
-        assert_eq!(writing(None, tag("abc")).unwrap().if_none_match.as_deref(), Some("abc"));
-        assert_eq!(writing(tag("abc"), tag("*")).unwrap_err().code().as_str(), "NotImplemented");
+    fn writes_take_what_s3_takes_and_never_an_empty_condition_for_none() {
+        let writing = |pairs: &[(&'static str, &'static str)]| {
+            writing(&headers(pairs)).map_err(|error| error.code().as_str().to_owned())
+        };
+        let names = |tags: &[&str]| Some(EntityTags::OneOf(tags.iter().map(|tag| (*tag).to_owned()).collect()));
+        assert_eq!(writing(&[]).unwrap(), Condition::default());
+        assert_eq!(writing(&[("if-none-match", "*")]).unwrap().if_none_match, Some(EntityTags::Any));
+        assert_eq!(writing(&[("if-match", "\"abc\"")]).unwrap().if_match, names(&["abc"]));
+        assert_eq!(writing(&[("if-match", "\"*\"")]).unwrap().if_match, names(&["*"]));
+        assert_eq!(writing(&[("if-match", "W/\"abc\", a_b")]).unwrap().if_match, names(&["a_b"]));
+        assert_eq!(writing(&[("if-match", "")]).unwrap().if_match, names(&[]), "no object has one of no tags");
+        assert_eq!(writing(&[("if-none-match", "abc")]).unwrap().if_none_match, names(&["abc"]));
+        assert_eq!(writing(&[("if-none-match", "")]), Err("InvalidArgument".into()));
+        assert_eq!(writing(&[("if-match", "abc"), ("if-none-match", "*")]), Err("NotImplemented".into()));
     }
 
     #[test]
     fn deletions_take_a_tag_a_time_and_a_size() {
-        let condition = deleting(tag("\"*\""), date(7).as_ref(), Some(3)).unwrap();
+        let deleting = |pairs: &[(&'static str, &'static str)], time: Option<Timestamp>| {
+            deleting(&headers(pairs), time.as_ref()).map_err(|error| error.code().as_str().to_owned())
+        };
+        let condition = deleting(&[("if-match", "*"), ("x-amz-if-match-size", "3")], date(7)).unwrap();
         let modified = Some(objstore::clock::Timestamp(7_000_000_000));
-        assert_eq!(condition, Condition { if_match: Some("*".into()), if_none_match: None, size: Some(3), modified });
-        assert_eq!(deleting(None, None, Some(-1)).unwrap_err().code().as_str(), "InvalidArgument");
+        let if_match = Some(EntityTags::Any);
+        assert_eq!(condition, Condition { if_match, if_none_match: None, size: Some(3), modified });
+        for size in ["-1", "", "3 bytes", "3,4"] {
+            assert_eq!(deleting(&[("x-amz-if-match-size", size)], None), Err("InvalidArgument".into()), "{size}");
+        }
+        let empty = [("x-amz-if-match-last-modified-time", "")];
+        assert_eq!(deleting(&empty, None), Err("InvalidArgument".into()));
+        let many = |etag: &str, size| deleting_one_of_many(Some(&ETag::Strong(etag.into())), None, Some(size));
+        assert_eq!(many("", 3).unwrap().if_match, Some(EntityTags::OneOf(vec![String::new()])));
+        assert_eq!(many("*", 3).unwrap().if_match, Some(EntityTags::Any));
+        assert_eq!(many("abc", -1).unwrap_err().code().as_str(), "InvalidArgument");
+    }
+
+    #[test]
+    fn a_copy_is_not_made_without_the_conditions_that_were_meant() {
+        for (name, refused) in [
+            ("x-amz-copy-source-if-none-match", true),
+            ("x-amz-copy-source-if-modified-since", true),
+            ("x-amz-copy-source-if-unmodified-since", true),
+            ("x-amz-copy-source-if-match", false),
+        ] {
+            assert_eq!(Reading::of_source(&headers(&[(name, "")]), None, None).is_err(), refused, "{name}");
+        }
+        let reading = Reading::of_source(&headers(&[("x-amz-copy-source-if-match", "")]), None, None).unwrap();
+        assert!(reading.check_source(&object("k", "abc", 0)).is_err(), "nothing is named by it");
+    }
+
+    #[test]
+    fn an_upload_is_aborted_only_if_it_was_begun_then() {
+        let created = objstore::clock::Timestamp(7_500_000_000);
+        let abort = |time: Option<Timestamp>| check_abort(&HeaderMap::new(), time.as_ref(), created).is_ok();
+        assert!(abort(None) && abort(date(7)) && !abort(date(8)));
+        assert!(check_abort(&headers(&[("x-amz-if-match-initiated-time", "")]), None, created).is_err());
+    }
+
+    #[test]
+    fn what_stays_unread_does_not_let_a_write_pass() {
+        let code = |pairs: &[(&'static str, &'static str)]| {
+            check_unread(&headers(pairs)).map_err(|error| error.code().as_str().to_owned()).err().unwrap_or_default()
+        };
+        assert_eq!(code(&[("if-match", "\"abc\""), ("if-none-match", "*")]), "");
+        assert_eq!(code(&[("if-match", "a_b")]), "PreconditionFailed");
+        assert_eq!(code(&[("if-match", "abc"), ("if-match", "abc")]), "PreconditionFailed");
+        assert_eq!(code(&[("if-none-match", "a b")]), "InvalidArgument");
     }
 }

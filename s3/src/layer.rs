@@ -21,12 +21,11 @@ use s3s::{HttpResponse, S3Error};
 
 use crate::address::{self, Address, Domains};
 use crate::body::{Inbound, Listeners, Memory, Outbound, Share};
-use crate::object::span::forget_odd_range;
 use crate::request::{Ids, Request};
 use crate::server::{Limits, Peer};
 use crate::service::Service;
 use crate::xml::Document;
-use crate::{cors, guard, post};
+use crate::{cors, guard, post, rewrite};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -84,7 +83,6 @@ impl hyper::service::Service<http::Request<Incoming>> for Layer {
 impl Inner {
     async fn serve(&self, request: http::Request<Incoming>) -> http::Response<Outbound> {
         let (mut head, body) = request.into_parts();
-        forget_odd_range(&mut head);
         guard::order_repeated(&mut head.uri);
         let hoisted = guard::hoist(&mut head);
         let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
@@ -147,9 +145,12 @@ impl Inner {
         self.hand_on(head, body, context).await
     }
 
-    async fn hand_on(&self, head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
-        let request = http::Request::from_parts(head, s3s::Body::http_body_unsync(body));
-        let answer = Arc::clone(context).scope(self.s3.call(request)).await;
+    async fn hand_on(&self, mut head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
+        let answer = Arc::clone(context).scope(async {
+            rewrite::headers(&self.service, &mut head).await;
+            self.s3.call(http::Request::from_parts(head, s3s::Body::http_body_unsync(body))).await
+        });
+        let answer = answer.await;
         let mut answer = answer.unwrap_or_else(|error| {
             tracing::error!(%error, request_id = context.id, "a request failed outside its operation");
             bare(StatusCode::INTERNAL_SERVER_ERROR)

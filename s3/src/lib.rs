@@ -1,7 +1,7 @@
 //! The S3 endpoint: the object handle of the store.
 //!
 //! A request passes, from the wire inward: `server` (connections), `layer` (ids, access line, figures), `guard` (what
-//! `s3s` would let pass), `s3s` itself (routes, XML, signatures), `auth` and `access` (whose key, which right), and the
+//! `s3s` would let pass), `rewrite` (what it would refuse, and HTTP allows), `s3s` itself (routes, XML, signatures), `auth` and `access` (whose key, which right), and the
 //! operation's family: `bucket`, `object`, `listing`, `multipart` and more. Preflights and forms, which `s3s` does not
 //! answer, go from `layer` to `cors` and `post`. Content passes through `body`, hashed by `checksum`; documents too, which
 //! `document` checks before `s3s` reads them.
@@ -24,11 +24,13 @@ mod client_info;
 mod conditions;
 mod cors;
 mod document;
+mod entity_tag;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
 mod guard;
+mod if_range;
 mod layer;
 mod lifecycle;
 mod listing;
@@ -44,6 +46,7 @@ mod policy;
 mod post;
 mod public_access;
 mod request;
+mod rewrite;
 mod server;
 mod service;
 mod tagging;

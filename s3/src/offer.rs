@@ -3,9 +3,11 @@
 //! - A header that asks for something Amphora does not do is refused, never ignored: an object stored without the
 //!   encryption that was asked for would be a lie.
 
+use http::header::{IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3ErrorCode, S3Result};
 
+use crate::conditions;
 use crate::error::{not_offered, refuse};
 
 /// Headers that are refused, by how they begin, and what they ask for.
@@ -22,6 +24,28 @@ const REFUSED: [(&str, &str); 6] = [
 /// ago. To all others AWS answers that there are no ACLs.
 const MAY_SAY_PRIVATE: [&str; 2] = ["CreateBucket", "PostObject"];
 
+/// Operations on an object that take no version: they make one, or are about an upload.
+const WITHOUT_VERSION: [&str; 8] = [
+    "AbortMultipartUpload",
+    "CompleteMultipartUpload",
+    "CopyObject",
+    "CreateMultipartUpload",
+    "ListParts",
+    "PutObject",
+    "UploadPart",
+    "UploadPartCopy",
+];
+/// Operations that make or delete an object, in one request.
+const WRITES: [&str; 4] = ["CompleteMultipartUpload", "CopyObject", "DeleteObject", "PutObject"];
+
+/// Refuses a version where none can be meant (S3 API, PutObject): the request would be done to the current object.
+pub(crate) fn check_version(operation: &str) -> S3Result<()> {
+    if !WITHOUT_VERSION.contains(&operation) {
+        return Ok(());
+    }
+    Err(refuse(S3ErrorCode::InvalidArgument, "This operation does not accept a version-id."))
+}
+
 /// Refuses headers that ask for what is not offered.
 pub(crate) fn check(operation: &str, headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in headers {
@@ -29,7 +53,19 @@ pub(crate) fn check(operation: &str, headers: &HeaderMap) -> S3Result<()> {
             check_one(operation, name, value)?;
         }
     }
-    Ok(())
+    check_conditions(operation, headers)
+}
+
+/// Refuses conditions that the operation would not look at.
+fn check_conditions(operation: &str, headers: &HeaderMap) -> S3Result<()> {
+    if !WRITES.contains(&operation) {
+        return Ok(());
+    }
+    let refused = [(IF_UNMODIFIED_SINCE, true), (IF_NONE_MATCH, operation == "DeleteObject")];
+    match refused.iter().find(|(name, refused)| *refused && headers.contains_key(name)) {
+        Some((name, _)) => Err(not_offered(&format!("The condition {name} of {operation}"))),
+        None => conditions::check_unread(headers),
+    }
 }
 
 fn check_one(operation: &str, name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
@@ -89,5 +125,25 @@ mod tests {
             [(HeaderName::from_static("x-amz-acl"), HeaderValue::from_static("private"))].into_iter().collect();
         assert!(check("CreateBucket", &headers).is_ok());
         assert!(check("PutBucketAcl", &headers).is_err());
+    }
+
+    #[test]
+    fn conditions_that_would_be_passed_over_are_refused() {
+        let code = |operation: &str, name: &'static str| {
+            let headers = [(HeaderName::from_static(name), HeaderValue::from_static("\"abc\""))].into_iter().collect();
+            check(operation, &headers).map_err(|error| error.code().as_str().to_owned()).err().unwrap_or_default()
+        };
+        assert_eq!(code("PutObject", "if-unmodified-since"), "NotImplemented");
+        assert_eq!(code("DeleteObject", "if-none-match"), "NotImplemented");
+        assert_eq!(code("PutObject", "if-none-match"), "");
+        assert_eq!(code("DeleteObject", "if-match"), "");
+        assert_eq!(code("GetObject", "if-unmodified-since"), "");
+    }
+
+    #[test]
+    fn a_version_is_named_only_where_there_is_one() {
+        assert_eq!(check_version("PutObject").unwrap_err().code().as_str(), "InvalidArgument");
+        assert!(check_version("GetObject").is_ok() && check_version("PutObjectTagging").is_ok());
+        assert!(WITHOUT_VERSION.is_sorted() && WRITES.is_sorted());
     }
 }

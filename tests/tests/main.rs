@@ -3,6 +3,7 @@
 mod admin;
 mod bad_input;
 mod care;
+mod conditional;
 mod cosi;
 mod csi;
 mod doors;

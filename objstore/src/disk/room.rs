@@ -83,7 +83,11 @@ impl Room {
         let fits = free_bytes >= need.floor(reserve).saturating_add(bytes);
         if !fits {
             if !self.short.swap(true, Ordering::Relaxed) {
-                tracing::warn!(free_bytes, reserve, "the disk is full: what adds is refused until something is deleted");
+                tracing::warn!(
+                    free_bytes,
+                    reserve,
+                    "the disk is full: what adds is refused until something is deleted"
+                );
             }
             return Err(full(free_bytes, reserve));
         }

@@ -4,7 +4,9 @@ use parking_lot::Mutex;
 
 use super::Store;
 use super::marks::{check_lock, retain_by_default};
-use super::types::{Checksum, Condition, DeleteObject, Deleted, Headers, Lock, ObjectInfo, PutObject, Retention};
+use super::types::{
+    Checksum, Condition, DeleteObject, Deleted, EntityTags, Headers, Lock, ObjectInfo, PutObject, Retention,
+};
 use crate::clock::Timestamp;
 use crate::content::{Reader, take_staged};
 use crate::core;
@@ -118,7 +120,7 @@ pub(super) fn check(condition: &Condition, key: &Key, now: Option<(u64, &Inode)>
         let Some(((_, inode), etag)) = now.zip(etag.as_deref()) else {
             return Err(Error::not_found(Noun::Key, key.as_str()));
         };
-        if condition.if_match.as_deref().is_some_and(|wanted| wanted != "*" && wanted != etag) {
+        if condition.if_match.as_ref().is_some_and(|wanted| !wanted.name(etag)) {
             return failed("If-Match");
         }
         if condition.size.is_some_and(|wanted| wanted != inode.size) {
@@ -129,7 +131,7 @@ pub(super) fn check(condition: &Condition, key: &Key, now: Option<(u64, &Inode)>
         }
     }
     match (&condition.if_none_match, etag) {
-        (Some(unwanted), Some(etag)) if unwanted == "*" || *unwanted == etag => failed("If-None-Match"),
+        (Some(unwanted), Some(etag)) if unwanted.name(&etag) => failed("If-None-Match"),
         _ => Ok(()),
     }
 }
@@ -166,7 +168,7 @@ fn check_deletion(tx: &Tx<'_>, request: &DeleteObject) -> Result<()> {
 
 /// The condition that there is an object.
 fn any_object() -> Condition {
-    Condition { if_match: Some("*".into()), ..Condition::default() }
+    Condition { if_match: Some(EntityTags::Any), ..Condition::default() }
 }
 
 /// Decides the condition on the object under a key.

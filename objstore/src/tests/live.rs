@@ -131,10 +131,10 @@ fn a_swap_is_refused_that_has_not_seen_the_last_write() {
     file.volume.write(file.ino, 0, b"new", false).unwrap();
     let swap = |condition| file.rig.put_if(&file.bucket, "f", b"swapped", condition);
     let refused = |done| matches!(done, Err(Error::Precondition { .. }));
-    assert!(refused(swap(Condition { if_match: Some(seen.etag), ..Condition::default() })));
+    assert!(refused(swap(Condition { if_match: Some(seen.etag.into()), ..Condition::default() })));
     file.append(&[7; 10]);
     assert!(refused(swap(Condition { size: Some(seen.size), ..Condition::default() })));
-    swap(Condition { if_match: Some(file.head().etag), ..Condition::default() }).unwrap();
+    swap(Condition { if_match: Some(file.head().etag.into()), ..Condition::default() }).unwrap();
     assert_eq!(file.rig.get(&file.bucket, "f").unwrap(), b"swapped");
 }
 

@@ -7,12 +7,16 @@ use crate::name::BucketName;
 use crate::store::*;
 use crate::volume::{Change, Rename, RenameMode};
 
+fn tags(tag: &str) -> EntityTags {
+    if tag == "*" { EntityTags::Any } else { tag.to_owned().into() }
+}
+
 fn if_match(tag: &str) -> Condition {
-    Condition { if_match: Some(tag.into()), ..Condition::default() }
+    Condition { if_match: Some(tags(tag)), ..Condition::default() }
 }
 
 fn if_none_match(tag: &str) -> Condition {
-    Condition { if_none_match: Some(tag.into()), ..Condition::default() }
+    Condition { if_none_match: Some(tags(tag)), ..Condition::default() }
 }
 
 fn refused<T>(result: &crate::Result<T>) -> bool {

@@ -79,7 +79,7 @@ impl Twins<'_> {
         let at = *self.choices.of(&KEYS);
         let version = self.choices.once_in(2).then(|| self.version(at));
         let condition = match self.choices.once_in(6) {
-            true => Condition { if_match: Some("other".into()), ..Condition::default() },
+            true => Condition { if_match: Some("other".to_owned().into()), ..Condition::default() },
             false => Condition::default(),
         };
         DeleteObject { version, condition, ..DeleteObject::new(key(at)) }

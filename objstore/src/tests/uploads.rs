@@ -233,7 +233,7 @@ fn a_completion_asked_for_again_gets_the_same_answer() {
     let rig = rig.reopen();
     assert_eq!(rig.complete(&upload, &[&part]).unwrap(), first);
     assert_eq!(rig.get(&bucket, "k").unwrap(), b"another");
-    let condition = Condition { if_none_match: Some("*".into()), ..Condition::default() };
+    let condition = Condition { if_none_match: Some(EntityTags::Any), ..Condition::default() };
     let again = CompleteUpload {
         upload: upload.clone(),
         parts: vec![(1, part.etag.clone())],

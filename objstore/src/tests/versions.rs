@@ -256,7 +256,8 @@ fn a_deletion_meets_its_conditions_on_what_it_names() {
         rig.run(rig.store.delete_object(&bucket, request))
     };
     let none = Condition::default;
-    let tag = |tag: &str| Condition { if_match: Some(tag.into()), ..none() };
+    let tags = |tag: &str| if tag == "*" { EntityTags::Any } else { tag.to_owned().into() };
+    let tag = |tag: &str| Condition { if_match: Some(tags(tag)), ..none() };
     let size = |size| Condition { size: Some(size), ..none() };
     let refused = |result: Result<Deleted>| matches!(result, Err(Error::Precondition { .. }));
     let absent = |result: Result<Deleted>| matches!(result, Err(Error::NotFound { noun: Noun::Key, .. }));
@@ -272,7 +273,7 @@ fn a_deletion_meets_its_conditions_on_what_it_names() {
     let (secs, _) = old.modified.parts();
     let at = |secs| Condition { modified: Some(Timestamp::from_parts(secs, 0)), ..none() };
     assert!(refused(delete(old_id, at(secs - 1))));
-    delete(old_id, Condition { if_match: Some(old.etag.clone()), size: Some(3), ..at(secs) }).unwrap();
+    delete(old_id, Condition { if_match: Some(old.etag.clone().into()), size: Some(3), ..at(secs) }).unwrap();
     delete(old_id, tag("whatever")).unwrap();
     let marker = delete(None, tag(&new.etag)).unwrap();
     assert!(absent(delete(None, tag(&new.etag))) && absent(delete(None, tag("*"))) && refused(delete(None, size(5))));

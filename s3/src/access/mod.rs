@@ -76,21 +76,23 @@ impl S3Access for Access {
         };
         request.set_operation(name);
         let allowed = self.decide(&request, account, (name, need), context).await;
-        allowed.and_then(|()| offer::check(name, context.headers())).inspect_err(|error| request.note_failure(error))
+        let taken = allowed.and_then(|()| offer::check(name, context.headers())).and_then(|()| {
+            let named = scene::parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
+            if named { offer::check_version(name) } else { Ok(()) }
+        });
+        taken.inspect_err(|error| request.note_failure(error))
     }
 
     async fn copy_object(&self, request: &mut S3Request<CopyObjectInput>) -> S3Result<()> {
         let input = &request.input;
         let replaced = input.tagging_directive.as_ref().is_some_and(|how| how.as_str() == TaggingDirective::REPLACE);
-        let owner = input.expected_source_bucket_owner.as_deref();
         let tagged = (!replaced).then_some(input.key.as_str());
-        self.allow_source(&input.copy_source, owner, tagged, (&request.headers, &request.uri)).await
+        self.allow_source(&input.copy_source, tagged, (&request.headers, &request.uri)).await
     }
 
     async fn upload_part_copy(&self, request: &mut S3Request<UploadPartCopyInput>) -> S3Result<()> {
         let input = &request.input;
-        let owner = input.expected_source_bucket_owner.as_deref();
-        self.allow_source(&input.copy_source, owner, None, (&request.headers, &request.uri)).await
+        self.allow_source(&input.copy_source, None, (&request.headers, &request.uri)).await
     }
 
     async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
@@ -185,7 +187,7 @@ impl Access {
             }
             Need::Key | Need::Create => {}
         }
-        expect_owner(&self.0, authority.bucket().clone(), header(headers, EXPECTED_OWNER)).await
+        expect_owner(&self.0, authority.bucket().clone(), headers, EXPECTED_OWNER).await
     }
 
     /// Whoever may not read an object but list its key is told that it is absent, which a listing tells anyway.
@@ -214,9 +216,13 @@ impl Access {
     }
 }
 
-/// `x-amz-expected-bucket-owner`: the owner is an account's name here.
-async fn expect_owner(service: &Service, bucket: BucketName, owner: Option<&str>) -> S3Result<()> {
-    let Some(owner) = owner.map(str::to_owned) else { return Ok(()) };
+/// `x-amz-expected-bucket-owner`: the owner is an account's name here. One that is empty, or no text, is nobody's.
+async fn expect_owner(service: &Service, bucket: BucketName, headers: &HeaderMap, name: &str) -> S3Result<()> {
+    let mut given = headers.get_all(name).iter();
+    let Some(owner) = given.next().map(|value| value.to_str().unwrap_or_default().to_owned()) else { return Ok(()) };
+    if given.next().is_some() {
+        return Err(refuse(S3ErrorCode::InvalidArgument, format!("The header {name} is given twice.")));
+    }
     let found = service.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
     if found.owner == owner {
         return Ok(());
@@ -237,7 +243,7 @@ pub(crate) async fn allow_form(
     request.set_authority(Arc::clone(&authority));
     let ask = Ask::object("s3:PutObject", Right::Write, key, None);
     allow_whole(service, &authority, "PutObject", &ask, head.0).await?;
-    expect_owner(service, authority.bucket().clone(), header(head.0, EXPECTED_OWNER)).await
+    expect_owner(service, authority.bucket().clone(), head.0, EXPECTED_OWNER).await
 }
 
 /// Allows an operation, and what it does besides its own action. A grant that allows the one allows the other.
@@ -322,8 +328,4 @@ fn written(time: &Timestamp) -> Option<String> {
     let mut text = Vec::new();
     time.format(TimestampFormat::DateTime, &mut text).ok()?;
     String::from_utf8(text).ok()
-}
-
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
 }

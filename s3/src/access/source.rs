@@ -15,6 +15,8 @@ use crate::names::{self, Source};
 use crate::object::copy::refuse_source;
 use crate::request;
 
+const EXPECTED_SOURCE_OWNER: &str = "x-amz-source-expected-bucket-owner";
+
 /// The source of a copy, as the copy was allowed.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -30,7 +32,6 @@ impl Access {
     pub(super) async fn allow_source(
         &self,
         given: &CopySource,
-        owner: Option<&str>,
         tagged: Option<&str>,
         head: (&HeaderMap, &Uri),
     ) -> S3Result<()> {
@@ -59,7 +60,7 @@ impl Access {
             }
             request.set_seen(seen);
         }
-        expect_owner(&self.0, source.bucket, owner).await
+        expect_owner(&self.0, source.bucket, head.0, EXPECTED_SOURCE_OWNER).await
     }
 
     async fn see(&self, source: &Source) -> S3Result<Seen> {

@@ -13,9 +13,8 @@ use s3s::dto::{CopySource, Range};
 use crate::body::{Kind, ended};
 use crate::checksum::Claims;
 use crate::cors::Asked;
-use crate::object::span::forget_odd_range;
 use crate::policy::{Facts, Key, Policy, Question, Scope, Verdict};
-use crate::{guard, names, post, tagging, token};
+use crate::{guard, names, post, rewrite, tagging, token};
 pub use wire::Endpoint;
 
 /// Continuation tokens: one that is taken is the one that was given.
@@ -68,7 +67,7 @@ impl Facts for Anything {
 pub fn head(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Some(mut head) = parts(&text) else { return };
-    forget_odd_range(&mut head);
+    rewrite::check_head(&mut head);
     guard::order_repeated(&mut head.uri);
     let _ = guard::hoist(&mut head);
     let _ = guard::check(&head, Kind::of(&head, true), "us-east-1");

@@ -22,6 +22,7 @@ use crate::error::{custom, refuse};
 use crate::xml;
 
 pub(crate) use hoisted::hoist;
+pub(crate) use presigned::EXPIRES_SECONDS_MAX;
 pub(crate) use query::{Query, order_repeated};
 pub(crate) use scope::BUCKET_REGION;
 

@@ -13,7 +13,7 @@ pub(super) const PARAMETERS: [&str; 6] =
 /// What makes a URL claim to be presigned. `s3s` goes by the signature alone: a URL that lost it would be anonymous.
 const CLAIMS: [&str; 3] = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"];
 /// Seven days.
-const EXPIRES_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
+pub(crate) const EXPIRES_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
 
 /// Checks the parameters, if there are any of a signature.
 pub(super) fn check(query: &Query, region: &str) -> S3Result<()> {

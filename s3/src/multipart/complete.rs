@@ -52,8 +52,8 @@ pub(crate) async fn complete(
     let claims = Claims::from_headers(&request.headers)?;
     // The other checksums are of the object.
     body::prove_claims(&claims.md5_alone())?;
-    let mut input = request.input;
-    let condition = conditions::writing(input.if_match.take(), input.if_none_match.take())?;
+    let input = request.input;
+    let condition = conditions::writing(&request.headers)?;
     let wanted = Wanted {
         upload: names::upload(&input.bucket, &input.key, input.upload_id)?,
         claims,

@@ -63,7 +63,7 @@ pub(crate) async fn copy(
     let mut input = request.input;
     let source = names::source(&input.copy_source)?;
     let range = input.copy_source_range.as_deref().map(parse_range).transpose()?;
-    let reading = reading!(input);
+    let reading = reading!(input, &request.headers)?;
     let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
     let number = number(input.part_number)?;
     let plan = plan_of(service, &upload).await?;

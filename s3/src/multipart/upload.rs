@@ -1,5 +1,6 @@
 //! CreateMultipartUpload, AbortMultipartUpload and ListMultipartUploads.
 
+use objstore::Store;
 use objstore::store::{CreateUpload, List, UploadInfo};
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
@@ -10,7 +11,7 @@ use crate::error::{OrRefuse as _, refuse};
 use crate::listing::{self, Encoding, given, marker};
 use crate::object::time;
 use crate::service::Service;
-use crate::{attributes, lock, names, request, xml};
+use crate::{attributes, conditions, lock, names, request, xml};
 
 /// Begins an upload (S3 API, CreateMultipartUpload).
 pub(crate) async fn create(
@@ -58,6 +59,14 @@ pub(crate) async fn abort(
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
     let input = request.input;
     let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
+    let (initiated, headers, asked) = (input.if_match_initiated_time, request.headers, upload.clone());
+    if headers.contains_key(conditions::IF_INITIATED) {
+        let check = move |store: &Store| {
+            let found = store.upload(&asked).or_refuse()?;
+            conditions::check_abort(&headers, initiated.as_ref(), found.created)
+        };
+        service.blocking(check).await?;
+    }
     service.store.abort_upload(&upload).await.or_refuse()?;
     Ok(S3Response::new(AbortMultipartUploadOutput::default()))
 }

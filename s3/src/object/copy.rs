@@ -14,15 +14,14 @@ use crate::names::{self, Source};
 use crate::service::Service;
 use crate::{lifecycle, lock, request};
 
-/// The conditions on the source in the input of CopyObject or UploadPartCopy.
+/// The conditions on the source in the request for CopyObject or UploadPartCopy.
 macro_rules! reading {
-    ($input:expr) => {
-        $crate::conditions::Reading {
-            if_match: $input.copy_source_if_match.take(),
-            if_none_match: $input.copy_source_if_none_match.take(),
-            modified_since: $input.copy_source_if_modified_since.take(),
-            unmodified_since: $input.copy_source_if_unmodified_since.take(),
-        }
+    ($input:expr, $headers:expr) => {
+        $crate::conditions::Reading::of_source(
+            $headers,
+            $input.copy_source_if_modified_since.take(),
+            $input.copy_source_if_unmodified_since.take(),
+        )
     };
 }
 pub(crate) use reading;
@@ -35,8 +34,8 @@ pub(crate) async fn copy(
     let mut input = request.input;
     let source = names::source(&input.copy_source)?;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
-    let condition = conditions::writing(input.if_match.take(), input.if_none_match.take())?;
-    let reading = reading!(input);
+    let condition = conditions::writing(&request.headers)?;
+    let reading = reading!(input, &request.headers)?;
     let replaces =
         replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "x-amz-metadata-directive")?;
     let retags = replaces_tags(&input)?;
@@ -123,14 +122,14 @@ async fn decided(service: &Service, source: &Source, reading: Reading) -> S3Resu
         .blocking(move |store| {
             let object = store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source)?;
             reading.check_source(&object)?;
-            Ok(Condition { if_match: Some(object.etag), ..Condition::default() })
+            Ok(Condition { if_match: Some(object.etag.into()), ..Condition::default() })
         })
         .await
 }
 
 /// Binds a copy to a source of this entity tag.
 fn bind(condition: &mut Condition, etag: &str) -> S3Result<()> {
-    if condition.if_match.get_or_insert_with(|| etag.to_owned()) == etag {
+    if condition.if_match.get_or_insert_with(|| etag.to_owned().into()).name(etag) {
         return Ok(());
     }
     Err(refuse(S3ErrorCode::OperationAborted, "The source changed while it was copied; try again."))

@@ -3,8 +3,8 @@
 use objstore::name::Key;
 use objstore::store::{DeleteObject, Deleted};
 use s3s::dto::{
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETagCondition,
-    Error, ObjectIdentifier,
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
+    ObjectIdentifier,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -21,8 +21,7 @@ pub(crate) async fn one(
     request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let input = request.input;
-    let condition =
-        conditions::deleting(input.if_match, input.if_match_last_modified_time.as_ref(), input.if_match_size)?;
+    let condition = conditions::deleting(&request.headers, input.if_match_last_modified_time.as_ref())?;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
     let bypass_governance =
         lock::may_bypass(service, input.bypass_governance_retention, key.as_str(), input.version_id.as_deref()).await?;
@@ -84,7 +83,7 @@ async fn allowed(service: &Service, object: ObjectIdentifier, bypass: Option<boo
 
 fn parse(object: ObjectIdentifier) -> S3Result<DeleteObject> {
     let condition =
-        conditions::deleting(object.e_tag.map(ETagCondition::ETag), object.last_modified_time.as_ref(), object.size)?;
+        conditions::deleting_one_of_many(object.e_tag.as_ref(), object.last_modified_time.as_ref(), object.size)?;
     let key = names::key(&object.key)?;
     Ok(DeleteObject { version: object.version_id, condition, ..DeleteObject::new(key) })
 }

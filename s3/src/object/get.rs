@@ -14,6 +14,7 @@ use crate::body::{Output, open};
 use crate::checksum;
 use crate::conditions::Reading;
 use crate::error::{OrRefuse as _, refuse};
+use crate::if_range::IfRange;
 use crate::service::Service;
 use crate::{lifecycle, lock, names, request};
 
@@ -23,6 +24,7 @@ struct Wanted {
     key: Key,
     version: Option<String>,
     conditions: Reading,
+    if_range: Option<IfRange>,
     asked: Asked,
 }
 
@@ -34,17 +36,13 @@ struct Found {
 }
 
 macro_rules! wanted {
-    ($input:expr) => {
+    ($input:expr, $headers:expr) => {
         Wanted {
             bucket: names::bucket(&$input.bucket)?,
             key: names::key(&$input.key)?,
             version: $input.version_id.take(),
-            conditions: Reading {
-                if_match: $input.if_match.take(),
-                if_none_match: $input.if_none_match.take(),
-                modified_since: $input.if_modified_since.take(),
-                unmodified_since: $input.if_unmodified_since.take(),
-            },
+            conditions: Reading::new($headers, $input.if_modified_since.take(), $input.if_unmodified_since.take()),
+            if_range: IfRange::of($headers),
             asked: Asked {
                 range: $input.range.take(),
                 part: $input.part_number,
@@ -109,7 +107,7 @@ pub(crate) async fn get(
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let mut input = request.input;
     check_overrides(request.credentials.is_some(), overridden!(input))?;
-    let wanted = wanted!(input);
+    let wanted = wanted!(input, &request.headers);
     let authority = request::current()?.authority()?;
     let (found, output) = service.blocking(move |store| read(store, &authority, &wanted)).await?;
     let mut answer = answer!(GetObjectOutput, found);
@@ -125,7 +123,7 @@ pub(crate) async fn head(
     let mut input = request.input;
     check_overrides(request.credentials.is_some(), overridden!(input))?;
     let overrides = overrides(&input)?;
-    let wanted = wanted!(input);
+    let wanted = wanted!(input, &request.headers);
     let authority = request::current()?.authority()?;
     let found = service
         .blocking(move |store| {
@@ -153,7 +151,8 @@ fn opened(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(Ob
 
 fn decide(object: ObjectInfo, reader: &Reader, wanted: &Wanted) -> S3Result<Found> {
     wanted.conditions.check(&object)?;
-    let span = wanted.asked.decide(&object, reader)?;
+    let unchanged = wanted.if_range.as_ref().is_none_or(|validator| validator.is_of(&object));
+    let span = wanted.asked.decide(&object, reader, unchanged)?;
     Ok(Found { object, span })
 }
 

@@ -31,7 +31,7 @@ impl Upload {
         Ok(Self {
             bucket: names::bucket(&input.bucket)?,
             key: names::key(&input.key)?,
-            condition: conditions::writing(input.if_match.take(), input.if_none_match.take())?,
+            condition: conditions::writing(headers)?,
             lock: lock::asked!(input)?,
             attributes: attributes::take!(input)?,
             claims: Claims::from_headers(headers)?.for_object(),

@@ -1,21 +1,18 @@
 //! Which bytes of an object a read gives: all, a range, or a part.
 //!
-//! - A Range that is malformed, of another unit, or of several ranges is as none at all, as on S3. `s3s` refuses such
-//!   headers, so they are taken off before it sees them. One that was signed has to stay, or the signature would not
-//!   match, and is refused.
+//! - A Range that is malformed, of another unit, or of several ranges is as none at all, as on S3 (`rewrite`).
+//! - Where If-Range does not hold, the whole object is sent, whatever part or range of it was asked for.
 //! - A checksum beside the bytes is always of exactly these bytes: of the whole object, or of the part they are.
 
 use std::ops::Range;
 
-use http::header::{AUTHORIZATION, CONTENT_RANGE, RANGE};
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::header::CONTENT_RANGE;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use objstore::store::{Checksum, ObjectInfo, ObjectPart, Reader};
 use s3s::dto;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::error::{OrRefuse as _, custom, not_offered, refuse};
-use crate::guard;
 
 /// What a read gives.
 pub(crate) struct Span {
@@ -40,14 +37,15 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Decides on the object that was opened. Blocking.
-    pub(crate) fn decide(&self, object: &ObjectInfo, reader: &Reader) -> S3Result<Span> {
+    /// Decides on the object that was opened; `unchanged` says whether If-Range holds for it. Blocking.
+    pub(crate) fn decide(&self, object: &ObjectInfo, reader: &Reader, unchanged: bool) -> S3Result<Span> {
         let part = self.part.map(number).transpose()?;
         match (part, &self.range) {
             (Some(_), Some(_)) => {
                 let words = "Cannot specify both Range header and partNumber query parameter.";
                 Err(refuse(S3ErrorCode::InvalidRequest, words))
             }
+            _ if !unchanged => Ok(self.whole(object)),
             (Some(number), None) => self.part(number, object, reader),
             (None, Some(range)) => self.range(resolve(range, object.size)?, object, reader),
             (None, None) => Ok(self.whole(object)),
@@ -115,28 +113,6 @@ fn resolve(range: &dto::Range, size: u64) -> S3Result<Range<u64>> {
     })
 }
 
-/// Takes a Range off a read that is no single range of bytes.
-pub(crate) fn forget_odd_range(head: &mut Parts) {
-    let reads = head.method == Method::GET || head.method == Method::HEAD;
-    if reads && head.headers.contains_key(RANGE) && is_odd(&head.headers) && !is_signed(head) {
-        head.headers.remove(RANGE);
-    }
-}
-
-fn is_odd(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(RANGE).iter();
-    let first = values.next().and_then(|value| value.to_str().ok());
-    values.next().is_some() || first.is_none_or(|range| dto::Range::parse(range).is_err())
-}
-
-/// Whether the signature covers the Range header.
-fn is_signed(head: &Parts) -> bool {
-    let covers = |signed: &str| signed.split(';').any(|name| name.eq_ignore_ascii_case(RANGE.as_str()));
-    let header = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let in_header = header.split([',', ' ']).filter_map(|field| field.trim().strip_prefix("SignedHeaders="));
-    in_header.chain(guard::Query::of(&head.uri).get("X-Amz-SignedHeaders")).any(covers)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,25 +129,6 @@ mod tests {
             let error = resolve(&dto::Range::parse(text).unwrap(), size).unwrap_err();
             assert_eq!(error.code().as_str(), "InvalidRange", "{text} of {size}");
             assert_eq!(error.headers().unwrap().get(CONTENT_RANGE).unwrap(), &format!("bytes */{size}"));
-        }
-    }
-
-    #[test]
-    fn an_odd_range_is_as_none_unless_it_was_signed() {
-        let kept = |method: &str, uri: &str, range: &str, authorization: &str| {
-            let request = http::Request::builder().method(method).uri(uri).header(RANGE, range);
-            let (mut head, ()) = request.header(AUTHORIZATION, authorization).body(()).unwrap().into_parts();
-            forget_odd_range(&mut head);
-            head.headers.contains_key(RANGE)
-        };
-        assert!(kept("GET", "/abc/k", "bytes=0-3", ""));
-        for odd in ["bytes=0-1,3-4", "lines=0-3", "bytes=x", "bytes=3-1", "0-3", "bytes=", ""] {
-            assert!(!kept("GET", "/abc/k", odd, ""), "{odd}");
-            assert!(!kept("HEAD", "/abc/k?X-Amz-SignedHeaders=host", odd, ""), "{odd}");
-            assert!(kept("GET", "/abc/k?X-Amz-SignedHeaders=host%3Brange", odd, ""), "{odd}");
-            let signed = "AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;range;x-amz-date, Signature=0";
-            assert!(kept("GET", "/abc/k", odd, signed), "{odd}");
-            assert!(!kept("GET", "/abc/k", odd, &signed.replace("range;", "")), "{odd}");
         }
     }
 }

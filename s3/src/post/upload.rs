@@ -15,9 +15,17 @@ use super::form::Fields;
 use crate::error::refuse;
 use crate::tagging;
 
-/// Fields that are headers of the object under their own name.
-const PLAIN: [&str; 6] =
-    ["cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"];
+/// Fields that are headers of the PutObject under their own name.
+const PLAIN: [&str; 8] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+    "if-match",
+    "if-none-match",
+];
 /// Fields of the signature, which are no headers of the object.
 const SIGNATURE: [&str; 4] = ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"];
 const METADATA: &str = "x-amz-meta-";
@@ -103,6 +111,7 @@ mod tests {
             ("acl", "private"),
             ("content-type", "text/plain"),
             ("expires", "never"),
+            ("if-none-match", "*"),
             ("x-amz-meta-who", "Zoë"),
             ("x-amz-checksum-crc32", "y/Q5Jg=="),
             ("x-amz-date", "20151229T120000Z"),
@@ -116,6 +125,7 @@ mod tests {
         assert_eq!(headers.get(REFERER).unwrap(), "http://a");
         assert_eq!(headers.get(CONTENT_TYPE).unwrap(), "text/plain");
         assert_eq!(headers.get("x-amz-acl").unwrap(), "private");
+        assert_eq!(headers.get("if-none-match").unwrap(), "*");
         assert_eq!(headers.get("x-amz-checksum-crc32").unwrap(), "y/Q5Jg==");
         assert_eq!(headers.get("x-amz-meta-who").unwrap().as_bytes(), "Zoë".as_bytes());
         assert!(!headers.contains_key("x-amz-date") && !headers.contains_key("submit") && !headers.contains_key("key"));

@@ -16,7 +16,7 @@ mod streams;
 mod wire;
 mod world;
 
-pub use request::Request;
+pub use request::{Payload, Request};
 pub use signer::Signer;
 pub use wire::{Answer, Wire, encode};
 use world::{World, verdict};

@@ -18,8 +18,8 @@ pub use bucket::{
 };
 pub use listing::{List, ListVersions, Listed, Listing, VersionInfo, VersionListing};
 pub use object::{
-    Checksum, Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, Headers, Lock, ObjectInfo,
-    PutObject, Retention,
+    Checksum, Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, EntityTags, Headers, Lock,
+    ObjectInfo, PutObject, Retention,
 };
 pub use upload::{
     CompleteUpload, CompletedUpload, CopyPart, CreateUpload, ObjectPart, PartHash, PartInfo, PartListing, PutPart,

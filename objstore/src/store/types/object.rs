@@ -81,13 +81,39 @@ pub struct ObjectInfo {
     pub expiration: Option<Expiration>,
 }
 
-/// Conditions of a write or read, by entity tag (RFC 9110, section 13). `*` stands for any object.
+/// The entity tags that a condition names (RFC 9110, sections 13.1.1 and 13.1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntityTags {
+    /// `*`: any object, whatever its tag.
+    Any,
+    /// One of these tags, without their quotes. No object has one of none.
+    OneOf(Vec<String>),
+}
+
+impl EntityTags {
+    /// Whether an object with this entity tag is meant.
+    pub fn name(&self, etag: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(tags) => tags.iter().any(|tag| tag == etag),
+        }
+    }
+}
+
+impl From<String> for EntityTags {
+    /// Exactly this entity tag.
+    fn from(tag: String) -> Self {
+        Self::OneOf(vec![tag])
+    }
+}
+
+/// Conditions of a write or read (RFC 9110, section 13).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// If-Match: the entity tag the object must have.
-    pub if_match: Option<String>,
-    /// If-None-Match: an entity tag the object must not have.
-    pub if_none_match: Option<String>,
+    /// If-Match: the entity tags of which the object must have one.
+    pub if_match: Option<EntityTags>,
+    /// If-None-Match: entity tags the object must not have.
+    pub if_none_match: Option<EntityTags>,
     /// The size the object must have, in bytes (S3 API, DeleteObject, `x-amz-if-match-size`).
     pub size: Option<u64>,
     /// When the object must have changed last, to the second (S3 API, DeleteObject,

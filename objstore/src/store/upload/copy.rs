@@ -58,7 +58,7 @@ impl Store {
         let (core, source) = (self.core.clone(), held.source);
         let CopyPart { upload, number, source_bucket, source_key, source_version, .. } = request;
         let written = self.core.meta.write(Durability::Synced, move |txn| {
-            let unchanged = Condition { if_match: Some(seen), ..Condition::default() };
+            let unchanged = Condition { if_match: Some(seen.into()), ..Condition::default() };
             let named = (&source_key, source_version.as_deref());
             let share = |tx: &mut Tx<'_>, ino| tx.share_range(ino, offset, length);
             let pieces = shared_object(txn, &core, source, &source_bucket, named, &unchanged, share);

@@ -1,0 +1,199 @@
+//! Entity tags in conditions (RFC 9110, section 8.8.3).
+//!
+//! - A tag is opaque: whatever stands in a condition is a tag, which merely matches nothing if no object can have it. S3
+//!   also takes tags without quotes.
+//! - A header with an empty value names no tag, so nothing matches it. It is never the same as no header.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use objstore::store::EntityTags;
+
+/// What a condition names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tags {
+    /// `*`
+    Any,
+    /// These tags.
+    List(Vec<Tag>),
+}
+
+/// One entity tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    weak: bool,
+    /// Without its quotes.
+    value: String,
+}
+
+impl Tags {
+    /// What all lines of a header name together; `None` without the header.
+    pub(crate) fn of(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
+        let mut lines = headers.get_all(name).iter();
+        let first = lines.next()?;
+        let mut whole = first.as_bytes().to_vec();
+        for line in lines {
+            whole.push(b',');
+            whole.extend_from_slice(line.as_bytes());
+        }
+        Some(Self::parse(&whole))
+    }
+
+    /// Reads the value of a header.
+    pub(crate) fn parse(value: &[u8]) -> Self {
+        if value.trim_ascii() == b"*" {
+            return Self::Any;
+        }
+        let (mut tags, mut rest) = (Vec::new(), value);
+        while let Some((one, after)) = next(rest) {
+            let one = one.trim_ascii();
+            if !one.is_empty() {
+                tags.push(Tag::parse(one));
+            }
+            rest = after;
+        }
+        Self::List(tags)
+    }
+
+    /// Whether no tag is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::List(tags) if tags.is_empty())
+    }
+
+    /// Whether `etag`, of an object that is there, is named by the strong comparison, as If-Match asks.
+    pub(crate) fn match_strongly(&self, etag: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::List(tags) => tags.iter().any(|tag| tag.matches_strongly(etag)),
+        }
+    }
+
+    /// The same by the weak comparison, as If-None-Match asks.
+    pub(crate) fn match_weakly(&self, etag: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::List(tags) => tags.iter().any(|tag| tag.value == etag),
+        }
+    }
+
+    /// The tags an object can have by the strong comparison, as the store compares them.
+    pub(crate) fn into_strong(self) -> EntityTags {
+        match self {
+            Self::Any => EntityTags::Any,
+            Self::List(tags) => {
+                EntityTags::OneOf(tags.into_iter().filter(|tag| !tag.weak).map(|tag| tag.value).collect())
+            }
+        }
+    }
+
+    /// The same by the weak comparison.
+    pub(crate) fn into_weak(self) -> EntityTags {
+        match self {
+            Self::Any => EntityTags::Any,
+            Self::List(tags) => EntityTags::OneOf(tags.into_iter().map(|tag| tag.value).collect()),
+        }
+    }
+
+    /// A header that says the same in quotes, which `s3s` takes. What a quoted tag cannot hold becomes a `?`, which is in
+    /// no object's tag.
+    pub(crate) fn to_header(&self) -> HeaderValue {
+        let written = match self {
+            Self::Any => "*".to_owned(),
+            Self::List(tags) if tags.is_empty() => "\"\"".to_owned(),
+            Self::List(tags) => tags.iter().map(Tag::written).collect::<Vec<_>>().join(", "),
+        };
+        HeaderValue::try_from(written).unwrap_or(HeaderValue::from_static("\"?\""))
+    }
+}
+
+impl Tag {
+    /// Reads one tag, which is not empty.
+    pub(crate) fn parse(text: &[u8]) -> Self {
+        let (weak, opaque) = match text.strip_prefix(b"W/") {
+            Some(opaque) if opaque.starts_with(b"\"") => (true, opaque),
+            _ => (false, text),
+        };
+        let inner = opaque.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        Self { weak, value: String::from_utf8_lossy(inner.unwrap_or(opaque)).into_owned() }
+    }
+
+    /// The strong comparison (RFC 9110, section 8.8.3.2): a weak tag never matches.
+    pub(crate) fn matches_strongly(&self, etag: &str) -> bool {
+        !self.weak && self.value == etag
+    }
+
+    fn written(&self) -> String {
+        let quotable = |one: char| if matches!(one, ' '..='~') && one != '"' { one } else { '?' };
+        let value: String = self.value.chars().map(quotable).collect();
+        if self.weak { format!("W/\"{value}\"") } else { format!("\"{value}\"") }
+    }
+}
+
+/// The text up to the next comma outside of quotes, and what follows it; `None` at the end.
+fn next(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    if text.is_empty() {
+        return None;
+    }
+    let mut quoted = false;
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'"' => quoted = !quoted,
+            b',' if !quoted => return Some((&text[..at], &text[at + 1..])),
+            _ => {}
+        }
+    }
+    Some((text, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::IF_MATCH;
+    use s3s::dto::ETagCondition;
+
+    use super::*;
+
+    /// Whether a value names the tag `abc`, by the strong and by the weak comparison.
+    fn names(value: &[u8]) -> (bool, bool) {
+        let tags = Tags::parse(value);
+        (tags.match_strongly("abc"), tags.match_weakly("abc"))
+    }
+
+    #[test]
+    fn every_value_is_a_list_of_opaque_tags() {
+        for value in ["*", " * ", "\"abc\"", "abc", "\"x\", \"abc\"", "x,abc", "a_b, abc", "W/\"x\" , \"abc\"", ",abc,"]
+        {
+            assert_eq!(names(value.as_bytes()), (true, true), "{value}");
+        }
+        for value in ["W/\"abc\"", "\"x\",W/\"abc\""] {
+            assert_eq!(names(value.as_bytes()), (false, true), "{value}");
+        }
+        let others =
+            ["", " ", ",", "a_b", "a b", "ab c", "abc d", "\"abc", "abc\"", "W/abc", "\"*\"", "\"x,abc\"", "\"a\"bc"];
+        for value in others {
+            assert_eq!(names(value.as_bytes()), (false, false), "{value}");
+        }
+        assert_eq!(names(b"\xffabc"), (false, false));
+        assert!(Tags::parse(b" ,").is_empty() && !Tags::parse(b"*").is_empty() && !Tags::parse(b"\"\"").is_empty());
+    }
+
+    #[test]
+    fn the_lines_of_a_header_are_one_list() {
+        let lines = ["x", "\"abc\""].map(|line| (IF_MATCH, HeaderValue::from_static(line)));
+        let tags = Tags::of(&HeaderMap::from_iter(lines), &IF_MATCH).unwrap();
+        assert!(tags.match_strongly("x") && tags.match_strongly("abc"));
+        assert_eq!(Tags::of(&HeaderMap::new(), &IF_MATCH), None);
+    }
+
+    #[test]
+    fn the_written_header_is_taken_by_s3s_and_means_the_same() {
+        let values: [&[u8]; 12] =
+            [b"*", b"", b",", b"a_b", b"a b", b"a,b", b"W/\"abc\", abc", b"\"a", b"a\"", b"\"a\"b", b"\xff", b"\"*\""];
+        for value in values {
+            let (tags, written) = (Tags::parse(value), Tags::parse(value).to_header());
+            assert!(ETagCondition::parse_http_header(written.as_bytes()).is_ok(), "{value:?}: {written:?}");
+            let again = Tags::parse(written.as_bytes());
+            for etag in ["a", "b", "a b", "a_b", "abc", "*"] {
+                assert_eq!(again.match_strongly(etag), tags.match_strongly(etag), "{value:?} {etag}");
+                assert_eq!(again.match_weakly(etag), tags.match_weakly(etag), "{value:?} {etag}");
+            }
+        }
+    }
+}

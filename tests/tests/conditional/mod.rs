@@ -1,0 +1,74 @@
+//! Conditions, ranges and headers that no SDK sends, signed and sent byte by byte: what a server must obey, ignore or
+//! refuse, and never take for something else.
+
+mod odd;
+mod resumed;
+
+use std::time::Duration;
+
+use crate::signatures::{Answer, Payload, Request, Signer, Wire};
+use crate::support::access::root_client;
+use crate::support::*;
+
+const BUCKET: &str = "conditional";
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A server with a bucket.
+struct World {
+    _server: Server,
+    signer: Signer,
+    client: aws_sdk_s3::Client,
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = Server::start();
+        let client = root_client(&server);
+        client.create_bucket().bucket(BUCKET).send().await.expect("made");
+        let signer = Signer::new(&server);
+        Self { _server: server, signer, client }
+    }
+
+    /// Signed in its headers, and sent.
+    fn send(&self, request: &Request) -> Answer {
+        self.signer.now().sign(request).send(&self.signer.host)
+    }
+
+    /// Signed in its URL.
+    fn url(&self, request: Request) -> Wire {
+        self.signer.now().presign(&request.payload(Payload::Unsigned), MINUTE)
+    }
+
+    /// Sent as it is.
+    fn send_wire(&self, wire: &Wire) -> Answer {
+        wire.send(&self.signer.host)
+    }
+
+    fn get(&self, key: &str, headers: &[(&'static str, &str)]) -> Answer {
+        self.send(&request("GET", key, headers))
+    }
+
+    /// Puts an object; its entity tag, in quotes.
+    fn put(&self, key: &str, body: &str) -> String {
+        let answer = self.send(&request("PUT", key, &[]).body(body));
+        assert_eq!(answer.status, 200, "{answer}");
+        header(&answer, "etag")
+    }
+}
+
+fn request(method: &'static str, key: &str, headers: &[(&'static str, &str)]) -> Request {
+    let request = Request::new(method, format!("/{BUCKET}/{key}"));
+    headers.iter().fold(request, |request, (name, value)| request.header(name, *value))
+}
+
+/// The value of a header of an answer; empty without it.
+fn header(answer: &Answer, name: &str) -> String {
+    let head = answer.text.split("\r\n\r\n").next().unwrap_or_default();
+    let found = head.lines().filter_map(|line| line.split_once(": ")).find(|(key, _)| key.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.to_owned()).unwrap_or_default()
+}
+
+/// The status and the body.
+fn told(answer: &Answer) -> (u16, &str) {
+    (answer.status, answer.text.split_once("\r\n\r\n").map_or("", |(_, body)| body))
+}
