@@ -12,7 +12,7 @@ use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3ErrorCode, S3Result};
 
 use crate::access::{Known, Reader};
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{Detail as _, OrRefuse as _, refuse};
 use crate::request::{self, Caller};
 use crate::service::Service;
 
@@ -23,7 +23,7 @@ pub(crate) struct Keys(pub(crate) Service);
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         let request = request::current()?;
-        let Known { caller, secret } = self.find(access_key, &request.bucket).await?;
+        let Known { caller, secret } = request::noted(self.find(access_key, &request.bucket).await)?;
         request.set_caller(caller);
         Ok(SecretKey::from(secret.reveal()))
     }
@@ -48,7 +48,8 @@ impl Keys {
 
 fn look_up(store: &Store, id: String, bucket: Option<&BucketName>, standings: &Reader) -> S3Result<Known> {
     let Some(identity) = store.identify(&id).or_refuse()? else {
-        return Err(refuse(S3ErrorCode::InvalidAccessKeyId, "The access key is not known, or was revoked."));
+        let error = refuse(S3ErrorCode::InvalidAccessKeyId, "The access key is not known, or was revoked.");
+        return Err(error.with("AWSAccessKeyId", id));
     };
     let account = identity.account;
     let standing = bucket.map(|bucket| standings.read(store, Some(&account), bucket));

@@ -10,17 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, SERVER};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
+use objstore::clock::{Clock as _, SystemClock};
 use percent_encoding::percent_decode_str;
 use s3s::service::S3Service;
 use s3s::{HttpResponse, S3Error};
 
 use crate::address::{self, Address, Domains};
 use crate::body::{Inbound, Listeners, Memory, Outbound, Share};
+use crate::error::{self, Failure, Sent};
 use crate::request::{Ids, Request};
 use crate::server::{Limits, Peer};
 use crate::service::Service;
@@ -29,7 +30,6 @@ use crate::{cors, guard, post, rewrite};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
-const ERROR_END: &[u8] = b"</Error>";
 const VERSION_PARAMETER: &str = "versionId";
 const VERSION_HEADER: &str = "x-amz-version-id";
 
@@ -91,21 +91,21 @@ impl Inner {
         let context = Arc::new(Request::new(self.ids.next(), &head, address, peer));
         note_version(&context, &head.uri);
         context.set_hoisted(hoisted);
-        let resource = escape(head.uri.path());
-        let (version, method, asked) = (head.version, head.method.clone(), cors::Asked::of(&head));
+        let (sent, asked) = (Sent::of(&head), cors::Asked::of(&head));
         let body = Inbound::new(body, &head, Arc::clone(&context), self.body_stall, &self.memory);
         let mut answer = self.answer(head, body, &context).await;
         context.let_go();
         if let Some(fault) = context.fault() {
             answer = written(fault.refuse());
         }
-        let share = self.share_of(&method, &mut answer).await;
+        let share = self.share_of(&context.method, &mut answer).await;
         note_answer(&context, &answer);
-        self.stamp(&mut answer, &method, &context.id, &resource);
+        self.tell_failure(&mut answer, &context, &sent);
+        self.stamp(&mut answer, &context.method, &context.id);
         if let Some(asked) = asked {
             asked.tell(&self.service, &context, &mut answer).await;
         }
-        if version == Version::HTTP_11 && context.ends_connection.load(Ordering::Relaxed) {
+        if sent.is_http_11() && context.ends_connection.load(Ordering::Relaxed) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let (parts, body) = answer.into_parts();
@@ -162,16 +162,24 @@ impl Inner {
         answer
     }
 
-    fn stamp(&self, answer: &mut HttpResponse, method: &Method, id: &str, resource: &str) {
-        let run = &self.ids.run;
-        if answer.status().is_client_error() || answer.status().is_server_error() {
-            let region = answer.headers().get(guard::BUCKET_REGION).and_then(|region| region.to_str().ok());
-            let region = region.map(|region| format!("<Region>{region}</Region>")).unwrap_or_default();
-            complete(
-                answer,
-                &format!("{region}<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{run}</HostId>"),
-            );
+    /// Writes an error as AWS does, and notes its code.
+    fn tell_failure(&self, answer: &mut HttpResponse, context: &Request, sent: &Sent) {
+        if !(answer.status().is_client_error() || answer.status().is_server_error()) {
+            return;
         }
+        let Some(mut failure) = failure_of(answer, context, sent) else { return };
+        failure.complete(context, sent);
+        if error::has_document(&context.method) {
+            let ids = [("Resource", sent.resource()), ("RequestId", &*context.id), ("HostId", &*self.ids.run)];
+            *answer.body_mut() = s3s::Body::from(failure.document(&ids));
+            answer.headers_mut().remove(CONTENT_LENGTH);
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+        }
+        context.set_error_code(failure.code);
+    }
+
+    fn stamp(&self, answer: &mut HttpResponse, method: &Method, id: &str) {
+        let run = &self.ids.run;
         // `s3s` answers a HEAD of a range with 200.
         if *method == Method::HEAD && answer.status() == StatusCode::OK && answer.headers().contains_key(CONTENT_RANGE)
         {
@@ -200,66 +208,39 @@ fn note_version(request: &Request, uri: &http::Uri) {
     }
 }
 
-/// Notes what an answer says that the access line tells: the version, and the code of an error.
+/// Notes the version that an answer says, for the access line.
 fn note_answer(request: &Request, answer: &HttpResponse) {
     if let Some(version) = answer.headers().get(VERSION_HEADER).and_then(|version| version.to_str().ok()) {
         request.set_version(version.to_owned());
     }
-    if (answer.status().is_client_error() || answer.status().is_server_error())
-        && let Some(xml) = answer.body().bytes()
-        && let Some(code) = std::str::from_utf8(&xml).ok().and_then(error_code)
-    {
-        request.set_error_code(code.to_owned());
+}
+
+/// How a request failed: as we answered it, as we told `s3s`, or as `s3s` found by itself, whose status may be wrong.
+fn failure_of(answer: &mut HttpResponse, context: &Request, sent: &Sent) -> Option<Failure> {
+    if let Some(failure) = answer.extensions_mut().remove::<Failure>() {
+        return Some(failure);
     }
+    if let Some(failure) = context.failure() {
+        return Some(failure.clone());
+    }
+    let (failure, status) = error::read(&answer.body().bytes()?, sent, SystemClock.now())?;
+    if let Some(status) = status {
+        *answer.status_mut() = status;
+    }
+    Some(failure)
 }
 
-/// The code in the XML of an error (S3 API, "Error responses").
-fn error_code(xml: &str) -> Option<&str> {
-    let (_, rest) = xml.split_once("<Code>")?;
-    rest.split_once("</Code>").map(|(code, _)| code)
-}
-
-/// Adds `more` to the XML of an error.
-fn complete(answer: &mut HttpResponse, more: &str) {
-    let Some(xml) = answer.body().bytes() else { return };
-    let Some(start) = xml.strip_suffix(ERROR_END) else { return };
-    let whole = Bytes::from([start, more.as_bytes(), ERROR_END].concat());
-    answer.headers_mut().remove(CONTENT_LENGTH);
-    // `s3s` drops it where an error has headers of its own.
-    answer.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/xml"));
-    *answer.body_mut() = s3s::Body::from(whole);
-}
-
+/// An error as an answer; its document is written once the request is done.
+#[expect(clippy::needless_pass_by_value, reason = "it ends the way of an error, as an argument of unwrap_or_else")]
 fn written(error: S3Error) -> HttpResponse {
-    error.to_http_response().unwrap_or_else(|_| bare(StatusCode::BAD_REQUEST))
+    let mut answer = bare(error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    answer.headers_mut().extend(error.headers().cloned().unwrap_or_default());
+    answer.extensions_mut().insert(Failure::of(&error));
+    answer
 }
 
 fn bare(status: StatusCode) -> HttpResponse {
     let mut answer = HttpResponse::new(s3s::Body::empty());
     *answer.status_mut() = status;
     answer
-}
-
-/// A path, as XML writes it.
-fn escape(path: &str) -> String {
-    path.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_name_their_request() {
-        let mut answer = written(s3s::S3Error::new(s3s::S3ErrorCode::NoSuchKey));
-        complete(&mut answer, "<RequestId>7</RequestId>");
-        let xml = String::from_utf8(answer.body().bytes().unwrap().to_vec()).unwrap();
-        assert!(xml.contains("<Code>NoSuchKey</Code>"), "{xml}");
-        assert!(xml.ends_with("<RequestId>7</RequestId></Error>"), "{xml}");
-    }
-
-    #[test]
-    fn paths_are_escaped() {
-        assert_eq!(escape("/a&b<c>"), "/a&amp;b&lt;c&gt;");
-    }
 }

@@ -161,7 +161,7 @@ fn period(given: i32, most: i32) -> S3Result<u32> {
     let accepted = u32::try_from(given).ok().filter(|_| (1..=most).contains(&given));
     accepted.ok_or_else(|| {
         let words = format!("Default retention is a positive number, at most {most} here.");
-        custom("InvalidRetentionPeriod", http::StatusCode::BAD_REQUEST, words)
+        refuse(custom("InvalidRetentionPeriod"), words)
     })
 }
 
@@ -279,7 +279,7 @@ async fn lock_of(service: &Service, bucket: &str, key: &str, version: Option<Str
 
 fn none_set() -> S3Error {
     let words = "The specified object does not have an Object Lock configuration.";
-    custom("NoSuchObjectLockConfiguration", http::StatusCode::NOT_FOUND, words)
+    refuse(S3ErrorCode::NoSuchObjectLockConfiguration, words)
 }
 
 #[cfg(test)]

@@ -10,9 +10,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result};
 
-use http::StatusCode;
-
-use crate::error::{OrRefuse as _, custom};
+use crate::error::{OrRefuse as _, custom, refuse};
 use crate::service::Service;
 use crate::{body, names};
 
@@ -42,7 +40,7 @@ pub(crate) async fn get(
     let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
     if settings.public_access.is_some_and(|block| block.deleted) {
         let words = "The bucket has no public access block.";
-        return Err(custom("NoSuchPublicAccessBlockConfiguration", StatusCode::NOT_FOUND, words));
+        return Err(refuse(custom("NoSuchPublicAccessBlockConfiguration"), words));
     }
     let block = in_force(&settings, service.standings.default_block());
     let configuration = PublicAccessBlockConfiguration {

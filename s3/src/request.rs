@@ -22,7 +22,7 @@ use crate::body::{Fault, Kind, Share};
 use crate::change;
 use crate::checksum::Sums;
 use crate::client_info::ClientInfo;
-use crate::error::refuse;
+use crate::error::{Failure, refuse};
 use crate::server::Peer;
 
 tokio::task_local! {
@@ -39,6 +39,8 @@ pub(crate) struct Request {
     pub(crate) start: Instant,
     /// The bucket its host or its path names, if that is a bucket name.
     pub(crate) bucket: Option<BucketName>,
+    /// What stands where a bucket's name belongs, whether it is one or not.
+    pub(crate) bucket_text: String,
     /// The key its path names.
     pub(crate) key: Option<String>,
     /// Whether its host names the bucket.
@@ -66,7 +68,7 @@ pub(crate) struct Request {
     asked_change: Option<&'static str>,
     version: OnceLock<String>,
     error_code: OnceLock<String>,
-    failure_code: OnceLock<String>,
+    failure: OnceLock<Failure>,
 }
 
 /// Who sent a request, as its access key says. To be trusted only once `s3s` verified the signature.
@@ -90,10 +92,11 @@ impl Request {
             client: ClientInfo::of(&head.headers),
             version: OnceLock::new(),
             error_code: OnceLock::new(),
-            failure_code: OnceLock::new(),
+            failure: OnceLock::new(),
             method: head.method.clone(),
             start: Instant::now(),
             bucket: address.bucket.parse().ok(),
+            bucket_text: address.bucket,
             key: address.key,
             by_host: address.by_host,
             peer,
@@ -229,21 +232,25 @@ impl Request {
         let _ = self.version.set(version);
     }
 
-    /// The S3 code of the error it is answered with: as the answer says, or, of a HEAD, whose answer has no body, as the
-    /// operation failed.
+    /// The S3 code of the error it is answered with.
     pub(crate) fn error_code(&self) -> Option<&str> {
-        let code = self.error_code.get().or_else(|| self.failure_code.get().filter(|_| self.method == Method::HEAD));
-        code.map(String::as_str)
+        self.error_code.get().map(String::as_str)
     }
 
-    /// Notes how its access check or its operation failed.
-    pub(crate) fn note_failure(&self, error: &S3Error) {
-        let _ = self.failure_code.set(error.code().as_str().to_owned());
-    }
-
-    /// Notes the S3 code of an error.
+    /// Notes the S3 code of the error it is answered with.
     pub(crate) fn set_error_code(&self, code: String) {
         let _ = self.error_code.set(code);
+    }
+
+    /// Notes how its key look-up, its access check or its operation failed: `s3s` writes no more of it than a code and
+    /// a message.
+    pub(crate) fn note_failure(&self, error: &S3Error) {
+        let _ = self.failure.set(Failure::of(error));
+    }
+
+    /// How its key look-up, its access check or its operation failed, if one did.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.get()
     }
 
     /// Notes how its body failed to come; what failed first counts.
@@ -305,6 +312,13 @@ impl Request {
 /// The request this task serves.
 pub(crate) fn current() -> S3Result<Arc<Request>> {
     CURRENT.try_with(Arc::clone).map_err(|_| refuse(S3ErrorCode::InternalError, "The request has no context."))
+}
+
+/// Notes a failure that is about to be handed to `s3s`, for the request this task serves.
+pub(crate) fn noted<T>(result: S3Result<T>) -> S3Result<T> {
+    result.inspect_err(|error| {
+        let _ = CURRENT.try_with(|request| request.note_failure(error));
+    })
 }
 
 /// Makes request ids: unlike within a run, and most likely across runs.

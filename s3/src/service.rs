@@ -44,13 +44,7 @@ macro_rules! operations {
         impl S3 for Service {
             $(async fn $method(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
                 match $family(self, request).await {
-                    Err(error) => {
-                        let error = access::hide_absent(self, error).await;
-                        if let Ok(request) = request::current() {
-                            request.note_failure(&error);
-                        }
-                        Err(error)
-                    }
+                    Err(error) => request::noted(Err(access::hide_absent(self, error).await)),
                     done => done,
                 }
             })*

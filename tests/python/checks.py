@@ -51,13 +51,13 @@ def check(function):
 
 
 def refused(code, status, call, **arguments):
-    """Expects a call to be refused with this code and HTTP status; its message."""
+    """Expects a call to be refused with this code and HTTP status; its message and our hint."""
     try:
         call(**arguments)
     except ClientError as error:
         found = error.response["Error"].get("Code"), error.response["ResponseMetadata"]["HTTPStatusCode"]
         equal(found, (code, status), f"refusal ({error})")
-        return error.response["Error"].get("Message", "")
+        return " ".join(error.response["Error"].get(name, "") for name in ("Message", "Hint"))
     raise AssertionError(f"it was not refused with {code}")
 
 

@@ -67,32 +67,16 @@ pub(crate) struct Access(pub(crate) Service);
 #[async_trait::async_trait]
 impl S3Access for Access {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        let request = request::current()?;
-        let account = verified(&request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
-        let operation = context.s3_op().name();
-        let Some((name, need)) = table::find(operation) else {
-            request.set_operation(NOT_OFFERED);
-            return Err(not_offered(operation));
-        };
-        request.set_operation(name);
-        let allowed = self.decide(&request, account, (name, need), context).await;
-        let taken = allowed.and_then(|()| offer::check(name, context.headers())).and_then(|()| {
-            let named = scene::parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
-            if named { offer::check_version(name) } else { Ok(()) }
-        });
-        taken.inspect_err(|error| request.note_failure(error))
+        request::noted(self.judge(context).await)
     }
 
     async fn copy_object(&self, request: &mut S3Request<CopyObjectInput>) -> S3Result<()> {
-        let input = &request.input;
-        let replaced = input.tagging_directive.as_ref().is_some_and(|how| how.as_str() == TaggingDirective::REPLACE);
-        let tagged = (!replaced).then_some(input.key.as_str());
-        self.allow_source(&input.copy_source, tagged, (&request.headers, &request.uri)).await
+        request::noted(self.judge_copy(request).await)
     }
 
     async fn upload_part_copy(&self, request: &mut S3Request<UploadPartCopyInput>) -> S3Result<()> {
         let input = &request.input;
-        self.allow_source(&input.copy_source, None, (&request.headers, &request.uri)).await
+        request::noted(self.allow_source(&input.copy_source, None, (&request.headers, &request.uri)).await)
     }
 
     async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
@@ -100,7 +84,7 @@ impl S3Access for Access {
         // Tags that are none the operation refuses itself.
         let tags = tagging::from_set(input.tagging.tag_set.clone(), tagging::Of::Object).unwrap_or_default();
         let told = Told { tags: Some(tags), ..Told::default() };
-        self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await
+        request::noted(self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await)
     }
 
     async fn put_object_retention(&self, request: &mut S3Request<PutObjectRetentionInput>) -> S3Result<()> {
@@ -111,18 +95,42 @@ impl S3Access for Access {
             retain_until: retention.and_then(|retention| written(retention.retain_until_date.as_ref()?)),
             ..Told::default()
         };
-        self.allow_told("PutObjectRetention", &input.key, input.version_id.as_deref(), told).await
+        request::noted(self.allow_told("PutObjectRetention", &input.key, input.version_id.as_deref(), told).await)
     }
 
     async fn put_object_legal_hold(&self, request: &mut S3Request<PutObjectLegalHoldInput>) -> S3Result<()> {
         let input = &request.input;
         let status = input.legal_hold.as_ref().and_then(|hold| Some(hold.status.as_ref()?.as_str().to_owned()));
         let told = Told { legal_hold: status, ..Told::default() };
-        self.allow_told("PutObjectLegalHold", &input.key, input.version_id.as_deref(), told).await
+        request::noted(self.allow_told("PutObjectLegalHold", &input.key, input.version_id.as_deref(), told).await)
     }
 }
 
 impl Access {
+    /// Whether `s3s` may go on with the operation that it chose.
+    async fn judge(&self, context: &S3AccessContext<'_>) -> S3Result<()> {
+        let request = request::current()?;
+        let account = verified(&request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
+        let operation = context.s3_op().name();
+        let Some((name, need)) = table::find(operation) else {
+            request.set_operation(NOT_OFFERED);
+            return Err(not_offered(operation));
+        };
+        request.set_operation(name);
+        self.decide(&request, account, (name, need), context).await?;
+        offer::check(name, context.headers())?;
+        let named = scene::parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
+        if named { offer::check_version(name) } else { Ok(()) }
+    }
+
+    /// Whether the source of a copy may be read.
+    async fn judge_copy(&self, request: &S3Request<CopyObjectInput>) -> S3Result<()> {
+        let input = &request.input;
+        let replaced = input.tagging_directive.as_ref().is_some_and(|how| how.as_str() == TaggingDirective::REPLACE);
+        let tagged = (!replaced).then_some(input.key.as_str());
+        self.allow_source(&input.copy_source, tagged, (&request.headers, &request.uri)).await
+    }
+
     /// Whether the caller may do what the table says that the operation needs.
     async fn decide(
         &self,

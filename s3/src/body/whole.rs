@@ -3,7 +3,6 @@
 //! - Of frames `s3s` does not ask for the end: once it has all content, a body cut short passes for a whole one.
 //! - Of a document that is not the one its hash was made of, `s3s` says that the server failed.
 
-use http::StatusCode;
 use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -64,11 +63,9 @@ impl Fault {
                 refuse(S3ErrorCode::RequestTimeout, words)
             }
             Self::Cut => refuse(S3ErrorCode::IncompleteBody, "The body broke off before its end."),
-            Self::Another => custom(
-                "XAmzContentSHA256Mismatch",
-                StatusCode::BAD_REQUEST,
-                "The body is not the one x-amz-content-sha256 was made of.",
-            ),
+            Self::Another => {
+                refuse(custom("XAmzContentSHA256Mismatch"), "The body is not the one x-amz-content-sha256 was made of.")
+            }
             Self::Long => refuse(
                 S3ErrorCode::MaxMessageLengthExceeded,
                 format!("Your request was too big: a document has at most {DOCUMENT_BYTES_MAX} bytes."),

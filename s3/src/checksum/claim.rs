@@ -6,7 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders};
 
 use super::{Algorithm, Digest, Sums};
@@ -227,7 +227,7 @@ fn trailer(algorithm: Algorithm, trailers: Option<&TrailingHeaders>) -> S3Result
 }
 
 fn malformed(words: String) -> S3Error {
-    custom("MalformedTrailerError", StatusCode::BAD_REQUEST, words)
+    refuse(custom("MalformedTrailerError"), words)
 }
 
 fn several() -> S3Error {

@@ -6,14 +6,14 @@
 
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use objstore::Store;
 use objstore::name::BucketName;
 use s3s::{HttpResponse, S3Error, S3Result};
 
 use super::config::METHODS;
 use super::rule::{Wish, allow, names};
-use crate::error::{OrRefuse as _, custom};
+use crate::error::{OrRefuse as _, custom, says};
 use crate::request::Request;
 use crate::service::Service;
 
@@ -115,9 +115,9 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 fn bad(words: impl Into<String>) -> S3Error {
-    custom("BadRequest", StatusCode::BAD_REQUEST, words)
+    says(custom("BadRequest"), words)
 }
 
 fn forbidden(words: &'static str) -> S3Error {
-    custom("AccessForbidden", StatusCode::FORBIDDEN, words)
+    says(custom("AccessForbidden"), words)
 }

@@ -14,17 +14,16 @@ mod subresource;
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use s3s::{S3ErrorCode, S3Result};
 
 use crate::body::Kind;
-use crate::error::{custom, refuse};
+use crate::error::refuse;
 use crate::xml;
 
 pub(crate) use hoisted::hoist;
 pub(crate) use presigned::EXPIRES_SECONDS_MAX;
 pub(crate) use query::{Query, order_repeated};
-pub(crate) use scope::BUCKET_REGION;
 
 /// Names and values of all headers together, in bytes. A presigned URL is not among them.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
@@ -94,11 +93,7 @@ fn check_version(query: &Query, headers: &HeaderMap) -> S3Result<()> {
 /// No session tokens are given out, so each that comes is foreign.
 fn check_token(query: &Query, headers: &HeaderMap) -> S3Result<()> {
     if headers.contains_key("x-amz-security-token") || query.has_in_any_case("x-amz-security-token") {
-        return Err(custom(
-            "InvalidToken",
-            StatusCode::BAD_REQUEST,
-            "Amphora gives out no session tokens; use a key without one.",
-        ));
+        return Err(refuse(S3ErrorCode::InvalidToken, "Amphora gives out no session tokens; use a key without one."));
     }
     Ok(())
 }

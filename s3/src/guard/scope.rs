@@ -4,12 +4,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use s3s_sigv4::CredentialV4;
 
-use crate::error::refuse;
+use crate::error::{Detail as _, refuse};
 
 /// The one way of signing there is.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// Names the region to clients that signed for another.
-pub(crate) const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
+const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 
 const SERVICE: &str = "s3";
 
@@ -70,7 +70,8 @@ impl Scope<'_> {
 }
 
 /// Clients sign again with the region that such an error names (S3 API, HeadBucket).
-fn with_region(mut error: S3Error, region: &str) -> S3Error {
+fn with_region(error: S3Error, region: &str) -> S3Error {
+    let mut error = error.with("Region", region);
     if let Ok(region) = HeaderValue::from_str(region) {
         error.set_headers(HeaderMap::from_iter([(BUCKET_REGION, region)]));
     }

@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use objstore::clock::Timestamp;
 use objstore::store::Listed;
+use s3s::S3Result;
 use s3s::xml::{Serialize, Serializer};
-use s3s::{S3Error, S3ErrorCode, S3Result};
 use time::OffsetDateTime;
 
 use super::Encoding;
 use crate::checksum;
+use crate::error::internal;
 use crate::xml::{self, Document};
 
 const END: &str = "</ListBucketResult>";
@@ -26,12 +27,10 @@ pub(super) fn document(
     encoding: Encoding,
     owner: Option<&str>,
 ) -> S3Result<Document> {
-    let failed = |error| S3Error::with_source(S3ErrorCode::InternalError, Box::new(error));
     let mut bytes = Vec::with_capacity(1024 + KEY_BYTES * objects.len());
     let mut writer = Serializer::new(&mut bytes);
-    writer.decl().and_then(|()| frame.serialize(&mut writer)).map_err(failed)?;
-    let whole =
-        String::from_utf8(bytes).map_err(|error| S3Error::with_source(S3ErrorCode::InternalError, error.into()))?;
+    writer.decl().and_then(|()| frame.serialize(&mut writer)).map_err(|error| internal(&error))?;
+    let whole = String::from_utf8(bytes).map_err(|error| internal(&error))?;
     let open = whole.strip_suffix(END).map_or(whole.len(), str::len);
     let mut document = whole;
     document.truncate(open);

@@ -10,11 +10,11 @@ use objstore::name::BucketName;
 use objstore::store::{List, ListVersions, ObjectInfo, VersionInfo, VersionListing};
 use s3s::dto::*;
 use s3s::xml::{SerResult, SerializeContent, Serializer};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::{Encoding, algorithms, given, marker, page, prefixes};
 use crate::bucket::person;
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{OrRefuse as _, internal, refuse};
 use crate::object::{etag, length, time};
 use crate::service::Service;
 use crate::xml::{self, Document};
@@ -62,7 +62,7 @@ pub(crate) async fn versions(
         versions: None,
     };
     let document = document(&frame, &listing.versions, encoding, &owner);
-    let document = document.map_err(|error| S3Error::with_source(S3ErrorCode::InternalError, Box::new(error)))?;
+    let document = document.map_err(|error| internal(&error))?;
     let mut response = S3Response::new(ListObjectVersionsOutput::default());
     let names = listing.versions.iter().map(|version| version.object.key.as_str());
     let names = names.chain(listing.prefixes.iter().map(String::as_str));

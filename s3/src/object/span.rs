@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use http::header::CONTENT_RANGE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue};
 use objstore::store::{Checksum, ObjectInfo, ObjectPart, Reader};
 use s3s::dto;
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -97,7 +97,7 @@ fn number(number: i32) -> S3Result<u32> {
 
 fn no_part(number: u32) -> S3Error {
     let words = format!("The requested partnumber is not satisfiable: the object has no part {number}.");
-    custom("InvalidPartNumber", StatusCode::RANGE_NOT_SATISFIABLE, words)
+    refuse(custom("InvalidPartNumber"), words)
 }
 
 /// Where a range lies in an object of `size` bytes.

@@ -280,7 +280,11 @@ async fn no_secret_is_where_it_should_not_be() {
     clean("the log", log.as_bytes(), &needles);
     clean("the figures", figures.as_bytes(), &needles);
     for (place, text) in &tour.said {
-        // An answer to a request that was signed wrongly shows what was to be signed, as AWS does: never the key.
+        // An answer to a request that was signed wrongly shows what was to be signed and the wrong signature, as AWS
+        // does: never the key, nor a signature that is right.
+        let wrong = text.contains("<SignatureProvided>");
+        let needles: Vec<_> =
+            needles.iter().filter(|(name, _)| !(wrong && name.starts_with("the signature"))).cloned().collect();
         clean(place, text.as_bytes(), &needles);
     }
     let mut all = Vec::new();

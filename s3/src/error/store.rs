@@ -1,40 +1,18 @@
 //! What the store refuses, in the words of S3.
 //!
-//! - One table turns every [`objstore::Error`] into an S3 code and status; no handler invents its own.
+//! - One table turns every [`objstore::Error`] into an S3 code; no handler invents its own. What the store says of it
+//!   becomes the hint, and the name it says it of an element.
 //! - Failures inside the store are logged here, once, with their cause; the client is told what to do and nothing of
 //!   the insides.
 
 use http::header::{ALLOW, LAST_MODIFIED};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::clock::Timestamp;
 use objstore::{Error, Noun, Posix};
 use s3s::dto::TimestampFormat;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::xml::shown;
-
-/// An error with a code that `s3s` does not list.
-pub(crate) fn custom(code: &'static str, status: StatusCode, message: impl Into<String>) -> S3Error {
-    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), shown(message.into()));
-    error.set_status_code(status);
-    error
-}
-
-/// An error with a listed code and our message.
-pub(crate) fn refuse(code: S3ErrorCode, message: impl Into<String>) -> S3Error {
-    S3Error::with_message(code, shown(message.into()))
-}
-
-/// The request asks for something that is not offered.
-pub(crate) fn not_offered(what: &str) -> S3Error {
-    refuse(S3ErrorCode::NotImplemented, format!("{what} is not offered by Amphora."))
-}
-
-/// A blocking task died before it answered.
-pub(crate) fn lost(error: &impl std::error::Error) -> S3Error {
-    tracing::error!(%error, "a task of a request died");
-    refuse(S3ErrorCode::InternalError, "The request could not be finished; try again.")
-}
+use super::{Detail as _, bad_argument, custom, refuse};
 
 /// Turns the store's results into S3's.
 pub(crate) trait OrRefuse<T> {
@@ -52,19 +30,21 @@ impl<T> OrRefuse<T> for objstore::Result<T> {
 pub(crate) fn from_store(error: Error) -> S3Error {
     let words = error.to_string();
     match error {
-        Error::NotFound { noun, marker, .. } => of_marker(refuse(absent(noun), words), marker, None),
-        Error::Exists { noun: Noun::Bucket, .. } => refuse(S3ErrorCode::BucketAlreadyExists, words),
+        Error::NotFound { noun, marker, name } => of_marker(absent(noun, &name, words), marker, None),
+        Error::Exists { noun: Noun::Bucket, name, .. } => {
+            refuse(S3ErrorCode::BucketAlreadyExists, words).with("BucketName", name)
+        }
         Error::Exists { .. } | Error::InUse { .. } => refuse(S3ErrorCode::OperationAborted, words),
-        Error::NotEmpty { .. } => refuse(S3ErrorCode::BucketNotEmpty, words),
-        Error::Invalid { what: "version id", .. } => {
-            refuse(S3ErrorCode::InvalidArgument, "Invalid version id specified")
-        }
-        Error::Invalid { what, .. } => refuse(invalid(what), words),
+        Error::NotEmpty { name, .. } => refuse(S3ErrorCode::BucketNotEmpty, words).with("BucketName", name),
+        Error::Invalid { what, value, .. } => invalid(what, &value, words),
         Error::DeleteMarker { version, modified, .. } => {
-            of_marker(refuse(S3ErrorCode::MethodNotAllowed, words), Some(version), Some(modified))
+            let error = refuse(S3ErrorCode::MethodNotAllowed, words).with("ResourceType", "DeleteMarker");
+            of_marker(error, Some(version), Some(modified))
         }
-        Error::Precondition { .. } => refuse(S3ErrorCode::PreconditionFailed, words),
-        Error::QuotaExceeded { .. } => custom("QuotaExceeded", StatusCode::FORBIDDEN, words),
+        Error::Precondition { condition, .. } => {
+            refuse(S3ErrorCode::PreconditionFailed, words).with("Condition", condition)
+        }
+        Error::QuotaExceeded { bucket, .. } => refuse(custom("QuotaExceeded"), words).with("BucketName", bucket),
         Error::Denied { .. } => refuse(S3ErrorCode::AccessDenied, words),
         Error::Posix(posix) => from_posix(posix),
         Error::TooMany { .. } | Error::TooDeep { .. } => refuse(S3ErrorCode::TooManyBuckets, words),
@@ -94,30 +74,35 @@ fn of_marker(mut error: S3Error, marker: Option<String>, modified: Option<Timest
     error
 }
 
-fn absent(noun: Noun) -> S3ErrorCode {
-    match noun {
-        Noun::Bucket | Noun::Snapshot => S3ErrorCode::NoSuchBucket,
-        Noun::Key => S3ErrorCode::NoSuchKey,
-        Noun::Version => S3ErrorCode::NoSuchVersion,
-        Noun::Upload => S3ErrorCode::NoSuchUpload,
-        Noun::Part => S3ErrorCode::InvalidPart,
-        Noun::AccessKey => S3ErrorCode::InvalidAccessKeyId,
-        Noun::Account | Noun::Grant => S3ErrorCode::AccessDenied,
-        Noun::Publication | Noun::Xattr => S3ErrorCode::NoSuchResource,
-    }
+fn absent(noun: Noun, name: &str, words: String) -> S3Error {
+    let (code, element) = match noun {
+        Noun::Bucket | Noun::Snapshot => (S3ErrorCode::NoSuchBucket, "BucketName"),
+        Noun::Key => (S3ErrorCode::NoSuchKey, "Key"),
+        Noun::Version => (S3ErrorCode::NoSuchVersion, "VersionId"),
+        Noun::Upload => (S3ErrorCode::NoSuchUpload, "UploadId"),
+        Noun::Part => (S3ErrorCode::InvalidPart, "PartNumber"),
+        Noun::AccessKey => (S3ErrorCode::InvalidAccessKeyId, "AWSAccessKeyId"),
+        Noun::Account | Noun::Grant => return refuse(S3ErrorCode::AccessDenied, words),
+        Noun::Publication | Noun::Xattr => return refuse(S3ErrorCode::InvalidRequest, words),
+    };
+    refuse(code, words).with(element, name)
 }
 
-fn invalid(what: &str) -> S3ErrorCode {
-    match what {
-        "bucket name" => S3ErrorCode::InvalidBucketName,
+fn invalid(what: &'static str, value: &str, words: String) -> S3Error {
+    let code = match what {
+        "version id" => return bad_argument("Invalid version id specified", "versionId", value),
+        "bucket name" => return refuse(S3ErrorCode::InvalidBucketName, words).with("BucketName", value),
         "part order" => S3ErrorCode::InvalidPartOrder,
-        "part size" => S3ErrorCode::EntityTooSmall,
+        "part size" => return refuse(S3ErrorCode::EntityTooSmall, words).with("ProposedSize", value),
         "range" => S3ErrorCode::InvalidRange,
         "versioning" => S3ErrorCode::IllegalVersioningConfigurationException,
         "bucket state" => S3ErrorCode::InvalidBucketState,
         "bucket for object lock" | "key for object lock" | "copy source size" => S3ErrorCode::InvalidRequest,
-        _ => S3ErrorCode::InvalidArgument,
-    }
+        _ => {
+            return refuse(S3ErrorCode::InvalidArgument, words).with("ArgumentName", what).with("ArgumentValue", value);
+        }
+    };
+    refuse(code, words)
 }
 
 fn from_posix(posix: Posix) -> S3Error {
@@ -147,9 +132,8 @@ fn from_inside(error: &Error) -> S3Error {
     let cause = std::error::Error::source(error).map(tracing::field::display);
     tracing::error!(%error, cause, "the store failed");
     match error {
-        Error::Io { source, .. } if is_full(source) => custom(
-            "InsufficientStorage",
-            StatusCode::INSUFFICIENT_STORAGE,
+        Error::Io { source, .. } if is_full(source) => refuse(
+            custom("InsufficientStorage"),
             "The disk under the store is full: delete something, or have the operator make room.",
         ),
         Error::Corrupt { .. } => internal("Stored bytes are damaged and are not given out; tell the operator."),
@@ -172,6 +156,7 @@ fn is_full(error: &std::io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Failure;
 
     fn code_and_status(error: Error) -> (String, u16) {
         let error = from_store(error);
@@ -212,15 +197,15 @@ mod tests {
 
     #[test]
     fn a_quoted_key_does_not_spoil_the_answer() {
-        let error = from_store(Error::not_found(Noun::Key, "a\u{1}b\nü"));
-        let message = error.message().unwrap_or_default().to_owned();
-        assert!(message.contains("a\\u{1}b\\nü"), "{message}");
-        assert!(error.to_http_response().is_ok());
+        let failure = Failure::of(&from_store(Error::not_found(Noun::Key, "a\u{1}b\nü")));
+        let hint = failure.hint().unwrap_or_default();
+        assert!(hint.contains("a\\u{1}b\\nü"), "{hint}");
+        assert_eq!(failure.element("Key"), Some("a\u{fffd}b\nü"));
     }
 
     #[test]
     fn insides_are_not_told_to_clients() {
         let error = from_store(Error::io("writing /srv/secret/blob", std::io::Error::other("EIO")));
-        assert!(!error.message().unwrap_or_default().contains("/srv"));
+        assert!(!Failure::of(&error).document(&[]).contains("/srv"));
     }
 }

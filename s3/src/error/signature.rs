@@ -1,0 +1,206 @@
+//! What is told of a signature that was refused: what was compared, so that a client finds its mistake.
+//!
+//! - The canonical request and the string to sign are computed again as `s3s` computed them, out of the same head. They
+//!   hold what the client sent and no secret of ours: the right signature and the key are never told.
+//! - What a browser adds to the request of another site's script (cookies, a password) is not sent back: a script
+//!   that may not read it could otherwise have it told by naming it as signed.
+//! - What is longer than [`WHOLE_BYTES_MAX`] is left out, so that a refusal stays small.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use http::Version;
+use http::header::AUTHORIZATION;
+use objstore::clock::Timestamp;
+use percent_encoding::percent_decode_str;
+use s3s::dto::TimestampFormat;
+use s3s_sigv4::{
+    AmzDate, AuthorizationV4, CredentialV4, Payload, PresignedUrlV4, create_canonical_request,
+    create_presigned_canonical_request, create_string_to_sign,
+};
+
+use super::document::Failure;
+use super::particulars::Particulars;
+use super::sent::Sent;
+use crate::guard::Query;
+
+/// What `s3s` says of a URL that is too old, and AWS as well.
+pub(super) const EXPIRED: &str = "Request has expired";
+/// What `s3s` says of headers outside the signature, and AWS as well.
+pub(super) const NOT_SIGNED: &str = "There were headers present in the request which were not signed";
+
+/// The bytes of a text that is told whole or not at all.
+const WHOLE_BYTES_MAX: usize = 8 * 1024;
+/// How far a client's clock may be off (S3 API, "Error responses", RequestTimeTooSkewed).
+const SKEW_MILLIS_MAX: u32 = 15 * 60 * 1000;
+/// Headers whose values are not sent back, even to who signed them.
+const WITHHELD: [&str; 6] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-amz-copy-source-server-side-encryption-customer-key",
+    "x-amz-security-token",
+    "x-amz-server-side-encryption-customer-key",
+];
+/// What is written for such a value.
+const REDACTED: &str = "REDACTED";
+
+/// Adds what AWS tells of a refused signature.
+pub(super) fn explain(failure: &mut Failure, sent: &Sent, now: Timestamp) {
+    let particulars = &mut failure.particulars;
+    match (failure.code.as_str(), failure.message.as_str()) {
+        ("SignatureDoesNotMatch", _) => compared(particulars, sent),
+        ("RequestTimeTooSkewed", _) => {
+            let in_url = sent.parameter("X-Amz-Date");
+            particulars.add("RequestTime", sent.header("x-amz-date").unwrap_or(&in_url));
+            particulars.add("ServerTime", &written(now));
+            particulars.add("MaxAllowedSkewMilliseconds", &SKEW_MILLIS_MAX.to_string());
+        }
+        ("AccessDenied", EXPIRED) => expired(particulars, sent, now),
+        ("AccessDenied", NOT_SIGNED) => particulars.add("HeadersNotSigned", &unsigned(sent)),
+        _ => {}
+    }
+}
+
+/// A signature, with what it was computed over.
+struct Signature<'a> {
+    credential: CredentialV4<'a>,
+    date: AmzDate,
+    provided: &'a str,
+    /// What `s3s` computed, and the same without what is withheld; none if a signed header has no text.
+    canonical: Option<(String, String)>,
+}
+
+/// Tells the string to sign and the canonical request (S3 User Guide, "SignatureDoesNotMatch").
+fn compared(particulars: &mut Particulars, sent: &Sent) {
+    let query = Query::of(&sent.uri);
+    let whole = sent.header(AUTHORIZATION.as_str()).map(with_any_signature);
+    let found = match &whole {
+        Some((authorization, provided)) => of_header(sent, &query, authorization, provided),
+        None => of_url(sent, &query),
+    };
+    let Some(Signature { credential, date, provided, canonical }) = found else { return };
+    particulars.add("AWSAccessKeyId", credential.access_key_id);
+    let Some((canonical, told)) = canonical.filter(|(canonical, _)| canonical.len() <= WHOLE_BYTES_MAX) else {
+        particulars.add("SignatureProvided", provided);
+        particulars.hint = Some("The canonical request has no valid text, or is too long to be shown.".to_owned());
+        return;
+    };
+    let string = create_string_to_sign(&canonical, &date, credential.aws_region, credential.aws_service);
+    particulars.add_whole("StringToSign", &string);
+    particulars.add("SignatureProvided", provided);
+    particulars.add_whole("StringToSignBytes", &hex(&string));
+    particulars.add_whole("CanonicalRequest", &told);
+    particulars.add_whole("CanonicalRequestBytes", &hex(&told));
+    if told != canonical {
+        particulars.hint = Some(format!("Secret values in CanonicalRequest are shown as {REDACTED}."));
+    }
+}
+
+/// An `Authorization` header that can be parsed whatever its signature is, and that signature.
+fn with_any_signature(authorization: &str) -> (Cow<'_, str>, &str) {
+    const FIELD: &str = "Signature=";
+    let Some((start, rest)) = authorization.split_once(FIELD) else { return (authorization.into(), "") };
+    let (provided, more) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    (format!("{start}{FIELD}{}{more}", "0".repeat(64)).into(), provided.trim())
+}
+
+fn of_header<'a>(sent: &Sent, query: &Query, authorization: &'a str, provided: &'a str) -> Option<Signature<'a>> {
+    let AuthorizationV4 { credential, signed_headers, .. } = AuthorizationV4::parse(authorization).ok()?;
+    let date = AmzDate::parse(sent.header("x-amz-date")?).ok()?;
+    let payload = sent.header("x-amz-content-sha256")?;
+    let canonical = canonical(sent, &signed_headers, |path, headers| {
+        create_canonical_request(sent.method.as_str(), path, query.pairs(), headers, Payload::SingleChunk(payload))
+    });
+    Some(Signature { credential, date, provided, canonical })
+}
+
+fn of_url<'a>(sent: &Sent, query: &'a Query) -> Option<Signature<'a>> {
+    let url = PresignedUrlV4::parse(query.pairs(), u32::MAX).ok()?;
+    let canonical = canonical(sent, &url.signed_headers, |path, headers| {
+        create_presigned_canonical_request(sent.method.as_str(), path, query.pairs(), headers)
+    });
+    Some(Signature { credential: url.credential, date: url.amz_date, provided: url.signature, canonical })
+}
+
+/// A canonical request as it was computed, and as it is told.
+fn canonical(
+    sent: &Sent,
+    signed: &[&str],
+    create: impl Fn(&str, &[(&str, &str)]) -> String,
+) -> Option<(String, String)> {
+    let path = percent_decode_str(sent.uri.path()).decode_utf8().ok()?;
+    let headers = collect(sent, signed)?;
+    let told: Vec<_> = headers.iter().map(|(name, value)| (*name, shown(name, value))).collect();
+    Some((create(&path, &headers), create(&path, &told)))
+}
+
+/// The signed headers with their values, in the order they were named; none if one is absent or has no text.
+fn collect<'a>(sent: &'a Sent, signed: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
+    let mut headers = Vec::new();
+    for &name in signed {
+        let values: Vec<_> = sent.headers.get_all(name).iter().collect();
+        let in_http2 = || sent.uri.authority().filter(|_| name == "host" && sent.version == Version::HTTP_2);
+        match values.is_empty() {
+            true => headers.push((name, in_http2()?.as_str())),
+            false => {
+                for value in values {
+                    headers.push((name, std::str::from_utf8(value.as_bytes()).ok()?));
+                }
+            }
+        }
+    }
+    Some(headers)
+}
+
+/// The value of a header, unless it is withheld.
+fn shown<'a>(name: &str, value: &'a str) -> &'a str {
+    if WITHHELD.iter().any(|withheld| withheld.eq_ignore_ascii_case(name)) { REDACTED } else { value }
+}
+
+/// Tells how long a URL was good for.
+fn expired(particulars: &mut Particulars, sent: &Sent, now: Timestamp) {
+    let query = Query::of(&sent.uri);
+    let seconds = query.get("X-Amz-Expires").unwrap_or_default();
+    particulars.add("X-Amz-Expires", seconds);
+    let began = query.get("X-Amz-Date").and_then(|date| AmzDate::parse(date).ok()?.to_time());
+    if let (Some(began), Ok(seconds)) = (began, seconds.parse::<i64>()) {
+        particulars.add("Expires", &written(Timestamp::from_parts(began.as_second().saturating_add(seconds), 0)));
+    }
+    particulars.add("ServerTime", &written(now));
+}
+
+/// The `x-amz-…` headers that the signature does not cover.
+fn unsigned(sent: &Sent) -> String {
+    let query = Query::of(&sent.uri);
+    let whole = sent.header(AUTHORIZATION.as_str()).map(with_any_signature);
+    let signed = match &whole {
+        Some((authorization, _)) => AuthorizationV4::parse(authorization).map(|parsed| parsed.signed_headers).ok(),
+        None => query.get("X-Amz-SignedHeaders").map(|names| names.split(';').collect()),
+    };
+    let signed = signed.unwrap_or_default();
+    let named = |name: &str| signed.iter().any(|signed| signed.eq_ignore_ascii_case(name));
+    let names = sent.headers.keys().map(http::HeaderName::as_str);
+    let missing = names.filter(|name| name.starts_with("x-amz-") && *name != "x-amz-content-sha256" && !named(name));
+    missing.collect::<Vec<_>>().join(", ")
+}
+
+/// Each byte of a text in two digits, as AWS writes it.
+fn hex(text: &str) -> String {
+    let mut written = String::with_capacity(text.len() * 3);
+    for (index, byte) in text.bytes().enumerate() {
+        let blank = if index == 0 { "" } else { " " };
+        // Into memory: it cannot fail.
+        let _ = write!(written, "{blank}{byte:02x}");
+    }
+    written
+}
+
+/// A time as AWS writes it in errors, to the second.
+fn written(time: Timestamp) -> String {
+    let whole = Timestamp::from_parts(time.parts().0, 0);
+    let mut text = Vec::new();
+    let formatted = crate::object::time(whole).format(TimestampFormat::DateTime, &mut text);
+    let text = formatted.ok().and_then(|()| String::from_utf8(text).ok()).unwrap_or_default();
+    text.replace(".000Z", "Z")
+}
