@@ -6,12 +6,17 @@
 //!   makes threads, up to a limit, and a mount at rest has few.
 //! - While requests follow each other quickly (see `pace`), one thread takes them all and calls nobody. One of those that
 //!   rest keeps watch: if the same request is served from one of its looks to the next while another waits, it takes that.
+//! - While requests wait for a thread (a crowd of callers), the threads that are awake, one for each processor, take one
+//!   after the other and call nobody either: a call costs two switches, which is more than most requests take. One that
+//!   rests keeps watch and takes a request that waits while all of them are at work.
 //! - In the common case coming and going is a few atomic additions.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::pace::Flow;
 
 /// Enough to keep a disk busy; more only queue inside the store.
 const BUSY_MAX: usize = 64;
@@ -27,9 +32,9 @@ pub(super) struct Crew {
     readers_max: usize,
     /// Requests taken so far.
     taken: AtomicU64,
-    /// Whether one thread takes all.
-    quick: AtomicBool,
-    /// Whether somebody keeps watch over that one.
+    /// A [`Flow`].
+    flow: AtomicU8,
+    /// Whether a resting thread keeps watch over those that take requests.
     watched: AtomicBool,
     state: Mutex<State>,
     called: Condvar,
@@ -52,7 +57,7 @@ impl Crew {
             readers: AtomicUsize::new(1),
             readers_max: readers_max.max(1),
             taken: AtomicU64::new(0),
-            quick: AtomicBool::new(false),
+            flow: AtomicU8::new(Flow::Calm as u8),
             watched: AtomicBool::new(false),
             state: Mutex::new(State { threads: 1, ..State::default() }),
             called: Condvar::new(),
@@ -69,22 +74,25 @@ impl Crew {
     }
 
     fn is_watched(&self) -> bool {
-        self.quick.load(Ordering::Acquire) && self.watched.load(Ordering::SeqCst)
+        !self.is(Flow::Calm) && self.watched.load(Ordering::SeqCst)
+    }
+
+    fn is(&self, flow: Flow) -> bool {
+        self.flow.load(Ordering::Acquire) == flow as u8
     }
 
     /// Ends keeping watch. Whether somebody may have taken a request and called nobody because of it. Either sees what
     /// the other did: that is why these four accesses have one order (SeqCst).
     fn unwatch(&self) -> bool {
         self.watched.store(false, Ordering::SeqCst);
-        self.quick.load(Ordering::Acquire) && self.readers.load(Ordering::SeqCst) == 0
+        !self.is(Flow::Calm) && self.readers.load(Ordering::SeqCst) == 0
     }
 
-    /// One thread is to take all requests, or no longer. By a thread that is about to wait for one. Whether it is the
-    /// only one that waits.
-    pub fn alone(&self, quick: bool) -> bool {
-        if self.quick.load(Ordering::Relaxed) != quick {
-            self.quick.store(quick, Ordering::Release);
-            if quick && self.state.lock().resting > 0 {
+    /// Says how requests flow, by a thread that is about to wait for one. Whether it is the only one that waits.
+    pub fn alone(&self, flow: Flow) -> bool {
+        if !self.is(flow) {
+            self.flow.store(flow as u8, Ordering::Release);
+            if flow != Flow::Calm && self.state.lock().resting > 0 {
                 // To keep watch.
                 self.called.notify_one();
             }
@@ -120,7 +128,7 @@ impl Crew {
 
     /// Joins those who wait for requests, if they are not enough.
     fn join(&self) -> bool {
-        let enough = if self.quick.load(Ordering::Acquire) { 1 } else { self.readers_max };
+        let enough = if self.is(Flow::Quick) { 1 } else { self.readers_max };
         let room = |readers| (readers < enough).then_some(readers + 1);
         self.readers.fetch_update(Ordering::AcqRel, Ordering::Relaxed, room).is_ok()
     }
@@ -131,7 +139,7 @@ impl Crew {
         let mut state = self.state.lock();
         state.resting += 1;
         while state.calls == 0 && !state.closed {
-            if self.quick.load(Ordering::Acquire) && !self.watched.swap(true, Ordering::AcqRel) {
+            if !self.is(Flow::Calm) && !self.watched.swap(true, Ordering::AcqRel) {
                 let needed = self.watch(&mut state, &waits);
                 let counted_on = self.unwatch();
                 if needed {
@@ -155,21 +163,21 @@ impl Crew {
         false
     }
 
-    /// Keeps watch until called, until one thread does not take all any more, or until no request comes. Whether it
-    /// shall take a request that the thread which takes them has no time for.
+    /// Keeps watch until called, until requests flow calmly, or until none comes. Whether it shall take a request that the
+    /// threads which take them have no time for: one thread is given the time from one look to the next, several are not,
+    /// since one of them may be held up while the other takes all.
     fn watch(&self, state: &mut MutexGuard<'_, State>, waits: impl Fn() -> bool) -> bool {
         let mut before = None;
-        while state.calls == 0 && !state.closed && self.quick.load(Ordering::Acquire) {
+        while state.calls == 0 && !state.closed && !self.is(Flow::Calm) {
             let _ = self.called.wait_for(state, WATCH);
             let taken = self.taken.load(Ordering::Relaxed);
-            if before.replace(taken) != Some(taken) {
-                continue;
-            }
+            let goes_on = before.replace(taken) != Some(taken);
+            let is_waited_for = self.readers.load(Ordering::Acquire) > 0;
             // Who waits needs no watch, and calls when that changes.
-            if self.readers.load(Ordering::Acquire) > 0 {
+            if is_waited_for && !goes_on {
                 return false;
             }
-            if waits() && self.join() {
+            if !is_waited_for && (!goes_on || self.is(Flow::Crowded)) && waits() && self.join() {
                 return true;
             }
         }
@@ -261,7 +269,7 @@ mod tests {
         let crew = Arc::new(Crew::new(2));
         assert!(crew.took(false) && crew.took(false), "nobody keeps watch yet");
         assert!(crew.back(nothing), "the first who waits");
-        crew.alone(true);
+        crew.alone(Flow::Quick);
         let (resting, waits) = (crew.clone(), Arc::new(AtomicBool::new(false)));
         let seen = waits.clone();
         let rests = std::thread::spawn(move || resting.back(|| seen.load(Ordering::Relaxed)));
@@ -270,7 +278,7 @@ mod tests {
         }
         crew.readers.store(1, Ordering::Relaxed);
         for _ in 0..3 {
-            assert!(crew.alone(true) && !crew.took(false));
+            assert!(crew.alone(Flow::Quick) && !crew.took(false));
             std::thread::sleep(3 * WATCH);
             assert!(crew.back(nothing), "it takes long, but nobody waits");
         }
@@ -281,9 +289,34 @@ mod tests {
     }
 
     #[test]
+    fn a_crowd_is_served_by_those_who_are_awake_and_one_that_is_held_up_is_stood_in_for() {
+        let crew = Arc::new(Crew::new(2));
+        assert!(crew.took(false) && crew.back(nothing), "two wait, since nobody kept watch yet");
+        crew.alone(Flow::Crowded);
+        let (resting, waits) = (crew.clone(), Arc::new(AtomicBool::new(false)));
+        let seen = waits.clone();
+        let rests = std::thread::spawn(move || resting.back(|| seen.load(Ordering::Relaxed)));
+        while !crew.is_watched() {
+            std::thread::yield_now();
+        }
+        for _ in 0..3 {
+            assert!(!crew.took(false) && !crew.took(false), "both are at work, and nobody is called");
+            assert!(crew.back(nothing) && crew.back(nothing));
+        }
+        assert!(!crew.took(false) && !crew.took(false));
+        waits.store(true, Ordering::Relaxed);
+        // The counts go on, as if one of the two took all.
+        while !rests.is_finished() {
+            crew.taken.fetch_add(1, Ordering::Relaxed);
+            std::thread::yield_now();
+        }
+        assert!(rests.join().unwrap(), "who keeps watch takes what waits");
+    }
+
+    #[test]
     fn a_watch_that_ends_while_a_request_is_taken_begins_again() {
         let crew = Crew::new(1);
-        crew.alone(true);
+        crew.alone(Flow::Quick);
         crew.watched.store(true, Ordering::Relaxed);
         assert!(!crew.took(false), "somebody keeps watch");
         assert!(crew.unwatch(), "and has to go on, since nobody was called");

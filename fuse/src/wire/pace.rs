@@ -37,6 +37,18 @@ const OVERRUN: i32 = 64;
 /// So many requests that took long, and kept nobody waiting, say that there is one caller again.
 const CROWD: i32 = 64;
 
+/// How requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Flow {
+    /// With pauses.
+    Calm,
+    /// Each soon after the last answer: one caller, or few.
+    Quick,
+    /// Faster than one thread answers them: callers wait.
+    Crowded,
+}
+
 /// The pace of one session's requests.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -63,7 +75,16 @@ impl Pace {
 
     /// Whether somebody is to look out for the next request.
     pub fn is_quick(&self) -> bool {
-        self.possible && self.score.load(Ordering::Relaxed) >= QUICK
+        self.flow() == Flow::Quick
+    }
+
+    /// How requests come, by the last ones.
+    pub fn flow(&self) -> Flow {
+        match self.score.load(Ordering::Relaxed) {
+            score if self.possible && score >= QUICK => Flow::Quick,
+            score if score < 0 => Flow::Crowded,
+            _ => Flow::Calm,
+        }
     }
 
     /// Whether there are several callers, so that none is to wait for another's disk.
@@ -83,10 +104,10 @@ impl Pace {
     pub fn answered(&self, taken: Instant, more: impl FnOnce() -> bool) {
         let now = Instant::now();
         self.answered.store(self.since_begin(now), Ordering::Relaxed);
-        if now - taken > SERVICE_MAX && self.is_quick() {
+        if now - taken > SERVICE_MAX && self.flow() != Flow::Calm {
             if more() {
                 self.crowd.store(CROWD, Ordering::Relaxed);
-                self.fall(CONTENDED);
+                self.fall(if self.is_quick() { CONTENDED } else { 0 });
             } else if self.is_crowded() {
                 self.crowd.fetch_sub(1, Ordering::Relaxed);
             }

@@ -22,7 +22,7 @@ use super::device::{Device, Received};
 use super::idle::Waiter;
 use super::init::{Agreed, Agreement, Hello, send};
 use super::operation::Operation;
-use super::pace::Pace;
+use super::pace::{Flow, Pace};
 use super::reply::Frame;
 use super::request::{Context, Request, Unreadable};
 
@@ -229,11 +229,12 @@ impl<S: Service> Shared<S> {
 
     /// Waits for a request: awake for a while, if the next is likely to come at once and nobody else is woken by it.
     fn receive(&self, buffer: &mut [u8], at_once: bool, waiter: &Waiter) -> io::Result<Received> {
-        let quick = self.pace.is_quick();
+        let flow = self.pace.flow();
+        let quick = flow == Flow::Quick;
         if quick {
             self.awake.request();
         }
-        if self.crew.alone(quick) && quick {
+        if self.crew.alone(flow) && quick {
             self.pace.look_out(at_once, || self.agreed.device.is_ready());
         }
         self.agreed.device.receive_unless(buffer, || waiter.is_asked())
