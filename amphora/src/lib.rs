@@ -19,6 +19,7 @@ mod logs;
 mod memory;
 mod metrics;
 mod mounts;
+mod observed;
 pub mod process;
 mod serve;
 mod stderr;

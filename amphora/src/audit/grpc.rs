@@ -4,23 +4,21 @@
 //! - It is around everything else, so that also calls have a line that are refused before a service sees them.
 //! - A call is worked on to its end though its caller leaves, and its line says how it ended.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
-use http_body::{Frame, SizeHint};
 use proto::calls::{self, Call};
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Code, Status};
 use tracing::Instrument as _;
 
 use super::{Audit, Caller, Entry, Outcome};
+use crate::observed::{Observed, Observer};
 
 /// Bytes of a message that are read for its subject; what a longer one names is left out.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
@@ -36,7 +34,7 @@ pub async fn record(State(audit): State<Audit>, request: Request, next: Next) ->
     let mut trail = Trail::new(audit, &request);
     let id = trail.id.clone();
     let taken = trail.request.clone();
-    let request = request.map(|body| Body::new(Tee { body, taken }));
+    let request = request.map(|body| Body::new(Observed::new(body, taken)));
     let span = tracing::info_span!("call", request_id = id);
     let work = tokio::spawn(
         async move {
@@ -45,7 +43,7 @@ pub async fn record(State(audit): State<Audit>, request: Request, next: Next) ->
                 answer.headers_mut().insert(REQUEST_ID, id);
             }
             trail.begun(answer.headers());
-            answer.map(|body| Body::new(Answer { body, trail }))
+            answer.map(|body| Body::new(Observed::new(body, trail)))
         }
         .instrument(span),
     );
@@ -135,6 +133,23 @@ impl Trail {
     }
 }
 
+impl Observer for Taken {
+    fn data(&mut self, data: &[u8]) {
+        self.add(data);
+    }
+}
+
+/// Of the answer, with which the call ends.
+impl Observer for Trail {
+    fn data(&mut self, data: &[u8]) {
+        self.answer.add(data);
+    }
+
+    fn trailers(&mut self, trailers: &HeaderMap) {
+        self.ended(trailers);
+    }
+}
+
 impl Drop for Trail {
     fn drop(&mut self) {
         let (interface, method) =
@@ -179,72 +194,5 @@ fn code_name(code: Code) -> &'static str {
         Code::Unavailable => "UNAVAILABLE",
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
-    }
-}
-
-/// A request's body; its first message is kept.
-struct Tee {
-    body: Body,
-    taken: Taken,
-}
-
-impl http_body::Body for Tee {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            self.taken.add(data);
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// An answer's body; with it the call ends.
-struct Answer {
-    body: Body,
-    trail: Trail,
-}
-
-impl http_body::Body for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if let Some(Ok(frame)) = &frame {
-            if let Some(data) = frame.data_ref() {
-                self.trail.answer.add(data);
-            }
-            if let Some(trailers) = frame.trailers_ref() {
-                self.trail.ended(trailers);
-            }
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -3,19 +3,16 @@
 //! - A call beyond [`CALLS_MAX`] is answered RESOURCE_EXHAUSTED before it is read, so nothing of it was done. One to
 //!   CreateVolume is answered UNAVAILABLE: with any other code but a few the sidecar forgets a volume that an earlier
 //!   try may have made (CSI v1.12, and the external-provisioner).
-//! - A call whose client leaves is worked on to its end, and counts so long.
+//! - A call whose client leaves is worked on to its end (the audit around it sees to that), and counts so long.
 //! - All doors share the calls, so that one cannot take the threads of the others without bound.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use http_body::{Frame, SizeHint};
 use tokio::net::UnixListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::StreamExt as _;
@@ -27,6 +24,7 @@ use super::authority::Authorities;
 use super::peer;
 use super::seats::{Patience, Seats};
 use crate::audit::{self, Audit};
+use crate::observed::{Observed, Observer};
 
 /// Connections of one door. The sidecars have one each.
 const CONNECTIONS_MAX: usize = 256;
@@ -91,12 +89,10 @@ fn guarded(routes: Routes, calls: Calls, audit: Audit) -> Routes {
 }
 
 async fn admit(State(Calls(free)): State<Calls>, request: Request, next: Next) -> Response {
-    let Ok(place) = free.try_acquire_owned() else {
+    let Ok(permit) = free.try_acquire_owned() else {
         return refusal(request.uri().path()).into_http();
     };
-    let work =
-        tokio::spawn(async move { next.run(request).await.map(|body| Body::new(Placed { body, _place: place })) });
-    work.await.unwrap_or_else(|error| Status::internal(format!("the server failed at this call: {error}")).into_http())
+    next.run(request).await.map(|body| Body::new(Observed::new(body, Place { _permit: permit })))
 }
 
 fn refusal(path: &str) -> Status {
@@ -104,31 +100,12 @@ fn refusal(path: &str) -> Status {
     if path == CREATE_VOLUME { Status::unavailable(words) } else { Status::resource_exhausted(words) }
 }
 
-/// An answer; its call is over when it drops.
-struct Placed {
-    body: Body,
-    _place: OwnedSemaphorePermit,
+/// A place among the calls under way: it is free again when the answer's body drops.
+struct Place {
+    _permit: OwnedSemaphorePermit,
 }
 
-impl http_body::Body for Placed {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+impl Observer for Place {}
 
 #[cfg(test)]
 mod tests {
