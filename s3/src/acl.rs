@@ -11,12 +11,12 @@ use s3s::dto::{
     Grant, Grantee, ObjectCannedACL, Owner, Permission, PutBucketAclInput, PutBucketAclOutput, PutObjectAclInput,
     PutObjectAclOutput, Type,
 };
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::bucket::person;
 use crate::error::{OrRefuse as _, refuse};
 use crate::service::Service;
-use crate::{body, names};
+use crate::{body, names, offer};
 
 /// Tells the ACL of a bucket (S3 API, GetBucketAcl).
 pub(crate) async fn of_bucket(
@@ -68,16 +68,14 @@ pub(crate) async fn set_object(
 fn check(canned: Option<&str>, list: Option<&AccessControlPolicy>, owner: &Owner) -> S3Result<()> {
     match (canned, list) {
         (Some(_), Some(_)) => Err(refuse(S3ErrorCode::UnexpectedContent, "Give an ACL by name or as XML, not both.")),
-        (Some("bucket-owner-full-control"), None) => Ok(()),
+        (Some(canned), None) => offer::check_acl(canned),
         (None, Some(list)) if is_full_control(list, owner) => Ok(()),
-        (None, None) => Err(refuse(S3ErrorCode::MissingSecurityHeader, "The request gives no ACL.")),
-        _ => Err(no_lists()),
+        (None, Some(_)) => Err(offer::no_lists()),
+        (None, None) => Err(refuse(
+            S3ErrorCode::MissingSecurityHeader,
+            "Your request was missing a required header: give an ACL by x-amz-acl or as XML.",
+        )),
     }
-}
-
-/// As AWS answers where the bucket owner is enforced.
-fn no_lists() -> S3Error {
-    refuse(S3ErrorCode::AccessControlListNotSupported, "The bucket does not allow ACLs; use grants or its policy.")
 }
 
 fn is_full_control(list: &AccessControlPolicy, owner: &Owner) -> bool {
@@ -124,7 +122,8 @@ mod tests {
         let read = Grant { permission: Some(Permission::from_static(Permission::READ)), ..full_control(&owner) };
         let other = full_control(&person("bob"));
         let table = [
-            (Some("private"), None, "AccessControlListNotSupported"),
+            (Some("private"), None, ""),
+            (Some("bucket-owner-read"), None, ""),
             (Some("bucket-owner-full-control"), None, ""),
             (Some("public-read"), None, "AccessControlListNotSupported"),
             (None, Some(list(vec![full_control(&owner)])), ""),

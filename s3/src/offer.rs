@@ -5,7 +5,7 @@
 
 use http::header::{IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use s3s::{S3ErrorCode, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::conditions;
 use crate::error::{not_offered, refuse};
@@ -20,9 +20,11 @@ const REFUSED: [(&str, &str); 6] = [
     ("x-amz-bucket-namespace", "A bucket namespace"),
 ];
 
-/// Operations that may say `private`, which is what holds: making a bucket, as on AWS, and forms, which people wrote long
-/// ago. To all others AWS answers that there are no ACLs.
-const MAY_SAY_PRIVATE: [&str; 2] = ["CreateBucket", "PostObject"];
+/// Canned ACLs that say what holds anyway: the owner of the bucket owns all in it, and nobody else gets in by an ACL.
+pub(crate) const ACLS_IN_FORCE: [&str; 3] = ["bucket-owner-full-control", "bucket-owner-read", "private"];
+/// Canned ACLs that would let others in (S3 User Guide, "Canned ACL").
+const OTHER_ACLS: [&str; 5] =
+    ["authenticated-read", "aws-exec-read", "log-delivery-write", "public-read", "public-read-write"];
 
 /// Operations on an object that take no version: they make one, or are about an upload.
 const WITHOUT_VERSION: [&str; 8] = [
@@ -50,7 +52,7 @@ pub(crate) fn check_version(operation: &str) -> S3Result<()> {
 pub(crate) fn check(operation: &str, headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in headers {
         if name.as_str().starts_with("x-amz-") {
-            check_one(operation, name, value)?;
+            check_one(name, value)?;
         }
     }
     check_conditions(operation, headers)
@@ -68,7 +70,7 @@ fn check_conditions(operation: &str, headers: &HeaderMap) -> S3Result<()> {
     }
 }
 
-fn check_one(operation: &str, name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
+fn check_one(name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
     let (name, value) = (name.as_str(), value.as_bytes());
     if let Some((_, what)) = REFUSED.iter().find(|(start, _)| name.starts_with(start)) {
         // `false` asks for nothing.
@@ -78,17 +80,25 @@ fn check_one(operation: &str, name: &HeaderName, value: &HeaderValue) -> S3Resul
         "x-amz-storage-class" if value != b"STANDARD" => {
             Err(refuse(S3ErrorCode::InvalidStorageClass, "The one storage class is STANDARD."))
         }
-        "x-amz-acl" if value == b"private" && MAY_SAY_PRIVATE.contains(&operation) => Ok(()),
-        "x-amz-acl" if value != b"bucket-owner-full-control" => Err(no_lists()),
+        "x-amz-acl" => check_acl(std::str::from_utf8(value).unwrap_or_default()),
         "x-amz-object-ownership" if value != b"BucketOwnerEnforced" => Err(no_lists()),
         _ if name.starts_with("x-amz-grant-") => Err(no_lists()),
         _ => Ok(()),
     }
 }
 
+/// Refuses a canned ACL that would change who gets in.
+pub(crate) fn check_acl(canned: &str) -> S3Result<()> {
+    match canned {
+        canned if ACLS_IN_FORCE.contains(&canned) => Ok(()),
+        canned if OTHER_ACLS.contains(&canned) => Err(no_lists()),
+        _ => Err(refuse(S3ErrorCode::InvalidArgument, format!("\"{canned}\" is no canned ACL."))),
+    }
+}
+
 /// As AWS answers where the bucket owner is enforced.
-fn no_lists() -> s3s::S3Error {
-    refuse(S3ErrorCode::AccessControlListNotSupported, "The bucket does not allow ACLs; use grants.")
+pub(crate) fn no_lists() -> S3Error {
+    refuse(S3ErrorCode::AccessControlListNotSupported, "The bucket does not allow ACLs")
 }
 
 #[cfg(test)]
@@ -104,8 +114,13 @@ mod tests {
             ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"),
             ("x-amz-storage-class", "STANDARD", ""),
             ("x-amz-acl", "public-read", "AccessControlListNotSupported"),
-            ("x-amz-acl", "private", "AccessControlListNotSupported"),
+            ("x-amz-acl", "public-read-write", "AccessControlListNotSupported"),
+            ("x-amz-acl", "authenticated-read", "AccessControlListNotSupported"),
+            ("x-amz-acl", "private", ""),
             ("x-amz-acl", "bucket-owner-full-control", ""),
+            ("x-amz-acl", "bucket-owner-read", ""),
+            ("x-amz-acl", "Private", "InvalidArgument"),
+            ("x-amz-acl", "", "InvalidArgument"),
             ("x-amz-grant-read", "id=1", "AccessControlListNotSupported"),
             ("x-amz-meta-acl", "public-read", ""),
         ];
@@ -120,11 +135,22 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_made_private_as_it_is_anyway() {
-        let headers =
-            [(HeaderName::from_static("x-amz-acl"), HeaderValue::from_static("private"))].into_iter().collect();
-        assert!(check("CreateBucket", &headers).is_ok());
-        assert!(check("PutBucketAcl", &headers).is_err());
+    fn an_acl_that_changes_nothing_is_taken_by_every_write() {
+        for operation in [
+            "CreateBucket",
+            "PutBucketAcl",
+            "PutObject",
+            "CopyObject",
+            "CreateMultipartUpload",
+            "PutObjectAcl",
+            "PostObject",
+        ] {
+            for acl in ACLS_IN_FORCE {
+                let header = (HeaderName::from_static("x-amz-acl"), HeaderValue::from_static(acl));
+                assert!(check(operation, &[header].into_iter().collect()).is_ok(), "{operation} {acl}");
+            }
+        }
+        assert!(ACLS_IN_FORCE.is_sorted() && OTHER_ACLS.is_sorted());
     }
 
     #[test]

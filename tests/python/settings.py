@@ -141,6 +141,20 @@ def the_owner_owns_everything(s3, bucket):
     for acl in (s3.get_bucket_acl(Bucket=bucket), s3.get_object_acl(Bucket=bucket, Key="k")):
         equal([grant["Permission"] for grant in acl["Grants"]], ["FULL_CONTROL"], "grants")
         equal(acl["Grants"][0]["Grantee"]["ID"], acl["Owner"]["ID"], "grantee")
+    mine = {"Bucket": bucket, "Key": "k", "ACL": "private"}
+    s3.put_object(**mine, Body=b"x")
+    s3.copy_object(**{**mine, "Key": "copy"}, CopySource=f"{bucket}/k")
+    upload = s3.create_multipart_upload(**mine)["UploadId"]
+    s3.abort_multipart_upload(Bucket=bucket, Key="k", UploadId=upload)
+    s3.put_object_acl(**mine)
+    s3.put_bucket_acl(Bucket=bucket, ACL="private")
+    for acl in ["bucket-owner-full-control", "bucket-owner-read"]:
+        s3.put_object(**{**mine, "ACL": acl}, Body=b"x")
+    refused("AccessControlListNotSupported", 400, s3.copy_object, **{**mine, "ACL": "public-read"},
+            CopySource=f"{bucket}/copy")
+    refused("AccessControlListNotSupported", 400, s3.create_multipart_upload, **{**mine, "ACL": "authenticated-read"})
+    refused("AccessControlListNotSupported", 400, s3.put_object, Bucket=bucket, Key="k", GrantRead='id="x"')
+    equal([grant["Permission"] for grant in s3.get_object_acl(Bucket=bucket, Key="k")["Grants"]], ["FULL_CONTROL"], "ACL")
     for call, more in [(s3.put_bucket_acl, {}), (s3.put_object_acl, {"Key": "k"})]:
         refused("AccessControlListNotSupported", 400, call, Bucket=bucket, ACL="public-read", **more)
 

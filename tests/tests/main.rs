@@ -3,7 +3,6 @@
 mod admin;
 mod bad_input;
 mod care;
-mod conditional;
 mod cosi;
 mod csi;
 mod doors;
@@ -19,6 +18,7 @@ mod outlive;
 mod power;
 mod process;
 mod races;
+mod requests;
 mod s3_clients;
 mod signatures;
 mod support;

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders};
 
 use super::{Algorithm, Digest, Sums};
-use crate::error::{custom, not_offered, refuse};
+use crate::error::{custom, refuse};
 
 /// The claims of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,17 +138,22 @@ fn check_promised(name: &str, found: Option<Algorithm>) -> S3Result<()> {
     Err(refuse(S3ErrorCode::InvalidRequest, words))
 }
 
-/// Refuses checksums that exist in S3 but are not offered, so that none is silently left unchecked.
+/// Refuses checksums that are not known, so that none is silently left unchecked.
 fn refuse_unknown(headers: &HeaderMap) -> S3Result<()> {
     for name in headers.keys() {
         let name = name.as_str();
         let Some(rest) = name.strip_prefix("x-amz-checksum-") else { continue };
         let known = matches!(rest, "algorithm" | "mode" | "type");
         if !known && !Algorithm::ALL.iter().any(|algorithm| algorithm.header() == name) {
-            return Err(not_offered(&format!("The checksum {name}")));
+            return Err(unknown(name));
         }
     }
     Ok(())
+}
+
+fn unknown(name: &str) -> S3Error {
+    let words = "The algorithm type you specified in x-amz-checksum- header is invalid";
+    refuse(S3ErrorCode::InvalidRequest, format!("{words}: {name}"))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
@@ -194,7 +199,7 @@ fn checksum_of(trailers: &[String]) -> S3Result<Option<Algorithm>> {
     let mut found = None;
     for name in trailers.iter().filter(|name| name.starts_with("x-amz-checksum-")) {
         let Some(algorithm) = Algorithm::ALL.into_iter().find(|algorithm| algorithm.header() == name) else {
-            return Err(not_offered(&format!("The checksum {name:?}")));
+            return Err(unknown(name));
         };
         if found.replace(algorithm).is_some() {
             return Err(several());
@@ -264,13 +269,16 @@ mod tests {
         assert_eq!(check(&[("content-md5", "")], body), Err("InvalidDigest".into()));
         assert_eq!(check(&[("x-amz-checksum-crc32", "y/Q5")], body), Err("InvalidRequest".into()));
         assert_eq!(check(&[("x-amz-checksum-crc32", "")], body), Err("InvalidRequest".into()));
-        assert_eq!(check(&[("x-amz-checksum-sha512", "AAAA")], body), Err("NotImplemented".into()));
+        assert_eq!(check(&[("x-amz-checksum-sha512", "AAAA")], body), Err("InvalidRequest".into()));
+        assert_eq!(check(&[("x-amz-checksum-rot13", "AAAA")], body), Err("InvalidRequest".into()));
+        assert_eq!(check(&[("x-amz-checksum-md5", "JfnnlDI7RTiF9RgfG2JNCw==")], body), Ok(()));
+        assert_eq!(check(&[("x-amz-checksum-xxhash64", "jLhB20Dmro8=")], body), Err("BadDigest".into()));
         let (sdk, crc) = ("x-amz-sdk-checksum-algorithm", ("x-amz-checksum-crc32", "y/Q5Jg=="));
         assert_eq!(check(&[("x-amz-checksum-algorithm", "SHA256")], body), Ok(()));
         assert_eq!(check(&[(sdk, "crc32"), crc], body), Ok(()));
         assert_eq!(check(&[(sdk, "SHA256"), crc], body), Err("InvalidRequest".into()));
         assert_eq!(check(&[(sdk, "SHA256")], body), Err("InvalidRequest".into()));
-        assert_eq!(check(&[(sdk, "XXHASH3"), crc], body), Err("NotImplemented".into()));
+        assert_eq!(check(&[(sdk, "XXHASH3"), crc], body), Err("InvalidRequest".into()));
         let two = [("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-crc32c", "4waSgw==")];
         assert_eq!(check(&two, body), Err("InvalidRequest".into()));
     }
@@ -278,7 +286,8 @@ mod tests {
     #[test]
     fn an_announced_trailer_has_to_come() {
         assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-crc32")], b""), Err("MalformedTrailerError".into()));
-        assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-md5")], b""), Err("NotImplemented".into()));
+        assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-md5")], b""), Err("MalformedTrailerError".into()));
+        assert_eq!(check(&[("x-amz-trailer", "x-amz-checksum-rot13")], b""), Err("InvalidRequest".into()));
     }
 
     #[test]

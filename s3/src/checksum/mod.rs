@@ -16,11 +16,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use objstore::store::{Checksum, PartHash};
-use s3s::S3Result;
-use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+use s3s::crypto::{
+    Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5 as Md5Sum, Sha1, Sha256, Sha512, XxHash3, XxHash64, XxHash128,
+};
 use s3s::dto::ChecksumType;
+use s3s::{S3ErrorCode, S3Result};
 
-use crate::error::{lost, not_offered};
+use crate::error::{lost, refuse};
 use md5::Md5;
 
 /// A checksum algorithm that is offered.
@@ -31,11 +33,27 @@ pub(crate) enum Algorithm {
     Crc64Nvme,
     Sha1,
     Sha256,
+    Sha512,
+    Md5,
+    XxHash64,
+    XxHash3,
+    XxHash128,
 }
 
 impl Algorithm {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Crc32,
+        Self::Crc32c,
+        Self::Crc64Nvme,
+        Self::Sha1,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Md5,
+        Self::XxHash64,
+        Self::XxHash3,
+        Self::XxHash128,
+    ];
 
     /// What is worked out where nobody asked for another (S3 User Guide, "Checking object integrity").
     pub(crate) const DEFAULT: Self = Self::Crc64Nvme;
@@ -48,6 +66,11 @@ impl Algorithm {
             Self::Crc64Nvme => "CRC64NVME",
             Self::Sha1 => "SHA1",
             Self::Sha256 => "SHA256",
+            Self::Sha512 => "SHA512",
+            Self::Md5 => "MD5",
+            Self::XxHash64 => "XXHASH64",
+            Self::XxHash3 => "XXHASH3",
+            Self::XxHash128 => "XXHASH128",
         }
     }
 
@@ -59,13 +82,22 @@ impl Algorithm {
             Self::Crc64Nvme => "x-amz-checksum-crc64nvme",
             Self::Sha1 => "x-amz-checksum-sha1",
             Self::Sha256 => "x-amz-checksum-sha256",
+            Self::Sha512 => "x-amz-checksum-sha512",
+            Self::Md5 => "x-amz-checksum-md5",
+            Self::XxHash64 => "x-amz-checksum-xxhash64",
+            Self::XxHash3 => "x-amz-checksum-xxhash3",
+            Self::XxHash128 => "x-amz-checksum-xxhash128",
         }
     }
 
     /// Finds it by name, in any case.
     pub(crate) fn from_name(name: &str) -> S3Result<Self> {
         let found = Self::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
-        found.ok_or_else(|| not_offered(&format!("The checksum algorithm {name:?}")))
+        found.ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            let words = "Checksum algorithm provided is unsupported. Please try again with any of the valid types:";
+            refuse(S3ErrorCode::InvalidRequest, format!("{words} [{known}]"))
+        })
     }
 
     /// Whether the checksum of a whole follows from those of its pieces: of the CRCs.
@@ -73,13 +105,20 @@ impl Algorithm {
         matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
     }
 
+    /// Whether to hash a block takes less than to wake a thread for it.
+    fn is_quick(self) -> bool {
+        self.joins() || matches!(self, Self::XxHash64 | Self::XxHash3 | Self::XxHash128)
+    }
+
     /// Length of its value, in bytes.
     fn len(self) -> usize {
         match self {
             Self::Crc32 | Self::Crc32c => 4,
-            Self::Crc64Nvme => 8,
+            Self::Crc64Nvme | Self::XxHash64 | Self::XxHash3 => 8,
+            Self::Md5 | Self::XxHash128 => 16,
             Self::Sha1 => 20,
             Self::Sha256 => 32,
+            Self::Sha512 => 64,
         }
     }
 }
@@ -97,6 +136,12 @@ enum Hasher {
     Crc64Nvme(Crc64Nvme),
     Sha1(Sha1),
     Sha256(Sha256),
+    Sha512(Sha512),
+    Md5(Md5Sum),
+    XxHash64(XxHash64),
+    // These two have a state of half a kilobyte.
+    XxHash3(Box<XxHash3>),
+    XxHash128(Box<XxHash128>),
 }
 
 impl Hasher {
@@ -107,6 +152,11 @@ impl Hasher {
             Algorithm::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
             Algorithm::Sha1 => Self::Sha1(Sha1::new()),
             Algorithm::Sha256 => Self::Sha256(Sha256::new()),
+            Algorithm::Sha512 => Self::Sha512(Sha512::new()),
+            Algorithm::Md5 => Self::Md5(Md5Sum::new()),
+            Algorithm::XxHash64 => Self::XxHash64(XxHash64::new()),
+            Algorithm::XxHash3 => Self::XxHash3(Box::new(XxHash3::new())),
+            Algorithm::XxHash128 => Self::XxHash128(Box::new(XxHash128::new())),
         }
     }
 
@@ -117,6 +167,11 @@ impl Hasher {
             Self::Crc64Nvme(hasher) => hasher.update(data),
             Self::Sha1(hasher) => hasher.update(data),
             Self::Sha256(hasher) => hasher.update(data),
+            Self::Sha512(hasher) => hasher.update(data),
+            Self::Md5(hasher) => hasher.update(data),
+            Self::XxHash64(hasher) => hasher.update(data),
+            Self::XxHash3(hasher) => hasher.update(data),
+            Self::XxHash128(hasher) => hasher.update(data),
         }
     }
 
@@ -127,6 +182,11 @@ impl Hasher {
             Self::Crc64Nvme(hasher) => BASE64.encode(hasher.finalize()),
             Self::Sha1(hasher) => BASE64.encode(hasher.finalize()),
             Self::Sha256(hasher) => BASE64.encode(hasher.finalize()),
+            Self::Sha512(hasher) => BASE64.encode(hasher.finalize()),
+            Self::Md5(hasher) => BASE64.encode(hasher.finalize()),
+            Self::XxHash64(hasher) => BASE64.encode(hasher.finalize()),
+            Self::XxHash3(hasher) => BASE64.encode(hasher.finalize()),
+            Self::XxHash128(hasher) => BASE64.encode(hasher.finalize()),
         }
     }
 }
@@ -177,8 +237,7 @@ impl PartHash for Digest {
 
 async fn update_checksum(checksum: Option<(Algorithm, Hasher)>, data: Bytes) -> S3Result<Option<(Algorithm, Hasher)>> {
     let Some((algorithm, mut hasher)) = checksum else { return Ok(None) };
-    if algorithm.joins() {
-        // A CRC of a block takes less than to wake a thread for it.
+    if algorithm.is_quick() {
         hasher.update(&data);
         return Ok(Some((algorithm, hasher)));
     }
@@ -231,6 +290,11 @@ macro_rules! fill {
                 "CRC64NVME" => $output.checksum_crc64nvme = value,
                 "SHA1" => $output.checksum_sha1 = value,
                 "SHA256" => $output.checksum_sha256 = value,
+                "SHA512" => $output.checksum_sha512 = value,
+                "MD5" => $output.checksum_md5 = value,
+                "XXHASH64" => $output.checksum_xxhash64 = value,
+                "XXHASH3" => $output.checksum_xxhash3 = value,
+                "XXHASH128" => $output.checksum_xxhash128 = value,
                 _ => {}
             }
         }
@@ -255,6 +319,12 @@ mod tests {
             (Algorithm::Crc64Nvme, "rosUhgp5mIg="),
             (Algorithm::Sha1, "98O8HYCOBHMq32eZZczDTKeuNEE="),
             (Algorithm::Sha256, "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU="),
+            (
+                Algorithm::Sha512,
+                "2eZ2LdHI6vbWGzxhkvxAjU1tXxF20MKRabwk5xw/J0rSf81YEbMT1oH35V7ALXPUmclUVba1u1A6z1dPuo/+hQ==",
+            ),
+            (Algorithm::Md5, "JfnnlDI7RTiF9RgfG2JNCw=="),
+            (Algorithm::XxHash64, "jLhB20DmroM="),
         ];
         for (algorithm, value) in table {
             let mut digest = Digest::new(Some(algorithm));
@@ -265,11 +335,19 @@ mod tests {
             assert_eq!(sums.size, 9);
         }
         assert_eq!(Digest::new(None).finish().etag(), "d41d8cd98f00b204e9800998ecf8427e");
+        // As published with xxHash 0.8, of nothing.
+        assert!(is_of_nothing("x-amz-checksum-xxhash64", "70bbN1HY6Zk="));
+        assert!(is_of_nothing("x-amz-checksum-xxhash3", "LQaABTjTlMI="));
+        assert!(is_of_nothing("x-amz-checksum-xxhash128", "maoG0wFHmNhgAcMkRo1Jfw=="));
+        for algorithm in Algorithm::ALL {
+            let nothing = Hasher::new(algorithm).finish();
+            assert_eq!(BASE64.decode(nothing).map(|bytes| bytes.len()), Ok(algorithm.len()), "{algorithm:?}");
+        }
     }
 
     #[test]
     fn names_are_found_in_any_case_and_unknown_ones_are_refused() {
         assert_eq!(Algorithm::from_name("crc64nvme").unwrap(), Algorithm::Crc64Nvme);
-        assert_eq!(Algorithm::from_name("XXHASH3").unwrap_err().code().as_str(), "NotImplemented");
+        assert_eq!(Algorithm::from_name("ROT13").unwrap_err().code().as_str(), "InvalidRequest");
     }
 }

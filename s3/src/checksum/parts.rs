@@ -37,13 +37,16 @@ impl Plan {
         let algorithm = Algorithm::from_name(name)?;
         let full_object = match (kind, algorithm) {
             (None, _) => algorithm == Algorithm::Crc64Nvme,
-            (Some(COMPOSITE), Algorithm::Crc64Nvme) | (Some(FULL_OBJECT), Algorithm::Sha1 | Algorithm::Sha256) => {
-                let words = format!("The checksum type {} is not offered for {name}.", kind.unwrap_or_default());
+            (Some(COMPOSITE), algorithm) if algorithm != Algorithm::Crc64Nvme => false,
+            (Some(FULL_OBJECT), algorithm) if algorithm.joins() => true,
+            (Some(kind @ (COMPOSITE | FULL_OBJECT)), _) => {
+                let name = name.to_ascii_lowercase();
+                let words = format!("The {kind} checksum type cannot be used with the {name} checksum algorithm.");
                 return Err(refuse(S3ErrorCode::InvalidRequest, words));
             }
-            (Some(COMPOSITE), _) => false,
-            (Some(FULL_OBJECT), _) => true,
-            (Some(_), _) => return Err(refuse(S3ErrorCode::InvalidRequest, "The checksum type is not known.")),
+            (Some(_), _) => {
+                return Err(refuse(S3ErrorCode::InvalidRequest, "Value for x-amz-checksum-type header is invalid."));
+            }
         };
         Ok(Some(Self { algorithm, full_object }))
     }
@@ -109,7 +112,7 @@ fn combine<'a>(algorithm: Algorithm, pieces: impl Iterator<Item = (u64, &'a [u8]
         Algorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
         Algorithm::Crc32c => CrcAlgorithm::Crc32Iscsi,
         Algorithm::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
-        Algorithm::Sha1 | Algorithm::Sha256 => return None,
+        _ => return None,
     };
     let mut joined: Option<u64> = None;
     for (size, sum) in pieces {
@@ -190,11 +193,15 @@ mod tests {
 
     #[test]
     fn plans_survive_their_record_and_impossible_ones_are_refused() {
-        for (algorithm, kind) in [("CRC32", None), ("CRC32", Some(FULL_OBJECT)), ("CRC64NVME", None), ("SHA1", None)] {
+        for (algorithm, kind) in
+            [("CRC32", None), ("CRC32", Some(FULL_OBJECT)), ("CRC64NVME", None), ("SHA1", None), ("XXHASH128", None)]
+        {
             let plan = Plan::new(Some(algorithm), kind).unwrap();
             assert_eq!(Plan::from_record(plan.map(Plan::to_record).as_deref()), plan);
         }
-        for (algorithm, kind) in [("SHA1", FULL_OBJECT), ("CRC64NVME", COMPOSITE), ("CRC32", "HALF")] {
+        for (algorithm, kind) in
+            [("SHA1", FULL_OBJECT), ("CRC64NVME", COMPOSITE), ("CRC32", "HALF"), ("XXHASH3", FULL_OBJECT)]
+        {
             assert!(Plan::new(Some(algorithm), Some(kind)).is_err(), "{algorithm} {kind}");
         }
     }

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::part::number;
 use crate::checksum::{self, Claims, Plan};
-use crate::error::{OrRefuse as _, lost, not_offered, refuse};
+use crate::error::{OrRefuse as _, lost, refuse};
 use crate::object::etag;
 use crate::service::Service;
 use crate::{body, conditions, lifecycle, names};
@@ -136,34 +136,23 @@ fn named(parts: Vec<CompletedPart>) -> S3Result<Vec<Named>> {
 
 fn parse(part: CompletedPart) -> S3Result<Named> {
     let missing = || refuse(S3ErrorCode::MalformedXML, "A part lacks its PartNumber or ETag.");
-    refuse_unknown(&part)?;
     let checksums = [
         ("CRC32", part.checksum_crc32),
         ("CRC32C", part.checksum_crc32c),
         ("CRC64NVME", part.checksum_crc64nvme),
         ("SHA1", part.checksum_sha1),
         ("SHA256", part.checksum_sha256),
+        ("SHA512", part.checksum_sha512),
+        ("MD5", part.checksum_md5),
+        ("XXHASH64", part.checksum_xxhash64),
+        ("XXHASH3", part.checksum_xxhash3),
+        ("XXHASH128", part.checksum_xxhash128),
     ];
     Ok(Named {
         number: number(part.part_number.ok_or_else(missing)?)?,
         etag: part.e_tag.ok_or_else(missing)?.into_value(),
         checksums: checksums.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
     })
-}
-
-/// Refuses checksums that no part can have been sent with.
-fn refuse_unknown(part: &CompletedPart) -> S3Result<()> {
-    let unknown = [
-        ("MD5", &part.checksum_md5),
-        ("SHA512", &part.checksum_sha512),
-        ("XXHASH64", &part.checksum_xxhash64),
-        ("XXHASH3", &part.checksum_xxhash3),
-        ("XXHASH128", &part.checksum_xxhash128),
-    ];
-    match unknown.into_iter().find(|(_, value)| value.is_some()) {
-        Some((name, _)) => Err(not_offered(&format!("The checksum algorithm {name}"))),
-        None => Ok(()),
-    }
 }
 
 /// Whether there is anything left to do.

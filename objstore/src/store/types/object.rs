@@ -26,7 +26,7 @@ pub struct Headers {
 /// A checksum the client asked to keep (S3 User Guide, "Checking object integrity").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1` or `SHA256`.
+    /// `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1`, `SHA256`, `SHA512`, `MD5`, `XXHASH64`, `XXHASH3` or `XXHASH128`.
     pub algorithm: String,
     /// The value in base64, with `-N` behind it if it is made of N parts' checksums.
     pub value: String,

@@ -1,6 +1,7 @@
-//! Conditions, ranges and headers that no SDK sends, signed and sent byte by byte: what a server must obey, ignore or
-//! refuse, and never take for something else.
+//! Requests to S3, signed and sent byte by byte: conditions, ranges and headers that no SDK sends, or not every one. What a
+//! server must obey, ignore or refuse, and never take for something else.
 
+mod checksums;
 mod odd;
 mod resumed;
 
@@ -10,7 +11,7 @@ use crate::signatures::{Answer, Payload, Request, Signer, Wire};
 use crate::support::access::root_client;
 use crate::support::*;
 
-const BUCKET: &str = "conditional";
+const BUCKET: &str = "requests";
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A server with a bucket.

@@ -51,7 +51,7 @@ async fn entity_tags_are_opaque_and_weak_ones_match_no_write() {
             let answer = world.send(&request(method, "k", &[("if-match", tag)]));
             assert_eq!((answer.status, answer.code.as_str()), (412, "PreconditionFailed"), "{method} {tag}");
         }
-        let copy = [("x-amz-copy-source", "/conditional/k"), ("x-amz-copy-source-if-match", tag)];
+        let copy = [("x-amz-copy-source", "/requests/k"), ("x-amz-copy-source-if-match", tag)];
         assert_eq!(world.send(&request("PUT", "copy", &copy)).code, "PreconditionFailed", "copy {tag}");
     }
     for tag in [etag.clone(), bare, format!("a_b, {etag}"), format!("\"x\",{etag}"), "*".to_owned()] {
@@ -71,7 +71,7 @@ async fn entity_tags_are_opaque_and_weak_ones_match_no_write() {
 async fn an_empty_condition_is_never_taken_for_none() {
     let world = World::new().await;
     world.put("k", CONTENT);
-    let source = ("x-amz-copy-source", "/conditional/k");
+    let source = ("x-amz-copy-source", "/requests/k");
     for (method, headers, status, code) in [
         ("PUT", vec![("if-match", "")], 412, "PreconditionFailed"),
         ("DELETE", vec![("if-match", "")], 412, "PreconditionFailed"),
@@ -108,7 +108,7 @@ async fn an_empty_condition_is_never_taken_for_none() {
 async fn a_version_or_the_time_of_another_upload_is_refused() {
     let world = World::new().await;
     world.put("k", CONTENT);
-    let copy = [("x-amz-copy-source", "/conditional/k")];
+    let copy = [("x-amz-copy-source", "/requests/k")];
     for (what, request) in [
         ("PUT", request("PUT", "k", &[]).query("versionId=null").body("x")),
         ("PUT, empty", request("PUT", "k", &[]).query("versionId=").body("x")),
