@@ -93,7 +93,27 @@ pub(crate) struct Address {
     pub(crate) by_host: bool,
 }
 
+/// What kind of thing a request addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// All buckets together.
+    Service,
+    /// A bucket.
+    Bucket,
+    /// An object in a bucket.
+    Object,
+}
+
 impl Address {
+    /// What kind of thing it is.
+    pub(crate) fn resource(&self) -> Resource {
+        match &self.key {
+            Some(_) => Resource::Object,
+            None if self.bucket.is_empty() && !self.by_host => Resource::Service,
+            None => Resource::Bucket,
+        }
+    }
+
     /// What `host` and the percent-decoded `path` address.
     pub(crate) fn new(domains: &Domains, host: &str, path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);

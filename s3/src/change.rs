@@ -8,10 +8,11 @@ use http::{Method, Uri};
 
 use crate::access::NOT_OFFERED;
 use crate::guard::Query;
+use crate::presigned_v2;
 
 /// The operations that change a bucket or its settings: the method, the parameter of the URL that selects the operation,
 /// and its name (S3 API, "Actions"). Without a parameter it is the bucket itself.
-const CHANGES: [(Method, &str, &str); 17] = [
+const CHANGES: [(Method, &str, &str); 31] = [
     (Method::PUT, "", "CreateBucket"),
     (Method::DELETE, "", "DeleteBucket"),
     (Method::PUT, "acl", "PutBucketAcl"),
@@ -29,6 +30,20 @@ const CHANGES: [(Method, &str, &str); 17] = [
     (Method::PUT, "tagging", "PutBucketTagging"),
     (Method::DELETE, "tagging", "DeleteBucketTagging"),
     (Method::PUT, "versioning", "PutBucketVersioning"),
+    (Method::DELETE, "encryption", "DeleteBucketEncryption"),
+    (Method::DELETE, "replication", "DeleteBucketReplication"),
+    (Method::DELETE, "website", "DeleteBucketWebsite"),
+    (Method::DELETE, "metadataConfiguration", "DeleteBucketMetadataConfiguration"),
+    (Method::DELETE, "metadataTable", "DeleteBucketMetadataTableConfiguration"),
+    (Method::DELETE, "analytics", "DeleteBucketAnalyticsConfiguration"),
+    (Method::DELETE, "intelligent-tiering", "DeleteBucketIntelligentTieringConfiguration"),
+    (Method::DELETE, "inventory", "DeleteBucketInventoryConfiguration"),
+    (Method::DELETE, "metrics", "DeleteBucketMetricsConfiguration"),
+    (Method::PUT, "notification", "PutBucketNotificationConfiguration"),
+    (Method::PUT, "logging", "PutBucketLogging"),
+    (Method::PUT, "accelerate", "PutBucketAccelerateConfiguration"),
+    (Method::PUT, "requestPayment", "PutBucketRequestPayment"),
+    (Method::PUT, "abac", "PutBucketAbac"),
 ];
 
 /// A change of a bucket or its settings that was asked for, whatever came of it.
@@ -96,7 +111,10 @@ pub(crate) fn asked_for(method: &Method, uri: &Uri, of_object: bool) -> Option<&
 
 /// Parameters that any request may have: those of a signature, and what SDKs add.
 fn is_beside(parameter: &str) -> bool {
-    parameter.is_empty() || parameter == "x-id" || parameter.to_ascii_lowercase().starts_with("x-amz-")
+    parameter.is_empty()
+        || parameter == "x-id"
+        || parameter.to_ascii_lowercase().starts_with("x-amz-")
+        || presigned_v2::is_parameter(parameter)
 }
 
 fn named(method: &Method, selected_by: &str) -> Option<&'static str> {
@@ -130,7 +148,8 @@ mod tests {
         assert_eq!(asked(Method::PUT, "/b?x-id=Whatever&poli%63y=", false), Some("PutBucketPolicy"));
         assert_eq!(asked(Method::DELETE, "/b", false), Some("DeleteBucket"));
         assert_eq!(asked(Method::PUT, "/b?X-Amz-Date=d&x-id=CreateBucket", false), Some("CreateBucket"));
-        assert_eq!(asked(Method::DELETE, "/b?website", false), Some(NOT_OFFERED));
+        assert_eq!(asked(Method::PUT, "/b?AWSAccessKeyId=k&Expires=1&Signature=s", false), Some("CreateBucket"));
+        assert_eq!(asked(Method::PUT, "/b?website", false), Some(NOT_OFFERED));
         assert_eq!(asked(Method::PUT, "/b/k?tagging", true), None);
         assert_eq!(asked(Method::GET, "/b?policy", false), None);
         let rows: std::collections::BTreeSet<_> =

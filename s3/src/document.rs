@@ -58,21 +58,29 @@ pub(crate) enum Malformed {
 }
 
 /// Elements in which `s3s` passes over those it does not know, and those that it knows.
-const KNOWN: [(&str, &[&str]); 16] = [
+const KNOWN: [(&str, &[&str]); 21] = [
+    ("AbacStatus", &["Status"]),
+    ("AccelerateConfiguration", &["Status"]),
     ("AccessControlList", &["Grant"]),
     ("AccessControlPolicy", &["AccessControlList", "Owner"]),
+    ("BucketLoggingStatus", &["LoggingEnabled"]),
     ("CORSConfiguration", &["CORSRule"]),
     ("CompleteMultipartUpload", &["Part"]),
     ("CreateBucketConfiguration", &["Bucket", "Location", "LocationConstraint", "Tags"]),
     ("Delete", &["Object", "Quiet"]),
     ("LegalHold", &["Status"]),
     ("LifecycleConfiguration", &["Rule"]),
+    (
+        "NotificationConfiguration",
+        &["CloudFunctionConfiguration", "EventBridgeConfiguration", "QueueConfiguration", "TopicConfiguration"],
+    ),
     ("ObjectLockConfiguration", &["ObjectLockEnabled", "Rule"]),
     ("OwnershipControls", &["Rule"]),
     (
         "PublicAccessBlockConfiguration",
         &["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"],
     ),
+    ("RequestPaymentConfiguration", &["Payer"]),
     ("Retention", &["Mode", "RetainUntilDate"]),
     ("TagSet", &["Tag"]),
     ("Tagging", &["TagSet"]),

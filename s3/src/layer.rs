@@ -26,7 +26,7 @@ use crate::request::{Ids, Request};
 use crate::server::{Limits, Peer};
 use crate::service::Service;
 use crate::xml::Document;
-use crate::{cors, guard, post, rewrite};
+use crate::{cors, guard, post, presigned_v2, rewrite};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -134,12 +134,17 @@ impl Inner {
             }
             return cors::preflight(&self.service, context, &head.headers).await.unwrap_or_else(written);
         }
-        if let Err(error) = guard::check(&head, context.body, &self.service.region) {
+        let endpoint = guard::Endpoint { region: &self.service.region, presigned_v2: self.service.presigned_v2 };
+        if let Err(error) = guard::check(&head, context.resource, context.body, endpoint) {
             return written(error);
         }
         if post::is_form(&head) {
             let form = Box::pin(post::serve(&self.service, context, &head, body));
             return Arc::clone(context).scope(form).await.unwrap_or_else(written);
+        }
+        let verified = Arc::clone(context).scope(presigned_v2::verify(&self.service, context, &mut head)).await;
+        if let Err(error) = verified {
+            return written(error);
         }
         post::hide_type(&mut head);
         self.hand_on(head, body, context).await

@@ -44,6 +44,7 @@ mod ownership;
 mod payment;
 mod policy;
 mod post;
+mod presigned_v2;
 mod public_access;
 mod request;
 mod rewrite;
@@ -51,6 +52,7 @@ mod server;
 mod service;
 mod tagging;
 mod token;
+mod unset;
 mod xml;
 
 pub use access::MountRules;

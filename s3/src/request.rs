@@ -17,7 +17,7 @@ use objstore::store::Account;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::access::{self, Authority, Seen, Standing};
-use crate::address::{Address, host_header};
+use crate::address::{Address, Resource, host_header};
 use crate::body::{Fault, Kind, Share};
 use crate::change;
 use crate::checksum::Sums;
@@ -43,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) bucket_text: String,
     /// The key its path names.
     pub(crate) key: Option<String>,
+    /// What kind of thing it addresses.
+    pub(crate) resource: Resource,
     /// Whether its host names the bucket.
     pub(crate) by_host: bool,
     /// Who sent it; `None` where no connection did.
@@ -58,6 +60,7 @@ pub(crate) struct Request {
     pub(crate) ends_connection: AtomicBool,
     operation: OnceLock<&'static str>,
     caller: OnceLock<Arc<Caller>>,
+    url_signer: OnceLock<String>,
     authority: OnceLock<Arc<Authority>>,
     source: OnceLock<(Arc<Authority>, String)>,
     seen: OnceLock<Seen>,
@@ -93,12 +96,14 @@ impl Request {
             version: OnceLock::new(),
             error_code: OnceLock::new(),
             failure: OnceLock::new(),
+            resource: address.resource(),
             method: head.method.clone(),
             start: Instant::now(),
             bucket: address.bucket.parse().ok(),
             bucket_text: address.bucket,
             key: address.key,
             by_host: address.by_host,
+            url_signer: OnceLock::new(),
             peer,
             body: Kind::of(head, of_object),
             bytes_in: AtomicU64::new(0),
@@ -162,6 +167,16 @@ impl Request {
     /// Who the caller is, in answers. Only for operations, which run after the access check.
     pub(crate) fn caller_name(&self) -> &str {
         self.caller().map_or("anonymous", |caller| &caller.account.name)
+    }
+
+    /// Notes the access key that signed its URL with Signature Version 2, once that was verified.
+    pub(crate) fn set_url_signer(&self, access_key: String) {
+        let _ = self.url_signer.set(access_key);
+    }
+
+    /// The access key that signed its URL with Signature Version 2.
+    pub(crate) fn url_signer(&self) -> Option<&str> {
+        self.url_signer.get().map(String::as_str)
     }
 
     /// What the caller may do with the bucket of the path, once the access check found it.

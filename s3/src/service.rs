@@ -9,7 +9,7 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 use crate::error::lost;
 use crate::{
     access, acl, bucket, bucket_policy, cors, lifecycle, listing, lock, multipart, object, ownership, payment,
-    public_access, request, tagging,
+    public_access, request, tagging, unset,
 };
 
 /// What every operation works with: a cheap handle.
@@ -19,6 +19,8 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     /// The region buckets are in.
     pub(crate) region: Arc<str>,
+    /// Whether presigned URLs of Signature Version 2 are taken.
+    pub(crate) presigned_v2: bool,
     /// How callers stand to buckets.
     pub(crate) standings: Arc<access::Reader>,
     /// Callers as they were found.
@@ -86,6 +88,39 @@ operations! {
     get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput -> GetBucketLifecycleConfigurationOutput = lifecycle::get;
     put_bucket_lifecycle_configuration: PutBucketLifecycleConfigurationInput -> PutBucketLifecycleConfigurationOutput = lifecycle::put;
     delete_bucket_lifecycle: DeleteBucketLifecycleInput -> DeleteBucketLifecycleOutput = lifecycle::delete;
+
+    get_bucket_encryption: GetBucketEncryptionInput -> GetBucketEncryptionOutput = unset::encryption;
+    delete_bucket_encryption: DeleteBucketEncryptionInput -> DeleteBucketEncryptionOutput = unset::empty;
+    get_bucket_replication: GetBucketReplicationInput -> GetBucketReplicationOutput = unset::replication;
+    delete_bucket_replication: DeleteBucketReplicationInput -> DeleteBucketReplicationOutput = unset::empty;
+    get_bucket_website: GetBucketWebsiteInput -> GetBucketWebsiteOutput = unset::website;
+    delete_bucket_website: DeleteBucketWebsiteInput -> DeleteBucketWebsiteOutput = unset::empty;
+    get_bucket_metadata_configuration: GetBucketMetadataConfigurationInput -> GetBucketMetadataConfigurationOutput = unset::metadata;
+    delete_bucket_metadata_configuration: DeleteBucketMetadataConfigurationInput -> DeleteBucketMetadataConfigurationOutput = unset::empty;
+    get_bucket_metadata_table_configuration: GetBucketMetadataTableConfigurationInput -> GetBucketMetadataTableConfigurationOutput = unset::metadata;
+    delete_bucket_metadata_table_configuration: DeleteBucketMetadataTableConfigurationInput -> DeleteBucketMetadataTableConfigurationOutput = unset::empty;
+    get_bucket_analytics_configuration: GetBucketAnalyticsConfigurationInput -> GetBucketAnalyticsConfigurationOutput = unset::configuration;
+    list_bucket_analytics_configurations: ListBucketAnalyticsConfigurationsInput -> ListBucketAnalyticsConfigurationsOutput = unset::analytics;
+    delete_bucket_analytics_configuration: DeleteBucketAnalyticsConfigurationInput -> DeleteBucketAnalyticsConfigurationOutput = unset::empty;
+    get_bucket_intelligent_tiering_configuration: GetBucketIntelligentTieringConfigurationInput -> GetBucketIntelligentTieringConfigurationOutput = unset::configuration;
+    list_bucket_intelligent_tiering_configurations: ListBucketIntelligentTieringConfigurationsInput -> ListBucketIntelligentTieringConfigurationsOutput = unset::intelligent_tiering;
+    delete_bucket_intelligent_tiering_configuration: DeleteBucketIntelligentTieringConfigurationInput -> DeleteBucketIntelligentTieringConfigurationOutput = unset::empty;
+    get_bucket_inventory_configuration: GetBucketInventoryConfigurationInput -> GetBucketInventoryConfigurationOutput = unset::configuration;
+    list_bucket_inventory_configurations: ListBucketInventoryConfigurationsInput -> ListBucketInventoryConfigurationsOutput = unset::inventory;
+    delete_bucket_inventory_configuration: DeleteBucketInventoryConfigurationInput -> DeleteBucketInventoryConfigurationOutput = unset::empty;
+    get_bucket_metrics_configuration: GetBucketMetricsConfigurationInput -> GetBucketMetricsConfigurationOutput = unset::configuration;
+    list_bucket_metrics_configurations: ListBucketMetricsConfigurationsInput -> ListBucketMetricsConfigurationsOutput = unset::metrics;
+    delete_bucket_metrics_configuration: DeleteBucketMetricsConfigurationInput -> DeleteBucketMetricsConfigurationOutput = unset::empty;
+    get_bucket_notification_configuration: GetBucketNotificationConfigurationInput -> GetBucketNotificationConfigurationOutput = unset::empty;
+    put_bucket_notification_configuration: PutBucketNotificationConfigurationInput -> PutBucketNotificationConfigurationOutput = unset::put_notification;
+    get_bucket_logging: GetBucketLoggingInput -> GetBucketLoggingOutput = unset::empty;
+    put_bucket_logging: PutBucketLoggingInput -> PutBucketLoggingOutput = unset::put_logging;
+    get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput -> GetBucketAccelerateConfigurationOutput = unset::empty;
+    put_bucket_accelerate_configuration: PutBucketAccelerateConfigurationInput -> PutBucketAccelerateConfigurationOutput = unset::put_accelerate;
+    put_bucket_request_payment: PutBucketRequestPaymentInput -> PutBucketRequestPaymentOutput = unset::put_payment;
+    get_bucket_abac: GetBucketAbacInput -> GetBucketAbacOutput = unset::abac;
+    put_bucket_abac: PutBucketAbacInput -> PutBucketAbacOutput = unset::put_abac;
+    get_object_torrent: GetObjectTorrentInput -> GetObjectTorrentOutput = unset::torrent;
 
     put_object: PutObjectInput -> PutObjectOutput = object::put::put;
     get_object: GetObjectInput -> GetObjectOutput = object::get::get;

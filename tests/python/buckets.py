@@ -1,6 +1,7 @@
 """Buckets, access and refusals as boto3 sees them. Keys of accounts with each grant come from the environment."""
 
 import datetime
+import pathlib
 import urllib.error
 import urllib.request
 
@@ -11,14 +12,12 @@ from checks import MIB, all_keys, check, client, client_of, content, equal, refu
 # Every bucket and object operation that is not offered, with what it needs to be sent.
 NOT_OFFERED = {
     "put_bucket_website": {"WebsiteConfiguration": {"IndexDocument": {"Suffix": "index.html"}}},
-    "get_bucket_website": {},
-    "get_bucket_encryption": {},
-    "get_bucket_logging": {},
-    "get_bucket_notification_configuration": {},
-    "get_bucket_replication": {},
-    "get_bucket_accelerate_configuration": {},
-    "list_bucket_inventory_configurations": {},
-    "get_object_torrent": {"Key": "k"},
+    "put_bucket_accelerate_configuration": {"AccelerateConfiguration": {"Status": "Enabled"}},
+    "put_bucket_encryption": {
+        "ServerSideEncryptionConfiguration": {
+            "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
+        },
+    },
     "restore_object": {"Key": "k", "RestoreRequest": {"Days": 1}},
     "select_object_content": {
         "Key": "k", "Expression": "SELECT * FROM S3Object", "ExpressionType": "SQL",
@@ -92,6 +91,73 @@ def what_is_not_offered_names_itself(s3, bucket):
         operation = s3.meta.method_to_api_mapping[method]
         equal(operation.lower() in message.lower(), True, f"{operation} in {message!r}")
     equal(s3.get_object(Bucket=bucket, Key="k")["Body"].read(), b"x", "content")
+
+
+@check
+def what_is_not_set_is_told_as_aws_tells_it(s3, bucket):
+    def told(method, **arguments):
+        answer = getattr(s3, method)(Bucket=bucket, **arguments)
+        return {name: value for name, value in answer.items() if name != "ResponseMetadata"}
+
+    absent = {
+        "get_bucket_encryption": "ServerSideEncryptionConfigurationNotFoundError",
+        "get_bucket_replication": "ReplicationConfigurationNotFoundError",
+        "get_bucket_website": "NoSuchWebsiteConfiguration",
+    }
+    for method, code in absent.items():
+        refused(code, 404, getattr(s3, method), Bucket=bucket)
+    for method in ["get_bucket_logging", "get_bucket_notification_configuration", "get_bucket_accelerate_configuration"]:
+        equal(told(method), {}, method)
+    for kind in ["analytics", "intelligent_tiering", "inventory", "metrics"]:
+        equal(told(f"list_bucket_{kind}_configurations"), {"IsTruncated": False}, kind)
+        refused("NoSuchConfiguration", 404, getattr(s3, f"get_bucket_{kind}_configuration"), Bucket=bucket, Id="one")
+        getattr(s3, f"delete_bucket_{kind}_configuration")(Bucket=bucket, Id="one")
+    equal(told("get_bucket_request_payment"), {"Payer": "BucketOwner"}, "payer")
+    for method in ["delete_bucket_encryption", "delete_bucket_replication", "delete_bucket_website"]:
+        equal(getattr(s3, method)(Bucket=bucket)["ResponseMetadata"]["HTTPStatusCode"], 204, method)
+    s3.put_bucket_request_payment(Bucket=bucket, RequestPaymentConfiguration={"Payer": "BucketOwner"})
+    s3.put_bucket_accelerate_configuration(Bucket=bucket, AccelerateConfiguration={"Status": "Suspended"})
+    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={})
+    s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
+
+
+@check
+def every_operation_that_botocore_knows_stands_in_the_table(s3, bucket):
+    page = pathlib.Path(__file__).parents[2] / "docs" / "s3.md"
+    table = page.read_text().split("## Every operation")[1]
+    rows = {line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")}
+    old = {"GetBucketLifecycle", "GetBucketNotification", "PutBucketLifecycle", "PutBucketNotification"}
+    equal(set(s3.meta.service_model.operation_names) - rows - old, set(), "operations without a row")
+
+
+@check
+def presigned_urls_of_version_2_open_one_request(s3, bucket):
+    for style in ["path", "virtual"]:
+        old = client(signature_version="s3", s3={"addressing_style": style})
+        named = {"Bucket": bucket, "Key": "a b+ü"}
+        typed = {**named, "ContentType": "text/plain", "Metadata": {"a": "b"}}
+        if style == "virtual" and "amazonaws" not in old.generate_presigned_url("get_object", Params=named):
+            continue  # The endpoint is an address, which has no hosts below it.
+        put = old.generate_presigned_url("put_object", Params=typed, ExpiresIn=60)
+        equal("AWSAccessKeyId=" in put, True, f"version 2: {put}")
+        data = content(MIB)
+        equal(http("PUT", put, data, headers={"Content-Type": "text/plain"})[0], 200, "status of the put")
+        head = s3.head_object(**named)
+        equal((head["ContentType"], head["Metadata"]), ("text/plain", {"a": "b"}), "what the URL says")
+        shown = {**named, "ResponseContentDisposition": 'attachment; filename="x y"'}
+        get = old.generate_presigned_url("get_object", Params=shown, ExpiresIn=60)
+        equal(http("GET", get), (200, data), "answer of the get")
+        equal(http("GET", get, headers={"Range": "bytes=1-3"}), (206, data[1:4]), "answer with a range")
+        begun = old.generate_presigned_url("create_multipart_upload", Params=named, ExpiresIn=60, HttpMethod="POST")
+        equal(http("POST", begun)[0], 200, "status of an upload that begins")
+        for wrong in [get.replace("a%20b", "a%20c"), get.replace("filename", "filenamf"), get + "&versionId=null"]:
+            status, text = http("GET", wrong)
+            equal((status, b"SignatureDoesNotMatch" in text), (403, True), f"a changed URL: {text}")
+        status, text = http("PUT", get, b"other")
+        equal((status, b"SignatureDoesNotMatch" in text), (403, True), f"another method: {text}")
+        late = old.generate_presigned_url("get_object", Params=named, ExpiresIn=-5)
+        status, text = http("GET", late)
+        equal((status, b"Request has expired" in text), (403, True), f"an expired URL: {text}")
 
 
 @check

@@ -31,8 +31,10 @@ CASES = [
     ("POST", "/k", "uploadId=x", {}, b"<Complete", 400, "MalformedXML"),
     ("POST", "/k", "uploadId=x", {}, b"", 400, "MalformedXML"),
     ("PUT", "", "", {}, b"<CreateBucketConfiguration><LocationConstraint>", 400, "MalformedXML"),
-    ("POST", "/k", "", {}, b"", 501, "NotImplemented"),
-    ("BREW", "/k", "", {}, b"", 501, "NotImplemented"),
+    ("POST", "/k", "", {}, b"", 405, "MethodNotAllowed"),
+    ("BREW", "/k", "", {}, b"", 405, "MethodNotAllowed"),
+    ("DELETE", "/k", "retention=", {}, b"", 405, "MethodNotAllowed"),
+    ("PUT", "/k", "uploads=", {}, b"x", 405, "MethodNotAllowed"),
 ]
 
 

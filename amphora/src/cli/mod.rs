@@ -220,7 +220,7 @@ mod tests {
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --cosi-answer-delay 5s --config f \
              --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --s3-max-connections 9 \
-             --s3-block-public-access false --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi \
+             --s3-block-public-access false --s3-presigned-v2 false --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi \
              --holder-endpoint unix:///e --no-holder --unmount-at-exit --master-key-file k --core-dumps",
             "holder --socket unix:///e --detached",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",

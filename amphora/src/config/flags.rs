@@ -96,6 +96,9 @@ pub struct Flags {
     /// Whether new buckets begin with all four settings of their public access block on, as on AWS
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     pub s3_block_public_access: bool,
+    /// Whether presigned URLs of Signature Version 2 are taken, which old signers make by default
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    pub s3_presigned_v2: bool,
     /// How often all content is compared with its checksums: from the begin of a pass to that of the next; or off
     #[arg(long, value_name = "TIME|off", default_value = "7d")]
     pub scrub_interval: Interval,

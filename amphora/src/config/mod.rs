@@ -65,6 +65,8 @@ pub struct Settings {
     pub s3_endpoint_url: Option<String>,
     /// Whether new buckets begin with their public access block on.
     pub s3_block_public_access: bool,
+    /// Whether S3 takes presigned URLs of Signature Version 2.
+    pub s3_presigned_v2: bool,
     /// How long a day of lifecycle rules lasts.
     pub lifecycle_day: Duration,
     /// How often and how fast content is compared with its checksums.
@@ -153,6 +155,7 @@ impl Settings {
             region: flags.region,
             s3_endpoint_url: flags.s3_endpoint_url,
             s3_block_public_access: flags.s3_block_public_access,
+            s3_presigned_v2: flags.s3_presigned_v2,
             lifecycle_day: flags.lifecycle_day.0,
             scrub: objstore::scrub::Rate { interval: flags.scrub_interval.0, bytes_per_second: flags.scrub_rate.bytes },
             node_id: flags.node_id.unwrap_or_else(host_name),
@@ -253,7 +256,7 @@ mod tests {
         assert_eq!((settings.s3_max_connections, settings.s3_max_requests), (4096, 8192));
         assert_eq!((settings.s3_body_memory, settings.s3_answer_memory), (512 << 20, 512 << 20));
         assert_eq!(settings.max_mounts, 1000);
-        assert!(settings.s3_block_public_access);
+        assert!(settings.s3_block_public_access && settings.s3_presigned_v2);
         assert_eq!(settings.lifecycle_day, Duration::from_secs(24 * 60 * 60));
         assert!(settings.root_key.is_none() && !settings.node_id.is_empty());
     }

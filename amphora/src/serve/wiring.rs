@@ -52,6 +52,7 @@ pub(super) fn s3(
     let config = s3::Config {
         drain: super::DRAIN_LIMIT,
         block_public_access: settings.s3_block_public_access,
+        presigned_v2: settings.s3_presigned_v2,
         domains: settings.s3_domains.clone(),
         tls,
         auditor,

@@ -303,9 +303,10 @@ async fn may_list(service: &Service, authority: &Arc<Authority>, key: &str) -> S
     authority.allows(service, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
 }
 
-/// The account of the caller, if `s3s` verified the signature of just that key; none is anonymous.
+/// The account of the caller, if the signature of just that key was verified, by `s3s` or, of Version 2, before it; none
+/// is anonymous.
 fn verified(request: &Request, access_key: Option<&str>) -> S3Result<Option<Account>> {
-    let Some(access_key) = access_key else { return Ok(None) };
+    let Some(access_key) = access_key.or_else(|| request.url_signer()) else { return Ok(None) };
     let caller = request.caller().filter(|caller| caller.access_key == access_key);
     let caller = caller.ok_or_else(|| refuse(S3ErrorCode::AccessDenied, "The signature is of another key."))?;
     Ok(Some(caller.account.clone()))

@@ -23,6 +23,8 @@ use crate::server::Peer;
 use crate::tagging;
 
 const SECONDS_OF_DAY: i64 = 24 * 60 * 60;
+/// The age of a signature that does not tell it: a hundred years.
+const UNKNOWN_AGE_MS: i64 = 100 * 365 * SECONDS_OF_DAY * 1000;
 /// Bytes of a value that a policy asks for. A key has half as many.
 pub(super) const VALUE_BYTES_MAX: usize = 2048;
 
@@ -35,6 +37,8 @@ pub(super) struct Scene {
     region: Arc<str>,
     /// The operation it was routed to.
     operation: &'static str,
+    /// Whether its URL is signed with Signature Version 2.
+    url_v2: bool,
     now: Timestamp,
     /// What was decided of each statement, whatever the object.
     decided: Box<[OnceLock<bool>]>,
@@ -69,6 +73,7 @@ impl Scene {
             peer: request.peer,
             region,
             operation: request.operation(),
+            url_v2: request.url_signer().is_some(),
             now: SystemClock.now(),
             decided: std::iter::repeat_with(OnceLock::new).take(statements).collect(),
             withheld: AtomicBool::new(false),
@@ -88,9 +93,19 @@ impl Scene {
         self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone())
     }
 
+    /// Whether the URL is signed, by either version.
+    fn is_url_signed(&self) -> bool {
+        self.url_v2 || self.parameter("X-Amz-Signature").is_some()
+    }
+
+    /// `s3:signatureversion`: `AWS` is Version 2.
+    fn signature_version(&self) -> Option<&'static str> {
+        self.signed().map(|_| if self.url_v2 { "AWS" } else { "AWS4-HMAC-SHA256" })
+    }
+
     /// How the request is signed: `s3:authType`.
     fn signed(&self) -> Option<&'static str> {
-        if self.parameter("X-Amz-Signature").is_some() {
+        if self.is_url_signed() {
             return Some("REST-QUERY-STRING");
         }
         self.header("authorization").map(|_| "REST-HEADER")
@@ -109,12 +124,15 @@ impl Scene {
     /// `x-amz-content-sha256`: a presigned URL signs no body (S3 API, Amazon S3 Signature Version 4 authentication specific
     /// policy keys).
     fn content_sha256(&self) -> Option<String> {
-        let unsigned = || self.parameter("X-Amz-Signature").map(|_| "UNSIGNED-PAYLOAD".to_owned());
+        let unsigned = || self.is_url_signed().then(|| "UNSIGNED-PAYLOAD".to_owned());
         self.header("x-amz-content-sha256").or_else(unsigned)
     }
 
-    /// How many milliseconds ago it was signed.
+    /// How many milliseconds ago it was signed. Version 2 does not say when, so that it may be long ago.
     fn age_ms(&self) -> Option<i64> {
+        if self.url_v2 {
+            return Some(UNKNOWN_AGE_MS);
+        }
         let date = self.parameter("X-Amz-Date").or_else(|| self.header("x-amz-date"))?;
         let format = format_description!("[year][month][day]T[hour][minute][second]Z");
         let signed = time::PrimitiveDateTime::parse(&date, format).ok()?.assume_utc().unix_timestamp();
@@ -164,7 +182,7 @@ impl Known<'_> {
             "versionid" => ask.version.clone(),
             "authtype" if scene.operation == "PostObject" => self.account.map(|_| "POST".into()),
             "authtype" => scene.signed().map(str::to_owned),
-            "signatureversion" => scene.signed().map(|_| "AWS4-HMAC-SHA256".into()),
+            "signatureversion" => scene.signature_version().map(str::to_owned),
             "signatureage" => scene.age_ms().map(|age| age.to_string()),
             "resourceaccount" => self.owner.map(str::to_owned),
             "object-lock-mode" => ask.told.lock_mode.clone().or_else(|| scene.header("x-amz-object-lock-mode")),

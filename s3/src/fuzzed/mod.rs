@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use http::request::Parts;
 use s3s::dto::{CopySource, Range};
 
+use crate::address::Resource;
 use crate::body::{Kind, ended};
 use crate::checksum::Claims;
 use crate::cors::Asked;
 use crate::policy::{Facts, Key, Policy, Question, Scope, Verdict};
-use crate::{guard, names, post, rewrite, tagging, token};
+use crate::{guard, names, post, presigned_v2, rewrite, tagging, token};
 pub use wire::Endpoint;
 
 /// Continuation tokens: one that is taken is the one that was given.
@@ -70,7 +71,9 @@ pub fn head(bytes: &[u8]) {
     rewrite::check_head(&mut head);
     guard::order_repeated(&mut head.uri);
     let _ = guard::hoist(&mut head);
-    let _ = guard::check(&head, Kind::of(&head, true), "us-east-1");
+    let endpoint = guard::Endpoint { region: "us-east-1", presigned_v2: true };
+    let _ = guard::check(&head, Resource::Object, Kind::of(&head, true), endpoint);
+    presigned_v2::parse(&head);
     let _ = (Asked::of(&head).is_some(), Claims::from_headers(&head.headers).is_ok(), post::is_form(&head));
     for value in head.headers.values().filter_map(|value| value.to_str().ok()) {
         if let Ok(source) = CopySource::parse(value) {

@@ -10,13 +10,16 @@ use s3s_sigv4::{AuthorizationV4, ParseAuthorizationError};
 use super::query::Query;
 use super::scope::{ALGORITHM, Place, Scope};
 use super::text;
-use crate::error::refuse;
+use crate::error::{refuse, says};
 
 /// What an `Authorization` consists of.
 const FIELDS: [&str; 3] = ["Credential=", "SignedHeaders=", "Signature="];
 /// `20260131T120000Z`
 const DATE_BYTES: usize = 16;
 const DAY_BYTES: usize = 8;
+/// What AWS answers to a request that is signed twice.
+pub(super) const ONE_MECHANISM: &str = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, \
+                                        Signature query string parameter or the Authorization header should be specified";
 
 /// Checks the header, if there is one.
 pub(super) fn check(headers: &HeaderMap, query: &Query, region: &str) -> S3Result<()> {
@@ -26,9 +29,7 @@ pub(super) fn check(headers: &HeaderMap, query: &Query, region: &str) -> S3Resul
         return Err(refuse(S3ErrorCode::AccessDenied, "The Authorization header is empty; sign the request."));
     }
     if all.next().is_some() || signs(query) {
-        let words = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string \
-                     parameter or the Authorization header should be specified";
-        return Err(refuse(S3ErrorCode::InvalidArgument, words));
+        return Err(says(S3ErrorCode::InvalidArgument, ONE_MECHANISM));
     }
     if given.split_ascii_whitespace().next() != Some(ALGORITHM) {
         let words = format!("Unsupported Authorization Type; sign with {ALGORITHM}.");

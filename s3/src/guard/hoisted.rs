@@ -1,4 +1,5 @@
 //! Headers that a signer put into the URL: `x-amz-…` parameters of a presigned URL, which AWS takes for headers.
+//! Signature Version 2 has the type and the MD5 of the content there, too.
 //!
 //! - Only what a signature in the URL covers becomes a header: it is verified as a part of the query.
 //! - A header that came as one stays, and has to be signed as one.
@@ -15,13 +16,17 @@ use super::query::Query;
 use crate::checksum::is_of_nothing;
 use crate::error::refuse;
 use crate::post::is_form;
+use crate::presigned_v2;
 
 /// Parameters that speak of the URL itself, besides those of the signature.
 const NO_HEADERS: [&str; 2] = ["x-amz-security-token", "x-amz-sdk-checksum-algorithm"];
 
+/// What is a header in a URL of Signature Version 2 alone.
+const ONLY_V2: [&str; 2] = ["content-md5", "content-type"];
+
 /// Makes headers of parameters; their names.
 pub(crate) fn hoist(head: &mut Parts) -> Vec<HeaderName> {
-    // As `s3s` tells a presigned URL.
+    // Both versions have it in a name.
     let marked = head.uri.query().is_some_and(|query| query.contains("Signature"));
     if !marked || is_form(head) {
         return Vec::new();
@@ -53,11 +58,13 @@ pub(super) fn check(query: &Query, headers: &HeaderMap) -> S3Result<()> {
 
 /// The parameters that are headers, if the query is signed.
 fn of(query: &Query) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = if query.has("X-Amz-Signature") { query.pairs() } else { &[] };
-    pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).filter(|(name, value)| {
+    let (v4, v2) = (query.has("X-Amz-Signature"), presigned_v2::is_claimed(query));
+    let pairs = if v4 || v2 { query.pairs() } else { &[] };
+    pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).filter(move |(name, value)| {
         let ours = name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"));
         let mut others = PARAMETERS.iter().chain(&NO_HEADERS);
-        ours && !others.any(|other| other.eq_ignore_ascii_case(name)) && !is_of_nothing(name, value)
+        let by_v4 = ours && !others.any(|other| other.eq_ignore_ascii_case(name)) && !is_of_nothing(name, value);
+        by_v4 || v2 && !v4 && ONLY_V2.iter().any(|other| other.eq_ignore_ascii_case(name))
     })
 }
 
@@ -90,6 +97,8 @@ mod tests {
         let sums = "X-Amz-Signature=0&x-amz-sdk-checksum-algorithm=CRC32&x-amz-checksum-crc32=";
         assert_eq!(hoisted("PUT", &format!("{sums}AAAAAA%3D%3D"), &[]), []);
         assert_eq!(hoisted("PUT", &format!("{sums}y%2FQ5Jg%3D%3D"), &[]), one("x-amz-checksum-crc32", "y/Q5Jg=="));
+        assert_eq!(hoisted("PUT", "X-Amz-Signature=0&content-type=a%2Fb", &[]), []);
+        assert_eq!(hoisted("PUT", "Signature=0&Content-Type=a%2Fb", &[]), one("content-type", "a/b"));
     }
 
     #[test]

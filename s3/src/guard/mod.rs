@@ -7,6 +7,7 @@
 mod framing;
 mod header;
 mod hoisted;
+mod method;
 mod presigned;
 mod query;
 mod scope;
@@ -17,13 +18,16 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use s3s::{S3ErrorCode, S3Result};
 
+use crate::address::Resource;
 use crate::body::Kind;
-use crate::error::refuse;
-use crate::xml;
+use crate::error::{refuse, says};
+use crate::post::is_form;
+use crate::{presigned_v2, xml};
 
 pub(crate) use hoisted::hoist;
 pub(crate) use presigned::EXPIRES_SECONDS_MAX;
-pub(crate) use query::{Query, order_repeated};
+pub(crate) use query::{Query, order_repeated, retain_parameters};
+pub(crate) use subresource::is_signed_in_v2;
 
 /// Names and values of all headers together, in bytes. A presigned URL is not among them.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
@@ -42,13 +46,24 @@ const TEXTS: [&str; 10] = [
     "uploadId",
 ];
 
-/// Checks the head of a request to an endpoint in `region`, with a body of this kind.
-pub(crate) fn check(head: &Parts, body: Kind, region: &str) -> S3Result<()> {
+/// What a request is checked against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Endpoint<'a> {
+    /// The region of the endpoint.
+    pub(crate) region: &'a str,
+    /// Whether presigned URLs of Signature Version 2 are taken.
+    pub(crate) presigned_v2: bool,
+}
+
+/// Checks the head of a request for such a resource, with a body of this kind.
+pub(crate) fn check(head: &Parts, resource: Resource, body: Kind, endpoint: Endpoint<'_>) -> S3Result<()> {
+    let region = endpoint.region;
     check_size(&head.headers)?;
     let query = Query::of(&head.uri);
     check_characters(&query)?;
     subresource::check(&query)?;
-    check_version(&query, &head.headers)?;
+    method::check(&head.method, resource, subresource::chosen(&query), is_form(head))?;
+    check_version(&query, &head.headers, endpoint)?;
     header::check(&head.headers, &query, region)?;
     presigned::check(&query, region)?;
     hoisted::check(&query, &head.headers)?;
@@ -78,14 +93,16 @@ fn check_characters(query: &Query) -> S3Result<()> {
     }
 }
 
-/// `s3s` refuses Signature Version 2 too, without saying what to use; some clients still presign with it by default.
-fn check_version(query: &Query, headers: &HeaderMap) -> S3Result<()> {
+/// Signature Version 2 is taken in URLs alone, and there in the place of any other.
+fn check_version(query: &Query, headers: &HeaderMap, endpoint: Endpoint<'_>) -> S3Result<()> {
     let header = text(headers, AUTHORIZATION.as_str()).is_some_and(|value| value.starts_with("AWS "));
-    if header || query.has_in_any_case("AWSAccessKeyId") {
-        return Err(refuse(
-            S3ErrorCode::InvalidRequest,
-            "Signature Version 2 is not supported; sign with Version 4 (AWS4-HMAC-SHA256, signature_version s3v4).",
-        ));
+    let url = presigned_v2::is_claimed(query);
+    if header || url && !endpoint.presigned_v2 {
+        let sentence = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+        return Err(says(S3ErrorCode::InvalidRequest, sentence));
+    }
+    if url && presigned::is_claimed(query) {
+        return Err(says(S3ErrorCode::InvalidArgument, header::ONE_MECHANISM));
     }
     Ok(())
 }
@@ -114,6 +131,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::{Address, Domains};
 
     /// The code a head is refused with, or nothing.
     pub(super) fn code(method: &str, uri: &str, headers: &[(&str, &str)]) -> String {
@@ -122,8 +140,9 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        let of_object = head.uri.path().trim_matches('/').contains('/');
-        check(&head, Kind::of(&head, of_object), "us-east-1")
+        let address = Address::new(&Domains::default(), "", head.uri.path());
+        let endpoint = Endpoint { region: "us-east-1", presigned_v2: false };
+        check(&head, address.resource(), Kind::of(&head, address.key.is_some()), endpoint)
             .err()
             .map(|error| error.code().as_str().to_owned())
             .unwrap_or_default()

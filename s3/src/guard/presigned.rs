@@ -15,9 +15,14 @@ const CLAIMS: [&str; 3] = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signatu
 /// Seven days.
 pub(crate) const EXPIRES_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
 
+/// Whether a query claims a signature of Version 4.
+pub(super) fn is_claimed(query: &Query) -> bool {
+    CLAIMS.iter().any(|name| query.has_in_any_case(name))
+}
+
 /// Checks the parameters, if there are any of a signature.
 pub(super) fn check(query: &Query, region: &str) -> S3Result<()> {
-    if !CLAIMS.iter().any(|name| query.has_in_any_case(name)) {
+    if !is_claimed(query) {
         return Ok(());
     }
     if let Some(missing) = PARAMETERS.iter().find(|name| !query.has(name)) {

@@ -31,6 +31,12 @@ impl Query {
         self.0.iter().any(|(found, _)| found == name)
     }
 
+    /// The value of the one of this name, written just so; `None` if there is none, or more than one.
+    pub(crate) fn only(&self, name: &str) -> Option<&str> {
+        let mut found = self.0.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
+        found.next().filter(|_| found.next().is_none())
+    }
+
     /// Whether there is one of this name, in any case.
     pub(crate) fn has_in_any_case(&self, name: &str) -> bool {
         self.get(name).is_some()
@@ -67,6 +73,17 @@ pub(crate) fn order_repeated(uri: &mut Uri) {
     named.sort();
     let ordered: Vec<&str> = named.into_iter().map(|(_, raw)| raw).collect();
     let target = format!("{}?{}", uri.path(), ordered.join("&"));
+    replace_target(uri, &target);
+}
+
+/// Keeps the parameters whose decoded names are `wanted`.
+pub(crate) fn retain_parameters(uri: &mut Uri, wanted: impl Fn(&str) -> bool) {
+    let kept: Vec<&str> = pairs(uri.query().unwrap_or_default()).filter(|raw| wanted(&pair(raw).0)).collect();
+    let target = if kept.is_empty() { uri.path().to_owned() } else { format!("{}?{}", uri.path(), kept.join("&")) };
+    replace_target(uri, &target);
+}
+
+fn replace_target(uri: &mut Uri, target: &str) {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = target.parse().ok();
     if let Ok(ordered) = Uri::from_parts(parts) {
@@ -90,6 +107,19 @@ mod tests {
         assert!(query.has("X-Amz-Date") && query.has("uploads") && !query.has("x-amz-date"));
         assert_eq!(query.get("x-amz-date"), Some("a+b c"));
         assert_eq!(query.pairs().len(), 3);
+    }
+
+    #[test]
+    fn parameters_are_taken_out_in_every_spelling() {
+        for (given, expected) in
+            [("/b/k?a=1&%62=2&c", "/b/k?a=1&c"), ("/b/k?b", "/b/k"), ("http://host/b?b=1&B=2", "http://host/b?B=2")]
+        {
+            let mut uri: Uri = given.parse().unwrap();
+            retain_parameters(&mut uri, |name| name != "b");
+            assert_eq!(uri.to_string(), expected);
+        }
+        let query = Query::of(&"/b?a=1&b=2&b=3".parse().unwrap());
+        assert_eq!((query.only("a"), query.only("b"), query.only("c")), (Some("1"), None, None));
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub(crate) async fn get(
     request: S3Request<GetObjectInput>,
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let mut input = request.input;
-    check_overrides(request.credentials.is_some(), overridden!(input))?;
+    check_overrides(request::current()?.caller().is_some(), overridden!(input))?;
     let wanted = wanted!(input, &request.headers);
     let authority = request::current()?.authority()?;
     let (found, output) = service.blocking(move |store| read(store, &authority, &wanted)).await?;
@@ -121,7 +121,7 @@ pub(crate) async fn head(
     request: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let mut input = request.input;
-    check_overrides(request.credentials.is_some(), overridden!(input))?;
+    check_overrides(request::current()?.caller().is_some(), overridden!(input))?;
     let overrides = overrides(&input)?;
     let wanted = wanted!(input, &request.headers);
     let authority = request::current()?.authority()?;

@@ -71,15 +71,19 @@ const ACCOUNT: &[&str] = &["ListAllMyBuckets", "GetAccountPublicAccessBlock", "P
 
 const BUCKET: &[&str] = &[
     "CreateBucket",
+    "CreateBucketMetadataTableConfiguration",
     "DeleteBucket",
+    "DeleteBucketMetadataTableConfiguration",
     "DeleteBucketPolicy",
     "DeleteBucketWebsite",
     "GetAccelerateConfiguration",
     "GetAnalyticsConfiguration",
+    "GetBucketAbac",
     "GetBucketAcl",
     "GetBucketCORS",
     "GetBucketLocation",
     "GetBucketLogging",
+    "GetBucketMetadataTableConfiguration",
     "GetBucketNotification",
     "GetBucketObjectLockConfiguration",
     "GetBucketOwnershipControls",
@@ -101,6 +105,7 @@ const BUCKET: &[&str] = &[
     "ListBucketVersions",
     "PutAccelerateConfiguration",
     "PutAnalyticsConfiguration",
+    "PutBucketAbac",
     "PutBucketAcl",
     "PutBucketCORS",
     "PutBucketLogging",
@@ -119,6 +124,8 @@ const BUCKET: &[&str] = &[
     "PutLifecycleConfiguration",
     "PutMetricsConfiguration",
     "PutReplicationConfiguration",
+    "UpdateBucketMetadataInventoryTableConfiguration",
+    "UpdateBucketMetadataJournalTableConfiguration",
 ];
 
 const OBJECT: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Who signed the policy of a form (S3 API, "Authenticating requests in browser-based uploads using POST").
 //!
 //! - Version 4 signs the policy with a key of one day, region and service, which is good for 7 days.
-//! - Version 2 is taken for forms, and for nothing else: SDKs still make such forms, and what it signs (a policy that
+//! - Version 2 is taken for forms, as for URLs (`presigned_v2`): SDKs still make such forms, and what it signs (a policy that
 //!   expires, with HMAC-SHA1) can be replayed no longer than one of Version 4.
 //! - Signatures are compared in constant time; a secret is in no error.
 

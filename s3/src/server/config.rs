@@ -21,6 +21,8 @@ pub struct Config {
     pub drain: Duration,
     /// Whether new buckets begin with all four settings of their public access block on.
     pub block_public_access: bool,
+    /// Whether presigned URLs of Signature Version 2 are taken.
+    pub presigned_v2: bool,
     /// The domains below which a host names a bucket.
     pub domains: Domains,
     /// The certificate to serve with; `None`: plain HTTP.
@@ -30,7 +32,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Settings with a drain of 30 seconds, no public access to new buckets, plain HTTP, addressing by path and the
+    /// Settings with a drain of 30 seconds, no public access to new buckets, presigned URLs of both versions, plain HTTP, addressing by path and the
     /// default limits.
     pub fn new(region: impl Into<String>, metrics: Metrics) -> Self {
         Self {
@@ -39,6 +41,7 @@ impl Config {
             auditor: Auditor::default(),
             drain: Duration::from_secs(30),
             block_public_access: true,
+            presigned_v2: true,
             domains: Domains::default(),
             tls: None,
             limits: Limits::default(),

@@ -56,7 +56,8 @@ impl Server {
         let region = Region::new(config.region.as_str().into()).map_err(|_| Error::Region(config.region.clone()))?;
         let standings = Arc::new(access::Reader::new(public_access::all(config.block_public_access)));
         let callers = Arc::default();
-        let service = Service { store, region: Arc::from(region.as_str()), standings, callers };
+        let (region_name, presigned_v2) = (Arc::from(region.as_str()), config.presigned_v2);
+        let service = Service { store, region: region_name, presigned_v2, standings, callers };
         let s3 = protocol::service(service.clone(), region, config.domains.clone());
         let listeners = Listeners { metrics: config.metrics.clone(), auditor: config.auditor };
         let layer = Layer::new(s3, service, listeners, config.domains, &config.limits);

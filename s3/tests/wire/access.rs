@@ -81,15 +81,15 @@ fn strangers_and_forgers_are_refused() {
 fn what_is_not_offered_is_named_and_every_answer_has_its_id() {
     let endpoint = Endpoint::start();
     for (method, query, name) in [
-        ("GET", "website=", "GetBucketWebsite"),
-        ("GET", "replication=", "GetBucketReplication"),
-        ("DELETE", "encryption=", "DeleteBucketEncryption"),
+        ("GET", "session=", "CreateSession"),
+        ("PUT", "replication=", "PutBucketReplication"),
+        ("PUT", "encryption=", "PutBucketEncryption"),
     ] {
         let answer = endpoint.send(method, "/wire", query, &[], b"");
         let id = answer.header("x-amz-request-id").unwrap().to_owned();
         let xml = String::from_utf8(answer.body).unwrap();
         assert_eq!(answer.status, 501);
-        assert!(xml.contains(&format!("<Message>{name} is not offered by Amphora.</Message>")), "{xml}");
+        assert!(xml.contains(&format!("<Hint>{name} is not offered by Amphora.</Hint>")), "{xml}");
         assert!(xml.contains(&format!("<RequestId>{id}</RequestId>")), "{xml}");
     }
 }

@@ -47,7 +47,7 @@ fn next(seen: &Mutex<Vec<Seen>>) -> Seen {
 }
 
 /// Each operation that changes a bucket: method, query, body.
-const CHANGES: [(&str, &str, &str, &str); 16] = [
+const CHANGES: [(&str, &str, &str, &str); 30] = [
     (
         "PutBucketVersioning",
         "PUT",
@@ -68,6 +68,20 @@ const CHANGES: [(&str, &str, &str, &str); 16] = [
     ("PutBucketOwnershipControls", "PUT", "ownershipControls=", "<OwnershipControls/>"),
     ("DeleteBucketOwnershipControls", "DELETE", "ownershipControls=", ""),
     ("PutBucketAcl", "PUT", "acl=", ""),
+    ("PutBucketAbac", "PUT", "abac=", "<AbacStatus/>"),
+    ("PutBucketAccelerateConfiguration", "PUT", "accelerate=", "<AccelerateConfiguration/>"),
+    ("PutBucketLogging", "PUT", "logging=", "<BucketLoggingStatus/>"),
+    ("PutBucketNotificationConfiguration", "PUT", "notification=", "<NotificationConfiguration/>"),
+    ("PutBucketRequestPayment", "PUT", "requestPayment=", "<RequestPaymentConfiguration/>"),
+    ("DeleteBucketEncryption", "DELETE", "encryption=", ""),
+    ("DeleteBucketReplication", "DELETE", "replication=", ""),
+    ("DeleteBucketWebsite", "DELETE", "website=", ""),
+    ("DeleteBucketMetadataConfiguration", "DELETE", "metadataConfiguration=", ""),
+    ("DeleteBucketMetadataTableConfiguration", "DELETE", "metadataTable=", ""),
+    ("DeleteBucketAnalyticsConfiguration", "DELETE", "analytics=&id=one", ""),
+    ("DeleteBucketIntelligentTieringConfiguration", "DELETE", "id=one&intelligent-tiering=", ""),
+    ("DeleteBucketInventoryConfiguration", "DELETE", "id=one&inventory=", ""),
+    ("DeleteBucketMetricsConfiguration", "DELETE", "id=one&metrics=", ""),
     ("DeleteBucket", "DELETE", "", ""),
 ];
 
@@ -128,7 +142,7 @@ fn what_changes_no_bucket_is_not_reported() {
     ] {
         endpoint.send(method, path, query, &[], b"");
     }
-    assert_eq!(endpoint.send("PUT", "/wire", "website=", &[], b"<a/>").code(), "NotImplemented");
+    assert_eq!(endpoint.send("PUT", "/wire", "replication=", &[], b"<a/>").code(), "NotImplemented");
     let refused = next(&seen);
     assert_eq!((refused.0.as_str(), refused.4.as_deref()), ("NotOffered", Some("NotImplemented")));
 }

@@ -78,11 +78,46 @@ fn a_request_is_about_one_subresource() {
     ] {
         assert_eq!(endpoint.send(method, path, query, &[], body).code(), "InvalidArgument", "{method} {path}?{query}");
     }
-    // One that `s3s` knows of buckets only would make the content of an object a document.
-    for query in ["cors=", "delete=", "versioning="] {
-        assert_eq!(endpoint.send("PUT", "/wire/k", query, &[], b"other").code(), "InvalidRequest", "{query}");
-    }
     assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"content");
+}
+
+/// `s3s` takes a subresource that a method does not have for none, and would change the bucket or the object itself.
+#[test]
+fn a_method_that_a_resource_does_not_have_changes_nothing() {
+    let endpoint = Endpoint::start();
+    assert_eq!(endpoint.send("PUT", "/empty", "", &[], b"").code(), "OK");
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"content").code(), "OK");
+    let object = "HEAD, DELETE, GET, PUT";
+    for (method, path, query, allow) in [
+        ("DELETE", "/empty", "versioning=", "GET, PUT"),
+        ("DELETE", "/empty", "acl=", "GET, PUT"),
+        ("DELETE", "/empty", "torrent=", ""),
+        ("DELETE", "/wire/k", "acl=", "GET, PUT"),
+        ("DELETE", "/wire/k", "retention=", "GET, PUT"),
+        ("DELETE", "/wire/k", "policy=", ""),
+        ("PUT", "/wire/k", "uploads=", "POST"),
+        ("PUT", "/wire/k", "cors=", ""),
+        ("PUT", "/wire/k", "versioning=", ""),
+        ("PUT", "/wire/k", "torrent=", "GET"),
+        ("GET", "/wire/k", "restore=", "POST"),
+        ("GET", "/wire", "delete=", "POST"),
+        ("PATCH", "/wire/k", "", object),
+        ("BREW", "/wire/k", "", object),
+        ("TRACE", "/wire/k", "", object),
+        ("POST", "/wire/k", "", object),
+        ("PATCH", "/wire", "", "HEAD, DELETE, GET, POST, PUT"),
+        ("PUT", "/", "", "GET"),
+        ("DELETE", "/", "", "GET"),
+    ] {
+        let answer = endpoint.send(method, path, query, &[], b"");
+        let said = format!("{method} {path}?{query}");
+        assert_eq!((answer.status, answer.code().as_str()), (405, "MethodNotAllowed"), "{said}");
+        assert_eq!(answer.header("allow").unwrap_or_default().trim(), allow, "{said}");
+    }
+    assert_eq!(endpoint.send("HEAD", "/wire", "policy=", &[], b"").status, 405);
+    assert_eq!(endpoint.send("POST", "/wire", "", &[], b"").code(), "PreconditionFailed");
+    assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"content");
+    assert_eq!(endpoint.send("HEAD", "/empty", "", &[], b"").status, 200);
 }
 
 #[test]
@@ -151,19 +186,14 @@ fn no_body_is_taken_of_whom_nothing_could_allow() {
             for query in [query.to_owned(), with(query, "x-id=PutObject"), with(query, "x-id=PutObjectTagging")] {
                 let said = format!("{policy:?}, {method} {path}?{query}");
                 let bare = Signed::bare(&[("host", "localhost"), EXPECT]);
-                assert_eq!(told(&endpoint, method, path, &query, &bare).status, refused(&query), "{said}");
+                assert_eq!(told(&endpoint, method, path, &query, &bare).status, 403, "{said}");
                 let signed = |key: &Key| sign(key, method, path, &query, &[EXPECT], &sha256(b"some document"));
-                assert_eq!(told(&endpoint, method, path, &query, &signed(&bob)).status, refused(&query), "{said}");
+                assert_eq!(told(&endpoint, method, path, &query, &signed(&bob)).status, 403, "{said}");
                 let forged = told(&endpoint, method, path, &query, &signed(&forger));
-                assert!([403, 501].contains(&forged.status), "{said}: {}", forged.status);
+                assert!(forged.status == 403, "{said}: {}", forged.status);
             }
         }
     }
-}
-
-/// RequestPayment is not offered, whoever asks.
-fn refused(query: &str) -> u16 {
-    if query.contains("requestPayment") { 501 } else { 403 }
 }
 
 #[test]

@@ -56,12 +56,15 @@ pub struct Row {
     pub needs: Needs,
     pub before: Before,
     pub request: Request,
+    /// The code with which whoever is let in is told that nothing is set.
+    pub unset: Option<&'static str>,
 }
 
 fn row(name: &'static str, needs: Needs, method: &'static str, target: &str) -> Row {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = path.replace("/b", &format!("/{BUCKET}"));
-    Row { name, needs, before: Before::Nothing, request: Request::new(method, path).query(query) }
+    let request = Request::new(method, path).query(query);
+    Row { name, needs, before: Before::Nothing, request, unset: None }
 }
 
 impl Row {
@@ -75,6 +78,10 @@ impl Row {
 
     fn before(self, before: Before) -> Self {
         Self { before, ..self }
+    }
+
+    fn unset(self, code: &'static str) -> Self {
+        Self { unset: Some(code), ..self }
     }
 }
 
@@ -105,7 +112,10 @@ pub const POLICY: &str = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "
 
 /// Every operation. What is put comes before what is told and what is deleted, so that each finds something.
 pub fn rows() -> Vec<Row> {
-    [of_buckets(), of_rules(), of_objects(), of_uploads(), of_policies()].into_iter().flatten().collect()
+    [of_buckets(), of_rules(), of_unset(), of_named(), of_objects(), of_uploads(), of_policies()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn of_buckets() -> Vec<Row> {
@@ -145,6 +155,56 @@ fn of_rules() -> Vec<Row> {
         row("PutBucketOwnershipControls", Own, "PUT", "/b?ownershipControls=").body(OWNERSHIP),
         row("GetBucketOwnershipControls", Own, "GET", "/b?ownershipControls="),
         row("DeleteBucketOwnershipControls", Own, "DELETE", "/b?ownershipControls="),
+    ]
+}
+
+fn of_unset() -> Vec<Row> {
+    use Needs::{Any, Own, Read};
+    let metadata = "MetadataConfigurationNotFound";
+    vec![
+        row("GetBucketEncryption", Any, "GET", "/b?encryption=")
+            .unset("ServerSideEncryptionConfigurationNotFoundError"),
+        row("DeleteBucketEncryption", Own, "DELETE", "/b?encryption="),
+        row("GetBucketReplication", Any, "GET", "/b?replication=").unset("ReplicationConfigurationNotFoundError"),
+        row("DeleteBucketReplication", Own, "DELETE", "/b?replication="),
+        row("GetBucketWebsite", Any, "GET", "/b?website=").unset("NoSuchWebsiteConfiguration"),
+        row("DeleteBucketWebsite", Own, "DELETE", "/b?website="),
+        row("GetBucketMetadataConfiguration", Any, "GET", "/b?metadataConfiguration=").unset(metadata),
+        row("DeleteBucketMetadataConfiguration", Own, "DELETE", "/b?metadataConfiguration="),
+        row("GetBucketMetadataTableConfiguration", Any, "GET", "/b?metadataTable=").unset(metadata),
+        row("DeleteBucketMetadataTableConfiguration", Own, "DELETE", "/b?metadataTable="),
+        row("PutBucketNotificationConfiguration", Own, "PUT", "/b?notification=").body("<NotificationConfiguration/>"),
+        row("GetBucketNotificationConfiguration", Any, "GET", "/b?notification="),
+        row("PutBucketLogging", Own, "PUT", "/b?logging=").body("<BucketLoggingStatus/>"),
+        row("GetBucketLogging", Any, "GET", "/b?logging="),
+        row("PutBucketAccelerateConfiguration", Own, "PUT", "/b?accelerate=")
+            .body("<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>"),
+        row("GetBucketAccelerateConfiguration", Any, "GET", "/b?accelerate="),
+        row("PutBucketRequestPayment", Own, "PUT", "/b?requestPayment=")
+            .body("<RequestPaymentConfiguration><Payer>BucketOwner</Payer></RequestPaymentConfiguration>"),
+        row("PutBucketAbac", Own, "PUT", "/b?abac=").body("<AbacStatus><Status>Disabled</Status></AbacStatus>"),
+        row("GetBucketAbac", Any, "GET", "/b?abac="),
+        row("GetObjectTorrent", Read, "GET", "/b/k?torrent=").unset("NoSuchKey"),
+    ]
+}
+
+/// Settings that a bucket has several of, each with an id.
+fn of_named() -> Vec<Row> {
+    use Needs::{Any, Own};
+    let absent = "NoSuchConfiguration";
+    vec![
+        row("GetBucketAnalyticsConfiguration", Any, "GET", "/b?analytics=&id=i").unset(absent),
+        row("ListBucketAnalyticsConfigurations", Any, "GET", "/b?analytics="),
+        row("DeleteBucketAnalyticsConfiguration", Own, "DELETE", "/b?analytics=&id=i"),
+        row("GetBucketIntelligentTieringConfiguration", Any, "GET", "/b?id=i&intelligent-tiering=").unset(absent),
+        row("ListBucketIntelligentTieringConfigurations", Any, "GET", "/b?intelligent-tiering="),
+        row("DeleteBucketIntelligentTieringConfiguration", Own, "DELETE", "/b?id=i&intelligent-tiering="),
+        row("GetBucketInventoryConfiguration", Any, "GET", "/b?id=i&inventory=").unset(absent),
+        row("ListBucketInventoryConfigurations", Any, "GET", "/b?inventory="),
+        row("DeleteBucketInventoryConfiguration", Own, "DELETE", "/b?id=i&inventory="),
+        row("GetBucketMetricsConfiguration", Any, "GET", "/b?id=i&metrics=").unset(absent),
+        row("ListBucketMetricsConfigurations", Any, "GET", "/b?metrics="),
+        row("DeleteBucketMetricsConfiguration", Own, "DELETE", "/b?id=i&metrics="),
     ]
 }
 
