@@ -71,6 +71,10 @@ pub(crate) struct Core {
     pub grants_epoch: AtomicU64,
     /// What bucket policies say of mounts.
     pub mount_policies: OnceLock<Arc<dyn crate::store::MountPolicies>>,
+    /// Where directories lie.
+    pub places: crate::tree::Places,
+    /// What the log said of keys that mounts cannot show.
+    pub hidden_log: crate::tree::HiddenLog,
     /// How many sessions each bucket has.
     pub mounted: crate::volume::Mounted,
     /// Sessions of mounts.

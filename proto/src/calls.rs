@@ -12,9 +12,10 @@ use std::sync::LazyLock;
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor, Value};
 
 /// Methods that change nothing. All others are changes.
-const READS: [&str; 31] = [
+const READS: [&str; 32] = [
     "/amphora.admin.v1.Admin/ListBuckets",
     "/amphora.admin.v1.Admin/GetBucket",
+    "/amphora.admin.v1.Admin/ListHiddenKeys",
     "/amphora.admin.v1.Admin/ListAccounts",
     "/amphora.admin.v1.Admin/ListKeys",
     "/amphora.admin.v1.Admin/ListGrants",

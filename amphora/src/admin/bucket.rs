@@ -134,6 +134,8 @@ fn shown(store: &Store, bucket: Bucket) -> objstore::Result<api::Bucket> {
         quota_bytes: bucket.quota_bytes,
         used_bytes: usage.bytes.saturating_add(usage.upload_bytes),
         inode_count: usage.inodes,
+        object_count: usage.objects,
+        hidden_key_count: usage.hidden,
         versioning: versioning.into(),
         owner: bucket.owner,
         created_unix_ms: bucket.created.millis(),

@@ -7,6 +7,7 @@ mod account;
 mod backup;
 mod bucket;
 mod grant;
+mod hidden;
 mod key;
 mod master;
 mod mount;
@@ -118,6 +119,10 @@ impl Admin for Service {
 
     async fn set_bucket(&self, r: Request<api::SetBucketRequest>) -> Answer<api::Bucket> {
         bucket::set(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_hidden_keys(&self, r: Request<api::ListHiddenKeysRequest>) -> Answer<api::ListHiddenKeysResponse> {
+        hidden::list(self, r.into_inner()).await.map(Response::new)
     }
 
     async fn delete_bucket(&self, r: Request<api::DeleteBucketRequest>) -> Answer<api::DeleteBucketResponse> {

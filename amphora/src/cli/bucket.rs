@@ -22,6 +22,14 @@ pub enum Command {
         /// Its name
         name: String,
     },
+    /// The keys that mounts cannot show, each with the reason
+    Hidden {
+        /// The bucket or snapshot
+        name: String,
+        /// Only keys that begin with this
+        #[arg(long, default_value = "", hide_default_value = true)]
+        prefix: String,
+    },
     /// Change quota or versioning
     Set(Set),
     /// Remove a bucket
@@ -86,6 +94,8 @@ struct Shown {
     quota_bytes: Option<u64>,
     used_bytes: u64,
     inode_count: u64,
+    object_count: Option<u64>,
+    hidden_key_count: Option<u64>,
     versioning: String,
     owner: Option<String>,
     created_at: String,
@@ -99,6 +109,8 @@ impl From<admin::Bucket> for Shown {
             quota_bytes: bucket.quota_bytes,
             used_bytes: bucket.used_bytes,
             inode_count: bucket.inode_count,
+            object_count: bucket.object_count,
+            hidden_key_count: bucket.hidden_key_count,
             versioning: bucket.versioning,
             owner: some(bucket.owner),
             created_at: time_text(bucket.created_unix_ms),
@@ -109,7 +121,7 @@ impl From<admin::Bucket> for Shown {
 
 impl Row for Shown {
     const HEADERS: &'static [&'static str] =
-        &["NAME", "QUOTA", "USED", "INODES", "VERSIONING", "OWNER", "CREATED", "CLONE OF"];
+        &["NAME", "QUOTA", "USED", "INODES", "OBJECTS", "HIDDEN", "VERSIONING", "OWNER", "CREATED", "CLONE OF"];
 
     fn cells(&self) -> Vec<String> {
         vec![
@@ -117,6 +129,8 @@ impl Row for Shown {
             limit_text(self.quota_bytes),
             size_text(self.used_bytes),
             self.inode_count.to_string(),
+            self.object_count.map(|count| count.to_string()).unwrap_or_default(),
+            self.hidden_key_count.map(|count| count.to_string()).unwrap_or_default(),
             self.versioning.clone(),
             self.owner.clone().unwrap_or_default(),
             self.created_at.clone(),
@@ -140,6 +154,7 @@ impl Command {
                 let bucket = answer(client.get_bucket(admin::GetBucketRequest { name }).await)?;
                 printer.one(&Shown::from(bucket))
             }
+            Self::Hidden { name, prefix } => super::hidden::run(client, printer, name, prefix).await,
             Self::Set(set) => {
                 let bucket = answer(client.set_bucket(set.request()).await)?;
                 printer.one(&Shown::from(bucket))
@@ -187,8 +202,18 @@ mod tests {
 
     #[test]
     fn json_field_names_are_stable() {
-        let expected =
-            ["name", "quotaBytes", "usedBytes", "inodeCount", "versioning", "owner", "createdAt", "fromSnapshot"];
+        let expected = [
+            "name",
+            "quotaBytes",
+            "usedBytes",
+            "inodeCount",
+            "objectCount",
+            "hiddenKeyCount",
+            "versioning",
+            "owner",
+            "createdAt",
+            "fromSnapshot",
+        ];
         let mut fields = json_fields(&Shown::from(admin::Bucket::default()));
         let mut expected = expected.map(str::to_owned).to_vec();
         fields.sort();

@@ -14,6 +14,7 @@ Examples:
   amphora bucket create photos --quota 10Gi --versioning
   amphora bucket create photos-copy --from-snapshot photos-monday
   amphora bucket set photos --no-quota
+  amphora bucket hidden photos --prefix 2026/
   amphora bucket ls --output json
   amphora bucket rm photos --force";
 

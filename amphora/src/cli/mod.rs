@@ -11,6 +11,7 @@ mod check;
 mod client;
 mod examples;
 mod grant;
+mod hidden;
 mod key;
 mod master;
 mod mount;

@@ -59,6 +59,9 @@ struct Row {
     bytes: u64,
     upload_bytes: u64,
     inodes: u64,
+    /// None where the store does not know it; of the rest the sum of those that are known.
+    objects: Option<u64>,
+    hidden_keys: Option<u64>,
     quota_bytes: Option<u64>,
     /// In seconds since 1970; of the rest the oldest.
     backup: Option<u64>,
@@ -122,6 +125,8 @@ impl Row {
             bytes: usage.usage.bytes,
             upload_bytes: usage.usage.upload_bytes,
             inodes: usage.usage.inodes,
+            objects: usage.usage.objects,
+            hidden_keys: usage.usage.hidden,
             quota_bytes: usage.usage.limit_bytes,
             backup,
         }
@@ -132,8 +137,14 @@ impl Row {
         self.bytes = self.bytes.saturating_add(row.bytes);
         self.upload_bytes = self.upload_bytes.saturating_add(row.upload_bytes);
         self.inodes = self.inodes.saturating_add(row.inodes);
+        self.objects = sum(self.objects, row.objects);
+        self.hidden_keys = sum(self.hidden_keys, row.hidden_keys);
         self.backup = self.backup.into_iter().chain(row.backup).min();
     }
+}
+
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).reduce(u64::saturating_add)
 }
 
 impl Collector for Buckets {
@@ -141,10 +152,12 @@ impl Collector for Buckets {
         let (count, rows) = self.look(|seen| (seen.count, seen.rows.clone()));
         gauge(&mut encoder, "buckets", "Buckets there are", count as u64)?;
         type Value = fn(&Row) -> Option<u64>;
-        let families: [(&str, &str, Value); 5] = [
+        let families: [(&str, &str, Value); 7] = [
             ("bucket_size_bytes", "Sum of the sizes of the files of a bucket", |row| Some(row.bytes)),
             ("bucket_upload_bytes", "Bytes of multipart uploads under way in a bucket", |row| Some(row.upload_bytes)),
             ("bucket_inodes", "Files, directories and symbolic links of a bucket", |row| Some(row.inodes)),
+            ("bucket_objects", "Current objects of a bucket, as a listing counts them", |row| row.objects),
+            ("bucket_hidden_keys", "Current objects of a bucket that mounts cannot show", |row| row.hidden_keys),
             ("bucket_quota_bytes", "The most bytes a bucket may hold; none without a quota", |row| row.quota_bytes),
             (
                 "bucket_last_backup_timestamp_seconds",
@@ -177,7 +190,8 @@ mod tests {
     use super::*;
 
     fn usages(names: impl IntoIterator<Item = String>) -> Vec<BucketUsage> {
-        let usage = Usage { bytes: 10, inodes: 2, upload_bytes: 1, limit_bytes: Some(100) };
+        let usage =
+            Usage { bytes: 10, inodes: 2, upload_bytes: 1, objects: Some(3), hidden: Some(1), limit_bytes: Some(100) };
         let mut names: Vec<BucketName> = names.into_iter().map(|name| name.parse().expect("a name")).collect();
         names.sort();
         names.into_iter().map(|name| BucketUsage { name, id: 7, usage }).collect()
@@ -202,6 +216,8 @@ mod tests {
             bytes: 10 * others,
             upload_bytes: others,
             inodes: 2 * others,
+            objects: Some(3 * others),
+            hidden_keys: Some(others),
             quota_bytes: None,
             backup: Some(7),
         };

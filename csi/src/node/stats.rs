@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn bytes(limit_bytes: Option<u64>, used: u64, free_bytes: u64) -> (i64, i64, i64) {
-        let usage = Usage { bytes: used, upload_bytes: 5, inodes: 3, limit_bytes };
+        let usage = Usage { bytes: used, upload_bytes: 5, inodes: 3, limit_bytes, ..Usage::default() };
         let [bytes, inodes] = volume_usage(&usage, &Stats { free_bytes, ..Default::default() });
         assert_eq!(inodes.total, inodes.used + inodes.available);
         (bytes.total, bytes.used, bytes.available)

@@ -22,6 +22,7 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::restore::Restore;
 use crate::store::{ROOT_ACCOUNT, Store, check_buckets, find_account, header};
+use crate::tree::{Tally, Tree, tally};
 
 /// Blobs made in one transaction, and their bytes.
 const BLOBS: usize = 256;
@@ -79,7 +80,7 @@ fn refuse_taken(read: &dyn Read, core: &Core, name: &BucketName) -> Result<()> {
 
 fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &BucketName, told: &Told) -> Result<()> {
     let line = begin(&store.core, manifest, name)?;
-    let done = fill(store, folder, manifest, line.clone(), told)
+    let done = fill(store, folder, manifest, &line, told)
         .and_then(|used| finish(&store.core, manifest, name, line.clone(), used));
     if done.is_err()
         && let Err(error) = abandon(&store.core, line.family, line.branch())
@@ -105,8 +106,8 @@ fn begin(core: &Core, manifest: &Manifest, name: &BucketName) -> Result<Line> {
     begun.wait()
 }
 
-fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: Line, told: &Told) -> Result<Usage> {
-    let mut fill = Fill::new(store, folder, line);
+fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: &Line, told: &Told) -> Result<Usage> {
+    let mut fill = Fill::new(store, folder, line.clone());
     let (bucket, total_bytes) = (manifest.bucket.clone(), manifest.content_bytes);
     let mut progress = Progress { bucket, total_bytes, ..Progress::default() };
     let mut blobs = Reader::new(folder, &manifest.blobs);
@@ -145,7 +146,9 @@ fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: Line, told: &
         told(progress.clone())?;
     }
     fill.forget_names()?;
-    Ok(used)
+    let snapshot = store.core.meta.snapshot();
+    let Tally { objects, hidden } = tally(Tree { read: &*snapshot, line })?;
+    Ok(Usage { objects, hidden, counted: true, ..used })
 }
 
 /// Names the bucket: from here on it is there.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::meta::Pair;
+use crate::record::bucket::Usage;
 use crate::record::inode::InodeKind;
 use crate::record::key::{Branch, Family};
 
@@ -30,8 +31,8 @@ pub(super) enum Fix {
     MissingBlob { blob: u64, refs: u32 },
     /// Nothing refers to a blob.
     Orphan { blob: u64 },
-    /// What a branch holds: bytes and inodes, or bytes of uploads.
-    Usage { tree: Seat, held: Option<(u64, u64)>, uploads: Option<u64> },
+    /// What a branch holds: all but uploads, or bytes of uploads.
+    Usage { tree: Seat, held: Option<Usage>, uploads: Option<u64> },
     /// An inode's counts, as a tree sees it.
     Counts { tree: Seat, ino: u64, counts: Counts },
     /// The name of an inode shows something else in listings than the inode says.

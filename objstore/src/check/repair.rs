@@ -245,20 +245,22 @@ impl<'a> Repair<'a> {
         })
     }
 
-    fn usage(&self, tree: Seat, held: Option<(u64, u64)>, uploads: Option<u64>) -> Result<Option<String>> {
+    fn usage(&self, tree: Seat, held: Option<Usage>, uploads: Option<u64>) -> Result<Option<String>> {
         self.write(move |txn| {
             let at = key::of_branch(tag::USAGE, tree.family, tree.branch);
             let value = txn.get(&at)?;
             let usage = value.and_then(|value| decode::<Usage>("usage", &value).ok());
-            let mut usage = usage.unwrap_or_default();
-            if let Some((bytes, inodes)) = held {
-                (usage.bytes, usage.inodes) = (bytes, inodes);
+            let mut usage = usage.unwrap_or(Usage::EMPTY);
+            if let Some(held) = held {
+                usage = Usage { upload_bytes: usage.upload_bytes, ..held };
             }
             usage.upload_bytes = uploads.unwrap_or(usage.upload_bytes);
             txn.put(at, usage.encode_to_vec());
-            let Usage { bytes, inodes, upload_bytes } = usage;
+            let Usage { bytes, inodes, upload_bytes, objects, hidden, .. } = usage;
             let what = tree.what;
-            Ok(Some(format!("{what}: usage says {bytes} bytes in {inodes} inodes and {upload_bytes} bytes of uploads")))
+            Ok(Some(format!(
+                "{what}: usage says {bytes} bytes in {inodes} inodes, {objects} objects of which mounts hide {hidden}, and {upload_bytes} bytes of uploads"
+            )))
         })
     }
 

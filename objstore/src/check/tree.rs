@@ -12,7 +12,7 @@ use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
 use crate::record::listed::{ListedDirent, Shown};
 use crate::record::version::Version;
-use crate::tree::{Tree, counts_bytes, order_of};
+use crate::tree::{Tally, Tree, counts_bytes, order_of, tally};
 use crate::volume::ROOT_INO;
 
 /// What the names say of an inode.
@@ -54,7 +54,9 @@ pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Re
     }
     unmet(store, root, &named, report);
     extents(tree, root, &named, report)?;
-    check_usage(store, &line, root, used, report)
+    // What is damaged was reported; its objects are counted once it is repaired.
+    let tally = tally(tree).ok();
+    check_usage(store, &line, root, used, tally, report)
 }
 
 /// Names that lead nowhere.
@@ -266,10 +268,29 @@ fn check_directory(
     }
 }
 
-fn check_usage(store: &Checked<'_>, line: &Line, root: &Root, used: Usage, report: &mut Report) -> Result<()> {
+fn check_usage(
+    store: &Checked<'_>,
+    line: &Line,
+    root: &Root,
+    mut used: Usage,
+    tally: Option<Tally>,
+    report: &mut Report,
+) -> Result<()> {
     let value = store.read().get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
-    let kept = value.map_or(Ok(Usage::default()), |value| decode(&format!("the usage of {}", root.what), &value));
+    let kept = value.map_or(Ok(Usage::EMPTY), |value| decode(&format!("the usage of {}", root.what), &value));
     let kept: Option<Usage> = report.take(kept);
+    if let Some(Tally { objects, hidden }) = tally {
+        used = Usage { objects, hidden, counted: true, ..used };
+    } else if let Some(Usage { objects, hidden, counted, .. }) = kept {
+        used = Usage { objects, hidden, counted, ..used };
+    }
+    if let Some(kept) = kept.filter(|kept| kept.counted && (kept.objects, kept.hidden) != (used.objects, used.hidden)) {
+        report.problem(format!(
+            "{}: usage says {} objects of which mounts hide {}, but there are {} and {}",
+            root.what, kept.objects, kept.hidden, used.objects, used.hidden
+        ));
+        store.fix(Fix::Usage { tree: root.seat(), held: Some(used), uploads: None });
+    }
     if kept.map(|kept| (kept.bytes, kept.inodes)) != Some((used.bytes, used.inodes)) {
         if let Some(kept) = kept {
             report.problem(format!(
@@ -277,7 +298,7 @@ fn check_usage(store: &Checked<'_>, line: &Line, root: &Root, used: Usage, repor
                 root.what, kept.bytes, kept.inodes, used.bytes, used.inodes
             ));
         }
-        store.fix(Fix::Usage { tree: root.seat(), held: Some((used.bytes, used.inodes)), uploads: None });
+        store.fix(Fix::Usage { tree: root.seat(), held: Some(used), uploads: None });
     }
     Ok(())
 }

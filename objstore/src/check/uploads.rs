@@ -6,7 +6,6 @@ use super::fix::Fix;
 use super::{Checked, Report, Root, accounts};
 use crate::error::Result;
 use crate::record::bucket::Usage;
-use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::upload::{Completed, Part, Upload};
 
@@ -55,7 +54,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
 fn check_usage(store: &Checked<'_>, roots: &[Root], bytes: &HashMap<u64, u64>, report: &mut Report) -> Result<()> {
     for root in roots {
         let value = store.read().get(&key::of_branch(tag::USAGE, root.family, root.branch))?;
-        let Ok(kept) = value.map_or(Ok(Usage::default()), |value| decode::<Usage>("usage", &value)) else { continue };
+        let Ok(kept) = Usage::recorded(value) else { continue };
         let counted = root.bucket.and_then(|bucket| bytes.get(&bucket)).copied().unwrap_or_default();
         if kept.upload_bytes != counted {
             let what = &root.what;

@@ -55,9 +55,33 @@ impl fmt::Display for Key {
     }
 }
 
+/// Why a mount cannot show a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// It has an empty component: it begins with `/` or holds `//`.
+    Empty,
+    /// It has the component `.` or `..`.
+    Dots,
+    /// It has a component that is longer than [`NAME_BYTES_MAX`].
+    Long,
+    /// It is also a folder of other keys, which the mount shows in its place.
+    Folder,
+}
+
+impl Hidden {
+    /// Why a mount cannot show `component`.
+    pub fn of_component(component: &str) -> Option<Self> {
+        match component {
+            "" => Some(Self::Empty),
+            "." | ".." => Some(Self::Dots),
+            _ => (component.len() > NAME_BYTES_MAX).then_some(Self::Long),
+        }
+    }
+}
+
 /// Whether a mount can show `component`.
 pub fn mountable(component: &str) -> bool {
-    !matches!(component, "" | "." | "..") && component.len() <= NAME_BYTES_MAX
+    Hidden::of_component(component).is_none()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod key;
 mod uuid;
 
 pub use bucket::BucketName;
-pub use key::{KEY_BYTES_MAX, Key, NAME_BYTES_MAX, mountable};
+pub use key::{Hidden, KEY_BYTES_MAX, Key, NAME_BYTES_MAX, mountable};
 pub use uuid::is_uuid;
 
 use crate::error::{Error, Result};

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use prost::Message;
 
 use super::creator::Creator;
+use super::decode;
 use super::settings::ObjectLock;
+use crate::error::Result;
 
 /// A bucket.
 #[derive(Clone, PartialEq, Message)]
@@ -166,4 +168,32 @@ pub struct Usage {
     /// Bytes of parts of uploads under way.
     #[prost(uint64, tag = "3")]
     pub upload_bytes: u64,
+    /// Current objects, as a listing counts them. Without `counted`: by how much they changed.
+    #[prost(sint64, tag = "4")]
+    pub objects: i64,
+    /// Those of them that a mount cannot show. Without `counted`: by how much they changed.
+    #[prost(sint64, tag = "5")]
+    pub hidden: i64,
+    /// Whether `objects` and `hidden` count the whole tree. In a record that an earlier version wrote they count the
+    /// changes since, until the tree is counted once.
+    #[prost(bool, tag = "6")]
+    pub counted: bool,
+}
+
+impl Usage {
+    /// The usage of an empty tree, which needs no record.
+    pub const EMPTY: Self = Self { bytes: 0, inodes: 0, upload_bytes: 0, objects: 0, hidden: 0, counted: true };
+
+    /// The usage that a branch's record says; without a record the tree is empty.
+    ///
+    /// # Errors
+    /// Corruption, if the record cannot be decoded.
+    pub fn recorded(value: Option<impl AsRef<[u8]>>) -> Result<Self> {
+        value.map_or(Ok(Self::EMPTY), |value| decode("usage", value.as_ref()))
+    }
+
+    /// Objects and hidden keys, where they are counted.
+    pub fn keys(&self) -> Option<(u64, u64)> {
+        self.counted.then(|| (self.objects.max(0).unsigned_abs(), self.hidden.max(0).unsigned_abs()))
+    }
 }

@@ -109,6 +109,11 @@ pub struct Inode {
     /// Flags of chattr(1): bits of [`flag`].
     #[prost(uint32, tag = "26")]
     pub flags: u32,
+    /// Of a directory with names in it: an upper bound of the length in bytes of all paths below it, each from the
+    /// directory, with the `/` that ends a directory's. Deletions leave it as it is. Zero: not known, since an earlier
+    /// version put the names there.
+    #[prost(uint32, tag = "27")]
+    pub reach: u32,
     /// Whether the name it is found under may carry a copy of what listings show ([`Shown`](super::listed::Shown)).
     #[prost(bool, tag = "30")]
     pub shown: bool,

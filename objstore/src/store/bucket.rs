@@ -199,6 +199,8 @@ impl Store {
     pub(super) fn forget_bucket(&self, id: u64) {
         self.core.live.forget(id);
         self.core.gates.forget(id);
+        self.core.places.forget(id);
+        self.core.hidden_log.forget(id);
         self.background.wake();
     }
 
@@ -214,7 +216,7 @@ impl Store {
         };
         let (used, growth) = self.core.live.ledgers.with_growth(id, read);
         let used = used?;
-        Ok(Usage { bytes: used.bytes + growth, inodes: used.inodes, upload_bytes: used.upload_bytes, limit_bytes })
+        Ok(Usage { bytes: used.bytes + growth, limit_bytes, ..used.into() })
     }
 }
 
@@ -250,10 +252,18 @@ pub(super) fn frozen(read: &dyn Read, core: &Core, name: &BucketName, id: u64) -
     Err(Error::Busy { what: format!("bucket \"{name}\", which was just made anew,") })
 }
 
+impl From<bucket::Usage> for Usage {
+    fn from(used: bucket::Usage) -> Self {
+        let bucket::Usage { bytes, inodes, upload_bytes, .. } = used;
+        let (objects, hidden) = used.keys().unzip();
+        Self { bytes, inodes, upload_bytes, objects, hidden, limit_bytes: None }
+    }
+}
+
 /// What a branch holds.
 pub(crate) fn usage(read: &dyn Read, line: &Line) -> Result<bucket::Usage> {
     let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
-    value.map_or(Ok(bucket::Usage::default()), |value| decode("usage", &value))
+    bucket::Usage::recorded(value)
 }
 
 /// The bucket a request asks for, if it was made by the same request before.

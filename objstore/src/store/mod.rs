@@ -11,6 +11,7 @@ mod count;
 mod folder;
 mod grant;
 pub(crate) mod header;
+mod hidden;
 mod key;
 mod listing;
 mod marks;

@@ -10,6 +10,7 @@
 //! 6. The epoch rises, synced: no blob id is used twice, whatever the last process left. The root account.
 //! 7. What the last process left: sessions of its mounts, the unlinked inodes they held, files no record names, the
 //!    trash. Segments and dead branches follow in the background.
+//! 8. The objects of buckets that an earlier version wrote, which did not count them: once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -162,6 +163,8 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
         gates: crate::content::Gates::default(),
         grants_epoch: AtomicU64::new(1),
         mount_policies: std::sync::OnceLock::new(),
+        places: crate::tree::Places::default(),
+        hidden_log: crate::tree::HiddenLog::default(),
         mounted: crate::volume::Mounted::default(),
         sessions: parking_lot::Mutex::default(),
         master,
@@ -170,6 +173,7 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     make_root(&core, root_key)?;
     super::master::resume(&core)?;
     crate::gc::recover(&core, &continued)?;
+    super::hidden::count_uncounted(&core)?;
     Ok(core)
 }
 

@@ -91,8 +91,7 @@ impl Store {
                 let line = self.core.line_of(&*snapshot, &Named::Bucket(record))?;
                 let used = super::usage(&*snapshot, &line)?;
                 let ((), growth) = self.core.live.ledgers.with_growth(id, || ());
-                let bytes = used.bytes + growth;
-                let usage = Usage { bytes, inodes: used.inodes, upload_bytes: used.upload_bytes, limit_bytes };
+                let usage = Usage { bytes: used.bytes + growth, limit_bytes, ..used.into() };
                 usages.push(BucketUsage { name, id, usage });
             }
             match pairs.last() {

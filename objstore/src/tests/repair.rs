@@ -165,7 +165,7 @@ fn counts_are_made_anew() {
     let dir = filled(|_, _| {});
     write(dir.path(), |txn| {
         let bucket = record(txn);
-        let usage = Usage { bytes: 1, inodes: 99, upload_bytes: 7 };
+        let usage = Usage { bytes: 1, inodes: 99, upload_bytes: 7, objects: 5, hidden: 4, counted: true };
         txn.put(key::of_branch(tag::USAGE, bucket.family, bucket.branch), usage.encode_to_vec());
         let (id, blob) = blob(txn, "large");
         txn.put(key::by_id(tag::BLOB, id), Blob { refs: 5, ..blob }.encode_to_vec());

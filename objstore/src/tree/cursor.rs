@@ -110,6 +110,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The directory that holds the name that [`Cursor::next_name`] has just given.
+    pub fn holder(&self, name: &Name) -> u64 {
+        let entered = usize::from(name.dirent.kind() == InodeKind::Directory);
+        self.frames.iter().rev().nth(entered).map_or(ROOT_INO, |frame| frame.ino)
+    }
+
     /// Passes over what is in the directory that [`Cursor::next_name`] has just given.
     pub fn leave(&mut self) {
         self.frames.pop();

@@ -32,8 +32,13 @@ impl Tx<'_> {
     /// The same, with the record that is written for `dirent`.
     pub(super) fn add_name_as(&mut self, parent: u64, sort_name: &str, dirent: Dirent, value: Vec<u8>) -> Result<()> {
         let is_key = self.leads_to_a_key(dirent)?;
+        let reach = self.reach_of(sort_name, dirent)?;
         self.put_dirent(parent, sort_name, value);
-        self.edit_directory(parent, Touching::Adds, |dir| count(dir, dirent, is_key, true))
+        self.count_keys(parent, sort_name, dirent, 1)?;
+        self.edit_directory(parent, Touching::Adds, |dir| {
+            dir.reach_to(reach);
+            count(dir, dirent, is_key, true);
+        })
     }
 
     /// Lets a name lead to another inode, of a kind with the same sort name.
@@ -46,7 +51,11 @@ impl Tx<'_> {
         let (was_key, is_key) = (self.leads_to_a_key(at.dirent)?, self.leads_to_a_key(dirent)?);
         self.line.shadow(self.txn, &key::dirent(self.line.family, at.parent, &at.sort_name))?;
         self.put_dirent(at.parent, &at.sort_name, value);
+        self.count_keys(at.parent, &at.sort_name, at.dirent, -1)?;
+        self.count_keys(at.parent, &at.sort_name, dirent, 1)?;
+        let reach = self.reach_of(&at.sort_name, dirent)?;
         self.edit_directory(at.parent, Touching::Changes, |dir| {
+            dir.reach_to(reach);
             count(dir, at.dirent, was_key, false);
             count(dir, dirent, is_key, true);
         })
@@ -61,10 +70,16 @@ impl Tx<'_> {
     /// Removes a name, and counts it out of its directory, which may then have to be settled.
     fn take_name(&mut self, found: &Found) -> Result<()> {
         let was_key = self.leads_to_a_key(found.dirent)?;
+        self.count_keys(found.parent, &found.sort_name, found.dirent, -1)?;
         let base = key::dirent(self.line.family, found.parent, &found.sort_name);
         self.line.remove(self.txn, &base)?;
         self.tell_name(found.parent, &found.sort_name);
-        self.edit_directory(found.parent, Touching::Changes, |dir| count(dir, found.dirent, was_key, false))
+        self.edit_directory(found.parent, Touching::Changes, |dir| {
+            count(dir, found.dirent, was_key, false);
+            if dir.entries == 0 {
+                dir.reach = 0;
+            }
+        })
     }
 
     fn put_dirent(&mut self, parent: u64, sort_name: &str, value: Vec<u8>) {
@@ -80,11 +95,14 @@ impl Tx<'_> {
     fn edit_directory(&mut self, ino: u64, what: Touching, edit: impl FnOnce(&mut Inode)) -> Result<()> {
         let mut dir = self.own(ino)?;
         dir.refuse_fixed(what)?;
-        let led = dir.leads_to_a_key();
+        let (led, reach) = (dir.leads_to_a_key(), dir.reach);
         edit(&mut dir);
         dir.touch_content(self.now);
         self.save(ino, &dir);
         self.tell(Change::Attributes { ino });
+        if dir.reach > reach {
+            self.reach_above(ino, &dir)?;
+        }
         self.recount_above(dir, led)
     }
 
@@ -123,6 +141,7 @@ impl Tx<'_> {
                 let led = dir.leads_to_a_key();
                 dir.implicit = false;
                 self.save(ino, &dir);
+                self.count_marker(&dir, 1)?;
                 return self.recount_above(dir, led);
             }
             self.prune(ino, &dir)?;
@@ -242,8 +261,9 @@ impl Tx<'_> {
         if self.tree().entry(parent, name)?.is_some() {
             return Err(Posix::Exists.into());
         }
-        let ino = self.new_ino()?;
         let sort_name = if inode.is_dir() { dir_name(name) } else { name.to_owned() };
+        self.check_length(parent, &sort_name)?;
+        let ino = self.new_ino()?;
         self.arrive(parent, name, &mut inode)?;
         self.add_inode(ino, &inode);
         self.add_name(parent, &sort_name, Dirent::new(ino, inode.kind()))?;

@@ -33,6 +33,7 @@ impl Tx<'_> {
         if self.tree().entry(parent, name)?.is_some() {
             return Err(Posix::Exists.into());
         }
+        self.check_length(parent, name)?;
         if first {
             return self.name_first(ino, inode, parent, name);
         }
@@ -61,6 +62,7 @@ impl Tx<'_> {
             return Err(Posix::NotDirectory.into());
         }
         if self.tree().directory(found.dirent.ino)?.entries > 0 {
+            self.note_not_empty(found.dirent.ino);
             return Err(Posix::NotEmpty.into());
         }
         self.remove_name(&found, Actor::Mount)?;

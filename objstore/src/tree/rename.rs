@@ -55,10 +55,13 @@ impl Tx<'_> {
             (RenameMode::Exchange, Some(target)) => {
                 self.check_ids(&source, target.parent, shown_name(&target.sort_name))?;
                 self.check_ids(&target, source.parent, shown_name(&source.sort_name))?;
+                self.check_moved_length(&source, target.parent, shown_name(&target.sort_name))?;
+                self.check_moved_length(&target, source.parent, shown_name(&source.sort_name))?;
                 self.exchange(&source, &target)
             }
             (mode, target) => {
                 self.check_ids(&source, rename.to_parent, &rename.to_name)?;
+                self.check_moved_length(&source, rename.to_parent, &rename.to_name)?;
                 self.replace(&source, target.as_ref(), rename)?;
                 match mode {
                     RenameMode::Whiteout { owner, .. } => self.white_out(&source, owner),
@@ -145,7 +148,10 @@ impl Tx<'_> {
         match (directory(source), directory(target)) {
             (true, false) => Err(Posix::NotDirectory.into()),
             (false, true) => Err(Posix::IsDirectory.into()),
-            (true, true) if self.tree().directory(target.dirent.ino)?.entries > 0 => Err(Posix::NotEmpty.into()),
+            (true, true) if self.tree().directory(target.dirent.ino)?.entries > 0 => {
+                self.note_not_empty(target.dirent.ino);
+                Err(Posix::NotEmpty.into())
+            }
             _ => Ok(()),
         }
     }
@@ -188,6 +194,9 @@ impl Tx<'_> {
         let mut inode = self.own(ino)?;
         inode.refuse_fixed(Touching::Changes)?;
         self.arrive(parent, name, &mut inode)?;
+        if inode.is_dir() {
+            self.forget_places();
+        }
         inode.ctime = self.now.0;
         self.save(ino, &inode);
         self.go_on(ino, &inode);

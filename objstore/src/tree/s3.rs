@@ -86,6 +86,9 @@ impl Tx<'_> {
         let mut dir = self.own(ino)?;
         dir.refuse_fixed(Touching::Changes)?;
         let led = dir.leads_to_a_key();
+        if dir.implicit {
+            self.count_marker(&dir, 1)?;
+        }
         dir.implicit = false;
         self.replace_content(ino, &mut dir, content, size)?;
         self.move_extents(made, ino)?;
@@ -129,6 +132,7 @@ impl Tx<'_> {
         dir.refuse_fixed(Touching::Changes)?;
         let led = dir.leads_to_a_key();
         self.drop_parts(ino, &dir)?;
+        self.count_marker(&dir, -1)?;
         dir.implicit = true;
         dir.object = None;
         self.replace_content(ino, &mut dir, None, 0)?;

@@ -21,6 +21,7 @@ use crate::record::inode::Inode;
 use crate::record::key::{self, Branch, tag};
 use crate::volume::Change;
 
+use super::length::Place;
 use super::read::{Tree, counts_bytes};
 
 /// A change of one bucket under way.
@@ -39,12 +40,18 @@ pub(crate) struct Tx<'a> {
     pub now: Timestamp,
     /// The mount that asked, zero for S3: it knows of its own changes.
     pub origin: u64,
-    delta: Delta,
+    pub(super) delta: Delta,
     changes: Vec<Change>,
     /// Whether the origin has to be told too.
     origin_hears: bool,
     /// Why this change cannot be committed, of a step that could not say so.
     pub(super) broken: Option<Error>,
+    /// Places of directories that this change looked up.
+    pub(super) places: Vec<(u64, Place)>,
+    /// The first key that this change hides from mounts, by its directory and name.
+    pub(super) first_hidden: Option<(u64, String)>,
+    /// Whether this change gave a directory another path.
+    pub(super) moved_directory: bool,
 }
 
 /// How much a change adds.
@@ -65,6 +72,10 @@ pub(crate) struct Delta {
     pub released_bytes: i64,
     /// Growth of live files that this change ends, beside `ending_bytes`.
     pub ending_growth: i64,
+    /// Current objects.
+    pub objects: i64,
+    /// Current objects that a mount cannot show.
+    pub hidden: i64,
 }
 
 impl<'a> Tx<'a> {
@@ -107,6 +118,9 @@ impl<'a> Tx<'a> {
             changes: Vec::new(),
             origin_hears: false,
             broken: None,
+            places: Vec::new(),
+            first_hidden: None,
+            moved_directory: false,
         }
     }
 
@@ -303,10 +317,13 @@ impl<'a> Tx<'a> {
     /// Makes a part of this change that may be refused alone: then it leaves nothing, and the rest goes on.
     pub fn attempt<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (mark, delta, changes) = (self.txn.mark(), self.delta, self.changes.len());
+        let (places, first_hidden) = (self.places.len(), self.first_hidden.clone());
         part(self).inspect_err(|_| {
             self.txn.roll_back(mark);
             self.delta = delta;
             self.changes.truncate(changes);
+            self.places.truncate(places);
+            self.first_hidden = first_hidden;
         })
     }
 
@@ -319,6 +336,7 @@ impl<'a> Tx<'a> {
             return Err(error);
         }
         self.core.disk.room(&self.core.dir, self.delta.need())?;
+        self.keep_places();
         if !self.delta.is_none() {
             let used = self.settle_usage()?;
             self.txn.put(key::of_branch(tag::USAGE, self.line.family, self.line.branch()), used.encode_to_vec());
@@ -336,9 +354,9 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    fn settle_usage(&self) -> Result<Usage> {
+    fn settle_usage(&mut self) -> Result<Usage> {
         let usage_key = key::of_branch(tag::USAGE, self.line.family, self.branch());
-        let used: Usage = self.txn.get(&usage_key)?.map_or(Ok(Usage::default()), |value| decode("usage", &value))?;
+        let used = Usage::recorded(self.txn.get(&usage_key)?)?;
         let next = self.delta.applied_to(used);
         let growth = self.delta.growth();
         // What this change settles is growth that was allowed; from here on the records count it.
@@ -346,6 +364,9 @@ impl<'a> Tx<'a> {
         if !self.fits(&next, self.bucket.limit_bytes()) && growth > 0 {
             self.count_in();
             return Err(exceeded(self.name, &self.bucket, &used, growth));
+        }
+        if used.hidden == 0 && next.hidden > 0 {
+            self.announce_hidden();
         }
         Ok(next)
     }
@@ -373,7 +394,8 @@ impl<'a> Tx<'a> {
 
 impl Delta {
     fn is_none(self) -> bool {
-        self.bytes == 0 && self.inodes == 0 && self.upload_bytes == 0 && self.released_bytes == 0
+        let Self { bytes, inodes, upload_bytes, released_bytes, objects, hidden, .. } = self;
+        [bytes, inodes, upload_bytes, released_bytes, objects, hidden] == [0; 6]
     }
 
     /// How much more there is than before, in records and in what live files have grown beside them. Nothing, if what the
@@ -401,6 +423,9 @@ impl Delta {
             bytes: used.bytes.saturating_add_signed(self.bytes),
             inodes: used.inodes.saturating_add_signed(self.inodes),
             upload_bytes: used.upload_bytes.saturating_add_signed(self.upload_bytes),
+            objects: used.objects.saturating_add(self.objects),
+            hidden: used.hidden.saturating_add(self.hidden),
+            counted: used.counted,
         }
     }
 }

@@ -4,6 +4,7 @@ mod both;
 mod coherence;
 mod compare;
 mod files;
+mod hidden;
 mod kept;
 mod looks;
 mod model;

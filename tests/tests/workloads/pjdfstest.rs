@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use crate::support::*;
 const LIMIT: Duration = Duration::from_secs(200);
 const ORIGINAL_LIMIT: Duration = Duration::from_secs(1200);
 /// The number of files of the original, which has grown since: fewer means that they were not run.
-const ORIGINAL_FILES: usize = 230;
+const ORIGINAL_FILES: usize = 215;
+/// A function of the original that makes a path of PATH_MAX bytes, which on a mount would be no key (decision 0068).
+const LONGEST_PATH: &str = "dirgen_max";
 /// Between two changes whose times must differ. The kernel's clock for times of files steps every 4 to 10 ms, and in a
 /// virtual machine whose processors are taken away for a while later than that.
 const NAP_S: f32 = 0.05;
@@ -55,11 +57,25 @@ fn the_original_suite_finds_nothing() {
     let dir = mount.path().join("suite");
     std::fs::create_dir(&dir).expect("a folder");
     let mut command = Command::new(prove);
-    command.arg("--recurse").arg(suite.join("tests")).current_dir(&dir);
+    command.args(original_files(&suite.join("tests"))).current_dir(&dir);
     let told = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
     assert!(told.contains("Result: PASS"), "{told}");
     let files = told.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
     assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{told}");
+}
+
+/// The files of the original but those that make a path longer than a key.
+fn original_files(tests: &Path) -> Vec<PathBuf> {
+    let entries = |dir: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(dir).expect("a folder of the suite");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let groups = entries(tests).into_iter().filter(|path| path.is_dir());
+    let mut files: Vec<_> = groups.flat_map(|group| entries(&group)).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "t"));
+    files.retain(|path| !std::fs::read_to_string(path).expect("a script").contains(LONGEST_PATH));
+    files.sort();
+    files
 }
 
 fn config(second: &Path, remount: bool) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
-use crate::name::BucketName;
+use crate::name::{BucketName, Hidden};
 use crate::record::creator::Creator;
 
 /// Whether a bucket keeps the versions of its objects (S3 API, PutBucketVersioning).
@@ -137,6 +137,11 @@ pub struct Usage {
     pub inodes: u64,
     /// Bytes of multipart uploads under way.
     pub upload_bytes: u64,
+    /// Its current objects, as a listing counts them; none in a clone of a snapshot that an earlier version took, until
+    /// the store is opened again.
+    pub objects: Option<u64>,
+    /// Those of its current objects that a mount cannot show; none where `objects` is.
+    pub hidden: Option<u64>,
     /// The most bytes it may hold.
     pub limit_bytes: Option<u64>,
 }
@@ -154,4 +159,22 @@ pub struct SnapshotInfo {
     pub size_bytes: u64,
     /// Who took it.
     pub creator: Creator,
+}
+
+/// A key that a mount cannot show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HiddenKey {
+    /// The key.
+    pub key: String,
+    /// Why.
+    pub why: Hidden,
+}
+
+/// A page of keys that a mount cannot show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HiddenPage {
+    /// The keys.
+    pub keys: Vec<HiddenKey>,
+    /// The key to go on after; none at the end.
+    pub next: Option<String>,
 }

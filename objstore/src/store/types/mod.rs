@@ -14,7 +14,8 @@ pub use crate::record::settings::{
 };
 pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication, Secret};
 pub use bucket::{
-    Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, SnapshotInfo, Source, Usage, Versioning,
+    Bucket, CreateBucket, Deletion, HiddenKey, HiddenPage, Outcome, RootAttributes, SetBucket, SnapshotInfo, Source,
+    Usage, Versioning,
 };
 pub use listing::{List, ListVersions, Listed, Listing, VersionInfo, VersionListing};
 pub use object::{

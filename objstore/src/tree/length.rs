@@ -1,0 +1,216 @@
+//! How long keys are: a mount makes no name whose key S3 could not name, since a key has at most 1,024 bytes.
+//!
+//! - The length of a directory's path is its *place*. Places are kept in memory for directories that changed lately, and
+//!   dropped when a directory of the bucket moves.
+//! - A directory's record has an upper bound of the lengths below it, its *reach*: so renaming a directory to a longer
+//!   path costs the same whatever lies in it. Deletions leave the bound too high; where it alone would refuse a rename,
+//!   a bounded look decides.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use super::cursor::after;
+use super::dir_name;
+use super::read::Found;
+use super::tx::Tx;
+use crate::error::{Posix, Result};
+use crate::name::{KEY_BYTES_MAX, mountable};
+use crate::record::inode::{Dirent, Inode, InodeKind};
+use crate::volume::ROOT_INO;
+
+/// Places kept in memory.
+const PLACES_MAX: usize = 4096;
+/// Names below a directory that a rename looks at, at most.
+const LOOKED_MAX: usize = 16_384;
+/// Names read at a time.
+const CHUNK: usize = 512;
+
+/// Where a directory lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Length of its path in bytes, with the `/` at its end; zero at the top.
+    pub bytes: usize,
+    /// Whether a mount cannot show it, since it or a directory above has a name that no mount can show.
+    pub unshown: bool,
+}
+
+impl Place {
+    fn below(self, name: &str) -> Self {
+        Self { bytes: self.bytes + name.len() + 1, unshown: self.unshown || !mountable(name) }
+    }
+}
+
+/// Places of directories, by bucket and inode.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Mutex<HashMap<(u64, u64), Place>>);
+
+impl Places {
+    fn get(&self, bucket: u64, dir: u64) -> Option<Place> {
+        self.0.lock().get(&(bucket, dir)).copied()
+    }
+
+    fn add(&self, bucket: u64, found: &[(u64, Place)]) {
+        let mut places = self.0.lock();
+        if places.len() + found.len() > PLACES_MAX {
+            places.clear();
+        }
+        places.extend(found.iter().take(PLACES_MAX).map(|(dir, place)| ((bucket, *dir), *place)));
+    }
+
+    /// Drops what is kept for a bucket.
+    pub fn forget(&self, bucket: u64) {
+        self.0.lock().retain(|(of, _), _| *of != bucket);
+    }
+}
+
+impl Inode {
+    /// An upper bound of the lengths of paths below this directory.
+    fn reach_bound(&self) -> usize {
+        if self.entries > 0 && self.reach == 0 { KEY_BYTES_MAX } else { self.reach as usize }
+    }
+
+    /// Raises the bound to cover a path below; whether that changed it. A bound that is not known stays so.
+    pub(super) fn reach_to(&mut self, length: usize) -> bool {
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        let raises = length > self.reach && (self.entries == 0 || self.reach > 0);
+        if raises {
+            self.reach = length;
+        }
+        raises
+    }
+}
+
+impl Tx<'_> {
+    /// Where a directory lies.
+    pub(super) fn place_of(&mut self, dir: u64) -> Result<Place> {
+        let (mut at, mut unknown) = (dir, Vec::new());
+        let mut place = loop {
+            if at == ROOT_INO {
+                break Place::default();
+            }
+            let here = self.places.iter().find(|(known, _)| *known == at).map(|(_, place)| *place);
+            if let Some(known) = here.or_else(|| self.core.places.get(self.bucket.id, at)) {
+                break known;
+            }
+            let inode = self.tree().directory(at)?;
+            unknown.push((at, inode.name));
+            at = inode.parent;
+        };
+        while let Some((ino, name)) = unknown.pop() {
+            place = place.below(&name);
+            self.places.push((ino, place));
+        }
+        Ok(place)
+    }
+
+    /// Has the places that were looked up kept once this change is committed: what is rolled back may give the same
+    /// inode numbers to other directories.
+    pub(super) fn keep_places(&mut self) {
+        let (found, moved) = (std::mem::take(&mut self.places), self.moved_directory);
+        if found.is_empty() && !moved {
+            return;
+        }
+        let (core, bucket) = (self.core.clone(), self.bucket.id);
+        self.txn.after_commit(Box::new(move || {
+            if moved {
+                core.places.forget(bucket);
+            }
+            core.places.add(bucket, &found);
+        }));
+    }
+
+    /// A directory got another path, and with it all below.
+    pub(super) fn forget_places(&mut self) {
+        self.core.places.forget(self.bucket.id);
+        self.places.clear();
+        self.moved_directory = true;
+    }
+
+    /// Refuses a name for which the key would be too long.
+    ///
+    /// # Errors
+    /// ENAMETOOLONG
+    pub(super) fn check_length(&mut self, parent: u64, sort_name: &str) -> Result<()> {
+        if self.place_of(parent)?.bytes + sort_name.len() > KEY_BYTES_MAX {
+            return Err(Posix::NameTooLong.into());
+        }
+        Ok(())
+    }
+
+    /// Refuses a move by which a key would become too long, of what moves or below it. A move to a path that is no
+    /// longer is never refused.
+    ///
+    /// # Errors
+    /// ENAMETOOLONG; EXDEV where a directory has more names than are looked at.
+    pub(super) fn check_moved_length(&mut self, source: &Found, parent: u64, name: &str) -> Result<()> {
+        let is_directory = source.dirent.kind() == InodeKind::Directory;
+        let sort_name = if is_directory { dir_name(name) } else { name.to_owned() };
+        let before = self.place_of(source.parent)?.bytes + source.sort_name.len();
+        let after = self.place_of(parent)?.bytes + sort_name.len();
+        if after <= before {
+            return Ok(());
+        }
+        self.check_length(parent, &sort_name)?;
+        let room = KEY_BYTES_MAX - after;
+        if is_directory && self.tree().directory(source.dirent.ino)?.reach_bound() > room {
+            return self.check_below(source.dirent.ino, room);
+        }
+        Ok(())
+    }
+
+    /// Refuses if a path below a directory is longer than `room`.
+    fn check_below(&self, dir: u64, room: usize) -> Result<()> {
+        let tree = self.tree();
+        let (mut looked, mut left) = (0, vec![(dir, 0)]);
+        while let Some((dir, above)) = left.pop() {
+            let mut from = String::new();
+            loop {
+                let entries = tree.entries(dir, &from, CHUNK)?;
+                for (name, dirent) in &entries {
+                    let length = above + name.len();
+                    if length > room {
+                        return Err(Posix::NameTooLong.into());
+                    }
+                    if dirent.kind() == InodeKind::Directory
+                        && length + tree.linked_inode(dirent.ino)?.1.reach_bound() > room
+                    {
+                        left.push((dirent.ino, length));
+                    }
+                }
+                looked += entries.len();
+                if looked > LOOKED_MAX {
+                    return Err(Posix::CrossDevice.into());
+                }
+                match entries.last() {
+                    Some((last, _)) if entries.len() == CHUNK => from = after(last),
+                    _ => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How far a directory reaches by a name in it.
+    pub(super) fn reach_of(&self, sort_name: &str, dirent: Dirent) -> Result<usize> {
+        let below = match dirent.kind() {
+            InodeKind::Directory => self.tree().linked_inode(dirent.ino)?.1.reach_bound(),
+            _ => 0,
+        };
+        Ok(sort_name.len() + below)
+    }
+
+    /// The directories above `dir` reach at least as far as it does.
+    pub(super) fn reach_above(&mut self, ino: u64, dir: &Inode) -> Result<()> {
+        let (mut ino, mut dir) = (ino, dir.clone());
+        while ino != ROOT_INO && dir.nlink > 0 {
+            let mut above = self.own(dir.parent)?;
+            if !above.reach_to(dir.name.len() + 1 + dir.reach_bound()) {
+                return Ok(());
+            }
+            self.save(dir.parent, &above);
+            (ino, dir) = (dir.parent, above);
+        }
+        Ok(())
+    }
+}

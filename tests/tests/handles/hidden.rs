@@ -1,0 +1,193 @@
+//! Keys that a mount cannot show, as people meet them: a folder that looks empty, a file that appears when a folder goes,
+//! and what the counts, the listing, the metrics and the log say of them.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use rustix::io::Errno;
+use serde_json::Value;
+
+use crate::support::access::root_client;
+use crate::support::cli::{cli, json};
+use crate::support::program::{fail, succeed};
+use crate::support::*;
+
+/// The server, a bucket and its mount.
+struct Scene {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+    mount: Mounted,
+    server: Server,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let server = Server::start();
+        make_bucket(&server, "shop", &[]);
+        let mount = Mounted::new(&server, "shop", "m");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        Self { runtime, client: root_client(&server), mount, server }
+    }
+
+    fn put(&self, keys: &[&str]) {
+        for key in keys {
+            let put = self.client.put_object().bucket("shop").key(*key).body(key.as_bytes().to_vec().into());
+            self.runtime.block_on(put.send()).expect("the object is put");
+        }
+    }
+
+    fn delete(&self, key: &str) {
+        self.runtime.block_on(self.client.delete_object().bucket("shop").key(key).send()).expect("deleted");
+    }
+
+    /// Whether S3 has what `put` put under `was` as `key`.
+    fn holds(&self, key: &str, was: &str) -> bool {
+        self.runtime.block_on(async {
+            let object = self.client.get_object().bucket("shop").key(key).send().await.expect("the object is there");
+            object.body.collect().await.expect("read").into_bytes() == was.as_bytes()
+        })
+    }
+
+    /// Objects and hidden keys, as `bucket show` counts them.
+    fn counts(&self) -> (Option<u64>, Option<u64>) {
+        let shown = json(&self.server, &["bucket", "show", "shop"]);
+        (shown["objectCount"].as_u64(), shown["hiddenKeyCount"].as_u64())
+    }
+
+    /// Keys and reasons, as `bucket hidden` lists them.
+    fn hidden(&self, more: &[&str]) -> Vec<(String, String)> {
+        let listed = cli(&self.server, &[&["bucket", "hidden", "shop", "--output", "json"], more].concat()).ok();
+        let lines = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let text = |line: &Value, field: &str| line[field].as_str().expect("a text").to_owned();
+        lines.map(|line| (text(&line, "key"), text(&line, "reason"))).collect()
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.mount.path().join(path)
+    }
+
+    fn told(&self, words: &str) -> usize {
+        self.server.log().lines().filter(|line| line.contains(words)).count()
+    }
+}
+
+/// What a program gets that renames.
+fn rename(from: PathBuf, to: impl AsRef<Path>) -> std::io::Result<()> {
+    Ok(rustix::fs::rename(from, to.as_ref())?)
+}
+
+fn program(program: &str, args: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(dir).env("LC_ALL", "C");
+    command
+}
+
+#[test]
+fn hidden_keys_are_counted_listed_and_logged_once() {
+    need!(root_and_fuse());
+    let scene = Scene::new();
+    scene.put(&["plain", "a/shown"]);
+    assert_eq!((scene.counts(), scene.hidden(&[])), ((Some(2), Some(0)), vec![]));
+    let long = format!("{}/x", "n".repeat(256));
+    scene.put(&["a//b", "a/./c", &long, "k", "k/new"]);
+    assert_eq!(scene.counts(), (Some(7), Some(4)));
+    let listed = scene.hidden(&[]);
+    let expected = [("a/./c", "dot-name"), ("a//b", "empty-name"), ("k", "folder"), (long.as_str(), "long-name")];
+    let expected: Vec<_> = expected.map(|(key, reason)| (key.to_owned(), reason.to_owned())).to_vec();
+    assert_eq!(listed, expected);
+    assert_eq!(scene.hidden(&["--prefix", "a/"]), expected[..2]);
+    let text = cli(&scene.server, &["bucket", "hidden", "shop"]).ok();
+    assert!(text.contains("\"a//b\"  empty-name: ") && text.contains("4 hidden"), "{text}");
+    let first = wait_until(Duration::from_secs(5), || (scene.told("a key that mounts cannot show") > 0).then_some(()));
+    first.expect("the log tells of the first");
+    assert_eq!(scene.told("a key that mounts cannot show"), 1, "and of no other");
+    json(&scene.server, &["snapshot", "create", "shop", "kept"]);
+    let kept = cli(&scene.server, &["bucket", "hidden", "kept", "--output", "json"]).ok();
+    assert_eq!(kept.lines().count(), 4, "{kept}");
+}
+
+#[test]
+fn a_folder_that_only_looks_empty_is_kept_and_the_log_says_why() {
+    need!(root_and_fuse());
+    let scene = Scene::new();
+    scene.put(&["d//old", "other"]);
+    let root = scene.mount.path();
+    assert_eq!(std::fs::read_dir(scene.path("d")).expect("a folder").count(), 0);
+    // It is copied as what is shown of it, and not removed.
+    succeed(&mut program("cp", &["-a", "d", "copy"], root));
+    assert_eq!(std::fs::read_dir(scene.path("copy")).expect("a folder").count(), 0);
+    assert!(fail(&mut program("rmdir", &["d"], root)).contains("Directory not empty"));
+    assert!(fail(&mut program("rm", &["-rf", "d"], root)).contains("Directory not empty"));
+    let replaced = rename(scene.path("copy"), scene.path("d"));
+    assert_eq!(replaced.expect_err("refused").raw_os_error(), Some(Errno::NOTEMPTY.raw_os_error()));
+    assert!(scene.holds("d//old", "d//old"));
+    let words = "it holds keys that mounts cannot show";
+    let told = wait_until(Duration::from_secs(5), || (scene.told(words) > 0).then_some(()));
+    told.expect("the log says why");
+    assert_eq!(scene.told(words), 1, "not at each call");
+    // It moves whole, and goes once S3 took what was hidden.
+    succeed(&mut program("mv", &["d", "e"], root));
+    assert!(scene.holds("e//old", "d//old"));
+    assert_eq!(scene.hidden(&[]), [("e//old".to_owned(), "empty-name".to_owned())]);
+    std::fs::write(scene.path("e/new"), "").expect("a file");
+    scene.delete("e//old");
+    succeed(&mut program("rm", &["-r", "e"], root));
+    assert_eq!(scene.counts(), (Some(2), Some(0)));
+}
+
+#[test]
+fn a_file_that_a_folder_hid_appears_when_the_folder_goes_and_is_not_lost_before() {
+    need!(root_and_fuse());
+    let scene = Scene::new();
+    let root = scene.mount.path();
+    scene.put(&["p/k"]);
+    assert!(scene.path("p/k").is_file());
+    scene.put(&["p/k/new"]);
+    assert!(scene.path("p/k").is_dir(), "the folder is shown at once");
+    let refused = std::fs::write(scene.path("p/k"), "lost").expect_err("a folder is there");
+    assert_eq!(refused.raw_os_error(), Some(Errno::ISDIR.raw_os_error()));
+    // The folder goes, and what it held; the file beside it stays and is shown.
+    assert!(fail(&mut program("rm", &["-rf", "p"], root)).contains("Directory not empty"));
+    assert_eq!(std::fs::read_to_string(scene.path("p/k")).expect("a file"), "p/k");
+    assert_eq!(scene.counts(), (Some(1), Some(0)));
+    succeed(&mut program("rm", &["-rf", "p"], root));
+    // A link is no key: it is not counted, and is hidden and shown alike.
+    symlink("target", scene.path("link")).expect("a link");
+    scene.put(&["link/x"]);
+    assert!(scene.path("link").is_dir() && scene.counts() == (Some(1), Some(0)));
+    succeed(&mut program("mv", &["link", "moved"], root));
+    assert_eq!(std::fs::read_link(scene.path("link")).expect("the link").to_str(), Some("target"));
+}
+
+#[test]
+fn a_path_that_is_no_key_is_refused_by_every_call() {
+    need!(root_and_fuse());
+    let scene = Scene::new();
+    // 1,004 bytes with its slash.
+    let deep = ["d", "e", "f", "g"].map(|name| name.repeat(250)).join("/");
+    std::fs::create_dir_all(scene.path(&deep)).expect("folders");
+    std::fs::write(scene.path("file"), "1").expect("a file");
+    let (fits, long) = (format!("{deep}/{}", "x".repeat(20)), scene.path(&format!("{deep}/{}", "x".repeat(21))));
+    let too_long = |done: std::io::Result<()>| {
+        let refused = done.expect_err("too long");
+        assert_eq!(refused.raw_os_error(), Some(Errno::NAMETOOLONG.raw_os_error()), "{refused}");
+    };
+    too_long(std::fs::write(&long, "1"));
+    too_long(std::fs::create_dir(&long));
+    too_long(symlink("target", &long));
+    too_long(std::fs::hard_link(scene.path("file"), &long));
+    too_long(rustix::fs::mkfifoat(rustix::fs::CWD, &long, 0o600.into()).map_err(Into::into));
+    too_long(rename(scene.path("file"), &long));
+    let relative = fail(&mut program("touch", &[&"x".repeat(21)], &scene.path(&deep)));
+    assert!(relative.contains("File name too long"), "a short relative path is no way around: {relative}");
+    // A folder does not move to where a key below it would be too long.
+    std::fs::write(scene.path(&fits), "1").expect("1,024 bytes");
+    too_long(rename(scene.path(&"d".repeat(250)), scene.path(&"d".repeat(251))));
+    rename(scene.path(&"d".repeat(250)), scene.path(&"D".repeat(250))).expect("as long as before");
+    let key = fits.replacen(&"d".repeat(250), &"D".repeat(250), 1);
+    let got = scene.runtime.block_on(scene.client.get_object().bucket("shop").key(key).send());
+    assert!(got.is_ok() && scene.counts() == (Some(6), Some(0)), "{got:?}");
+}
