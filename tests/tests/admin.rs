@@ -17,7 +17,18 @@ fn fields(object: &Value) -> Vec<&str> {
 async fn buckets_are_made_shown_changed_and_deleted() {
     let server = Server::start();
     let made = json(&server, &["bucket", "create", "docs", "--quota", "10Mi"]);
-    let names = ["createdAt", "fromSnapshot", "inodeCount", "name", "owner", "quotaBytes", "usedBytes", "versioning"];
+    let names = [
+        "createdAt",
+        "fromSnapshot",
+        "hiddenKeyCount",
+        "inodeCount",
+        "name",
+        "objectCount",
+        "owner",
+        "quotaBytes",
+        "usedBytes",
+        "versioning",
+    ];
     let mut found = fields(&made);
     found.sort_unstable();
     assert_eq!(found, names, "field names are stable: scripts read them");

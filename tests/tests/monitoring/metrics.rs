@@ -156,6 +156,8 @@ async fn a_bucket_s_metrics_say_what_it_holds_and_what_was_asked_of_it() {
         ("amphora_bucket_requests_total{bucket=\"counted\",class=\"list\"}", 0.0),
         ("amphora_bucket_requests_total{bucket=\"other\",class=\"settings\"}", 1.0),
         ("amphora_bucket_size_bytes{bucket=\"counted\"}", 5_000.0),
+        ("amphora_bucket_objects{bucket=\"counted\"}", 1.0),
+        ("amphora_bucket_hidden_keys{bucket=\"counted\"}", 0.0),
         ("amphora_buckets", 1.0),
     ] {
         let found = wait_until(FRESH, || at(series).filter(|found| *found == expected));
