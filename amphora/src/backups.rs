@@ -44,7 +44,7 @@ impl Backups {
             Some(Ok(times)) => times,
             Some(Err(error)) => {
                 let file = file.display().to_string();
-                tracing::warn!(%error, file, "the times of backups cannot be read: metrics begin without them");
+                tracing::warn!(%error, file, "cannot read the recorded times of backups; metrics start without them");
                 BTreeMap::new()
             }
         };
@@ -63,7 +63,7 @@ impl Backups {
         let written = written
             .and_then(|text| RealDisk::new().write_atomic(&self.file, &text, 0o600).map_err(|error| error.to_string()));
         if let Err(error) = written {
-            tracing::warn!(error, "the time of a backup cannot be written down: metrics lack it after a restart");
+            tracing::warn!(error, "cannot record the time of a backup; metrics lack it after a restart");
         }
     }
 

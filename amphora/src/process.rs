@@ -60,7 +60,7 @@ pub(crate) fn forbid_core_dumps() {
     let limited = setrlimit(Resource::Core, limit);
     // The limit does not hold where dumps go to a program (core(5)).
     if let Err(error) = limited.and_then(|()| set_dumpable_behavior(DumpableBehavior::NotDumpable)) {
-        tracing::warn!(%error, "a crash may leave a core dump, with keys in it");
+        tracing::warn!(%error, "cannot disable core dumps; a crash may write keys to disk");
     }
 }
 

@@ -186,7 +186,7 @@ impl Attached {
 
 /// Ends a mount at once: programs inside get ENOTCONN. For one that may show what is gone.
 pub(crate) fn abort(path: &Path, device: &str) {
-    tracing::error!(path = %path.display(), "the mount is ended: its kernel takes no more notices");
+    tracing::error!(path = %path.display(), "the kernel accepts no more cache invalidations of this mount; the mount is ended");
     if let Err(error) = Attached::found(path.to_owned(), device.to_owned()).abandon() {
         tracing::debug!(error = crate::error::with_causes(&error), "the mount is still there");
     }
@@ -195,7 +195,7 @@ pub(crate) fn abort(path: &Path, device: &str) {
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Err(error) = self.detach() {
-            tracing::warn!(%error, "a mountpoint is left behind");
+            tracing::warn!(%error, "cannot unmount a mount point; it stays");
         }
     }
 }

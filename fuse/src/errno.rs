@@ -67,7 +67,7 @@ pub(crate) fn of(error: &Error) -> Errno {
     let number = number(error);
     if number == Errno::IO {
         let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-        tracing::error!(%error, cause, "a mount's request failed");
+        tracing::error!(%error, cause, "a request of a mount failed");
     }
     number
 }

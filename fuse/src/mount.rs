@@ -131,7 +131,7 @@ fn deposit(attached: &Attached, hello: &adapter::Hello, shared: &Shared, keep: K
     let Keep { custody, id, description } = keep;
     let path = attached.path().display();
     if !hello.has(Feature::HasResend) {
-        tracing::warn!(%path, "this kernel cannot ask again what a server left unanswered (Linux 6.9 can): the mount ends with the server");
+        tracing::warn!(%path, "this kernel cannot resend unanswered requests (Linux 6.9 or newer can); the mount ends with the server");
         return None;
     }
     let Agreement { init, answer } = hello.agreement();
@@ -142,7 +142,7 @@ fn deposit(attached: &Attached, hello: &adapter::Hello, shared: &Shared, keep: K
         Ok(()) => {}
         Err(error) => {
             let (why, later) = (crate::error::with_causes(&error), error.is_broken());
-            tracing::warn!(%path, error = why, later, "no holder keeps the mount: it would end with the server");
+            tracing::warn!(%path, error = why, later, "no fd holder keeps this mount; it ends with the server");
             return later.then_some((custody, id));
         }
     }
@@ -313,7 +313,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if let Err(error) = self.unmount() {
-            tracing::warn!(%error, "a mount is left behind");
+            tracing::warn!(%error, "cannot unmount a mount; it stays");
         }
     }
 }

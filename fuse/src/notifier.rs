@@ -52,7 +52,7 @@ impl Notifier {
         let mut socket = self.0.socket.lock();
         let outcome = ask(socket.as_ref()?, notice);
         if let Err(errno) = outcome {
-            tracing::warn!(%errno, "the process that gives a mount's notices is gone; this one gives them");
+            tracing::warn!(%errno, "the notifier process of a mount ended; the server delivers its cache invalidations itself");
             *socket = None;
         }
         outcome.ok()

@@ -43,7 +43,7 @@ impl Session {
                     end();
                 }
                 // The kernel still has the mount, and so has the holder, for the next server.
-                Err(error) => tracing::error!(%error, "a mount's session ended early"),
+                Err(error) => tracing::error!(%error, "the session of a mount ended unexpectedly"),
             }
             drop(volume);
             *running.over.lock() = true;

@@ -64,7 +64,7 @@ impl Refusal {
         std::thread::Builder::new().name("fuse-refuse".into()).spawn(move || {
             match adapter::refuse_all(device) {
                 Ok(()) => end(),
-                Err(error) => tracing::error!(%error, "the requests of a mount are not answered any more"),
+                Err(error) => tracing::error!(%error, "the requests of a mount are no longer answered"),
             }
             ended.store(true, Ordering::Release);
         })?;

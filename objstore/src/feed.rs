@@ -191,7 +191,11 @@ impl Feeds {
             let target = feed.queue.lock().published;
             if tokio::time::timeout_at(until, feed.acknowledged(target)).await.is_err() {
                 let (bucket, mount) = (feed.bucket, feed.mount);
-                tracing::warn!(bucket, mount, "a mount does not drop its caches; not waiting for it");
+                tracing::warn!(
+                    bucket,
+                    mount,
+                    "a mount does not confirm its cache invalidations in time; the server no longer waits for it"
+                );
             }
         }
     }
@@ -245,7 +249,11 @@ impl Shared {
         (queue.lost, queue.gone, queue.closed) = (true, true, true);
         queue.changes = VecDeque::new();
         let (bucket, mount) = (self.bucket, self.mount);
-        tracing::error!(bucket, mount, "a mount did not take {CHANGES_MAX} changes by others: it cannot go on");
+        tracing::error!(
+            bucket,
+            mount,
+            "a mount has {CHANGES_MAX} undelivered cache invalidations, the maximum; it is ended"
+        );
         self.filled.notify_all();
         self.settled.notify_waiters();
     }

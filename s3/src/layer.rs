@@ -157,7 +157,7 @@ impl Inner {
         });
         let answer = answer.await;
         let mut answer = answer.unwrap_or_else(|error| {
-            tracing::error!(%error, request_id = context.id, "a request failed outside its operation");
+            tracing::error!(%error, request_id = context.id, "a request failed outside of an operation");
             bare(StatusCode::INTERNAL_SERVER_ERROR)
         });
         if let Some(Document(body)) = answer.extensions_mut().remove() {

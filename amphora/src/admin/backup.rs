@@ -47,7 +47,7 @@ async fn note(made: objstore::Result<Backup>, store: Store, backups: Arc<Backups
         Err(_) => tokio::task::spawn_blocking(move || backups.failed()),
     };
     if let Err(error) = noted.await {
-        tracing::error!(%error, "the time of a backup was not noted");
+        tracing::error!(%error, "cannot record the time of a backup");
     }
     made
 }
@@ -91,7 +91,7 @@ async fn end(answers: &Sender<Result<api::BackupProgress, Status>>, done: objsto
     let last = match done {
         Ok(done) => Ok(shown(Progress::default(), Some(done))),
         Err(error) => {
-            tracing::warn!(error = crate::failure::with_causes(&error), "a backup or restore did not come to its end");
+            tracing::warn!(error = crate::failure::with_causes(&error), "a backup or restore failed");
             Err(refused(&error))
         }
     };

@@ -11,21 +11,21 @@ use crate::failure::Failure;
 /// What to do with accounts.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make an account, without keys and grants
+    /// Create an account, without keys and grants
     Create {
-        /// Its name
+        /// Name
         name: String,
-        /// Let it make buckets through S3
+        /// Allow the account to create buckets through S3
         #[arg(long)]
         may_create_buckets: bool,
     },
-    /// All accounts
+    /// List accounts
     #[command(visible_alias = "ls")]
     List,
-    /// Remove an account with its keys and grants
+    /// Delete an account with its keys and grants
     #[command(visible_alias = "rm")]
     Delete {
-        /// Its name
+        /// Name
         name: String,
     },
 }

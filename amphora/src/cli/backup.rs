@@ -25,10 +25,10 @@ const USAGE: &str = "amphora backup [OPTIONS] <BUCKET> <DEST_DIR>
 pub struct Backup {
     #[command(subcommand)]
     look_after: Option<LookAfter>,
-    /// The bucket, and the folder of backups on the server's machine; made if it is absent
+    /// The bucket, and the folder for backups on the server's machine; the folder is created if it does not exist
     #[arg(value_names = ["BUCKET", "DEST_DIR"], num_args = 1..=2, required = true)]
     what: Vec<String>,
-    /// Back all buckets up; then only the folder is named
+    /// Back up all buckets; then give the folder alone
     #[arg(long)]
     all: bool,
 }
@@ -36,22 +36,22 @@ pub struct Backup {
 /// What to do with a folder. (A bucket that is named like one of these is backed up with `--` in front.)
 #[derive(Debug, Subcommand)]
 enum LookAfter {
-    /// The backups in a folder
+    /// List the backups in a folder
     #[command(visible_alias = "ls")]
     List {
         /// The folder
         dir: PathBuf,
     },
-    /// Compare all that backups hold with its checksums
+    /// Verify the checksums of all backups in a folder
     Verify {
         /// The folder
         dir: PathBuf,
     },
-    /// Remove old backups, and what no backup needs
+    /// Remove old backups, and the content that no backup needs
     Prune {
         /// The folder
         dir: PathBuf,
-        /// How many of the newest backups of each bucket stay
+        /// Number of backups to keep of each bucket, newest first
         #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
         keep: u32,
     },

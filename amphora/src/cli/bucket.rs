@@ -12,32 +12,32 @@ use crate::failure::Failure;
 /// What to do with buckets.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a bucket
+    /// Create a bucket
     Create(Create),
-    /// All buckets
+    /// List buckets
     #[command(visible_alias = "ls")]
     List,
-    /// One bucket
+    /// Show one bucket
     Show {
-        /// Its name
+        /// Name
         name: String,
     },
-    /// The keys that mounts cannot show, each with the reason
+    /// List the keys that mounts cannot show, each with the reason
     Hidden {
         /// The bucket or snapshot
         name: String,
-        /// Only keys that begin with this
+        /// Only the keys with this prefix
         #[arg(long, default_value = "", hide_default_value = true)]
         prefix: String,
     },
-    /// Change quota or versioning
+    /// Change the quota or versioning of a bucket
     Set(Set),
-    /// Remove a bucket
+    /// Delete a bucket
     #[command(visible_alias = "rm")]
     Delete {
-        /// Its name
+        /// Name
         name: String,
-        /// Also if it holds objects, which are lost
+        /// Delete the bucket with all objects in it
         #[arg(long)]
         force: bool,
     },
@@ -46,15 +46,16 @@ pub enum Command {
 /// The bucket to make.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Its name: 3 to 63 lower-case letters, digits, dots and hyphens
+    /// Name of the bucket: 3 to 63 lower-case letters, digits, dots and hyphens
     name: String,
-    /// The most it may hold: bytes, or with a suffix as in 10Gi or 500M
+    /// Quota in bytes, or with a suffix: 10Gi, 500M
     #[arg(long, value_name = "SIZE")]
     quota: Option<Size>,
-    /// Keep the versions of objects
+    /// Enable versioning
     #[arg(long)]
     versioning: bool,
-    /// Begin as a clone of this snapshot: its content, versioning and object lock, but no quota, grants or other settings
+    /// Create the bucket as a clone of this snapshot, with its content, versioning and object lock, but without quota,
+    /// grants and other settings
     #[arg(long, value_name = "SNAPSHOT")]
     from_snapshot: Option<String>,
     /// The account that owns it [default: the administrator]
@@ -68,13 +69,13 @@ pub struct Create {
 pub struct Set {
     /// The bucket
     name: String,
-    /// The most it may hold: bytes, or with a suffix as in 10Gi or 500M
+    /// Quota in bytes, or with a suffix: 10Gi, 500M
     #[arg(long, value_name = "SIZE", conflicts_with = "no_quota")]
     quota: Option<Size>,
-    /// Take the limit away
+    /// Remove the quota
     #[arg(long)]
     no_quota: bool,
-    /// Whether the versions of objects are kept
+    /// Enable or suspend versioning
     #[arg(long, value_name = "STATE")]
     versioning: Option<Versioning>,
 }

@@ -15,15 +15,15 @@ use crate::failure::{Failure, with_causes};
 /// The store to verify.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Folder of a store that no server has open
+    /// Data folder of the store; no server may run on it
     data_dir: PathBuf,
-    /// Mend counts and usage, and quarantine what cannot be mended; safe to be interrupted and run again
+    /// Repair counts and usage, and quarantine what cannot be repaired; may be interrupted and run again
     #[arg(long)]
     repair: bool,
-    /// Read the records only, and no content
+    /// Verify the records alone, without reading content
     #[arg(long)]
     metadata_only: bool,
-    /// File of the master key, if the server has one (also: AMPHORA_MASTER_KEY_FILE) [default: master.key in the folder]
+    /// Master key file of the server (also: AMPHORA_MASTER_KEY_FILE) [default: master.key in the folder]
     #[arg(long, value_name = "FILE")]
     master_key_file: Option<PathBuf>,
 }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// What to do with grants.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Let an account into a bucket, or change how
+    /// Grant an account access to a bucket, or change its grant
     Add {
         /// The bucket
         bucket: String,
@@ -22,7 +22,7 @@ pub enum Command {
         #[arg(long, value_name = "MODE", value_parser = ["ro", "rw", "wo", "owner"])]
         mode: String,
     },
-    /// All grants
+    /// List grants
     #[command(visible_alias = "ls")]
     List {
         /// Only those of this bucket
@@ -31,7 +31,7 @@ pub enum Command {
         #[arg(long, value_name = "NAME")]
         account: Option<String>,
     },
-    /// Take a grant back
+    /// Revoke a grant
     #[command(visible_alias = "rm")]
     Remove {
         /// The bucket

@@ -11,28 +11,28 @@ use crate::failure::Failure;
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a key and show its secret, this once
+    /// Create a key; its secret is shown only now
     Create {
-        /// Whose key
+        /// The account of the key
         #[arg(long, value_name = "NAME")]
         account: String,
     },
-    /// All keys, without secrets
+    /// List keys, without secrets
     #[command(visible_alias = "ls")]
     List {
-        /// Only this account's
+        /// Only the keys of this account
         #[arg(long, value_name = "NAME")]
         account: Option<String>,
     },
-    /// Remove a key; the next request with it is refused
+    /// Delete a key; the next request that uses it is refused
     #[command(visible_alias = "rm")]
     Delete {
         /// The access key id
         id: String,
     },
-    /// Make a new key beside the newest one and remove the older
+    /// Create a new key and delete the oldest of the account, so that the newest two are valid
     Rotate {
-        /// Whose keys
+        /// The account of the keys
         #[arg(long, value_name = "NAME")]
         account: String,
     },

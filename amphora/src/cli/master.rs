@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// What to do with the master key.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Put a new master key in the place of this one, and seal every secret anew; requests go on meanwhile
+    /// Create a new master key and encrypt every secret with it, without interrupting requests
     Rotate,
 }
 

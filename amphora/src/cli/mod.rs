@@ -38,7 +38,7 @@ use output::Printer;
 /// Where `--help` shows what every command takes: behind its own flags.
 const LAST: usize = 900;
 
-/// One store as S3 buckets and as mounted volumes.
+/// Object and volume store: every bucket is served by S3 and can be mounted as a file system.
 #[derive(Debug, Parser)]
 #[command(name = "amphora", version, arg_required_else_help = true, after_help = examples::ALL)]
 pub struct Cli {
@@ -46,7 +46,7 @@ pub struct Cli {
     /// ./amphora-data unless AMPHORA_DATA_DIR names another; if none is there, /run/amphora/admin.sock]
     #[arg(long, global = true, value_name = "unix://PATH", display_order = LAST)]
     pub admin_endpoint: Option<SocketPath>,
-    /// How results are printed
+    /// Output format
     #[arg(long, global = true, value_enum, default_value_t = output::Format::Text, display_order = LAST)]
     output: output::Format,
     /// What to do.
@@ -60,25 +60,25 @@ pub struct Cli {
 pub enum Command {
     /// Run the server
     Serve(Flags),
-    /// Buckets
+    /// Manage buckets
     #[command(subcommand, after_help = examples::BUCKET)]
     Bucket(bucket::Command),
-    /// Accounts, which keys and grants belong to
+    /// Manage accounts
     #[command(subcommand, after_help = examples::ACCOUNT)]
     Account(account::Command),
-    /// Access keys
+    /// Manage the access keys of accounts
     #[command(subcommand, after_help = examples::KEY)]
     Key(key::Command),
-    /// The key that secrets are sealed under in the store
+    /// Manage the key that encrypts the secrets in the store
     #[command(subcommand, after_help = examples::MASTER_KEY)]
     MasterKey(master::Command),
-    /// What accounts may do with buckets
+    /// Manage the grants of accounts on buckets
     #[command(subcommand, after_help = examples::GRANT)]
     Grant(grant::Command),
-    /// Snapshots of buckets
+    /// Manage snapshots of buckets
     #[command(subcommand, after_help = examples::SNAPSHOT)]
     Snapshot(snapshot::Command),
-    /// Volumes, as CSI sees them
+    /// Show CSI volumes
     #[command(subcommand, after_help = examples::VOLUME)]
     Volume(volume::Command),
     /// Mount a bucket or a snapshot at a directory
@@ -87,28 +87,28 @@ pub enum Command {
     /// Unmount a directory
     #[command(after_help = examples::UMOUNT)]
     Umount(mount::umount::Umount),
-    /// Keep mounts while no server runs; `serve` starts one by itself, unless it finds one
+    /// Run the fd holder, which keeps mounts while no server runs; `serve` starts one if none is there
     Holder(Holder),
-    /// Give the kernel notices of a mount: `serve` starts one for each mount it keeps
+    /// Deliver the cache invalidations of a mount to the kernel; `serve` starts one for each persistent mount
     #[command(hide = true)]
     Notifier,
-    /// Verify a store that no server has open
+    /// Verify the records and checksums of a store while no server runs on it
     #[command(after_help = examples::CHECK)]
     Check(check::Check),
-    /// Compare all content with its checksums now
+    /// Verify the checksums of all content now, while the server runs
     #[command(after_help = examples::SCRUB)]
     Scrub(scrub::Scrub),
-    /// Back buckets up into a folder, and look after it
+    /// Back up buckets into a folder; list, verify and prune backups
     #[command(after_help = examples::BACKUP)]
     Backup(backup::Backup),
-    /// Bring buckets back from a folder of backups
+    /// Restore buckets from a folder of backups
     #[command(after_help = examples::RESTORE)]
     Restore(restore::Restore),
-    /// How the server is
+    /// Show the state of the server, its mounts and lost mounts
     Status,
-    /// Have the server go on as the program that lies at its path by now; mounts go on
+    /// Upgrade the running server in place to the installed binary; mounts stay
     Upgrade,
-    /// Print a shell's completion script
+    /// Print the completion script of a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,

@@ -12,7 +12,7 @@ use super::client::{Client, absolute, answer};
 use super::output::{Printer, Row};
 use crate::failure::{Failure, with_causes};
 
-/// Bring buckets back from a folder of backups. Nothing is visible before it is whole, and no bucket is replaced.
+/// Restore buckets from a folder of backups. A bucket appears when it is complete; existing buckets are never replaced.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// The folder, on the server's machine
@@ -20,13 +20,13 @@ pub struct Restore {
     /// The bucket that was backed up
     #[arg(required_unless_present = "all")]
     bucket: Option<String>,
-    /// Bring all buckets back that the folder has backups of
+    /// Restore every bucket that the folder has backups of
     #[arg(long, conflicts_with_all = ["bucket", "at", "name"])]
     all: bool,
-    /// Which backup (`amphora backup list`) [default: the newest]
+    /// Id of the backup (`amphora backup list`) [default: the newest]
     #[arg(long, value_name = "ID")]
     at: Option<String>,
-    /// The name of the bucket to make [default: as it was]
+    /// Name of the new bucket [default: the name of the backed up bucket]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }

@@ -10,10 +10,10 @@ use super::progress::Line;
 use crate::config::Size;
 use crate::failure::Failure;
 
-/// Compare all content with its checksums now, or go on with the pass under way; it goes on when this is interrupted.
+/// Verify the checksums of all content now, or follow the pass that runs. The pass continues if this command is interrupted.
 #[derive(Debug, Args)]
 pub struct Scrub {
-    /// Read so much in a second, at most [default: the server's --scrub-rate]
+    /// Read limit per second [default: --scrub-rate of the server]
     #[arg(long, value_name = "SIZE")]
     rate: Option<Size>,
 }
@@ -73,9 +73,9 @@ impl Scrub {
                 printer.one(&shown)?;
                 return match shown.damaged.len() {
                     0 => Ok(()),
-                    _ => {
-                        Err(Failure::failed("content is damaged: put it anew, delete it, or restore it from a backup"))
-                    }
+                    _ => Err(Failure::failed(
+                        "content does not match its checksum: upload the object again, delete it, or restore it from a backup",
+                    )),
                 };
             }
             line.show_bytes("scrub", (next.done_bytes, next.total_bytes), "");

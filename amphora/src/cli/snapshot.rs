@@ -11,23 +11,23 @@ use crate::failure::Failure;
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Take a snapshot of a bucket
+    /// Create a snapshot of a bucket
     Create {
         /// The bucket
         bucket: String,
-        /// The snapshot's name, by which it can be mounted and read
+        /// Name of the snapshot; it can be mounted, and read through S3, under this name
         name: String,
     },
-    /// All snapshots
+    /// List snapshots
     #[command(visible_alias = "ls")]
     List {
         /// Only those of this bucket
         bucket: Option<String>,
     },
-    /// Remove a snapshot
+    /// Delete a snapshot
     #[command(visible_alias = "rm")]
     Delete {
-        /// Its name
+        /// Name
         name: String,
     },
 }

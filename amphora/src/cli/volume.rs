@@ -11,10 +11,10 @@ use crate::failure::Failure;
 /// What to look at.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// All volumes
+    /// List volumes
     #[command(visible_alias = "ls")]
     List,
-    /// One volume
+    /// Show one volume
     Show {
         /// The CSI volume id
         id: String,

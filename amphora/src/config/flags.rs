@@ -18,127 +18,128 @@ const MEMORY_MIN: u64 = 16 << 20;
                         AMPHORA_ROOT_SECRET_ACCESS_KEY set the root key at the first start."
 )]
 pub struct Flags {
-    /// Folder of the store; made if absent
+    /// Data folder of the store; created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "./amphora-data")]
     pub data_dir: PathBuf,
-    /// File of the master key, which secrets are sealed under; made at the first start [default: master.key in the data
-    /// folder]
+    /// Master key file, which encrypts the secrets in the store; created at the first start [default: master.key in the
+    /// data folder]
     #[arg(long, value_name = "FILE")]
     pub master_key_file: Option<PathBuf>,
-    /// Where S3 is served; port 0 takes any free one
+    /// Address of the S3 endpoint; port 0 picks a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9000", value_parser = address)]
     pub s3_listen: SocketAddr,
-    /// Where /metrics, /healthz and /readyz are served
+    /// Address of /metrics, /healthz and /readyz
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9001", value_parser = address)]
     pub http_listen: SocketAddr,
     /// Socket of the CSI services (also: CSI_ENDPOINT) [default: DATA_DIR/run/csi.sock]
     #[arg(long, value_name = "unix://PATH")]
     pub csi_endpoint: Option<SocketPath>,
-    /// A socket of its own for the CSI node service [default: the one of --csi-endpoint]
+    /// Separate socket of the CSI node service [default: --csi-endpoint serves both]
     #[arg(long, value_name = "unix://PATH")]
     pub csi_node_endpoint: Option<SocketPath>,
     /// Socket of the COSI services (also: COSI_ENDPOINT) [default: DATA_DIR/run/cosi.sock]
     #[arg(long, value_name = "unix://PATH")]
     pub cosi_endpoint: Option<SocketPath>,
-    /// Socket of the holder, which keeps mounts while no server runs [default: DATA_DIR/run/holder.sock]
+    /// Socket of the fd holder, which keeps mounts while no server runs [default: DATA_DIR/run/holder.sock]
     #[arg(long, value_name = "unix://PATH")]
     pub holder_endpoint: Option<SocketPath>,
-    /// Do without a holder: mounts end with the server
+    /// Run without the fd holder: mounts end with the server
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub no_holder: bool,
-    /// Unmount what `amphora mount` mounted when the server is told to stop, instead of leaving it to the next server
+    /// Unmount the mounts of `amphora mount` when the server stops, instead of keeping them for the next server
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub unmount_at_exit: bool,
-    /// Certificate chain (PEM) to serve S3 with TLS; taken anew when the file changes. Needs --tls-key
+    /// Certificate chain (PEM) for S3 over TLS; reloaded when the file changes. Needs --tls-key
     #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
     /// Private key (PEM, not encrypted) of --tls-cert
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
-    /// A domain whose hosts are buckets, as in BUCKET.NAME; several with commas or repeated
+    /// Domain for virtual-hosted addressing, as in BUCKET.NAME; comma-separated or repeated for several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub s3_domain: Vec<s3::Domain>,
-    /// S3 connections at once
+    /// Maximum number of S3 connections
     #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = count)]
     pub s3_max_connections: usize,
-    /// S3 requests under way at once, over all connections; one more is told to slow down
+    /// Maximum number of S3 requests in progress over all connections; beyond it SlowDown is answered
     #[arg(long, value_name = "COUNT", default_value = "8192", value_parser = count)]
     pub s3_max_requests: usize,
-    /// Memory of all S3 uploads under way; one that finds none waits, and is then told to slow down
+    /// Memory limit for all S3 uploads in progress; an upload that gets none waits, and is then answered SlowDown
     #[arg(long, value_name = "SIZE", default_value = "512Mi", value_parser = memory)]
     pub s3_body_memory: Size,
-    /// The same of all S3 downloads and listings under way
+    /// Memory limit for all S3 downloads and listings in progress; beyond it they wait, and are then answered SlowDown
     #[arg(long, value_name = "SIZE", default_value = "512Mi", value_parser = memory)]
     pub s3_answer_memory: Size,
-    /// How long an S3 connection may be idle
+    /// Timeout of an idle S3 connection
     #[arg(long, value_name = "TIME", default_value = "120s")]
     pub s3_idle_time: Period,
-    /// How long an S3 upload may send nothing
+    /// Timeout of an S3 upload whose client sends nothing
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub s3_upload_stall: Period,
-    /// How long an S3 client may take nothing of an answer
+    /// Timeout of an S3 download whose client reads nothing
     #[arg(long, value_name = "TIME", default_value = "5m")]
     pub s3_download_stall: Period,
-    /// Mounts at once, of `amphora mount` and CSI together
+    /// Maximum number of mounts, of `amphora mount` and CSI together
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
     pub max_mounts: usize,
-    /// Keep idle processors of the machine awake (a virtual one of at most 4) while a mount gets over 5,000 requests a second
+    /// Keep the idle processors of a virtual machine of at most 4 awake while a mount serves over 5,000 requests a second;
+    /// this affects the whole machine
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set)]
     pub keep_awake: bool,
     /// S3 region
     #[arg(long, value_name = "REGION", default_value = "us-east-1", value_parser = region)]
     pub region: String,
-    /// The URL of S3 that COSI Secrets carry [default: http:// or https:// and the address of --s3-listen]
+    /// URL of the S3 endpoint for COSI Secrets [default: http:// or https:// and the address of --s3-listen]
     #[arg(long, value_name = "URL", value_parser = url)]
     pub s3_endpoint_url: Option<String>,
-    /// Whether new buckets begin with all four settings of their public access block on, as on AWS
+    /// Create buckets with all four settings of the public access block on, as on AWS
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     pub s3_block_public_access: bool,
-    /// Whether presigned URLs of Signature Version 2 are taken, which old signers make by default
+    /// Accept presigned URLs of Signature Version 2, the default of older SDKs
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     pub s3_presigned_v2: bool,
-    /// How often all content is compared with its checksums: from the begin of a pass to that of the next; or off
+    /// Interval of the background scrub, which verifies all checksums, from the start of one pass to the next; or off
     #[arg(long, value_name = "TIME|off", default_value = "7d")]
     pub scrub_interval: Interval,
-    /// What is read for that in a second, at most
+    /// Read limit of the scrub per second
     #[arg(long, value_name = "SIZE", default_value = "20Mi", value_parser = rate)]
     pub scrub_rate: Size,
-    /// How long a day of lifecycle rules lasts; for tests
+    /// Length of a day in lifecycle rules; for tests
     #[arg(long, value_name = "TIME", default_value = "24h", hide_short_help = true)]
     pub lifecycle_day: Period,
-    /// CSI name of this node [default: the host name]
+    /// CSI node id [default: the host name]
     #[arg(long, value_name = "NAME", value_parser = word)]
     pub node_id: Option<String>,
-    /// CSI name of the driver
+    /// CSI driver name
     #[arg(long, value_name = "NAME", default_value = "csi.amphora.dev", value_parser = word)]
     pub csi_driver_name: String,
-    /// COSI name of the driver
+    /// COSI driver name
     #[arg(long, value_name = "NAME", default_value = "cosi.amphora.dev", value_parser = word)]
     pub cosi_driver_name: String,
     /// How old a new bucket is when COSI's CreateBucket answers, times the number of buckets made in the last minute; or
     /// off. The COSI controller 0.2.2 needs the time to write a bucket's name into its claim
     #[arg(long, value_name = "TIME|off", default_value = "2s")]
     pub cosi_answer_delay: Interval,
-    /// How logs are written to stderr
+    /// Format of the log on stderr
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
-    /// What is logged: off, error, warn, info, debug or trace, also by module (info,s3=debug)
+    /// Log level: off, error, warn, info, debug or trace; also per module (info,s3=debug)
     #[arg(long, value_name = "FILTER", default_value = "info", value_parser = crate::logs::check_filter)]
     pub log_level: String,
-    /// Let the system write a core dump, which holds keys and data, when the server crashes
+    /// Allow core dumps when the server crashes; they contain keys and data
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub core_dumps: bool,
-    /// A file that the audit trail is also written to, as JSON lines; made if absent, with mode 0600
+    /// File for the audit trail as JSON lines, beside the log; created with mode 0600 if it does not exist
     #[arg(long, value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
-    /// Say whether the settings are good, and end
+    /// Validate the settings and exit
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check_config: bool,
-    /// TOML file with further settings
+    /// TOML file with settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

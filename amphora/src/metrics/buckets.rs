@@ -87,7 +87,9 @@ impl Buckets {
                     seen.take(&usages, |usage| self.backups.last(usage.name.as_str(), usage.id));
                     self.s3.set_buckets(seen.own.iter().cloned());
                 }
-                Err(error) => tracing::warn!(%error, "the usage of buckets cannot be read; metrics show what it was"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the usage of buckets; metrics show the last known values");
+                }
             }
             seen.until = Some(Instant::now() + REST_MIN.max(started.elapsed() * REST_FACTOR));
         }

@@ -35,7 +35,7 @@ pub(super) fn refuse_missing(dir: &Path) -> Result<(), Error> {
 /// Takes away what a server that died left at a directory.
 pub(super) fn clear_dead(dir: &Path) -> Result<(), Error> {
     if fuse::mountpoint_state(dir) == MountpointState::Stale {
-        tracing::warn!(dir = %dir.display(), "detaching a mount whose server died");
+        tracing::warn!(dir = %dir.display(), "unmounting a mount whose server died");
         fuse::unmount_path(dir)?;
     }
     Ok(())
@@ -46,7 +46,7 @@ pub(super) fn clear_lost(dir: &Path, how: Unmounting) -> Result<bool, Error> {
     match (fuse::mountpoint_state(dir), how) {
         (MountpointState::Stale, _) => clear_dead(dir).map(|()| true),
         (MountpointState::Silent, how) => {
-            tracing::warn!(dir = %dir.display(), "ending a mount that nobody serves");
+            tracing::warn!(dir = %dir.display(), "unmounting a mount that no server answers");
             match how {
                 Unmounting::IfIdle => fuse::unmount_idle_path(dir)?,
                 Unmounting::Lazily => fuse::abandon_path(dir)?,

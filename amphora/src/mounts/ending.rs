@@ -114,7 +114,7 @@ impl Table {
     fn end_with_process(&self, entry: Entry) {
         let dir = entry.dir.display();
         if entry.request.origin == Origin::Csi {
-            tracing::info!(bucket = %entry.request.bucket, %dir, "left for the next start");
+            tracing::info!(bucket = %entry.request.bucket, %dir, "the mount stays for the next start");
             // Dropping it would unmount.
             return std::mem::forget(entry);
         }
@@ -136,7 +136,7 @@ impl Table {
             }
             Err(error) => {
                 let error = crate::failure::with_causes(&error);
-                tracing::error!(%dir, error, "a mount could not be ended well");
+                tracing::error!(%dir, error, "cannot unmount cleanly");
             }
         }
     }
@@ -168,7 +168,7 @@ impl Entry {
         }
         if let Err(error) = RealDisk::new().sync_everything(&self.dir) {
             let dir = self.dir.display();
-            tracing::error!(%dir, %error, "changes that programs made through mapped memory may be lost");
+            tracing::error!(%dir, %error, "cannot sync a mount; changes made through mapped memory may be lost");
         }
     }
 }
@@ -177,5 +177,5 @@ impl Entry {
 fn leave(mount: Mount) {
     let dir = mount.path().display().to_string();
     let answered = mount.leave(LEAVE_LIMIT);
-    tracing::info!(dir, answered, "left to the next server");
+    tracing::info!(dir, answered, "the mount was detached for the next server");
 }

@@ -88,11 +88,11 @@ impl Holding {
         let Ok(Some(holder)) = holder::find(socket) else { return };
         let Ok(left) = inheritance(&holder, &store) else { return };
         for Inherited { held, .. } in left.mounts {
-            tracing::warn!(dir = %held.path().display(), "a mount is ended, since the server does without its holder");
+            tracing::warn!(dir = %held.path().display(), "a mount is ended because the server runs without its fd holder");
             let ended = held.abandon().map_err(|error| with_causes(&error));
             let ended = ended.and_then(|()| holder.withdraw(held.id()).map_err(|error| with_causes(&error)));
             if let Err(error) = ended {
-                tracing::error!(dir = %held.path().display(), error, "a mount is left behind, and nobody answers in it");
+                tracing::error!(dir = %held.path().display(), error, "a mount stays without a server; programs in it wait");
             }
         }
     }
@@ -129,7 +129,7 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
         match read(deposit) {
             Ok((held, description)) if description.store == store => {
                 if held.is_dead() {
-                    tracing::info!(dir = %held.path().display(), "a mount was taken away while no server ran");
+                    tracing::info!(dir = %held.path().display(), "a mount was unmounted while no server ran");
                     holder.withdraw(held.id())?;
                 } else {
                     match description.into_request() {
@@ -160,7 +160,7 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
             Err(deposit) => {
                 tracing::error!(
                     id = deposit.id,
-                    "the holder keeps a mount that this version cannot read, perhaps another store's: start the version it is of"
+                    "the fd holder keeps a mount that this version cannot read, perhaps of another store: start the version that made it"
                 );
             }
         }

@@ -159,7 +159,7 @@ impl Table {
         match self.records.put(dir, request, mount.bucket_id()) {
             Err(error) if !request.keep => {
                 let error = crate::failure::with_causes(&error);
-                tracing::warn!(dir = %dir.display(), error, "the mount is not on record: nobody is told if it is lost");
+                tracing::warn!(dir = %dir.display(), error, "cannot record the mount; `amphora status` will not show it if it is lost");
                 Ok(())
             }
             put => Ok(put?),
@@ -270,7 +270,7 @@ impl Table {
     /// Forgets a mount that somebody else took away, as far as programs let it. One that is to be kept stays on record.
     fn let_go(&self, state: &mut State, entry: Entry) {
         state.ended.add(&entry.mount.stats());
-        tracing::info!(bucket = %entry.request.bucket, dir = %entry.dir.display(), "was unmounted by somebody else");
+        tracing::info!(bucket = %entry.request.bucket, dir = %entry.dir.display(), "unmounted by another program");
         if !entry.request.keep {
             self.records.remove(&entry.dir);
         }

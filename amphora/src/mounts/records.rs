@@ -73,7 +73,7 @@ impl Records {
         let content = self.disk.read_all(&file).map_err(|error| crate::failure::with_causes(&error));
         match content.and_then(|content| unseal::<Record>(&content)) {
             Ok(record) => drop(self.known.lock().insert(record.dir.clone(), Filed { number, record })),
-            Err(why) => tracing::warn!(file = %file.display(), why, "the record of a mount is passed over"),
+            Err(why) => tracing::warn!(file = %file.display(), why, "cannot read the record of a mount; it is skipped"),
         }
     }
 
@@ -127,7 +127,7 @@ impl Records {
         let removed = self.disk.remove(&self.file(filed.number)).and_then(|()| self.disk.sync_dir(&self.folder));
         if let Err(error) = removed {
             let error = crate::failure::with_causes(&error);
-            tracing::error!(dir = %dir.display(), error, "the record of a mount that was ended is still there");
+            tracing::error!(dir = %dir.display(), error, "cannot remove the record of an ended mount");
         }
     }
 

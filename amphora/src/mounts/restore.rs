@@ -41,7 +41,7 @@ impl Table {
             let current = self.records.is_current(&record);
             match why {
                 Some(why) if record.keep || current => {
-                    tracing::error!(dir = %dir.display(), bucket = record.bucket, why, "a mount is lost");
+                    tracing::error!(dir = %dir.display(), bucket = record.bucket, why, "a mount was lost");
                     self.state().lost.insert(dir.clone(), why);
                 }
                 None if record.keep => {}

@@ -67,7 +67,7 @@ impl Table {
         let refusal = held.refusal();
         if let Err(error) = self.take_over(holding, held, request) {
             let why = crate::failure::with_causes(&error);
-            tracing::error!(id, bucket, dir = %dir.display(), why, "a mount cannot be taken over");
+            tracing::error!(id, bucket, dir = %dir.display(), why, "cannot take over a mount");
             self.refuse(holding, id, Some(bucket), why, refusal);
         }
     }
@@ -87,7 +87,7 @@ impl Table {
         if mount.is_attached() {
             if let Err(error) = self.record(&dir, &request, &mount) {
                 let error = crate::failure::with_causes(&error);
-                tracing::error!(dir = %dir.display(), error, "a mount that is to be kept is not on record");
+                tracing::error!(dir = %dir.display(), error, "a mount with --keep has no record; it is not made again after a crash");
             }
             self.state().slots.insert(dir.clone(), Slot::Mounted(Box::new(Entry { dir, request, mount })));
         } else {
@@ -102,7 +102,7 @@ impl Table {
     /// Ends a mount that the store knows nothing of: it was put back to an earlier time, perhaps.
     fn give_up(&self, holding: &Holding, held: &Held) -> Result<(), Error> {
         let dir = held.path();
-        tracing::warn!(dir = %dir.display(), "the store does not know a mount of its own: the mount is ended");
+        tracing::warn!(dir = %dir.display(), "the store has no session for a mount that names it; the mount is ended");
         if let Some(session) = SessionId::new(held.id()) {
             self.store.end_session(session)?;
         }
@@ -138,10 +138,10 @@ impl Table {
             }
             Err(error) => {
                 // Without a descriptor of its device the kernel ends a mount (ENOTCONN).
-                tracing::error!(id, %error, "a mount is ended: nobody could answer its programs");
+                tracing::error!(id, %error, "a mount is ended because its requests could not be answered");
                 if let Err(error) = holding.withdraw(id) {
                     let error = crate::failure::with_causes(&error);
-                    tracing::error!(id, error, "the holder cannot be asked to let go of a mount");
+                    tracing::error!(id, error, "cannot ask the fd holder to release a mount");
                 }
             }
         }

@@ -137,12 +137,12 @@ impl Doors {
         let drained = tokio::time::timeout(limit, async {
             while let Some(ended) = self.tasks.join_next().await {
                 if let Ok((name, Err(why))) = ended {
-                    tracing::warn!(door = name, why, "an endpoint did not close well");
+                    tracing::warn!(door = name, why, "a listener did not close cleanly");
                 }
             }
         });
         if drained.await.is_err() {
-            tracing::warn!(limit_s = limit.as_secs(), "requests were still under way and are cut off");
+            tracing::warn!(limit_s = limit.as_secs(), "the time to drain is over; requests in progress are cut off");
             self.tasks.shutdown().await;
         }
     }

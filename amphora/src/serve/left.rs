@@ -21,7 +21,7 @@ pub(super) fn wait_for_children() {
         }
     });
     if let Err(error) = started {
-        tracing::warn!(%error, "processes of the server before stay behind as zombies");
+        tracing::warn!(%error, "cannot wait for child processes of the previous server; they stay as zombies");
     }
 }
 

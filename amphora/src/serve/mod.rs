@@ -105,7 +105,7 @@ fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "the limit of open files stays as it was");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 
@@ -137,7 +137,7 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
     // Also after a start that failed: nothing may be answered from a store that is closed.
     let ending = wiring::ending(&settings, &served);
     if let Err(failure) = blocking("ending the mounts", move || mounts.end_all(&ending)).await {
-        tracing::error!(%failure, "mounts are left behind");
+        tracing::error!(%failure, "mounts could not be unmounted in time");
     }
     let closed = blocking("closing the store", move || store.close()).await;
     served.and_then(|end| closed.map(|()| end))
@@ -266,11 +266,11 @@ impl Server {
         self.doors.close(DRAIN_LIMIT + Duration::from_secs(1)).await;
         let lifecycle = self.lifecycle;
         if let Err(failure) = blocking("stopping the lifecycle rules", move || lifecycle.stop()).await {
-            tracing::error!(%failure, "the worker of lifecycle rules is left behind");
+            tracing::error!(%failure, "the lifecycle thread did not stop in time");
         }
         let scrub = self.scrub;
         if let Err(failure) = blocking("stopping the scrub", move || scrub.stop()).await {
-            tracing::error!(%failure, "the scrub is left behind");
+            tracing::error!(%failure, "the scrub did not stop in time");
         }
     }
 }

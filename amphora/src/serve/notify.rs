@@ -37,7 +37,7 @@ impl Notify {
         let Some(socket) = &self.0 else { return };
         let sent = UnixDatagram::unbound().and_then(|from| from.send_to_addr(state.as_bytes(), socket));
         if let Err(error) = sent {
-            tracing::warn!(%error, state, "systemd could not be told");
+            tracing::warn!(%error, state, "cannot notify systemd");
         }
     }
 }

@@ -87,7 +87,7 @@ fn own(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: borrowed for two questions; a number that is not open is answered with EBADF.
     let asked = unsafe { BorrowedFd::borrow_raw(number) };
     if fcntl_getfd(asked).is_err() || !socket_acceptconn(asked).unwrap_or(false) {
-        tracing::warn!(number, "what was passed on is no listening socket");
+        tracing::warn!(number, "an inherited descriptor is not a listening socket");
         return None;
     }
     // SAFETY: it is open, and was passed to this process by its number to be owned: nothing else here has it, because

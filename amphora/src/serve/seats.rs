@@ -84,7 +84,7 @@ impl<L: Accept> Seats<L> {
                     tracing::debug!("a connection is closed: its door has no seat left");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "no connection can be taken");
+                    tracing::warn!(%error, "cannot accept connections");
                     self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_PAUSE)));
                 }
             }

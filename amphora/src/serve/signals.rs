@@ -29,7 +29,7 @@ impl Signals {
     pub(super) fn exit_at_next(mut self) {
         tokio::spawn(async move {
             let signal = self.next().await;
-            tracing::warn!(signal, "a second signal: ending at once");
+            tracing::warn!(signal, "received a second signal: exiting immediately");
             std::process::exit(1);
         });
     }

@@ -73,7 +73,11 @@ fn limits(settings: &Settings) -> s3::Limits {
     let connections = settings.s3_max_connections.min(usize::try_from(room).unwrap_or(usize::MAX));
     if connections < settings.s3_max_connections {
         let asked = settings.s3_max_connections;
-        tracing::warn!(connections, asked, "fewer S3 connections than asked for: raise the limit of open files");
+        tracing::warn!(
+            connections,
+            asked,
+            "the limit of open files allows fewer S3 connections than configured: raise it (LimitNOFILE, ulimit -n)"
+        );
     }
     s3::Limits {
         connections,

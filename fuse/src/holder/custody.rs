@@ -155,7 +155,7 @@ impl Inner {
         let holder = (self.dial)()?;
         if holder.is_older() {
             let program = holder.program();
-            tracing::warn!(program, "the holder is of an older version; it is used as it is");
+            tracing::warn!(program, "the running fd holder is of an older version; it is used nevertheless");
         }
         for (id, kept) in &state.kept {
             kept.put(*id, &holder)?;
@@ -173,17 +173,17 @@ impl Inner {
                     MutexGuard::unlocked(&mut state, || holder.wait_gone());
                     let same = state.holder.as_ref().is_some_and(|current| Arc::ptr_eq(current, &holder));
                     if same && !state.over {
-                        tracing::warn!(mounts = state.kept.len(), "the holder is gone");
+                        tracing::warn!(mounts = state.kept.len(), "the fd holder ended");
                         state.holder = None;
                     }
                 }
                 None if state.kept.is_empty() => self.changed.wait(&mut state),
                 None => match self.connect(&mut state) {
-                    Ok(()) => tracing::info!(mounts = state.kept.len(), "a holder keeps the mounts again"),
+                    Ok(()) => tracing::info!(mounts = state.kept.len(), "an fd holder keeps the mounts again"),
                     Err(error) => {
                         tracing::warn!(
                             error = with_causes(&error),
-                            "no holder keeps the mounts: they would end with this process"
+                            "no fd holder keeps the mounts; they end with this process"
                         );
                         self.changed.wait_for(&mut state, RETRY);
                     }

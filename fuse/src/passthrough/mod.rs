@@ -90,7 +90,7 @@ impl Opens {
             let state = self.table.hold(node).state();
             let past = matches!(state.mode, Mode::Past(_)) || state.mapped;
             if past && let Err(error) = self.volume.back_again(self.view.ino(node)) {
-                tracing::error!(node, %error, "a file that is read past the server may not show later writes");
+                tracing::error!(node, %error, "cannot end the passthrough of a file; it may not show later writes");
             }
         }
     }
@@ -222,7 +222,7 @@ impl Opens {
         let lasting = [libc::EPERM, libc::ELOOP, libc::EOPNOTSUPP, libc::ENOTTY, libc::EINVAL, libc::ENOSYS];
         let lasts = error.raw_os_error().is_some_and(|number| lasting.contains(&number));
         if lasts && !self.refused.swap(true, Ordering::Relaxed) {
-            tracing::info!(%error, "the kernel does not read files past the server on this mount: it will be slower");
+            tracing::info!(%error, "the kernel refuses passthrough on this mount; reads will be slower");
         }
     }
 

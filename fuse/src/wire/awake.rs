@@ -117,7 +117,7 @@ impl State {
 
 fn tell() {
     if !TOLD.swap(true, Ordering::Relaxed) {
-        tracing::info!("a mount is very busy: meanwhile idle processors are kept awake (--keep-awake)");
+        tracing::info!("a mount is very busy: idle processors are kept awake meanwhile (--keep-awake)");
     }
 }
 

@@ -68,7 +68,7 @@ fn report(sent: rustix::io::Result<()>) {
     if let Err(errno) = sent
         && !matches!(errno, Errno::NOENT | Errno::NODEV | Errno::INTR)
     {
-        tracing::warn!(%errno, "the kernel did not take a mount's answer");
+        tracing::warn!(%errno, "the kernel rejected the reply to a request of a mount");
     }
 }
 
@@ -200,7 +200,7 @@ impl<S: Service> Shared<S> {
                     if self.crew.took(self.pace.is_crowded() && waits)
                         && let Err(error) = start(shared)
                     {
-                        tracing::warn!(%error, "cannot start a thread; mounts will be slower");
+                        tracing::warn!(%error, "cannot start a worker thread of a mount; it will be slower");
                     }
                     self.handle(&request);
                     at_once = operation.is_some_and(|operation| operation.is_background());
@@ -284,7 +284,7 @@ impl<S: Service> Shared<S> {
     fn guarded(&self, request: &Request<'_>, reply: Reply<'_>) {
         let last_resort = Reply { ..reply };
         if catch_unwind(AssertUnwindSafe(|| self.service.serve(request, reply))).is_err() {
-            tracing::error!("a mount's request panicked and was answered with EIO");
+            tracing::error!("a request of a mount panicked; EIO was answered");
             if request.operation.is_answered() {
                 last_resort.refuse(libc::EIO);
             }
@@ -294,7 +294,7 @@ impl<S: Service> Shared<S> {
     /// INIT once more: the server before this one ended between settling the answer and sending it.
     fn greet(&self, context: &Context) {
         if let Err(error) = send(&self.agreed.device, context.ticket(), &self.agreed.answer) {
-            tracing::warn!(%error, "the kernel did not take the answer to its INIT");
+            tracing::warn!(%error, "the kernel rejected the reply to FUSE_INIT");
         }
     }
 
@@ -303,7 +303,7 @@ impl<S: Service> Shared<S> {
         if self.state.complained.swap(true, Ordering::Relaxed) {
             tracing::debug!(what, "not served");
         } else {
-            tracing::warn!(what, "not served; further ones of this mount are logged at debug level");
+            tracing::warn!(what, "a request of a mount is not supported; further ones are logged at debug level");
         }
     }
 }

@@ -77,7 +77,7 @@ fn base(core: &Core, folder: &Folder, bucket: &str) -> Result<(Option<Manifest>,
     let manifest = match folder.manifest(bucket, &id) {
         Ok(manifest) => manifest,
         Err(error) => {
-            tracing::warn!(%error, "the last backup cannot be read: everything is backed up anew");
+            tracing::warn!(%error, "cannot read the previous backup; a full backup is made");
             return Ok((None, Some(id)));
         }
     };

@@ -85,7 +85,7 @@ fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &Bucket
     if done.is_err()
         && let Err(error) = abandon(&store.core, line.family, line.branch())
     {
-        tracing::warn!(%error, "what a restore wrote is collected when the store is opened again");
+        tracing::warn!(%error, "cannot remove the data of a failed restore; the next start removes it");
     }
     store.background.wake();
     done
@@ -204,7 +204,7 @@ pub(crate) fn abandon_all(core: &Core) -> Result<()> {
     for pair in crate::store::all(&*core.meta.snapshot(), &[tag::RESTORE])? {
         let Some(family) = key::u64_at(&pair.key, 1) else { continue };
         let Restore { branch, name, .. } = decode("a restore under way", &pair.value)?;
-        tracing::info!(bucket = name, "a restore did not come to its end: restore the bucket again");
+        tracing::info!(bucket = name, "a restore was interrupted and its data is removed: restore the bucket again");
         abandon(core, family, branch)?;
     }
     Ok(())

@@ -147,7 +147,7 @@ impl Spares {
         let started = std::thread::Builder::new().name("blob-spares".into()).spawn(move || shared.run());
         *thread = started.map_or_else(
             |error| {
-                tracing::warn!(%error, "cannot start the thread that makes files ahead; new files will be slower");
+                tracing::warn!(%error, "cannot start the thread that preallocates blob files; creating files will be slower");
                 Thread::Missing
             },
             Thread::Running,
@@ -162,7 +162,7 @@ impl Drop for Spares {
         if let Thread::Running(thread) = std::mem::take(&mut *self.thread.lock())
             && thread.join().is_err()
         {
-            tracing::error!("the thread that makes files ahead panicked");
+            tracing::error!("the thread that preallocates blob files panicked");
         }
         self.shared.remove_all();
     }

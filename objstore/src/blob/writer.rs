@@ -159,7 +159,7 @@ impl Drop for FileWriter {
             return;
         }
         if let Err(error) = self.files.remove(self.id) {
-            tracing::warn!(blob = %self.id, %error, "an unfinished blob stays until the next collection");
+            tracing::warn!(blob = %self.id, %error, "an unfinished blob could not be removed; the next collection removes it");
         }
     }
 }

@@ -62,7 +62,7 @@ impl Drop for Cleanup {
             return;
         }
         if let Err(error) = self.blobs.remove_file(self.id) {
-            tracing::warn!(%error, "a file nobody refers to stays until the store is opened again");
+            tracing::warn!(%error, "an unreferenced content file could not be removed; the next start removes it");
         }
     }
 }

@@ -101,7 +101,7 @@ fn start(core: &Arc<Core>) -> bool {
     let core = Arc::downgrade(core);
     let started = std::thread::Builder::new().name("amphora-verify".into()).spawn(move || run(&core));
     if let Err(error) = &started {
-        tracing::warn!(%error, "content that S3 wrote is read through the server: no thread can compare it");
+        tracing::warn!(%error, "cannot start the thread that verifies content; mounts read what S3 wrote through the server, without passthrough");
     }
     started.is_ok()
 }
@@ -112,7 +112,7 @@ fn run(core: &Weak<Core>) {
         let outcome = match compare(&core, blob) {
             Ok(()) => Some(Outcome::Sound(core.clock.now())),
             Err(error @ Error::Corrupt { .. }) => {
-                tracing::error!(%error, "content is damaged: reading it answers EIO");
+                tracing::error!(%error, "content does not match its checksum; reads of it answer EIO");
                 Some(Outcome::Damaged)
             }
             Err(error) => {

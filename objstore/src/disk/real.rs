@@ -191,7 +191,7 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
         file.write_all(format!("{}\n", std::process::id()).as_bytes())
     };
     if let Err(error) = note() {
-        tracing::warn!(path = %path.display(), %error, "the lock does not name this process");
+        tracing::warn!(path = %path.display(), %error, "cannot write this process's id into the lock file");
     }
     Ok(Lock::new(file))
 }

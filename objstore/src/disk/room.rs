@@ -83,17 +83,13 @@ impl Room {
         let fits = free_bytes >= need.floor(reserve).saturating_add(bytes);
         if !fits {
             if !self.short.swap(true, Ordering::Relaxed) {
-                tracing::warn!(
-                    free_bytes,
-                    reserve,
-                    "the disk is full: what adds is refused until something is deleted"
-                );
+                tracing::warn!(free_bytes, reserve, "the disk is full: writes are refused until data is deleted");
             }
             return Err(full(free_bytes, reserve));
         }
         // A small write or a deletion that still fits is no end of the shortage: the log would tell of one at each.
         if free_bytes >= reserve + reserve / PLENTY_PART && self.short.swap(false, Ordering::Relaxed) {
-            tracing::info!(free_bytes, "there is room on the disk again");
+            tracing::info!(free_bytes, "the disk has free space again");
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ impl Background {
         self.shared.woken.notify_one();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the collector's thread panicked");
+            tracing::error!("the garbage collector thread panicked");
         }
     }
 }
@@ -121,7 +121,7 @@ impl Shared {
     fn run(&self, core: &Arc<Core>) {
         while self.sleep() {
             if let Err(error) = self.step(core) {
-                tracing::warn!(%error, "collecting stopped; it is tried again");
+                tracing::warn!(%error, "garbage collection stopped at an error; it is retried");
             }
         }
     }

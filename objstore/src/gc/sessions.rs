@@ -71,7 +71,7 @@ fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -
 
 fn end(core: &Arc<Core>, ended: BTreeSet<SessionId>) -> Result<()> {
     for id in ended {
-        tracing::info!(session = id.get(), "a mount's session ended with the server before");
+        tracing::info!(session = id.get(), "removed a mount session that ended with the previous server");
         core.meta.write(Durability::Buffered, move |txn| forget_session(txn, id)).wait()?;
     }
     Ok(())

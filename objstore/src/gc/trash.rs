@@ -97,7 +97,7 @@ pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
         }
     }
     if files > 0 {
-        tracing::info!(files, "removed files that no record names: a process before made them ahead, or died");
+        tracing::info!(files, "removed unreferenced files that an earlier process preallocated or left in a crash");
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ impl Worker {
         self.shared.stopped.notify_all();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of lifecycle rules panicked");
+            tracing::error!("the lifecycle thread panicked");
         }
     }
 }
@@ -79,7 +79,7 @@ impl Shared {
                 Ok(Some(started)) => started,
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "a pass of lifecycle rules stopped; it is tried again");
+                    tracing::warn!(%error, "a lifecycle pass stopped at an error; it is retried");
                     self.figures.lock().errors += 1;
                     let now = core.clock.now();
                     next = Timestamp(now.0.saturating_add(nanos(LOOK_MAX))).min(day.next_pass(now));
@@ -164,7 +164,7 @@ impl Shared {
                 Ok(stepped) => self.note(stepped),
                 Err(error) => {
                     let bucket = self.figures.lock().progress.as_ref().map(|progress| progress.bucket.to_string());
-                    tracing::warn!(%error, bucket, "lifecycle rules of a bucket are given up until the next pass");
+                    tracing::warn!(%error, bucket, "cannot apply the lifecycle rules of a bucket; the next pass retries");
                     self.figures.lock().errors += 1;
                     pass.skip_bucket();
                 }

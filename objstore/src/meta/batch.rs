@@ -199,6 +199,6 @@ fn shielded(what: &str, closure: impl FnOnce()) {
         closure();
         Ok(())
     }) {
-        tracing::error!(%error, "the metadata writer goes on");
+        tracing::error!(%error, "a callback of the metadata writer panicked; the writer continues");
     }
 }

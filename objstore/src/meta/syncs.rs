@@ -105,7 +105,7 @@ impl<B: Backend> Shared<B> {
     /// Refuses all writes from now on, and says why.
     pub fn fail(&self, error: &Error) -> String {
         let why = self.poison.set(error);
-        tracing::error!(why, "writing metadata failed: the store refuses writes until it is opened again");
+        tracing::error!(why, "a metadata write failed: the store refuses writes until the server is restarted");
         why
     }
 }

@@ -118,7 +118,7 @@ impl Pass {
                 }
                 Ok(Compared::End) => {
                     if self.sound && damage::is_known(&*core.meta.snapshot(), id)? && damage::forget(core, id)? {
-                        tracing::info!(blob = %BlobId(id), "content that was damaged reads well again");
+                        tracing::info!(blob = %BlobId(id), "content that was damaged matches its checksum again");
                     }
                     break;
                 }
@@ -145,7 +145,7 @@ impl Pass {
         let new = damage::note(core, id, why, who.clone())?;
         if new {
             let who = who.join(", ");
-            tracing::error!(%error, who, "content is damaged: put it anew, delete it, or restore it from a backup");
+            tracing::error!(%error, who, "content does not match its checksum: upload the object again, delete it, or restore it from a backup");
         }
         Ok(new)
     }

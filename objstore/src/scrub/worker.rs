@@ -99,7 +99,7 @@ impl Worker {
         self.shared.changed.notify_all();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the scrub panicked");
+            tracing::error!("the scrub thread panicked");
         }
     }
 }
@@ -118,7 +118,7 @@ impl Shared {
                 Ok(Some(started)) => next = self.after(started),
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "the scrub stopped; it goes on in a minute");
+                    tracing::warn!(%error, "the scrub stopped at an error; it continues in a minute");
                     let mut figures = self.figures.lock();
                     (figures.errors, figures.progress) = (figures.errors + 1, None);
                     next = Some(Timestamp(core.clock.now().0.saturating_add(nanos(LOOK_MAX))));

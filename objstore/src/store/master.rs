@@ -33,7 +33,7 @@ impl Store {
 pub(super) fn resume(core: &std::sync::Arc<Core>) -> Result<()> {
     if core.master.is_rotating() {
         let secrets = rotate(core).map_err(|error| unended(core, error))?;
-        tracing::info!(secrets, "ended the rotation of the master key that was under way");
+        tracing::info!(secrets, "completed an interrupted rotation of the master key");
     }
     Ok(())
 }

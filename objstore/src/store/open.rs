@@ -115,10 +115,10 @@ impl Store {
     pub fn close(&self) {
         self.background.stop();
         if let Err(error) = self.core.settle_everything() {
-            tracing::error!(%error, "files written in place are settled when the store is opened again");
+            tracing::error!(%error, "cannot record the attributes of dirty files; the next start records them");
         }
         if let Err(error) = self.core.blobs.sync_dirty() {
-            tracing::error!(%error, "content of the last seconds may not be on disk");
+            tracing::error!(%error, "cannot sync content; writes of the last seconds may not be on disk");
         }
         self.core.meta.close();
     }

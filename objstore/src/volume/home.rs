@@ -70,7 +70,7 @@ impl Drop for Fresh {
             return;
         }
         if let Err(error) = self.core.blobs.remove_file(self.id) {
-            tracing::warn!(blob = %self.id, %error, "a new home stays until the store is opened again");
+            tracing::warn!(blob = %self.id, %error, "an unused in-place blob could not be removed; the next start removes it");
         }
     }
 }

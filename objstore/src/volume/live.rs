@@ -86,7 +86,7 @@ impl Volume {
             // The home says how long the file is, to whoever has nothing else to ask. If this fails too, the next write
             // tries it again.
             if let Err(error) = cut_back(&*live.file, before) {
-                tracing::warn!(ino, %error, "a write that failed leaves bytes past the end of a file's home");
+                tracing::warn!(ino, %error, "a failed write left bytes past the end of an in-place blob; the next write removes them");
                 live.retire();
             }
         } else if let Some((offset, len)) = live.grown() {

@@ -176,7 +176,7 @@ impl Volume {
         let (feed, missed) = core.feeds.open(*bucket, *mount, life);
         if let Some(id) = id.filter(|_| self.0.inherited) {
             if missed && let Err(error) = owed::give_missed(core, *bucket, *mount, id) {
-                tracing::error!(%error, "a mount may show what others changed while it was not served");
+                tracing::error!(%error, "cannot deliver the cache invalidations of the time without a server; the mount may show stale data");
             }
             let asked = core.pins.suspected(*bucket, id).into_iter().map(|ino| Change::Probe { ino });
             core.feeds.publish_to(*mount, &asked.collect::<Vec<_>>());

@@ -129,7 +129,7 @@ fn settle_step(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, inos: &[u64], h
         return failed;
     }
     if let Err(error) = failed {
-        tracing::warn!(bucket, %error, "a file written in place is not settled");
+        tracing::warn!(bucket, %error, "cannot record the attributes of a dirty file");
     }
     Ok(())
 }
@@ -165,7 +165,7 @@ fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, recor
     }
     let file = match core.blobs.file(BlobId(record.blob)) {
         Err(error @ Error::Corrupt { .. }) => {
-            tracing::error!(bucket = %name, ino, %error, "the home of a file is lost");
+            tracing::error!(bucket = %name, ino, %error, "the in-place blob of a file is missing or damaged");
             return Ok(());
         }
         // Any other error may pass. Settled without its home, the file would stay as short as its record says.

@@ -123,7 +123,7 @@ impl Stream for Blocks {
                 Poll::Ready(Some(Ok(block)))
             }
             Ok(Err(error)) => {
-                tracing::error!(%error, "an answer was cut off: its content cannot be read");
+                tracing::error!(%error, "a response was cut off because its content cannot be read");
                 Poll::Ready(Some(Err(Box::new(error))))
             }
             Err(died) => Poll::Ready(Some(Err(Box::new(died)))),

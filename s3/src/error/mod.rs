@@ -64,7 +64,7 @@ pub(crate) fn not_offered(what: &str) -> S3Error {
 
 /// A blocking task died before it answered.
 pub(crate) fn lost(error: &impl std::error::Error) -> S3Error {
-    tracing::error!(%error, "a task of a request died");
+    tracing::error!(%error, "a task of a request panicked or was cancelled");
     refuse(S3ErrorCode::InternalError, "The request could not be finished; try again.")
 }
 

@@ -91,7 +91,7 @@ fn read(name: &BucketName, text: &str) -> Rule {
             Rule::Policy(Arc::new(policy), public)
         }
         Err(why) => {
-            tracing::error!(bucket = name.as_str(), why = why.0, "the bucket's policy cannot be read");
+            tracing::error!(bucket = name.as_str(), why = why.0, "cannot read the bucket's policy");
             Rule::Unreadable
         }
     }

@@ -91,7 +91,10 @@ impl Server {
         stop.send_replace(true);
         // Each connection holds a receiver.
         if tokio::time::timeout(self.drain, stop.closed()).await.is_err() {
-            tracing::warn!(seconds = self.drain.as_secs(), "requests were still under way at the end of the drain");
+            tracing::warn!(
+                seconds = self.drain.as_secs(),
+                "requests were still in progress when the time to drain ended"
+            );
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ async fn damage_in_a_running_store_is_found_and_remembered() {
     let (status, found) = printed(&server, &["scrub", "--rate", "1Gi"]);
     assert_eq!(status, Some(1));
     assert_eq!(found["damaged"][0]["owners"], serde_json::json!(["bucket \"docs\" key \"large\""]), "{found}");
-    assert!(server.log().contains("content is damaged"));
+    assert!(server.log().contains("content does not match its checksum"));
     server.kill9();
     server.restart();
     let status = json(&server, &["status"]);

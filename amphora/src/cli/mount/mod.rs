@@ -36,7 +36,7 @@ pub struct Mount {
     /// Mount with no more than the grant of this key, less what the bucket's policy denies its account (AWS shared-credentials file, profile [default])
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// Make it again at the start of the server, whenever it is not there then, until `amphora umount`
+    /// Mount again at every start of the server if the mount is missing, until `amphora umount`
     #[arg(long)]
     keep: bool,
 }
@@ -44,7 +44,7 @@ pub struct Mount {
 /// What to look at. (A bucket that is named like one of these is mounted with an option in front: `-o rw stats DIR`.)
 #[derive(Debug, Subcommand)]
 enum Look {
-    /// What mounts did: calls of the kernel by operation, with their latencies
+    /// Show the requests of mounts by operation, with latencies
     Stats {
         /// One mount's directory; all without it
         dir: Option<PathBuf>,

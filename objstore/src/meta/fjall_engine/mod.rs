@@ -82,7 +82,7 @@ pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
     let reserve = options.reserve.then(|| Reserve::open(path));
     if let Some(reserve) = &reserve {
         store::make_room(&Room::default(), reserve, path).unwrap_or_else(|error| {
-            tracing::warn!(folder = %path.display(), %error, "the metadata is opened on a disk that is full");
+            tracing::warn!(folder = %path.display(), %error, "the disk is full while the metadata is opened");
         });
     }
     version::check(path)?;
@@ -110,7 +110,7 @@ fn prepare(path: &Path, mark: Mark) -> Result<Option<Log>> {
     }
     lists::check(path)?;
     if let Err(error) = trim::trim(path, mark.tables) {
-        tracing::warn!(folder = %path.display(), %error, "the metadata journal is read as it is");
+        tracing::warn!(folder = %path.display(), %error, "cannot trim the metadata journal; it is read without trimming");
     }
     sound::check(path, mark)
 }

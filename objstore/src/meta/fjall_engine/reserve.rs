@@ -58,9 +58,11 @@ impl Reserve {
             Ok(()) => tracing::warn!(
                 given_bytes = state.held_bytes - rest,
                 left_bytes = rest,
-                "the disk is full: space that was set aside is given back, so that deletions can be written"
+                "the disk is full: part of the reserved space (meta/reserve) is released so that deletions can be written"
             ),
-            Err(error) => tracing::warn!(path = %self.path.display(), %error, "space that was set aside stays taken"),
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "cannot release the reserved space (meta/reserve)");
+            }
         }
         // What could not be cut now is not tried for ever.
         state.held_bytes = rest;

@@ -50,7 +50,7 @@ impl Mark {
             Err(_) => None,
         };
         mark.unwrap_or_else(|| {
-            tracing::warn!(path = %path.display(), "the mark of the metadata's end is damaged: it is made anew");
+            tracing::warn!(path = %path.display(), "the metadata watermark is damaged; a new one is written");
             Self::default()
         })
     }
@@ -149,7 +149,9 @@ impl Tail {
         state.written = Some(Instant::now());
         match state.now.write(&self.path) {
             Ok(()) => state.mark = state.now,
-            Err(error) => tracing::warn!(path = %self.path.display(), %error, "the mark of the metadata's end is old"),
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "cannot update the metadata watermark; the older one stays");
+            }
         }
     }
 }

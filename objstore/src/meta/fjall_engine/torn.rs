@@ -57,7 +57,7 @@ fn has_hole(rest: &[u8], begin: u64, read: u64) -> bool {
 
 /// Cuts off what is torn.
 pub(super) fn cut(file: &dyn File, path: &Path, begin: u64) -> Result<()> {
-    tracing::info!(path = %path.display(), begin, "cutting off what a crash left of the last metadata");
+    tracing::info!(path = %path.display(), begin, "truncating an incomplete batch that a crash left at the end of the metadata journal");
     file.set_len(begin)?;
     file.sync()
 }

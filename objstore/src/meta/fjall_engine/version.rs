@@ -97,7 +97,7 @@ fn is_zeros(path: &Path) -> std::io::Result<bool> {
 }
 
 fn remove_unmade(folder: &Path) -> Result<()> {
-    tracing::info!(folder = %folder.display(), "a first start did not come to its end: the metadata is made again");
+    tracing::info!(folder = %folder.display(), "the first start of this store was interrupted; its metadata is created again");
     [JOURNAL, "version"].iter().try_for_each(|name| RealDisk::new().remove(&folder.join(name)))
 }
 

@@ -215,7 +215,7 @@ impl Appends {
         if table.file.take().is_some()
             && let Err(error) = self.disk.remove(&self.path)
         {
-            tracing::warn!(%error, "the file of a session that ended stays until the store is opened again");
+            tracing::warn!(%error, "the file of an ended mount session could not be removed; the next start removes it");
         }
         *table = Table::default();
     }
