@@ -165,7 +165,7 @@ fn lying_plain_bodies_are_refused_and_leave_nothing() {
             (unsigned(&[("content-md5", "")]), "InvalidDigest"),
             (unsigned(&[("x-amz-checksum-crc32", "bad")]), "InvalidRequest"),
             (unsigned(&[("x-amz-sdk-checksum-algorithm", "CRC32")]), "InvalidRequest"),
-            (unsigned(&[("x-amz-checksum-sha512", "AAAA")]), "NotImplemented"),
+            (unsigned(&[("x-amz-checksum-sha512", "AAAA")]), "InvalidRequest"),
             (unsigned(&[("content-encoding", "aws-chunked")]), "InvalidRequest"),
             (unsigned(&[("x-amz-decoded-content-length", &length)]), "InvalidRequest"),
         ];
@@ -181,7 +181,7 @@ fn lying_plain_bodies_are_refused_and_leave_nothing() {
 #[test]
 fn a_refusal_before_the_body_ends_the_connection_and_says_so() {
     let endpoint = Endpoint::start();
-    let waiting = [("expect", "100-continue"), ("x-amz-checksum-sha512", "AAAA")];
+    let waiting = [("expect", "100-continue"), ("x-amz-server-side-encryption", "AES256")];
     let signed = sign(&endpoint.root, "PUT", KEY, "", &waiting, "UNSIGNED-PAYLOAD");
     let mut stream = endpoint.connect();
     stream.write_all(head("PUT", KEY, "", &signed.headers, 7).as_bytes()).unwrap();

@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::request::Payload;
 use super::{DENIED, MALFORMED, MISMATCH, Refusals, Request, Signer, Wire};
 
+/// Another method or subresource, which there may not be: that is told whoever signed.
+const OTHER_OPERATION: Refusals = &[MISMATCH[0], (405, "MethodNotAllowed"), (412, "PreconditionFailed")];
+
 /// A request that must be refused.
 pub struct Change {
     pub what: String,
@@ -49,7 +52,7 @@ fn target(wire: &Wire) -> Vec<Change> {
         _ => "GET",
     };
     let mut changes = vec![
-        change(format!("as {method}"), Wire { method: method.to_owned(), ..wire.clone() }, MISMATCH),
+        change(format!("as {method}"), Wire { method: method.to_owned(), ..wire.clone() }, OTHER_OPERATION),
         change("another path", Wire { path: format!("{}xyz", wire.path), ..wire.clone() }, MISMATCH),
     ];
     let mut more = wire.clone();
@@ -59,7 +62,7 @@ fn target(wire: &Wire) -> Vec<Change> {
     for (index, (name, value)) in params.iter().enumerate() {
         let mut others = params.clone();
         others.remove(index);
-        changes.push(change(format!("without the parameter {name}"), wire.with_params(&others), MISMATCH));
+        changes.push(change(format!("without the parameter {name}"), wire.with_params(&others), OTHER_OPERATION));
         let value = format!("{value}1");
         let mut others = params.clone();
         others[index] = (name, &value);

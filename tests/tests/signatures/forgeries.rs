@@ -2,7 +2,7 @@
 
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{MALFORMED, Refusals, Wire, World, verdict};
+use super::{DENIED, MALFORMED, Refusals, Wire, World, verdict};
 
 const INVALID: Refusals = &[(400, "InvalidRequest"), (400, "InvalidArgument"), (400, "AuthorizationHeaderMalformed")];
 const TOKEN: Refusals = &[(400, "InvalidToken"), (403, "InvalidAccessKeyId")];
@@ -35,7 +35,7 @@ fn cases(world: &World) -> Vec<(&'static str, Wire, Refusals)> {
     let hash = |text: &str| signer.sign(&put()).with_header("x-amz-content-sha256", text);
     vec![
         ("Signature Version 2", bare.clone().and_header("authorization", format!("AWS {key}:c2ln")), INVALID),
-        ("a URL of Signature Version 2", version2, INVALID),
+        ("a URL of Signature Version 2 that is good for years", version2, DENIED),
         ("rubbish", rubbish("AWS4-HMAC-SHA256 rubbish"), MALFORMED),
         ("an empty header", rubbish(""), MALFORMED),
         ("another algorithm", rubbish("AWS4-HMAC-MD5 Credential=a/20200101/us-east-1/s3/aws4_request"), MALFORMED),
