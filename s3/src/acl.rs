@@ -14,7 +14,7 @@ use s3s::dto::{
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::bucket::person;
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{Detail as _, OrRefuse as _, refuse};
 use crate::service::Service;
 use crate::{body, names, offer};
 
@@ -71,10 +71,8 @@ fn check(canned: Option<&str>, list: Option<&AccessControlPolicy>, owner: &Owner
         (Some(canned), None) => offer::check_acl(canned),
         (None, Some(list)) if is_full_control(list, owner) => Ok(()),
         (None, Some(_)) => Err(offer::no_lists()),
-        (None, None) => Err(refuse(
-            S3ErrorCode::MissingSecurityHeader,
-            "Your request was missing a required header: give an ACL by x-amz-acl or as XML.",
-        )),
+        (None, None) => Err(refuse(S3ErrorCode::MissingSecurityHeader, "Give an ACL by x-amz-acl or as XML.")
+            .with("MissingHeaderName", "x-amz-acl")),
     }
 }
 

@@ -6,7 +6,7 @@ use objstore::store::Headers;
 use objstore::store::words::METADATA_BYTES_MAX;
 use s3s::{S3ErrorCode, S3Result};
 
-use crate::error::refuse;
+use crate::error::{Detail as _, plain};
 use crate::tagging;
 
 /// Attributes of a new object.
@@ -33,8 +33,8 @@ impl Attributes {
         let metadata: BTreeMap<String, String> = metadata.unwrap_or_default().into_iter().collect();
         let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > METADATA_BYTES_MAX {
-            let words = format!("User metadata takes {bytes} bytes; at most {METADATA_BYTES_MAX} are kept.");
-            return Err(refuse(S3ErrorCode::MetadataTooLarge, words));
+            let error = plain(S3ErrorCode::MetadataTooLarge).with("Size", bytes);
+            return Err(error.with("MaxSizeAllowed", METADATA_BYTES_MAX));
         }
         let tags = tagging.map(tagging::from_query).transpose()?.unwrap_or_default();
         Ok(Self { headers, metadata, tags })

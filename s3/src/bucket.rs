@@ -11,7 +11,7 @@ use objstore::{Error, Noun, Store};
 use s3s::dto::{self, *};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, from_store, not_offered, refuse};
+use crate::error::{Detail as _, OrRefuse as _, bad_argument, from_store, not_offered, refuse};
 use crate::object::time;
 use crate::service::Service;
 use crate::{body, names, request, tagging, token, xml};
@@ -33,7 +33,10 @@ pub(crate) async fn list(
     let limit = match input.max_buckets {
         None => usize::MAX,
         Some(max @ 1..=PAGE_MAX) => usize::try_from(max).unwrap_or(1),
-        Some(_) => return Err(refuse(S3ErrorCode::InvalidArgument, format!("max-buckets is 1 to {PAGE_MAX}."))),
+        Some(max) => {
+            let words = format!("Argument max-buckets must be an integer between 1 and {PAGE_MAX}.");
+            return Err(bad_argument(words, "max-buckets", max));
+        }
     };
     let after = input.continuation_token.as_deref().map(token::decode).transpose()?;
     let prefix = input.prefix.clone().unwrap_or_default();
@@ -152,7 +155,8 @@ fn check_configuration(service: &Service, configuration: &CreateBucketConfigurat
         Some(place) if !place.as_str().is_empty() && place.as_str() != &*service.region => Err(refuse(
             S3ErrorCode::InvalidLocationConstraint,
             format!("Buckets are in the region {} here, not in {}.", service.region, place.as_str()),
-        )),
+        )
+        .with("LocationConstraint", place.as_str())),
         _ => Ok(()),
     }
 }

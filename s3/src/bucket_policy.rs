@@ -12,9 +12,9 @@ use s3s::dto::{
     DeleteBucketPolicyInput, DeleteBucketPolicyOutput, GetBucketPolicyInput, GetBucketPolicyOutput,
     GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput, PolicyStatus, PutBucketPolicyInput, PutBucketPolicyOutput,
 };
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{Detail as _, OrRefuse as _, plain, says};
 use crate::policy::Policy;
 use crate::service::Service;
 use crate::{body, names, public_access};
@@ -37,7 +37,7 @@ pub(crate) async fn put(
                 found.map(|found| accounts.borrow_mut().insert(found.name, found.id)).is_some()
             };
             let policy = Policy::parse(&given, name.as_str(), &exists);
-            let policy = policy.map_err(|why| refuse(S3ErrorCode::MalformedPolicy, why.0))?;
+            let policy = policy.map_err(|why| malformed(&why.0))?;
             Ok((policy.is_public(), accounts.take()))
         })
         .await?;
@@ -53,6 +53,14 @@ pub(crate) async fn put(
     Ok(S3Response::new(PutBucketPolicyOutput::default()))
 }
 
+/// The refusal of a policy: AWS's sentence, and behind a colon what was wrong.
+fn malformed(why: &str) -> S3Error {
+    match why.split_once(": ") {
+        Some((sentence, _)) => says(S3ErrorCode::MalformedPolicy, sentence).hint(why),
+        None => says(S3ErrorCode::MalformedPolicy, why.trim_end_matches('.')),
+    }
+}
+
 /// Tells the policy of a bucket (S3 API, GetBucketPolicy).
 pub(crate) async fn get(
     service: &Service,
@@ -62,7 +70,7 @@ pub(crate) async fn get(
     let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
     match &settings.policy {
         Some(policy) => Ok(S3Response::new(GetBucketPolicyOutput { policy: Some(policy.clone()) })),
-        None => Err(refuse(S3ErrorCode::NoSuchBucketPolicy, "The bucket policy does not exist.")),
+        None => Err(plain(S3ErrorCode::NoSuchBucketPolicy)),
     }
 }
 

@@ -10,7 +10,7 @@ use s3s::dto::{ETag, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::entity_tag::Tags;
-use crate::error::{not_offered, refuse};
+use crate::error::{Detail as _, not_offered, plain, refuse};
 
 const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
 const SOURCE_IF_NONE_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-none-match");
@@ -114,7 +114,8 @@ enum Failed {
 pub(crate) fn writing(headers: &HeaderMap) -> S3Result<Condition> {
     let (if_match, if_none_match) = (Tags::of(headers, &IF_MATCH), tags_given(headers, &IF_NONE_MATCH)?);
     if if_match.is_some() && if_none_match.is_some() {
-        return Err(not_offered("If-Match together with If-None-Match"));
+        let error = not_offered("If-Match together with If-None-Match").with("Header", "If-Match,If-None-Match");
+        return Err(error.with("additionalMessage", "Multiple conditional request headers present in the request"));
     }
     Ok(Condition {
         if_match: if_match.map(Tags::into_strong),
@@ -200,7 +201,7 @@ fn refuse_empty(headers: &HeaderMap, name: &HeaderName) -> S3Result<()> {
 }
 
 fn bad(name: &HeaderName, what: &str) -> S3Error {
-    refuse(S3ErrorCode::InvalidArgument, format!("The condition {name} {what}."))
+    refuse(S3ErrorCode::InvalidArgument, format!("The condition {name} {what}.")).with("ArgumentName", name)
 }
 
 fn whole_second(time: &Timestamp) -> objstore::clock::Timestamp {
@@ -216,8 +217,7 @@ fn seconds_of(time: &Timestamp) -> i64 {
 }
 
 fn precondition(name: &str) -> S3Error {
-    let words = "At least one of the pre-conditions you specified did not hold";
-    refuse(S3ErrorCode::PreconditionFailed, format!("{words}: {name}"))
+    plain(S3ErrorCode::PreconditionFailed).with("Condition", name)
 }
 
 /// 304 with the validators a cache needs (RFC 9110, section 15.4.5).

@@ -21,7 +21,7 @@ use s3s::{HttpResponse, S3Error};
 
 use crate::address::{self, Address, Domains};
 use crate::body::{Inbound, Listeners, Memory, Outbound, Share};
-use crate::error::{self, Failure, Sent};
+use crate::error::{self, Failure, Late, Sent};
 use crate::request::{Ids, Request};
 use crate::server::{Limits, Peer};
 use crate::service::Service;
@@ -30,6 +30,8 @@ use crate::{cors, guard, post, presigned_v2, rewrite};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
+/// The operation that may fail after its answer has begun.
+const COMPLETION: &str = "CompleteMultipartUpload";
 const VERSION_PARAMETER: &str = "versionId";
 const VERSION_HEADER: &str = "x-amz-version-id";
 
@@ -91,7 +93,7 @@ impl Inner {
         let context = Arc::new(Request::new(self.ids.next(), &head, address, peer));
         note_version(&context, &head.uri);
         context.set_hoisted(hoisted);
-        let (sent, asked) = (Sent::of(&head), cors::Asked::of(&head));
+        let (sent, asked) = (Arc::new(Sent::of(&head)), cors::Asked::of(&head));
         let body = Inbound::new(body, &head, Arc::clone(&context), self.body_stall, &self.memory);
         let mut answer = self.answer(head, body, &context).await;
         context.let_go();
@@ -101,6 +103,7 @@ impl Inner {
         let share = self.share_of(&context.method, &mut answer).await;
         note_answer(&context, &answer);
         self.tell_failure(&mut answer, &context, &sent);
+        self.tell_late_failure(&mut answer, &context, &sent);
         self.stamp(&mut answer, &context.method, &context.id);
         if let Some(asked) = asked {
             asked.tell(&self.service, &context, &mut answer).await;
@@ -181,6 +184,15 @@ impl Inner {
             answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
         }
         context.set_error_code(failure.code);
+    }
+
+    /// Has an answer that began before its operation ended tell an error as AWS does.
+    fn tell_late_failure(&self, answer: &mut HttpResponse, context: &Arc<Request>, sent: &Arc<Sent>) {
+        if answer.status() == StatusCode::OK && context.operation() == COMPLETION && answer.body().bytes().is_none() {
+            let body = std::mem::take(answer.body_mut());
+            let late = Late::new(body, Arc::clone(context), Arc::clone(sent), self.ids.run.clone());
+            *answer.body_mut() = s3s::Body::http_body_unsync(late);
+        }
     }
 
     fn stamp(&self, answer: &mut HttpResponse, method: &Method, id: &str) {

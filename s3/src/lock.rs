@@ -11,7 +11,7 @@ use objstore::store::{Lock, ObjectInfo, ObjectLock, Retention, RetentionMode};
 use s3s::dto::{self, *};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, custom, refuse};
+use crate::error::{Detail as _, OrRefuse as _, bad_argument, custom, plain, refuse, says};
 use crate::object::time;
 use crate::service::Service;
 use crate::{access, body, names};
@@ -57,20 +57,24 @@ pub(crate) fn from_headers(
     let retention = match (mode, until) {
         (None, None) => None,
         (Some(mode), Some(until)) => {
-            let mode =
-                parse_mode(mode).ok_or_else(|| bad_argument("x-amz-object-lock-mode is GOVERNANCE or COMPLIANCE."))?;
+            let unknown = || bad_argument("Unknown wormMode directive.", "x-amz-object-lock-mode", mode);
+            let mode = parse_mode(mode).ok_or_else(unknown)?;
             Some(Retention { mode, until: moment(&until)? })
         }
-        _ => {
-            let words = "x-amz-object-lock-mode and x-amz-object-lock-retain-until-date go together.";
-            return Err(bad_argument(words));
+        (mode, _) => {
+            let words = "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied";
+            let missing = if mode.is_some() { "x-amz-object-lock-retain-until-date" } else { "x-amz-object-lock-mode" };
+            return Err(bad_argument(words, missing, ""));
         }
     };
     let legal_hold = match legal_hold {
         None => None,
         Some(ON) => Some(true),
         Some(OFF) => Some(false),
-        Some(_) => return Err(bad_argument("x-amz-object-lock-legal-hold is ON or OFF.")),
+        Some(other) => {
+            let words = "Legal Hold must be either of 'ON' or 'OFF'";
+            return Err(bad_argument(words, "x-amz-object-lock-legal-hold", other));
+        }
     };
     Ok(Lock { retention, legal_hold })
 }
@@ -110,13 +114,11 @@ fn parse_mode(mode: &str) -> Option<RetentionMode> {
 /// A date as the store keeps it: none past the year 2262.
 fn moment(date: &dto::Timestamp) -> S3Result<Timestamp> {
     let nanos = time::OffsetDateTime::from(date.clone()).unix_timestamp_nanos();
-    let nanos =
-        i64::try_from(nanos).map_err(|_| bad_argument("The retain until date has to lie before the year 2262."))?;
+    let nanos = i64::try_from(nanos).map_err(|_| {
+        refuse(S3ErrorCode::InvalidArgument, "The retain until date has to lie before the year 2262.")
+            .with("ArgumentName", "x-amz-object-lock-retain-until-date")
+    })?;
     Ok(Timestamp(nanos))
-}
-
-fn bad_argument(words: &'static str) -> S3Error {
-    refuse(S3ErrorCode::InvalidArgument, words)
 }
 
 fn malformed(words: &'static str) -> S3Error {
@@ -172,10 +174,7 @@ pub(crate) async fn configuration(
 ) -> S3Result<S3Response<GetObjectLockConfigurationOutput>> {
     let name = names::bucket(&request.input.bucket)?;
     let settings = service.blocking(move |store| store.settings(&name).or_refuse()).await?.settings;
-    let lock = settings.object_lock.ok_or_else(|| {
-        let words = "Object Lock configuration does not exist for this bucket.";
-        refuse(S3ErrorCode::ObjectLockConfigurationNotFoundError, words)
-    })?;
+    let lock = settings.object_lock.ok_or_else(|| plain(S3ErrorCode::ObjectLockConfigurationNotFoundError))?;
     let configuration = ObjectLockConfiguration {
         object_lock_enabled: Some(ObjectLockEnabled::from_static(ENABLED)),
         rule: lock.default.map(|default| ObjectLockRule { default_retention: Some(shown_default(&default)) }),
@@ -269,7 +268,7 @@ async fn lock_of(service: &Service, bucket: &str, key: &str, version: Option<Str
     service
         .blocking(move |store| {
             if store.settings(&bucket).or_refuse()?.settings.object_lock.is_none() {
-                return Err(refuse(S3ErrorCode::InvalidRequest, "Bucket is missing Object Lock Configuration."));
+                return Err(says(S3ErrorCode::InvalidRequest, "Bucket is missing Object Lock Configuration"));
             }
             let ObjectInfo { lock, .. } = store.head_object(&bucket, &key, version.as_deref()).or_refuse()?;
             Ok(lock)
@@ -278,8 +277,7 @@ async fn lock_of(service: &Service, bucket: &str, key: &str, version: Option<Str
 }
 
 fn none_set() -> S3Error {
-    let words = "The specified object does not have an Object Lock configuration.";
-    refuse(S3ErrorCode::NoSuchObjectLockConfiguration, words)
+    plain(S3ErrorCode::NoSuchObjectLockConfiguration)
 }
 
 #[cfg(test)]

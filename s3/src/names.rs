@@ -5,7 +5,7 @@ use objstore::store::UploadRef;
 use s3s::dto::CopySource;
 use s3s::{S3ErrorCode, S3Result};
 
-use crate::error::{OrRefuse as _, not_offered, refuse};
+use crate::error::{Detail as _, OrRefuse as _, not_offered, plain};
 
 /// A bucket's name.
 pub(crate) fn bucket(name: &str) -> S3Result<BucketName> {
@@ -15,7 +15,8 @@ pub(crate) fn bucket(name: &str) -> S3Result<BucketName> {
 /// An object's key.
 pub(crate) fn key(key: &str) -> S3Result<Key> {
     if key.len() > KEY_BYTES_MAX {
-        return Err(refuse(S3ErrorCode::KeyTooLongError, format!("A key has at most {KEY_BYTES_MAX} bytes.")));
+        let error = plain(S3ErrorCode::KeyTooLongError).with("Size", key.len());
+        return Err(error.with("MaxSizeAllowed", KEY_BYTES_MAX));
     }
     key.parse().or_refuse()
 }

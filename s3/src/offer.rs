@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::conditions;
-use crate::error::{not_offered, refuse};
+use crate::error::{Detail as _, bad_argument, not_offered, refuse};
 
 /// Headers that are refused, by how they begin, and what they ask for.
 const REFUSED: [(&str, &str); 6] = [
@@ -45,7 +45,7 @@ pub(crate) fn check_version(operation: &str) -> S3Result<()> {
     if !WITHOUT_VERSION.contains(&operation) {
         return Ok(());
     }
-    Err(refuse(S3ErrorCode::InvalidArgument, "This operation does not accept a version-id."))
+    Err(bad_argument("This operation does not accept a version-id.", "versionId", ""))
 }
 
 /// Refuses headers that ask for what is not offered.
@@ -74,11 +74,12 @@ fn check_one(name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
     let (name, value) = (name.as_str(), value.as_bytes());
     if let Some((_, what)) = REFUSED.iter().find(|(start, _)| name.starts_with(start)) {
         // `false` asks for nothing.
-        return if value.eq_ignore_ascii_case(b"false") { Ok(()) } else { Err(not_offered(what)) };
+        return if value.eq_ignore_ascii_case(b"false") { Ok(()) } else { Err(not_offered(what).with("Header", name)) };
     }
     match name {
         "x-amz-storage-class" if value != b"STANDARD" => {
-            Err(refuse(S3ErrorCode::InvalidStorageClass, "The one storage class is STANDARD."))
+            Err(refuse(S3ErrorCode::InvalidStorageClass, "The one storage class is STANDARD.")
+                .with("StorageClassRequested", String::from_utf8_lossy(value)))
         }
         "x-amz-acl" => check_acl(std::str::from_utf8(value).unwrap_or_default()),
         "x-amz-object-ownership" if value != b"BucketOwnerEnforced" => Err(no_lists()),
@@ -92,13 +93,15 @@ pub(crate) fn check_acl(canned: &str) -> S3Result<()> {
     match canned {
         canned if ACLS_IN_FORCE.contains(&canned) => Ok(()),
         canned if OTHER_ACLS.contains(&canned) => Err(no_lists()),
-        _ => Err(refuse(S3ErrorCode::InvalidArgument, format!("\"{canned}\" is no canned ACL."))),
+        _ => Err(refuse(S3ErrorCode::InvalidArgument, "It is no canned ACL.")
+            .with("ArgumentName", "x-amz-acl")
+            .with("ArgumentValue", canned)),
     }
 }
 
 /// As AWS answers where the bucket owner is enforced.
 pub(crate) fn no_lists() -> S3Error {
-    refuse(S3ErrorCode::AccessControlListNotSupported, "The bucket does not allow ACLs")
+    refuse(S3ErrorCode::AccessControlListNotSupported, "Use grants, or the bucket's policy.")
 }
 
 #[cfg(test)]

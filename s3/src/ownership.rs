@@ -11,7 +11,7 @@ use s3s::dto::{
 };
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, not_offered, refuse};
+use crate::error::{OrRefuse as _, not_offered, plain, refuse};
 use crate::service::Service;
 use crate::{body, names};
 
@@ -23,7 +23,7 @@ pub(crate) async fn get(
     let bucket = names::bucket(&request.input.bucket)?;
     let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
     if settings.ownership.as_ref().is_some_and(|ownership| ownership.rule.is_empty()) {
-        return Err(refuse(S3ErrorCode::OwnershipControlsNotFoundError, "The bucket has no ownership controls."));
+        return Err(plain(S3ErrorCode::OwnershipControlsNotFoundError));
     }
     let rule = ObjectOwnership::from_static(ObjectOwnership::BUCKET_OWNER_ENFORCED);
     let controls = OwnershipControls { rules: vec![OwnershipControlsRule { object_ownership: rule }] };

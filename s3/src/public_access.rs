@@ -10,7 +10,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, custom, refuse};
+use crate::error::{OrRefuse as _, custom, plain};
 use crate::service::Service;
 use crate::{body, names};
 
@@ -39,8 +39,7 @@ pub(crate) async fn get(
     let bucket = names::bucket(&request.input.bucket)?;
     let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
     if settings.public_access.is_some_and(|block| block.deleted) {
-        let words = "The bucket has no public access block.";
-        return Err(refuse(custom("NoSuchPublicAccessBlockConfiguration"), words));
+        return Err(plain(custom("NoSuchPublicAccessBlockConfiguration")));
     }
     let block = in_force(&settings, service.standings.default_block());
     let configuration = PublicAccessBlockConfiguration {

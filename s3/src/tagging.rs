@@ -12,7 +12,7 @@ use s3s::dto::{self, Tag, TagSet, Tagging};
 use s3s::xml::{Deserialize as _, Deserializer};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{Detail as _, OrRefuse as _, bad_argument, plain, refuse, says};
 use crate::service::Service;
 use crate::{body, document, names, request};
 
@@ -36,8 +36,8 @@ impl Of {
 
     fn noun(self) -> &'static str {
         match self {
-            Self::Object => "An object",
-            Self::Bucket => "A bucket",
+            Self::Object => "Object tags",
+            Self::Bucket => "Bucket tag count",
         }
     }
 
@@ -49,11 +49,11 @@ impl Of {
             check_name(&name)?;
             check_value(&value)?;
             if tags.insert(name, value).is_some() {
-                return Err(bad("Cannot provide multiple tags with the same key."));
+                return Err(bad("Cannot provide multiple Tags with the same key"));
             }
         }
         if tags.len() > self.most() {
-            return Err(bad(format!("{} has at most {} tags.", self.noun(), self.most())));
+            return Err(bad(format!("{} cannot be greater than {}", self.noun(), self.most())));
         }
         Ok(tags)
     }
@@ -61,13 +61,21 @@ impl Of {
 
 fn check_name(name: &str) -> S3Result<()> {
     if words::is_reserved_tag(name) {
-        return Err(bad("The keys of tags that begin with \"aws:\" are reserved."));
+        return Err(bad("System tags cannot be added/updated by requester").with("TagKey", name));
     }
-    if words::is_tag_name(name) { Ok(()) } else { Err(bad(not_of_tags("key has 1", words::TAG_NAME_CHARS_MAX))) }
+    if words::is_tag_name(name) {
+        return Ok(());
+    }
+    let hint = not_of_tags("key has 1", words::TAG_NAME_CHARS_MAX);
+    Err(bad("The TagKey you have provided is invalid").with("TagKey", name).hint(hint))
 }
 
 fn check_value(value: &str) -> S3Result<()> {
-    if words::is_tag_value(value) { Ok(()) } else { Err(bad(not_of_tags("value has up", words::TAG_VALUE_CHARS_MAX))) }
+    if words::is_tag_value(value) {
+        return Ok(());
+    }
+    let hint = not_of_tags("value has up", words::TAG_VALUE_CHARS_MAX);
+    Err(bad("The TagValue you have provided is invalid").with("TagValue", value).hint(hint))
 }
 
 fn not_of_tags(has: &str, most: usize) -> String {
@@ -105,11 +113,15 @@ fn to_set(tags: Tags) -> TagSet {
 fn decode(part: &str) -> S3Result<String> {
     let spaced = part.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8();
-    decoded.map(std::borrow::Cow::into_owned).map_err(|_| bad("A tag is not UTF-8."))
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| {
+        let words = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag \
+                     name duplicates.";
+        bad_argument(words, "x-amz-tagging", part)
+    })
 }
 
 fn bad(words: impl Into<String>) -> S3Error {
-    refuse(S3ErrorCode::InvalidTag, words)
+    says(S3ErrorCode::InvalidTag, words)
 }
 
 /// Tells the tags of an object or a version (S3 API, GetObjectTagging).
@@ -172,7 +184,7 @@ pub(crate) async fn get_bucket(
     let bucket = names::bucket(&request.input.bucket)?;
     let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
     if settings.tags.is_empty() {
-        return Err(refuse(S3ErrorCode::NoSuchTagSet, "The bucket has no tags."));
+        return Err(plain(S3ErrorCode::NoSuchTagSet));
     }
     Ok(S3Response::new(dto::GetBucketTaggingOutput { tag_set: to_set(settings.tags.clone()) }))
 }
@@ -219,9 +231,10 @@ mod tests {
         assert_eq!(from_query("a=1&b+c=%C3%A9&d").unwrap(), tags(&[("a", "1"), ("b c", "é"), ("d", "")]));
         assert_eq!(from_query("").unwrap(), Tags::new());
         let many = (0..11).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join("&");
-        for bad in ["a=1&a=2", "=1", "a=%FF", "aws:a=1", "AWS:a=1", "a=%0A", "a%3Cb=1", &many] {
+        for bad in ["a=1&a=2", "=1", "aws:a=1", "AWS:a=1", "a=%0A", "a%3Cb=1", &many] {
             assert_eq!(from_query(bad).unwrap_err().code().as_str(), "InvalidTag", "{bad}");
         }
+        assert_eq!(from_query("a=%FF").unwrap_err().code().as_str(), "InvalidArgument");
     }
 
     #[test]

@@ -6,9 +6,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use crc_fast::{CrcAlgorithm, checksum};
-use s3s::{S3ErrorCode, S3Result};
+use s3s::S3Result;
 
-use crate::error::refuse;
+use crate::error::bad_argument;
 
 const CRC_BYTES: usize = 4;
 
@@ -24,7 +24,7 @@ pub(crate) fn decode(token: &str) -> S3Result<String> {
     let bytes = BASE64.decode(token).unwrap_or_default();
     let key = bytes.split_at_checked(CRC_BYTES).filter(|(sum, key)| **sum == crc(key)).map(|(_, key)| key.to_vec());
     let key = key.and_then(|key| String::from_utf8(key).ok());
-    key.ok_or_else(|| refuse(S3ErrorCode::InvalidArgument, "The continuation token provided is incorrect."))
+    key.ok_or_else(|| bad_argument("The continuation token provided is incorrect", "continuation-token", token))
 }
 
 fn crc(key: &[u8]) -> [u8; CRC_BYTES] {

@@ -6,6 +6,7 @@ mod care;
 mod cosi;
 mod csi;
 mod doors;
+mod errors;
 mod faults;
 mod handles;
 mod kill;

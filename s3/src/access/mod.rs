@@ -43,7 +43,7 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
 
-use crate::error::{OrRefuse as _, not_offered, refuse};
+use crate::error::{Detail as _, OrRefuse as _, not_offered, refuse};
 use crate::policy::Scope;
 use crate::request::{self, Request};
 use crate::service::Service;
@@ -235,7 +235,8 @@ async fn expect_owner(service: &Service, bucket: BucketName, headers: &HeaderMap
     if found.owner == owner {
         return Ok(());
     }
-    Err(refuse(S3ErrorCode::AccessDenied, format!("The bucket \"{}\" is not owned by \"{owner}\".", found.name)))
+    let words = format!("The bucket \"{}\" is not owned by \"{owner}\".", found.name);
+    Err(refuse(S3ErrorCode::AccessDenied, words).with("ExpectedBucketOwner", owner))
 }
 
 /// Allows a form to put `key` with these headers. `account` is whose key signed it; without one it is anonymous.

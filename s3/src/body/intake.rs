@@ -19,7 +19,7 @@ use s3s::{BodySizeLimitExceeded, S3Error, S3ErrorCode, S3Result, StdError, Trail
 
 use super::Fault;
 use crate::checksum::{Claims, Digest, Sums};
-use crate::error::{OrRefuse as _, lost, refuse};
+use crate::error::{Detail as _, OrRefuse as _, lost, plain, refuse};
 
 /// Up to this many bytes a body is collected and staged at once.
 const SMALL_BYTES: u64 = 128 * 1024;
@@ -83,8 +83,8 @@ pub(crate) async fn receive_within(
         stage_blocks(store, &mut source, first, claims.digest()).await?
     };
     if sums.size < *size.start() {
-        let words = "Your proposed upload is smaller than the minimum allowed size.";
-        return Err(refuse(S3ErrorCode::EntityTooSmall, words));
+        let error = plain(S3ErrorCode::EntityTooSmall).with("ProposedSize", sums.size);
+        return Err(error.with("MinSizeAllowed", *size.start()));
     }
     claims.verify(&sums, None)?;
     Ok(Received { content, sums })
@@ -226,7 +226,7 @@ impl Source {
 
     fn too_long(&self) -> S3Error {
         if self.open {
-            refuse(S3ErrorCode::EntityTooLarge, "Your proposed upload exceeds the maximum allowed size.")
+            plain(S3ErrorCode::EntityTooLarge)
         } else {
             refuse(S3ErrorCode::IncompleteBody, "The body is longer than its declared length.")
         }
@@ -247,7 +247,8 @@ fn broken(error: &StdError) -> S3Error {
         return broken_upload(upload);
     }
     if error.is::<BodySizeLimitExceeded>() {
-        return refuse(S3ErrorCode::EntityTooLarge, "One upload takes at most 5 GiB; use a multipart upload.");
+        let error = refuse(S3ErrorCode::EntityTooLarge, "Use a multipart upload for larger objects.");
+        return error.with("MaxSizeAllowed", UPLOAD_BYTES_MAX);
     }
     Fault::Cut.refuse()
 }

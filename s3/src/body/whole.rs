@@ -13,7 +13,7 @@ use super::Kind;
 use super::elements::ELEMENTS_MAX;
 use super::memory::DOCUMENT_BYTES_MAX;
 use crate::document::Malformed;
-use crate::error::{custom, refuse};
+use crate::error::{Detail as _, custom, refuse};
 
 const HASH: &str = "x-amz-content-sha256";
 /// Empty lines end each frame, and a body in frames.
@@ -68,8 +68,9 @@ impl Fault {
             }
             Self::Long => refuse(
                 S3ErrorCode::MaxMessageLengthExceeded,
-                format!("Your request was too big: a document has at most {DOCUMENT_BYTES_MAX} bytes."),
-            ),
+                format!("A document has at most {DOCUMENT_BYTES_MAX} bytes."),
+            )
+            .with("MaxMessageLengthBytes", DOCUMENT_BYTES_MAX),
             Self::Crowded => refuse(
                 S3ErrorCode::MalformedXML,
                 format!("The document has more than {ELEMENTS_MAX} elements; send what it says in several."),

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders};
 
 use super::{Algorithm, Digest, Sums};
-use crate::error::{custom, refuse};
+use crate::error::{Detail as _, custom, plain, refuse, says};
 
 /// The claims of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,11 +76,11 @@ impl Claims {
             return Ok(self);
         }
         let words = format!(
-            "The upload was begun with the checksum algorithm {}, the part comes with {}.",
-            wanted.name(),
-            given.name()
+            "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
+            wanted.name().to_ascii_lowercase(),
+            given.name().to_ascii_lowercase()
         );
-        Err(refuse(S3ErrorCode::InvalidRequest, words))
+        Err(says(S3ErrorCode::InvalidRequest, words))
     }
 
     /// The claim of Content-MD5 alone: of the body, whatever the others are of.
@@ -101,8 +101,9 @@ impl Claims {
     /// Compares the claims with the sums of the body, which was read to its end.
     pub(crate) fn verify(&self, sums: &Sums, trailers: Option<&TrailingHeaders>) -> S3Result<()> {
         check_trailers(&self.trailers, trailers)?;
-        if self.md5.is_some_and(|md5| md5 != sums.md5) {
-            return Err(refuse(S3ErrorCode::BadDigest, "The body is not the one Content-MD5 was made of."));
+        if let Some(md5) = self.md5.filter(|md5| *md5 != sums.md5) {
+            let error = plain(S3ErrorCode::BadDigest).with("ExpectedDigest", BASE64.encode(md5));
+            return Err(error.with("CalculatedDigest", BASE64.encode(sums.md5)));
         }
         let Some((algorithm, value)) = &self.checksum else { return Ok(()) };
         let claimed = match value {
@@ -113,7 +114,7 @@ impl Claims {
         if sums.checksum.as_ref().is_some_and(|found| found.value == claimed) {
             return Ok(());
         }
-        Err(refuse(S3ErrorCode::BadDigest, format!("The {} you specified did not match the body.", algorithm.name())))
+        Err(mismatch(*algorithm))
     }
 
     /// The value a header claims, with its algorithm.
@@ -123,6 +124,14 @@ impl Claims {
             _ => None,
         }
     }
+}
+
+/// A checksum of the client is not that of what came.
+pub(crate) fn mismatch(algorithm: Algorithm) -> S3Error {
+    says(
+        S3ErrorCode::BadDigest,
+        format!("The {} you specified did not match the calculated checksum.", algorithm.name()),
+    )
 }
 
 /// `x-amz-sdk-checksum-algorithm` announces a checksum, in a header or trailer: one that did not come was lost.
@@ -135,7 +144,7 @@ fn check_promised(name: &str, found: Option<Algorithm>) -> S3Result<()> {
              found."
         }
     };
-    Err(refuse(S3ErrorCode::InvalidRequest, words))
+    Err(says(S3ErrorCode::InvalidRequest, words))
 }
 
 /// Refuses checksums that are not known, so that none is silently left unchecked.
@@ -153,7 +162,7 @@ fn refuse_unknown(headers: &HeaderMap) -> S3Result<()> {
 
 fn unknown(name: &str) -> S3Error {
     let words = "The algorithm type you specified in x-amz-checksum- header is invalid";
-    refuse(S3ErrorCode::InvalidRequest, format!("{words}: {name}"))
+    says(S3ErrorCode::InvalidRequest, words).hint(format!("{name} is not known."))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
@@ -173,7 +182,9 @@ fn given<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
 
 fn parse_md5(value: &str) -> S3Result<[u8; 16]> {
     let bytes = BASE64.decode(value).ok().and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| refuse(S3ErrorCode::InvalidDigest, "Content-MD5 is not 16 bytes in base64."))
+    bytes.ok_or_else(|| {
+        refuse(S3ErrorCode::InvalidDigest, "Content-MD5 has to be 16 bytes in base64.").with("Content-MD5", value)
+    })
 }
 
 fn parse_value(algorithm: Algorithm, value: &str) -> S3Result<String> {
@@ -183,8 +194,8 @@ fn parse_value(algorithm: Algorithm, value: &str) -> S3Result<String> {
         return Ok(value.to_owned());
     }
     let (header, bytes) = (algorithm.header(), algorithm.len());
-    let words = format!("Value for {header} header is invalid: it has to be {bytes} bytes in base64.");
-    Err(refuse(S3ErrorCode::InvalidRequest, words))
+    let words = format!("Value for {header} header is invalid.");
+    Err(says(S3ErrorCode::InvalidRequest, words).hint(format!("It has to be {bytes} bytes in base64.")))
 }
 
 /// The trailers that `x-amz-trailer` announces. Their signature is not one of them.
@@ -236,7 +247,10 @@ fn malformed(words: String) -> S3Error {
 }
 
 fn several() -> S3Error {
-    refuse(S3ErrorCode::InvalidRequest, "Expecting a single x-amz-checksum- header, or trailer.")
+    says(
+        S3ErrorCode::InvalidRequest,
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+    )
 }
 
 #[cfg(test)]

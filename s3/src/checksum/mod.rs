@@ -8,7 +8,7 @@ mod copied;
 mod md5;
 mod parts;
 
-pub(crate) use claim::Claims;
+pub(crate) use claim::{Claims, mismatch};
 pub(crate) use copied::{Copied, of_copy};
 pub(crate) use parts::Plan;
 
@@ -22,7 +22,7 @@ use s3s::crypto::{
 use s3s::dto::ChecksumType;
 use s3s::{S3ErrorCode, S3Result};
 
-use crate::error::{lost, refuse};
+use crate::error::{lost, says};
 use md5::Md5;
 
 /// A checksum algorithm that is offered.
@@ -96,7 +96,7 @@ impl Algorithm {
         found.ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
             let words = "Checksum algorithm provided is unsupported. Please try again with any of the valid types:";
-            refuse(S3ErrorCode::InvalidRequest, format!("{words} [{known}]"))
+            says(S3ErrorCode::InvalidRequest, format!("{words} [{known}]"))
         })
     }
 

@@ -12,7 +12,7 @@ use s3s::dto::ChecksumType;
 use s3s::{S3ErrorCode, S3Result};
 
 use super::{Algorithm, Digest};
-use crate::error::refuse;
+use crate::error::says;
 
 const FULL_OBJECT: &str = "FULL_OBJECT";
 const COMPOSITE: &str = "COMPOSITE";
@@ -31,7 +31,10 @@ impl Plan {
         let Some(name) = algorithm else {
             return match kind {
                 None => Ok(None),
-                Some(_) => Err(refuse(S3ErrorCode::InvalidRequest, "x-amz-checksum-type needs an algorithm.")),
+                Some(_) => Err(says(
+                    S3ErrorCode::InvalidRequest,
+                    "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.",
+                )),
             };
         };
         let algorithm = Algorithm::from_name(name)?;
@@ -42,10 +45,10 @@ impl Plan {
             (Some(kind @ (COMPOSITE | FULL_OBJECT)), _) => {
                 let name = name.to_ascii_lowercase();
                 let words = format!("The {kind} checksum type cannot be used with the {name} checksum algorithm.");
-                return Err(refuse(S3ErrorCode::InvalidRequest, words));
+                return Err(says(S3ErrorCode::InvalidRequest, words));
             }
             (Some(_), _) => {
-                return Err(refuse(S3ErrorCode::InvalidRequest, "Value for x-amz-checksum-type header is invalid."));
+                return Err(says(S3ErrorCode::InvalidRequest, "Value for x-amz-checksum-type header is invalid."));
             }
         };
         Ok(Some(Self { algorithm, full_object }))

@@ -8,7 +8,7 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{OrRefuse as _, plain, refuse, says};
 use crate::service::Service;
 use crate::{body, names};
 
@@ -49,7 +49,7 @@ pub(crate) async fn get(
     let bucket = names::bucket(&request.input.bucket)?;
     let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
     if settings.cors.is_empty() {
-        return Err(refuse(S3ErrorCode::NoSuchCORSConfiguration, "The CORS configuration does not exist."));
+        return Err(plain(S3ErrorCode::NoSuchCORSConfiguration));
     }
     let rules = settings.cors.iter().cloned().map(written).collect();
     Ok(S3Response::new(GetBucketCorsOutput { cors_rules: Some(rules) }))
@@ -144,7 +144,7 @@ fn written(rule: CorsRule) -> CORSRule {
 }
 
 fn bad(words: impl Into<String>) -> S3Error {
-    refuse(S3ErrorCode::InvalidRequest, words)
+    says(S3ErrorCode::InvalidRequest, words)
 }
 
 #[cfg(test)]

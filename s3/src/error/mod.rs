@@ -8,6 +8,7 @@
 
 mod document;
 mod foreign;
+mod late;
 mod particulars;
 mod sent;
 mod signature;
@@ -20,9 +21,11 @@ use crate::xml::shown;
 
 pub(crate) use document::{Failure, has_document};
 pub(crate) use foreign::read;
+pub(crate) use late::Late;
 pub(crate) use particulars::Detail;
 use particulars::Particulars;
 pub(crate) use sent::Sent;
+pub(crate) use signature::of_policy;
 pub(crate) use store::{OrRefuse, from_store};
 
 /// An error with AWS's sentence for its code, and our own advice as its hint.
@@ -53,7 +56,7 @@ pub(crate) fn custom(code: &'static str) -> S3ErrorCode {
 }
 
 /// A value of the request that is refused: AWS's sentence, the argument's name, and what it was.
-pub(crate) fn bad_argument(sentence: impl Into<String>, name: &'static str, value: impl ToString) -> S3Error {
+pub(crate) fn bad_argument(sentence: impl Into<String>, name: impl ToString, value: impl ToString) -> S3Error {
     says(S3ErrorCode::InvalidArgument, sentence).with("ArgumentName", name).with("ArgumentValue", value)
 }
 

@@ -14,6 +14,7 @@ use http::header::AUTHORIZATION;
 use objstore::clock::Timestamp;
 use percent_encoding::percent_decode_str;
 use s3s::dto::TimestampFormat;
+use s3s::{S3Error, S3ErrorCode};
 use s3s_sigv4::{
     AmzDate, AuthorizationV4, CredentialV4, Payload, PresignedUrlV4, create_canonical_request,
     create_presigned_canonical_request, create_string_to_sign,
@@ -95,6 +96,21 @@ fn compared(particulars: &mut Particulars, sent: &Sent) {
     if told != canonical {
         particulars.hint = Some(format!("Secret values in CanonicalRequest are shown as {REDACTED}."));
     }
+}
+
+/// A signature of a form's policy that is not the one that its key makes: the policy is the string to sign (S3 API,
+/// "Browser-based uploads using POST").
+pub(crate) fn of_policy(access_key: &str, policy: &str, provided: &str) -> S3Error {
+    let mut particulars = Particulars::default();
+    particulars.add("AWSAccessKeyId", access_key);
+    if policy.len() <= WHOLE_BYTES_MAX {
+        particulars.add_whole("StringToSign", policy);
+        particulars.add_whole("StringToSignBytes", &hex(policy));
+    }
+    particulars.add("SignatureProvided", provided);
+    let mut error = super::plain(S3ErrorCode::SignatureDoesNotMatch);
+    error.set_source(Box::new(particulars));
+    error
 }
 
 /// An `Authorization` header that can be parsed whatever its signature is, and that signature.

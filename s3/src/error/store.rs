@@ -85,7 +85,13 @@ fn absent(noun: Noun, name: &str, words: String) -> S3Error {
         Noun::Account | Noun::Grant => return refuse(S3ErrorCode::AccessDenied, words),
         Noun::Publication | Noun::Xattr => return refuse(S3ErrorCode::InvalidRequest, words),
     };
-    refuse(code, words).with(element, name)
+    // The store names a version behind its key, and a part with what was wanted of it.
+    let told = match noun {
+        Noun::Version => name.rsplit_once("?versionId=").map_or(name, |(_, version)| version),
+        Noun::Part => name.split(' ').next().unwrap_or(name),
+        _ => name,
+    };
+    refuse(code, words).with(element, told)
 }
 
 fn invalid(what: &'static str, value: &str, words: String) -> S3Error {

@@ -5,12 +5,12 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use s3s::{S3ErrorCode, S3Result};
-use s3s_sigv4::{AuthorizationV4, ParseAuthorizationError};
+use s3s_sigv4::{AmzContentSha256, AuthorizationV4, ParseAuthorizationError};
 
 use super::query::Query;
 use super::scope::{ALGORITHM, Place, Scope};
 use super::text;
-use crate::error::{refuse, says};
+use crate::error::{Detail as _, bad_argument, refuse, says};
 
 /// What an `Authorization` consists of.
 const FIELDS: [&str; 3] = ["Credential=", "SignedHeaders=", "Signature="];
@@ -20,6 +20,7 @@ const DAY_BYTES: usize = 8;
 /// What AWS answers to a request that is signed twice.
 pub(super) const ONE_MECHANISM: &str = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, \
                                         Signature query string parameter or the Authorization header should be specified";
+const PAYLOAD: &str = "x-amz-content-sha256";
 
 /// Checks the header, if there is one.
 pub(super) fn check(headers: &HeaderMap, query: &Query, region: &str) -> S3Result<()> {
@@ -29,11 +30,13 @@ pub(super) fn check(headers: &HeaderMap, query: &Query, region: &str) -> S3Resul
         return Err(refuse(S3ErrorCode::AccessDenied, "The Authorization header is empty; sign the request."));
     }
     if all.next().is_some() || signs(query) {
-        return Err(says(S3ErrorCode::InvalidArgument, ONE_MECHANISM));
+        return Err(says(S3ErrorCode::InvalidArgument, ONE_MECHANISM).with("ArgumentName", "Authorization"));
     }
     if given.split_ascii_whitespace().next() != Some(ALGORITHM) {
-        let words = format!("Unsupported Authorization Type; sign with {ALGORITHM}.");
-        return Err(refuse(S3ErrorCode::InvalidArgument, words));
+        let kind = given.split_ascii_whitespace().next().unwrap_or_default();
+        let error = says(S3ErrorCode::InvalidArgument, "Unsupported Authorization Type");
+        let error = error.with("ArgumentName", "Authorization").with("ArgumentValue", kind);
+        return Err(error.hint(format!("Sign with {ALGORITHM}.")));
     }
     let parsed = AuthorizationV4::parse(given);
     if matches!(parsed, Err(ParseAuthorizationError::Malformed)) {
@@ -41,8 +44,15 @@ pub(super) fn check(headers: &HeaderMap, query: &Query, region: &str) -> S3Resul
     }
     let date = text(headers, "x-amz-date").unwrap_or_default();
     if date.len() != DATE_BYTES || !date.ends_with('Z') || date.as_bytes().get(DAY_BYTES) != Some(&b'T') {
-        let words = "AWS authentication requires a valid x-amz-date header, as in 20260131T120000Z.";
-        return Err(refuse(S3ErrorCode::AccessDenied, words));
+        let words = "AWS authentication requires a valid Date or x-amz-date header";
+        return Err(says(S3ErrorCode::AccessDenied, words).hint("Give x-amz-date as in 20260131T120000Z."));
+    }
+    if let Some(payload) = text(headers, PAYLOAD).filter(|payload| AmzContentSha256::parse(payload).is_err()) {
+        let words = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, \
+                     STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, \
+                     STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid \
+                     sha256 value.";
+        return Err(bad_argument(words, PAYLOAD, payload));
     }
     // What is left is a signature that is none: `s3s` says that it does not match.
     let Ok(AuthorizationV4 { credential, signed_headers, .. }) = parsed else { return Ok(()) };

@@ -20,7 +20,7 @@ use s3s::{S3ErrorCode, S3Result};
 
 use crate::address::Resource;
 use crate::body::Kind;
-use crate::error::{refuse, says};
+use crate::error::{Detail as _, bad_argument, refuse, says};
 use crate::post::is_form;
 use crate::{presigned_v2, xml};
 
@@ -77,7 +77,8 @@ pub(crate) fn check_size(headers: &HeaderMap) -> S3Result<()> {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes > HEADER_BYTES_MAX {
         let words = format!("The headers take {bytes} bytes; at most {HEADER_BYTES_MAX} are read.");
-        return Err(refuse(S3ErrorCode::RequestHeaderSectionTooLarge, words));
+        let error = refuse(S3ErrorCode::RequestHeaderSectionTooLarge, words);
+        return Err(error.with("MaxSizeAllowed", HEADER_BYTES_MAX));
     }
     Ok(())
 }
@@ -99,10 +100,11 @@ fn check_version(query: &Query, headers: &HeaderMap, endpoint: Endpoint<'_>) -> 
     let url = presigned_v2::is_claimed(query);
     if header || url && !endpoint.presigned_v2 {
         let sentence = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
-        return Err(says(S3ErrorCode::InvalidRequest, sentence));
+        let hint = "Sign with Version 4: set signature_version to s3v4.";
+        return Err(says(S3ErrorCode::InvalidRequest, sentence).hint(hint));
     }
     if url && presigned::is_claimed(query) {
-        return Err(says(S3ErrorCode::InvalidArgument, header::ONE_MECHANISM));
+        return Err(says(S3ErrorCode::InvalidArgument, header::ONE_MECHANISM).with("ArgumentName", "Authorization"));
     }
     Ok(())
 }
@@ -120,8 +122,10 @@ fn check_part(method: &Method, query: &Query) -> S3Result<()> {
     if *method != Method::PUT || query.has_in_any_case("partNumber") == query.has_in_any_case("uploadId") {
         return Ok(());
     }
-    let words = "partNumber and uploadId go together: a part is stored with both, an object with neither.";
-    Err(refuse(S3ErrorCode::InvalidArgument, words))
+    let (given, other) =
+        if query.has_in_any_case("partNumber") { ("partNumber", "uploadId") } else { ("uploadId", "partNumber") };
+    let words = format!("This operation does not accept {given} without {other}");
+    Err(bad_argument(words, given, query.get(given).unwrap_or_default()))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -5,7 +5,7 @@ use s3s_sigv4::PresignedUrlV4;
 
 use super::query::Query;
 use super::scope::{ALGORITHM, Place, Scope};
-use crate::error::refuse;
+use crate::error::{Detail as _, plain, says};
 
 /// What a presigned URL consists of.
 pub(super) const PARAMETERS: [&str; 6] =
@@ -26,8 +26,8 @@ pub(super) fn check(query: &Query, region: &str) -> S3Result<()> {
         return Ok(());
     }
     if let Some(missing) = PARAMETERS.iter().find(|name| !query.has(name)) {
-        let words = format!("Query-string authentication version 4 requires the parameter {missing}.");
-        return Err(bad(words));
+        let error = plain(S3ErrorCode::AuthorizationQueryParametersError);
+        return Err(error.hint(format!("The parameter {missing} is missing.")));
     }
     let url = PresignedUrlV4::parse(query.pairs(), EXPIRES_SECONDS_MAX).map_err(|_| {
         bad(
@@ -43,7 +43,7 @@ pub(super) fn check(query: &Query, region: &str) -> S3Result<()> {
 }
 
 fn bad(words: impl Into<String>) -> S3Error {
-    refuse(S3ErrorCode::AuthorizationQueryParametersError, words)
+    says(S3ErrorCode::AuthorizationQueryParametersError, words)
 }
 
 #[cfg(test)]

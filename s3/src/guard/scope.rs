@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use s3s_sigv4::CredentialV4;
 
-use crate::error::{Detail as _, refuse};
+use crate::error::{Detail as _, says};
 
 /// The one way of signing there is.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -29,7 +29,7 @@ impl Place {
                 (S3ErrorCode::AuthorizationQueryParametersError, "Error parsing the X-Amz-Credential parameter")
             }
         };
-        refuse(code, format!("{opening}; {words}"))
+        says(code, format!("{opening}; {words}"))
     }
 }
 
@@ -62,8 +62,8 @@ impl Scope<'_> {
         }
         // Without it, the same signature would open the same path of every other endpoint.
         if !self.signed.iter().any(|name| name.eq_ignore_ascii_case("host")) {
-            let words = "There were headers present in the request which were not signed: host.";
-            return Err(refuse(S3ErrorCode::AccessDenied, words));
+            let words = "There were headers present in the request which were not signed";
+            return Err(says(S3ErrorCode::AccessDenied, words).with("HeadersNotSigned", "host"));
         }
         Ok(())
     }

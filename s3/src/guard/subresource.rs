@@ -7,7 +7,7 @@
 use s3s::{S3ErrorCode, S3Result};
 
 use super::query::Query;
-use crate::error::refuse;
+use crate::error::{bad_argument, refuse};
 
 /// Every parameter by which S3 chooses an operation, offered here or not.
 pub(super) const SUBRESOURCES: [&str; 42] = [
@@ -90,7 +90,7 @@ pub(super) fn check(query: &Query) -> S3Result<()> {
         }
         if let Some(other) = chosen.replace(known).filter(|other| other != known) {
             let words = format!("Conflicting query string parameters: {other}, {known}");
-            return Err(refuse(S3ErrorCode::InvalidArgument, words));
+            return Err(bad_argument(words, "ResourceType", known));
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ use s3s::dto::{
 };
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{OrRefuse as _, plain, refuse};
 use crate::object::time;
 use crate::service::Service;
 use crate::{body, names};
@@ -51,8 +51,7 @@ pub(crate) async fn get(
     let bucket = names::bucket(&request.input.bucket)?;
     let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
     if settings.lifecycle.is_empty() {
-        let words = "The lifecycle configuration does not exist.";
-        return Err(refuse(S3ErrorCode::NoSuchLifecycleConfiguration, words));
+        return Err(plain(S3ErrorCode::NoSuchLifecycleConfiguration));
     }
     let minimum = settings.lifecycle_minimum.clone();
     let minimum = minimum.unwrap_or_else(|| TransitionDefaultMinimumObjectSize::ALL_STORAGE_CLASSES_128K.into());

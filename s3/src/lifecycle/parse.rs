@@ -9,7 +9,7 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::error::{not_offered, refuse};
+use crate::error::{Detail as _, not_offered, refuse, says};
 
 const RULES_MAX: usize = 1_000;
 const ID_CHARS_MAX: usize = 255;
@@ -188,10 +188,8 @@ fn add_tags(tags: &mut BTreeMap<String, String>, given: impl Iterator<Item = Tag
         let (name, value) = (tag.key.unwrap_or_default(), tag.value.unwrap_or_default());
         let fits = (1..=TAG_CHARS_MAX.0).contains(&name.chars().count()) && value.chars().count() <= TAG_CHARS_MAX.1;
         if !fits {
-            return Err(refuse(
-                S3ErrorCode::InvalidTag,
-                "A tag has a key of 1 to 128 and a value of up to 256 letters.",
-            ));
+            let words = "A tag has a key of 1 to 128 and a value of up to 256 letters.";
+            return Err(refuse(S3ErrorCode::InvalidTag, words).with("TagKey", name));
         }
         if tags.insert(name, value).is_some() {
             return Err(bad_request("Duplicate Tag Keys are not allowed."));
@@ -217,9 +215,9 @@ fn malformed(words: &str) -> S3Error {
 }
 
 fn bad(words: impl Into<String>) -> S3Error {
-    refuse(S3ErrorCode::InvalidArgument, words)
+    says(S3ErrorCode::InvalidArgument, words)
 }
 
 fn bad_request(words: impl Into<String>) -> S3Error {
-    refuse(S3ErrorCode::InvalidRequest, words)
+    says(S3ErrorCode::InvalidRequest, words)
 }

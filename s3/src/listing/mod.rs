@@ -17,9 +17,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::store::Checksum;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{ChecksumAlgorithm, ChecksumAlgorithmList, CommonPrefix, CommonPrefixList, EncodingType};
-use s3s::{S3ErrorCode, S3Result};
+use s3s::{S3Error, S3Result};
 
-use crate::error::refuse;
+use crate::error::bad_argument;
 use crate::xml;
 
 /// Keys of one page, at most, and if nothing is said.
@@ -44,7 +44,7 @@ impl Encoding {
         match given.map(EncodingType::as_str) {
             None | Some("") => Ok(Self::Plain),
             Some(EncodingType::URL) => Ok(Self::Url),
-            Some(_) => Err(refuse(S3ErrorCode::InvalidArgument, "Invalid Encoding Method specified in Request")),
+            Some(other) => Err(bad_argument("Invalid Encoding Method specified in Request", "encoding-type", other)),
         }
     }
 
@@ -74,9 +74,15 @@ impl Encoding {
 }
 
 /// The size of a page (`max-keys`, `max-uploads`, `max-parts`).
-pub(crate) fn page(asked: Option<i32>, name: &str) -> S3Result<usize> {
-    let limit = usize::try_from(asked.unwrap_or(PAGE_MAX).min(PAGE_MAX));
-    limit.map_err(|_| refuse(S3ErrorCode::InvalidArgument, format!("{name} must be an integer of at least 0.")))
+pub(crate) fn page(asked: Option<i32>, name: &'static str) -> S3Result<usize> {
+    let asked = asked.unwrap_or(PAGE_MAX);
+    usize::try_from(asked.min(PAGE_MAX)).map_err(|_| out_of_range(name, asked))
+}
+
+/// The refusal of a number that is negative, as AWS words it.
+pub(crate) fn out_of_range(name: &'static str, value: i32) -> S3Error {
+    let words = format!("Argument {name} must be an integer between 0 and 2147483647");
+    bad_argument(words, name, value)
 }
 
 /// Common prefixes, as written.

@@ -10,11 +10,11 @@ use objstore::name::BucketName;
 use objstore::store::{List, ListVersions, ObjectInfo, VersionInfo, VersionListing};
 use s3s::dto::*;
 use s3s::xml::{SerResult, SerializeContent, Serializer};
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Request, S3Response, S3Result};
 
 use super::{Encoding, algorithms, given, marker, page, prefixes};
 use crate::bucket::person;
-use crate::error::{OrRefuse as _, internal, refuse};
+use crate::error::{OrRefuse as _, bad_argument, internal};
 use crate::object::{etag, length, time};
 use crate::service::Service;
 use crate::xml::{self, Document};
@@ -39,7 +39,11 @@ pub(crate) async fn versions(
     };
     let after_version = given(input.version_id_marker.as_ref());
     if after_version.is_some() && list.after.is_none() {
-        return Err(refuse(S3ErrorCode::InvalidArgument, "A version-id marker needs a key marker."));
+        return Err(bad_argument(
+            "A version-id marker cannot be specified without a key marker.",
+            "version-id-marker",
+            after_version.unwrap_or_default(),
+        ));
     }
     let limit = list.limit;
     let (listing, owner) = read(service, names::bucket(&input.bucket)?, ListVersions { list, after_version }).await?;

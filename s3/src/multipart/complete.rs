@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use objstore::store::{Checksum, CompleteUpload, CompletedUpload, Condition, PartInfo, UploadRef};
+use objstore::store::{Checksum, CompleteUpload, CompletedUpload, Condition, PART_BYTES_MIN, PartInfo, UploadRef};
 use objstore::{Error, Noun, Store};
 use s3s::dto::{ChecksumType, CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use super::part::number;
 use crate::checksum::{self, Claims, Plan};
-use crate::error::{OrRefuse as _, lost, refuse};
+use crate::error::{Detail as _, OrRefuse as _, lost, plain, refuse, says};
 use crate::object::etag;
 use crate::service::Service;
 use crate::{body, conditions, lifecycle, names};
@@ -96,7 +96,16 @@ async fn answer(
     if let Ok(done) = tokio::time::timeout(patience, &mut work).await {
         return done.map_err(|error| lost(&error))?;
     }
-    let rest = async move { work.await.map_err(|error| lost(&error))? };
+    let request = crate::request::current().ok();
+    let rest = async move {
+        let done = work.await.map_err(|error| lost(&error)).flatten();
+        // `s3s` writes the code and the message of an error alone: the body is completed by what is noted (`error::Late`).
+        done.inspect_err(|error| {
+            if let Some(request) = request {
+                request.note_failure(error);
+            }
+        })
+    };
     Ok(CompleteMultipartUploadOutput { future: Some(Box::pin(rest)), ..CompleteMultipartUploadOutput::default() })
 }
 
@@ -123,7 +132,7 @@ fn named(parts: Vec<CompletedPart>) -> S3Result<Vec<Named>> {
         let part = parse(part)?;
         match named.last().map(|last| last.number.cmp(&part.number)) {
             Some(Ordering::Greater) => {
-                return Err(refuse(S3ErrorCode::InvalidPartOrder, "Name the parts by rising number."));
+                return Err(plain(S3ErrorCode::InvalidPartOrder));
             }
             // A client that sent a part twice may name both: the later one took the place of the one before.
             Some(Ordering::Equal) => drop(named.pop()),
@@ -175,6 +184,7 @@ fn prepare(store: &Store, wanted: Wanted) -> S3Result<Prepared> {
     check_kind(plan, kind.as_ref())?;
     let chosen: Vec<PartInfo> = named.iter().map(|part| find(&stored, part)).collect::<S3Result<_>>()?;
     check_size(&chosen, size)?;
+    check_small(&chosen)?;
     let plan = plan.or_else(|| Plan::implied(&chosen));
     let joined = plan.and_then(|plan| plan.join(&chosen));
     check_claim(&claims, joined.as_ref())?;
@@ -201,22 +211,23 @@ fn stored(store: &Store, upload: &UploadRef) -> objstore::Result<(Option<Plan>, 
 /// `x-amz-checksum-type` has to be the one the upload was begun with.
 fn check_kind(plan: Option<Plan>, claimed: Option<&ChecksumType>) -> S3Result<()> {
     let kept = plan.map_or(ChecksumType::from_static(ChecksumType::FULL_OBJECT), Plan::kind);
-    match claimed.filter(|claimed| claimed.as_str() != kept.as_str()) {
-        None => Ok(()),
-        Some(claimed) => {
-            let words = format!("The upload keeps a checksum of the type {}, not {}.", kept.as_str(), claimed.as_str());
-            Err(refuse(S3ErrorCode::InvalidRequest, words))
-        }
+    if claimed.is_none_or(|claimed| claimed.as_str() == kept.as_str()) {
+        return Ok(());
     }
+    let words = format!(
+        "The upload was created using the {} checksum mode. The complete request must use the same checksum mode.",
+        kept.as_str()
+    );
+    Err(says(S3ErrorCode::InvalidRequest, words))
 }
 
 fn find(stored: &[PartInfo], named: &Named) -> S3Result<PartInfo> {
     let found = stored.binary_search_by_key(&named.number, |part| part.number).ok().map(|index| &stored[index]);
-    let Some(part) = found.filter(|part| part.etag == named.etag) else { return Err(other_part(named.number)) };
+    let Some(part) = found.filter(|part| part.etag == named.etag) else { return Err(other_part(named)) };
     for (name, value) in &named.checksums {
         match part.checksums.iter().find(|kept| kept.algorithm == *name) {
             Some(kept) if kept.value == *value => {}
-            Some(_) => return Err(other_part(named.number)),
+            Some(_) => return Err(other_part(named)),
             None => {
                 let words = format!("Part {} was not sent with {name}, so it cannot be checked.", named.number);
                 return Err(refuse(S3ErrorCode::InvalidRequest, words));
@@ -226,17 +237,31 @@ fn find(stored: &[PartInfo], named: &Named) -> S3Result<PartInfo> {
     Ok(part.clone())
 }
 
-fn other_part(number: u32) -> s3s::S3Error {
-    let words = format!("Part {number} is not there, or has another ETag or checksum than named.");
-    refuse(S3ErrorCode::InvalidPart, words)
+fn other_part(named: &Named) -> s3s::S3Error {
+    plain(S3ErrorCode::InvalidPart).with("PartNumber", named.number).with("ETag", &named.etag)
+}
+
+/// Only the last part may be small. The store refuses it too, without telling which one it is.
+fn check_small(parts: &[PartInfo]) -> S3Result<()> {
+    let (_, before) = parts.split_last().unzip();
+    match before.unwrap_or_default().iter().find(|part| part.size < PART_BYTES_MIN) {
+        None => Ok(()),
+        Some(part) => Err(plain(S3ErrorCode::EntityTooSmall)
+            .with("ETag", &part.etag)
+            .with("MinSizeAllowed", PART_BYTES_MIN)
+            .with("ProposedSize", part.size)
+            .with("PartNumber", part.number)),
+    }
 }
 
 fn check_size(parts: &[PartInfo], claimed: Option<i64>) -> S3Result<()> {
     let size: u64 = parts.iter().map(|part| part.size).sum();
     match claimed {
         Some(claimed) if u64::try_from(claimed) != Ok(size) => {
-            let words = format!("The parts make {size} bytes, x-amz-mp-object-size says {claimed}.");
-            Err(refuse(S3ErrorCode::InvalidRequest, words))
+            let words = format!(
+                "The provided 'x-amz-mp-object-size' header value {claimed} does not match what was computed: {size}"
+            );
+            Err(says(S3ErrorCode::InvalidRequest, words))
         }
         _ => Ok(()),
     }
@@ -246,14 +271,11 @@ fn check_claim(claims: &Claims, joined: Option<&Checksum>) -> S3Result<()> {
     let Some((algorithm, value)) = claims.known() else { return Ok(()) };
     match joined.filter(|joined| joined.algorithm == algorithm.name()) {
         Some(joined) if joined.value == value || digest(joined) == value => Ok(()),
-        Some(_) => Err(refuse(
-            S3ErrorCode::BadDigest,
-            format!("The {} you specified did not match the object.", algorithm.name()),
-        )),
-        None => Err(refuse(
-            S3ErrorCode::InvalidRequest,
-            format!("The upload was not begun with {}, so it cannot be checked.", algorithm.name()),
-        )),
+        Some(_) => Err(checksum::mismatch(algorithm)),
+        None => {
+            let words = format!("The upload was not begun with {}, so it cannot be checked.", algorithm.name());
+            Err(refuse(S3ErrorCode::InvalidRequest, words))
+        }
     }
 }
 

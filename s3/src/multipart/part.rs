@@ -2,13 +2,13 @@
 
 use objstore::store::{CopyPart, PartInfo, PutPart, UploadRef};
 use s3s::dto::*;
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Request, S3Response, S3Result};
 
 use super::upload::initiator;
 use crate::body::{Body, receive};
 use crate::bucket::person;
 use crate::checksum::{self, Algorithm, Claims, Digest, Plan};
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{OrRefuse as _, bad_argument};
 use crate::object::copy::{reading, source_condition};
 use crate::object::{etag, length, time};
 use crate::service::Service;
@@ -104,8 +104,7 @@ pub(crate) async fn list(
     let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
     let limit = listing::page(input.max_parts, "max-parts")?;
     let marker = input.part_number_marker.unwrap_or(0);
-    let after = u32::try_from(marker)
-        .map_err(|_| refuse(S3ErrorCode::InvalidArgument, "part-number-marker must be an integer of at least 0."))?;
+    let after = u32::try_from(marker).map_err(|_| listing::out_of_range("part-number-marker", marker))?;
     let id = upload.id.clone();
     let (owner, listing) = service
         .blocking(move |store| {
@@ -154,7 +153,7 @@ fn entry(part: &PartInfo) -> Part {
 pub(crate) fn number(number: i32) -> S3Result<u32> {
     let checked = u32::try_from(number).ok().filter(|_| (1..=NUMBER_MAX).contains(&number));
     checked.ok_or_else(|| {
-        refuse(S3ErrorCode::InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive")
+        bad_argument("Part number must be an integer between 1 and 10000, inclusive", "partNumber", number)
     })
 }
 
@@ -162,10 +161,11 @@ pub(crate) fn number(number: i32) -> S3Result<u32> {
 fn parse_range(range: &str) -> S3Result<(u64, u64)> {
     match s3s::dto::Range::parse(range) {
         Ok(s3s::dto::Range::Int { first, last: Some(last) }) => Ok((first, last - first + 1)),
-        _ => Err(refuse(
-            S3ErrorCode::InvalidArgument,
+        _ => Err(bad_argument(
             "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the \
              zero-based offsets of the first and last bytes to copy",
+            "x-amz-copy-source-range",
+            range,
         )),
     }
 }

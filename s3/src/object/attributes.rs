@@ -6,7 +6,7 @@ use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::{length, time};
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{OrRefuse as _, bad_argument, says};
 use crate::service::Service;
 use crate::{checksum, listing, names, request};
 
@@ -32,13 +32,17 @@ impl Wanted {
                 ObjectAttributes::OBJECT_PARTS => &mut wanted.parts,
                 ObjectAttributes::STORAGE_CLASS => &mut wanted.storage_class,
                 ObjectAttributes::OBJECT_SIZE => &mut wanted.size,
-                _ => return Err(refuse(S3ErrorCode::InvalidArgument, "Invalid attribute name specified.")),
+                other => {
+                    let words = "Invalid attribute name specified.";
+                    return Err(bad_argument(words, "x-amz-object-attributes", other));
+                }
             };
             *field = true;
         }
         if wanted == Self::default() {
-            let words = "Name the attributes you want in x-amz-object-attributes.";
-            return Err(refuse(S3ErrorCode::InvalidRequest, words));
+            let words = "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing \
+                         or empty";
+            return Err(says(S3ErrorCode::InvalidRequest, words));
         }
         Ok(wanted)
     }
@@ -55,8 +59,7 @@ impl Page {
     fn parse(marker: Option<i32>, limit: Option<i32>) -> S3Result<Self> {
         let marker = marker.unwrap_or(0);
         let after = u32::try_from(marker);
-        let words = "part-number-marker must be an integer of at least 0.";
-        let after = after.map_err(|_| refuse(S3ErrorCode::InvalidArgument, words))?;
+        let after = after.map_err(|_| listing::out_of_range("part-number-marker", marker))?;
         Ok(Self { marker, after, limit: listing::page(limit, "max-parts")? })
     }
 }

@@ -9,7 +9,7 @@ use super::{etag, time, version_made};
 use crate::attributes::{self, Attributes};
 use crate::checksum::{self, Algorithm, Copied};
 use crate::conditions::{self, Reading};
-use crate::error::{from_store, refuse};
+use crate::error::{bad_argument, from_store, refuse, says};
 use crate::names::{self, Source};
 use crate::service::Service;
 use crate::{lifecycle, lock, request};
@@ -36,16 +36,16 @@ pub(crate) async fn copy(
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
     let condition = conditions::writing(&request.headers)?;
     let reading = reading!(input, &request.headers)?;
-    let replaces =
-        replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "x-amz-metadata-directive")?;
+    let replaces = replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "metadata")?;
     let retags = replaces_tags(&input)?;
     let lock = lock::asked!(input)?;
     let Attributes { headers, metadata, tags } = attributes::take!(input)?;
     let onto_itself = (&source.bucket, &source.key) == (&bucket, &key) && source.version.is_none();
     if onto_itself && !replaces && !retags {
-        return Err(refuse(
+        return Err(says(
             S3ErrorCode::InvalidRequest,
-            "A copy of an object onto itself has to replace its metadata or tags.",
+            "This copy request is illegal because it is trying to copy an object to itself without changing the object's \
+             metadata, storage class, website redirect location or encryption attributes.",
         ));
     }
 
@@ -138,7 +138,7 @@ fn bind(condition: &mut Condition, etag: &str) -> S3Result<()> {
 /// The store's refusal of a copy: of its source, a delete marker is no version to name.
 pub(crate) fn refuse_source(error: Error) -> S3Error {
     match error {
-        Error::DeleteMarker { .. } => refuse(
+        Error::DeleteMarker { .. } => says(
             S3ErrorCode::InvalidRequest,
             "The source of a copy request may not specifically refer to a delete marker by version id.",
         ),
@@ -146,16 +146,20 @@ pub(crate) fn refuse_source(error: Error) -> S3Error {
     }
 }
 
-fn replaces(directive: Option<&str>, header: &str) -> S3Result<bool> {
+/// Whether a directive replaces `what`, the metadata or the tags.
+fn replaces(directive: Option<&str>, what: &str) -> S3Result<bool> {
     match directive {
         None | Some("COPY") => Ok(false),
         Some("REPLACE") => Ok(true),
-        Some(_) => Err(refuse(S3ErrorCode::InvalidArgument, format!("{header} is COPY or REPLACE."))),
+        Some(other) => {
+            let header = if what == "tagging" { "x-amz-tagging-directive" } else { "x-amz-metadata-directive" };
+            Err(bad_argument(format!("Unknown {what} directive."), header, other))
+        }
     }
 }
 
 fn replaces_tags(input: &CopyObjectInput) -> S3Result<bool> {
-    replaces(input.tagging_directive.as_ref().map(TaggingDirective::as_str), "x-amz-tagging-directive")
+    replaces(input.tagging_directive.as_ref().map(TaggingDirective::as_str), "tagging")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{OrRefuse as _, from_store, refuse};
+use crate::error::{Failure, OrRefuse as _, from_store, refuse};
 use crate::service::Service;
 use crate::{access, body, conditions, lock, names, xml};
 
@@ -101,7 +101,7 @@ fn failed(key: &str, version: Option<String>, error: &S3Error) -> Error {
     Error {
         code: Some(error.code().as_str().to_owned()),
         key: Some(xml::legible(key).into_owned()),
-        message: error.message().map(str::to_owned),
+        message: Some(Failure::of(error).message),
         version_id: version,
     }
 }

@@ -1,11 +1,12 @@
 //! GetObject and HeadObject.
 
+use http::header::EXPIRES;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::Store;
 use objstore::name::{BucketName, Key};
 use objstore::store::{ObjectInfo, Reader};
 use s3s::dto::{self, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, Timestamp, TimestampFormat};
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::span::{Asked, Span};
 use super::{etag, length, time};
@@ -13,7 +14,7 @@ use crate::access::Authority;
 use crate::body::{Output, open};
 use crate::checksum;
 use crate::conditions::Reading;
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{Detail as _, OrRefuse as _, refuse, says};
 use crate::if_range::IfRange;
 use crate::service::Service;
 use crate::{lifecycle, lock, names, request};
@@ -162,7 +163,7 @@ fn check_overrides(signed: bool, overridden: bool) -> S3Result<()> {
         return Ok(());
     }
     let words = "Request specific response headers cannot be used for anonymous GET requests.";
-    Err(refuse(S3ErrorCode::InvalidRequest, words))
+    Err(says(S3ErrorCode::InvalidRequest, words))
 }
 
 /// Metadata that fits into headers, and how much does not: a mount may have kept other names.
@@ -183,24 +184,28 @@ fn overrides(input: &HeadObjectInput) -> S3Result<HeaderMap> {
         (http::header::CONTENT_ENCODING, &input.response_content_encoding),
         (http::header::CONTENT_LANGUAGE, &input.response_content_language),
         (http::header::CONTENT_TYPE, &input.response_content_type),
-        (http::header::EXPIRES, &expires),
+        (EXPIRES, &expires),
     ];
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let Some(value) = value else { continue };
         let parsed = HeaderValue::from_str(value);
-        let parsed = parsed.map_err(|_| refuse(S3ErrorCode::InvalidArgument, format!("Bad value for {name}.")))?;
+        let parsed = parsed.map_err(|_| bad_override(&name, value))?;
         headers.insert(name, parsed);
     }
     Ok(headers)
 }
 
+fn bad_override(name: &HeaderName, value: &str) -> S3Error {
+    refuse(S3ErrorCode::InvalidArgument, format!("A header has no such value: response-{name}."))
+        .with("ArgumentName", format!("response-{name}"))
+        .with("ArgumentValue", value)
+}
+
 fn http_date(time: &Timestamp) -> S3Result<String> {
     let mut text = Vec::new();
     let formatted = time.format(TimestampFormat::HttpDate, &mut text).ok();
-    formatted
-        .and_then(|()| String::from_utf8(text).ok())
-        .ok_or_else(|| refuse(S3ErrorCode::InvalidArgument, "Bad value for response-expires."))
+    formatted.and_then(|()| String::from_utf8(text).ok()).ok_or_else(|| bad_override(&EXPIRES, ""))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::{etag, version_made};
 use crate::attributes::Attributes;
 use crate::body::{self, Body, Received, receive};
 use crate::checksum::{self, Claims};
-use crate::error::{OrRefuse as _, refuse};
+use crate::error::{OrRefuse as _, says};
 use crate::service::Service;
 use crate::{attributes, conditions, lifecycle, lock, names};
 
@@ -43,9 +43,8 @@ impl Upload {
         if self.lock == Lock::default() || !self.claims.is_empty() {
             return Ok(());
         }
-        let words =
-            "Content-MD5 or an x-amz-checksum- header is required to put an object with object lock parameters.";
-        Err(refuse(S3ErrorCode::InvalidRequest, words))
+        let words = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters";
+        Err(says(S3ErrorCode::InvalidRequest, words))
     }
 
     /// Names the content: on disk and visible to all when it returns.

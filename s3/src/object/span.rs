@@ -12,7 +12,7 @@ use objstore::store::{Checksum, ObjectInfo, ObjectPart, Reader};
 use s3s::dto;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::error::{OrRefuse as _, custom, not_offered, refuse};
+use crate::error::{Detail as _, OrRefuse as _, custom, not_offered, plain, says};
 
 /// What a read gives.
 pub(crate) struct Span {
@@ -42,8 +42,8 @@ impl Asked {
         let part = self.part.map(number).transpose()?;
         match (part, &self.range) {
             (Some(_), Some(_)) => {
-                let words = "Cannot specify both Range header and partNumber query parameter.";
-                Err(refuse(S3ErrorCode::InvalidRequest, words))
+                let words = "Cannot specify both Range header and partNumber query parameter";
+                Err(says(S3ErrorCode::InvalidRequest, words))
             }
             _ if !unchanged => Ok(self.whole(object)),
             (Some(number), None) => self.part(number, object, reader),
@@ -74,13 +74,13 @@ impl Asked {
             // An object that was not uploaded in parts is its own part 1.
             let whole = self.whole(object);
             let partial = object.size > 0;
-            return if number == 1 { Ok(Span { partial, ..whole }) } else { Err(no_part(number)) };
+            return if number == 1 { Ok(Span { partial, ..whole }) } else { Err(no_part(number, 1)) };
         };
         let parts = reader.parts().or_refuse()?;
         if parts.is_empty() {
             return Err(not_offered("Reading a part of an object uploaded before its parts were kept"));
         }
-        let part = parts.into_iter().find(|part| part.number == number).ok_or_else(|| no_part(number))?;
+        let part = parts.into_iter().find(|part| part.number == number).ok_or_else(|| no_part(number, count))?;
         let bytes = place(&part);
         let checksums = if self.checksums { part.checksums } else { Vec::new() };
         Ok(Span { partial: !bytes.is_empty(), bytes, checksums, parts_count: Some(count) })
@@ -95,17 +95,17 @@ fn number(number: i32) -> S3Result<u32> {
     crate::multipart::part::number(number)
 }
 
-fn no_part(number: u32) -> S3Error {
-    let words = format!("The requested partnumber is not satisfiable: the object has no part {number}.");
-    refuse(custom("InvalidPartNumber"), words)
+fn no_part(number: u32, count: impl ToString) -> S3Error {
+    plain(custom("InvalidPartNumber")).with("ActualPartCount", count).with("PartNumberRequested", number)
 }
 
 /// Where a range lies in an object of `size` bytes.
 fn resolve(range: &dto::Range, size: u64) -> S3Result<Range<u64>> {
     let span = range.check(size).ok().filter(|span| !span.is_empty());
     span.ok_or_else(|| {
-        let mut error =
-            refuse(S3ErrorCode::InvalidRange, format!("The object has {size} bytes; the range is not in it."));
+        let mut error = plain(S3ErrorCode::InvalidRange)
+            .with("RangeRequested", range.to_header_string())
+            .with("ActualObjectSize", size);
         if let Ok(whole) = HeaderValue::from_str(&format!("bytes */{size}")) {
             error.set_headers(HeaderMap::from_iter([(CONTENT_RANGE, whole)]));
         }

@@ -12,7 +12,7 @@ use futures::Stream;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use s3s_multipart::{Boundary, Error, Multipart, Part, PartDataStream, parse_content_disposition};
 
-use crate::error::refuse;
+use crate::error::{Detail as _, bad_argument, refuse};
 
 /// Fields before the file.
 const FIELDS_MAX: usize = 200;
@@ -60,10 +60,8 @@ async fn read<S: Source>(mut form: Multipart<S>) -> S3Result<Form<S>> {
     let mut fields = Fields::default();
     for _ in 0..=FIELDS_MAX {
         let Some(mut part) = form.next_part().await.map_err(|error| broken(&error))? else {
-            return Err(refuse(
-                S3ErrorCode::InvalidArgument,
-                "POST requires exactly one file upload per request: the form has no field named 'file'.",
-            ));
+            let words = "POST requires exactly one file upload per request.";
+            return Err(bad_argument(words, "file", 0).hint("The form has no field named 'file'."));
         };
         let head = Head::read(&mut part).await?;
         if head.name == "file" {
@@ -123,10 +121,10 @@ impl Fields {
     pub(super) fn require(&self, name: &str) -> S3Result<&str> {
         let missing = || {
             let words = format!(
-                "Bucket POST must contain a field named '{name}'. If it is specified, please check the order of the \
-                 fields: those after the file are ignored."
+                "Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the \
+                 fields."
             );
-            refuse(S3ErrorCode::InvalidArgument, words)
+            bad_argument(words, name, "").hint("Fields after the file are ignored.")
         };
         self.get(name).ok_or_else(missing)
     }
@@ -185,15 +183,12 @@ fn broken(error: &Error) -> S3Error {
 }
 
 fn malformed(why: &str) -> S3Error {
-    let words = format!("The body of your POST request is not well-formed multipart/form-data: {why}.");
+    let words = format!("The form cannot be read: {why}.");
     refuse(S3ErrorCode::MalformedPOSTRequest, words)
 }
 
 fn too_large() -> S3Error {
-    let words = format!(
-        "Your POST request fields preceding the upload file were too large: at most {FIELDS_MAX} fields and \
-         {FIELD_BYTES_MAX} bytes are read."
-    );
+    let words = format!("At most {FIELDS_MAX} fields and {FIELD_BYTES_MAX} bytes before the file are read.");
     refuse(S3ErrorCode::MaxPostPreDataLengthExceededError, words)
 }
 

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::form::Fields;
-use crate::error::refuse;
+use crate::error::says;
 
 /// Fields that carry the policy and its signature, so they cannot stand in it.
 const UNCOVERED: [&str; 4] = ["policy", "signature", "awsaccesskeyid", "x-amz-signature"];
@@ -44,17 +44,17 @@ impl Policy {
     pub(super) fn parse(field: &str) -> S3Result<Self> {
         let encoded: String = field.chars().filter(|one| !one.is_ascii_whitespace()).collect();
         let text = BASE64.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let text = text.ok_or_else(|| invalid("it is not base64 of UTF-8"))?;
-        let document = serde_json::from_str(&plain_escapes(&text)).map_err(|_| invalid("it is not a JSON object"))?;
-        let Value::Object(mut document) = document else { return Err(invalid("it is not a JSON object")) };
+        let text = text.ok_or_else(|| invalid("Invalid Base64 encoding"))?;
+        let document = serde_json::from_str(&plain_escapes(&text)).map_err(|_| invalid("Invalid JSON"))?;
+        let Value::Object(mut document) = document else { return Err(invalid("Invalid JSON")) };
         let Some(Value::String(expires)) = document.remove("expiration") else {
-            return Err(invalid("it has no expiration"));
+            return Err(invalid("Policy missing expiration"));
         };
         let Some(Value::Array(conditions)) = document.remove("conditions") else {
-            return Err(invalid("it has no list of conditions"));
+            return Err(invalid("Policy missing conditions"));
         };
         if let Some(name) = document.keys().next() {
-            return Err(invalid(&format!("unexpected \"{name}\"")));
+            return Err(invalid(&format!("Unexpected: \"{name}\"")));
         }
         let conditions = conditions.into_iter().map(Condition::parse).collect::<S3Result<_>>()?;
         Ok(Self { expires: parse_time(&expires)?, conditions })
@@ -98,7 +98,7 @@ impl Condition {
         match value {
             Value::Object(pairs) => Self::parse_pair(pairs),
             Value::Array(parts) => Self::parse_list(&parts),
-            _ => Err(invalid("a condition is a list or an object")),
+            _ => Err(invalid("Invalid condition test: must be a List or Object")),
         }
     }
 
@@ -107,7 +107,7 @@ impl Condition {
         let mut pairs = pairs.into_iter();
         match (pairs.next(), pairs.next()) {
             (Some((field, Value::String(value))), None) => Ok(Self::Equals(field.to_ascii_lowercase(), value)),
-            _ => Err(invalid("a condition written as an object has one name and a text")),
+            _ => Err(invalid("Invalid Simple-Condition: Simple-Conditions must have exactly one property specified")),
         }
     }
 
@@ -187,11 +187,11 @@ fn parse_time(text: &str) -> S3Result<Timestamp> {
 }
 
 fn invalid(why: &str) -> S3Error {
-    refuse(S3ErrorCode::InvalidPolicyDocument, format!("Invalid Policy: {why}."))
+    says(S3ErrorCode::InvalidPolicyDocument, format!("Invalid Policy: {why}."))
 }
 
 fn against(why: &str) -> S3Error {
-    refuse(S3ErrorCode::AccessDenied, format!("Invalid according to Policy: {why}"))
+    says(S3ErrorCode::AccessDenied, format!("Invalid according to Policy: {why}"))
 }
 
 #[cfg(test)]

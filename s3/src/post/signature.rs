@@ -7,13 +7,13 @@
 
 use objstore::clock::Timestamp;
 use s3s::auth::SecretKey;
-use s3s::{S3Error, S3ErrorCode, S3Result};
+use s3s::{S3ErrorCode, S3Result};
 use s3s_sigv4::{AmzDate, CredentialV4, calculate_signature};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
 use super::form::Fields;
-use crate::error::refuse;
+use crate::error::{bad_argument, of_policy, refuse};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// How long a signing key is good, in seconds.
@@ -89,8 +89,7 @@ impl<'a> Signature<'a> {
         if made.as_bytes().ct_eq(claimed.as_bytes()).into() {
             return Ok(());
         }
-        let words = "The signature of the form's policy is not the one its access key makes.";
-        Err(refuse(S3ErrorCode::SignatureDoesNotMatch, words))
+        Err(of_policy(self.access_key(), self.policy(), claimed))
     }
 }
 
@@ -98,18 +97,27 @@ impl<'a> V4<'a> {
     fn find(fields: &'a Fields, region: &str, now: Timestamp) -> S3Result<Self> {
         let algorithm = fields.require("x-amz-algorithm")?;
         if algorithm != ALGORITHM {
-            return Err(bad(format!("x-amz-algorithm is {ALGORITHM}, not \"{algorithm}\".")));
+            return Err(bad_argument("Only AWS4-HMAC-SHA256 is supported", "X-Amz-Algorithm", algorithm));
         }
-        let credential = CredentialV4::parse(fields.require("x-amz-credential")?)
-            .map_err(|_| bad("x-amz-credential is written KEY/YYYYMMDD/REGION/s3/aws4_request."))?;
-        if credential.aws_region != region || credential.aws_service != "s3" {
-            return Err(bad(format!(
-                "The scope of x-amz-credential has to name the region {region} and the service s3."
-            )));
+        let given = fields.require("x-amz-credential")?;
+        let bad = |words: String| bad_argument(words, "x-amz-credential", given);
+        let credential = CredentialV4::parse(given).map_err(|_| {
+            let form = "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request";
+            bad(format!("the Credential is mal-formed; expecting \"{form}\"."))
+        })?;
+        if credential.aws_region != region {
+            return Err(bad(format!("the region '{}' is wrong; expecting '{region}'", credential.aws_region)));
+        }
+        if credential.aws_service != "s3" {
+            let service = credential.aws_service;
+            return Err(bad(format!("incorrect service \"{service}\". This endpoint belongs to \"s3\".")));
         }
         let (date, signed) = parse_date(fields.require("x-amz-date")?)?;
         if date.fmt_date().as_str() != credential.date {
-            return Err(bad("x-amz-date and the scope of x-amz-credential name different days."));
+            let (day, date) = (credential.date, date.fmt_date());
+            return Err(bad(format!(
+                "Invalid credential date \"{day}\". This date is not the same as X-Amz-Date: \"{date}\"."
+            )));
         }
         let age = now.parts().0.saturating_sub(signed);
         if !(-SKEW_SECONDS..KEY_SECONDS).contains(&age) {
@@ -133,12 +141,8 @@ fn parse_date(text: &str) -> S3Result<(AmzDate, i64)> {
         time::PrimitiveDateTime::parse(text, format).map(|time| OffsetDateTime::unix_timestamp(time.assume_utc()));
     match (AmzDate::parse(text), seconds) {
         (Ok(date), Ok(seconds)) => Ok((date, seconds)),
-        _ => Err(bad("x-amz-date is written as in 20261230T120000Z.")),
+        _ => Err(bad_argument("X-Amz-Date must be formated via ISO8601 Long format", "X-Amz-Date", text)),
     }
-}
-
-fn bad(words: impl Into<String>) -> S3Error {
-    refuse(S3ErrorCode::InvalidArgument, words)
 }
 
 #[cfg(test)]

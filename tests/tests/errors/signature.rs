@@ -1,0 +1,113 @@
+//! Signatures that are refused: what was compared is told, and nothing that is secret.
+
+use std::time::Duration;
+
+use super::Shelf;
+use super::answer::Told;
+use crate::signatures::{Payload, Request, Signer};
+
+const MISMATCH: &str = "The request signature we calculated does not match the signature you provided. Check your key and \
+                        signing method.";
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn send(signer: &Signer, wire: &crate::signatures::Wire) -> Told {
+    Told::of(&wire.send(&signer.host))
+}
+
+/// The bytes that AWS writes in hexadecimal digits beside a text.
+fn bytes(text: &str) -> Option<String> {
+    Some(text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" "))
+}
+
+/// What was to be signed, when the same request is signed again with the right key: it has to be what was told.
+#[test]
+fn a_mismatch_tells_what_was_to_be_signed_in_headers_and_in_urls() {
+    let shelf = Shelf::start();
+    let right = shelf.signer.now();
+    let [wrong, ..] = right.wrong();
+    let request = Request::new("PUT", "/shelf/a%20b").query("partNumber=1&uploadId=%2B").body("content");
+    let unsigned = Request::new("GET", "/shelf/k").payload(Payload::Unsigned);
+    for (wire, last) in [
+        (wrong.sign(&request), "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"),
+        (wrong.sign(&unsigned), "UNSIGNED-PAYLOAD"),
+        (wrong.presign(&unsigned, MINUTE), "UNSIGNED-PAYLOAD"),
+    ] {
+        let told = send(&right, &wire);
+        let element = |name: &str| told.element(name);
+        assert_eq!((told.status, element("Code").as_deref()), (403, Some("SignatureDoesNotMatch")), "{}", told.body);
+        assert_eq!(element("Message").as_deref(), Some(MISMATCH));
+        assert_eq!(element("AWSAccessKeyId").as_deref(), Some(&*right.key.access_key_id));
+        let canonical = element("CanonicalRequest").unwrap_or_default();
+        assert!(canonical.starts_with(&format!("{}\n{}\n", wire.method, wire.path)), "{canonical}");
+        assert!(canonical.ends_with(&format!("\n{last}")), "{canonical}");
+        assert!(canonical.contains(&format!("\nhost:{}\n", right.host)), "{canonical}");
+        let string = element("StringToSign").unwrap_or_default();
+        assert!(string.starts_with("AWS4-HMAC-SHA256\n"), "{string}");
+        assert_eq!(element("StringToSignBytes"), bytes(&string));
+        assert_eq!(element("CanonicalRequestBytes"), bytes(&canonical));
+        let provided = element("SignatureProvided").unwrap_or_default();
+        assert!(format!("{wire:?}").contains(&provided) && provided.len() == 64, "{provided}");
+    }
+}
+
+#[test]
+fn a_mismatch_tells_neither_the_right_signature_nor_what_a_browser_adds() {
+    let shelf = Shelf::start();
+    let right = shelf.signer.now();
+    let [wrong, ..] = right.wrong();
+    let request = Request::new("GET", "/shelf/k").header("cookie", "session=hidden");
+    let told = send(&right, &wrong.sign(&request));
+    assert_eq!(told.element("Code").as_deref(), Some("SignatureDoesNotMatch"));
+    assert!(told.body.contains("\ncookie:REDACTED\n"), "{}", told.body);
+    assert!(!told.body.contains("hidden") && !told.body.contains(&bytes("hidden").unwrap_or_default()));
+    let good = right.sign(&request);
+    let signature = good.header("authorization").and_then(|value| value.rsplit_once('=')).map(|(_, value)| value);
+    assert!(!told.body.contains(signature.unwrap_or("?")), "the right signature is told");
+}
+
+#[test]
+fn a_wrong_clock_an_old_url_and_unsigned_headers_are_told_with_what_was_compared() {
+    let shelf = Shelf::start();
+    let now = shelf.signer.now();
+    let request = Request::new("GET", "/shelf/k");
+    let told = send(&now, &now.earlier(20 * MINUTE).sign(&request));
+    assert_eq!(told.element("Code").as_deref(), Some("RequestTimeTooSkewed"));
+    let sentence = "The difference between the request time and the current time is too large.";
+    assert_eq!(told.element("Message").as_deref(), Some(sentence));
+    assert_eq!(told.element("MaxAllowedSkewMilliseconds").as_deref(), Some("900000"));
+    assert!(told.element("RequestTime").is_some_and(|time| time.len() == 16 && time.ends_with('Z')), "{}", told.body);
+    assert!(told.element("ServerTime").is_some_and(|time| time.len() == 20 && time.ends_with('Z')), "{}", told.body);
+
+    let told = send(&now, &now.earlier(2 * MINUTE).presign(&request, MINUTE));
+    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some("Request has expired")));
+    assert_eq!(told.element("X-Amz-Expires").as_deref(), Some("60"));
+    let times = [told.element("Expires"), told.element("ServerTime")].map(Option::unwrap_or_default);
+    assert!(times[0].len() == 20 && times[0] < times[1], "{times:?}");
+
+    let told = send(&now, &now.sign(&request).and_header("x-amz-meta-a", "1"));
+    let sentence = "There were headers present in the request which were not signed";
+    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some(sentence)));
+    assert_eq!(told.element("HeadersNotSigned").as_deref(), Some("x-amz-meta-a"));
+}
+
+#[test]
+fn keys_regions_and_schemes_of_nobody_are_told_with_their_names() {
+    let shelf = Shelf::start();
+    let now = shelf.signer.now();
+    let [_, foreign, region, _] = now.wrong();
+    let request = Request::new("GET", "/shelf/k");
+    let told = send(&now, &foreign.sign(&request));
+    let sentence = "The AWS Access Key Id you provided does not exist in our records.";
+    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some(sentence)));
+    assert_eq!(told.element("AWSAccessKeyId"), Some(foreign.key.access_key_id.clone()));
+    let told = send(&now, &region.sign(&request));
+    let sentence = "The authorization header is malformed; the region 'eu-west-1' is wrong; expecting 'us-east-1'";
+    assert_eq!((told.status, told.element("Message").as_deref()), (400, Some(sentence)));
+    assert_eq!(told.element("Region").as_deref(), Some("us-east-1"));
+    let told = send(&now, &now.unsigned(&request).and_header("authorization", "Basic YTpi"));
+    assert_eq!((told.status, told.element("Message").as_deref()), (400, Some("Unsupported Authorization Type")));
+    let argument = ["ArgumentName", "ArgumentValue"].map(|name| told.element(name).unwrap_or_default());
+    assert_eq!(argument, ["Authorization", "Basic"]);
+    let told = send(&now, &now.unsigned(&request));
+    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some("Access Denied")));
+}
