@@ -5,6 +5,7 @@ mod promises;
 mod sources;
 mod text;
 mod tree;
+mod words;
 
 use tree::{File, Finding};
 
@@ -62,6 +63,11 @@ fn nothing_is_left_undone() {
 #[test]
 fn no_paths_of_one_machine() {
     expect_none(&findings(text::machine_paths));
+}
+
+#[test]
+fn private_words_become_fewer() {
+    expect_none(&words::beyond_ceilings(&tree::files()));
 }
 
 #[test]
