@@ -52,6 +52,7 @@ macro_rules! take {
                 content_encoding: $input.content_encoding.take(),
                 content_language: $input.content_language.take(),
                 expires: $input.expires.take(),
+                storage_class: $crate::storage_class::kept($input.storage_class.as_ref()),
             },
             $input.metadata.take(),
             $input.tagging.as_deref(),

@@ -7,8 +7,8 @@ use http::header::{IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::conditions;
 use crate::error::{Detail as _, bad_argument, not_offered, refuse};
+use crate::{conditions, storage_class};
 
 /// Headers that are refused, by how they begin, and what they ask for.
 const REFUSED: [(&str, &str); 6] = [
@@ -77,10 +77,7 @@ fn check_one(name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
         return if value.eq_ignore_ascii_case(b"false") { Ok(()) } else { Err(not_offered(what).with("Header", name)) };
     }
     match name {
-        "x-amz-storage-class" if value != b"STANDARD" => {
-            Err(refuse(S3ErrorCode::InvalidStorageClass, "The one storage class is STANDARD.")
-                .with("StorageClassRequested", String::from_utf8_lossy(value)))
-        }
+        "x-amz-storage-class" => storage_class::check(value),
         "x-amz-acl" => check_acl(std::str::from_utf8(value).unwrap_or_default()),
         "x-amz-object-ownership" if value != b"BucketOwnerEnforced" => Err(no_lists()),
         _ if name.starts_with("x-amz-grant-") => Err(no_lists()),
@@ -116,6 +113,7 @@ mod tests {
             ("x-amz-mfa", "20899872 301749", "NotImplemented"),
             ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"),
             ("x-amz-storage-class", "STANDARD", ""),
+            ("x-amz-storage-class", "STANDARD_IA", ""),
             ("x-amz-acl", "public-read", "AccessControlListNotSupported"),
             ("x-amz-acl", "public-read-write", "AccessControlListNotSupported"),
             ("x-amz-acl", "authenticated-read", "AccessControlListNotSupported"),

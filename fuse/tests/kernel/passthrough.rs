@@ -333,6 +333,7 @@ fn copies_through_s3_are_copies() {
         let (path, before) = large(&mount, "f", 1);
         let Some(file) = reader(&mount, &path) else { return };
         let copy = CopyObject {
+            storage_class: None,
             source_bucket: rig.bucket().clone(),
             source_key: "f".parse().unwrap(),
             source_version: None,

@@ -169,6 +169,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
                 content_encoding: Some("gzip".into()),
                 content_language: Some("de".into()),
                 expires: Some("Thu, 01 Dec 2033 16:00:00 GMT".into()),
+                storage_class: None,
             }
         );
         assert_eq!(

@@ -235,6 +235,9 @@ pub struct Object {
     /// Whether a legal hold was taken off, or told not to be on.
     #[prost(bool, tag = "16")]
     pub hold_off: bool,
+    /// The storage class S3 was told; none is STANDARD.
+    #[prost(string, optional, tag = "17")]
+    pub storage_class: Option<String>,
 }
 
 /// How long an object version has to be kept.

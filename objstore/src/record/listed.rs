@@ -38,6 +38,9 @@ pub struct Shown {
     /// Checksums of the content.
     #[prost(message, repeated, tag = "4")]
     pub checksums: Vec<StoredChecksum>,
+    /// The storage class S3 was told; none is STANDARD.
+    #[prost(string, optional, tag = "5")]
+    pub storage_class: Option<String>,
 }
 
 impl ListedDirent {
@@ -55,8 +58,9 @@ impl ListedDirent {
 impl Shown {
     /// Of an inode.
     pub fn of(ino: u64, inode: &Inode) -> Self {
-        let checksums = inode.object.as_ref().map(|object| object.checksums.clone()).unwrap_or_default();
-        Self { size: inode.size, mtime: inode.mtime, etag: inode.etag(ino), checksums }
+        let kept = inode.object.as_ref().map(|object| (object.checksums.clone(), object.storage_class.clone()));
+        let (checksums, storage_class) = kept.unwrap_or_default();
+        Self { size: inode.size, mtime: inode.mtime, etag: inode.etag(ino), checksums, storage_class }
     }
 }
 
@@ -92,6 +96,9 @@ pub struct ListedObject {
     /// Checksums of the content.
     #[prost(message, repeated, tag = "10")]
     pub checksums: Vec<StoredChecksum>,
+    /// The storage class S3 was told; none is STANDARD.
+    #[prost(string, optional, tag = "17")]
+    pub storage_class: Option<String>,
 }
 
 impl ListedInode {
@@ -102,10 +109,10 @@ impl ListedInode {
 
     /// What a listing shows: the same as [`Shown::of`].
     pub fn shown(self, ino: u64) -> Shown {
-        let ListedObject { etag, checksums } = self.object.unwrap_or_default();
+        let ListedObject { etag, checksums, storage_class } = self.object.unwrap_or_default();
         let made = || format!("{ino:016x}{:016x}-1", self.generation);
         let etag = if etag.is_empty() { made() } else { etag };
-        Shown { size: self.size, mtime: self.mtime, etag, checksums }
+        Shown { size: self.size, mtime: self.mtime, etag, checksums, storage_class }
     }
 }
 
@@ -123,10 +130,12 @@ mod tests {
         let mut inode = Inode::new(InodeKind::File, Timestamp(7));
         (inode.mtime, inode.size, inode.generation, inode.implicit, inode.keys) = (-8, 9, 10, true, 11);
         inode.content = Some(Content::Inline(vec![1_u8; 100].into()));
-        inode.object = Some(Object { checksums: checksums.clone(), version: 3, ..object });
+        let storage_class = Some("STANDARD_IA".to_owned());
+        let kept = (checksums.clone(), storage_class.clone());
+        inode.object = Some(Object { checksums: kept.0, storage_class: kept.1, version: 3, ..object });
         inode.xattrs.insert("user.a".into(), vec![0, 255]);
         let listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();
-        let object = Some(ListedObject { etag: "tag".into(), checksums });
+        let object = Some(ListedObject { etag: "tag".into(), checksums, storage_class });
         assert_eq!(listed, ListedInode { mtime: -8, size: 9, generation: 10, implicit: true, keys: 11, object });
         assert_eq!(listed.shown(12), Shown::of(12, &inode));
         inode.changed_by_mount(Timestamp(9));

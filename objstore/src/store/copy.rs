@@ -173,6 +173,7 @@ fn copied(source: &Inode, request: &CopyObject) -> Object {
     if let Directive::Replace(tags) = tags {
         object.tags.clone_from(tags);
     }
+    object.storage_class.clone_from(&request.storage_class);
     object
 }
 

@@ -46,7 +46,7 @@ impl Store {
 }
 
 fn listed(key: String, shown: Shown) -> Listed {
-    let Shown { size, mtime, etag, checksums } = shown;
+    let Shown { size, mtime, etag, checksums, storage_class } = shown;
     let checksums = checksums.into_iter().map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value }).collect();
-    Listed { key, size, etag, modified: Timestamp(mtime), checksums }
+    Listed { key, size, etag, modified: Timestamp(mtime), checksums, storage_class }
 }

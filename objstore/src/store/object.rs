@@ -47,6 +47,7 @@ pub(super) fn object_record(
         legal_hold: lock.legal_hold == Some(true),
         part_table: false,
         hold_off: lock.legal_hold == Some(false),
+        storage_class: headers.storage_class,
     }
 }
 
@@ -75,6 +76,7 @@ pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
             content_encoding: object.content_encoding,
             content_language: object.content_language,
             expires: object.expires,
+            storage_class: object.storage_class,
         },
         metadata: object.metadata,
         tags: object.tags,

@@ -28,9 +28,10 @@ fn place(volume: &Volume, at: &str) -> Option<(u64, String)> {
 fn compare(rig: &Rig, bucket: &BucketName) {
     let all = List { limit: usize::MAX, ..List::default() };
     for listed in rig.store.list_objects(bucket, &all).unwrap().objects {
-        let Listed { key: at, size, etag, modified, checksums } = listed;
+        let Listed { key: at, size, etag, modified, checksums, storage_class } = listed;
         let info = rig.store.head_object(bucket, &key(&at), None).unwrap();
         assert_eq!((size, etag, modified, checksums), (info.size, info.etag, info.modified, info.checksums), "{at:?}");
+        assert_eq!(storage_class, info.headers.storage_class, "{at:?}");
     }
 }
 

@@ -12,9 +12,9 @@ use s3s::xml::{Serialize, Serializer};
 use time::OffsetDateTime;
 
 use super::Encoding;
-use crate::checksum;
 use crate::error::internal;
 use crate::xml::{self, Document};
+use crate::{checksum, storage_class};
 
 const END: &str = "</ListBucketResult>";
 /// What a key takes besides its name, at most, in most listings.
@@ -66,7 +66,9 @@ fn write(document: &mut String, object: &Listed, encoding: Encoding, owner: &str
     document.push_str("</LastModified>");
     document.push_str(owner);
     // Writing to a string does not fail.
-    let _ = write!(document, "<Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>", object.size);
+    let _ = write!(document, "<Size>{}</Size>", object.size);
+    element(document, "StorageClass", storage_class::name(object.storage_class.as_ref()));
+    document.push_str("</Contents>");
 }
 
 fn element(document: &mut String, name: &str, text: &str) {
@@ -140,7 +142,14 @@ mod tests {
     fn listed(key: &str) -> Listed {
         let sum = Checksum { algorithm: "CRC32".into(), value: "y/Q5Jg==".into() };
         let (etag, modified) = ("abc-1".into(), Timestamp(1_767_322_845_678_000_000));
-        Listed { key: key.into(), size: 7, etag, modified, checksums: vec![sum] }
+        Listed {
+            key: key.into(),
+            size: 7,
+            etag,
+            modified,
+            checksums: vec![sum],
+            storage_class: Some("GLACIER_IR".into()),
+        }
     }
 
     #[test]
@@ -153,7 +162,7 @@ mod tests {
             <ETag>&quot;abc-1&quot;</ETag><Key>a&amp;b&lt;&quot;c&apos;&gt;</Key>\
             <LastModified>2026-01-02T03:00:45.678Z</LastModified>\
             <Owner><DisplayName>me &amp; you</DisplayName><ID>me &amp; you</ID></Owner>\
-            <Size>7</Size><StorageClass>STANDARD</StorageClass></Contents></ListBucketResult>";
+            <Size>7</Size><StorageClass>GLACIER_IR</StorageClass></Contents></ListBucketResult>";
         assert_eq!(std::str::from_utf8(&bytes).unwrap(), expected);
         let Document(bytes) = document(&frame, &[listed("a&b c")], Encoding::Url, None).unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();

@@ -18,7 +18,7 @@ use crate::error::{OrRefuse as _, bad_argument, internal};
 use crate::object::{etag, length, time};
 use crate::service::Service;
 use crate::xml::{self, Document};
-use crate::{checksum, names};
+use crate::{checksum, names, storage_class};
 
 /// What the version of an object is called where none are kept.
 const NULL_VERSION: &str = "null";
@@ -133,7 +133,7 @@ fn object_version(version: &VersionInfo, encoding: Encoding, owner: &str) -> Obj
         owner: Some(person(owner)),
         restore_status: None,
         size: Some(length(object.size)),
-        storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+        storage_class: Some(storage_class::name(object.headers.storage_class.as_ref()).to_owned().into()),
         version_id: version_id(object),
     }
 }

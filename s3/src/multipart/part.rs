@@ -12,7 +12,7 @@ use crate::error::{OrRefuse as _, bad_argument};
 use crate::object::copy::{reading, source_condition};
 use crate::object::{etag, length, time};
 use crate::service::Service;
-use crate::{listing, names};
+use crate::{listing, names, storage_class};
 
 /// The highest part number.
 const NUMBER_MAX: i32 = 10_000;
@@ -131,7 +131,7 @@ pub(crate) async fn list(
         owner: Some(person(&owner)),
         part_number_marker: Some(marker),
         parts: Some(listing.parts.iter().map(entry).collect()),
-        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        storage_class: Some(storage_class::name(listing.upload.storage_class.as_ref()).to_owned().into()),
         upload_id: Some(id),
         ..ListPartsOutput::default()
     }))

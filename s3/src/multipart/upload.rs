@@ -11,7 +11,7 @@ use crate::error::{OrRefuse as _, refuse};
 use crate::listing::{self, Encoding, given, marker};
 use crate::object::time;
 use crate::service::Service;
-use crate::{attributes, conditions, lock, names, request, xml};
+use crate::{attributes, conditions, lock, names, request, storage_class, xml};
 
 /// Begins an upload (S3 API, CreateMultipartUpload).
 pub(crate) async fn create(
@@ -127,7 +127,7 @@ fn entry(upload: UploadInfo, encoding: Encoding, owner: &str) -> MultipartUpload
         initiator: Some(initiator(upload.initiator)),
         key: Some(encoding.apply(&upload.key)),
         owner: Some(person(owner)),
-        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        storage_class: Some(storage_class::name(upload.storage_class.as_ref()).to_owned().into()),
         upload_id: Some(upload.id),
     }
 }

@@ -8,7 +8,7 @@ use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 use super::{length, time};
 use crate::error::{OrRefuse as _, bad_argument, says};
 use crate::service::Service;
-use crate::{checksum, listing, names, request};
+use crate::{checksum, listing, names, request, storage_class};
 
 /// The attributes a request asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,9 @@ pub(crate) async fn attributes(
         object_parts,
         object_size: wanted.size.then(|| length(object.size)),
         request_charged: None,
-        storage_class: wanted.storage_class.then(|| StorageClass::from_static(StorageClass::STANDARD)),
+        storage_class: wanted
+            .storage_class
+            .then(|| storage_class::name(object.headers.storage_class.as_ref()).to_owned().into()),
         version_id: object.version,
     }))
 }

@@ -12,7 +12,7 @@ use crate::conditions::{self, Reading};
 use crate::error::{bad_argument, from_store, refuse, says};
 use crate::names::{self, Source};
 use crate::service::Service;
-use crate::{lifecycle, lock, request};
+use crate::{lifecycle, lock, request, storage_class};
 
 /// The conditions on the source in the request for CopyObject or UploadPartCopy.
 macro_rules! reading {
@@ -40,8 +40,10 @@ pub(crate) async fn copy(
     let retags = replaces_tags(&input)?;
     let lock = lock::asked!(input)?;
     let Attributes { headers, metadata, tags } = attributes::take!(input)?;
+    let storage_class = storage_class::kept(input.storage_class.as_ref());
+    let reclasses = input.storage_class.is_some();
     let onto_itself = (&source.bucket, &source.key) == (&bucket, &key) && source.version.is_none();
-    if onto_itself && !replaces && !retags {
+    if onto_itself && !replaces && !retags && !reclasses {
         return Err(says(
             S3ErrorCode::InvalidRequest,
             "This copy request is illegal because it is trying to copy an object to itself without changing the object's \
@@ -72,6 +74,7 @@ pub(crate) async fn copy(
         source_condition,
         bucket,
         key,
+        storage_class,
         metadata: if replaces { Directive::Replace((headers, metadata)) } else { Directive::Copy },
         tags: match seen {
             _ if retags => Directive::Replace(tags),

@@ -17,7 +17,7 @@ use crate::conditions::Reading;
 use crate::error::{Detail as _, OrRefuse as _, refuse, says};
 use crate::if_range::IfRange;
 use crate::service::Service;
-use crate::{lifecycle, lock, names, request};
+use crate::{lifecycle, lock, names, request, storage_class};
 
 /// What a read asks for.
 struct Wanted {
@@ -75,6 +75,7 @@ macro_rules! answer {
             last_modified: Some(time(object.modified)),
             metadata: Some(metadata),
             missing_meta: missing,
+            storage_class: storage_class::header(object.headers.storage_class),
             parts_count: parts_count.and_then(|count| i32::try_from(count).ok()),
             tag_count: i32::try_from(object.tags.len()).ok().filter(|count| *count > 0),
             version_id: object.version,

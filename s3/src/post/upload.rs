@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use http::header::{REFERER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::utf8_percent_encode;
-use s3s::dto::{ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, Timestamp, TimestampFormat};
+use s3s::dto::{ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, StorageClass, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::form::Fields;
@@ -86,6 +86,7 @@ pub(super) fn input(bucket: &str, fields: &Fields, headers: &HeaderMap) -> S3Res
         expires: text("expires"),
         metadata: (!metadata.is_empty()).then_some(metadata),
         tagging: tagging.map(str::to_owned),
+        storage_class: text("x-amz-storage-class").map(StorageClass::from),
         object_lock_mode: text("x-amz-object-lock-mode").map(ObjectLockMode::from),
         object_lock_retain_until_date: until,
         object_lock_legal_hold_status: text("x-amz-object-lock-legal-hold").map(ObjectLockLegalHoldStatus::from),

@@ -117,12 +117,6 @@ async fn an_upload_in_parts_has_the_checksum_of_its_parts_checksums() {
     }
 }
 
-/// The text of the first element of this name.
-fn element(document: &str, name: &str) -> String {
-    let (_, rest) = document.split_once(&format!("<{name}>")).unwrap_or_else(|| panic!("no {name} in {document}"));
-    rest.split('<').next().unwrap_or_default().to_owned()
-}
-
 /// How many bytes stand in base64.
 fn decoded(value: &str) -> usize {
     use base64::Engine as _;

@@ -2,6 +2,7 @@
 //! server must obey, ignore or refuse, and never take for something else.
 
 mod checksums;
+mod classes;
 mod odd;
 mod resumed;
 
@@ -67,6 +68,12 @@ fn header(answer: &Answer, name: &str) -> String {
     let head = answer.text.split("\r\n\r\n").next().unwrap_or_default();
     let found = head.lines().filter_map(|line| line.split_once(": ")).find(|(key, _)| key.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.to_owned()).unwrap_or_default()
+}
+
+/// The text of the first element of this name.
+fn element(document: &str, name: &str) -> String {
+    let (_, rest) = document.split_once(&format!("<{name}>")).unwrap_or_else(|| panic!("no {name} in {document}"));
+    rest.split('<').next().unwrap_or_default().to_owned()
 }
 
 /// The status and the body.

@@ -29,6 +29,8 @@ pub struct Listed {
     pub modified: Timestamp,
     /// The checksums kept with it.
     pub checksums: Vec<Checksum>,
+    /// Its storage class; none is STANDARD.
+    pub storage_class: Option<String>,
 }
 
 /// A page of keys.

@@ -21,6 +21,8 @@ pub struct Headers {
     pub content_language: Option<String>,
     /// Expires, as given
     pub expires: Option<String>,
+    /// x-amz-storage-class; none is STANDARD. It is a name alone: nothing is kept otherwise for it.
+    pub storage_class: Option<String>,
 }
 
 /// A checksum the client asked to keep (S3 User Guide, "Checking object integrity").
@@ -168,8 +170,10 @@ pub struct CopyObject {
     pub bucket: BucketName,
     /// The key copied to.
     pub key: Key,
-    /// Headers and user metadata.
+    /// Headers and user metadata, but for the storage class.
     pub metadata: Directive<(Headers, BTreeMap<String, String>)>,
+    /// The storage class of the copy; none is STANDARD. The source's stays behind.
+    pub storage_class: Option<String>,
     /// Tags.
     pub tags: Directive<BTreeMap<String, String>>,
     /// The copy's checksums, worked out of the source that `source_condition` names; `None` takes over the source's,

@@ -40,6 +40,8 @@ pub struct UploadInfo {
     pub initiator: String,
     /// The checksum algorithm announced.
     pub checksum_algorithm: Option<String>,
+    /// The storage class of the object it will become; none is STANDARD.
+    pub storage_class: Option<String>,
 }
 
 /// Names one upload.

@@ -62,6 +62,7 @@ fn shown_upload(id: &str, key: &str, record: Upload) -> UploadInfo {
         created: Timestamp(record.created),
         initiator: record.initiator,
         checksum_algorithm: record.checksum_algorithm,
+        storage_class: record.object.and_then(|object| object.storage_class),
     }
 }
 

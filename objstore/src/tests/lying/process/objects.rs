@@ -79,6 +79,7 @@ impl Process {
             }
             Act::Copy { from, to } => {
                 let request = CopyObject {
+                    storage_class: None,
                     source_bucket: name(&from.bucket),
                     source_key: key(&from.path),
                     source_version: None,
