@@ -18,6 +18,9 @@ CSI_SANITY=v5.5.0   # needs Go 1.25
 PJDFSTEST=0.2.2
 FSX=0.3.2
 PROMTOOL=debian
+DELTALAKE=1.6.6
+PYICEBERG=0.12.0
+DUCKDB=1.5.5        # its extension httpfs comes as a package of the same version
 PYTHON_TOOLS=$BOTO3-$AWSCLI-$S3CMD
 
 cd "$(dirname "$0")/.." || exit 1
@@ -27,7 +30,8 @@ MISSING=()
 
 # command:package. Looked up in sbin too, where mkfs lives and a plain user's PATH does not reach.
 PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl
-  openssl:openssl xfs_io:xfsprogs mount:mount prlimit:util-linux cc:gcc node:nodejs npm:npm rsync:rsync db_bench:rocksdb-tools fio:fio)
+  openssl:openssl xfs_io:xfsprogs mount:mount prlimit:util-linux cc:gcc node:nodejs npm:npm rsync:rsync /usr/bin/rclone:rclone
+  /usr/bin/s3cmd:s3cmd /usr/bin/aws:awscli /usr/bin/restic:restic s3fs:s3fs db_bench:rocksdb-tools fio:fio)
 PATH=$PATH:/usr/sbin:/sbin
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -65,14 +69,24 @@ install_grpcio() {
   timeout 300 "$TOOLS/venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 "grpcio==$GRPCIO"
 }
 
+# In a venv of its own: they bring hundreds of megabytes, and pin what they use. The mark inside is written last.
+install_lake() {
+  rm -rf "$TOOLS/lake" && python3 -m venv "$TOOLS/lake" &&
+    timeout 600 "$TOOLS/lake/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
+      "deltalake==$DELTALAKE" "pyiceberg[pyarrow,sql-sqlite]==$PYICEBERG" "duckdb==$DUCKDB" \
+      "duckdb-extension-httpfs==$DUCKDB" && touch "$TOOLS/lake/done"
+}
+
 install_csi_sanity() {
   GOBIN=$TOOLS/bin timeout 900 go install "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$CSI_SANITY"
 }
 
-# The programs of tests/go (s3clients and rclone) and restic; what they are built from is pinned in each go.mod.
+# The programs of tests/go (s3clients and rclone), restic and Docker's registry; what they are built from is pinned in each
+# go.mod.
 install_go_programs() {
   (cd tests/go && GOBIN=$TOOLS/bin timeout 600 go install ./...) &&
-    (cd tests/go/restic && GOBIN=$TOOLS/bin timeout 600 go install tool)
+    (cd tests/go/restic && GOBIN=$TOOLS/bin timeout 600 go install tool) &&
+    (cd tests/go/registry && GOBIN=$TOOLS/bin timeout 600 go install tool)
 }
 
 # Beside the tree and not in it: what npm makes of tests/js/package-lock.json.
@@ -145,6 +159,7 @@ fi
 packages
 tool python "$PYTHON_TOOLS" install_python
 tool grpcio "$GRPCIO-in-$PYTHON_TOOLS" install_grpcio
+tool lake "$DELTALAKE-$PYICEBERG-$DUCKDB" install_lake
 tool csi-sanity "$CSI_SANITY" install_csi_sanity
 tool go-programs "$(digest tests/go)" install_go_programs
 tool node-modules "$(digest tests/js/package-lock.json)" install_node_modules

@@ -27,6 +27,35 @@ pub fn required(name: &str) -> Result<PathBuf, String> {
     tool(name).ok_or_else(|| format!("{name} is not installed: run tests/setup.sh"))
 }
 
+/// A program of the distribution's own package: what most people have, and older than what `tests/setup.sh` pins.
+///
+/// # Errors
+/// The package is not installed; the text serves as the reason of a skip.
+pub fn packaged(name: &str) -> Result<PathBuf, String> {
+    let path = Path::new("/usr/bin").join(name);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!("the distribution's {name} is not installed: run tests/setup.sh"))
+    }
+}
+
+/// The Python that has delta-rs, pyiceberg and DuckDB.
+///
+/// # Errors
+/// They are not installed; the text serves as the reason of a skip.
+pub fn lake_python() -> Result<PathBuf, String> {
+    let venv = repo().join(".test-tools/lake");
+    let python = venv.join("bin/python");
+    // The marker is written last, so a venv that was filled in part has none.
+    let done = venv.join("done").is_file() && python.is_file();
+    if done {
+        Ok(python)
+    } else {
+        Err("delta-rs, pyiceberg and DuckDB are not installed: run tests/setup.sh".to_owned())
+    }
+}
+
 /// The Python that has boto3.
 #[must_use]
 pub fn python() -> Option<PathBuf> {

@@ -51,6 +51,13 @@ fn a_bucket_is_made_filled_synced_and_removed() {
     every_command(aws, &Server::start());
 }
 
+/// Version 2, where the other is the last of version 1.
+#[test]
+fn a_bucket_is_made_filled_synced_and_removed_by_the_distributions_version() {
+    need!(python().ok_or("boto3 is not installed: run tests/setup.sh"));
+    every_command(need!(packaged("aws")), &Server::start());
+}
+
 #[test]
 fn a_bucket_is_made_filled_synced_and_removed_over_tls() {
     let aws = need!(required("aws"));

@@ -43,8 +43,7 @@ impl Rclone<'_> {
     }
 }
 
-fn sync_both_ways(server: &Server) {
-    let program = need!(required("rclone"));
+fn sync_both_ways(program: PathBuf, server: &Server) {
     let rclone = Rclone { program, server };
     let home = server.home().path();
     tree(&home.join("here"), LARGE);
@@ -92,13 +91,18 @@ const LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
 
 #[test]
 fn folders_sync_both_ways() {
-    sync_both_ways(&Server::start());
+    sync_both_ways(need!(required("rclone")), &Server::start());
+}
+
+/// It sends `x-amz-acl: private` with every write.
+#[test]
+fn folders_sync_both_ways_with_the_distributions_version() {
+    sync_both_ways(need!(packaged("rclone")), &Server::start());
 }
 
 #[test]
 fn folders_sync_both_ways_over_tls() {
-    need!(required("rclone"));
-    sync_both_ways(&Options::default().tls().start());
+    sync_both_ways(need!(required("rclone")), &Options::default().tls().start());
 }
 
 #[test]

@@ -30,8 +30,7 @@ impl Restic<'_> {
     }
 }
 
-fn backup_and_restore(server: &Server) {
-    let program = need!(required("restic"));
+fn backup_and_restore(program: PathBuf, server: &Server) {
     let restic = Restic { program, server };
     let home = server.home().path();
     tree(&home.join("source"), 30 << 20);
@@ -63,11 +62,15 @@ fn backup_and_restore(server: &Server) {
 
 #[test]
 fn a_repository_is_backed_up_checked_restored_and_pruned() {
-    backup_and_restore(&Server::start());
+    backup_and_restore(need!(required("restic")), &Server::start());
+}
+
+#[test]
+fn a_repository_of_the_distributions_version() {
+    backup_and_restore(need!(packaged("restic")), &Server::start());
 }
 
 #[test]
 fn a_repository_over_tls() {
-    need!(required("restic"));
-    backup_and_restore(&Options::default().tls().start());
+    backup_and_restore(need!(required("restic")), &Options::default().tls().start());
 }

@@ -44,8 +44,8 @@ impl S3cmd<'_> {
     }
 }
 
-fn every_command(server: &Server) {
-    let s3cmd = S3cmd::new(need!(required("s3cmd")), server);
+fn every_command(program: PathBuf, server: &Server) {
+    let s3cmd = S3cmd::new(program, server);
     let home = server.home().path();
     tree(&home.join("here"), LARGE);
 
@@ -95,13 +95,17 @@ fn every_command(server: &Server) {
 
 #[test]
 fn every_command_works() {
-    every_command(&Server::start());
+    every_command(need!(required("s3cmd")), &Server::start());
+}
+
+#[test]
+fn every_command_of_the_distributions_version_works() {
+    every_command(need!(packaged("s3cmd")), &Server::start());
 }
 
 #[test]
 fn every_command_works_over_tls() {
-    need!(required("s3cmd"));
-    every_command(&Options::default().tls().start());
+    every_command(need!(required("s3cmd")), &Options::default().tls().start());
 }
 
 #[test]

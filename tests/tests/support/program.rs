@@ -20,7 +20,7 @@ pub fn client(program: &Path, server: &Server) -> Command {
     command.env("AWS_DEFAULT_REGION", "us-east-1").env("AWS_REGION", "us-east-1").env("AWS_MAX_ATTEMPTS", "1");
     // Nothing from the settings of whoever runs this.
     command.env("AWS_CONFIG_FILE", "/nonexistent").env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent");
-    command.env("AWS_EC2_METADATA_DISABLED", "true");
+    command.env("AWS_EC2_METADATA_DISABLED", "true").env_remove("AWS_CA_BUNDLE");
     if let Some(authority) = server.authority() {
         // Python's SDK, then Go and Python itself, then Node.
         for name in ["AWS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"] {
