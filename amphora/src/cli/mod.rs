@@ -121,7 +121,7 @@ pub enum Command {
 /// Why it was refused or failed, with its exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(), Failure> {
     let args: Vec<_> = args.into_iter().collect();
-    if args.first().is_some_and(|program| mount::helper::is_called(program.as_ref())) {
+    if mount::helper::is_called(&args) {
         return runtime()?.block_on(mount::helper::run(args, env)).map_err(Failure::of_mount_helper);
     }
     let cli = crate::config::parse(args, env)?;

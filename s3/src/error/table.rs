@@ -153,7 +153,7 @@ const TABLE: &[Row] = &[
     Row("MissingContentLength", 411, "You must provide the Content-Length HTTP header.", &[]),
     Row("MissingRequestBodyError", 400, "Request Body is empty", &[]),
     Row("MissingSecurityHeader", 400, "Your request was missing a required header", &[]),
-    Row("NoSuchBucket", 404, "The specified bucket does not exist", &[Bucket]),
+    Row("NoSuchBucket", 404, "The specified bucket does not exist.", &[Bucket]),
     Row("NoSuchBucketPolicy", 404, "The bucket policy does not exist", &[Bucket]),
     Row("NoSuchCORSConfiguration", 404, "The CORS configuration does not exist", &[Bucket]),
     Row("NoSuchConfiguration", 404, "The specified configuration does not exist.", &[]),
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn the_sentences_are_those_that_aws_sends() {
         for (code, number, words) in [
-            ("NoSuchBucket", 404, "The specified bucket does not exist"),
+            ("NoSuchBucket", 404, "The specified bucket does not exist."),
             ("NoSuchKey", 404, "The specified key does not exist."),
             ("PreconditionFailed", 412, "At least one of the pre-conditions you specified did not hold"),
             ("BucketNotEmpty", 409, "The bucket you tried to delete is not empty"),

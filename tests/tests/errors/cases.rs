@@ -32,7 +32,7 @@ pub fn all() -> Vec<Case> {
 
 /// What is not there.
 fn absent() -> Vec<Case> {
-    let (bucket, key) = ("The specified bucket does not exist", "The specified key does not exist.");
+    let (bucket, key) = ("The specified bucket does not exist.", "The specified key does not exist.");
     vec![
         case(get("/gone", ""), 404, "NoSuchBucket", bucket, GONE),
         case(get("/gone/k", ""), 404, "NoSuchBucket", bucket, GONE),

@@ -18,6 +18,9 @@ use crate::failure::Failure;
 /// The names the program answers to as a helper of mount(8).
 const NAMES: [&str; 2] = ["mount.amphora", "mount.fuse.amphora"];
 
+/// What the source of a mount begins with in `/proc/mounts`.
+const SOURCE_PREFIX: &str = "amphora:";
+
 /// Where the server of the systemd unit answers.
 const SOCKET: &str = "unix:///run/amphora/admin.sock";
 
@@ -79,16 +82,21 @@ fn default_socket(env: Env<'_>) -> Result<SocketPath, Failure> {
     text.parse().map_err(|error| Failure::usage(format!("AMPHORA_ADMIN_ENDPOINT \"{text}\": {error}")))
 }
 
-/// Whether the program was called as a helper of mount(8).
-pub(crate) fn is_called(program: &Path) -> bool {
-    program.file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
+/// Whether the program was called as a helper of mount(8): under the name of one, or by mount.fuse(8), the helper for all
+/// types that begin with `fuse`, which runs the program that the rest of the type names with the source as its first
+/// argument. A machine with the package fuse does so when a mount is remounted.
+pub(crate) fn is_called(args: &[OsString]) -> bool {
+    let name = args.first().and_then(|program| Path::new(program).file_name());
+    let source = args.get(1).and_then(|source| source.to_str());
+    name.is_some_and(|name| NAMES.iter().any(|known| name == *known))
+        || source.is_some_and(|source| source.starts_with(SOURCE_PREFIX))
 }
 
 /// Mounts as mount(8) asks.
 pub(crate) async fn run(args: Vec<OsString>, env: Env<'_>) -> Result<(), Failure> {
     let helper = Helper::try_parse_from(args).map_err(Failure::Clap)?;
     let wanted = Wanted::parse(&helper.options, helper.sloppy)?;
-    let bucket = helper.source.strip_prefix("amphora:").unwrap_or(&helper.source).to_owned();
+    let bucket = helper.source.strip_prefix(SOURCE_PREFIX).unwrap_or(&helper.source).to_owned();
     let key = wanted.options.credentials.as_deref().map(Credentials::read).transpose().map_err(Failure::failed)?;
     if helper.fake {
         return Ok(());
@@ -142,7 +150,9 @@ mod tests {
 
     #[test]
     fn the_program_knows_its_names() {
-        assert!(is_called(Path::new("/sbin/mount.amphora")) && is_called(Path::new("mount.fuse.amphora")));
-        assert!(!is_called(Path::new("/usr/bin/amphora")));
+        let is_called = |args: &[&str]| is_called(&args.iter().map(OsString::from).collect::<Vec<_>>());
+        assert!(is_called(&["/sbin/mount.amphora", "b"]) && is_called(&["mount.fuse.amphora"]));
+        assert!(is_called(&["amphora", "amphora:photos", "/mnt", "-o", "remount,ro"]), "by mount.fuse(8)");
+        assert!(!is_called(&["/usr/bin/amphora", "mount", "amphora:photos"]) && !is_called(&[]));
     }
 }
