@@ -9,7 +9,7 @@ use objstore::store::{Condition, EntityTags, ObjectInfo};
 use s3s::dto::{ETag, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::entity_tag::Tags;
+use crate::entity_tag::{Tags, is_unread};
 use crate::error::{Detail as _, not_offered, plain, refuse};
 
 const SOURCE_IF_MATCH: HeaderName = HeaderName::from_static("x-amz-copy-source-if-match");
@@ -29,8 +29,8 @@ pub(crate) const DATES_OF_SOURCE: [HeaderName; 2] = [SOURCE_MODIFIED_SINCE, SOUR
 /// The conditions of a read, or on the source of a copy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
-    if_match: Option<Tags>,
-    if_none_match: Option<Tags>,
+    if_match: Option<EntityTags>,
+    if_none_match: Option<EntityTags>,
     modified_since: Option<Timestamp>,
     unmodified_since: Option<Timestamp>,
 }
@@ -39,8 +39,8 @@ impl Reading {
     /// The conditions of a read: its entity tags as `headers` have them, and its dates.
     pub(crate) fn new(headers: &HeaderMap, modified: Option<Timestamp>, unmodified: Option<Timestamp>) -> Self {
         Self {
-            if_match: Tags::of(headers, &IF_MATCH),
-            if_none_match: Tags::of(headers, &IF_NONE_MATCH),
+            if_match: Tags::of(headers, &IF_MATCH).map(Tags::into_strong),
+            if_none_match: Tags::of(headers, &IF_NONE_MATCH).map(Tags::into_weak),
             modified_since: modified,
             unmodified_since: unmodified,
         }
@@ -54,8 +54,8 @@ impl Reading {
     ) -> S3Result<Self> {
         DATES_OF_SOURCE.iter().try_for_each(|name| refuse_empty(headers, name))?;
         Ok(Self {
-            if_match: Tags::of(headers, &SOURCE_IF_MATCH),
-            if_none_match: tags_given(headers, &SOURCE_IF_NONE_MATCH)?,
+            if_match: Tags::of(headers, &SOURCE_IF_MATCH).map(Tags::into_strong),
+            if_none_match: tags_given(headers, &SOURCE_IF_NONE_MATCH)?.map(Tags::into_weak),
             modified_since: modified,
             unmodified_since: unmodified,
         })
@@ -90,14 +90,14 @@ impl Reading {
     /// A tag decides before a date, and a date is looked at only without its tag (RFC 9110, section 13.2.2).
     fn verdict(&self, object: &ObjectInfo) -> Option<Failed> {
         match (&self.if_match, &self.unmodified_since) {
-            (Some(tags), _) if !tags.match_strongly(&object.etag) => return Some(Failed::Precondition("If-Match")),
+            (Some(tags), _) if !tags.name(&object.etag) => return Some(Failed::Precondition("If-Match")),
             (None, Some(since)) if seconds(object) > seconds_of(since) => {
                 return Some(Failed::Precondition("If-Unmodified-Since"));
             }
             _ => {}
         }
         match (&self.if_none_match, &self.modified_since) {
-            (Some(tags), _) if tags.match_weakly(&object.etag) => Some(Failed::NotModified),
+            (Some(tags), _) if tags.name(&object.etag) => Some(Failed::NotModified),
             (None, Some(since)) if seconds(object) <= seconds_of(since) => Some(Failed::NotModified),
             _ => None,
         }
@@ -168,17 +168,10 @@ pub(crate) fn check_abort(
 /// Refuses conditions that a write has and `s3s` could not read, which `rewrite` left since each chunk of the body is
 /// signed. What it cannot read is no object's tag.
 pub(crate) fn check_unread(headers: &HeaderMap) -> S3Result<()> {
-    let unread = |name: &HeaderName| {
-        let mut lines = headers.get_all(name).iter();
-        let first = lines.next().is_some_and(|value| {
-            !value.is_empty() && s3s::dto::ETagCondition::parse_http_header(value.as_bytes()).is_err()
-        });
-        first || lines.next().is_some()
-    };
-    if unread(&IF_MATCH) {
+    if is_unread(headers, &IF_MATCH) {
         return Err(precondition("If-Match"));
     }
-    if unread(&IF_NONE_MATCH) {
+    if is_unread(headers, &IF_NONE_MATCH) {
         return Err(bad(&IF_NONE_MATCH, "has to be one entity tag in quotes where the chunks of the body are signed"));
     }
     Ok(())
@@ -246,8 +239,12 @@ mod tests {
     use super::*;
     use crate::object::tests::object;
 
-    fn tag(value: &str) -> Option<Tags> {
-        Some(Tags::parse(value.as_bytes()))
+    fn strong(tags: &str) -> Option<EntityTags> {
+        Some(Tags::parse(tags.as_bytes()).into_strong())
+    }
+
+    fn weak(tags: &str) -> Option<EntityTags> {
+        Some(Tags::parse(tags.as_bytes()).into_weak())
     }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -272,24 +269,24 @@ mod tests {
         let none = Reading::default;
         let table = [
             (none(), 200),
-            (Reading { if_match: tag("\"abc\""), ..none() }, 200),
-            (Reading { if_match: tag("*"), ..none() }, 200),
-            (Reading { if_match: tag("\"x\", \"abc\""), ..none() }, 200),
-            (Reading { if_match: tag("\"x\""), ..none() }, 412),
-            (Reading { if_match: tag("W/\"abc\""), ..none() }, 412),
-            (Reading { if_match: tag(""), ..none() }, 412),
-            (Reading { if_none_match: tag(""), ..none() }, 200),
-            (Reading { if_none_match: tag("a_b, c d"), ..none() }, 200),
-            (Reading { if_none_match: tag("\"abc\""), ..none() }, 304),
-            (Reading { if_none_match: tag("W/\"abc\""), ..none() }, 304),
-            (Reading { if_none_match: tag("\"x\""), ..none() }, 200),
+            (Reading { if_match: strong("\"abc\""), ..none() }, 200),
+            (Reading { if_match: strong("*"), ..none() }, 200),
+            (Reading { if_match: strong("\"x\", \"abc\""), ..none() }, 200),
+            (Reading { if_match: strong("\"x\""), ..none() }, 412),
+            (Reading { if_match: strong("W/\"abc\""), ..none() }, 412),
+            (Reading { if_match: strong(""), ..none() }, 412),
+            (Reading { if_none_match: weak(""), ..none() }, 200),
+            (Reading { if_none_match: weak("a_b, c d"), ..none() }, 200),
+            (Reading { if_none_match: weak("\"abc\""), ..none() }, 304),
+            (Reading { if_none_match: weak("W/\"abc\""), ..none() }, 304),
+            (Reading { if_none_match: weak("\"x\""), ..none() }, 200),
             (Reading { modified_since: date(1_000), ..none() }, 304),
             (Reading { modified_since: date(999), ..none() }, 200),
             (Reading { unmodified_since: date(1_000), ..none() }, 200),
             (Reading { unmodified_since: date(999), ..none() }, 412),
             // A tag that holds overrides a date that does not.
-            (Reading { if_match: tag("abc"), unmodified_since: date(999), ..none() }, 200),
-            (Reading { if_none_match: tag("x"), modified_since: date(1_000), ..none() }, 200),
+            (Reading { if_match: strong("abc"), unmodified_since: date(999), ..none() }, 200),
+            (Reading { if_none_match: weak("x"), modified_since: date(1_000), ..none() }, 200),
         ];
         for (reading, status) in table {
             assert_eq!(verdict(&reading), status, "{reading:?}");
@@ -298,7 +295,7 @@ mod tests {
 
     #[test]
     fn an_unmodified_answer_carries_its_validators() {
-        let reading = Reading { if_none_match: tag("abc"), ..Reading::default() };
+        let reading = Reading { if_none_match: weak("abc"), ..Reading::default() };
         let error = reading.check(&object("k", "abc", 0)).unwrap_err();
         let headers = error.headers().unwrap();
         assert_eq!(headers.get(ETAG).unwrap(), "\"abc\"");

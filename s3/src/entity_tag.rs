@@ -6,6 +6,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::store::EntityTags;
+use s3s::dto::ETagCondition;
 
 /// What a condition names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,23 +59,7 @@ impl Tags {
         matches!(self, Self::List(tags) if tags.is_empty())
     }
 
-    /// Whether `etag`, of an object that is there, is named by the strong comparison, as If-Match asks.
-    pub(crate) fn match_strongly(&self, etag: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::List(tags) => tags.iter().any(|tag| tag.matches_strongly(etag)),
-        }
-    }
-
-    /// The same by the weak comparison, as If-None-Match asks.
-    pub(crate) fn match_weakly(&self, etag: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::List(tags) => tags.iter().any(|tag| tag.value == etag),
-        }
-    }
-
-    /// The tags an object can have by the strong comparison, as the store compares them.
+    /// The tags an object can have by the strong comparison, as If-Match asks.
     pub(crate) fn into_strong(self) -> EntityTags {
         match self {
             Self::Any => EntityTags::Any,
@@ -84,7 +69,7 @@ impl Tags {
         }
     }
 
-    /// The same by the weak comparison.
+    /// The tags an object can have by the weak comparison, as If-None-Match asks.
     pub(crate) fn into_weak(self) -> EntityTags {
         match self {
             Self::Any => EntityTags::Any,
@@ -127,6 +112,14 @@ impl Tag {
     }
 }
 
+/// Whether a header names entity tags that `s3s` cannot read: several lines, or a value that is no single tag in quotes. It
+/// reads an empty value as none.
+pub(crate) fn is_unread(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let mut lines = headers.get_all(name).iter();
+    let Some(first) = lines.next() else { return false };
+    lines.next().is_some() || (!first.is_empty() && ETagCondition::parse_http_header(first.as_bytes()).is_err())
+}
+
 /// The text up to the next comma outside of quotes, and what follows it; `None` at the end.
 fn next(text: &[u8]) -> Option<(&[u8], &[u8])> {
     if text.is_empty() {
@@ -146,14 +139,13 @@ fn next(text: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use http::header::IF_MATCH;
-    use s3s::dto::ETagCondition;
 
     use super::*;
 
     /// Whether a value names the tag `abc`, by the strong and by the weak comparison.
     fn names(value: &[u8]) -> (bool, bool) {
         let tags = Tags::parse(value);
-        (tags.match_strongly("abc"), tags.match_weakly("abc"))
+        (tags.clone().into_strong().name("abc"), tags.into_weak().name("abc"))
     }
 
     #[test]
@@ -178,7 +170,8 @@ mod tests {
     fn the_lines_of_a_header_are_one_list() {
         let lines = ["x", "\"abc\""].map(|line| (IF_MATCH, HeaderValue::from_static(line)));
         let tags = Tags::of(&HeaderMap::from_iter(lines), &IF_MATCH).unwrap();
-        assert!(tags.match_strongly("x") && tags.match_strongly("abc"));
+        let tags = tags.into_strong();
+        assert!(tags.name("x") && tags.name("abc"));
         assert_eq!(Tags::of(&HeaderMap::new(), &IF_MATCH), None);
     }
 
@@ -191,8 +184,10 @@ mod tests {
             assert!(ETagCondition::parse_http_header(written.as_bytes()).is_ok(), "{value:?}: {written:?}");
             let again = Tags::parse(written.as_bytes());
             for etag in ["a", "b", "a b", "a_b", "abc", "*"] {
-                assert_eq!(again.match_strongly(etag), tags.match_strongly(etag), "{value:?} {etag}");
-                assert_eq!(again.match_weakly(etag), tags.match_weakly(etag), "{value:?} {etag}");
+                let strong = |tags: &Tags| tags.clone().into_strong().name(etag);
+                let weak = |tags: &Tags| tags.clone().into_weak().name(etag);
+                assert_eq!(strong(&again), strong(&tags), "{value:?} {etag}");
+                assert_eq!(weak(&again), weak(&tags), "{value:?} {etag}");
             }
         }
     }

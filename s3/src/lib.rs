@@ -50,6 +50,7 @@ mod request;
 mod rewrite;
 mod server;
 mod service;
+mod signed_headers;
 mod storage_class;
 mod tagging;
 mod token;

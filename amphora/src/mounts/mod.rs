@@ -35,7 +35,7 @@ pub use error::Error;
 pub use holding::{Holding, Inheritance};
 pub use orphans::unmount_without_server;
 pub use remount::Remount;
-pub use request::{Look, Origin, Request};
+pub use request::{Look, Origin, Request, SOURCE_PREFIX};
 pub use restore::LostMount;
 pub use takeover::UnservedMount;
 pub use totals::{OperationTotal, Totals};

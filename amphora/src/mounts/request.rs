@@ -3,6 +3,9 @@
 use objstore::name::BucketName;
 use serde::{Deserialize, Serialize};
 
+/// What the source of a mount begins with in `/proc/mounts`; the bucket follows.
+pub const SOURCE_PREFIX: &str = "amphora:";
+
 /// What to mount, and how.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -79,7 +82,7 @@ impl Request {
             readahead_bytes: self.look.readahead_bytes.unwrap_or(defaults.readahead_bytes),
             page_cache: !self.look.uncached,
             no_exec: self.look.no_exec,
-            fs_name: format!("amphora:{}", self.bucket),
+            fs_name: format!("{SOURCE_PREFIX}{}", self.bucket),
             // This very program, also where its file was replaced since.
             notifier: Some("/proc/self/exe".into()),
             ..defaults

@@ -284,20 +284,22 @@ fn check_usage(
     } else if let Some(Usage { objects, hidden, counted, .. }) = kept {
         used = Usage { objects, hidden, counted, ..used };
     }
+    let mut is_wrong = kept.is_none();
     if let Some(kept) = kept.filter(|kept| kept.counted && (kept.objects, kept.hidden) != (used.objects, used.hidden)) {
+        is_wrong = true;
         report.problem(format!(
             "{}: usage says {} objects of which mounts hide {}, but there are {} and {}",
             root.what, kept.objects, kept.hidden, used.objects, used.hidden
         ));
-        store.fix(Fix::Usage { tree: root.seat(), held: Some(used), uploads: None });
     }
-    if kept.map(|kept| (kept.bytes, kept.inodes)) != Some((used.bytes, used.inodes)) {
-        if let Some(kept) = kept {
-            report.problem(format!(
-                "{}: usage says {} bytes in {} inodes, but there are {} in {}",
-                root.what, kept.bytes, kept.inodes, used.bytes, used.inodes
-            ));
-        }
+    if let Some(kept) = kept.filter(|kept| (kept.bytes, kept.inodes) != (used.bytes, used.inodes)) {
+        is_wrong = true;
+        report.problem(format!(
+            "{}: usage says {} bytes in {} inodes, but there are {} in {}",
+            root.what, kept.bytes, kept.inodes, used.bytes, used.inodes
+        ));
+    }
+    if is_wrong {
         store.fix(Fix::Usage { tree: root.seat(), held: Some(used), uploads: None });
     }
     Ok(())

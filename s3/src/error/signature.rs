@@ -9,7 +9,6 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use http::Version;
 use http::header::AUTHORIZATION;
 use objstore::clock::Timestamp;
 use percent_encoding::percent_decode_str;
@@ -24,6 +23,7 @@ use super::document::Failure;
 use super::particulars::Particulars;
 use super::sent::Sent;
 use crate::guard::Query;
+use crate::signed_headers::collect;
 
 /// What `s3s` says of a URL that is too old, and AWS as well.
 pub(super) const EXPIRED: &str = "Request has expired";
@@ -146,27 +146,9 @@ fn canonical(
     create: impl Fn(&str, &[(&str, &str)]) -> String,
 ) -> Option<(String, String)> {
     let path = percent_decode_str(sent.uri.path()).decode_utf8().ok()?;
-    let headers = collect(sent, signed)?;
+    let headers = collect(signed, &sent.headers, &sent.uri, sent.version)?;
     let told: Vec<_> = headers.iter().map(|(name, value)| (*name, shown(name, value))).collect();
     Some((create(&path, &headers), create(&path, &told)))
-}
-
-/// The signed headers with their values, in the order they were named; none if one is absent or has no text.
-fn collect<'a>(sent: &'a Sent, signed: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
-    let mut headers = Vec::new();
-    for &name in signed {
-        let values: Vec<_> = sent.headers.get_all(name).iter().collect();
-        let in_http2 = || sent.uri.authority().filter(|_| name == "host" && sent.version == Version::HTTP_2);
-        match values.is_empty() {
-            true => headers.push((name, in_http2()?.as_str())),
-            false => {
-                for value in values {
-                    headers.push((name, std::str::from_utf8(value.as_bytes()).ok()?));
-                }
-            }
-        }
-    }
-    Some(headers)
 }
 
 /// The value of a header, unless it is withheld.

@@ -12,10 +12,10 @@ mod signature;
 use http::header::{IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, RANGE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use s3s::dto::{self, ETagCondition, Timestamp, TimestampFormat};
+use s3s::dto::{self, Timestamp, TimestampFormat};
 
 use crate::conditions::{DATES_OF_SOURCE, NAMING_TAGS};
-use crate::entity_tag::Tags;
+use crate::entity_tag::{Tags, is_unread};
 use crate::service::Service;
 
 const METADATA: &str = "x-amz-meta-";
@@ -80,10 +80,8 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Result<&'a Head
 
 /// Entity tags that `s3s` cannot read, as it reads them.
 fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Change> {
-    match only(headers, &name)? {
-        Ok(value) if ETagCondition::parse_http_header(value.as_bytes()).is_ok() => None,
-        _ => Tags::of(headers, &name).map(|tags| (name, tags.to_header())),
-    }
+    let tags = Tags::of(headers, &name).filter(|_| is_unread(headers, &name))?;
+    Some((name, tags.to_header()))
 }
 
 /// A Range that is no single range of bytes, as none.

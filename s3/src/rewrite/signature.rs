@@ -21,6 +21,7 @@ use super::Change;
 use crate::auth::Keys;
 use crate::guard::{EXPIRES_SECONDS_MAX, Query};
 use crate::service::Service;
+use crate::signed_headers::collect;
 
 /// Makes the changes, if the signature allows it.
 pub(super) async fn apply(service: &Service, head: &mut Parts, changes: &[Change]) {
@@ -96,7 +97,7 @@ impl<'a> Seal<'a> {
     }
 
     fn make(&self, key: &[u8; 32], head: &Parts, query: &Query, headers: &HeaderMap, raw: bool) -> Option<String> {
-        let signed = self.collect(head, headers)?;
+        let signed = collect(&self.signed, headers, &head.uri, head.version)?;
         let (method, pairs) = (head.method.as_str(), query.pairs());
         let decoded = percent_decode_str(head.uri.path()).decode_utf8().ok()?;
         let canonical = match (self.payload, raw) {
@@ -118,22 +119,6 @@ impl<'a> Seal<'a> {
         let CredentialV4 { aws_region, aws_service, .. } = self.credential;
         let text = create_string_to_sign(&canonical, &self.date, aws_region, aws_service);
         Some(hex_simd::encode_to_string(calculate_signature_with_key(&text, key), hex_simd::AsciiCase::Lower))
-    }
-
-    /// Names and values of the signed headers. Over HTTP/2 the host is the authority.
-    fn collect<'b>(&'b self, head: &'b Parts, headers: &'b HeaderMap) -> Option<Vec<(&'b str, &'b str)>> {
-        let mut signed = Vec::new();
-        for name in &self.signed {
-            let before = signed.len();
-            for value in headers.get_all(*name) {
-                signed.push((*name, std::str::from_utf8(value.as_bytes()).ok()?));
-            }
-            if signed.len() == before {
-                let host = head.uri.authority().filter(|_| *name == "host")?;
-                signed.push((*name, host.as_str()));
-            }
-        }
-        Some(signed)
     }
 }
 

@@ -10,19 +10,15 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use super::Options;
+use crate::cli::PACKAGED_SOCKET;
 use crate::cli::client::Client;
 use crate::config::{Env, SocketPath};
 use crate::credentials::Credentials;
 use crate::failure::Failure;
+use crate::mounts::SOURCE_PREFIX;
 
 /// The names the program answers to as a helper of mount(8).
 const NAMES: [&str; 2] = ["mount.amphora", "mount.fuse.amphora"];
-
-/// What the source of a mount begins with in `/proc/mounts`.
-const SOURCE_PREFIX: &str = "amphora:";
-
-/// Where the server of the systemd unit answers.
-const SOCKET: &str = "unix:///run/amphora/admin.sock";
 
 /// Mount a bucket: the helper of mount(8)
 #[derive(Debug, Parser)]
@@ -77,8 +73,10 @@ impl Wanted {
 
 /// The socket of the machine's server: mount(8) is called where nobody set an environment.
 fn default_socket(env: Env<'_>) -> Result<SocketPath, Failure> {
-    let named = env("AMPHORA_ADMIN_ENDPOINT").filter(|named| !named.is_empty());
-    let text = named.map_or_else(|| SOCKET.to_owned(), |named| named.to_string_lossy().into_owned());
+    let Some(named) = env("AMPHORA_ADMIN_ENDPOINT").filter(|named| !named.is_empty()) else {
+        return SocketPath::new(Path::new(PACKAGED_SOCKET)).map_err(Failure::usage);
+    };
+    let text = named.to_string_lossy().into_owned();
     text.parse().map_err(|error| Failure::usage(format!("AMPHORA_ADMIN_ENDPOINT \"{text}\": {error}")))
 }
 
