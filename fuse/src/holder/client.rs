@@ -1,8 +1,8 @@
-//! A server's connection to a holder.
+//! A server's client for the fd holder.
 //!
-//! - It talks to root's processes and to those of its own user only, asked of the kernel (SO_PEERCRED) before a word is
-//!   said: a holder is given the devices of mounts.
-//! - One question at a time, each answered within [`ANSWER_MAX`] or the connection is useless.
+//! - It connects only to processes of root or of its own user. The kernel says whose process it is (SO_PEERCRED) before
+//!   anything is sent, because the holder receives the devices of mounts.
+//! - It sends one request at a time. If an answer takes longer than [`ANSWER_MAX`], the connection is not used again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,59 +20,59 @@ use super::deposits::Deposit;
 use super::message::{Answer, RECORD_BYTES_MAX, Refusal, Request, VERSION, VERSION_OLDEST};
 use super::packet::{self, Packet};
 
-/// How long an answer may take: a holder does nothing that takes time, but its machine may be busy.
+/// The longest wait for an answer. The holder does nothing slow, but its machine may be busy.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Why a holder did not do it. `Display` never prints its source.
+/// Why a request to the holder failed. `Display` never prints the source.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody is there.
+    /// No process listens on the socket.
     #[error("no holder answers at {}", path.display())]
     Absent {
-        /// Its socket.
+        /// Path of the socket.
         path: PathBuf,
         /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// Somebody else listens where the holder should.
+    /// A process of a user who may not be the holder listens on the socket.
     #[error(
         "what answers at {} runs as user {uid}, and a holder runs as root or as this program's own user: nothing is \
          handed to it. Remove the socket, or name another with --holder-endpoint",
         path.display()
     )]
     Stranger {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Whose process it is.
+        /// The user whose process listens.
         uid: u32,
     },
-    /// It cannot be understood.
+    /// Holder and program have no protocol version in common.
     #[error(
-        "the holder ({program}) speaks version {theirs} of its protocol, this program {VERSION_OLDEST} to {VERSION}: end its mounts and start the holder anew"
+        "the holder ({program}) speaks protocol version {theirs}, this program speaks {VERSION_OLDEST} to {VERSION}: end its mounts and restart the holder"
     )]
     Version {
-        /// What it speaks.
+        /// The holder's protocol version.
         theirs: u8,
-        /// What it is.
+        /// Name and version of the holder's program.
         program: String,
     },
-    /// It keeps as much as it may.
-    #[error("the holder keeps as many mounts as it may: raise its limit of open files")]
+    /// The holder has no room for another mount.
+    #[error("the holder is full: raise its limit of open files")]
     Full,
-    /// A record is too long for it.
+    /// The record is longer than the holder accepts.
     #[error("a mount's description has {bytes} bytes, and a holder keeps {RECORD_BYTES_MAX}")]
     Large {
-        /// Its length.
+        /// Length of the record in bytes.
         bytes: usize,
     },
-    /// The connection is of no use any more.
+    /// The connection failed and cannot be used again.
     #[error("the connection to the holder broke")]
     Broken(#[source] io::Error),
 }
 
 impl Error {
-    /// Whether another connection may do better.
+    /// Whether a new connection may succeed.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Absent { .. } | Self::Broken(_))
     }
@@ -82,10 +82,10 @@ impl Error {
 #[derive(Debug)]
 pub struct Holder {
     socket: OwnedFd,
-    /// What both sides speak.
+    /// The protocol version that both sides speak.
     version: u8,
     program: String,
-    /// Held from a question to its answer.
+    /// Locked from a request to its answer.
     turn: Mutex<()>,
 }
 
@@ -93,8 +93,8 @@ impl Holder {
     /// Connects to the holder at `path`.
     ///
     /// # Errors
-    /// [`Error::Absent`] if there is none, [`Error::Stranger`] if it is somebody else's process, [`Error::Version`] if it
-    /// cannot be understood.
+    /// [`Error::Absent`] if no holder listens, [`Error::Stranger`] if another user's process does, [`Error::Version`]
+    /// if there is no common protocol version.
     pub fn connect(path: &Path) -> Result<Self, Error> {
         let socket = dial(path).map_err(|source| Error::Absent { path: path.to_owned(), source })?;
         refuse_stranger(&socket, path)?;
@@ -110,20 +110,20 @@ impl Holder {
         }
     }
 
-    /// What the holder calls itself.
+    /// Name and version of the holder's program.
     pub fn program(&self) -> &str {
         &self.program
     }
 
-    /// Whether it speaks an older version than this program could.
+    /// Whether the holder speaks an older protocol version than this program's newest.
     pub fn is_older(&self) -> bool {
         self.version < VERSION
     }
 
-    /// Has it keep descriptors, in place of what has this id.
+    /// Deposits descriptors under `id`, replacing what was kept under it.
     ///
     /// # Errors
-    /// Nothing is kept then, but what was before.
+    /// Nothing is kept then except what was kept before.
     pub fn deposit(&self, id: u64, record: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Error> {
         if record.len() > RECORD_BYTES_MAX {
             return Err(Error::Large { bytes: record.len() });
@@ -134,7 +134,7 @@ impl Holder {
         }
     }
 
-    /// All it keeps, by id.
+    /// All deposits, ordered by id.
     ///
     /// # Errors
     /// If the connection breaks.
@@ -153,7 +153,7 @@ impl Holder {
         Ok(all)
     }
 
-    /// Has it close a deposit; fine if it has none of that id.
+    /// Has the holder close a deposit. An unknown id is no error.
     ///
     /// # Errors
     /// If the connection breaks.
@@ -164,10 +164,10 @@ impl Holder {
         }
     }
 
-    /// Waits until the holder is gone, or [`Holder::hang_up`] was called.
+    /// Blocks until the holder has ended or [`Holder::hang_up`] was called.
     pub fn wait_gone(&self) {
         loop {
-            // Hanging up is told unasked.
+            // Hang-ups are reported without being asked for.
             let mut asked = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut asked, None) {
                 Err(Errno::INTR) => {}
@@ -176,9 +176,9 @@ impl Holder {
         }
     }
 
-    /// Ends the connection; whoever waits for the holder to go is let go.
+    /// Closes the connection and ends [`Holder::wait_gone`].
     pub fn hang_up(&self) {
-        // One that is over is as good.
+        // A connection that is closed already needs nothing more.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
@@ -186,7 +186,7 @@ impl Holder {
         let _turn = self.turn.lock();
         let answered = packet::send(self.socket.as_fd(), &request.encode(self.version), descriptors)
             .and_then(|()| packet::receive(&self.socket));
-        // After an answer that is late or missing, the next one could be taken for it.
+        // After a late or missing answer, the next one could be mistaken for it.
         match answered.inspect_err(|_| self.hang_up()) {
             Ok(Some(Packet { bytes, descriptors })) => match Answer::decode(&bytes) {
                 Some(answer) => Ok((answer, descriptors)),
@@ -208,13 +208,14 @@ impl Holder {
 
 fn unexpected(answer: &Answer) -> Error {
     let text = match answer {
-        Answer::Refused(refusal) => format!("it refused: {refusal:?}"),
-        _ => "it answered something else".to_owned(),
+        Answer::Refused(refusal) => format!("the holder refused: {refusal:?}"),
+        _ => "the holder sent an unexpected answer".to_owned(),
     };
     Error::Broken(io::Error::new(io::ErrorKind::InvalidData, text))
 }
 
-/// Descriptors of mounts, through which all files can be read and changed, go to root's or the own user's process alone.
+/// Refuses a holder of another user. Through the descriptors of mounts all files can be read and changed, so only
+/// processes of root or of the own user receive them.
 fn refuse_stranger(socket: &OwnedFd, path: &Path) -> Result<(), Error> {
     let peer = rustix::net::sockopt::socket_peercred(socket).map_err(|errno| Error::Broken(errno.into()))?;
     if is_trusted(peer.uid, rustix::process::geteuid()) {

@@ -1,8 +1,8 @@
-//! What a server has put with a holder, and puts with the next one if that holder dies.
+//! The deposits of a running server with the fd holder, repeated with the next holder if one dies.
 //!
-//! - A copy of each deposit's descriptors stays here, so mounts go on without a holder; only a death of the server as
-//!   well would end them.
-//! - A thread waits for the end of the connection, and finds or starts a holder as long as there is something to keep.
+//! - This process keeps a copy of each deposit's descriptors, so its mounts go on without a holder. They end only if
+//!   the server dies as well before a new holder has them.
+//! - A thread waits for the end of the connection, and finds or starts a holder as long as anything is deposited.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,25 +16,25 @@ use super::client::{Error, Holder};
 use super::deposits::Deposit;
 use crate::error::with_causes;
 
-/// How long to wait before trying again to find or start a holder.
+/// The delay before the next attempt to find or start a holder.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How long [`Custody::status`] waits for who uses the connection.
+/// How long [`Custody::status`] waits for another user of the connection.
 const STATUS_WAIT: Duration = Duration::from_millis(100);
 
-/// How a holder is.
+/// The state of the holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Deposits that it keeps, or is to keep once there is one.
+    /// Number of deposits that it keeps, or will keep once there is a holder.
     pub mounts: usize,
-    /// What the holder calls itself; `None` while there is none.
+    /// Name and version of the holder's program; `None` while there is no holder.
     pub program: Option<String>,
 }
 
-/// Finds or starts a holder.
+/// A function that finds or starts a holder.
 pub type Dial = Box<dyn Fn() -> Result<Holder, Error> + Send + Sync>;
 
-/// The deposits of a server. Dropping it ends the connection and leaves them with the holder.
+/// A server's deposits with the fd holder. Dropping it closes the connection and leaves the deposits with the holder.
 pub struct Custody(Arc<Inner>);
 
 struct Inner {
@@ -56,8 +56,8 @@ struct Kept {
 }
 
 impl Custody {
-    /// Begins with the connection there is, and with what it was found to keep for this server. Nothing is dialled
-    /// before there is something to keep.
+    /// Begins with an existing connection and the deposits found there for this server. Without deposits, no holder is
+    /// looked for.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -69,11 +69,11 @@ impl Custody {
         Ok(Self(inner))
     }
 
-    /// Has the holder keep this, in place of what has its id. If there is no holder to be found, it is kept as soon as
-    /// there is one.
+    /// Deposits `deposit` with the holder, replacing what has its id. If no holder can be found, it is deposited as
+    /// soon as there is one.
     ///
     /// # Errors
-    /// It is not kept, at least not yet.
+    /// The deposit is not kept, at least not yet.
     pub fn deposit(&self, deposit: Deposit) -> Result<(), Error> {
         let Deposit { id, record, descriptors } = deposit;
         let mut state = self.0.state.lock();
@@ -92,16 +92,16 @@ impl Custody {
         kept
     }
 
-    /// Takes note of what the holder keeps already.
+    /// Records a deposit that the holder keeps already.
     pub fn adopt(&self, deposit: Deposit) {
         let Deposit { id, record, descriptors } = deposit;
         self.0.state.lock().kept.insert(id, Kept { record, descriptors });
     }
 
-    /// Has the holder close it, and keeps it no longer.
+    /// Has the holder close a deposit, and forgets it here.
     ///
     /// # Errors
-    /// If the holder cannot be asked: it notices by itself when the mount is gone.
+    /// If the holder cannot be reached. It notices by itself when the mount is gone.
     pub fn withdraw(&self, id: u64) -> Result<(), Error> {
         let mut state = self.0.state.lock();
         state.kept.remove(&id);
@@ -112,12 +112,12 @@ impl Custody {
         })
     }
 
-    /// Whether a holder keeps what was deposited.
+    /// Whether a holder keeps all deposits.
     pub fn is_held(&self) -> bool {
         self.0.state.lock().holder.is_some()
     }
 
-    /// How the holder is, for metrics. It waits for nobody: while one is looked for, it counts as absent.
+    /// The state of the holder, for metrics. It does not block: while a holder is looked for, it counts as absent.
     pub fn status(&self) -> Status {
         let Some(state) = self.0.state.try_lock_for(STATUS_WAIT) else { return Status::default() };
         let program = state.holder.as_ref().map(|holder| holder.program().to_owned());
@@ -150,7 +150,7 @@ impl Kept {
 }
 
 impl Inner {
-    /// Finds a holder and has it keep everything.
+    /// Finds a holder and deposits everything with it.
     fn connect(&self, state: &mut State) -> Result<(), Error> {
         let holder = (self.dial)()?;
         if holder.is_older() {

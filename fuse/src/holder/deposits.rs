@@ -1,4 +1,5 @@
-//! What a holder keeps: descriptors under an id, with a few bytes about them. Bounded, so that it cannot fail later.
+//! The table of deposits in the fd holder: descriptors and a short record under an id. It is bounded from the start, so
+//! that keeping a deposit cannot fail later.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,23 +8,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::packet::DESCRIPTORS_MAX;
 
-/// Mounts of one machine; a holder that may open fewer files keeps fewer.
+/// The most mounts of one machine. A holder with a lower limit of open files keeps fewer.
 const COUNT_MAX: usize = 4096;
-/// Descriptors that deposits cannot have: the holder's own, and those in packets that are being taken.
+/// Descriptors that are not available for deposits: the holder's own, and those in packets being received.
 const RESERVED: usize = 64;
 
-/// Something to keep, or to give back.
+/// A deposit: descriptors of a mount, and a record about it.
 #[derive(Debug)]
 pub struct Deposit {
-    /// Tells it from others.
+    /// The id of the deposit.
     pub id: u64,
-    /// What its depositor wrote down about it.
+    /// The depositor's record about it.
     pub record: Vec<u8>,
     /// One to four descriptors.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// The deposits of a holder.
+/// All deposits of a holder.
 #[derive(Debug)]
 pub(super) struct Deposits {
     held: BTreeMap<u64, Deposit>,
@@ -31,13 +32,13 @@ pub(super) struct Deposits {
 }
 
 impl Deposits {
-    /// For a process that may open so many files.
+    /// An empty table for a process that may have `open_files` files open.
     pub fn new(open_files: usize) -> Self {
         let room = open_files.saturating_sub(RESERVED) / DESCRIPTORS_MAX;
         Self { held: BTreeMap::new(), count_max: room.min(COUNT_MAX) }
     }
 
-    /// Keeps one, in place of what had its id; `false` if there is no room, and it is closed.
+    /// Keeps a deposit, replacing the one with its id. Returns `false` if there is no room; the deposit is closed then.
     pub fn put(&mut self, deposit: Deposit) -> bool {
         let room = self.held.len() < self.count_max || self.held.contains_key(&deposit.id);
         if room {
@@ -46,17 +47,17 @@ impl Deposits {
         room
     }
 
-    /// The one with the lowest id from `from` on.
+    /// The deposit with the lowest id from `from` on.
     pub fn next(&self, from: u64) -> Option<&Deposit> {
         self.held.range(from..).next().map(|(_, deposit)| deposit)
     }
 
-    /// Closes one; whether it was there.
+    /// Closes a deposit. Returns whether it existed.
     pub fn remove(&mut self, id: u64) -> bool {
         self.held.remove(&id).is_some()
     }
 
-    /// Closes those whose mounts are gone.
+    /// Closes deposits of mounts that are gone.
     pub fn remove_dead(&mut self) {
         self.held.retain(|_, deposit| !deposit.is_dead());
     }
@@ -67,26 +68,26 @@ impl Deposits {
 }
 
 impl Deposit {
-    /// Whether the kernel is done with one of its descriptors: that of a mount that is gone.
+    /// Whether one of its descriptors belongs to a mount that is gone.
     pub fn is_dead(&self) -> bool {
         self.descriptors.iter().any(is_dead)
     }
 }
 
-/// Asks without reading or waiting. Never done while a server is there: a process that polls a device is woken up
-/// for each of its requests, if only for a moment.
+/// Polls a descriptor for an error, without reading or waiting. Call it only while no server is connected: polling a
+/// device wakes this process at each of its requests.
 fn is_dead(descriptor: &impl AsFd) -> bool {
     let mut asked = [PollFd::new(descriptor, PollFlags::empty())];
     let answered = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     answered.is_ok() && asked[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
 }
 
-/// How many files this process may open, after taking all it can get.
+/// Raises the limit of open files to its hard limit and returns it.
 pub(super) fn raise_open_files() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // What cannot be raised is used as it is.
+    // If it cannot be raised, the current limit is used.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }

@@ -1,4 +1,4 @@
-//! A mount as a server finds it with the holder.
+//! A mount that a server finds with the fd holder.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::deposits::Deposit;
 use super::record::Record;
 use crate::attached::Attached;
 
-/// A mount that a process before this one deposited.
+/// A mount that an earlier server deposited.
 #[derive(Debug)]
 pub struct Held {
     pub(crate) deposit: Deposit,
@@ -18,7 +18,7 @@ impl Held {
     /// Reads a deposit.
     ///
     /// # Errors
-    /// Gives it back if it is no mount, or one of another version's: better left where it is.
+    /// Returns the deposit if it is not a mount, or has another version's format: it is left with the holder then.
     pub fn read(deposit: Deposit) -> Result<Self, Deposit> {
         match Record::decode(&deposit.record) {
             Some(record) if deposit.descriptors.len() == 2 => Ok(Self { deposit, record }),
@@ -26,32 +26,32 @@ impl Held {
         }
     }
 
-    /// Its number, which is that of its session.
+    /// The deposit's id, which is also its session's id.
     pub fn id(&self) -> u64 {
         self.deposit.id
     }
 
-    /// Where it was mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.record.path
     }
 
-    /// What its depositor wrote down.
+    /// The depositor's description of the mount.
     pub fn description(&self) -> &[u8] {
         &self.record.description
     }
 
-    /// The deposit it was read from.
+    /// The deposit that this was read from.
     pub fn into_deposit(self) -> Deposit {
         self.deposit
     }
 
-    /// Whether the kernel is done with it: somebody unmounted it.
+    /// Whether the mount is gone: a program unmounted it.
     pub fn is_dead(&self) -> bool {
         self.deposit.is_dead()
     }
 
-    /// Ends it and takes it away from where it was mounted, if it still is there: programs inside get ENOTCONN.
+    /// Ends the FUSE connection and unmounts the mount if it is still mounted. Programs that use it get ENOTCONN.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -59,10 +59,10 @@ impl Held {
         self.with_attached(Attached::abandon)
     }
 
-    /// The same, unless programs use it.
+    /// Unmounts the mount and ends its FUSE connection, unless programs use it.
     ///
     /// # Errors
-    /// [`crate::Error::InUse`] if they do.
+    /// [`crate::Error::InUse`] if programs use it.
     pub fn abandon_idle(&self) -> crate::Result<()> {
         self.with_attached(Attached::abandon_idle)
     }
@@ -70,18 +70,18 @@ impl Held {
     fn with_attached(&self, end: impl FnOnce(&Attached) -> crate::Result<()>) -> crate::Result<()> {
         let attached = Attached::found(self.record.path.clone(), self.record.device.clone());
         let done = end(&attached);
-        // What could not be ended stays as it is: a mount goes with its `Attached` otherwise.
+        // After a failure the mount has to stay: dropping `Attached` would unmount it.
         attached.is_gone();
         done
     }
 
-    /// What a deposit of a mount consists of.
+    /// Makes the deposit of a mount.
     pub(crate) fn deposit(id: u64, record: &Record, device: impl AsFd, memory: impl AsFd) -> std::io::Result<Deposit> {
         let descriptors = vec![device.as_fd().try_clone_to_owned()?, memory.as_fd().try_clone_to_owned()?];
         Ok(Deposit { id, record: record.encode(), descriptors })
     }
 
-    /// Descriptors of its own: the device, and the shared memory.
+    /// Duplicates of the device and of the shared memory.
     pub(crate) fn descriptors(&self) -> std::io::Result<(OwnedFd, OwnedFd)> {
         match self.deposit.descriptors.as_slice() {
             [device, memory] => Ok((device.try_clone()?, memory.try_clone()?)),

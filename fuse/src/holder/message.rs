@@ -1,61 +1,61 @@
-//! What servers and the holder say to each other.
+//! Messages between servers and the fd holder, and their byte layout.
 //!
-//! - The first byte is the version it is said in, the second the verb; numbers are little-endian.
-//! - `Hello` and its answer look the same in every version: they tell which version both sides can speak. The holder
-//!   lives longer than servers, so a newer server speaks as the holder does, down to [`VERSION_OLDEST`].
-//! - What follows the end of a message is an error, not ignored.
+//! - The first byte is the protocol version, the second the verb; numbers are little-endian.
+//! - `Hello` and its answer look the same in every version and agree on the version to use. A holder outlives servers,
+//!   so a newer server speaks the holder's version, down to [`VERSION_OLDEST`].
+//! - Bytes after the end of a message are an error.
 
 use super::packet::BYTES_MAX;
 
-/// What this program speaks.
+/// The newest protocol version of this program.
 pub(super) const VERSION: u8 = 1;
-/// The oldest it still speaks.
+/// The oldest protocol version of this program.
 pub(super) const VERSION_OLDEST: u8 = 1;
-/// The most bytes a deposit says about itself.
+/// The largest record of a deposit in bytes.
 pub(super) const RECORD_BYTES_MAX: usize = BYTES_MAX - 1024;
-/// The most bytes of a program's name and version.
+/// The longest name and version of a program in bytes.
 const PROGRAM_BYTES_MAX: usize = 128;
 
-/// What a server asks.
+/// A server's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Which version do you speak?
+    /// Asks for the holder's version.
     Hello,
-    /// Keep the descriptors that come with this, in place of what has this id.
+    /// Deposits the descriptors sent along, replacing the deposit with this id.
     Deposit { id: u64, record: Vec<u8> },
-    /// The deposit with the lowest id from this one on.
+    /// Asks for the deposit with the lowest id from this one on.
     Next { from: u64 },
-    /// Close what has this id.
+    /// Closes the deposit with this id.
     Withdraw { id: u64 },
 }
 
-/// What the holder answers.
+/// The holder's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The version it speaks, and what it is.
+    /// The holder's protocol version, and its program's name and version.
     Hello { version: u8, program: String },
-    /// Done.
+    /// The request was carried out.
     Done,
-    /// A deposit; its descriptors come with this.
+    /// A deposit; its descriptors are sent along.
     Held { id: u64, record: Vec<u8> },
-    /// There is no further one.
+    /// There is no further deposit.
     End,
-    /// Nothing was changed.
+    /// The request was refused and nothing was changed.
     Refused(Refusal),
 }
 
-/// Why the holder refused.
+/// Why the holder refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It does not understand.
+    /// The request could not be decoded.
     Malformed,
-    /// It speaks other versions.
+    /// The request has a version that the holder does not speak.
     Version,
-    /// It keeps as much as it may.
+    /// There is no room for another deposit.
     Full,
-    /// It keeps nothing of that id.
+    /// There is no deposit with this id.
     Unknown,
-    /// What a later version says.
+    /// A refusal that a later version introduced.
     Other(u8),
 }
 
@@ -72,7 +72,7 @@ mod verb {
 }
 
 impl Request {
-    /// The version it is said in, and what it says; [`Refusal::Malformed`] for what is no request.
+    /// Decodes a request and its version, or returns the refusal to answer with.
     pub fn decode(bytes: &[u8]) -> Result<(u8, Self), Refusal> {
         let [version, verb, rest @ ..] = bytes else { return Err(Refusal::Malformed) };
         let request = match (*verb, rest) {
@@ -99,7 +99,7 @@ impl Request {
 }
 
 impl Answer {
-    /// What it says; `None` for what is no answer.
+    /// Decodes an answer; `None` if it is malformed.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let [version, verb, rest @ ..] = bytes else { return None };
         Some(match (*verb, rest) {
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(Request::decode(&long.encode(VERSION)), Err(Refusal::Malformed));
     }
 
-    /// Each byte with each bit turned, each beginning, and one byte more.
+    /// All variants of `bytes` with one bit flipped, all prefixes, and `bytes` with one byte appended.
     fn mutations(bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut all: Vec<_> = (0..bytes.len()).map(|len| bytes[..len].to_vec()).collect();
         all.push([bytes, &[0]].concat());

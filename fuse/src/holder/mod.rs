@@ -1,14 +1,16 @@
-//! The holder: a small process that keeps the devices of mounts, so that a mount outlives the process that serves it.
+//! The fd holder: a small process that keeps the device descriptors of mounts, so that a mount outlives the server
+//! process behind it.
 //!
-//! - `service` is the holder itself: it takes descriptors with a few bytes about them, and gives them to whoever asks
-//!   next. It never reads or writes what it keeps, knows nothing of FUSE, and opens nothing.
-//! - `client` talks to it, `custody` is what a server has put there and puts there again if the holder dies.
-//! - `message` and `packet` are what they say to each other, `record` and `held` what servers write down about a mount
-//!   and what the servers after them find.
+//! - `service` is the holder itself: it accepts descriptors with a short record, and returns them to the next server.
+//!   It never reads or writes the devices, knows nothing of FUSE, and opens no files.
+//! - `client` is the connection to it. `custody` holds what a server has deposited and deposits it again if the holder
+//!   dies.
+//! - `message` and `packet` are the protocol. `record` and `held` are the depositor's record of a mount and what a
+//!   later server reads from it.
 //!
-//! What a crash leaves: of the server, its mounts with the holder, where requests wait in the kernel for the next
-//! server; of the holder, mounts that go on with the server they have, which puts them with the next holder; of both,
-//! dead mounts (ENOTCONN).
+//! A crash of the server leaves its mounts with the holder, and requests wait in the kernel for the next server. A
+//! crash of the holder leaves the mounts with their server, which deposits them with the next holder. If both crash,
+//! the mounts are dead (ENOTCONN).
 
 mod client;
 mod custody;
@@ -27,7 +29,8 @@ pub use deposits::Deposit;
 pub use held::Held;
 pub(crate) use record::Record;
 
-/// Packets of either side. What can be read is written and read again as the same.
+/// The entry point of a fuzz target: packets of either side. What decodes must encode to bytes that decode to the same
+/// value.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn read(bytes: &[u8]) {
     if let Ok((version, request)) = message::Request::decode(bytes) {

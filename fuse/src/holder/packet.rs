@@ -1,4 +1,4 @@
-//! One packet on a holder's socket: some bytes and a few descriptors, whole or not at all.
+//! Packets on the holder's socket: bytes and up to four descriptors, delivered whole or not at all.
 
 use std::io::{Error, ErrorKind, IoSlice, IoSliceMut, Result};
 use std::mem::MaybeUninit;
@@ -9,21 +9,21 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// The most bytes of one; a socket's buffer takes several.
+/// The largest packet in bytes; a socket's buffer has room for several.
 pub(super) const BYTES_MAX: usize = 40 * 1024;
-/// The most descriptors of one.
+/// The most descriptors in one packet.
 pub(super) const DESCRIPTORS_MAX: usize = 4;
 
 const SPACE: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
 
-/// What came in one packet.
+/// A received packet.
 #[derive(Debug)]
 pub(super) struct Packet {
     pub bytes: Vec<u8>,
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Sends a packet. With a socket that does not wait, [`ErrorKind::WouldBlock`] if the other side does not read.
+/// Sends a packet. On a non-blocking socket it fails with [`ErrorKind::WouldBlock`] if the peer does not read.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
     if descriptors.len() > DESCRIPTORS_MAX {
         return Err(Error::new(ErrorKind::InvalidInput, "too many descriptors for one packet"));
@@ -37,10 +37,10 @@ pub(super) fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_
     if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WriteZero.into()) }
 }
 
-/// The next packet; `None` once the other side is gone. Descriptors are closed on exec.
+/// Receives the next packet; `None` once the peer has closed the connection. Descriptors are closed on exec.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidData`] for a packet that is too long or has too many descriptors: what came of it is closed.
+/// [`ErrorKind::InvalidData`] for a packet that is too long or has too many descriptors; those received are closed.
 pub(super) fn receive(socket: impl AsFd) -> Result<Option<Packet>> {
     let mut bytes = vec![0; BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); SPACE];
@@ -52,7 +52,7 @@ pub(super) fn receive(socket: impl AsFd) -> Result<Option<Packet>> {
             descriptors.extend(rights);
         }
     }
-    // The space for descriptors is rounded up, so one more than asked for may have come.
+    // The space for descriptors is rounded up, so one more than asked for may arrive.
     let lost = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
     if lost || descriptors.len() > DESCRIPTORS_MAX {
         return Err(Error::new(ErrorKind::InvalidData, "a packet was too long, or descriptors were lost"));
@@ -98,7 +98,7 @@ mod tests {
         send(&here, &vec![7; BYTES_MAX + 1], &[write.as_fd()]).unwrap();
         drop(write);
         assert_eq!(receive(&there).unwrap_err().kind(), ErrorKind::InvalidData);
-        // The last writer is gone, so reading ends.
+        // The last writer is closed, so reading ends.
         assert_eq!(rustix::io::read(&read, &mut [0; 1]).unwrap(), 0);
     }
 }

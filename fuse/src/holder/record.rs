@@ -1,6 +1,6 @@
-//! What a server writes down about a mount for the servers after it.
+//! The record of a mount that a server leaves with the fd holder for the servers after it.
 //!
-//! - The kernel asks INIT once; whoever takes over reads the question and its answer here.
+//! - The kernel sends INIT once, so the record keeps the request and its reply.
 //! - Fields that a later version appends are skipped; a record of another format is not read at all.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,18 +8,18 @@ use std::path::PathBuf;
 
 const FORMAT: u8 = 1;
 
-/// A mount, for whoever serves it next.
+/// What the next server has to know about a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// The INIT request as the kernel sent it.
     pub init: Vec<u8>,
-    /// Its answer as it was sent, or was about to be.
+    /// The reply to INIT as it was sent, or was about to be.
     pub answer: Vec<u8>,
-    /// The mount's device in `/proc/self/mountinfo`, to know it again; empty if it was not to be found.
+    /// The mount's device number in `/proc/self/mountinfo`, to recognize it again; empty if it was not found.
     pub device: String,
-    /// Where it was mounted.
+    /// The mount point.
     pub path: PathBuf,
-    /// What the depositor knows about it.
+    /// The depositor's description of the mount.
     pub description: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Record {
         bytes
     }
 
-    /// `None` for what is no record, or of another format.
+    /// Decodes a record; `None` if it is malformed or has another format.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&FORMAT, rest) = bytes.split_first()? else { return None };
         let mut fields = Fields(rest);
@@ -49,7 +49,7 @@ impl Record {
     }
 }
 
-/// Fields with their lengths before them.
+/// A cursor over fields with a length before each.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

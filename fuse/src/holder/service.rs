@@ -1,12 +1,11 @@
-//! The holder itself: one thread that takes deposits and gives them back.
+//! The fd holder's service: one thread that accepts deposits and returns them.
 //!
-//! - Its socket is open to its own user and to root; each connection is asked who it is.
-//! - Whatever a peer does costs the peer its connection at most. No call waits for one, and all there can be of
-//!   peers, deposits and bytes is bounded.
-//! - The lock beside the socket tells whether a holder is there, so that two that start at once do not take the
-//!   socket from each other.
+//! - Its socket accepts root and its own user only; the credentials of each connection are checked.
+//! - A misbehaving peer loses its own connection and affects no other. No call waits for a peer, and the numbers of
+//!   peers, deposits and bytes are bounded.
+//! - A lock file beside the socket shows that a holder runs, so that of two started at once one keeps the socket.
 //!
-//! A crash leaves the socket's file, which the next holder replaces, and the lock's, which is free then.
+//! A crash leaves the socket's file, which the next holder replaces, and the lock file, which is unlocked then.
 
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
@@ -24,47 +23,47 @@ use super::deposits::{Deposit, Deposits, raise_open_files};
 use super::message::{Answer, Refusal, Request, VERSION, VERSION_OLDEST};
 use super::packet::{self, Packet};
 
-/// Connections at once: a server has one.
+/// The most connections at a time; a server needs one.
 const PEERS_MAX: usize = 16;
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 16;
-/// How long a holder that is not needed stays: a server that starts may be about to connect.
+/// How long an unneeded holder stays, because a starting server may be about to connect.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often a holder without a server looks whether its mounts are still there.
+/// The interval at which a holder without a server checks whether its mounts still exist.
 const TICK: Duration = Duration::from_secs(1);
-/// How long to wait when the system has no room for a connection.
+/// The delay after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a holder stays.
+/// When a holder ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until it is killed: it is a service of its own.
+    /// Never: it is a service of its own.
     Forever,
-    /// As long as it keeps something or a server is connected.
+    /// When it keeps no deposit and no server is connected.
     WhileNeeded,
 }
 
-/// A holder.
+/// A running holder.
 pub struct Service {
     listener: OwnedFd,
     path: PathBuf,
-    /// What lies at the path as long as it is this holder's socket: its device and inode.
+    /// Device and inode of this holder's socket file, to recognize it at the path.
     place: (u64, u64),
     program: String,
     lifetime: Lifetime,
     peers: Vec<OwnedFd>,
     deposits: Deposits,
-    /// Since when no server is connected.
+    /// Since when no server has been connected.
     alone_since: Instant,
-    /// Held as long as this lives.
+    /// Held open as long as the service exists.
     _lock: OwnedFd,
 }
 
 impl Service {
-    /// Listens at `path`, whose folder has to be there. `program` is what it tells servers about itself.
+    /// Listens at `path`, whose folder has to exist. `program` is the name and version that servers are given.
     ///
     /// # Errors
-    /// [`ErrorKind::AddrInUse`] if a holder is there already; else the system's.
+    /// [`ErrorKind::AddrInUse`] if a holder runs there already; otherwise the system's error.
     pub fn bind(path: &Path, program: &str, lifetime: Lifetime) -> Result<Self> {
         let lock = lock(path)?;
         let listener = listener(path)?;
@@ -76,12 +75,12 @@ impl Service {
         Ok(Self { listener, path, place, program, lifetime, peers, deposits, alone_since, _lock: lock })
     }
 
-    /// Serves as long as it is needed.
+    /// Serves until it is no longer needed.
     ///
     /// # Errors
-    /// None that a peer could cause.
+    /// The system's errors; a peer can cause none.
     pub fn run(mut self) -> Result<()> {
-        // Who asks for the credentials of the listener is told of this process, not of the one that began and forked.
+        // SO_PEERCRED of a listener shows the process that called listen(2), so the call is made after the fork.
         listen(&self.listener, BACKLOG)?;
         while !self.is_over() {
             let mut ready = self.wait()?.into_iter();
@@ -101,7 +100,8 @@ impl Service {
                 self.deposits.remove_dead();
             }
         }
-        // While the lock is held, so that it is nobody else's; unless somebody made the folder anew.
+        // Removed while the lock is held, so that no other holder owns the file, and only if it is still this holder's
+        // socket.
         if place(&self.path).is_ok_and(|place| place == self.place) {
             return std::fs::remove_file(&self.path);
         }
@@ -113,7 +113,7 @@ impl Service {
         self.lifetime == Lifetime::WhileNeeded && !needed
     }
 
-    /// Who has something to say: first the listener, then each peer.
+    /// Waits for events: first the listener's, then each peer's.
     fn wait(&self) -> Result<Vec<bool>> {
         let sockets = std::iter::once(&self.listener).chain(&self.peers);
         let mut asked: Vec<_> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
@@ -131,13 +131,13 @@ impl Service {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match accept_with(&self.listener, flags) {
             Ok(peer) if self.peers.len() < PEERS_MAX && may_connect(&peer) => self.peers.push(peer),
-            // A stranger, or one too many: it is closed.
+            // The peer may not connect, or there are too many: the connection is closed.
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
 
-    /// Answers one packet; `false` if the peer is gone or does not behave.
+    /// Answers one packet. Returns `false` if the peer is gone or broke the protocol.
     fn serve(&mut self, peer: &OwnedFd) -> bool {
         let packet = match packet::receive(peer) {
             Ok(Some(packet)) => packet,
@@ -181,12 +181,13 @@ impl Service {
     }
 }
 
-/// A peer that does not read what it asked for is let go.
+/// Sends an answer. Returns `false` if the peer does not read; its connection is closed then.
 fn send(peer: &OwnedFd, version: u8, answer: &Answer) -> bool {
     packet::send(peer, &answer.encode(version), &[]).is_ok()
 }
 
-/// The socket's mode says the same; this holds when the mode was changed.
+/// Whether the peer is root or this user. The socket's mode allows no others, and this check holds even if the mode was
+/// changed.
 fn may_connect(peer: &OwnedFd) -> bool {
     let user = rustix::net::sockopt::socket_peercred(peer).map(|peer| peer.uid);
     user.is_ok_and(|user| user.is_root() || user == rustix::process::geteuid())
@@ -204,18 +205,19 @@ fn lock(path: &Path) -> Result<OwnedFd> {
     }
 }
 
-/// Device and inode of what lies at a path.
+/// Device and inode of the file at a path.
 fn place(path: &Path) -> Result<(u64, u64)> {
     let found = std::fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
 }
 
-/// To be called with the lock held: then what lies at the path is left over, unless it is no socket.
+/// Binds the socket. The caller holds the lock, so a socket at the path is a leftover and is replaced; any other file
+/// is an error.
 fn listener(path: &Path) -> Result<OwnedFd> {
     use std::os::unix::fs::FileTypeExt as _;
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path)?,
-        Ok(_) => return Err(Error::new(ErrorKind::AlreadyExists, "there is a file that is no socket")),
+        Ok(_) => return Err(Error::new(ErrorKind::AlreadyExists, "the path is taken by a file that is not a socket")),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }

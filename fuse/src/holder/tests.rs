@@ -1,4 +1,4 @@
-//! A holder in a thread, and what servers and others do to it.
+//! The fd holder run in a thread, against well-behaved and misbehaving peers.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -86,7 +86,7 @@ fn broken_peers_harm_nobody() {
         socket
     };
     let answer = |socket: &OwnedFd| Answer::decode(&packet::receive(socket).unwrap().unwrap().bytes).unwrap();
-    // Nothing, half a message, nonsense, no descriptor, a version of the future, too much.
+    // Empty, truncated and meaningless packets, missing descriptors, a future version, too many bytes.
     drop(dial());
     for bad in [&[VERSION][..], &[VERSION, 1, 0, 0], &[255; 100], &Request::Withdraw { id: 1 }.encode(200)] {
         let socket = dial();
@@ -98,7 +98,7 @@ fn broken_peers_harm_nobody() {
     assert!(matches!(answer(&socket), Answer::Refused(_)));
     packet::send(&socket, &vec![1; packet::BYTES_MAX + 1], &[]).unwrap();
     assert!(matches!(answer(&socket), Answer::Refused(_)));
-    // One that asks and never reads, and more than there may be.
+    // A peer that sends requests and never reads, and more peers than allowed.
     for _ in 0..2_000 {
         let asked = packet::send(&socket, &Request::Next { from: 0 }.encode(VERSION), &[]);
         if asked.is_err() {
@@ -124,20 +124,20 @@ fn what_has_no_holder_and_no_server_ends() {
     Holder::connect(&path).unwrap().deposit(1, b"", &[write.as_fd()]).unwrap();
     std::thread::sleep(Duration::from_secs(3));
     assert!(!running.is_finished(), "it keeps something");
-    // As a mount that somebody took away: the kernel says so.
+    // An unmounted mount, as the kernel reports it.
     drop(read);
     running.join().unwrap().unwrap();
     assert!(matches!(Holder::connect(&path), Err(Error::Absent { .. })));
-    // The rest of one that was killed.
+    // The leftover socket of a killed holder.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let service = Service::bind(&path, "", Lifetime::WhileNeeded).unwrap();
     drop(service);
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "mine").unwrap();
-    assert!(Service::bind(&path, "", Lifetime::Forever).err().unwrap().to_string().contains("no socket"));
+    assert!(Service::bind(&path, "", Lifetime::Forever).err().unwrap().to_string().contains("not a socket"));
 }
 
-/// A process of its own would be killed; here its connections are cut and its socket is another's.
+/// A separate process would be killed; here its connections are cut and its socket is replaced.
 #[test]
 fn the_next_holder_gets_what_the_last_one_had() {
     let (folder, first) = rig();
@@ -204,7 +204,7 @@ fn a_holder_that_ends_leaves_the_socket_of_another_alone() {
     assert!(!path.exists());
 }
 
-/// A server that runs as root is given a socket of which somebody else took possession.
+/// The socket that a server running as root is given belongs to another user.
 #[test]
 fn nothing_is_handed_to_a_holder_of_another_user() {
     use std::os::unix::process::CommandExt as _;

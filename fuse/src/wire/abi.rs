@@ -1,20 +1,20 @@
-//! Numbers of the protocol (linux/fuse.h): versions, sizes, operation codes and flags.
+//! Constants of the FUSE protocol (linux/fuse.h): versions, sizes, operation codes and flags.
 
-/// The major version. A kernel of another one cannot be served.
+/// The major version of the protocol. A kernel with another major version cannot be served.
 pub(super) const MAJOR: u32 = 7;
-/// The newest minor version known here; the smaller of the kernel's and this is spoken.
+/// The newest minor version that this program speaks. A session uses the smaller of the kernel's version and this one.
 pub(super) const MINOR: u32 = 45;
-/// The oldest minor version spoken: Linux 5.4, where every layout used here is complete.
+/// The oldest minor version that this program speaks: Linux 5.4, the first in which every layout used here is complete.
 pub(super) const MINOR_MIN: u32 = 31;
 
-/// Set in the number of a request that was sent before, to a server that is gone.
+/// The bit in a request's number that marks a resent request: the kernel sent it before, to a server that has ended.
 pub(super) const UNIQUE_RESENT: u64 = 1 << 63;
 
-/// Bytes before the arguments of a request.
+/// The size of a request's header in bytes.
 pub(super) const IN_HEADER_BYTES: usize = 40;
-/// Bytes before the data of a WRITE, with the header.
+/// The number of bytes before the data of a WRITE, header included.
 pub(super) const WRITE_HEADER_BYTES: usize = IN_HEADER_BYTES + 40;
-/// Bytes before the body of an answer.
+/// The size of a reply's header in bytes.
 pub(super) const OUT_HEADER_BYTES: usize = 16;
 
 /// Operation codes.
@@ -70,7 +70,7 @@ pub(super) mod opcode {
     pub const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// What the kernel can do or leave to the server, by its bit in the flags of INIT; bits from 32 on lie in `flags2`.
+/// Capabilities that the kernel offers in INIT, by bit number in its flags. Bits from 32 on lie in `flags2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Feature {
@@ -78,44 +78,44 @@ pub(crate) enum Feature {
     AsyncRead = 0,
     /// Lookups of "." and ".." on any node: file handles (name_to_handle_at(2)) work.
     ExportSupport = 4,
-    /// Writes of more than a page.
+    /// Writes larger than one page.
     BigWrites = 5,
-    /// The umask comes with the request instead of being applied.
+    /// The request carries the umask; the kernel does not apply it.
     DontMask = 6,
     /// READDIRPLUS: names with their attributes.
     DoReadDirPlus = 13,
     /// READDIRPLUS only where it helps.
     ReadDirPlusAuto = 14,
-    /// Direct I/O in parts at a time.
+    /// Direct I/O split into several requests at a time.
     AsyncDio = 15,
     /// Several lookups and listings of a directory at a time.
     ParallelDirOps = 18,
-    /// ACLs are asked for as extended attributes and checked by the kernel.
+    /// POSIX ACLs are read and written as extended attributes, and the kernel checks them.
     PosixAcl = 20,
     /// Requests of more than 32 pages.
     MaxPages = 22,
     /// Targets of symbolic links are cached.
     CacheSymlinks = 23,
-    /// Pages are dropped only when a notice says so.
+    /// The kernel drops cached pages only on an invalidation.
     ExplicitInvalData = 25,
-    /// The server takes setuid and setgid away; requests say when.
+    /// The server clears setuid and setgid; a request says when.
     HandleKillprivV2 = 28,
     /// SETXATTR has flags that say when to clear setgid.
     SetXattrExt = 29,
-    /// There are flags from bit 32 on.
+    /// `flags2` is present, so bits from 32 on count.
     InitExt = 30,
-    /// Files without page cache can be mapped shared.
+    /// Files opened with direct I/O can be mapped shared.
     DirectIoAllowMmap = 36,
-    /// Reads and writes of an open file go to another file without asking the server.
+    /// Passthrough: the kernel reads and writes a backing file without asking the server.
     Passthrough = 37,
-    /// Requests can be asked for again.
+    /// The server can ask for unanswered requests again.
     HasResend = 39,
-    /// Mounts may be idmapped; requests then tell user and group only where something is made.
+    /// Mounts may be idmapped. Requests then carry user and group only where they create something.
     AllowIdmap = 40,
 }
 
 impl Feature {
-    /// Its bit.
+    /// The bit of this feature in the 64 flag bits.
     pub(super) const fn bit(self) -> u64 {
         1 << self as u8
     }

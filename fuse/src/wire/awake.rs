@@ -1,14 +1,14 @@
-//! Keeps idle processors awake while requests follow each other quickly, if the operator asked for that.
+//! Keeping idle processors awake while a mount is very busy, if the operator enabled that.
 //!
-//! A virtual machine gives a processor that has nothing to do back to its host. Waking it again takes longer than serving
-//! a request, and a request wakes two: the thread that serves it, and its caller. While somebody has `/dev/cpu_dma_latency`
-//! open and wrote 0 to it, Linux lets idle processors wait awake (PM QoS).
+//! A virtual machine hands an idle processor back to its host. Waking it takes longer than serving a request, and each
+//! request wakes two processors: one for the serving thread and one for the caller. While a process holds
+//! `/dev/cpu_dma_latency` open with the value 0, Linux lets idle processors wait awake (PM QoS).
 //!
-//! - It is held by a thread that ends, and gives it back, soon after requests stop to come often. If the process dies, the
-//!   kernel takes it back.
-//! - It changes the whole machine, so it is off until an operator asks for it: [`keep_processors_awake`].
-//! - Even then it is done only in a virtual machine of few processors, where it wins most and costs little more than the
-//!   one thread that polls for requests. Without the device, or the right to open it, nothing is done.
+//! - A separate thread holds the device. It ends, and closes the device, soon after requests become rare. If the
+//!   process dies, the kernel closes the device.
+//! - The setting affects the whole machine, so it is off until an operator enables it: [`keep_processors_awake`].
+//! - Even then it applies only in a virtual machine with few processors, where it saves most and costs little more than
+//!   the one thread that polls for requests. Without the device, or without the right to open it, nothing happens.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -18,27 +18,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
-/// More than these are not kept awake for the sake of one mount.
+/// The most processors that are kept awake for one mount.
 const PROCESSORS_MAX: usize = 4;
 
-/// Whether an operator asked for it.
+/// Whether an operator enabled it.
 static WANTED: AtomicBool = AtomicBool::new(false);
-/// Whether it was told.
+/// Whether the first use was logged.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
 const STEP: Duration = Duration::from_millis(4);
-/// Fewer requests in one step are not worth it.
+/// The fewest requests in one step that justify staying awake.
 const REQUESTS_MIN: u32 = 20;
-/// After so many steps with fewer it is given back.
+/// The number of consecutive steps below [`REQUESTS_MIN`] after which the device is closed.
 const CALM_STEPS: u32 = 3;
 
-/// Sets whether the mounts that this process begins to serve from now on may keep the machine's idle processors awake
-/// while they are very busy. They may not until this is called with `true`.
+/// Sets whether mounts that this process begins to serve from now on may keep idle processors awake while they are very
+/// busy. The default is `false`.
 pub fn keep_processors_awake(wanted: bool) {
     WANTED.store(wanted, Ordering::Relaxed);
 }
 
-/// Whether one session keeps processors awake.
+/// The share of one session in keeping processors awake.
 #[derive(Debug)]
 pub(super) struct Awake(Arc<State>);
 
@@ -61,7 +61,7 @@ impl Awake {
         Self(Arc::new(State { device: device.to_owned(), possible, held, requests }))
     }
 
-    /// One more request came quickly after another.
+    /// Counts one more request that followed the one before it quickly.
     pub fn request(&self) {
         if self.0.possible.load(Ordering::Relaxed) {
             self.0.requests.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +125,7 @@ fn is_small() -> bool {
     std::thread::available_parallelism().is_ok_and(|processors| processors.get() <= PROCESSORS_MAX)
 }
 
-/// Whether a hypervisor shows itself.
+/// Whether this machine runs under a hypervisor.
 fn is_virtual() -> bool {
     let shown = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = shown.lines().find(|line| line.starts_with("flags"));

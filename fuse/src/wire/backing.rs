@@ -1,7 +1,9 @@
-//! Backing files: files of this process that the kernel reads and writes in place of asking for a node's content.
+//! Backing files for passthrough: files of this process that the kernel reads and writes itself, in place of asking for
+//! a node's content.
 //!
-//! - The kernel holds a registered file by itself until it is given back, also past the descriptor and the process.
-//! - Registering needs CAP_SYS_ADMIN, which who mounts has.
+//! - The kernel keeps a registered file open until the number is closed, even after the descriptor and the process are
+//!   gone.
+//! - Registering a file needs CAP_SYS_ADMIN, as mounting does.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -16,7 +18,7 @@ struct Map {
     padding: u64,
 }
 
-/// Encodes `_IOW(229, number, T)` of the device's calls (FUSE_DEV_IOC_MAGIC).
+/// Encodes `_IOW(229, number, T)`, the ioctl numbers of the FUSE device (FUSE_DEV_IOC_MAGIC).
 const fn call<T>(number: libc::Ioctl) -> libc::Ioctl {
     1 << 30 | (size_of::<T>() as libc::Ioctl) << 16 | 229 << 8 | number
 }
@@ -24,7 +26,7 @@ const fn call<T>(number: libc::Ioctl) -> libc::Ioctl {
 const OPEN: libc::Ioctl = call::<Map>(1);
 const CLOSE: libc::Ioctl = call::<u32>(2);
 
-/// Registers `file`. The number stands for it in the answers to opens.
+/// Registers `file` with the kernel and returns its number, which replies to OPEN use to name it.
 pub(crate) fn open_backing(device: &Device, file: BorrowedFd<'_>) -> io::Result<i32> {
     let map = Map { descriptor: file.as_raw_fd(), flags: 0, padding: 0 };
     // SAFETY: the call reads a `Map` at the pointer, and keeps neither it nor the descriptor.
@@ -32,7 +34,7 @@ pub(crate) fn open_backing(device: &Device, file: BorrowedFd<'_>) -> io::Result<
     if number > 0 { Ok(number) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives a registered file back. Opens that use it keep it.
+/// Closes the registration of a backing file. Files that were opened with it keep it.
 pub(crate) fn close_backing(device: &Device, number: i32) -> io::Result<()> {
     // SAFETY: the call reads an i32 at the pointer, and does not keep it.
     let closed = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), CLOSE, &raw const number) };

@@ -1,15 +1,16 @@
-//! The threads of a session: who waits for requests, who serves one, who rests.
+//! The worker threads of a session: which of them wait for requests, which serve one, and which rest.
 //!
-//! - A request is served by the thread that took it: nothing is handed over and nothing copied. It may take as long as it
-//!   likes: whoever takes a request while nobody else waits for the next one calls another thread first.
-//! - Threads that come back while enough wait already rest, and leave when they rest too long. So a burst of slow calls
-//!   makes threads, up to a limit, and a mount at rest has few.
-//! - While requests follow each other quickly (see `pace`), one thread takes them all and calls nobody. One of those that
-//!   rest keeps watch: if the same request is served from one of its looks to the next while another waits, it takes that.
-//! - While requests wait for a thread (a crowd of callers), the threads that are awake, one for each processor, take one
-//!   after the other and call nobody either: a call costs two switches, which is more than most requests take. One that
-//!   rests keeps watch and takes a request that waits while all of them are at work.
-//! - In the common case coming and going is a few atomic additions.
+//! - The thread that reads a request serves it: nothing is handed over or copied. Serving may take any time. A thread
+//!   that takes a request while no other thread waits for the next one wakes or starts another thread first.
+//! - A thread that finishes while enough others wait already rests, and ends when it has rested too long. So a burst of
+//!   slow calls creates threads, up to a limit, and an idle mount has few.
+//! - While requests follow each other quickly (adaptive polling, see `pace`), one thread takes them all and wakes no
+//!   other. One resting thread is the watcher: if it sees the same request still being served on two looks in a row
+//!   while another request waits, it takes the waiting one.
+//! - While requests queue up (many callers), the awake threads, one for each processor, take one request after the
+//!   other and wake no other: a wake-up costs two context switches, more than most requests take. The watcher takes a
+//!   waiting request when all of them are busy.
+//! - In the common case taking a request and returning from it cost a few atomic additions.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,10 +19,10 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::pace::Flow;
 
-/// Enough to keep a disk busy; more only queue inside the store.
+/// The most threads that serve requests at a time: enough to keep a disk busy. More would only queue inside the store.
 const BUSY_MAX: usize = 64;
 const REST_MAX: Duration = Duration::from_secs(10);
-/// From one look of who keeps watch to the next.
+/// The interval at which the watcher looks at the other threads.
 const WATCH: Duration = Duration::from_millis(1);
 
 /// The counts of a session's threads.
@@ -30,11 +31,11 @@ pub(super) struct Crew {
     /// Threads that wait for a request, or are on their way there.
     readers: AtomicUsize,
     readers_max: usize,
-    /// Requests taken so far.
+    /// Number of requests taken since the start.
     taken: AtomicU64,
-    /// A [`Flow`].
+    /// A [`Flow`] as a number.
     flow: AtomicU8,
-    /// Whether a resting thread keeps watch over those that take requests.
+    /// Whether a resting thread is the watcher.
     watched: AtomicBool,
     state: Mutex<State>,
     called: Condvar,
@@ -45,13 +46,13 @@ pub(super) struct Crew {
 struct State {
     threads: usize,
     resting: usize,
-    /// Resting threads that were called and have not woken up yet.
+    /// Resting threads that were notified and have not woken up yet.
     calls: usize,
     closed: bool,
 }
 
 impl Crew {
-    /// Where up to `readers_max` threads wait at a time. The first has to be started by the caller.
+    /// A pool in which up to `readers_max` threads wait at a time. The caller has to start the first thread.
     pub fn new(readers_max: usize) -> Self {
         Self {
             readers: AtomicUsize::new(1),
@@ -65,8 +66,8 @@ impl Crew {
         }
     }
 
-    /// A reader took a request; `call` tells that nobody is to wait for it, though somebody keep watch. Whether the caller
-    /// has to start one more thread, which counts from now on.
+    /// Records that a reader took a request. With `call`, another thread has to wait for the next request even if there
+    /// is a watcher. Returns whether the caller has to start one more thread, which is counted already.
     #[must_use]
     pub fn took(&self, call: bool) -> bool {
         self.taken.fetch_add(1, Ordering::Relaxed);
@@ -81,19 +82,21 @@ impl Crew {
         self.flow.load(Ordering::Acquire) == flow as u8
     }
 
-    /// Ends keeping watch. Whether somebody may have taken a request and called nobody because of it. Either sees what
-    /// the other did: that is why these four accesses have one order (SeqCst).
+    /// Ends the watch. Returns whether a thread may have taken a request and woken no other because it relied on the
+    /// watcher. The watcher and that thread must see each other's store, so these four accesses have one order
+    /// (SeqCst).
     fn unwatch(&self) -> bool {
         self.watched.store(false, Ordering::SeqCst);
         !self.is(Flow::Calm) && self.readers.load(Ordering::SeqCst) == 0
     }
 
-    /// Says how requests flow, by a thread that is about to wait for one. Whether it is the only one that waits.
+    /// Records how requests flow, by a thread that is about to wait for one. Returns whether it is the only one that
+    /// waits.
     pub fn alone(&self, flow: Flow) -> bool {
         if !self.is(flow) {
             self.flow.store(flow as u8, Ordering::Release);
             if flow != Flow::Calm && self.state.lock().resting > 0 {
-                // To keep watch.
+                // The woken thread becomes the watcher.
                 self.called.notify_one();
             }
         }
@@ -119,21 +122,21 @@ impl Crew {
         more
     }
 
-    /// A thread is done with its request. Whether it shall take another; else it has left. `waits` tells whether a
-    /// request is there.
+    /// Called by a thread that has finished its request. Returns whether the thread has to take another; otherwise it
+    /// has left the pool. `waits` says whether a request is waiting.
     #[must_use]
     pub fn back(&self, waits: impl Fn() -> bool) -> bool {
         self.join() || self.rest(waits)
     }
 
-    /// Joins those who wait for requests, if they are not enough.
+    /// Joins the readers if there are too few of them.
     fn join(&self) -> bool {
         let enough = if self.is(Flow::Quick) { 1 } else { self.readers_max };
         let room = |readers| (readers < enough).then_some(readers + 1);
         self.readers.fetch_update(Ordering::AcqRel, Ordering::Relaxed, room).is_ok()
     }
 
-    /// Rests until called, or until somebody is needed.
+    /// Rests until the thread is notified, or until it is needed as watcher.
     fn rest(&self, waits: impl Fn() -> bool) -> bool {
         let until = Instant::now() + REST_MAX;
         let mut state = self.state.lock();
@@ -163,9 +166,9 @@ impl Crew {
         false
     }
 
-    /// Keeps watch until called, until requests flow calmly, or until none comes. Whether it shall take a request that the
-    /// threads which take them have no time for: one thread is given the time from one look to the next, several are not,
-    /// since one of them may be held up while the other takes all.
+    /// Watches until the thread is notified, until requests become rare, or until no request comes. Returns whether the
+    /// watcher has to take a request itself. A single serving thread gets one interval before that; several get none,
+    /// since one of them may be blocked while the other takes all requests.
     fn watch(&self, state: &mut MutexGuard<'_, State>, waits: impl Fn() -> bool) -> bool {
         let mut before = None;
         while state.calls == 0 && !state.closed && !self.is(Flow::Calm) {
@@ -173,7 +176,7 @@ impl Crew {
             let taken = self.taken.load(Ordering::Relaxed);
             let goes_on = before.replace(taken) != Some(taken);
             let is_waited_for = self.readers.load(Ordering::Acquire) > 0;
-            // Who waits needs no watch, and calls when that changes.
+            // A waiting reader makes the watch unnecessary, and notifies when that changes.
             if is_waited_for && !goes_on {
                 return false;
             }
@@ -184,7 +187,7 @@ impl Crew {
         false
     }
 
-    /// A reader that waited long leaves, unless it is the last. Whether it has left.
+    /// Lets a reader that waited long leave the pool, unless it is the last. Returns whether it left.
     #[must_use]
     pub fn leave_rest(&self) -> bool {
         let others = |readers: usize| (readers > 1).then(|| readers - 1);
@@ -195,7 +198,7 @@ impl Crew {
         leaves
     }
 
-    /// A reader leaves, or a thread that was asked for could not be started.
+    /// Counts out a reader that leaves, or a thread that could not be started.
     pub fn lost(&self) {
         self.readers.fetch_sub(1, Ordering::AcqRel);
         self.leave(self.state.lock());
@@ -206,13 +209,13 @@ impl Crew {
         self.left.notify_all();
     }
 
-    /// Sends the resting ones home.
+    /// Ends all resting threads.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.called.notify_all();
     }
 
-    /// Waits until all threads have left.
+    /// Waits until all threads have ended.
     pub fn wait(&self) {
         let mut state = self.state.lock();
         self.left.wait_while(&mut state, |state| state.threads > 0);
@@ -245,7 +248,7 @@ mod tests {
         assert!(crew.back(nothing), "who comes back goes on");
     }
 
-    /// A crew with a thread that rests, and what that thread is told in the end.
+    /// A pool with one resting thread, and what that thread's call returned.
     fn with_one_at_rest() -> (Arc<Crew>, std::thread::JoinHandle<bool>) {
         let crew = Arc::new(Crew::new(1));
         assert!(crew.took(false));
@@ -305,7 +308,7 @@ mod tests {
         }
         assert!(!crew.took(false) && !crew.took(false));
         waits.store(true, Ordering::Relaxed);
-        // The counts go on, as if one of the two took all.
+        // The count goes on, as if one of the two threads took all requests.
         while !rests.is_finished() {
             crew.taken.fetch_add(1, Ordering::Relaxed);
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! The device: requests come out of it, answers and notices go into it, each whole in one call.
+//! The FUSE device: requests are read from it, replies and notices are written to it, each in one system call.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,14 +11,14 @@ use rustix::io::Errno;
 #[derive(Clone, Debug)]
 pub(crate) struct Device(Arc<OwnedFd>);
 
-/// What came of waiting for a message.
+/// The outcome of waiting for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// One of so many bytes.
+    /// A message of this many bytes.
     Message(usize),
-    /// The mount is gone.
+    /// The mount was unmounted.
     Gone,
-    /// Nothing: the wait was interrupted.
+    /// No message: a signal interrupted the wait.
     Interrupted,
 }
 
@@ -27,7 +27,7 @@ impl Device {
         Self(Arc::new(descriptor))
     }
 
-    /// Waits for a message. `None`: the mount is gone.
+    /// Waits for a message and returns its size, or `None` when the mount is gone.
     pub fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match self.receive_unless(room, || false)? {
@@ -38,31 +38,31 @@ impl Device {
         }
     }
 
-    /// Waits for a message; no longer if it is interrupted and `ends` says so.
+    /// Waits for a message. A signal ends the wait if `ends` returns true then.
     pub(super) fn receive_unless(&self, room: &mut [u8], ends: impl Fn() -> bool) -> io::Result<Received> {
         loop {
             match rustix::io::read(&self.0, &mut *room) {
                 Ok(0) | Err(Errno::NODEV) => return Ok(Received::Gone),
                 Ok(len) => return Ok(Received::Message(len)),
                 Err(Errno::INTR) if ends() => return Ok(Received::Interrupted),
-                // The request was interrupted before it was read, or this call was.
+                // The request was interrupted before it was read, or a signal interrupted this call.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
     }
 
-    /// Waits until a message is there, or the mount gone.
+    /// Waits until a message can be read or the mount is gone.
     pub fn wait(&self) {
         let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
         while poll(&mut descriptors, None) == Err(Errno::INTR) {}
     }
 
-    /// Whether a message is there, or the mount gone.
+    /// Whether a message can be read or the mount is gone.
     pub fn is_ready(&self) -> bool {
         let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // Whoever receives then is told what is wrong.
+        // After a failed poll the next read reports the error.
         poll(&mut descriptors, Some(&at_once)).unwrap_or(1) > 0
     }
 
@@ -71,7 +71,7 @@ impl Device {
         rustix::io::write(&self.0, message).map(drop)
     }
 
-    /// Sends a message that lies in two places.
+    /// Sends a message whose head and body lie in two buffers.
     pub fn send_both(&self, head: &[u8], body: &[u8]) -> rustix::io::Result<()> {
         rustix::io::writev(&self.0, &[IoSlice::new(head), IoSlice::new(body)]).map(drop)
     }

@@ -1,41 +1,42 @@
-//! Directory listings: names packed one after the other, each padded to eight bytes.
+//! Directory listings as READDIR encodes them: entries one after the other, each padded to eight bytes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::reply::{Entry, Frame};
 
-/// A listing under construction, of the size that was asked for.
+/// A directory listing under construction, limited to the size that the kernel asked for.
 #[derive(Debug)]
 pub(crate) struct Listing {
     bytes: Vec<u8>,
     room: usize,
 }
 
-/// A name of a directory: what it is, and the cookie of the name after it.
+/// One name of a directory with its type, and the cookie at which the next name begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Name<'a> {
     pub node: u64,
     pub next: u64,
-    /// As in readdir(3): the type bits of its mode, without the zeros below them.
+    /// The file type as in readdir(3): the type bits of the mode, shifted down.
     pub kind: u32,
     pub name: &'a OsStr,
 }
 
 impl Listing {
-    /// For an answer of up to `room` bytes.
+    /// An empty listing for a reply of up to `room` bytes.
     pub fn new(room: usize) -> Self {
         Self { bytes: Vec::with_capacity(room), room }
     }
 
-    /// Adds a name. Whether the listing is full: then it was not added.
+    /// Appends a name. Returns `true` if there was no room, and the name was not added.
     pub fn add(&mut self, name: Name<'_>) -> bool {
         let mut frame = Frame::new();
         frame.dirent(name.node, name.next, name.kind, name.name);
         self.push(&frame, name.name)
     }
 
-    /// Adds a name with what a lookup of it would answer; without attributes it counts as not looked up.
+    /// Appends a name with what LOOKUP would answer (READDIRPLUS). An entry without attributes does not count as a
+    /// lookup.
     pub fn add_entry(&mut self, name: Name<'_>, entry: &Entry) -> bool {
         let mut frame = Frame::new();
         frame.entry(entry);
@@ -71,7 +72,7 @@ mod tests {
         Name { node: next + 10, next, kind: 8, name: OsStr::new(name) }
     }
 
-    /// The cookies and names of a listing, `skip` bytes before each.
+    /// The cookies and names of an encoded listing; `skip` bytes before each are passed over.
     fn names(bytes: &[u8], skip: usize) -> Vec<(u64, String)> {
         let (mut fields, mut names) = (Fields::new(bytes), Vec::new());
         while !fields.rest().is_empty() {

@@ -1,13 +1,13 @@
-//! Fields of messages: numbers in the machine's byte order, names that end in NUL.
+//! Fields of FUSE messages: numbers in native byte order, and names that end in NUL.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// A message is shorter than its fields, or says something impossible.
+/// The error for a message that is shorter than its fields or has an impossible value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Reads fields one after the other.
+/// A cursor that reads the fields of a message in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(&'a [u8]);
 
@@ -34,7 +34,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    /// Passes over padding and what nobody needs.
+    /// Skips padding and unused fields.
     pub fn skip(&mut self, len: usize) -> Result<(), Malformed> {
         self.bytes(len).map(drop)
     }
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
         Ok(field)
     }
 
-    /// A name up to its NUL.
+    /// Reads a name up to its NUL.
     pub fn name(&mut self) -> Result<&'a OsStr, Malformed> {
         let len = self.0.iter().position(|&byte| byte == 0).ok_or(Malformed)?;
         let name = self.bytes(len)?;
@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         Ok(OsStr::from_bytes(name))
     }
 
-    /// All that is left.
+    /// The rest of the message.
     #[cfg(test)]
     pub fn rest(self) -> &'a [u8] {
         self.0

@@ -1,9 +1,9 @@
-//! Requests of the kernel as a function that takes any bytes: the body of a fuzz target (`fuzz/`).
+//! The entry point of a fuzz target (`fuzz/`): kernel requests decoded from arbitrary bytes.
 
 use super::request::Request;
 use super::{Feature, Features};
 
-/// A request as it comes from the device, with and without what an INIT can add to its layout.
+/// Decodes a request as the device delivers it, with and without the fields that an INIT can add to its layout.
 pub fn request(bytes: &[u8]) {
     for features in [Features::default(), Features::new(&[Feature::SetXattrExt])] {
         match Request::decode(bytes, features) {

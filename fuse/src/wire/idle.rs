@@ -1,10 +1,11 @@
-//! Memory of mounts at rest: a thread that waits long for a request gives its buffer back.
+//! Memory of idle mounts: a thread that waits long for a request releases its buffer.
 //!
-//! - A request is read into a buffer as large as the largest one, all of it in memory (see `session`). A thread that waits
-//!   in read(2) holds its buffer. So that it need not wait in two calls for each request, it waits there, and is woken by a
-//!   signal once it waited [`REST`]: all but the last of a mount's threads then leave, and the last waits without a buffer.
-//! - The signal does nothing but end the call. It is sent to the thread by its number; one that has ended meanwhile, or
-//!   has just taken a request, finds at most a call that it has to make again.
+//! - A request is read into a buffer of the largest request's size, all of it resident (see `session`). A thread that
+//!   waits in read(2) holds its buffer. Waiting elsewhere first would cost a second system call for each request, so
+//!   the thread waits in read(2), and a signal wakes it after [`REST`]. All but the last thread of a mount then end,
+//!   and the last one waits without a buffer.
+//! - The signal only ends the system call. It goes to a thread by its number: a thread that has ended meanwhile, or has
+//!   just taken a request, at most repeats one call.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -12,25 +13,26 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a thread waits with a buffer.
+/// How long a thread waits before it has to release its buffer.
 pub(super) const REST: Duration = Duration::from_secs(3);
-/// From one look at the waiting threads to the next.
+/// The interval at which the waiting threads are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A thread that waits for requests.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    /// Its number to the kernel.
+    /// The kernel's thread id.
     thread: AtomicI32,
-    /// Since when it waits, in milliseconds since the first did; 0 while it does not.
+    /// When the thread began to wait, in milliseconds since the first waiter was created; 0 while it does not wait.
     since: AtomicU64,
     asked: AtomicBool,
 }
 
 impl Waiter {
-    /// This thread. It is not asked for anything if that cannot be done on this system.
+    /// Registers the calling thread. Where the system does not support the signal, the thread is never asked to release
+    /// its buffer.
     pub fn new() -> Arc<Self> {
-        // SAFETY: the call takes nothing and gives a number.
+        // SAFETY: the call takes no argument and returns a number.
         let thread = unsafe { libc::gettid() };
         let waiter = Self { thread: AtomicI32::new(thread), since: AtomicU64::new(0), asked: AtomicBool::new(false) };
         let waiter = Arc::new(waiter);
@@ -40,23 +42,23 @@ impl Waiter {
         waiter
     }
 
-    /// It begins to wait.
+    /// Records that the thread begins to wait.
     pub fn begin(&self) {
         self.asked.store(false, Ordering::SeqCst);
         self.since.store(now().max(1), Ordering::SeqCst);
     }
 
-    /// It waits no longer.
+    /// Records that the thread no longer waits.
     pub fn end(&self) {
         self.since.store(0, Ordering::SeqCst);
     }
 
-    /// Whether it waited long, and is to give its buffer back.
+    /// Whether the thread waited long and has to release its buffer.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Asks it, if it waits long.
+    /// Signals the thread if it has waited long.
     fn look(&self, now: u64) {
         let since = self.since.load(Ordering::SeqCst);
         let rest = u64::try_from(REST.as_millis()).unwrap_or(u64::MAX);
@@ -65,8 +67,8 @@ impl Waiter {
         }
         self.asked.store(true, Ordering::SeqCst);
         let thread = self.thread.load(Ordering::SeqCst);
-        // SAFETY: the calls take numbers. The signal has a handler that does nothing, and goes to a thread of this
-        // process or, if there is none of this number any more, to nobody.
+        // SAFETY: the calls take numbers. The signal has a handler that does nothing. It reaches a thread of this
+        // process only: if no thread has this number any more, the call fails.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal()) };
     }
 }
@@ -77,7 +79,7 @@ impl Drop for Waiter {
     }
 }
 
-/// One that nothing else uses.
+/// A real-time signal that no other part of the program uses.
 fn signal() -> i32 {
     libc::SIGRTMIN() + 7
 }
@@ -87,7 +89,7 @@ fn now() -> u64 {
     u64::try_from(BEGAN.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// All waiting threads of this process, and one that looks at them; `None` if that could not be started.
+/// All waiting threads of this process, looked at by one background thread; `None` if that thread could not be started.
 fn waiters() -> Option<&'static Mutex<Vec<Weak<Waiter>>>> {
     static WAITERS: OnceLock<Option<Mutex<Vec<Weak<Waiter>>>>> = OnceLock::new();
     static WATCHED: OnceLock<bool> = OnceLock::new();
@@ -109,10 +111,10 @@ fn look(waiters: &mut Vec<Weak<Waiter>>) {
     waiters.retain(|waiter| waiter.upgrade().inspect(|waiter| waiter.look(now)).is_some());
 }
 
-/// Lets the signal end calls, and do nothing else.
+/// Installs a handler that does nothing, so that the signal only interrupts system calls.
 fn handle_signal() -> bool {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: an action of zeros is one without flags and mask; without SA_RESTART the call it meets ends. The handler
+    // SAFETY: an action of zeros has no flags and no mask; without SA_RESTART the interrupted call returns. The handler
     // does nothing, which is safe in any thread at any time.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -1,9 +1,10 @@
-//! INIT: what kernel and server agree on, once for the life of a mount.
+//! INIT: the handshake in which kernel and server agree on protocol version and features, once in the life of a mount.
 //!
-//! - The answer is settled before it is sent, so that whoever takes the mount over after a crash can be told of it first
-//!   ([`Hello::agreement`]).
-//! - A session that is taken over speaks as was agreed: nothing is sent, and the features are those of the answer. If
-//!   the server died before it sent the answer, the kernel asks again, and gets the same bytes (see `session`).
+//! - The reply is fixed before it is sent, so that [`Hello::agreement`] can be stored first, for a server that takes
+//!   the mount over after a crash.
+//! - A session that is taken over keeps the old agreement: nothing is sent, and the features are those of the stored
+//!   reply. If the old server died before it sent the reply, the kernel sends INIT again and receives the stored bytes
+//!   (see `session`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,19 +14,19 @@ use super::device::Device;
 use super::fields::{Fields, Malformed};
 use super::reply::Frame;
 
-/// The size of the body of INIT's answer.
+/// The size of the reply's body in bytes.
 const ANSWER_BYTES: usize = 64;
-/// The smallest read the kernel accepts (FUSE_MIN_READ_BUFFER).
+/// The smallest read buffer that the kernel accepts (FUSE_MIN_READ_BUFFER).
 const READ_BYTES_MIN: usize = 8192;
-/// The stack depth that a passthrough file may lie at: on a plain filesystem, not on another stacked one.
+/// The stacking depth that passthrough files may have: on a plain file system, not on another stacked one.
 const STACK_DEPTH_MAX: u32 = 1;
 
-/// What the server can take.
+/// Limits that the server asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most one request carries.
+    /// The most data in one request, in bytes.
     pub request_bytes: u32,
-    /// Requests the kernel may have under way of its own accord, such as reading ahead.
+    /// The most requests that the kernel may have in flight in the background, such as readahead.
     pub background: u16,
 }
 
@@ -46,19 +47,19 @@ impl Features {
         Self(self.0 & other.0)
     }
 
-    /// The two words of the protocol.
+    /// The two flag words of the protocol.
     fn words(self) -> (u32, u32) {
         (self.0 as u32, (self.0 >> 32) as u32)
     }
 
-    /// The second word counts only with INIT_EXT.
+    /// Features from two flag words; the second counts only with INIT_EXT.
     fn from_words(low: u32, high: u32) -> Self {
         let low = Self(u64::from(low));
         if low.has(Feature::InitExt) { Self(low.0 | u64::from(high) << 32) } else { low }
     }
 }
 
-/// What the kernel offers.
+/// The kernel's INIT request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Offer {
     unique: u64,
@@ -68,7 +69,7 @@ struct Offer {
 }
 
 impl Offer {
-    /// Reads the INIT request. From minor 36 on it has the second word of flags.
+    /// Reads the INIT request. It has the second flag word from minor version 36 on.
     fn decode(request: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields::new(request);
         fields.skip(4)?;
@@ -87,7 +88,7 @@ impl Offer {
     }
 }
 
-/// What the server answers.
+/// The server's reply to INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
     minor: u32,
@@ -114,9 +115,9 @@ impl Answer {
         let depth = if self.features.has(Feature::Passthrough) { STACK_DEPTH_MAX } else { 0 };
         let mut frame = Frame::new();
         frame.u32(MAJOR).u32(self.minor).u32(self.readahead_bytes).u32(low);
-        // Past three quarters of the background requests the kernel holds further ones back.
+        // At three quarters of the background requests the kernel holds further ones back.
         frame.u16(self.background).u16(self.background / 4 * 3).u32(self.request_bytes);
-        // Times to the nanosecond; no alignment of mappings.
+        // A time granularity of one nanosecond, and no alignment of mappings.
         frame.u32(1).u16(u16::try_from(pages).unwrap_or(u16::MAX)).u16(0);
         frame.u32(high).u32(depth).zeros(24);
         let mut body = [0; ANSWER_BYTES];
@@ -139,16 +140,16 @@ impl Answer {
     }
 }
 
-/// The INIT of a mount and its answer, as bytes: enough to take the mount over.
+/// The INIT request of a mount and its reply, as bytes: all that a server needs to take the mount over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Agreement {
     /// The kernel's request.
     pub init: Vec<u8>,
-    /// The body of the answer.
+    /// The body of the reply.
     pub answer: Vec<u8>,
 }
 
-/// A mount that waits for the answer to its INIT.
+/// A mount whose INIT is not answered yet.
 #[derive(Debug)]
 pub(crate) struct Hello {
     device: Device,
@@ -158,7 +159,7 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    /// Reads the INIT of a fresh mount and settles the answer, which asks for what of `wishes` the kernel offers.
+    /// Reads the INIT of a new mount and fixes the reply, which enables those of `wishes` that the kernel offers.
     pub fn read(device: OwnedFd, wishes: Features, limits: Limits) -> io::Result<Self> {
         let device = Device::new(device);
         let mut buffer = vec![0; READ_BYTES_MIN];
@@ -177,17 +178,17 @@ impl Hello {
         &self.device
     }
 
-    /// Whether the kernel granted a feature that was wished for.
+    /// Whether the kernel granted a requested feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.answer.features.has(feature)
     }
 
-    /// What a successor has to know.
+    /// The agreement to store for a later takeover.
     pub fn agreement(&self) -> Agreement {
         Agreement { init: self.init.clone(), answer: self.answer.encode().to_vec() }
     }
 
-    /// Answers: from now on the mount works.
+    /// Sends the reply; the mount works from then on.
     pub fn answer(self) -> io::Result<Agreed> {
         let body = self.answer.encode();
         send(&self.device, self.offer.unique, &body)?;
@@ -203,21 +204,21 @@ fn page_bytes() -> u32 {
     u32::try_from(rustix::param::page_size()).unwrap_or(4096)
 }
 
-/// Answers an INIT.
+/// Sends the reply to an INIT request.
 pub(super) fn send(device: &Device, unique: u64, body: &[u8; ANSWER_BYTES]) -> io::Result<()> {
     let mut frame = Frame::new();
     frame.bytes(body);
     device.send(frame.seal(unique)).map_err(io::Error::from)
 }
 
-/// A mount and what was agreed for it.
+/// A mount after its INIT, and what was agreed.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     pub(super) device: Device,
     pub(super) features: Features,
-    /// The most one request carries.
+    /// The most data in one request, in bytes.
     pub(super) request_bytes: usize,
-    /// The answer, for an INIT that comes again.
+    /// The reply, for an INIT that is sent again.
     pub(super) answer: [u8; ANSWER_BYTES],
 }
 
@@ -226,7 +227,7 @@ impl Agreed {
         Self { device, features: answer.features, request_bytes: answer.request_bytes as usize, answer: body }
     }
 
-    /// Goes on with a mount that another server began.
+    /// Takes over a mount that another server began.
     pub fn resume(device: OwnedFd, agreement: &Agreement) -> io::Result<Self> {
         let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "what was agreed for the mount cannot be read");
         Offer::decode(&agreement.init).map_err(invalid)?;

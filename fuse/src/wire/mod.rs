@@ -1,11 +1,11 @@
-//! The FUSE protocol, as Linux speaks it: requests to typed values, answers and notices to bytes, and the threads that
-//! carry them. It knows nothing of the store or of what a request means.
+//! The FUSE protocol as Linux speaks it: decodes requests into typed values, encodes replies and notices, and runs the
+//! threads that carry them. It knows nothing of the store or of what a request means.
 //!
-//! - Versions 7.31 (Linux 5.4) to 7.45 are spoken; what a newer kernel adds is used only where the INIT agreed on it.
-//! - Bytes of a request are never trusted to be whole: what does not parse is answered with EIO, and nothing panics.
-//! - All threads share one descriptor of the device. Cloned ones (FUSE_DEV_IOC_CLONE) would each own the requests taken
-//!   from them, and the kernel fails those when the process dies; the requests of a shared descriptor that somebody else
-//!   holds open can be asked for again (RESEND).
+//! - It speaks versions 7.31 (Linux 5.4) to 7.45. Features of newer kernels are used only where INIT agreed on them.
+//! - A request is never trusted to be complete: one that does not parse is answered with EIO, and nothing panics.
+//! - All threads share one descriptor of the device. Cloned descriptors (FUSE_DEV_IOC_CLONE) would each own the
+//!   requests read from them, and the kernel fails those requests when the process dies. Requests of a shared
+//!   descriptor that another process holds open can be asked for again (RESEND).
 
 mod abi;
 mod awake;

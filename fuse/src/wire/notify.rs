@@ -1,4 +1,4 @@
-//! Notices: what the server tells the kernel unasked.
+//! Notices: messages that the server sends to the kernel without a request, chiefly cache invalidations.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,16 +10,16 @@ use super::abi::notice;
 use super::device::Device;
 use super::reply::Frame;
 
-/// Something to tell.
+/// A notice to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice<'a> {
-    /// Forget a name of a directory, or its absence.
+    /// Drops a cached name of a directory, or its cached absence.
     Entry(u64, &'a OsStr),
-    /// Forget a node's attributes and ACLs.
+    /// Drops the cached attributes and ACLs of a node.
     Attributes(u64),
-    /// Forget a node's attributes, ACLs and pages.
+    /// Drops the cached attributes, ACLs and pages of a node.
     Content(u64),
-    /// Ask again for all that was sent to a server and not answered.
+    /// Asks the kernel to resend all requests that were read and not answered.
     Resend,
 }
 
@@ -31,7 +31,7 @@ impl Notice<'_> {
                 frame.u64(parent).u32(u32::try_from(name.len()).unwrap_or(u32::MAX)).u32(0);
                 notice::INVAL_ENTRY
             }
-            // A negative offset leaves the pages alone; an end of 0 is the end of the file.
+            // A negative offset leaves the pages cached; a length of 0 means up to the end of the file.
             Self::Attributes(node) => {
                 frame.u64(node).i64(-1).i64(0);
                 notice::INVAL_INODE
@@ -46,7 +46,7 @@ impl Notice<'_> {
     }
 }
 
-/// The message that a notice is.
+/// Encodes a notice.
 pub(crate) fn message(notice: Notice<'_>) -> Vec<u8> {
     let (code, mut frame) = notice.encode();
     match notice {
@@ -58,12 +58,12 @@ pub(crate) fn message(notice: Notice<'_>) -> Vec<u8> {
     }
 }
 
-/// Gives a notice. Whether the kernel knows the node and name.
+/// Sends a notice. Returns whether the kernel knew the node and name.
 pub(crate) fn notify(device: &Device, notice: Notice<'_>) -> io::Result<bool> {
     told(device.send(&message(notice)))
 }
 
-/// What the kernel's answer to a notice says: whether it knows the node and name.
+/// Reads the kernel's answer to a notice: whether it knew the node and name.
 pub(crate) fn told(sent: rustix::io::Result<()>) -> io::Result<bool> {
     match sent {
         Ok(()) => Ok(true),

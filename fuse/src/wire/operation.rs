@@ -1,4 +1,4 @@
-//! What a request asks for, with its arguments as they lie in the message: layouts of the requests.
+//! Operations: what a request asks for, and the byte layout of each request's arguments.
 
 use std::ffi::OsStr;
 
@@ -6,30 +6,30 @@ use super::abi::{FSYNC_FDATASYNC, Feature, SETXATTR_ACL_KILL_SGID, opcode, setat
 use super::fields::{Fields, Malformed};
 use super::init::Features;
 
-/// A moment: seconds since 1970, fewer than none before, and nanoseconds after them.
+/// A point in time: seconds since 1970, negative before, and the nanoseconds after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Time {
     pub seconds: i64,
     pub nanos: u32,
 }
 
-/// A time to set.
+/// A time to set: a given one, or the current time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Now,
     At(Time),
 }
 
-/// What to make, and how.
+/// Name, mode and umask of an inode to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct New<'a> {
     pub name: &'a OsStr,
     pub mode: u32,
-    /// What the maker's umask takes from the mode; the kernel did not apply it where DONT_MASK was agreed.
+    /// The bits that the caller's umask clears from the mode. The kernel did not apply it where DONT_MASK was agreed.
     pub umask: u32,
 }
 
-/// Attributes to set.
+/// Attributes to set (SETATTR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SetAttr {
     pub mode: Option<u32>,
@@ -38,24 +38,24 @@ pub(crate) struct SetAttr {
     pub size: Option<u64>,
     pub atime: Option<When>,
     pub mtime: Option<When>,
-    /// The caller lacks CAP_FSETID: a change of size takes setuid and setgid away.
+    /// The caller lacks CAP_FSETID: a change of size clears setuid and setgid.
     pub kill_privileges: bool,
 }
 
-/// What to write, and where.
+/// Arguments of WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write<'a> {
     pub offset: u64,
-    /// The flags the file has now (fcntl(2) may have changed them since it was opened).
+    /// The file's current flags; fcntl(2) may have changed them since open(2).
     pub flags: u32,
-    /// Pages of a shared mapping are written back, in the name of any file open for writing.
+    /// The kernel writes back pages of a shared mapping, through any handle that is open for writing.
     pub writeback: bool,
     /// The writer lacks CAP_FSETID.
     pub kill_privileges: bool,
     pub data: &'a [u8],
 }
 
-/// A part of a listing.
+/// Arguments of READDIR: where to begin and how much to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadDir {
     pub handle: u64,
@@ -63,18 +63,18 @@ pub(crate) struct ReadDir {
     pub room: u32,
 }
 
-/// A range to copy to another file; the one it comes from is the request's node.
+/// Arguments of COPY_FILE_RANGE. The source file is the request's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyRange {
     pub from_offset: u64,
     pub to_node: u64,
     pub to_offset: u64,
     pub len: u64,
-    /// The answer has room for 64 bits.
+    /// Whether the reply has room for a 64-bit length.
     pub wide: bool,
 }
 
-/// Nodes to forget, each with the number of lookups.
+/// Nodes to forget (BATCH_FORGET), each with the number of its lookups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forgets<'a>(&'a [u8]);
 
@@ -179,22 +179,23 @@ pub(crate) enum Operation<'a> {
     Ioctl {
         command: u32,
         data: &'a [u8],
-        /// How many bytes the answer has.
+        /// The room for the reply in bytes.
         room: u32,
     },
-    /// INIT again: its answer never arrived.
+    /// INIT again: the kernel never received the reply.
     Init,
     Destroy,
-    /// The answer to a question that was never asked; takes no answer.
+    /// The kernel's reply to a NOTIFY_RETRIEVE, which this server never sends; it takes no answer.
     NotifyReply,
-    /// Known and not offered: answered with this error, which for most has the kernel never ask again.
+    /// An operation that is not offered: answered with this error, after which the kernel for most operations never
+    /// asks again.
     Refused(i32),
-    /// Not known at all.
+    /// An unknown operation code.
     Unknown(u32),
 }
 
 impl<'a> Operation<'a> {
-    /// Reads the arguments of `opcode`.
+    /// Decodes the arguments of operation `code`.
     pub(super) fn decode(code: u32, args: &'a [u8], features: Features) -> Result<Self, Malformed> {
         let mut fields = Fields::new(args);
         let f = &mut fields;
@@ -237,9 +238,9 @@ impl<'a> Operation<'a> {
             opcode::INIT => Self::Init,
             opcode::DESTROY => Self::Destroy,
             opcode::NOTIFY_REPLY => Self::NotifyReply,
-            // Calls end by themselves: the kernel then waits for them and does not tell of signals any more.
+            // Requests end by themselves: after ENOSYS the kernel waits for them and sends no further INTERRUPT.
             opcode::INTERRUPT => Self::Refused(libc::ENOSYS),
-            // The kernel checks permissions, keeps locks, and every file is always ready.
+            // The kernel checks permissions and keeps locks, and every file is always ready.
             opcode::ACCESS | opcode::GETLK | opcode::SETLK | opcode::SETLKW => Self::Refused(libc::ENOSYS),
             opcode::POLL | opcode::BMAP => Self::Refused(libc::ENOSYS),
             opcode::IOCTL => ioctl(f)?,
@@ -247,7 +248,7 @@ impl<'a> Operation<'a> {
         })
     }
 
-    /// The name in a directory that it is about: of a rename the one before, of a link the new one.
+    /// The directory name that the operation is about: of RENAME the old name, of LINK the new one.
     pub fn name(&self) -> Option<&'a OsStr> {
         match self {
             Self::Lookup(name) | Self::Unlink(name) | Self::RemoveDir(name) => Some(name),
@@ -257,12 +258,12 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Whether it mostly waits for the disk.
+    /// Whether the operation mostly waits for the disk.
     pub fn waits_for_disk(&self) -> bool {
         matches!(self, Self::Sync { .. } | Self::SyncDir | Self::SyncFs | Self::Allocate { .. } | Self::CopyRange(_))
     }
 
-    /// Whether no program waits for its end.
+    /// Whether no program waits for the operation to end.
     pub fn is_background(&self) -> bool {
         matches!(self, Self::Release { .. } | Self::ReleaseDir { .. } | Self::Forget(_) | Self::BatchForget(_))
     }
@@ -391,7 +392,7 @@ fn seek<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
 }
 
 fn ioctl<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
-    // The handle and flags; then the argument, which is an address of the caller's.
+    // Handle and flags come first; then the argument, an address in the caller's memory.
     f.skip(12)?;
     let command = f.u32()?;
     f.skip(8)?;

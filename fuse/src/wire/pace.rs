@@ -1,55 +1,56 @@
-//! Whether requests follow each other so quickly that it pays to look out for the next one.
+//! Adaptive polling: whether requests follow each other so quickly that polling for the next one pays.
 //!
-//! A thread that sleeps until a request comes has to be woken, often on a processor that sleeps as well. That takes longer
-//! than serving most requests: in a virtual machine three times as long.
+//! A thread that sleeps until a request comes has to be woken, often on a processor that sleeps as well. That takes
+//! longer than serving most requests: in a virtual machine three times as long.
 //!
-//! - The last requests decide, by a score: a mount at rest looks out for nothing, and so does one that has more requests
-//!   waiting than it serves, which needs all its threads.
-//! - Who looks out yields the processor between two looks. If somebody else took it, there may be none to spare: the score
-//!   falls by how long that was.
-//! - If requests waited while one was served that took long, they have more callers than one: from then on what waits for
-//!   the disk is not served before somebody else looks for requests.
+//! - A score over the last requests decides. An idle mount does not poll, and neither does one with more waiting
+//!   requests than it serves, which needs all its threads.
+//! - The polling thread yields the processor between two looks. If another thread used it meanwhile, there may be no
+//!   processor to spare: the score falls with the length of that time.
+//! - If requests waited while a slow one was served, the mount has several callers. From then on, a request that waits
+//!   for the disk is served only after another thread waits for requests.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to look out. A caller that thinks longer between its requests loses less by the time its wakes take.
+/// How long to poll. A caller that pauses longer between its requests loses little by the wake-up.
 const PATIENCE: Duration = Duration::from_micros(50);
-/// A request that came so long after the last answer would have been waited for; its thread had to wake up first.
+/// The longest gap between a reply and the next request that polling would have covered, wake-up included.
 const GAP_MAX: Duration = Duration::from_micros(75);
-/// A request that is served in this time keeps nobody waiting.
+/// A request served within this time delays no other.
 const SERVICE_MAX: Duration = Duration::from_micros(100);
-/// Between two looks lies more than this only if others had the processor.
+/// A longer time between two looks means that other threads used the processor.
 const LOOK_MAX: Duration = Duration::from_micros(30);
 
-/// From this score on somebody looks out.
+/// The score from which on a thread polls.
 const QUICK: i32 = 4;
 const SCORE_MAX: i32 = 16;
 const SCORE_MIN: i32 = -256;
-/// The time that others had the processor for which the score falls by one.
+/// The time lost to other threads that lowers the score by one.
 const LOST: Duration = Duration::from_micros(20);
-/// How far it falls if requests waited while another was served that took long.
+/// By how much the score falls if requests waited while a slow one was served.
 const CONTENDED: i32 = 4;
-/// How far if one waited though the last took no time. The next one that comes quickly makes up for half of that.
+/// By how much the score falls if a request waited though the last one was fast. The next quick request regains half of
+/// it.
 const WAITED: i32 = 2;
-/// How far if that happened so often that all threads are needed.
+/// By how much the score falls if that happened so often that all threads are needed.
 const OVERRUN: i32 = 64;
-/// So many requests that took long, and kept nobody waiting, say that there is one caller again.
+/// After this many slow requests that delayed no other, the mount counts as having one caller again.
 const CROWD: i32 = 64;
 
-/// How requests come.
+/// How requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Flow {
-    /// With pauses.
+    /// With pauses between them.
     Calm,
-    /// Each soon after the last answer: one caller, or few.
+    /// Each soon after the last reply: one caller, or few.
     Quick,
-    /// Faster than one thread answers them: callers wait.
+    /// Faster than one thread serves them: callers queue.
     Crowded,
 }
 
-/// The pace of one session's requests.
+/// The polling state of one session.
 #[derive(Debug)]
 pub(super) struct Pace {
     score: AtomicI32,
@@ -58,7 +59,7 @@ pub(super) struct Pace {
     began: Instant,
     /// When the last request was answered, in nanoseconds since `began`.
     answered: AtomicU64,
-    /// Whether there is a processor beside the caller's.
+    /// Whether the machine has a processor besides the caller's.
     possible: bool,
 }
 
@@ -73,12 +74,12 @@ impl Pace {
         }
     }
 
-    /// Whether somebody is to look out for the next request.
+    /// Whether a thread has to poll for the next request.
     pub fn is_quick(&self) -> bool {
         self.flow() == Flow::Quick
     }
 
-    /// How requests come, by the last ones.
+    /// How requests arrive, judged by the last ones.
     pub fn flow(&self) -> Flow {
         match self.score.load(Ordering::Relaxed) {
             score if self.possible && score >= QUICK => Flow::Quick,
@@ -87,12 +88,12 @@ impl Pace {
         }
     }
 
-    /// Whether there are several callers, so that none is to wait for another's disk.
+    /// Whether there are several callers, so that none may wait for another's disk access.
     pub fn is_crowded(&self) -> bool {
         self.crowd.load(Ordering::Relaxed) > 0
     }
 
-    /// A request was taken. Gives the time, for [`Pace::answered`].
+    /// Records that a request was taken. Returns the time, for [`Pace::answered`].
     pub fn taken(&self) -> Instant {
         let now = Instant::now();
         let gap = self.since_begin(now).saturating_sub(self.answered.load(Ordering::Relaxed));
@@ -100,7 +101,7 @@ impl Pace {
         now
     }
 
-    /// The request that was taken then is answered; `more` says whether others wait by now.
+    /// Records that the request taken at `taken` is answered. `more` says whether others wait already.
     pub fn answered(&self, taken: Instant, more: impl FnOnce() -> bool) {
         let now = Instant::now();
         self.answered.store(self.since_begin(now), Ordering::Relaxed);
@@ -114,8 +115,8 @@ impl Pace {
         }
     }
 
-    /// Looks by `look` whether a request is there, for some time. `at_once` says that one was to be expected at once,
-    /// since nobody waited for the last answer.
+    /// Polls with `look` for a request, for a limited time. `at_once` says that a request was expected immediately,
+    /// because the last reply had no waiter.
     pub fn look_out(&self, at_once: bool, look: impl Fn() -> bool) {
         if look() {
             if !at_once {
@@ -145,8 +146,8 @@ impl Pace {
         u64::try_from((now - self.began).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Counts one more quick request, or one more that was not. Threads that count at the same time may lose a point:
-    /// that decides nothing.
+    /// Counts one more quick request, or one that was not quick. Threads that count at the same time may lose a point,
+    /// which does not matter.
     fn count(&self, by: i32) {
         let score = self.score.load(Ordering::Relaxed);
         let counted = (score + by).clamp(score.min(0), SCORE_MAX);

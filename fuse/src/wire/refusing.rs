@@ -1,6 +1,6 @@
-//! Answers every request of a mount with an error: for a mount that no volume can be found for.
+//! A session that answers every request with an error, for a mount whose volume cannot be opened.
 //!
-//! - It needs nothing of what was agreed for the mount: headers look the same in all sessions.
+//! - It needs nothing of the mount's INIT agreement: request headers look alike in all sessions.
 
 use std::io;
 
@@ -10,21 +10,21 @@ use super::notify::{Notice, notify};
 use super::reply::Frame;
 use super::request::{Header, is_silent};
 
-/// The most bytes of data in a request that any version asks the kernel for.
+/// The most data in a request that any version of this program allows the kernel, in bytes.
 const DATA_BYTES_MAX: usize = 1 << 20;
 
-/// Refuses what the kernel asks, and all that a server before left unanswered, until the kernel is done with the mount.
+/// Answers all requests with `errno`, including those that an earlier server left unanswered, until the mount is gone.
 pub(crate) fn refuse_all(device: &Device, errno: i32) -> io::Result<()> {
     notify(device, Notice::Resend)?;
     let mut buffer = vec![1; WRITE_HEADER_BYTES + DATA_BYTES_MAX];
     while let Some(len) = device.receive(&mut buffer)? {
         let Ok(header) = Header::decode(&buffer[..len]) else { continue };
-        // An interrupted request is about to be refused anyway.
+        // An interrupted request is refused soon anyway.
         if is_silent(header.opcode) || header.opcode == opcode::INTERRUPT {
             continue;
         }
         match device.send(Frame::new().seal_error(header.context.ticket(), errno)) {
-            // Nobody waits for the answer any more.
+            // The caller no longer waits for the reply.
             Ok(()) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::NODEV) => break,
             Err(errno) => return Err(errno.into()),
@@ -62,7 +62,7 @@ mod tests {
             kernel.send(&request(silent, 2)).unwrap();
         }
         kernel.send(&[0; 7]).unwrap();
-        // A request that is sent once more bears a mark, and so does its answer.
+        // A resent request bears a mark in its number, and so does its reply.
         for ticket in [4, 1 << 63 | 6] {
             kernel.send(&request(opcode::GETATTR, ticket)).unwrap();
             assert_eq!(kernel.receive(&mut room).unwrap(), Some(16));

@@ -1,4 +1,4 @@
-//! Answers: what each kind of body looks like, and the header before it.
+//! Replies: the header, and the byte layout of each kind of body.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::abi::{OUT_HEADER_BYTES, open};
 use super::operation::Time;
 
-/// The largest body of fixed size: STATX.
+/// The largest body with a fixed layout, STATX, in bytes.
 const BODY_BYTES_MAX: usize = 288;
-/// Inode numbers are never used twice, so they need no generations.
+/// Inode numbers are never reused, so every node has the same generation.
 const GENERATION: u64 = 0;
 /// STATX_BASIC_STATS and STATX_BTIME.
 const STATX_ALL: u32 = 0xfff;
 
-/// A message under construction: a header, and a body of up to 288 bytes.
+/// A message under construction: a header and a body of up to 288 bytes.
 #[derive(Debug)]
 pub(crate) struct Frame {
     bytes: [u8; OUT_HEADER_BYTES + BODY_BYTES_MAX],
@@ -52,7 +52,7 @@ impl Frame {
         self
     }
 
-    /// What was written after the header.
+    /// The bytes after the header.
     pub(super) fn body(&self) -> &[u8] {
         &self.bytes[OUT_HEADER_BYTES..self.len]
     }
@@ -65,24 +65,24 @@ impl Frame {
         &self.bytes[..self.len]
     }
 
-    /// The whole message, as the answer to the request of this number.
+    /// Completes the message as the reply to request `unique`.
     pub(super) fn seal(&mut self, unique: u64) -> &[u8] {
         self.header(unique, 0, 0)
     }
 
-    /// The same, before `more` bytes that lie elsewhere.
+    /// Completes the message as the reply to request `unique`, with `more` bytes of body in another buffer.
     pub(super) fn seal_with(&mut self, unique: u64, more: usize) -> &[u8] {
         self.header(unique, 0, more)
     }
 
-    /// A refusal. Numbers that are no error numbers become EIO: the kernel takes no others.
+    /// Completes an error reply. Values that are no error numbers become EIO, since the kernel accepts no others.
     pub(super) fn seal_error(&mut self, unique: u64, errno: i32) -> &[u8] {
         let errno = if (1..512).contains(&errno) { errno } else { libc::EIO };
         self.len = OUT_HEADER_BYTES;
         self.header(unique, -errno, 0)
     }
 
-    /// A notice of this code, before `more` bytes that lie elsewhere.
+    /// Completes a notice with this code, with `more` bytes of body in another buffer.
     pub(super) fn seal_notice(&mut self, code: i32, more: usize) -> &[u8] {
         self.header(0, code, more)
     }
@@ -92,7 +92,7 @@ impl Frame {
         self.u64(valid.as_secs()).u32(valid.subsec_nanos()).u32(0).attr(attributes);
     }
 
-    /// fuse_entry_out: a name and its node. Node 0 is the absence of the name, cached like its presence.
+    /// fuse_entry_out: a name and its node. Node 0 stands for an absent name, which the kernel caches too.
     pub fn entry(&mut self, entry: &Entry) {
         let (valid, node) = (entry.valid, entry.attributes.map_or(0, |attributes| attributes.node));
         self.u64(node).u64(GENERATION).u64(valid.as_secs()).u64(valid.as_secs());
@@ -130,7 +130,7 @@ impl Frame {
         self.u64(open.handle).u32(open.flags()).bytes(&open.backing.unwrap_or(0).to_ne_bytes());
     }
 
-    /// fuse_write_out, which is also the answer of the older COPY_FILE_RANGE.
+    /// fuse_write_out, which also answers the older COPY_FILE_RANGE.
     pub fn written(&mut self, bytes: u32) {
         self.u32(bytes).u32(0);
     }
@@ -145,12 +145,12 @@ impl Frame {
         self.u64(bytes);
     }
 
-    /// fuse_getxattr_out: the size of a value that was asked for without room.
+    /// fuse_getxattr_out: the size of a value, for a request with no room.
     pub fn size(&mut self, bytes: u32) {
         self.u32(bytes).u32(0);
     }
 
-    /// fuse_ioctl_out of a call that succeeded, before the bytes for the caller.
+    /// fuse_ioctl_out of a successful call, which precedes the bytes for the caller.
     pub fn ioctl(&mut self) {
         self.zeros(16);
     }
@@ -167,7 +167,7 @@ impl Frame {
     }
 }
 
-/// A device number as the kernel encodes it, in two.
+/// A device number as the kernel encodes it: major and minor.
 fn device_numbers(rdev: u32) -> (u32, u32) {
     ((rdev & 0xf_ff00) >> 8, (rdev & 0xff) | ((rdev >> 12) & 0xf_ff00))
 }
@@ -177,7 +177,7 @@ fn device_numbers(rdev: u32) -> (u32, u32) {
 pub(crate) struct Attributes {
     pub node: u64,
     pub size: u64,
-    /// Space taken, in units of 512 bytes.
+    /// Allocated space in units of 512 bytes.
     pub blocks: u64,
     pub atime: Time,
     pub mtime: Time,
@@ -191,21 +191,21 @@ pub(crate) struct Attributes {
     pub block_bytes: u32,
 }
 
-/// A name's node, or its absence, and how long to believe it.
+/// A name's node, or its absence, and how long the kernel may cache it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub valid: Duration,
     pub attributes: Option<Attributes>,
 }
 
-/// Attributes with the time of birth.
+/// Attributes with the creation time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Statx {
     pub attributes: Attributes,
     pub btime: Time,
 }
 
-/// An open file or directory.
+/// The reply to OPEN: a file or directory handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenReply {
     pub handle: u64,
@@ -215,7 +215,7 @@ pub(crate) struct OpenReply {
     pub cache_dir: bool,
     pub no_flush: bool,
     pub parallel_direct_writes: bool,
-    /// The backing file to read and write instead of asking.
+    /// The number of the backing file that the kernel reads and writes itself.
     pub backing: Option<i32>,
 }
 

@@ -1,4 +1,4 @@
-//! Requests: the header, and what follows it.
+//! Requests: the header, and the operation that follows it.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use super::fields::{Fields, Malformed};
 use super::init::Features;
 use super::operation::Operation;
 
-/// Who asks, and by which request.
+/// The caller and identity of a request, from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Context {
-    /// The request's number, unique for the life of the mount.
+    /// The request's number, unique in the life of the mount.
     pub unique: u64,
-    /// It was sent before, to a server that is gone: what it asks for may be done already.
+    /// Whether the kernel sent it before, to a server that has ended: its effect may exist already.
     pub resent: bool,
-    /// The node it is about; of a request about a name, its directory.
+    /// The node that the request is about; for a request about a name, the directory.
     pub node: u64,
     pub uid: u32,
     pub gid: u32,
-    /// The caller's process, or 0 if it lies outside the mount's namespace of processes.
+    /// The caller's process id, or 0 if it lies outside the mount's PID namespace.
     pub pid: u32,
 }
 
 impl Context {
-    /// The number an answer bears.
+    /// The number that the reply has to carry.
     pub(super) fn ticket(&self) -> u64 {
         self.unique | if self.resent { UNIQUE_RESENT } else { 0 }
     }
@@ -36,7 +36,7 @@ pub(crate) struct Request<'a> {
     pub operation: Operation<'a>,
 }
 
-/// A request that cannot be served, and the number to refuse it by, as far as there is one.
+/// A request that cannot be decoded, with its number for an error reply if the header could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
     pub ticket: Option<u64>,
@@ -46,14 +46,14 @@ pub(super) struct Unreadable {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.opcode {
-            Some(opcode) => write!(f, "a request of kind {opcode} is not laid out as the protocol says"),
-            None => write!(f, "a request is shorter than its header"),
+            Some(opcode) => write!(f, "FUSE request with opcode {opcode} is malformed"),
+            None => write!(f, "FUSE request is shorter than its header"),
         }
     }
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request as it came from the device.
+    /// Decodes a request as it was read from the device.
     pub(super) fn decode(message: &'a [u8], features: Features) -> Result<Self, Unreadable> {
         let header = Header::decode(message).map_err(|Malformed| Unreadable { ticket: None, opcode: None })?;
         let context = header.context;
@@ -66,7 +66,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether the kernel takes no answer to it.
+/// Whether the kernel accepts no reply to this operation.
 pub(super) fn is_silent(code: u32) -> bool {
     matches!(code, opcode::FORGET | opcode::BATCH_FORGET | opcode::NOTIFY_REPLY)
 }
@@ -76,7 +76,7 @@ pub(super) struct Header {
     len: u32,
     pub opcode: u32,
     pub context: Context,
-    /// The size of what follows the arguments, in units of eight bytes.
+    /// The size of the extensions after the arguments, in units of eight bytes.
     extensions: u16,
 }
 
@@ -91,7 +91,7 @@ impl Header {
         Ok(Self { len, opcode, context: Context { unique, resent, node, uid, gid, pid }, extensions })
     }
 
-    /// The arguments, without the extensions behind them, which nobody asked for.
+    /// The arguments without the extensions behind them, which this server never requests.
     fn arguments<'a>(&self, message: &'a [u8]) -> Result<&'a [u8], Malformed> {
         if self.len as usize != message.len() {
             return Err(Malformed);

@@ -1,9 +1,9 @@
-//! A session: threads that read requests, have a service answer them, and send the answers.
+//! A session: the threads that read requests, have a [`Service`] serve them, and send the replies.
 //!
-//! - It ends when the kernel is done with the mount (ENODEV). An answer nobody waits for any more (ENOENT) is no error.
-//! - A request that panics the service is answered with EIO and takes no thread with it.
-//! - A session that pauses answers what it read before, and leaves what it reads after unanswered: the kernel keeps it
-//!   for the successor, who asks for it again (RESEND).
+//! - It ends when the mount is gone (ENODEV). A reply whose caller no longer waits (ENOENT) is no error.
+//! - A request at which the service panics is answered with EIO; its thread goes on.
+//! - A paused session answers the requests that it read before the pause, and leaves later ones unanswered: the kernel
+//!   keeps them for the next server, which asks for them again (RESEND).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,44 +26,45 @@ use super::pace::{Flow, Pace};
 use super::reply::Frame;
 use super::request::{Context, Request, Unreadable};
 
-/// How often a pause looks whether the last answers are sent.
+/// How often a pause checks whether the last replies are sent.
 const PAUSE_STEP: Duration = Duration::from_millis(1);
 
-/// Answers requests.
+/// The handler of a session's requests.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Serves one request; it may take as long as it likes. What takes an answer is answered through `reply`.
+    /// Serves one request, and may take any time. A request that takes a reply is answered through `reply`.
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>);
 }
 
-/// The answer to one request, to be sent once.
+/// The reply to one request, to be sent once.
 pub(crate) struct Reply<'a> {
     device: &'a Device,
     ticket: u64,
 }
 
 impl Reply<'_> {
-    /// A body of fixed layout.
+    /// Sends a body of fixed layout.
     pub fn send(self, mut frame: Frame) {
         report(self.device.send(frame.seal(self.ticket)));
     }
 
-    /// Bytes as they are.
+    /// Sends raw bytes as the body.
     pub fn send_bytes(self, bytes: &[u8]) {
         report(self.device.send_both(Frame::new().seal_with(self.ticket, bytes.len()), bytes));
     }
 
-    /// A body of fixed layout, and bytes as they are behind it.
+    /// Sends a body of fixed layout followed by raw bytes.
     pub fn send_with(self, mut frame: Frame, bytes: &[u8]) {
         report(self.device.send_both(frame.seal_with(self.ticket, bytes.len()), bytes));
     }
 
-    /// An error.
+    /// Sends an error number.
     pub fn refuse(self, errno: i32) {
         report(self.device.send(Frame::new().seal_error(self.ticket, errno)));
     }
 }
 
-/// An answer that is not taken because its request was interrupted or the mount is gone is none of our business.
+/// Logs a reply that the kernel rejected. A reply that came too late, because its request was interrupted or the mount
+/// is gone, is not an error.
 fn report(sent: rustix::io::Result<()>) {
     if let Err(errno) = sent
         && !matches!(errno, Errno::NOENT | Errno::NODEV | Errno::INTR)
@@ -72,17 +73,17 @@ fn report(sent: rustix::io::Result<()>) {
     }
 }
 
-/// A mount whose INIT is answered.
+/// A mount whose INIT has been answered.
 #[derive(Debug)]
 pub(crate) struct Session(Agreed);
 
 impl Session {
-    /// Answers the INIT of a fresh mount.
+    /// Answers the INIT of a new mount.
     pub fn begin(hello: Hello) -> io::Result<Self> {
         hello.answer().map(Self)
     }
 
-    /// Goes on with a mount that another server began. What it left unanswered comes with a RESEND notice.
+    /// Takes over a mount that another server began. A RESEND notice brings the requests that were left unanswered.
     pub fn resume(device: OwnedFd, agreement: &Agreement) -> io::Result<Self> {
         Agreed::resume(device, agreement).map(Self)
     }
@@ -91,12 +92,12 @@ impl Session {
         &self.0.device
     }
 
-    /// Whether the kernel granted a feature that was wished for.
+    /// Whether the kernel granted a requested feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.0.features.has(feature)
     }
 
-    /// Makes it ready to run, with up to `readers` threads that wait for requests at a time.
+    /// Prepares the session to run, with up to `readers` threads that wait for requests at a time.
     pub fn serve<S: Service>(self, service: S, readers: usize) -> Running<S> {
         let state = Arc::new(State::default());
         let crew = Crew::new(readers);
@@ -109,7 +110,7 @@ impl Session {
 pub(crate) struct Running<S>(Arc<Shared<S>>);
 
 impl<S: Service> Running<S> {
-    /// Serves until the kernel is done with the mount.
+    /// Serves requests until the mount is gone.
     pub fn run(self) -> io::Result<()> {
         start(&self.0)?;
         self.0.crew.wait();
@@ -122,12 +123,12 @@ impl<S: Service> Running<S> {
     }
 }
 
-/// Pauses a session, for a process that is about to end while the mount goes on.
+/// A handle that pauses a session, for a process that ends while the mount goes on.
 #[derive(Clone, Debug)]
 pub(crate) struct Pause(Arc<State>);
 
 impl Pause {
-    /// From now on no request that is read is served. Whether all that were read before are answered within `limit`.
+    /// Stops serving newly read requests. Returns whether all requests read before were answered within `limit`.
     pub fn pause(&self, limit: Duration) -> bool {
         self.0.paused.store(true, Ordering::SeqCst);
         let end = Instant::now() + limit;
@@ -144,11 +145,11 @@ impl Pause {
 #[derive(Debug, Default)]
 struct State {
     paused: AtomicBool,
-    /// Requests being served.
+    /// Number of requests being served.
     busy: AtomicUsize,
     /// Whether the last thread waits without a buffer.
     resting: AtomicBool,
-    /// Whether something unreadable was logged already.
+    /// Whether an undecodable request was logged already.
     complained: AtomicBool,
 }
 
@@ -162,7 +163,7 @@ struct Shared<S> {
     failure: Mutex<Option<io::Error>>,
 }
 
-/// Starts a thread, which the crew has counted.
+/// Starts a worker thread, which is counted already.
 fn start<S: Service>(shared: &Arc<Shared<S>>) -> io::Result<()> {
     let own = shared.clone();
     let started = std::thread::Builder::new().name("fuse".into()).spawn(move || own.live(&own));
@@ -170,7 +171,7 @@ fn start<S: Service>(shared: &Arc<Shared<S>>) -> io::Result<()> {
 }
 
 impl<S: Service> Shared<S> {
-    /// A thread's life, from its first request to its last.
+    /// The loop of a worker thread, from its first request to its last.
     fn live(&self, shared: &Arc<Self>) {
         let mut buffer = self.buffer();
         let waiter = Waiter::new();
@@ -184,7 +185,7 @@ impl<S: Service> Shared<S> {
                     if self.crew.leave_rest() {
                         return;
                     }
-                    // The last one waits without a buffer, and makes another before it takes a request.
+                    // The last thread waits without a buffer, and allocates a new one before it reads a request.
                     drop(std::mem::take(&mut buffer));
                     self.state.resting.store(true, Ordering::Relaxed);
                     self.agreed.device.wait();
@@ -220,14 +221,14 @@ impl<S: Service> Shared<S> {
         self.crew.lost();
     }
 
-    /// Room for the largest request. Not zeros, which the system would make up page by page: where a process dies while
-    /// the kernel copies a request into a page that is not there yet, the kernel answers the request with EIO and nobody
-    /// can resume it.
+    /// A buffer for the largest request. It is not zeroed lazily: if the process dies while the kernel copies a request
+    /// into a page that is not yet resident, the kernel answers the request with EIO and no later server can resume it.
     fn buffer(&self) -> Vec<u8> {
         vec![1; WRITE_HEADER_BYTES + self.agreed.request_bytes]
     }
 
-    /// Waits for a request: awake for a while, if the next is likely to come at once and nobody else is woken by it.
+    /// Waits for a request. It polls for a while if the next request is likely to come at once and no other thread
+    /// would be woken by it.
     fn receive(&self, buffer: &mut [u8], at_once: bool, waiter: &Waiter) -> io::Result<Received> {
         let flow = self.pace.flow();
         let quick = flow == Flow::Quick;
@@ -240,7 +241,7 @@ impl<S: Service> Shared<S> {
         self.agreed.device.receive_unless(buffer, || waiter.is_asked())
     }
 
-    /// Serves a request, unless the session pauses: then the thread ends here, with the process.
+    /// Serves a request, unless the session is paused: then the thread blocks here until the process ends.
     fn handle(&self, request: &Result<Request<'_>, Unreadable>) {
         self.state.busy.fetch_add(1, Ordering::SeqCst);
         if self.state.paused.load(Ordering::SeqCst) {
@@ -272,7 +273,7 @@ impl<S: Service> Shared<S> {
             Operation::Destroy => reply.send(Frame::new()),
             Operation::Refused(errno) => reply.refuse(errno),
             Operation::Unknown(opcode) => {
-                self.complain(&format!("a request of kind {opcode} is not known"));
+                self.complain(&format!("unknown FUSE opcode {opcode}"));
                 reply.refuse(libc::ENOSYS);
             }
             Operation::NotifyReply => {}
@@ -280,7 +281,8 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    /// A panic is answered with EIO; one after the answer finds nobody waiting, which is fine.
+    /// Serves a request and answers EIO if the service panics. If it panics after its reply, the second reply is
+    /// dropped.
     fn guarded(&self, request: &Request<'_>, reply: Reply<'_>) {
         let last_resort = Reply { ..reply };
         if catch_unwind(AssertUnwindSafe(|| self.service.serve(request, reply))).is_err() {
@@ -291,14 +293,15 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    /// INIT once more: the server before this one ended between settling the answer and sending it.
+    /// Answers a repeated INIT: the earlier server ended between fixing the reply and sending it.
     fn greet(&self, context: &Context) {
         if let Err(error) = send(&self.agreed.device, context.ticket(), &self.agreed.answer) {
             tracing::warn!(%error, "the kernel rejected the reply to FUSE_INIT");
         }
     }
 
-    /// Logs the first; a kernel that sends one sends many.
+    /// Logs the first unsupported request as a warning and further ones at debug level, since a kernel that sends one
+    /// sends many.
     fn complain(&self, what: &str) {
         if self.state.complained.swap(true, Ordering::Relaxed) {
             tracing::debug!(what, "not served");

@@ -1,4 +1,4 @@
-//! Sessions against a kernel that is a socket.
+//! Sessions against a socket that stands in for the kernel.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -10,7 +10,7 @@ use crate::wire::abi::{IN_HEADER_BYTES, MAJOR, UNIQUE_RESENT, opcode};
 
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Answers STATFS, panics at GETATTR, and blocks at READLINK until told.
+/// A service that answers STATFS, panics at GETATTR, and blocks at READLINK until the test releases it.
 struct Blunt(Mutex<Receiver<()>>);
 
 impl Service for Blunt {
@@ -26,7 +26,7 @@ impl Service for Blunt {
     }
 }
 
-/// The kernel's end of a session that runs.
+/// The kernel's end of a running session.
 struct Kernel {
     device: Device,
     release: Sender<()>,
@@ -55,7 +55,7 @@ impl Kernel {
         self.device.send(&message(opcode, ticket, args)).unwrap();
     }
 
-    /// Number, error and size of the next answer.
+    /// Request number, error and size of the next reply.
     fn answer(&self) -> (u64, i32, usize) {
         let mut room = [0; 256];
         let len = self.device.receive(&mut room).unwrap().unwrap();
@@ -63,7 +63,7 @@ impl Kernel {
         (u64::from_ne_bytes(room[8..16].try_into().unwrap()), -error, len - 16)
     }
 
-    /// Hangs up and waits for the session's end.
+    /// Closes the kernel's end and waits for the session to end.
     fn end(self) {
         drop((self.device, self.release));
         self.session.join().unwrap().unwrap();
