@@ -1,9 +1,9 @@
-//! The kernel's mount: made by fsmount(2), found again by a later process, taken away by umount2(2).
+//! The kernel mount: created by fsmount(2), found again by a later process, removed by umount2(2).
 //!
-//! - No path is named twice: the directory is opened, and the mount is put on what is open. Nobody who may rename a part of
-//!   the path leads it elsewhere, nor the unmounting.
-//! - Detaching never waits for programs inside, nor takes away a mount that is not this one: it is known by its device
-//!   number, as long as our descriptor keeps that from being used again.
+//! - No path is resolved twice: the directory is opened, and the mount is attached to the open directory. So a user who
+//!   can rename a part of the path cannot redirect mounting or unmounting.
+//! - Detaching never waits for programs inside, and never removes another mount: the mount is recognized by its device
+//!   number, which the kernel cannot reuse while our descriptor is open.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use crate::mountpoint::{self, Attachment, Mountinfo};
 use crate::options::{Options, REQUEST_BYTES_MAX, SUBTYPE};
 use crate::users::users_of;
 
-/// How long a look at a mount may take, such as that of a program which asks what is mounted.
+/// How long a short look at a mount may last, such as that of a program which lists mounts.
 const GLANCE_MAX: Duration = Duration::from_secs(1);
 
-/// Opens a device that is no mount's yet.
+/// Opens `/dev/fuse` for a new mount.
 pub(crate) fn open_device() -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty()).map_err(|errno| Error::Unable {
@@ -35,16 +35,17 @@ pub(crate) fn open_device() -> Result<OwnedFd> {
     })
 }
 
-/// The kernel's mount, detached on drop.
+/// A kernel mount, detached on drop.
 pub(crate) struct Attached {
     path: PathBuf,
-    /// Its device, to know it again; empty if it is not to be found.
+    /// The mount's device number, to recognize it again; empty if it was not found.
     device: String,
     detached: AtomicBool,
 }
 
 impl Attached {
-    /// Mounts at `place`, to be served through `device`. The directory is opened once and mounted on by descriptor.
+    /// Mounts at `place`; requests arrive on `device`. The directory is opened once, and the mount is attached by
+    /// descriptor.
     pub fn new(place: &PinnedPath, device: &OwnedFd, options: &Options, read_only: bool) -> Result<Self> {
         let path = place.path().to_owned();
         let directory = place.open_directory().map_err(|error| match Errno::from_io_error(&error) {
@@ -62,51 +63,53 @@ impl Attached {
         let here = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&root, "", &directory, "", here).map_err(|errno| Error::io("mounting at", &path, errno))?;
         if !mountpoint::has(&path, &number) {
-            // It covers the directory that was opened, wherever that is now; it goes with this descriptor of its root.
+            // The mount covers the opened directory, wherever that was moved; it is unmounted by the descriptor of its
+            // root.
             let _ = rustix::mount::unmount(format!("/proc/self/fd/{}", root.as_raw_fd()), UnmountFlags::DETACH);
             return Err(Error::target(&path, "the directory was moved while it was being mounted at; try again"));
         }
         Ok(Self::found(path, number))
     }
 
-    /// What another process mounted.
+    /// A mount that another process made.
     pub fn found(path: PathBuf, device: String) -> Self {
         Self { path, device, detached: AtomicBool::new(false) }
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its device in `/proc/self/mountinfo`; empty if it was not to be found.
+    /// The device number in `/proc/self/mountinfo`; empty if it was not found.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// Whether it is still at its path, seen or covered by another.
+    /// Whether it is still attached at its path, visible or covered by another mount.
     pub fn is_attached(&self) -> bool {
         !self.device.is_empty() && mountpoint::has(&self.path, &self.device)
     }
 
-    /// How it is attached, seen or covered by another; `None` if it is not.
+    /// How it is attached, visible or covered; `None` if it is not attached.
     pub fn attachment(&self, mountinfo: &Mountinfo) -> Option<Attachment> {
         mountinfo.attachment(&self.path, &self.device).filter(|_| !self.device.is_empty())
     }
 
-    /// Its place, if it is what is seen there.
+    /// The pinned mount point, if this mount is the visible one there.
     fn place(&self) -> Option<PinnedPath> {
         let place = PinnedPath::find(&self.path).ok()?;
         let device = mountpoint::device_of(&place.open_directory().ok()?).ok()?;
         (!self.device.is_empty() && device == self.device).then_some(place)
     }
 
-    /// Unmounts, unless somebody did or mounted something else over it. Programs inside keep it until they leave.
+    /// Unmounts, unless it was unmounted already or another mount covers it. Programs inside keep it until they leave.
     pub fn detach(&self) -> Result<()> {
         self.take_away(UnmountFlags::DETACH)
     }
 
-    /// The same, refused with [`Error::InUse`] while it is used. Who only looks at it for a moment does not count.
+    /// Unmounts a mount that no program uses. Otherwise it is refused with [`Error::InUse`]; programs that only look at
+    /// it for a moment do not count.
     pub fn detach_idle(&self) -> Result<()> {
         let until = Instant::now() + GLANCE_MAX;
         loop {
@@ -119,12 +122,12 @@ impl Attached {
         }
     }
 
-    /// Ends it at once: programs inside get ENOTCONN.
+    /// Ends the FUSE connection at once and unmounts: programs inside get ENOTCONN.
     pub fn abandon(&self) -> Result<()> {
         self.take_away(UnmountFlags::FORCE | UnmountFlags::DETACH)
     }
 
-    /// The same for a mount that nobody serves, unless programs use it.
+    /// Ends the connection of an unserved mount and unmounts it, unless programs use it.
     pub fn abandon_idle(&self) -> Result<()> {
         let users = users_of(&self.device);
         if !users.is_empty() {
@@ -147,18 +150,19 @@ impl Attached {
         })
     }
 
-    /// The kernel is done with it. From now on its device number may be another mount's, which is to be left alone.
+    /// Records that the mount is gone. Its device number may belong to another mount from now on, so it is not
+    /// unmounted again.
     pub fn is_gone(&self) {
         self.detached.store(true, Ordering::Release);
     }
 
-    /// Has the kernel refuse changes, or refuse them no more, and leaves all else as it is.
+    /// Makes the kernel mount read-only or writable, and changes nothing else.
     pub fn remount(&self, read_only: bool) -> Result<()> {
         let failed = |errno: Errno| match errno {
             Errno::BUSY => Error::InUse { path: self.path.clone(), users: users_of(&self.device) },
             errno => Error::io("remounting", &self.path, errno),
         };
-        let gone = || Error::target(&self.path, "it is not what is seen there any more");
+        let gone = || Error::target(&self.path, "another mount covers it");
         let place = self.place().ok_or_else(gone)?;
         let mut flags = mountpoint::top(place.path()).filter(|top| top.device == self.device).ok_or_else(gone)?.flags;
         flags.set(MountFlags::RDONLY, read_only);
@@ -167,24 +171,24 @@ impl Attached {
             return Err(gone());
         }
         let remounted = rustix::mount::mount_remount(format!("/proc/self/fd/{}", root.as_raw_fd()), flags, "");
-        // Else this process would be found to use the mount.
+        // While `root` is open, this process would count as a user of the mount.
         drop(root);
         remounted.map_err(failed)
     }
 
-    /// Has the kernel read ahead so many bytes; INIT can only lower its default of 128 KiB.
+    /// Sets the kernel's readahead in bytes; INIT can only lower its default of 128 KiB.
     pub fn set_readahead(&self, bytes: u32) {
         if self.device.is_empty() {
             return;
         }
         let file = format!("/sys/class/bdi/{}/read_ahead_kb", self.device);
         if let Err(error) = std::fs::write(&file, (bytes / 1024).to_string()) {
-            tracing::debug!(%error, file, "reading ahead stays at the kernel's default");
+            tracing::debug!(%error, file, "cannot set readahead; the kernel's default stays");
         }
     }
 }
 
-/// Ends a mount at once: programs inside get ENOTCONN. For one that may show what is gone.
+/// Ends a mount at once: programs inside get ENOTCONN. Called for a mount whose caches may be out of date.
 pub(crate) fn abort(path: &Path, device: &str) {
     tracing::error!(path = %path.display(), "the kernel accepts no more cache invalidations of this mount; the mount is ended");
     if let Err(error) = Attached::found(path.to_owned(), device.to_owned()).abandon() {
@@ -200,7 +204,8 @@ impl Drop for Attached {
     }
 }
 
-/// Makes a mount that is attached nowhere yet; a descriptor of its root. What it is told are the options of mount.fuse(8).
+/// Creates a mount that is attached nowhere yet, with the options of mount.fuse(8), and returns a descriptor of its
+/// root.
 fn create(device: &OwnedFd, options: &Options, read_only: bool) -> Result<OwnedFd, Errno> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let filesystem = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -221,7 +226,7 @@ fn create(device: &OwnedFd, options: &Options, read_only: bool) -> Result<OwnedF
         fsconfig_set_flag(&filesystem, word)?;
     }
     fsconfig_create(&filesystem)?;
-    // Reads move no access time here, and /proc/mounts should say so.
+    // Reads do not update access times here, and /proc/mounts says so.
     let mut attributes = MountAttrFlags::MOUNT_ATTR_NOATIME;
     attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, read_only);
     attributes.set(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV, !options.privileged_files);

@@ -1,19 +1,20 @@
-//! Who makes a request.
+//! The caller of a request: the process, user and group on whose behalf the kernel asks.
 //!
-//! - Where mounts may be idmapped (ALLOW_IDMAP, Linux 6.12) a request tells user and group only if it makes something,
-//!   already mapped. What else needs them asks the process: its ids as they are outside, and as its user namespace has
-//!   them, by which its mounts are mapped as a rule. The kernel has checked permissions by then: what is asked here is
-//!   whether setuid and setgid go, and a process that is not known keeps neither.
+//! - Where mounts may be idmapped (ALLOW_IDMAP, Linux 6.12), a request carries user and group only if it creates
+//!   something; they are mapped already. Other operations read the process's ids from `/proc`: the ids in the initial
+//!   namespace and in the process's own user namespace, by which its mounts are usually mapped.
+//! - The kernel has checked permissions before. What remains to decide is whether setuid and setgid are cleared; an
+//!   unknown process never keeps them.
 
-/// A user or group that a request does not tell (FUSE_INVALID_UIDGID).
+/// User or group of a request that carries none (FUSE_INVALID_UIDGID).
 const UNTOLD: u32 = u32::MAX;
 
-/// Who makes a request.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     uid: u32,
     gid: u32,
-    /// The process, or 0 if it lies outside the mount's namespace of processes.
+    /// The process id, or 0 if the process lies outside the mount's PID namespace.
     pid: u32,
 }
 
@@ -22,23 +23,24 @@ impl Caller {
         Self { uid, gid, pid }
     }
 
-    /// User and group of what the caller makes.
+    /// User and group for what the caller creates.
     pub fn maker(self) -> (u32, u32) {
         (self.uid, self.gid)
     }
 
-    /// Whether the caller keeps setuid and setgid on what it changes, where the kernel does not say whether it has
-    /// CAP_FSETID (fallocate, copies of ranges): so the superuser does, but for one of another user namespace.
+    /// Whether the caller's changes keep setuid and setgid, where the kernel does not say whether it has CAP_FSETID
+    /// (fallocate, range copies): only root keeps them, and only in the initial user namespace.
     pub fn keeps_privileges(self) -> bool {
         self.uid == 0 || (self.uid == UNTOLD && Process::read(self.pid).user == Some(0))
     }
 
-    /// Whether the caller is a user.
+    /// Whether the caller acts as user `uid`.
     pub fn is_user(self, uid: u32) -> bool {
         self.uid == uid || (self.uid == UNTOLD && Process::read(self.pid).users().any(|user| user == uid))
     }
 
-    /// Whether the caller neither is of a group nor may act as if. The request tells only one group of a process.
+    /// Whether the caller is not a member of `group` and may not act as one. A request carries only one group of a
+    /// process.
     pub fn is_outside(self, group: u32) -> bool {
         if self.keeps_privileges() || self.gid == group {
             return false;
@@ -47,11 +49,11 @@ impl Caller {
     }
 }
 
-/// What `/proc` tells of a process; nothing of one that is not to be seen.
+/// The ids of a process from `/proc`; empty for a process that is not visible.
 #[derive(Debug, Default)]
 struct Process {
     user: Option<u32>,
-    /// All its groups.
+    /// The primary and supplementary groups.
     groups: Vec<u32>,
     user_map: Vec<Range>,
     group_map: Vec<Range>,
@@ -84,7 +86,7 @@ impl Process {
         Self { user_map: map("uid_map"), group_map: map("gid_map"), ..Self::of_status(&read("status")) }
     }
 
-    /// By the user and group that the kernel checks files by, the last of four.
+    /// Takes user and group from the last of the four ids: those that the kernel checks files by (fsuid and fsgid).
     fn of_status(status: &str) -> Self {
         let numbers = |label: &str| -> Vec<u32> {
             let line = status.lines().find_map(|line| line.strip_prefix(label)).unwrap_or_default();
@@ -104,7 +106,7 @@ impl Process {
     }
 }
 
-/// Ids as they are outside, and as a user namespace has them.
+/// The ids in the initial namespace, and as a user namespace shows them.
 fn both(ids: &[u32], map: &[Range]) -> impl Iterator<Item = u32> {
     let inside = |id: &u32| map.iter().find_map(|range| range.into_inside(*id));
     ids.iter().copied().chain(ids.iter().filter_map(inside))

@@ -1,12 +1,12 @@
-//! From the store's errors to error numbers: the one table.
+//! Error numbers: the one table from errors of the store to errno(3).
 
 use objstore::{Error, Noun, Posix};
 use rustix::io::Errno;
 
-/// The result of an operation of the filesystem.
+/// The result of a file system operation.
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
-/// The POSIX outcomes, by number.
+/// The error number of a POSIX outcome.
 fn posix(outcome: Posix) -> Errno {
     match outcome {
         Posix::NotFound => Errno::NOENT,
@@ -30,10 +30,10 @@ fn posix(outcome: Posix) -> Errno {
     }
 }
 
-/// What a program on the mount is told of a store's error.
+/// The error number that a program on the mount receives for an error of the store.
 ///
-/// A poisoned store answers EROFS, as a disk filesystem does after its journal failed: reading still works and
-/// writing will not until an operator acts. (Where acknowledged data may be lost it is EIO: see [`of_sync`].)
+/// A poisoned store answers EROFS, as a disk file system does after its journal failed: reads work, and writes fail
+/// until an operator acts. Where acknowledged data may be lost it answers EIO: see [`of_sync`].
 fn number(error: &Error) -> Errno {
     match error {
         Error::Posix(outcome) => posix(*outcome),
@@ -51,7 +51,7 @@ fn number(error: &Error) -> Errno {
         Error::Poisoned { .. } => Errno::ROFS,
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => Errno::NOSPC,
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::EDQUOT) => Errno::NOSPC,
-        // Past what the file system below can hold in one file.
+        // The file would be larger than the file system below allows.
         Error::Io { source, .. } if source.raw_os_error() == Some(libc::EFBIG) => Errno::FBIG,
         Error::Io { .. }
         | Error::Corrupt { .. }
@@ -62,7 +62,7 @@ fn number(error: &Error) -> Errno {
     }
 }
 
-/// The number for `error`; what an operator should know of is logged here, once.
+/// The error number for `error`. Errors that an operator should know of are logged here, once.
 pub(crate) fn of(error: &Error) -> Errno {
     let number = number(error);
     if number == Errno::IO {
@@ -72,7 +72,7 @@ pub(crate) fn of(error: &Error) -> Errno {
     number
 }
 
-/// The number for an `error` of a sync: whatever became of earlier writes, the caller must not think them kept.
+/// The error number for a failed sync. The caller must not assume that earlier writes are on disk.
 pub(crate) fn of_sync(error: &Error) -> Errno {
     match of(error) {
         Errno::ROFS => Errno::IO,

@@ -1,14 +1,14 @@
-//! Why a mount could not be made or taken away.
+//! Errors of mounting and unmounting.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::users::User;
 
-/// The result of mounting and unmounting.
+/// The result of mounting or unmounting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a mount could not be made or taken away. `Display` never prints its source.
+/// Why mounting or unmounting failed. `Display` never prints its source.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This machine or process cannot mount FUSE at all.
@@ -20,7 +20,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The path cannot be a mountpoint as it is.
+    /// The path cannot be used as a mount point.
     #[error("cannot mount at {}: {why}", path.display())]
     Target {
         /// The path as given.
@@ -31,17 +31,17 @@ pub enum Error {
     /// An option's value is not acceptable.
     #[error("mount option {option} is not valid: {why}")]
     Option {
-        /// Its name.
+        /// The name of the option.
         option: &'static str,
-        /// What would be accepted.
+        /// Which values are accepted.
         why: &'static str,
     },
     /// A system call failed.
     #[error("{what} {} failed", path.display())]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// The path it was done to.
+        /// The path of the operation.
         path: PathBuf,
         /// The system's error.
         #[source]
@@ -50,15 +50,15 @@ pub enum Error {
     /// Programs use a mount that was to be unmounted.
     #[error("{} is busy: {}; end them, or unmount it from under them with --lazy", path.display(), listed(users))]
     InUse {
-        /// Where it is mounted.
+        /// The mount point.
         path: PathBuf,
-        /// Who was found to use it.
+        /// The processes that were found to use it.
         users: Vec<User>,
     },
-    /// What was written through a mount could not be brought to disk when it ended.
+    /// Writes through a mount could not be synced when it ended.
     #[error("{} is unmounted, but what was written through it may not be on disk", path.display())]
     Unsynced {
-        /// Where it was mounted.
+        /// The mount point.
         path: PathBuf,
         /// The store's error.
         #[source]
@@ -67,18 +67,18 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failure of `what` at `path`.
+    /// The error of operation `what` at `path`.
     pub(crate) fn io(what: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { what, path: path.to_owned(), source: source.into() }
     }
 
-    /// `path` is no fit mountpoint.
+    /// The error for a `path` that cannot be a mount point.
     pub(crate) fn target(path: &Path, why: &'static str) -> Self {
         Self::Target { path: path.to_owned(), why }
     }
 }
 
-/// How many processes an error names.
+/// The most processes that an error names.
 const NAMED_MAX: usize = 20;
 
 fn listed(users: &[User]) -> String {

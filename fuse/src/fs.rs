@@ -1,7 +1,7 @@
-//! The filesystem: what each request means, in plain values.
+//! The file system: what each request means, in terms of the store and without the protocol's encoding.
 //!
-//! - One `impl` block per family of requests, in `ops`. Nodes come in and attributes go out as the mount shows them;
-//!   everything between is the store's.
+//! - `ops` has one `impl` block for each family of requests. Nodes and attributes are the mount's; everything between
+//!   is the store's.
 //! - Every method may wait for the disk, and none waits for the kernel.
 
 use std::ffi::OsStr;
@@ -18,18 +18,18 @@ use crate::passthrough::Opens;
 use crate::stats::Stats;
 use crate::view::View;
 
-/// A mounted volume's filesystem.
+/// The file system of a mounted volume.
 pub(crate) struct Fs {
     pub volume: Volume,
     pub view: View,
     pub directories: OpenDirectories,
     pub clock: Arc<dyn Clock>,
     pub stats: Arc<Stats>,
-    /// The files that are open, in memory that outlives this process.
+    /// The open files, in memory that outlives this process.
     pub opens: Opens,
 }
 
-/// A name that could be part of an object key: EILSEQ if it is not UTF-8, ENAMETOOLONG past 255 bytes.
+/// A name as it may stand in an object key: EILSEQ if it is not UTF-8, ENAMETOOLONG beyond 255 bytes.
 pub(crate) fn name(name: &OsStr) -> Result<&str> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Errno::NAMETOOLONG);
@@ -37,7 +37,7 @@ pub(crate) fn name(name: &OsStr) -> Result<&str> {
     text(name)
 }
 
-/// A string the store can keep.
+/// A string that the store can keep: UTF-8.
 pub(crate) fn text(text: &OsStr) -> Result<&str> {
     text.to_str().ok_or(Errno::ILSEQ)
 }

@@ -1,7 +1,7 @@
-//! What reads bytes of the kernel and of the holder, as functions that take any bytes: the bodies of the fuzz targets
-//! (`fuzz/`).
+//! The bodies of the fuzz targets (`fuzz/`): decoders of bytes from the kernel and from the fd holder, called with
+//! arbitrary bytes.
 //!
-//! - A function returns whatever the bytes are; it panics only where a promise is broken.
+//! - Each function accepts any bytes and panics only where a guarantee is broken.
 //! - The corpora run as ordinary tests, below.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 pub use super::wire::fuzzed::request;
 use crate::holder::Record;
 
-/// Packets between a server and its holder, and what is kept of a mount. What can be read is written and read again as
-/// the same.
+/// Packets between a server and its fd holder, and records of mounts. What decodes must encode to bytes that decode to
+/// the same value.
 pub fn holder(bytes: &[u8]) {
     crate::holder::read(bytes);
     if let Some(record) = Record::decode(bytes) {

@@ -1,13 +1,13 @@
-//! Open files and open directories.
+//! Handles of open files and directories.
 //!
-//! - An open file is a value in its handle: it costs nothing and outlives this process. How a node is open is counted
-//!   apart (`passthrough`).
-//! - An open directory keeps the names it had when reading began, so a listing is stable while others change the
-//!   directory. Reading from the start (rewinddir) loads them anew. Once open directories keep [`NAMES_MAX`] names, no
-//!   other is read until one is closed.
-//! - A cookie is an index into the names and a hash of the name before it. A process that takes the mount over loads
-//!   the names anew and finds the place by the hash: where that name was deleted since, reading begins again, so that
-//!   a program that deletes what it lists, as `rm -r` does, misses nothing.
+//! - An open file is a plain number in its handle: it takes no memory here and outlives this process. Opens of a node
+//!   are counted separately (`passthrough`).
+//! - An open directory keeps the names from when reading began, so a listing is stable while other clients change the
+//!   directory. Reading from the start (rewinddir) loads the names again. Once open directories keep [`NAMES_MAX`]
+//!   names, no other is read until one is closed.
+//! - A cookie is an index into the names plus a hash of the name before it. A process that takes the mount over loads
+//!   the names again and finds the position by the hash. If that name was deleted meanwhile, reading restarts, so a
+//!   program that deletes what it lists, as `rm -r` does, misses nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,17 +16,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use objstore::volume::DirEntry;
 use parking_lot::{Mutex, RwLock};
 
-/// Names that the open directories of a mount keep: some 400 MB at most.
+/// The most names that the open directories of a mount keep: about 400 MB.
 const NAMES_MAX: usize = 4 << 20;
 
-/// An open file, as the number the kernel keeps for it.
+/// An open file as the number that the kernel keeps as its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenFile {
     /// Whether it was opened for writing.
     pub writable: bool,
-    /// Its number among those whose closing is told before close(2) returns: writers in a bucket that keeps versions. Else 0.
+    /// For writers in a bucket with versioning, a number: the kernel announces close(2) for these files before it
+    /// returns. Otherwise 0.
     pub number: u32,
-    /// The life of the store in which it was opened: only that one counts its writer.
+    /// The run of the store in which the file was opened: the open counts as a writer in that run only.
     pub life: u32,
 }
 
@@ -34,47 +35,47 @@ impl OpenFile {
     const WRITABLE: u64 = 1;
     const NUMBER_AT: u32 = 1;
     const LIFE_AT: u32 = 32;
-    /// The largest number.
+    /// The largest file number.
     pub const NUMBER_MAX: u32 = u32::MAX >> 1;
 
-    /// The number for the kernel.
+    /// The handle for the kernel.
     pub fn encode(self) -> u64 {
         let writable = if self.writable { Self::WRITABLE } else { 0 };
         u64::from(self.life) << Self::LIFE_AT | u64::from(self.number) << Self::NUMBER_AT | writable
     }
 
-    /// From the kernel's number.
+    /// Decodes a handle.
     pub fn decode(handle: u64) -> Self {
         let (low, life) = (handle as u32, (handle >> Self::LIFE_AT) as u32);
         Self { writable: handle & Self::WRITABLE != 0, number: low >> Self::NUMBER_AT, life }
     }
 }
 
-/// Whether the flags of open(2) ask for writing.
+/// Whether the flags of open(2) include writing.
 pub(crate) fn is_writer(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-/// The names of a directory from one moment.
+/// A directory's names at one moment.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// The directory above.
+    /// The inode of the parent directory.
     pub parent: u64,
-    /// All but "." and "..".
+    /// All names except "." and "..".
     pub entries: Vec<DirEntry>,
 }
 
 impl Names {
-    /// "." and ".." come first.
+    /// Number of entries before the first name: "." and "..".
     pub const DOTS: u64 = 2;
 
-    /// The cookie of what follows an entry.
+    /// The cookie of the entry after this one.
     pub fn cookie(&self, index: usize) -> u64 {
         let hash = self.entries.get(index).map_or(0, |entry| hash(&entry.name));
         hash << 32 | (index as u64 + Self::DOTS + 1)
     }
 
-    /// The entry to go on with at a cookie.
+    /// The index of the entry at which to continue for a cookie.
     pub fn index(&self, cookie: u64) -> usize {
         let after = usize::try_from(u64::from(cookie as u32).saturating_sub(Self::DOTS)).unwrap_or(usize::MAX);
         let is_it = |entry: &DirEntry| hash(&entry.name) == cookie >> 32;
@@ -86,7 +87,7 @@ impl Names {
     }
 }
 
-/// 31 bits of a name (FNV-1a, folded): a cookie is a positive number.
+/// 31 bits of a name's hash (FNV-1a, folded), so that a cookie is a positive number.
 fn hash(name: &str) -> u64 {
     let hash = name
         .bytes()
@@ -96,42 +97,42 @@ fn hash(name: &str) -> u64 {
 
 type Stream = Arc<Mutex<Option<Arc<Names>>>>;
 
-/// The open directories.
+/// The open directories of a mount.
 #[derive(Debug, Default)]
 pub(crate) struct OpenDirectories {
     streams: RwLock<HashMap<u64, Stream>>,
     last: AtomicU64,
-    /// Names kept by all of them.
+    /// Number of names that all of them keep.
     kept: AtomicUsize,
 }
 
 impl OpenDirectories {
-    /// None yet, in this life of the store: no number is one of a life before.
+    /// An empty table for run `life` of the store: its handles differ from those of earlier runs.
     pub fn new(life: u32) -> Self {
         Self { last: AtomicU64::new(u64::from(life) << 32), ..Self::default() }
     }
 
-    /// A handle for one more.
+    /// Opens a directory and returns its handle.
     pub fn open(&self) -> u64 {
         let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.streams.write().insert(handle, Stream::default());
         handle
     }
 
-    /// Closes one.
+    /// Closes a directory.
     pub fn close(&self, handle: u64) {
         let stream = self.streams.write().remove(&handle);
         let kept = stream.and_then(|stream| stream.lock().take()).map_or(0, |names| names.entries.len());
         self.kept.fetch_sub(kept, Ordering::Relaxed);
     }
 
-    /// Whether they keep so many names that no other is to be read.
+    /// Whether so many names are kept that no other directory may be read.
     pub fn is_full(&self) -> bool {
         self.kept.load(Ordering::Relaxed) >= NAMES_MAX
     }
 
-    /// The names to go on with from `offset`, loaded by `load` at the start, and for a handle that is not known,
-    /// because another process opened it.
+    /// The names from which to continue at `offset`. `load` loads them at the start of a directory, and for an unknown
+    /// handle, which another process opened.
     pub fn names<E>(&self, handle: u64, offset: u64, load: impl FnOnce() -> Result<Names, E>) -> Result<Arc<Names>, E> {
         let known = self.streams.read().get(&handle).cloned();
         let stream = known.unwrap_or_else(|| self.streams.write().entry(handle).or_default().clone());
@@ -139,7 +140,7 @@ impl OpenDirectories {
         match names.as_ref().filter(|_| offset > 0) {
             Some(names) => Ok(names.clone()),
             None => {
-                // What was kept goes first: it is not to stand in its own way.
+                // The names kept before are dropped first, so that they do not count against this load.
                 let before = names.take().map_or(0, |names| names.entries.len());
                 self.kept.fetch_sub(before, Ordering::Relaxed);
                 let loaded = Arc::new(load()?);

@@ -1,18 +1,17 @@
-//! Tells the kernel what to forget.
+//! Per-mount cache invalidations: passes every change made by another client of the bucket to the kernel.
 //!
-//! - The kernel keeps names, attributes, pages and the absence of names for a day. Two things make that exact: the
-//!   kernel itself drops what a change made through this mount touches, and the store's feed reports each change by
-//!   others, which a thread here passes on before it acknowledges it. An S3 write is answered only after that. The feed
-//!   also has the two changes through this mount that the kernel does not see: an append that landed elsewhere than it
-//!   thought, and privileges taken from a file by a write.
-//! - Dropping a name takes the directory's lock in the kernel, and dropping pages waits for pages being read. Both
-//!   may be held by a program whose request this mount is answering at that very moment. So this thread waits for
-//!   nothing but the kernel, and no request ever waits for it. For a mount that outlives this process another one
-//!   waits in its place (`notifier`).
-//! - The kernel orders them right: an answer to a lookup or read that was under way when the change came is taken in
-//!   under the same lock, so it is either dropped by the notice or was asked for after it.
-//! - The feed also asks whether the kernel still holds an inode without a name, which only the kernel knows of a mount
-//!   that was taken over. The answer is right at that moment; if the kernel lets go later, it sends a forget.
+//! - The kernel caches names, absent names, attributes and pages for a day. Two things keep these caches exact: the
+//!   kernel itself drops what a change through this mount touches, and the store's feed reports each change by another
+//!   client. A thread here passes it on and then acknowledges it; an S3 write is answered only after that. The feed
+//!   also carries two changes through this mount that the kernel does not see: an append that landed elsewhere than the
+//!   kernel assumed, and privileges that a write removed from a file.
+//! - Dropping a name takes the directory's lock in the kernel, and dropping pages waits for pages being read. A program
+//!   whose request this mount is serving may hold either. So this thread waits for the kernel only, and no request
+//!   waits for this thread. For a mount that outlives this process, a separate process waits instead (`notifier`).
+//! - The kernel orders invalidations and replies correctly: it applies the reply to a lookup or read that was in flight
+//!   under the same lock, so the invalidation either drops it, or the request came after the change.
+//! - The feed also asks whether the kernel still holds an inode without a name, which for a mount that was taken over
+//!   only the kernel knows. The answer holds at that moment; if the kernel drops the inode later, it sends FORGET.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,19 +24,19 @@ use objstore::volume::{Change, Feed, Volume};
 use crate::stats::{Op, Stats};
 use crate::view::View;
 
-/// The notices a kernel takes. That it does not know the node or name is no error.
+/// Invalidations that a kernel accepts. An unknown node or name is no error.
 pub(crate) trait Kernel: Clone + Send + 'static {
-    /// Forget a name, or its absence.
+    /// Drops a cached name, or its cached absence.
     fn drop_entry(&self, parent: u64, name: &str) -> io::Result<()>;
-    /// Forget a node's attributes and pages.
+    /// Drops a node's attributes and pages.
     fn drop_content(&self, node: u64) -> io::Result<()>;
-    /// Forget a node's attributes.
+    /// Drops a node's attributes.
     fn drop_attributes(&self, node: u64) -> io::Result<()>;
-    /// Whether it holds a node.
+    /// Whether the kernel holds a node.
     fn probe(&self, node: u64) -> io::Result<bool>;
 }
 
-/// Passes notices on.
+/// Passes invalidations to a kernel.
 pub(crate) struct Invalidator<K> {
     pub kernel: K,
     pub view: View,
@@ -45,7 +44,8 @@ pub(crate) struct Invalidator<K> {
 }
 
 impl<K: Kernel> Invalidator<K> {
-    /// Follows `feed`, which is of `volume`, until it is closed. If it is lost, so is the mount: `abort` has to end it.
+    /// Follows the `feed` of `volume` until it is closed. If the feed is lost, caches can no longer be kept exact, and
+    /// `abort` has to end the mount.
     pub fn follow(
         self,
         mut feed: Feed,
@@ -63,8 +63,8 @@ impl<K: Kernel> Invalidator<K> {
         })
     }
 
-    /// A batch, each node and name once. A directory's listing and attributes are dropped after its names: the kernel
-    /// drops attributes by itself only for names it knows, and a listing never.
+    /// Passes on a batch of changes, each node and name once. A directory's listing and attributes are dropped after
+    /// its names, because the kernel itself drops attributes only for names it knows, and a listing never.
     fn pass(&self, changes: &[Change], probed: impl Fn(u64, bool)) {
         let (mut entries, mut contents, mut attributes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut asked = BTreeSet::new();
@@ -88,19 +88,19 @@ impl<K: Kernel> Invalidator<K> {
         for node in attributes.difference(&contents) {
             self.tell(|kernel| kernel.drop_attributes(*node));
         }
-        // Last: dropping a name may have been what held the inode.
+        // Last, because a name dropped before may have been what held the inode.
         for ino in asked {
             self.tell(|kernel| kernel.probe(self.view.node(ino)).map(|held| probed(ino, held)));
         }
     }
 
-    /// A failure means that the session is over: then there is no cache left either.
+    /// Sends one invalidation. It fails only if the session has ended; then there is no cache either.
     fn tell(&self, notice: impl FnOnce(&K) -> io::Result<()>) {
         let started = Instant::now();
         let told = notice(&self.kernel);
         self.stats.record(Op::Invalidate, started.elapsed(), told.is_err());
         if let Err(error) = told {
-            tracing::debug!(%error, "the kernel takes no notices any more");
+            tracing::debug!(%error, "the kernel accepts no more cache invalidations");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A bucket as a Linux filesystem: the volume handle, over [`objstore::volume::Volume`], without libfuse.
+//! A bucket as a Linux file system: mounts [`objstore::volume::Volume`] through FUSE, without libfuse.
 //!
-//! - [`mount`] mounts a volume and serves it from this process until [`Mount::unmount`]; [`mountpoint_state`],
-//!   [`unmount_path`] and [`abandon_path`] tell about and clear mountpoints, also those of a process that died.
-//! - `wire` speaks the FUSE protocol, and `adapter` alone stands between it and the rest: it unpacks requests and packs
-//!   answers. `fs` and `ops` hold what they mean.
-//! - A node is a persistent inode number and an open file is a plain value, so nothing the kernel holds refers to
+//! - [`mount`] mounts a volume and serves it from this process until [`Mount::unmount`]. [`mountpoint_state`],
+//!   [`unmount_path`] and [`abandon_path`] inspect and clear mount points, also those of a process that died.
+//! - `wire` speaks the FUSE protocol. `adapter` alone uses it: it unpacks requests and packs replies. `fs` and `ops`
+//!   hold what they mean.
+//! - A node is a persistent inode number and an open file is a plain value, so nothing that the kernel holds refers to
 //!   state of this process, except the names of a directory that is being listed.
-//! - [`mount_kept`] puts the mount with a [`holder`] as well, and [`take_over`] goes on with it in another process; a
-//!   [`Refusal`] answers for one that cannot be taken over.
-//! - What the kernel caches is valid for a day, and dropped the moment the store's feed reports a change by others
-//!   (`invalidate`).
+//! - [`mount_kept`] also deposits the mount with a [`holder`], and [`take_over`] continues it in another process. A
+//!   [`Refusal`] answers a mount that cannot be taken over.
+//! - What the kernel caches is valid for a day, and is dropped as soon as the store's feed reports a change by another
+//!   client (`invalidate`).
 
 mod adapter;
 mod attached;

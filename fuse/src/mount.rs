@@ -1,12 +1,14 @@
-//! Mounting, taking over, serving and unmounting.
+//! A mount of a volume: mounting, takeover, serving and unmounting.
 //!
-//! - The kernel's mount is made and taken away by us (`attached`); who serves the descriptor never touches a mountpoint.
-//! - A mount that is kept is with the holder before it does anything, and stays there until the kernel is done with it.
+//! - The kernel mount is made and removed by this process (`attached`). The session's threads never touch a mount
+//!   point.
+//! - A mount that is to outlive this process is deposited with the fd holder before it serves a request, and stays
+//!   there until the kernel mount is gone.
 //!
-//! What a crash leaves, by the last thing that was done: move_mount(2), a dead mountpoint ([`crate::MountpointState::Stale`]);
-//! the deposit, a mount whose INIT waits for the next server; the answer to INIT, a mount whose requests do;
-//! umount2(2), a deposit whose device says that it is over, which the next server or the holder drops. Without a
-//! holder it is a dead mountpoint in each case.
+//! A crash after move_mount(2) leaves a dead mount point ([`crate::MountpointState::Stale`]); after the deposit, a
+//! mount whose INIT waits for the next server; after the reply to INIT, a mount whose requests wait for it; after
+//! umount2(2), a deposit whose device reports its end, which the next server or the holder drops. Without a holder,
+//! each of these is a dead mount point.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,48 +32,48 @@ use crate::shared::Shared;
 use crate::stats::{Stats, StatsSnapshot, WatchedCall};
 use crate::view::{ROOT_NODE, View};
 
-/// How long [`Mount::unmount`] waits for the session to end.
+/// The longest wait of [`Mount::unmount`] for the session to end.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// What unmounting left.
+/// The outcome of unmounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Nothing: the session is over.
+    /// The session has ended.
     Done,
-    /// Programs still hold files of the mount. They are served until they let go; the path is free already.
+    /// The mount point is free, but programs still use files of the mount. They are served until they close them.
     Busy,
 }
 
-/// How a mount is kept for the process after this one.
+/// How a mount is kept for the next server process.
 pub struct Keep {
-    /// Where.
+    /// The connection to the fd holder.
     pub custody: Arc<Custody>,
-    /// Its number: that of the volume's session.
+    /// The id of the deposit: that of the volume's session.
     pub id: u64,
-    /// What the next process has to know to open the volume again; [`Held::description`] gives it back.
+    /// What the next process needs to open the volume again; [`Held::description`] returns it.
     pub description: Vec<u8>,
 }
 
-/// A mounted volume, served by threads of this process. Dropping it unmounts.
+/// A mounted volume, served by threads of this process. Dropping it unmounts it.
 pub struct Mount {
     attached: Attached,
     session: Arc<Session>,
     stats: Arc<Stats>,
     volume: Volume,
-    /// Whether the holder has it.
+    /// Whether the mount is deposited with the holder.
     kept: bool,
 }
 
-/// Mounts `volume` at the directory `at`; it ends with this process.
+/// Mounts `volume` at the directory `at`; the mount ends with this process.
 ///
 /// # Errors
-/// If `at` is no directory or an Amphora mount already, an option is not valid, or this process may not mount.
+/// If `at` is not a directory or already an Amphora mount, an option is not valid, or this process may not mount.
 pub fn mount(volume: Volume, at: &Path, options: Options) -> Result<Mount> {
     mount_or_end(volume, at, options, None)
 }
 
-/// Mounts `volume` at the directory `at`, to outlive this process. What cannot be kept, because there is no holder or
-/// the kernel is too old for it (Linux 6.9), is mounted all the same.
+/// Mounts `volume` at the directory `at`, to outlive this process. If it cannot be kept, because there is no holder or
+/// the kernel is older than Linux 6.9, it is mounted nevertheless.
 ///
 /// # Errors
 /// As [`mount`].
@@ -79,19 +81,19 @@ pub fn mount_kept(volume: Volume, at: &Path, options: Options, keep: Keep) -> Re
     mount_or_end(volume, at, options, Some(keep))
 }
 
-/// Goes on with a mount that another process began: whatever its programs asked for meanwhile, and whatever that
-/// process left unanswered, is served now. The volume has to be that mount's own session.
+/// Takes over a mount that another process began: requests that waited meanwhile, and those that process left
+/// unanswered, are served now. The volume has to be that mount's own session.
 ///
 /// # Errors
-/// If its record is of no use to this version; then it stays with the holder, and programs inside wait, unless a
-/// [`crate::Refusal`] answers them.
+/// If this version cannot read the mount's record. The mount then stays with the holder, and programs inside wait
+/// unless a [`crate::Refusal`] answers them.
 pub fn take_over(volume: Volume, held: Held, options: Options, custody: Arc<Custody>) -> Result<Mount> {
     let failed = |source| Error::io("taking over", held.path(), source);
     let (device, memory) = held.descriptors().map_err(failed)?;
     let shared = Shared::open(memory).map_err(failed)?;
     let agreement = Agreement { init: held.record.init.clone(), answer: held.record.answer.clone() };
     let session = adapter::Session::resume(device, &agreement).map_err(failed)?;
-    // Before the first request is read: what this process has taken must not be sent to it once more.
+    // RESEND precedes the first read: requests that this process has read must not be sent to it again.
     session.notices().resend().map_err(failed)?;
     let attached = Attached::found(held.record.path.clone(), held.record.device.clone());
     let id = held.id();
@@ -99,7 +101,7 @@ pub fn take_over(volume: Volume, held: Held, options: Options, custody: Arc<Cust
     serve(volume, attached, session, shared, options, Some((custody, id)))
 }
 
-/// A session whose mount does not come to be is over.
+/// Mounts, and ends the volume's session if that fails.
 fn mount_or_end(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
     let ending = volume.clone();
     begin(volume, at, options, keep).inspect_err(|_| ending.end())
@@ -123,10 +125,10 @@ fn begin(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Res
     Ok(mount)
 }
 
-/// Where a mount is kept, and its number there.
+/// The connection to the fd holder, and the id of a mount's deposit there.
 type Kept = (Arc<Custody>, u64);
 
-/// Puts a fresh mount with the holder. `None` if it is not to be kept at all.
+/// Deposits a new mount with the holder; `None` if it is not to outlive this process.
 fn deposit(attached: &Attached, hello: &adapter::Hello, shared: &Shared, keep: Keep) -> Option<Kept> {
     let Keep { custody, id, description } = keep;
     let path = attached.path().display();
@@ -149,15 +151,12 @@ fn deposit(attached: &Attached, hello: &adapter::Hello, shared: &Shared, keep: K
     Some((custody, id))
 }
 
-/// Has the holder forget a mount that is over. One that cannot be asked notices by itself.
+/// Withdraws the deposit of a mount that has ended. If the holder cannot be reached, it notices the end by itself.
 fn withdraw(kept: Option<&Kept>) {
     if let Some((custody, id)) = kept
         && let Err(error) = custody.withdraw(*id)
     {
-        tracing::debug!(
-            error = crate::error::with_causes(&error),
-            "the holder could not be told of the end of a mount"
-        );
+        tracing::debug!(error = crate::error::with_causes(&error), "cannot withdraw an ended mount from the holder");
     }
 }
 
@@ -172,7 +171,7 @@ fn serve(
 ) -> Result<Mount> {
     let view = View::new(volume.root(), &options);
     let stats = Arc::new(Stats::default());
-    // The feed starts before this process lets the kernel cache anything, so that no change falls between.
+    // The feed is opened before the kernel can cache anything, so that no change is missed.
     let feed = volume.feed();
     let failed = |source| Error::io("starting the session of", attached.path(), source);
     let closing = volume.clone();
@@ -204,67 +203,66 @@ fn serve(
 }
 
 impl Mount {
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         self.attached.path()
     }
 
-    /// Whether it is still served: not so once somebody unmounted it and the last file in it was closed.
+    /// Whether it is still served. It is not once it was unmounted and its last file was closed.
     pub fn is_alive(&self) -> bool {
         !self.session.is_over()
     }
 
-    /// Whether it is still at its path, seen or covered by another.
+    /// Whether it is still attached at its path, visible or covered by another mount.
     pub fn is_attached(&self) -> bool {
         self.attached.is_attached()
     }
 
-    /// Whether it was made to outlive this process.
+    /// Whether it outlives this process.
     pub fn is_kept(&self) -> bool {
         self.kept
     }
 
-    /// How it is attached, by a reading of all mounts; `None` if it is not.
+    /// How it is attached, according to one reading of all mounts; `None` if it is not.
     pub fn attachment(&self, mountinfo: &Mountinfo) -> Option<Attachment> {
         self.attached.attachment(mountinfo)
     }
 
-    /// Whether the store refuses changes, whatever the kernel is told.
+    /// Whether the store itself refuses changes, so that a remount cannot allow them.
     pub fn is_fixed_read_only(&self) -> bool {
         self.volume.read_only()
     }
 
-    /// The id of its bucket, or of its snapshot.
+    /// The id of its bucket or snapshot.
     pub fn bucket_id(&self) -> u64 {
         self.volume.bucket_id()
     }
 
-    /// Its session, if it is one that outlives the server.
+    /// The id of its session, if the session outlives the server.
     pub fn session(&self) -> Option<SessionId> {
         self.volume.session()
     }
 
-    /// Has the kernel refuse changes, or refuse them no more. What the store refuses stays refused.
+    /// Makes the kernel mount read-only or writable. Changes that the store refuses stay refused.
     ///
     /// # Errors
-    /// [`Error::InUse`] if files are open for writing and changes are to be refused; else the kernel's.
+    /// [`Error::InUse`] if it is to become read-only while files are open for writing; otherwise the kernel's error.
     pub fn remount(&self, read_only: bool) -> Result<()> {
         self.attached.remount(read_only)
     }
 
-    /// Detaches it from its path, waits, ten seconds at most, for its session to end, and brings what was written
-    /// through it to disk.
+    /// Unmounts, waits up to ten seconds for the session to end, and syncs what was written through the mount.
     ///
     /// # Errors
-    /// If the kernel refuses: then it is still mounted. [`Error::Unsynced`] if a write to disk failed: then it is not.
+    /// If the kernel refuses; the mount stays then. [`Error::Unsynced`] if syncing failed; it is unmounted then.
     pub fn unmount(&self) -> Result<Ended> {
         self.end(Attached::detach)
     }
 
-    /// The same, unless programs use it.
+    /// Unmounts, unless programs use the mount.
     ///
     /// # Errors
-    /// As [`Mount::unmount`]; [`Error::InUse`] if programs use it, which then find it as it was.
+    /// As [`Mount::unmount`]; [`Error::InUse`] if programs use it, and then nothing has changed.
     pub fn unmount_idle(&self) -> Result<Ended> {
         self.end(Attached::detach_idle)
     }
@@ -283,9 +281,9 @@ impl Mount {
         Ok(ended)
     }
 
-    /// Leaves it to the next process: nothing is served from now on, and programs inside wait. For a process that ends
-    /// at once; its threads stay. Whether all requests that were under way are answered within `limit`; the others are
-    /// asked again of the next process, as after a crash.
+    /// Stops serving and leaves the mount to the next process; programs inside wait. This process has to end at once,
+    /// since its threads stay blocked. Returns whether all requests in flight were answered within `limit`; the others
+    /// are resent to the next process, as after a crash.
     pub fn leave(self, limit: Duration) -> bool {
         let answered = self.session.pause(limit);
         // Dropping it would unmount.
@@ -293,7 +291,7 @@ impl Mount {
         answered
     }
 
-    /// How often each operation was called and how long it took.
+    /// Counts and latencies of each operation.
     pub fn stats(&self) -> StatsSnapshot {
         self.stats.snapshot()
     }
@@ -303,7 +301,7 @@ impl Mount {
         self.stats.watch()
     }
 
-    /// A path of a node from the bucket's root; `None` if it has none any more.
+    /// A path of a node from the bucket's root; `None` if it has no name any more.
     pub fn path_of(&self, node: u64) -> Option<String> {
         let ino = if node == ROOT_NODE { self.volume.root() } else { node };
         self.volume.path(ino).ok().flatten()

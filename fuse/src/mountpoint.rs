@@ -1,7 +1,7 @@
-//! What is mounted at a path, asked without ever waiting for a filesystem's server.
+//! What is mounted at a path, found without waiting for the server of a file system.
 //!
-//! - `/proc/self/mountinfo` tells what is mounted, from the kernel's own memory. Nothing here resolves the last
-//!   component of a path by a call that may reach a server, except [`probe`], on a thread that is not waited for.
+//! - `/proc/self/mountinfo` lists mounts from the kernel's own memory. No call here that may reach a server resolves
+//!   the last component of a path, except [`probe`], which runs on a separate thread.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -18,26 +18,26 @@ use crate::error::{Error, Result};
 use crate::options::SUBTYPE;
 use crate::users::users_of;
 
-/// How long a server may take to answer before it counts as alive and slow: a dead one is told at once.
+/// How long a server may take to answer before it counts as alive but slow. A dead server's mount fails at once.
 const PROBE_MAX: Duration = Duration::from_millis(500);
 
 /// What is mounted at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountpointState {
-    /// Nothing.
+    /// Nothing is mounted.
     NotMounted,
     /// An Amphora mount that is served.
     Amphora,
-    /// An Amphora mount that has not answered for half a second: its server is slow, is being restarted, or is gone for
-    /// good and a holder keeps the mount. Unmount it with [`abandon_path`].
+    /// An Amphora mount that has not answered for half a second: its server is slow or restarting, or has ended for
+    /// good while a holder keeps the mount. [`abandon_path`] unmounts it.
     Silent,
-    /// Another filesystem.
+    /// A mount of another file system.
     Other,
-    /// An Amphora mount whose server is gone: unmount it with [`unmount_path`].
+    /// An Amphora mount whose server has ended; [`unmount_path`] unmounts it.
     Stale,
 }
 
-/// What is mounted at `path`, topmost. Never waits for a filesystem's server longer than half a second.
+/// The state of the topmost mount at `path`. Waits for a server at most half a second.
 pub fn mountpoint_state(path: &Path) -> MountpointState {
     let Some(mounted) = pin(path).ok().and_then(|place| top(place.path())) else {
         return MountpointState::NotMounted;
@@ -45,8 +45,8 @@ pub fn mountpoint_state(path: &Path) -> MountpointState {
     if mounted.is_amphora { probe(path) } else { MountpointState::Other }
 }
 
-/// Takes away the topmost mount at `path`, whatever its server does: processes inside keep it until they leave.
-/// Fine if nothing is mounted there.
+/// Unmounts the topmost mount at `path`, whatever the state of its server; processes inside keep it until they leave.
+/// If nothing is mounted there, it succeeds.
 pub fn unmount_path(path: &Path) -> Result<()> {
     match unmount(&pin(path)?, UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
@@ -54,8 +54,8 @@ pub fn unmount_path(path: &Path) -> Result<()> {
     }
 }
 
-/// Takes away the topmost mount at `path`, which nobody will serve again: what programs inside wait for, and all that they
-/// ask from now on, fails with ECONNABORTED and ENOTCONN. Fine if nothing is mounted there.
+/// Ends the topmost mount at `path`, which no server will serve again: calls in flight and later calls of programs
+/// inside fail with ECONNABORTED and ENOTCONN. If nothing is mounted there, it succeeds.
 pub fn abandon_path(path: &Path) -> Result<()> {
     match unmount(&pin(path)?, UnmountFlags::FORCE | UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
@@ -63,7 +63,7 @@ pub fn abandon_path(path: &Path) -> Result<()> {
     }
 }
 
-/// The same, unless processes use the mount.
+/// Unmounts the topmost mount at `path` unless processes use it.
 ///
 /// # Errors
 /// [`Error::InUse`] if they do.
@@ -76,20 +76,21 @@ pub fn unmount_idle_path(path: &Path) -> Result<()> {
     abandon_path(path)
 }
 
-/// Unmounts what is at a place, which nobody can swap meanwhile: a directory that something is mounted at cannot be renamed.
+/// Unmounts the mount at a pinned path. No user can swap it meanwhile: a directory with a mount on it cannot be
+/// renamed.
 pub(crate) fn unmount(place: &PinnedPath, flags: UnmountFlags) -> Result<(), Errno> {
     rustix::mount::unmount(place.by_descriptor(), flags | UnmountFlags::NOFOLLOW)
 }
 
-/// The device number of what a descriptor has open, from the kernel's memory, as `/proc/self/mountinfo` writes it.
+/// The device number of an open file, from the kernel's memory, as `/proc/self/mountinfo` writes it.
 pub(crate) fn device_of(descriptor: &OwnedFd) -> Result<String, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     let found = statx(descriptor, "", flags, StatxFlags::TYPE)?;
     Ok(format!("{}:{}", found.stx_dev_major, found.stx_dev_minor))
 }
 
-/// What the server of the mount at `path` says. First from the kernel's memory, then by a question to the server, from a
-/// thread of its own: a dead server's is refused at once, a slow one's is not waited for.
+/// The state of the server behind the mount at `path`: first from the kernel's memory, then by a request to the server
+/// on a separate thread. A dead server's request fails at once; a slow server's is not waited for.
 fn probe(path: &Path) -> MountpointState {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     if statx(CWD, path, flags | AtFlags::STATX_DONT_SYNC, StatxFlags::MODE).is_err_and(is_dead) {
@@ -104,7 +105,7 @@ fn probe(path: &Path) -> MountpointState {
     match asked.map(|_| answered.recv_timeout(PROBE_MAX)) {
         Ok(Ok(true)) => MountpointState::Stale,
         Ok(Err(_)) => MountpointState::Silent,
-        // Without a thread nobody can ask; then it counts as served, and nothing is taken away.
+        // Without a thread the server cannot be asked; it counts as alive then, and nothing is unmounted.
         Ok(Ok(false)) | Err(_) => MountpointState::Amphora,
     }
 }
@@ -113,19 +114,19 @@ fn is_dead(errno: Errno) -> bool {
     matches!(errno, Errno::NOTCONN | Errno::CONNABORTED | Errno::IO | Errno::STALE | Errno::NODEV)
 }
 
-/// The place that `path` names, its last component untouched: that may be the root of a dead mount.
+/// Pins the path without touching its last component, which may be the root of a dead mount.
 pub(crate) fn pin(path: &Path) -> Result<PinnedPath> {
     PinnedPath::find(path).map_err(|source| Error::io("finding", path, source))
 }
 
-/// What the kernel's table of mounts says of one.
+/// One mount in the kernel's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mounted {
     /// The device, as `major:minor`.
     pub device: String,
-    /// Whether it is ours by its type.
+    /// Whether its type is an Amphora mount's.
     pub is_amphora: bool,
-    /// What the kernel refuses of its own accord, such as writes and setuid programs.
+    /// What the kernel itself refuses on it, such as writes and setuid programs.
     pub flags: MountFlags,
 }
 
@@ -136,11 +137,11 @@ pub struct Attachment {
     pub read_only: bool,
 }
 
-/// All that is mounted, read at one time.
+/// All mounts, read at one moment.
 pub struct Mountinfo(HashMap<PathBuf, Vec<Mounted>>);
 
 impl Mountinfo {
-    /// Reads it; empty if the system does not tell.
+    /// Reads the table of mounts; empty if the system does not provide it.
     pub fn read() -> Self {
         let mut by_path: HashMap<PathBuf, Vec<Mounted>> = HashMap::new();
         for mount in all() {
@@ -150,7 +151,7 @@ impl Mountinfo {
         Self(by_path)
     }
 
-    /// How the device is attached at a path, which has to be resolved; perhaps below others.
+    /// How the device is attached at a path, visible or covered. The path has to be resolved.
     pub(crate) fn attachment(&self, path: &Path, device: &str) -> Option<Attachment> {
         let mounted = self.0.get(path)?.iter().rev().find(|mounted| mounted.device == device)?;
         Some(Attachment { read_only: mounted.flags.contains(MountFlags::RDONLY) })
@@ -162,24 +163,24 @@ pub(crate) fn top(path: &Path) -> Option<Mounted> {
     topmost_mount(path).ok()?.as_ref().map(Mounted::from)
 }
 
-/// Whether the device is mounted at `path`, which has to be resolved; perhaps below others.
+/// Whether the device is mounted at `path`, visible or covered. The path has to be resolved.
 pub(crate) fn has(path: &Path, device: &str) -> bool {
     all().any(|mount| mount.path == path && mount.device == device)
 }
 
-/// Where the device is mounted.
+/// The path at which the device is mounted.
 pub(crate) fn path_of(device: &str) -> Option<PathBuf> {
     all().find(|mount| mount.device == device).map(|mount| mount.path)
 }
 
-/// All mounts; none if the system does not tell.
+/// All mounts; none if the system does not provide them.
 fn all() -> impl Iterator<Item = MountEntry> {
     mounts().unwrap_or_default().into_iter()
 }
 
 impl From<&MountEntry> for Mounted {
     fn from(mount: &MountEntry) -> Self {
-        // A file system that is read-only as a whole is so in each of its mounts.
+        // A file system that is read-only as a whole is read-only in each of its mounts.
         let flags = flags(&mount.options) | flags(&mount.fs_options) & MountFlags::RDONLY;
         let is_amphora = mount.fs_type.strip_prefix("fuse.") == Some(SUBTYPE);
         Self { device: mount.device.clone(), is_amphora, flags }

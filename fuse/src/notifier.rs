@@ -1,13 +1,15 @@
-//! A process of its own that gives the kernel notices, for mounts that outlive the server.
+//! A separate process that sends cache invalidations to the kernel, for mounts that outlive the server.
 //!
-//! - The kernel gives a notice under locks that a program may hold while it waits for an answer of this very mount, and
-//!   waits for them as nothing can interrupt. With the server alive that passes. A server that is killed at that moment
-//!   could not end: its thread waits for the program, the program for the next server, and the next server for the
-//!   data folder, which a process keeps until its last thread is gone.
-//! - So a child waits instead. It holds the mount's descriptor and one end of a socket, and nothing of the store. When
-//!   the server is gone, and the next one has answered the program, it finds its socket closed and ends.
-//! - One notice is under way at a time: the order is kept, and "told" still means that the kernel took it.
-//! - If the child is lost, this process gives the notices itself, which is right but for the danger above.
+//! - The kernel processes an invalidation under locks that a program may hold while it waits for a reply of this very
+//!   mount, and the wait cannot be interrupted. While the server lives, that resolves itself. A server killed at that
+//!   moment could not end: its thread would wait for the program, the program for the next server, and the next server
+//!   for the data folder, which a process keeps until its last thread is gone.
+//! - So a child process waits instead. It holds the mount's descriptor and one end of a socket, and nothing of the
+//!   store. Once the server is gone and the next one has answered the program, the child finds its socket closed and
+//!   ends.
+//! - One invalidation is in flight at a time, so their order is kept, and a confirmed one has been applied by the
+//!   kernel.
+//! - If the child dies, this process sends the invalidations itself, which is correct except for the danger above.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,17 +22,17 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
-/// The argument that has a program call [`run_notifier`].
+/// The argument with which a program has to call [`run_notifier`].
 pub const NOTIFIER: &str = "notifier";
-/// More than any notice takes: a name has 255 bytes.
+/// The largest notice in bytes; a name has at most 255.
 const NOTICE_BYTES_MAX: usize = 4096;
 
-/// The child that gives notices of one mount.
+/// The child process that sends the notices of one mount.
 #[derive(Clone)]
 pub(crate) struct Notifier(Arc<Shared>);
 
 struct Shared {
-    /// `None` once the child is lost.
+    /// `None` once the child has died.
     socket: Mutex<Option<OwnedFd>>,
     child: Mutex<Option<Child>>,
 }
@@ -41,13 +43,13 @@ impl Notifier {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = Command::new(program);
         command.arg0("amphora").arg(NOTIFIER).env_clear().stderr(Stdio::null());
-        // What a terminal sends to the server is not for it.
+        // A process group of its own, so that signals of the server's terminal do not reach it.
         command.process_group(0).stdin(device.try_clone_to_owned()?).stdout(theirs);
         let child = command.spawn()?;
         Ok(Self(Arc::new(Shared { socket: Mutex::new(Some(ours)), child: Mutex::new(Some(child)) })))
     }
 
-    /// Gives a notice: what writing it to the device gave. `None` if the child is lost.
+    /// Sends a notice and returns the kernel's answer; `None` if the child has died.
     pub fn give(&self, notice: &[u8]) -> Option<rustix::io::Result<()>> {
         let mut socket = self.0.socket.lock();
         let outcome = ask(socket.as_ref()?, notice);
@@ -81,7 +83,7 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Resu
 }
 
 impl Drop for Shared {
-    /// The child ends with its socket. It may have to wait for the kernel first, so it is waited for elsewhere.
+    /// The child ends when its socket closes. It may have to wait for the kernel first, so another thread waits for it.
     fn drop(&mut self) {
         self.socket.lock().take();
         if let Some(mut child) = self.child.lock().take() {
@@ -90,11 +92,11 @@ impl Drop for Shared {
     }
 }
 
-/// The child: gives the notices that come from standard output, a socket, to the mount behind standard input, until the
-/// server is gone.
+/// The child's main loop: reads notices from standard output, which is a socket, and sends them to the mount behind
+/// standard input, until the server is gone.
 ///
 /// # Errors
-/// If standard output is no such socket.
+/// If standard output is not such a socket.
 pub fn run_notifier() -> io::Result<()> {
     serve(io::stdin().as_fd(), io::stdout().as_fd())
 }

@@ -1,47 +1,49 @@
-//! How a volume is mounted.
+//! Mount options of a volume.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use objstore::clock::{Clock, SystemClock};
 
-/// The most one request carries, in bytes.
+/// The most data in one request, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
-/// The filesystem's type in `/proc/self/mountinfo` is `fuse.` and this.
+/// The file system type in `/proc/self/mountinfo` is `fuse.` and this.
 pub(crate) const SUBTYPE: &str = "amphora";
 
-/// How to mount a volume. `Options::default()` fits root mounting for everybody.
+/// How to mount a volume. `Options::default()` suits a mount by root for all users.
 #[derive(Clone)]
 pub struct Options {
-    /// Refuse all changes with EROFS. A read-only volume is mounted so anyway.
+    /// Refuse all changes with EROFS. A read-only volume is always mounted this way.
     pub read_only: bool,
-    /// Show every file as this user's, and make new files this user's.
+    /// Show every file as owned by this user, and create new files for this user.
     pub uid: Option<u32>,
-    /// Show every file as this group's, and make new files this group's.
+    /// Show every file with this group, and create new files with this group.
     pub gid: Option<u32>,
-    /// Permission bits to hide from the modes shown, 0 to 0o777. What is stored stays as it is.
+    /// Permission bits to hide from the modes shown, 0 to 0o777. Stored modes do not change.
     pub umask: u32,
-    /// Let other users than the one who mounts in; permissions are checked either way. Default: when root.
+    /// Admit users other than the mounting one; permissions are checked either way. Default: on for root.
     pub allow_other: bool,
-    /// Honour setuid programs and device files. Off by default: who may write the bucket could plant them.
+    /// Honour setuid programs and device files. Off by default, because anyone who may write the bucket could plant
+    /// them.
     pub privileged_files: bool,
-    /// Run no program from it. Read when it is mounted; a mount that is taken over stays as it is.
+    /// Execute no programs from the mount. It applies when the mount is made; a takeover does not change it.
     pub no_exec: bool,
-    /// What `/proc/self/mountinfo` and `df` show as the source, such as `amphora:bucket`.
+    /// The source that `/proc/self/mountinfo` and `df` show, such as `amphora:bucket`.
     pub fs_name: String,
-    /// How far the kernel reads ahead, in bytes, up to what one request carries (1 MiB).
+    /// The kernel's readahead in bytes, up to the largest request (1 MiB).
     pub readahead_bytes: u32,
-    /// Keep file content in the kernel's page cache. Without it each read(2) comes to the server; memory can be mapped
-    /// all the same.
+    /// Keep file content in the kernel's page cache. Without it each read(2) becomes a request; files can be mapped all
+    /// the same.
     pub page_cache: bool,
-    /// Threads that take requests from the kernel; at least 2. Slow calls get further threads when all are busy.
+    /// Threads that wait for requests of the kernel; at least 2. When all are busy with slow calls, further threads
+    /// start.
     pub threads: usize,
-    /// The program that gives the kernel notices of a mount which outlives this process, called with the argument
-    /// [`NOTIFIER`](crate::NOTIFIER): it is to call [`run_notifier`](crate::run_notifier). Without one this process gives
-    /// them, and killing it at the wrong moment leaves a process that cannot end.
+    /// The program that sends cache invalidations for a mount which outlives this process. It is called with the
+    /// argument [`NOTIFIER`](crate::NOTIFIER) and has to call [`run_notifier`](crate::run_notifier). Without it this
+    /// process sends them, and killing it at the wrong moment leaves a process that cannot end.
     pub notifier: Option<PathBuf>,
-    /// Tells the time for "set it to now".
+    /// The clock for timestamps set to the current time (UTIME_NOW).
     pub clock: Arc<dyn Clock>,
 }
 

@@ -1,7 +1,8 @@
-//! The threads that serve a mount, from the first request to the last.
+//! The session of a mount: the threads that serve it, from the first request to the last.
 //!
-//! - A session is over when the kernel is done with the mount; only then is what it held let go, and the holder told.
-//! - One that is paused is not over: its threads stay where they are until the process ends.
+//! - A session ends when the kernel mount is gone. Only then are its resources released and the holder's deposit
+//!   withdrawn.
+//! - A paused session has not ended: its threads stay blocked until the process ends.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::adapter::{Pause, Server};
 
-/// The serving threads.
+/// The threads that serve a mount.
 pub(crate) struct Session {
     thread: Mutex<Option<JoinHandle<()>>>,
     over: Mutex<bool>,
@@ -22,7 +23,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Serves until the kernel is done with the mount; then ends the feed and calls `end`.
+    /// Serves until the kernel mount is gone, then closes the feed and calls `end`.
     pub fn run(
         server: Server,
         volume: Volume,
@@ -42,7 +43,7 @@ impl Session {
                     volume.end();
                     end();
                 }
-                // The kernel still has the mount, and so has the holder, for the next server.
+                // The mount still exists in the kernel and with the holder, for the next server.
                 Err(error) => tracing::error!(%error, "the session of a mount ended unexpectedly"),
             }
             drop(volume);
@@ -53,12 +54,12 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether the kernel is done with the mount.
+    /// Whether the session has ended.
     pub fn is_over(&self) -> bool {
         *self.over.lock()
     }
 
-    /// Whether it is over within `limit`.
+    /// Waits up to `limit` for the session's end. Returns whether it has ended.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut over = self.over.lock();
         self.ended.wait_while_for(&mut over, |over| !*over, limit);
@@ -70,7 +71,7 @@ impl Session {
         ended
     }
 
-    /// Serves nothing more; whether all that was under way is answered within `limit`.
+    /// Stops serving. Returns whether all requests in flight were answered within `limit`.
     pub fn pause(&self, limit: Duration) -> bool {
         self.pause.pause(limit)
     }

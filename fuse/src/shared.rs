@@ -1,10 +1,10 @@
-//! A mount's shared memory: what the process that serves it leaves to the next one.
+//! A mount's shared memory: the table of open files that one server process leaves to the next.
 //!
-//! - It is a memfd that the holder keeps beside the mount's device, so it outlives every server. One server at a time
-//!   uses it: the one that has the store open.
-//! - Its size is sealed, so a mapping of it never faults.
-//! - Head, then notes of requests under way, then slots. What they mean, and in which order they are written, is
-//!   `passthrough::table`'s. All that is said of one node lies in one word, so no crash leaves half of it.
+//! - It is a memfd that the holder keeps beside the mount's device, so it outlives every server. One server uses it at
+//!   a time: the one that has the store open.
+//! - Its size is sealed, so access to the mapping never faults.
+//! - It holds a head, then notes of requests in flight, then slots. `passthrough::table` defines their meaning and the
+//!   order of writes. All facts about a node lie in one word, so a crash never leaves half of them.
 
 use std::io::{Error, ErrorKind, Result};
 use std::mem::size_of;
@@ -15,20 +15,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, seek};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// The whole of it.
+/// Size of the memory in bytes.
 const BYTES: usize = 1 << 20;
-/// Before the first slot: one page.
+/// Bytes before the first note: one page.
 const HEAD_BYTES: usize = 4096;
-/// The notes there are.
+/// Number of notes.
 const NOTES: usize = 1024;
-/// The slots there are.
+/// Number of slots.
 const SLOTS: usize = (BYTES - HEAD_BYTES - NOTES * size_of::<Note>()) / size_of::<Slot>();
-/// The first bytes of memory of this kind.
+/// The first eight bytes of such a memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"amphoraM");
-/// Of this layout. Another is another table; nothing here reads it.
+/// The version of this layout. Memory of another version is not read.
 const VERSION: u32 = 1;
 
-/// What stands in front.
+/// The head of the memory.
 #[repr(C)]
 struct Head {
     magic: AtomicU64,
@@ -38,26 +38,26 @@ struct Head {
     overflown: AtomicU32,
 }
 
-/// A node, and what is said of it. It is free while its node is 0.
+/// A node and its state. The slot is free while its node is 0.
 #[repr(C)]
 pub(crate) struct Slot {
     pub node: AtomicU64,
     pub word: AtomicU64,
 }
 
-/// A request that changes a slot. It is free while its request is 0.
+/// A request that changes a slot. The note is free while its request is 0.
 #[repr(C)]
 pub(crate) struct Note {
     pub request: AtomicU64,
     pub node: AtomicU64,
-    /// What the slot said before.
+    /// The slot's word before the change.
     pub before: AtomicU64,
     pub slot: AtomicU32,
-    /// 0 until the slot says what it does after; then one more than the processes that ended since.
+    /// 0 until the slot holds its new word; then 1 plus the number of server processes that ended since.
     pub done: AtomicU32,
 }
 
-/// The memory, mapped.
+/// The mapped memory.
 pub(crate) struct Shared {
     memory: OwnedFd,
     at: NonNull<u8>,
@@ -69,7 +69,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// New memory, with all slots free.
+    /// Creates new memory with all slots free.
     pub fn create() -> Result<Self> {
         let memory = rustix::fs::memfd_create("amphora-mount", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&memory, BYTES as u64)?;
@@ -82,18 +82,18 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Memory that a process before this one made.
+    /// Maps memory that an earlier process created.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidData`] if it is of another kind, size or layout.
+    /// [`ErrorKind::InvalidData`] if its kind, size or layout differs.
     pub fn open(memory: OwnedFd) -> Result<Self> {
         let wrong = |why: &str| Error::new(ErrorKind::InvalidData, format!("a mount's shared memory {why}"));
         if usize::try_from(rustix::fs::fstat(&memory)?.st_size) != Ok(BYTES) {
             return Err(wrong("has another size than this version's"));
         }
-        // Without them, whoever has it too could cut it under the mapping.
+        // Without the seals, any process that has the memory could truncate it under the mapping.
         if !rustix::fs::fcntl_get_seals(&memory)?.contains(SealFlags::SHRINK) {
-            return Err(wrong("can still be cut"));
+            return Err(wrong("is not sealed against truncation"));
         }
         let shared = Self::map(memory)?;
         let head = shared.head();
@@ -106,13 +106,13 @@ impl Shared {
 
     fn map(memory: OwnedFd) -> Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping at an address of the kernel's choice takes nothing that is in use.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces no memory in use.
         let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), BYTES, protection, flags, &memory, 0) }?;
         let at = NonNull::new(at.cast()).ok_or(ErrorKind::OutOfMemory)?;
         Ok(Self { memory, at })
     }
 
-    /// The memory itself, for the holder.
+    /// The memfd, for the holder.
     pub fn memory(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
     }
@@ -131,8 +131,8 @@ impl Shared {
         unsafe { std::slice::from_raw_parts(self.at.as_ptr().add(at).cast(), SLOTS) }
     }
 
-    /// How many slots, from the first on, may ever have been used. To look at those behind them would take memory for
-    /// them, 1 MiB for each mount.
+    /// The number of slots that may ever have been used, counted from the first. Looking at later ones would allocate
+    /// their pages, 1 MiB for each mount.
     pub fn touched(&self) -> usize {
         let (mut end, all) = (0, BYTES as u64);
         while let Ok(data) = seek(&self.memory, SeekFrom::Data(end)) {
@@ -143,12 +143,12 @@ impl Shared {
         used.div_ceil(size_of::<Slot>()).min(SLOTS)
     }
 
-    /// Notes that a node had to be opened without a slot.
+    /// Records that a node had to be opened without a slot.
     pub fn overflow(&self) {
         self.head().overflown.store(1, Ordering::Release);
     }
 
-    /// Whether that ever happened.
+    /// Whether a node ever had to be opened without a slot.
     pub fn has_overflown(&self) -> bool {
         self.head().overflown.load(Ordering::Acquire) != 0
     }
@@ -161,7 +161,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: nothing borrowed from the mapping outlives `self`. What cannot be unmapped stays mapped.
+        // SAFETY: nothing borrowed from the mapping outlives `self`. If unmapping fails, it stays mapped.
         let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), BYTES) };
     }
 }

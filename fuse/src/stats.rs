@@ -1,7 +1,7 @@
-//! How often each operation was called, how often it failed, and how long it took; and, for who watches, each call.
+//! Statistics of a mount: count, errors and latency of each operation; and each single call, for a watcher.
 //!
-//! - Counting costs a few atomic additions. Watching costs calls nothing while nobody does.
-//! - A watcher that is too slow loses calls, and is told how many; no call ever waits for one.
+//! - Counting costs a few atomic additions. Watching costs nothing while there is no watcher.
+//! - A watcher that is too slow misses calls and receives their number; no call ever waits for a watcher.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// The operations of a mount, as they are counted.
+/// The operations that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Lookup,
@@ -49,7 +49,7 @@ pub(crate) enum Op {
     Invalidate,
 }
 
-/// Their names, in the same order.
+/// The operations' names, in the order of [`Op`].
 const NAMES: [&str; Op::Invalidate as usize + 1] = [
     "lookup",
     "forget",
@@ -87,7 +87,7 @@ const NAMES: [&str; Op::Invalidate as usize + 1] = [
     "invalidate",
 ];
 
-/// Upper bounds of the latency buckets, in microseconds; one more bucket holds what took longer.
+/// Upper bounds of the latency histogram in microseconds; one more bucket holds longer calls.
 pub const LATENCY_BOUNDS_US: [u64; 16] =
     [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 500_000, 2_000_000];
 
@@ -100,15 +100,15 @@ struct Counter {
     buckets: [AtomicU64; BUCKETS],
 }
 
-/// Calls a watcher may be behind.
+/// The most calls that a watcher may lag behind.
 const BEHIND_MAX: usize = 4096;
 
-/// A call of the kernel that was answered.
+/// An answered call of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call<'a> {
-    /// What was called.
+    /// The operation.
     pub op: Op,
-    /// The node it was called on; of a call on a name, its directory's.
+    /// The node of the call; for a call about a name, its directory.
     pub node: u64,
     /// The name.
     pub name: Option<&'a OsStr>,
@@ -131,24 +131,24 @@ pub(crate) struct Stats {
 #[derive(Debug)]
 struct Watcher {
     calls: SyncSender<WatchedCall>,
-    /// Calls it missed since the last it was given.
+    /// Number of calls missed since the last one received.
     missed: u64,
 }
 
-/// A call as a watcher of the mount is told.
+/// One call, as a watcher receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedCall {
     /// The operation's name, as in [`OperationStats::name`].
     pub operation: &'static str,
-    /// The inode it was called on, as the mount numbers it; of a call on a name, its directory's.
+    /// The inode of the call, as the mount numbers it; for a call about a name, its directory.
     pub node: u64,
-    /// The name it was called on, in that directory; of a rename, the one before.
+    /// The name in that directory; for a rename, the old name.
     pub name: Option<String>,
     /// How long it took.
     pub took: Duration,
     /// The error it was answered with (errno(3)).
     pub errno: Option<i32>,
-    /// Calls that were left out before this one, because the watcher was too slow.
+    /// Number of calls left out before this one because the watcher was too slow.
     pub missed: u64,
 }
 
@@ -166,7 +166,7 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Counts a call of the kernel, and tells those who watch.
+    /// Counts a call of the kernel and sends it to the watchers.
     pub fn call(&self, call: Call<'_>) {
         self.record(call.op, call.took, call.errno.is_some());
         if self.watched.load(Ordering::Relaxed) {
@@ -180,7 +180,7 @@ impl Stats {
         self.watched.store(!watchers.is_empty(), Ordering::Relaxed);
     }
 
-    /// The calls from now on, until the receiver is dropped.
+    /// Subscribes to all calls from now on, until the receiver is dropped.
     pub fn watch(&self) -> Receiver<WatchedCall> {
         let (calls, watched) = sync_channel(BEHIND_MAX);
         let mut watchers = self.watchers.lock();
@@ -199,7 +199,7 @@ impl Stats {
         counter.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
     }
 
-    /// Counts bytes read by programs, past the kernel's cache.
+    /// Counts bytes that programs read from this process, not from the kernel's cache.
     pub fn read(&self, bytes: usize) {
         self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -209,7 +209,7 @@ impl Stats {
         self.written_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The figures as they are now.
+    /// The current values of all counters.
     pub fn snapshot(&self) -> StatsSnapshot {
         let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let operations = NAMES
@@ -231,7 +231,7 @@ impl Stats {
 }
 
 impl Watcher {
-    /// Whether anybody still listens.
+    /// Sends a call to one watcher. Returns whether it still listens.
     fn tell(&mut self, call: Call<'_>) -> bool {
         let Call { op, node, name, took, errno } = call;
         let name = name.map(|name| name.to_string_lossy().into_owned());
@@ -245,29 +245,30 @@ impl Watcher {
     }
 }
 
-/// The figures of one mount at one moment.
+/// The statistics of a mount at one moment.
 #[derive(Clone, Debug)]
 pub struct StatsSnapshot {
-    /// Each operation, also those never called.
+    /// All operations, including those never called.
     pub operations: Vec<OperationStats>,
-    /// Bytes programs read, past the kernel's cache.
+    /// Bytes that programs read from the server, not from the kernel's cache.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
 }
 
-/// The figures of one operation.
+/// The statistics of one operation.
 #[derive(Clone, Debug)]
 pub struct OperationStats {
-    /// Its name, as in the FUSE protocol.
+    /// The operation's name in the FUSE protocol.
     pub name: &'static str,
-    /// How often it was called.
+    /// Number of calls.
     pub count: u64,
-    /// How often it was answered with an error.
+    /// Number of calls answered with an error.
     pub errors: u64,
-    /// The time all calls took together.
+    /// The total time of all calls.
     pub total: Duration,
-    /// How many calls fell below each of [`LATENCY_BOUNDS_US`] and above the one before; last, those above all.
+    /// Number of calls between each of [`LATENCY_BOUNDS_US`] and the bound before; the last entry counts those above
+    /// all bounds.
     pub buckets: Vec<u64>,
 }
 

@@ -1,8 +1,8 @@
-//! A mount that no volume can be found for: its programs get EIO instead of waiting for a server for ever.
+//! A mount whose volume cannot be opened: its programs get EIO instead of waiting forever for a server.
 //!
-//! - The mount stays with the holder, so that a later server can still take it over. What it was asked meanwhile is
-//!   answered, not kept.
-//! - Whoever serves the mount already must not be disturbed: [`Refusal`] is for a mount of this store alone.
+//! - The mount stays with the holder, so that a later server can still take it over. Requests made meanwhile are
+//!   answered with an error, not kept.
+//! - A [`Refusal`] is made only for mounts of this store, so that it never disturbs a server that serves the mount.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,33 +19,33 @@ use crate::mountpoint;
 /// The device `/dev/fuse` (the kernel's devices.txt): character device 10, 229.
 const FUSE_DEVICE: (u32, u32) = (10, 229);
 
-/// A mount whose requests are about to be refused.
+/// A mount whose requests are to be answered with errors.
 pub struct Refusal {
     device: OwnedFd,
     path: Option<PathBuf>,
 }
 
-/// A mount whose requests are refused by a thread of this process.
+/// A mount whose requests a thread of this process answers with errors.
 pub struct Unserved {
     path: Option<PathBuf>,
     over: Arc<AtomicBool>,
 }
 
 impl Held {
-    /// What it takes to refuse the requests of this mount, should it not be taken over.
+    /// Prepares to refuse the requests of this mount, in case it cannot be taken over.
     ///
     /// # Errors
-    /// The process has too many files open.
+    /// If the process has too many open files.
     pub fn refusal(&self) -> io::Result<Refusal> {
         Ok(Refusal { device: self.descriptors()?.0, path: Some(self.path().to_owned()) })
     }
 }
 
 impl Refusal {
-    /// The same of a deposit whose record this version cannot read.
+    /// Prepares to refuse the requests of a mount whose record this version cannot read.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] if it holds no FUSE device; else the system's.
+    /// [`io::ErrorKind::NotFound`] if the deposit holds no FUSE device; otherwise the system's error.
     pub fn of(deposit: &Deposit) -> io::Result<Self> {
         let device = deposit.descriptors.iter().find(|descriptor| is_fuse(descriptor));
         let device = device.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
@@ -53,10 +53,10 @@ impl Refusal {
         Ok(Self { device, path })
     }
 
-    /// Refuses all requests from now on, until the kernel is done with the mount; then calls `end`.
+    /// Answers all requests with EIO from now on, until the mount is gone; then calls `end`.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If no thread can be started.
     pub fn begin(self, end: impl FnOnce() + Send + 'static) -> io::Result<Unserved> {
         let Self { device, path } = self;
         let over = Arc::new(AtomicBool::new(false));
@@ -73,12 +73,12 @@ impl Refusal {
 }
 
 impl Unserved {
-    /// Where it is mounted, as far as that is known.
+    /// The mount point, if it is known.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Whether the kernel is done with it: somebody unmounted it.
+    /// Whether the mount is gone: a program unmounted it.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
@@ -91,7 +91,8 @@ fn is_fuse(descriptor: &OwnedFd) -> bool {
     })
 }
 
-/// The device number of the mount behind a descriptor, as `/proc/self/mountinfo` writes it (Linux 6.5 tells).
+/// The device number of the mount behind a descriptor, as `/proc/self/mountinfo` writes it. Linux 6.5 and newer provide
+/// it.
 fn connection(device: &OwnedFd) -> Option<String> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", device.as_raw_fd())).ok()?;
     let number = info.lines().find_map(|line| line.strip_prefix("fuse_connection:"))?;

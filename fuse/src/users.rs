@@ -1,9 +1,9 @@
-//! Which processes use a mount, as /proc tells.
+//! The processes that use a mount, found in /proc.
 //!
-//! - Nothing here asks the mount's server: attributes come from the kernel's memory. What may wait all the same, for a
-//!   process that hangs, is left to a thread that is not waited for.
-//! - A mount can be busy without a process that is found: another mount lies in it, or its user is in a mount namespace
-//!   or a process namespace that this process does not see.
+//! - Nothing here asks the mount's server: attributes come from the kernel's memory. A look at a hung process may still
+//!   block, so the search runs on a separate thread with a time limit.
+//! - A mount can be busy though no process is found: another mount lies in it, or its user is in a mount or PID
+//!   namespace that this process does not see.
 
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-/// How long the search may take.
+/// The longest duration of the search.
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
 /// A process that uses a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Its id.
+    /// The process id.
     pub pid: u32,
-    /// The name of its program (proc_pid_comm(5)).
+    /// The program's name (proc_pid_comm(5)).
     pub command: String,
 }
 
@@ -29,8 +29,8 @@ impl std::fmt::Display for User {
     }
 }
 
-/// The processes that have their working directory, their root, their program, an open file or mapped memory on the
-/// device, a number as `/proc/self/mountinfo` writes it. By process id.
+/// The processes, by id, that have their working directory, root, program, an open file or mapped memory on `device`, a
+/// number as `/proc/self/mountinfo` writes it.
 pub(crate) fn users_of(device: &str) -> Vec<User> {
     let Some(device) = device.split_once(':').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?))) else {
         return Vec::new();
@@ -73,7 +73,7 @@ fn uses(process: &Path, device: (u32, u32)) -> bool {
         || maps(&std::fs::read_to_string(process.join("maps")).unwrap_or_default(), device)
 }
 
-/// Whether a line of proc_pid_maps(5) is about the device.
+/// Whether a line of proc_pid_maps(5) refers to the device.
 fn maps(text: &str, (major, minor): (u32, u32)) -> bool {
     let number = |text: &str| u32::from_str_radix(text, 16).ok();
     let devices = text.lines().filter_map(|line| line.split(' ').nth(3)?.split_once(':'));

@@ -1,7 +1,7 @@
-//! What a mount shows of inodes: their node numbers, owners and modes.
+//! The mount's view of inodes: node numbers, owners and modes as programs see them.
 //!
-//! - A node is the store's inode number, but the root of the mount is always node 1 (FUSE_ROOT_ID). Where a
-//!   directory of the bucket is the root, the bucket's own root lies above it and is never shown.
+//! - A node is the store's inode number, except that the root of the mount is always node 1 (FUSE_ROOT_ID). Where a
+//!   directory of the bucket is the mount's root, the bucket's own root lies above it and is never shown.
 
 use objstore::volume::{Acl, Attr, Hidden, Ownership, ROOT_INO, WhichAcl};
 
@@ -12,7 +12,7 @@ use crate::options::Options;
 /// The node of the mount's root (FUSE protocol, FUSE_ROOT_ID).
 pub(crate) const ROOT_NODE: u64 = 1;
 
-/// The mapping between the store's inodes and what the kernel sees.
+/// The mapping from the store's inodes to what the kernel sees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     root: u64,
@@ -36,7 +36,7 @@ impl View {
         if ino == self.root { ROOT_NODE } else { ino }
     }
 
-    /// The node of an inode, if the mount can show it.
+    /// The node of an inode, if the mount may show it.
     pub fn shown(&self, ino: u64) -> Option<u64> {
         (ino == self.root || ino != ROOT_INO).then(|| self.node(ino))
     }
@@ -62,19 +62,20 @@ impl View {
         }
     }
 
-    /// Owner and mode of what `caller` makes.
+    /// Owner and mode for what `caller` creates.
     pub fn ownership(&self, caller: Caller, new: New) -> Ownership {
         let maker = caller.maker();
         let (uid, gid) = (self.uid.unwrap_or(maker.0), self.gid.unwrap_or(maker.1));
         Ownership { uid, gid, mode: new.mode & 0o7777, umask: new.umask }
     }
 
-    /// The names in ACLs that mean nothing where the mount shows an owner or group of its own.
+    /// ACL entries that have no meaning because the mount shows its own owner or group.
     pub fn hidden(&self) -> Hidden {
         Hidden { users: self.uid.is_some(), groups: self.gid.is_some() }
     }
 
-    /// An ACL as the mount shows it: without such names, and an access ACL without what is hidden from modes.
+    /// An ACL as the mount shows it: without such entries, and an access ACL without the permission bits that the mount
+    /// hides.
     pub fn show_acl(&self, acl: Acl, which: WhichAcl) -> Acl {
         let mut shown = acl.without(self.hidden());
         if which == WhichAcl::Access {
@@ -83,12 +84,12 @@ impl View {
         shown
     }
 
-    /// The owner to store for a chown to `uid`: none where the mount shows its own, which no chown can change.
+    /// The owner to store for a chown to `uid`; none where the mount shows its own owner, which chown cannot change.
     pub fn new_owner(&self, uid: Option<u32>) -> Result<Option<u32>, rustix::io::Errno> {
         settle(self.uid, uid)
     }
 
-    /// The same for the group.
+    /// The group to store for a chown to `gid`; none where the mount shows its own group, which chown cannot change.
     pub fn new_group(&self, gid: Option<u32>) -> Result<Option<u32>, rustix::io::Errno> {
         settle(self.gid, gid)
     }

@@ -1,4 +1,4 @@
-//! Answers: what each kind looks like in the protocol.
+//! Replies in the protocol's layout, from the file system's results.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::ops::names::Created;
 use crate::ops::xattrs::Fitted;
 use crate::wire::{Entry, Frame, Listing, OpenReply, Reply, SpaceReply, Statx};
 
-/// How long the kernel keeps names, absences and attributes, which it is told to drop when they change.
+/// How long the kernel caches names, absent names and attributes. Changes by others are sent as invalidations.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a request is answered with.
+/// The result of a request.
 pub(super) enum Answer {
     Done,
     Attr(Attr),
@@ -24,7 +24,7 @@ pub(super) enum Answer {
     Bytes(Bytes),
     Text(String),
     Written(u32),
-    /// So many bytes, in the layout of the newer or the older request.
+    /// Number of bytes copied, for the newer or the older request.
     Copied {
         bytes: u64,
         wide: bool,
@@ -54,7 +54,7 @@ impl Answer {
         }
     }
 
-    /// The answers of fixed layout; the others have none.
+    /// Encodes a reply of fixed layout.
     fn frame(&self) -> Frame {
         let mut frame = Frame::new();
         match self {
@@ -81,13 +81,13 @@ impl Answer {
     }
 }
 
-/// A name as the kernel takes it into its cache.
+/// A name as the kernel caches it.
 pub(super) fn entry(found: Option<&Attr>) -> Entry {
     Entry { valid: TTL, attributes: found.map(attributes) }
 }
 
-/// The kernel keeps a listing it has read once, over opens: what others change is reported (see `invalidate`), and what
-/// this mount changes it sees itself.
+/// The reply to OPENDIR. The kernel caches a listing across opens: changes by other clients are reported (see
+/// `invalidate`), and it sees changes through this mount itself.
 fn open_directory(handle: u64) -> OpenReply {
     OpenReply { handle, keep_cache: true, cache_dir: true, ..OpenReply::default() }
 }
@@ -106,7 +106,7 @@ fn open(opened: &Opened) -> OpenReply {
     }
 }
 
-/// Inodes are as many as there is space for; an empty one takes no block, so this is a lower bound.
+/// The free inodes are counted by free space. An empty file takes no block, so the number is a lower bound.
 fn free(space: &Space) -> SpaceReply {
     let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
     let free = blocks(space.free_bytes);

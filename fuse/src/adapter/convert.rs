@@ -1,4 +1,4 @@
-//! Between the protocol's types and ours.
+//! Conversions between the FUSE protocol's types and the file system's types.
 
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind};
@@ -68,12 +68,12 @@ fn type_bits(kind: Kind) -> u32 {
     }
 }
 
-/// The kind as readdir(3) tells it.
+/// The file type as readdir(3) reports it.
 pub(super) fn listed_kind(kind: Kind) -> u32 {
     type_bits(kind) >> 12
 }
 
-/// As what an operation is counted.
+/// The statistics counter of an operation.
 pub(super) fn op(operation: &Operation<'_>) -> Option<Op> {
     Some(match operation {
         Operation::Lookup(_) => Op::Lookup,

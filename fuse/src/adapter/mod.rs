@@ -1,8 +1,9 @@
-//! Between the protocol and the filesystem: unpacks each request, has [`Fs`] serve it, packs the answer.
+//! The adapter between protocol and file system: unpacks each request, has [`Fs`] serve it, and packs the reply.
 //!
-//! - With `wire`, the one place that knows the protocol. It decides nothing: an operation is one line of `serve`.
-//! - A call runs on the thread that read its request and may wait for the disk; other threads read on meanwhile.
-//! - INIT asks for what the store can keep up with, and no more (see [`WISHES`]).
+//! - Apart from `wire`, it is the only module that knows the protocol. It decides nothing: each operation is one line
+//!   of `serve`.
+//! - A call runs on the thread that read its request and may wait for the disk; other threads read requests meanwhile.
+//! - INIT requests only features that the store supports (see [`WISHES`]).
 
 mod answer;
 mod convert;
@@ -26,15 +27,17 @@ pub use crate::wire::keep_processors_awake;
 pub(crate) use crate::wire::{Agreement, Feature, Pause};
 pub(crate) use notices::Notices;
 
-/// Requests the kernel may have under way of its own accord, such as reading ahead.
+/// The most requests that the kernel may have in flight in the background, such as readahead.
 const BACKGROUND_MAX: u16 = 64;
 
-/// What to ask the kernel for; an older one gives what it has.
+/// The features to request from the kernel; an older kernel grants those it has.
 ///
-/// EXPLICIT_INVAL_DATA in place of AUTO_INVAL_DATA: the latter drops a file's pages whenever its mtime moved, so also
-/// after each write of our own; the feed is exact. No writeback cache: a write is in the store when write(2) returns
-/// and S3 sees it. No POSIX_LOCKS or FLOCK_LOCKS: the kernel keeps locks itself. No ATOMIC_O_TRUNC: the kernel then has
-/// an open of a running program for O_RDONLY | O_TRUNC truncate it before it finds that it must not (ETXTBSY).
+/// - EXPLICIT_INVAL_DATA in place of AUTO_INVAL_DATA: the latter drops a file's pages whenever its mtime changes, so
+///   also after each write through this mount. The feed is exact.
+/// - No writeback cache: a write is in the store when write(2) returns, and S3 sees it.
+/// - No POSIX_LOCKS or FLOCK_LOCKS: the kernel keeps locks itself.
+/// - No ATOMIC_O_TRUNC: with it, an open of a running program for O_RDONLY | O_TRUNC truncates the file before the
+///   kernel finds that it must not (ETXTBSY).
 const WISHES: &[Feature] = &[
     Feature::InitExt,
     Feature::AsyncRead,
@@ -57,22 +60,22 @@ const WISHES: &[Feature] = &[
     Feature::Passthrough,   // large files are read past the server
 ];
 
-/// A fresh mount that waits for the answer to its INIT.
+/// A new mount whose INIT is not answered yet.
 pub(crate) struct Hello(wire::Hello);
 
 impl Hello {
-    /// Reads the INIT and settles the answer, without sending it.
+    /// Reads the INIT request and fixes the reply without sending it.
     pub fn read(device: OwnedFd) -> io::Result<Self> {
         let limits = wire::Limits { request_bytes: REQUEST_BYTES_MAX, background: BACKGROUND_MAX };
         wire::Hello::read(device, wire::Features::new(WISHES), limits).map(Self)
     }
 
-    /// What a successor has to know, to be deposited before the answer is sent.
+    /// The agreement for a later takeover; it is deposited before the reply is sent.
     pub fn agreement(&self) -> Agreement {
         self.0.agreement()
     }
 
-    /// Whether the kernel granted a feature that was wished for.
+    /// Whether the kernel granted a requested feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.0.has(feature)
     }
@@ -82,58 +85,58 @@ impl Hello {
         self.0.device().as_fd()
     }
 
-    /// Answers: from now on the mount works.
+    /// Sends the reply; the mount works from then on.
     pub fn answer(self) -> io::Result<Session> {
         wire::Session::begin(self.0).map(Session)
     }
 }
 
-/// A mount whose INIT is answered.
+/// A mount whose INIT has been answered.
 pub(crate) struct Session(wire::Session);
 
 impl Session {
-    /// Takes over a mount that another server began. Nothing is sent; a [`Notices::resend`] brings what it left
-    /// unanswered, the INIT too.
+    /// Takes over a mount that another server began. Nothing is sent; [`Notices::resend`] brings the requests that it
+    /// left unanswered, INIT included.
     pub fn resume(device: OwnedFd, agreement: &Agreement) -> io::Result<Self> {
         wire::Session::resume(device, agreement).map(Self)
     }
 
-    /// Whether the kernel granted a feature that was wished for.
+    /// Whether the kernel granted a requested feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.0.has(feature)
     }
 
-    /// Notices for the kernel.
+    /// A sender of notices to the kernel.
     pub fn notices(&self) -> Notices {
         Notices::new(self.0.device().clone())
     }
 
-    /// Files to have the kernel read past the server.
+    /// The registration of backing files for passthrough.
     pub fn backing(&self) -> Arc<dyn Backing> {
         Arc::new(self.notices())
     }
 }
 
-/// Refuses what a mount asks with EIO, until the kernel is done with it.
+/// Answers all requests of a mount with EIO until the mount is gone.
 pub(crate) fn refuse_all(device: OwnedFd) -> io::Result<()> {
     wire::refuse_all(&wire::Device::new(device), libc::EIO)
 }
 
-/// A session that is ready to be served.
+/// A session that is ready to serve.
 pub(crate) struct Server(wire::Running<Adapter>);
 
 impl Server {
-    /// Makes `filesystem` answer the session's requests, with up to `readers` threads that wait for some at a time.
+    /// Has `filesystem` serve the session's requests, with up to `readers` threads that wait for requests at a time.
     pub fn new(filesystem: Fs, session: Session, readers: usize) -> Self {
         Self(session.0.serve(Adapter(filesystem), readers))
     }
 
-    /// Pauses it, for a process that ends while the mount goes on.
+    /// A handle that pauses the session, for a process that ends while the mount goes on.
     pub fn pause_handle(&self) -> Pause {
         self.0.pause_handle()
     }
 
-    /// Serves until the kernel is done with the mount.
+    /// Serves until the mount is gone.
     pub fn run(self) -> io::Result<()> {
         self.0.run()
     }
@@ -145,7 +148,7 @@ fn changes_opens(operation: &wire::Operation<'_>) -> bool {
     matches!(operation, Open { .. } | Create { .. } | TmpFile { .. } | Release { .. })
 }
 
-/// Has the filesystem serve requests, and counts them.
+/// Passes requests to the file system and counts them.
 struct Adapter(Fs);
 
 impl wire::Service for Adapter {
@@ -164,7 +167,7 @@ impl wire::Service for Adapter {
             Ok(answer) => answer.send(reply),
             Err(errno) => reply.refuse(errno.raw_os_error()),
         }
-        // Also if the kernel did not take the answer: then it does not want it any more.
+        // This happens even if the kernel did not accept the reply: it does not resend that request either.
         recorded.into_iter().for_each(Recorded::answered);
         if changes_opens(&request.operation) {
             fs.opens.answered(request.context.unique);

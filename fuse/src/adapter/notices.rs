@@ -1,4 +1,4 @@
-//! What the server tells the kernel unasked, and the files it has the kernel read past the server.
+//! The kernel's side of a mount: sends it cache invalidations, and registers backing files for passthrough.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,11 +10,11 @@ use crate::notifier::Notifier;
 use crate::opened::{Backing, BackingId};
 use crate::wire::{self, Notice, notify};
 
-/// The kernel's side of a mount.
+/// A sender of notices to the kernel of one mount.
 #[derive(Clone)]
 pub(crate) struct Notices {
     device: wire::Device,
-    /// Who waits for the kernel in place of this process.
+    /// The separate process that waits for the kernel in place of this one.
     notifier: Option<Notifier>,
 }
 
@@ -23,7 +23,7 @@ impl Notices {
         Self { device, notifier: None }
     }
 
-    /// Gives those that can wait for locks by a process of their own.
+    /// Sends notices that can wait for locks through a separate process, `program`.
     pub fn apart(self, program: &Path) -> io::Result<Self> {
         let notifier = Some(Notifier::start(program, self.device.as_fd())?);
         Ok(Self { notifier, ..self })
@@ -34,7 +34,7 @@ impl Notices {
         apart.map_or_else(|| notify(&self.device, notice), wire::told)
     }
 
-    /// Has the kernel ask again for all that was sent to a server before and not answered.
+    /// Asks the kernel to resend all requests that an earlier server read and did not answer.
     pub fn resend(&self) -> io::Result<()> {
         notify(&self.device, Notice::Resend).map(drop)
     }
@@ -53,7 +53,7 @@ impl Kernel for Notices {
         self.give(Notice::Attributes(node)).map(drop)
     }
 
-    /// As a side effect the kernel forgets the node's attributes.
+    /// As a side effect the kernel drops the node's attributes.
     fn probe(&self, node: u64) -> io::Result<bool> {
         self.give(Notice::Attributes(node))
     }

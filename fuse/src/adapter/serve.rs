@@ -1,4 +1,4 @@
-//! From each operation to the method of [`Fs`] that serves it, and to the answer.
+//! The dispatch table: from each operation to the method of [`Fs`] that serves it, and to its reply.
 
 use std::ffi::OsStr;
 
@@ -112,7 +112,7 @@ fn place(node: u64, write: &wire::Write<'_>) -> Write {
 
 fn copy_range(fs: &Fs, node: u64, copy: CopyRange, by: Caller) -> Result<Answer> {
     let CopyRange { from_offset, to_node, to_offset, len, wide } = copy;
-    // The older answer has room for less than the question.
+    // The older reply has a narrower length field than its request.
     let len = if wide { len } else { len.min(u64::from(u32::MAX)) };
     let bytes = fs.copy_range(copies::CopyRange { from_node: node, from_offset, to_node, to_offset, len }, by)?;
     Ok(Answer::Copied { bytes, wide })
@@ -124,7 +124,7 @@ fn list(fs: &Fs, node: u64, part: ReadDir) -> Result<Listing> {
     Ok(listing)
 }
 
-/// A name without attributes ("." and "..") counts as not looked up.
+/// Entries without attributes ("." and "..") do not count as lookups.
 fn list_entries(fs: &Fs, node: u64, part: ReadDir) -> Result<Listing> {
     let mut listing = Listing::new(part.room as usize);
     fs.read_dir_plus(from(node, part), part.room as usize, |listed, attr| {

@@ -1,11 +1,12 @@
-//! Attributes of inodes, and the space of the volume.
+//! Attributes of inodes, and the free space of the volume.
 //!
-//! - The kernel leaves taking setuid and setgid away to the server (HANDLE_KILLPRIV_V2): on chown for everybody, on
-//!   truncate, write and fallocate for who lacks CAP_FSETID. Before a change of content that has to take them away, and
-//!   for a chown(2) to nobody, it asks to set no attribute at all: that is the moment to do it, unless it is asked by
-//!   somebody who may neither own nor write the file, and so can only have called chown(2): that changes nothing. (It asks
-//!   the same before root writes a file with capabilities, after it took those away. Such a file loses setuid too, if it
-//!   has both.)
+//! - The kernel leaves clearing setuid and setgid to the server (HANDLE_KILLPRIV_V2): on chown for every caller; on
+//!   truncate, write and fallocate for callers without CAP_FSETID.
+//! - Before a content change that has to clear them, and for a chown(2) that changes neither owner nor group, the
+//!   kernel sends a SETATTR without attributes, and the bits are cleared then. If the caller neither owns nor may write
+//!   the file, the call can only be such a chown(2), and nothing is changed.
+//! - The kernel sends the same SETATTR before root writes a file with capabilities, after it removed those. A file that
+//!   has both loses setuid too.
 
 use objstore::clock::Timestamp;
 use objstore::volume::{Attr, Kind, SetAttr, Space};
@@ -22,13 +23,13 @@ const SETGID: u32 = 0o2000;
 /// A time to set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
-    /// The time the server has (UTIME_NOW).
+    /// The server's current time (UTIME_NOW).
     Now,
     /// A given time.
     At(Timestamp),
 }
 
-/// The attributes a request sets.
+/// The attributes that a request sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     pub mode: Option<u32>,
@@ -37,7 +38,7 @@ pub(crate) struct Wanted {
     pub size: Option<u64>,
     pub atime: Option<When>,
     pub mtime: Option<When>,
-    /// It takes setuid and setgid away: a chown, or a change of size by who lacks CAP_FSETID.
+    /// The request clears setuid and setgid: it is a chown, or a change of size by a caller without CAP_FSETID.
     pub kill_privileges: bool,
 }
 
@@ -56,7 +57,7 @@ impl Fs {
         found.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
-    /// Sets attributes and answers with all of them, as they are then.
+    /// Sets attributes and returns all attributes after the change.
     pub fn set_attr(&self, node: u64, wanted: Wanted, caller: Caller) -> Result<Attr> {
         let ino = self.view.ino(node);
         let (uid, gid) = (self.view.new_owner(wanted.uid)?, self.view.new_group(wanted.gid)?);
@@ -89,17 +90,17 @@ impl Fs {
         }
     }
 
-    /// Whether a file has privileges that a change of its content takes away.
+    /// Whether a file has setuid, setgid or capabilities that a change of its content removes.
     pub(super) fn is_privileged(&self, ino: u64) -> bool {
         self.volume.attr(ino).is_ok_and(|attr| attr.kind == Kind::File && attr.mode & 0o6000 != 0)
     }
 
-    /// Takes setuid and setgid from a file whose content changed.
+    /// Clears setuid and setgid of a file whose content changed.
     pub(super) fn kill_privileges(&self, ino: u64) -> Result<()> {
         self.volume.lose_privileges(ino, true).map_err(|error| errno::of(&error))
     }
 
-    /// All that was written to the volume on disk.
+    /// Syncs everything that was written to the volume.
     pub fn sync_volume(&self) -> Result<()> {
         self.volume.sync_volume().map_err(|error| errno::of_sync(&error))
     }
@@ -110,13 +111,13 @@ impl Fs {
     }
 }
 
-/// Whether a file has setuid, or a setgid that a change by somebody takes away.
+/// Whether a file has setuid, or a setgid that a change by `caller` clears.
 fn is_privileged(attr: &Attr, caller: Caller) -> bool {
     let takes_setgid = attr.mode & 0o010 != 0 || caller.is_outside(attr.gid);
     attr.mode & SETUID != 0 || (attr.mode & SETGID != 0 && takes_setgid)
 }
 
-/// Whether somebody could take setuid and setgid from a file, by its mode: its owner, or who may write it.
+/// Whether the caller could clear setuid and setgid of a file: by its mode, it owns the file or may write it.
 fn owns_or_writes(caller: Caller, attr: &Attr) -> bool {
     let writes = if caller.is_outside(attr.gid) { 0o002 } else { 0o020 };
     caller.keeps_privileges() || caller.is_user(attr.uid) || attr.mode & writes != 0

@@ -1,8 +1,9 @@
-//! Copies from file to file within the mount (copy_file_range(2), which cp(1) uses).
+//! Copies between files of a mount (copy_file_range(2), which cp(1) uses).
 //!
-//! - The kernel writes back what programs have mapped and changed, and drops the target's pages after the answer. Between
-//!   mounts it copies itself. It also has privileges taken from the target; but not by whom it does not tell and who is
-//!   not found to own or write the file, as through an idmapped mount. So that is seen to here as well.
+//! - The kernel writes back mapped pages before the request and drops the target's pages after the reply. It copies
+//!   between mounts itself.
+//! - The kernel also asks for the target's setuid and setgid to be cleared, but names no caller then, and through an
+//!   idmapped mount the caller may not be found to own or write the file. So this module clears them as well.
 
 use objstore::volume::Spot;
 
@@ -21,7 +22,7 @@ pub(crate) struct CopyRange {
 }
 
 impl Fs {
-    /// Copies up to all of it; how many bytes. The caller asks for the rest.
+    /// Copies up to the whole range and returns the number of bytes copied. The caller asks for the rest.
     pub fn copy_range(&self, copy: CopyRange, caller: Caller) -> Result<u64> {
         let from = Spot { ino: self.view.ino(copy.from_node), offset: copy.from_offset };
         let to = Spot { ino: self.view.ino(copy.to_node), offset: copy.to_offset };

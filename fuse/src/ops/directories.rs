@@ -1,10 +1,10 @@
-//! Directory streams.
+//! Directory streams: READDIR and READDIRPLUS.
 //!
-//! - Names come from one moment; what they mean is looked up when they are handed out, for all names of an answer at
-//!   once. The kernel takes the names of a READDIRPLUS answer into its cache for a day, holding the directory's lock: a
-//!   meaning loaded with the names could be older than a notice that is done already, and would stay wrong. One that is
-//!   looked up while the request is answered is not: the notice of a later change waits for that lock. A request that
-//!   loads the names itself need not look for them a second time.
+//! - The names are those of one moment. Their attributes are looked up when a reply is made, for all its names at once.
+//!   The kernel caches the names of a READDIRPLUS reply for a day, under the directory's lock: attributes loaded with
+//!   the names could be older than an invalidation already delivered, and would stay wrong. Attributes looked up while
+//!   the request is served cannot: the invalidation of a later change waits for that lock. A request that loads the
+//!   names itself need not look them up twice.
 
 use std::cell::Cell;
 use std::iter::Peekable;
@@ -17,12 +17,12 @@ use crate::errno::{self, Result};
 use crate::fs::Fs;
 use crate::handles::Names;
 
-/// Bytes of an entry of a READDIRPLUS answer without its name.
+/// Size of a READDIRPLUS entry in bytes, without its name.
 const ENTRY_BYTES: usize = 152;
-/// Names looked up at once, at most: what one of them means is not to be older than need be.
+/// The most names looked up at once, so that no attributes are older than necessary.
 const TOGETHER_MAX: usize = 64;
 
-/// A place in a directory stream: what to read, and from which cookie on.
+/// A position in a directory stream: the directory, its handle, and the cookie to continue at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub node: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     pub offset: u64,
 }
 
-/// A name to hand out. `next` is the cookie of the one after it.
+/// A name to return. `next` is the cookie of the name after it.
 pub(crate) struct Listed<'a> {
     pub node: u64,
     pub kind: Kind,
@@ -39,7 +39,7 @@ pub(crate) struct Listed<'a> {
 }
 
 impl Fs {
-    /// Hands names to `full` until it says so.
+    /// Passes names to `full` until it returns `true`.
     pub fn read_dir(&self, place: Place, mut full: impl FnMut(Listed<'_>) -> bool) -> Result<()> {
         let (names, _) = self.names(place)?;
         for listed in self.dots(place, &names).chain(self.entries(place, &names)) {
@@ -50,8 +50,9 @@ impl Fs {
         Ok(())
     }
 
-    /// Hands names with their attributes to `full` until it says so, which is when they take about `room` bytes. Each but
-    /// "." and ".." is pinned like a lookup; those gone since the names were loaded are left out.
+    /// Passes names with attributes to `full` until it returns `true`, which it does after about `room` bytes. Each
+    /// name but "." and ".." takes an inode reference, as a lookup does. Names removed since they were loaded are left
+    /// out.
     pub fn read_dir_plus(
         &self,
         place: Place,
@@ -95,7 +96,7 @@ impl Fs {
         Ok(())
     }
 
-    /// What entries of a directory mean, which were `loaded` by the same request, or by one before.
+    /// The attributes of directory entries. `loaded` says whether this request loaded the names.
     fn look_up(&self, node: u64, entries: &[DirEntry], loaded: bool) -> Vec<objstore::Result<Attr>> {
         let parent = self.view.ino(node);
         if loaded {
@@ -105,7 +106,7 @@ impl Fs {
         self.volume.lookup_all(parent, &names)
     }
 
-    /// The names to go on with, and whether they were loaded now.
+    /// The names to continue with, and whether they were loaded just now.
     fn names(&self, place: Place) -> Result<(Arc<Names>, bool)> {
         let loaded = Cell::new(false);
         let names = self.directories.names(place.handle, place.offset, || {
@@ -138,7 +139,7 @@ impl Fs {
     }
 }
 
-/// The next names, as many as there is room for.
+/// The next names that fit.
 fn fitting<'a>(entries: &mut Peekable<impl Iterator<Item = Listed<'a>>>, left: &mut usize) -> Vec<Listed<'a>> {
     let mut part = Vec::new();
     while part.len() < TOGETHER_MAX
@@ -150,7 +151,7 @@ fn fitting<'a>(entries: &mut Peekable<impl Iterator<Item = Listed<'a>>>, left: &
     part
 }
 
-/// What a name takes with its attributes: fuse_direntplus and the name, padded.
+/// The size of a name with its attributes: fuse_direntplus and the padded name.
 fn bytes(name: &str) -> usize {
     ENTRY_BYTES + name.len().next_multiple_of(8)
 }

@@ -1,17 +1,18 @@
 //! Open files: reading, writing and syncing.
 //!
 //! - A write is in the store when it is answered, so it survives this process. For a file open with O_DSYNC or O_SYNC
-//!   the kernel itself sends FSYNC after each write; but not past its pages (FOPEN_DIRECT_IO), where the write says so.
-//! - close(2) has nothing to hand in, and tells nothing (FOPEN_NOFLUSH): pages of a shared mapping are written back when
-//!   that goes. But a writer in a bucket that keeps versions tells it (FLUSH), so that who writes next finds the version
-//!   ended, though RELEASE may come later.
-//! - Opening never drops the kernel's pages of a file (KEEP_CACHE): what this mount writes is in them already, and
-//!   what others write is reported by the feed, page by page, before an S3 write is answered. A check on open could
-//!   only repeat that, later. (Two mounts of one bucket see each other's writes as fast as the feed runs: the
-//!   writer does not wait for the other mount, or two mounts writing could wait for each other.)
-//! - What a file is opened for is checked by the kernel (default_permissions), against attributes as exact as its
-//!   pages. Opening for writing counts the writer, who may be refused by object lock. Whether the kernel reads past the
-//!   server is decided by `passthrough`. O_TRUNC comes as a SETATTR of its own, after the OPEN.
+//!   the kernel itself sends FSYNC after each write, except with direct I/O (FOPEN_DIRECT_IO), where the WRITE carries
+//!   the flag.
+//! - close(2) has nothing to flush and sends no request (FOPEN_NOFLUSH): pages of a shared mapping are written back
+//!   when it is unmapped. In a bucket with versioning, a writer's close does send FLUSH, so that the next writer finds
+//!   the version complete though RELEASE may come later.
+//! - Opening never drops the kernel's pages (KEEP_CACHE): writes through this mount are in them, and the feed reports
+//!   those of other clients page by page before an S3 write is answered. Two mounts of one bucket see each other's
+//!   writes as fast as the feed runs: the writer does not wait for the other mount, because two writing mounts could
+//!   wait for each other.
+//! - The kernel checks permissions on open (default_permissions) against attributes as exact as its pages. Opening for
+//!   writing counts a writer, whom object lock may refuse. `passthrough` decides whether the kernel reads the file
+//!   itself. O_TRUNC arrives as a separate SETATTR after OPEN.
 
 use bytes::Bytes;
 use objstore::volume::{Allocate, Volume};
@@ -24,14 +25,14 @@ use crate::handles::{OpenFile, is_writer};
 use crate::opened::Opened;
 use crate::passthrough::Asked;
 
-/// A write request, apart from its data.
+/// Arguments of WRITE, without the data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
     pub node: u64,
     pub offset: u64,
-    /// The flags the file has now, which fcntl(2) may have changed since it was opened.
+    /// The file's current flags, which fcntl(2) may have changed since open(2).
     pub flags: i32,
-    /// Whether it writes back pages of a shared mapping: then the file it names is any file open for writing.
+    /// Whether it writes back pages of a shared mapping; its handle is then any one open for writing.
     pub writeback: bool,
     /// Whether the writer lacks CAP_FSETID.
     pub kill_privileges: bool,
@@ -62,9 +63,9 @@ impl Fs {
         u32::try_from(data.len()).map_err(|_| Errno::INVAL)
     }
 
-    /// Appends where the file really ends. The kernel took its own idea of the end, which another writer may have
-    /// moved: then it has put the data at the wrong place of its pages, and has to drop them. The notice finds them: they
-    /// were filled before the request was sent, and a page that the kernel has yet to finish it keeps locked until then.
+    /// Appends at the true end of the file. The kernel assumed an end that another writer may have moved. Then it has
+    /// put the data at the wrong place in its pages and has to drop them. The invalidation finds these pages: they were
+    /// filled before the request was sent, and a page still being filled stays locked until then.
     fn append(&self, ino: u64, write: Write, data: &[u8]) -> Result<()> {
         let privileged = write.kill_privileges && self.is_privileged(ino);
         let end = self.volume.append(ino, data).map_err(|error| errno::of(&error))?;
@@ -77,7 +78,7 @@ impl Fs {
         Ok(())
     }
 
-    /// Opens a file. What it is opened for was checked by the kernel, but for what object lock forbids.
+    /// Opens a file. The kernel has checked permissions; object lock may still refuse.
     pub fn open(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
         let ino = self.view.ino(node);
         if !is_writer(flags) {
@@ -87,19 +88,19 @@ impl Fs {
         self.volume.check_open(ino, appends).map_err(|error| errno::of(&error))?;
         self.volume.open_writer(ino).map_err(|error| errno::of(&error))?;
         self.opens.open(node, flags, asked).inspect_err(|_| {
-            // It was never open: what closing it might have to tell is nobody's.
+            // The file was never open, so the close has nothing to report.
             let _ = self.volume.close_writer(ino);
         })
     }
 
-    /// A descriptor of a file is being closed, before close(2) returns: perhaps the last.
+    /// A descriptor of a file is being closed, possibly the last; close(2) has not returned yet.
     pub fn flush(&self, node: u64, file: OpenFile) {
         if file.number != 0 {
             self.volume.closing(self.view.ino(node), file.encode());
         }
     }
 
-    /// A file was closed for good: the last handle of an open(2) went.
+    /// The last descriptor of an open(2) was closed.
     pub fn release(&self, node: u64, file: OpenFile, asked: Asked) -> Result<()> {
         self.opens.release(node, asked);
         if !file.writable {
@@ -112,7 +113,7 @@ impl Fs {
         closed.map_err(|error| errno::of_sync(&error))
     }
 
-    /// A file or directory on disk (fsync(2), or fdatasync(2)).
+    /// Syncs a file or directory (fsync(2), or fdatasync(2)).
     pub fn sync(&self, node: u64, data_only: bool) -> Result<()> {
         let ino = self.view.ino(node);
         let synced = if data_only { self.volume.sync_without_time(ino) } else { self.volume.sync(ino) };
@@ -137,7 +138,7 @@ impl Fs {
         Ok(())
     }
 
-    /// The next data or hole (lseek(2) with SEEK_DATA and SEEK_HOLE, all that the kernel asks for).
+    /// The next data or hole (lseek(2) with SEEK_DATA or SEEK_HOLE; the kernel handles all others).
     pub fn seek(&self, node: u64, offset: i64, whence: i32) -> Result<i64> {
         let data = match whence {
             libc::SEEK_DATA => true,

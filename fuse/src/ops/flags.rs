@@ -1,8 +1,8 @@
-//! The flags of chattr(1), as ioctl(2) gives and takes them (ioctl_iflags(2), FS_IOC_FSGETXATTR(2const)).
+//! Inode flags of chattr(1), read and set by ioctl(2) (ioctl_iflags(2), FS_IOC_FSGETXATTR(2const)).
 //!
-//! - The kernel has checked who asks: the owner, and CAP_LINUX_IMMUTABLE for what changes `i` or `a`. It does not know the
-//!   flags, so what they forbid is the store's to refuse.
-//! - Flags that are not kept are refused, not ignored.
+//! - The kernel has checked the caller: the owner, and CAP_LINUX_IMMUTABLE to change `i` or `a`. It does not enforce
+//!   the flags, so the store refuses what they forbid.
+//! - Flags that the store does not keep are refused, not ignored.
 
 use bytes::Bytes;
 use objstore::volume::Flags;
@@ -17,10 +17,10 @@ const SET_FLAGS: u32 = 0x4008_6602;
 const GET_XFLAGS: u32 = 0x801c_581f;
 const SET_XFLAGS: u32 = 0x401c_5820;
 
-/// One of the flags.
+/// Access to one flag.
 type Flag = fn(&mut Flags) -> &mut bool;
 
-/// Flag by flag: whether it is set, its bit in the older call and in the newer one.
+/// For each flag: its field, its bit in the older call and in the newer one.
 const BITS: [(Flag, u32, u32); 3] = [
     (|flags| &mut flags.immutable, 0x10, 0x08),
     (|flags| &mut flags.append_only, 0x20, 0x10),
@@ -34,14 +34,14 @@ const FSXATTR_BYTES: usize = 28;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ioctl<'a> {
     pub command: u32,
-    /// What the caller hands over.
+    /// The bytes that the caller passes.
     pub data: &'a [u8],
-    /// How many bytes the caller takes back.
+    /// The number of bytes that the caller accepts.
     pub room: usize,
 }
 
 impl Fs {
-    /// Answers an ioctl(2): exactly as many bytes as the caller takes.
+    /// Answers an ioctl(2) with exactly as many bytes as the caller accepts.
     pub fn ioctl(&self, node: u64, ioctl: Ioctl<'_>) -> Result<Bytes> {
         let ino = self.view.ino(node);
         match (ioctl.command, ioctl.room) {
@@ -49,7 +49,7 @@ impl Fs {
             (GET_XFLAGS, FSXATTR_BYTES) => self.get_flags(ino, ioctl.room, true),
             (SET_FLAGS, 0) => self.set_flags(ino, first_word(ioctl.data)?, false),
             (SET_XFLAGS, 0) if ioctl.data.len() == FSXATTR_BYTES => {
-                // Extent sizes and projects are not kept; the number of extents is the kernel's to tell.
+                // Extent sizes and projects are not kept; the number of extents is only ever read.
                 let rest = ioctl.data[4..8].iter().chain(&ioctl.data[12..20]);
                 if rest.into_iter().any(|byte| *byte != 0) {
                     return Err(Errno::OPNOTSUPP);
@@ -88,7 +88,7 @@ fn bits(mut flags: Flags, newer: bool) -> u32 {
     bits
 }
 
-/// The flags that bits stand for; `None` if there are others among them.
+/// The flags that bits stand for; `None` if they contain unsupported ones.
 fn flags(bits: u32, newer: bool) -> Option<Flags> {
     let (mut flags, mut left) = (Flags::default(), bits);
     for (flag, old, new) in BITS {

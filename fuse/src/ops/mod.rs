@@ -1,4 +1,4 @@
-//! What each family of requests means.
+//! The meaning of requests, one module for each family of operations.
 
 pub(crate) mod attributes;
 pub(crate) mod copies;

@@ -1,7 +1,8 @@
-//! Names: finding, making, linking, renaming and removing them.
+//! Directory entries: lookup, creation, links, renames and removal.
 //!
-//! - Each answer that carries attributes was pinned once in the store; the kernel gives it back with a forget. So an
-//!   inode that loses its last name stays readable for who has looked it up (a lookup may precede the open).
+//! - Each reply that carries attributes takes one inode reference in the store, and the kernel returns it with FORGET.
+//!   So an inode that loses its last name stays readable for a program that has looked it up (a lookup may precede the
+//!   open).
 
 use std::ffi::OsStr;
 
@@ -22,27 +23,27 @@ pub(crate) struct Created {
     pub opened: Opened,
 }
 
-/// How to make something: its mode, and what the maker's umask takes from it.
+/// How to create an inode: its mode, and the caller's umask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct New {
     pub mode: u32,
     pub umask: u32,
 }
 
-/// What mknod(2) asks for.
+/// Arguments of mknod(2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Special {
     /// Type and permission bits.
     pub mode: u32,
-    /// What the maker's umask takes from them.
+    /// The bits that the caller's umask clears.
     pub umask: u32,
     /// The device number.
     pub rdev: u32,
 }
 
 impl Fs {
-    /// Finds a name; `None` is cached as its absence. "." and ".." come from file handles (EXPORT_SUPPORT), which name
-    /// any inode of the bucket: where a directory is the root, what they name may lie outside it and stays hidden.
+    /// Looks up a name; `None` is cached as an absent name. "." and ".." come from file handles (EXPORT_SUPPORT), which
+    /// can name any inode of the bucket: where a directory is the mount's root, inodes outside it stay hidden.
     pub fn lookup(&self, parent: u64, wanted: &OsStr) -> Result<Option<Attr>> {
         let parent = self.view.ino(parent);
         if (wanted == "." || wanted == "..") && !self.view.is_whole() && !self.view.is_root(parent) {
@@ -62,13 +63,13 @@ impl Fs {
         }
     }
 
-    /// Pins an inode known by number. The root is the session's own and never forgotten.
+    /// Takes a reference on an inode known by number. The root belongs to the session and needs none.
     fn again(&self, ino: u64) -> Result<Attr> {
         let found = if self.view.is_root(ino) { self.volume.attr(ino) } else { self.volume.pin(ino) };
         found.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
-    /// The directory above one: the root is above itself.
+    /// The parent of a directory; the root is its own parent.
     pub(super) fn above(&self, ino: u64) -> Result<u64> {
         if self.view.is_root(ino) {
             return Ok(ino);
@@ -76,7 +77,7 @@ impl Fs {
         self.volume.parent(ino).map_err(|error| errno::of(&error))
     }
 
-    /// Takes back what lookups pinned.
+    /// Returns the references that lookups took.
     pub fn forget(&self, node: u64, lookups: u64) {
         let ino = self.view.ino(node);
         if !self.view.is_root(ino) {
@@ -85,19 +86,19 @@ impl Fs {
         }
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub fn make_dir(&self, parent: u64, name: &OsStr, new: New, caller: Caller) -> Result<Option<Attr>> {
         self.make(parent, name, Make::Directory, new, caller).map(Some)
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     pub fn make_symlink(&self, parent: u64, new: &OsStr, target: &OsStr, caller: Caller) -> Result<Option<Attr>> {
         let target = text(target)?.to_owned();
         let how = New { mode: 0o777, umask: 0 };
         self.make(parent, new, Make::Symlink(target), how, caller).map(Some)
     }
 
-    /// Makes a file, pipe, socket or device, without opening it.
+    /// Creates a file, pipe, socket or device without opening it.
     pub fn make_node(&self, parent: u64, new: &OsStr, special: Special, caller: Caller) -> Result<Option<Attr>> {
         let what = match special.mode & libc::S_IFMT {
             libc::S_IFREG | 0 => Make::File,
@@ -111,9 +112,9 @@ impl Fs {
         self.make(parent, new, what, how, caller).map(Some)
     }
 
-    /// Makes a file and opens it. The kernel asks only after it saw the name absent. Where another writer made it in
-    /// between, ESTALE has the kernel look again and open what is there with its permissions checked; answering
-    /// with the file would skip that check.
+    /// Creates a file and opens it. The kernel asks only after it found the name absent. If another client created it
+    /// in between, ESTALE makes the kernel look it up again and open it with a permission check, which returning the
+    /// file here would skip.
     pub fn create(
         &self,
         parent: u64,
@@ -137,7 +138,7 @@ impl Fs {
         }
     }
 
-    /// Makes a file without a name and opens it (open(2), O_TMPFILE). With O_EXCL it never gets one.
+    /// Creates a file without a name and opens it (open(2), O_TMPFILE). With O_EXCL it can never get a name.
     pub fn tmpfile(&self, parent: u64, how: New, flags: i32, caller: Caller, asked: Asked) -> Result<Created> {
         let ownership = self.view.ownership(caller, how);
         let linkable = flags & libc::O_EXCL == 0;
@@ -152,13 +153,13 @@ impl Fs {
         made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
-    /// Gives a file a further name, or one that was made without any its first.
+    /// Links a file under a further name, or gives a file without a name its first.
     pub fn link(&self, node: u64, parent: u64, new: &OsStr) -> Result<Option<Attr>> {
         let linked = self.volume.link(self.view.ino(node), self.view.ino(parent), name(new)?);
         linked.map(|attr| Some(self.view.show(attr))).map_err(|error| errno::of(&error))
     }
 
-    /// Removes the name of anything but a directory.
+    /// Removes a name that is not a directory.
     pub fn unlink(&self, parent: u64, old: &OsStr) -> Result<()> {
         self.volume.unlink(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
     }
@@ -168,7 +169,7 @@ impl Fs {
         self.volume.remove_dir(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
     }
 
-    /// Renames, as renameat2(2) with `flags`.
+    /// Renames as renameat2(2) with `flags`.
     pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), flags: u32, caller: Caller) -> Result<()> {
         let replace = flags & libc::RENAME_NOREPLACE == 0;
         let mode = match flags & !libc::RENAME_NOREPLACE {

@@ -1,10 +1,10 @@
 //! Extended attributes and POSIX ACLs.
 //!
-//! - The kernel checks permissions by the access ACL (POSIX_ACL), keeps ACLs cached as long as attributes, and parses what
-//!   programs set before it comes here. What the names mean is the store's: see `objstore::volume`.
-//! - SELinux takes the labels of FUSE mounts from the mount, never from files. So a file that has none is answered for
-//!   with EOPNOTSUPP: `ls -l` and `cp -a` then do not ask for the next one, which the kernel would have to ask here.
-//! - A mount that shows owners, groups or modes of its own shows ACLs in accordance: see [`crate::view::View::show_acl`].
+//! - The kernel checks permissions by the access ACL (POSIX_ACL), caches ACLs as long as attributes, and validates what
+//!   programs set. `objstore::volume` defines what the names mean.
+//! - SELinux labels FUSE mounts as a whole, never single files. A file without a label is therefore answered with
+//!   EOPNOTSUPP: `ls -l` and `cp -a` then do not ask for the next one, which would cost a request each.
+//! - A mount that shows its own owners, groups or modes shows ACLs accordingly: see [`crate::view::View::show_acl`].
 
 use std::ffi::OsStr;
 
@@ -16,10 +16,10 @@ use crate::caller::Caller;
 use crate::errno::{self, Result};
 use crate::fs::{Fs, text};
 
-/// Where SELinux keeps a file's label.
+/// The attribute in which SELinux keeps a file's label.
 const LABEL: &str = "security.selinux";
 
-/// The answer to a request for a value or a list: the bytes, or how many there are for who asked with room for none.
+/// A value or list, or only its size if the caller asked with no room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fitted {
     Len(u32),
@@ -37,17 +37,17 @@ impl Fitted {
     }
 }
 
-/// How to set one.
+/// How to set an attribute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetXattr {
     /// The flags of setxattr(2).
     pub flags: i32,
-    /// With an access ACL setgid goes: the caller is not of the file's group.
+    /// Clear setgid when an access ACL is set: the caller is not a member of the file's group.
     pub kill_setgid: bool,
 }
 
 impl Fs {
-    /// The value of one.
+    /// The value of an attribute.
     pub fn xattr(&self, node: u64, name: &OsStr, room: u32) -> Result<Fitted> {
         let (ino, name) = (self.view.ino(node), text(name)?);
         let value = match WhichAcl::of_attribute(name) {
@@ -63,7 +63,7 @@ impl Fs {
         shown.map(|acl| acl.bytes().into()).ok_or(Errno::NODATA)
     }
 
-    /// All names, each ended by NUL. `trusted.` is not shown to users who could not read it (xattr(7)).
+    /// All names, each ended by NUL. `trusted.` names are hidden from users who could not read them (xattr(7)).
     pub fn xattrs(&self, node: u64, room: u32, caller: Caller) -> Result<Fitted> {
         let names = self.volume.xattrs(self.view.ino(node)).map_err(|error| errno::of(&error))?;
         let trusted = |name: &String| name.starts_with("trusted.");
@@ -73,7 +73,7 @@ impl Fs {
         Fitted::fit(list.into(), room)
     }
 
-    /// Sets one.
+    /// Sets an attribute.
     pub fn set_xattr(&self, node: u64, name: &OsStr, value: &[u8], how: SetXattr) -> Result<()> {
         let (ino, name) = (self.view.ino(node), text(name)?);
         if let Some(which) = WhichAcl::of_attribute(name) {
@@ -88,7 +88,7 @@ impl Fs {
         self.volume.set_xattr(ino, name, value, mode).map_err(|error| errno::of(&error))
     }
 
-    /// Names of a kind that the mount does not show cannot be given either, as owners cannot.
+    /// Sets an ACL. Entries of a kind that the mount does not show cannot be set, as owners cannot.
     fn set_acl(&self, ino: u64, which: WhichAcl, value: &[u8], kill_setgid: bool) -> Result<()> {
         let hidden = self.view.hidden();
         let set = match Acl::parse(value).map_err(|error| errno::of(&error))? {
@@ -99,13 +99,13 @@ impl Fs {
         set.map_err(|error| errno::of(&error))
     }
 
-    /// Removes one.
+    /// Removes an attribute.
     pub fn remove_xattr(&self, node: u64, name: &OsStr) -> Result<()> {
         self.volume.remove_xattr(self.view.ino(node), text(name)?).map_err(|error| errno::of(&error))
     }
 }
 
-/// The error for an attribute that is not there.
+/// The error for an absent attribute.
 fn absent(name: &str, errno: Errno) -> Errno {
     if name == LABEL && errno == Errno::NODATA { Errno::OPNOTSUPP } else { errno }
 }

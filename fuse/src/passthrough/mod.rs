@@ -1,21 +1,22 @@
-//! How files are opened: through the kernel's pages, or past the server, where the kernel reads the blob by itself.
+//! How files are opened: through the kernel's page cache of the node, or by passthrough, where the kernel reads the
+//! backing blob itself.
 //!
-//! - The kernel takes one mode for all opens of a node, and fails an open in the other with EIO. So the first one
-//!   decides, until the last is released; the `table` counts them, and outlives this process.
-//! - A reader of a large file that nobody has open goes past the server, if the store can let it. A writer that comes
-//!   later has its reads and writes sent to the server (FOPEN_DIRECT_IO), which writes the same blob in place: there is
-//!   one page cache, the blob's, and the readers see what is written.
-//! - Such a writer can map the blob, and write it past the server. Before it is answered the file is *exposed* in the
-//!   store. The pages that the kernel had of the node before are dropped at the next open through them.
-//! - A file whose first open is a writer's is opened through the kernel's pages, for readers too.
-//! - But for one that is *fresh*: made by who can only write it. Its writes come to the server as they are, past the
-//!   pages (FOPEN_DIRECT_IO): otherwise the kernel asks for the new file's capabilities before the first, and sends each
-//!   that does not end with a page in two. Until all have closed it, who else opens it reads past the pages too: a page
-//!   read during a write could stay stale in kernels that drop pages before such a write, and not after it.
-//! - Where the kernel or the disk refuse a backing file, everything goes through the server; that is logged once.
+//! - The kernel has one mode for all opens of a node, and fails an open in another with EIO. So the first open decides
+//!   until the last is released. `table` counts the opens and outlives this process.
+//! - The first reader of a large file opens it by passthrough, if the store allows that. A later writer reads and
+//!   writes through the server (FOPEN_DIRECT_IO), which writes the same blob in place. There is one page cache, the
+//!   blob's, so readers see what is written.
+//! - Such a writer can map the blob and write it without the server. Before its open is answered, the store records the
+//!   file as writable through a mapping (*exposed*). The node's old pages are dropped at the next open through them.
+//! - If the first open is a writer's, the file is opened through the node's pages, for later readers too.
+//! - Exception: a *fresh* file, created by a program that only writes it. It is opened with direct I/O
+//!   (FOPEN_DIRECT_IO). Otherwise the kernel asks for the new file's capabilities before the first write, and splits
+//!   each write that does not end at a page boundary. Until all have closed it, other programs open it with direct I/O
+//!   too: a page read during a write could stay stale in kernels that drop pages before such a write and not after it.
+//! - Where the kernel or the disk refuse a backing file, all requests go through the server; that is logged once.
 //!
-//! A crash between registering a backing file and counting the open leaves a file registered until the mount ends, and
-//! nothing else.
+//! A crash between registering a backing file and counting the open leaves the file registered until the mount ends,
+//! and nothing else.
 
 mod small;
 mod state;
@@ -38,16 +39,16 @@ use state::{Mode, State};
 pub(crate) use table::Asked;
 use table::{Held, Table};
 
-/// The smallest file that is worth it, in bytes: registering a backing file costs an open more than reading this much
-/// through the server does (decision 0025).
+/// The smallest file opened by passthrough, in bytes: registering a backing file delays an open more than reading this
+/// much through the server (decision 0025).
 const LEAST: u64 = 64 << 10;
 
-/// How a mount wants its files opened.
+/// A mount's options for opening files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
-    /// Through the kernel's page cache; else each read and write comes to the server.
+    /// Use the kernel's page cache; otherwise each read and write becomes a request.
     pub page_cache: bool,
-    /// New files are written past it by who only writes them: what is opened so can still be mapped.
+    /// Open new files that are only written with direct I/O; such files can still be mapped.
     pub write_past: bool,
 }
 
@@ -57,17 +58,17 @@ pub(crate) struct Opens {
     volume: Volume,
     view: View,
     wish: Wish,
-    /// Hands files to the kernel, unless it does not take any.
+    /// Registers backing files; `None` if the kernel does not support passthrough.
     backing: Option<Arc<dyn Backing>>,
     refused: AtomicBool,
     small: SmallFiles,
-    /// The last number given to a file whose closing is told.
+    /// The last number given to a file whose close is announced.
     last: AtomicU32,
 }
 
 impl Opens {
-    /// What the process before left in `shared`, or none: before the first request is served. `backing` is `None` if the
-    /// kernel did not grant passthrough.
+    /// The open files that the earlier process left in `shared`, or none. Called before the first request is served.
+    /// `backing` is `None` if the kernel did not grant passthrough.
     pub fn resume(
         shared: Arc<Shared>,
         backing: Option<Arc<dyn Backing>>,
@@ -81,7 +82,7 @@ impl Opens {
         opens
     }
 
-    /// Has the store treat what the kernel has open past the server as that.
+    /// Records in the store which files the kernel has open by passthrough.
     fn take_over(&self) {
         if self.volume.inherited() {
             self.volume.open_before(self.table.nodes().into_iter().map(|node| self.view.ino(node)));
@@ -95,10 +96,10 @@ impl Opens {
         }
     }
 
-    /// A file that is opened with the flags of open(2), in this life of the store.
+    /// An open file with the flags of open(2), in this run of the store.
     fn file(&self, flags: i32) -> OpenFile {
         let writable = is_writer(flags);
-        // If that cannot be told now, telling does no harm.
+        // If versioning cannot be read now, announcing the close does no harm.
         let told = writable && self.volume.keeps_versions().unwrap_or(true);
         let number = || self.last.fetch_add(1, Ordering::Relaxed) % OpenFile::NUMBER_MAX + 1;
         OpenFile { writable, number: if told { number() } else { 0 }, life: self.volume.life() }
@@ -127,9 +128,9 @@ impl Opens {
         Ok(opened(file, after, true))
     }
 
-    /// Opens a file that was just made.
+    /// Opens a file that was just created.
     pub fn open_new(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
-        // Who wants each write on disk has the kernel ask for that.
+        // With O_DSYNC the kernel itself asks for a sync after each write.
         let writes_only = flags & (libc::O_ACCMODE | libc::O_DSYNC) == libc::O_WRONLY;
         if !(writes_only && self.wish.page_cache && self.wish.write_past) {
             return self.open(node, flags, asked);
@@ -138,7 +139,7 @@ impl Opens {
         if self.table.is_counted(asked) {
             return Ok(opened(self.file(flags), held.state(), true));
         }
-        // Others may have looked it up and opened it by now.
+        // Another program may have looked it up and opened it already.
         if held.state() != State::default() {
             drop(held);
             return self.open(node, flags, asked);
@@ -151,7 +152,7 @@ impl Opens {
         Ok(opened(file, State::default(), true))
     }
 
-    /// Whether writes of a node that is open come to the server past the kernel's pages.
+    /// Whether writes of an open node arrive as direct I/O.
     pub fn writes_past_pages(&self, node: u64) -> bool {
         if !self.wish.page_cache {
             return true;
@@ -160,11 +161,11 @@ impl Opens {
         state.fresh || state.mode != Mode::Cached
     }
 
-    /// Decides how a node is opened that is not open.
+    /// Decides the mode of a node that is not open.
     fn open_first(&self, held: &mut Held<'_>, node: u64, file: OpenFile, flags: i32, asked: Asked) -> Result<Opened> {
         let before = held.state();
         let mapped = before.mapped && self.volume.is_backed(self.view.ino(node));
-        // A mapping that may write lives on: who reads or writes through other pages would not see it.
+        // A writable mapping still exists: readers and writers through other pages would not see its changes.
         let bound = before.exposed && mapped;
         let known = before != State::default() || self.table.is_exact();
         if known
@@ -179,7 +180,7 @@ impl Opens {
             self.unregister(node, id);
             kept?;
         }
-        // The pages from before are stale if a mapping wrote past the server.
+        // The node's pages are stale if a mapping wrote the blob directly.
         let state = State { mode: Mode::Cached, opens: 1, exposed: bound, mapped, fresh: false };
         if !held.change(asked, state) {
             held.overflow();
@@ -187,7 +188,7 @@ impl Opens {
         Ok(opened(file, state, !before.exposed))
     }
 
-    /// Lets the kernel read a file past the server, if that is right.
+    /// Registers the node's blob for passthrough, if the store and the file's size allow it.
     fn register(&self, node: u64, least: u64) -> Option<BackingId> {
         let kernel = self.backing.as_ref().filter(|_| !self.refused.load(Ordering::Relaxed))?;
         if least > 0 && self.small.contains(node) {
@@ -217,7 +218,7 @@ impl Opens {
         None
     }
 
-    /// The kernel or the disk takes no backing files: that does not change while the mount is there.
+    /// The kernel or the disk refuses backing files, which does not change while the mount exists.
     fn refuse(&self, error: &std::io::Error) {
         let lasting = [libc::EPERM, libc::ELOOP, libc::EOPNOTSUPP, libc::ENOTTY, libc::EINVAL, libc::ENOSYS];
         let lasts = error.raw_os_error().is_some_and(|number| lasting.contains(&number));
@@ -237,7 +238,7 @@ impl Opens {
         }
     }
 
-    /// Before a node that is read past the server is opened so that it can be mapped for writing.
+    /// Records that a node read by passthrough is about to be opened in a way that allows a writable mapping.
     fn expose(&self, node: u64, state: State, flags: i32) -> Result<State> {
         let maps = flags & libc::O_ACCMODE == libc::O_RDWR && matches!(state.mode, Mode::Past(_));
         if maps && !state.exposed {
@@ -246,7 +247,7 @@ impl Opens {
         Ok(State { exposed: state.exposed || maps, ..state })
     }
 
-    /// An open was released: the kernel has let go of it.
+    /// Counts the release of an open, after the kernel has closed it.
     pub fn release(&self, node: u64, asked: Asked) {
         if !self.wish.page_cache {
             return;
@@ -271,12 +272,12 @@ impl Opens {
         self.close(id);
     }
 
-    /// An OPEN, CREATE, TMPFILE or RELEASE was answered.
+    /// Called when the reply to an OPEN, CREATE, TMPFILE or RELEASE was sent.
     pub fn answered(&self, request: u64) {
         self.table.answered(request);
     }
 
-    /// The kernel has forgotten a node: nothing of it is open or mapped.
+    /// Called when the kernel forgot a node: it is neither open nor mapped.
     pub fn forget(&self, node: u64) {
         if self.table.knows(node) {
             let mut held = self.table.hold(node);
@@ -287,14 +288,14 @@ impl Opens {
     }
 }
 
-/// The answer to an OPEN past the kernel's pages, which knows no modes.
+/// The reply to an OPEN with direct I/O, which has no mode.
 fn uncached(file: OpenFile) -> Opened {
     let served = Opened::served(file);
     let flags = OpenFlags { keep_cache: false, direct_io: true, parallel_direct_writes: true, ..served.flags };
     Opened { flags, ..served }
 }
 
-/// The answer to an OPEN.
+/// The reply to an OPEN.
 fn opened(file: OpenFile, state: State, keep_cache: bool) -> Opened {
     let served = Opened::served(file);
     match state.mode {

@@ -1,19 +1,19 @@
-//! Files that were too small to be read past the server when they were opened last: they are not looked at again until
-//! somebody opens them for writing.
+//! A cache of nodes too small for passthrough at their last open. They are not examined again until a program opens
+//! them for writing.
 //!
-//! - A file forgotten here is looked at once more; one that grew without an open here, through another mount, is read
-//!   through the server. Both are right, and slower.
+//! - A node dropped from the cache is examined once more. A file that grew through another mount is read through the
+//!   server. Both are correct and only slower.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Files remembered, at most: each has one place.
+/// The number of entries; each node has one possible place.
 const PLACES: usize = 1 << 14;
 
 /// Nodes of small files.
 pub(super) struct SmallFiles(Box<[AtomicU64]>);
 
 impl SmallFiles {
-    /// None yet.
+    /// An empty cache.
     pub fn new() -> Self {
         Self((0..PLACES).map(|_| AtomicU64::new(0)).collect())
     }
@@ -27,12 +27,12 @@ impl SmallFiles {
         self.place(node).load(Ordering::Relaxed) == node
     }
 
-    /// A node is small.
+    /// Records that a node is small.
     pub fn insert(&self, node: u64) {
         self.place(node).store(node, Ordering::Relaxed);
     }
 
-    /// A node may grow.
+    /// Records that a node may grow.
     pub fn remove(&self, node: u64) {
         let _ = self.place(node).compare_exchange(node, 0, Ordering::Relaxed, Ordering::Relaxed);
     }

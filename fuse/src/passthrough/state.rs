@@ -1,14 +1,15 @@
-//! How a node is open, in one word: the mode its opens have in the kernel, how many there are, and what is left of
-//! earlier ones.
+//! The state of an open node in one 64-bit word: the mode of its opens in the kernel, their number, and traces of
+//! earlier opens.
 //!
 //! ```text
-//! bits  0..24  opens that the kernel has not released
-//! bit   24     past the server, with the backing file of bits 32..63
-//! bit   25     exposed: a mapping may have changed the content past the server, and the kernel's pages
+//! bits  0..24  number of opens that the kernel has not released
+//! bit   24     passthrough, with the backing file of bits 32..63
+//! bit   25     exposed: a mapping may have changed the blob directly, so the node's pages may be stale
 //! bit   26     mapped, through a handle that is closed
-//! bit   27     fresh: made by a writer who only writes, and open ever since
+//! bit   27     fresh: created by a program that only writes, and open ever since
 //! ```
-//! 0 says nothing, so a slot that holds it is as good as none.
+//!
+//! The word 0 carries no information, so a slot that holds it counts as free.
 
 use crate::opened::BackingId;
 
@@ -19,29 +20,29 @@ const MAPPED: u64 = 1 << 26;
 const FRESH: u64 = 1 << 27;
 const BACKING_AT: u32 = 32;
 
-/// How opens of a node read and write. The kernel takes one of them at a time.
+/// How opens of a node read and write. The kernel allows one mode at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Through the kernel's pages of the node.
     #[default]
     Cached,
-    /// From the backing file; who writes does so through the server.
+    /// By passthrough from the backing file; writers write through the server.
     Past(BackingId),
 }
 
-/// How a node is open.
+/// The state of an open node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub mode: Mode,
     pub opens: u32,
     pub exposed: bool,
     pub mapped: bool,
-    /// The kernel keeps no pages of it for its opens.
+    /// The file was created by a writer that only writes; its opens use no pages of the node.
     pub fresh: bool,
 }
 
 impl State {
-    /// The word.
+    /// Encodes the state as a word.
     pub fn encode(self) -> u64 {
         let mode = match self.mode {
             Mode::Cached => 0,
@@ -54,7 +55,7 @@ impl State {
             | flag(self.fresh, FRESH)
     }
 
-    /// What a word says.
+    /// Decodes a word.
     pub fn decode(word: u64) -> Self {
         let id = || i32::try_from(word >> BACKING_AT).unwrap_or(0);
         let mode = if word & PAST == 0 { Mode::Cached } else { Mode::Past(BackingId::from_number(id())) };
@@ -63,12 +64,12 @@ impl State {
         Self { mode, opens, exposed: has(EXPOSED), mapped: has(MAPPED), fresh: has(FRESH) }
     }
 
-    /// With one open more; `None` if there are as many as can be counted.
+    /// The state with one more open; `None` at the largest count.
     pub fn opened(self) -> Option<Self> {
         (u64::from(self.opens) < OPENS).then_some(Self { opens: self.opens + 1, ..self })
     }
 
-    /// With one open less.
+    /// The state with one open less.
     pub fn released(self) -> Self {
         let opens = self.opens.saturating_sub(1);
         Self { opens, fresh: self.fresh && opens > 0, ..self }

@@ -1,15 +1,15 @@
-//! Which nodes are open, how, and how often: in memory that outlives this process.
+//! The table of open nodes: their modes and open counts, in memory that outlives this process.
 //!
-//! - One node is looked at and changed under its lock, from deciding how it is opened to counting that. So the count is
-//!   never below what the kernel has: it rises before an OPEN is answered, and falls after the kernel let go.
-//! - A change is noted under its request first. A request that was resent, because the process before died without
-//!   answering it, finds the note and is not counted again.
-//! - A node that finds no free slot is opened through the kernel's pages and not counted. From then on no node without a
-//!   slot is opened otherwise, until the mount ends: it may be open already.
+//! - A node is read and changed under its lock, from the decision how to open it to the count. The count is never below
+//!   the kernel's: it rises before an OPEN is answered, and falls after the kernel's release.
+//! - A change is first noted under its request number. A request that is resent, because an earlier process died
+//!   without answering it, finds its note and is not counted again.
+//! - A node that finds no free slot is opened through the kernel's pages and not counted. From then on every node
+//!   without a slot is opened this way until the mount ends, because it may be open already.
 //!
-//! A crash leaves: before the note, nothing; between note and slot, a note that the slot shows to be void; after the
-//! slot, a note that stands, and a request that is resent if it was not answered. Notes of requests that were answered,
-//! and cut off before they were forgotten, stay: no request has their number again, and the oldest give way.
+//! A crash before the note leaves nothing; between note and slot, a note that the slot shows to be void; after the
+//! slot, a valid note, and a request that is resent if it was not answered. Notes of answered requests that a crash
+//! left behind stay: their numbers are not used again, and the oldest are overwritten.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use parking_lot::{Mutex, MutexGuard};
 use super::state::State;
 use crate::shared::{Note, Shared, Slot};
 
-/// Locks that all nodes share.
+/// Number of locks that all nodes share.
 const STRIPES: usize = 64;
-/// Notes a request may choose from.
+/// Number of notes among which a request chooses.
 const CHOICE: usize = 8;
-/// How often to look for a free one before one of this process gives way.
+/// How often to look for a free note before one of this process is overwritten.
 const PATIENCE: u32 = 10_000;
-/// The request of a note that is being written.
+/// The request number of a note that is being written.
 const CLAIMED: u64 = u64::MAX;
 
-/// Who asks for a change: the number of a request, and whether an earlier process may have served it.
+/// The request that asks for a change: its number, and whether an earlier process may have served it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub request: u64,
     pub resent: bool,
 }
 
-/// All nodes that are open.
+/// All open nodes.
 pub(crate) struct Table {
     shared: Arc<Shared>,
     stripes: Vec<Mutex<()>>,
@@ -45,13 +45,13 @@ pub(crate) struct Table {
 
 struct Index {
     slots: HashMap<u64, u32>,
-    /// Free ones that were used.
+    /// Free slots that were used before.
     free: Vec<u32>,
-    /// From here on they were never used, and the memory was never touched.
+    /// The first slot that was never used; the memory behind it was never touched.
     untouched: u32,
 }
 
-/// A node, held alone.
+/// A node under its lock.
 pub(crate) struct Held<'a> {
     table: &'a Table,
     node: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Held<'a> {
 }
 
 impl Table {
-    /// What the process before left, or an empty one.
+    /// The table that an earlier process left, or an empty one.
     pub fn resume(shared: Arc<Shared>) -> Self {
         let known = |note: &&Note| note.request.load(Ordering::Acquire) != 0;
         shared.notes().iter().filter(known).for_each(|note| settle(note, shared.slots()));
@@ -76,18 +76,18 @@ impl Table {
                 index.free.push(number);
             }
         }
-        // The lowest are taken first.
+        // The lowest slots are taken first.
         index.free.reverse();
         let stripes = std::iter::repeat_with(Mutex::default).take(STRIPES).collect();
         Self { shared, stripes, index: Mutex::new(index) }
     }
 
-    /// The nodes there are.
+    /// The nodes in the table.
     pub fn nodes(&self) -> Vec<u64> {
         self.index.lock().slots.keys().copied().collect()
     }
 
-    /// Holds a node alone.
+    /// Locks a node.
     pub fn hold(&self, node: u64) -> Held<'_> {
         let stripe = node.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
         let alone = self.stripes[stripe as usize % STRIPES].lock();
@@ -95,12 +95,12 @@ impl Table {
         Held { table: self, node, slot, _alone: alone }
     }
 
-    /// Whether something is said of a node, without waiting.
+    /// Whether the table has an entry for a node. It does not wait.
     pub fn knows(&self, node: u64) -> bool {
         self.index.lock().slots.contains_key(&node)
     }
 
-    /// Whether a node that has no slot may be opened past the server.
+    /// Whether a node without a slot may be opened by passthrough.
     pub fn is_exact(&self) -> bool {
         !self.shared.has_overflown()
     }
@@ -110,7 +110,7 @@ impl Table {
         asked.resent && self.choice(asked.request).any(|note| note.request.load(Ordering::Acquire) == asked.request)
     }
 
-    /// A request was answered: it is not resent.
+    /// Frees the note of an answered request: it is not resent.
     pub fn answered(&self, request: u64) {
         for note in self.choice(request) {
             let _ = note.request.compare_exchange(request, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -119,12 +119,12 @@ impl Table {
 
     fn choice(&self, request: u64) -> impl Iterator<Item = &Note> {
         let notes = self.shared.notes();
-        // The kernel's numbers are even.
+        // The kernel's request numbers are even.
         let first = (request / 2) as usize * CHOICE;
         (0..CHOICE).map(move |at| &notes[(first + at) % notes.len()])
     }
 
-    /// A note for a request: a free one, else the oldest that was left.
+    /// A note for a request: a free one, otherwise the oldest left behind.
     fn claim(&self, request: u64) -> &Note {
         let mut patience = PATIENCE;
         loop {
@@ -138,14 +138,14 @@ impl Table {
             if let Some(oldest) = self.choice(request).filter(|note| age(note) > least).max_by_key(age) {
                 oldest.request.store(0, Ordering::Release);
             }
-            // Those of this process are about to be answered.
+            // Notes of this process are about to be answered and freed.
             patience = patience.saturating_sub(1);
             std::thread::yield_now();
         }
     }
 }
 
-/// Says of a note of the process before whether it stands; one that does not goes.
+/// Decides whether a note of an earlier process is valid, and frees it if not.
 fn settle(note: &Note, slots: &[Slot]) {
     let (request, done) = (note.request.load(Ordering::Acquire), note.done.load(Ordering::Acquire));
     let (node, number) = (note.node.load(Ordering::Relaxed), note.slot.load(Ordering::Relaxed));
@@ -159,12 +159,12 @@ fn settle(note: &Note, slots: &[Slot]) {
 }
 
 impl Held<'_> {
-    /// How it is open.
+    /// The node's state.
     pub fn state(&self) -> State {
         self.slot().map_or_else(State::default, |slot| State::decode(slot.word.load(Ordering::Acquire)))
     }
 
-    /// Notes how it is open after a request; whether there was room for that.
+    /// Records the node's state after a request. Returns whether there was a slot for it.
     pub fn change(&mut self, asked: Asked, state: State) -> bool {
         let Some(number) = self.slot.or_else(|| self.take_free()) else { return false };
         let slot = &self.table.shared.slots()[number as usize];
@@ -179,14 +179,14 @@ impl Held<'_> {
         true
     }
 
-    /// Notes what is left of it, for no request.
+    /// Records the node's remaining state, outside any request.
     pub fn settle(&mut self, state: State) {
         if let Some(number) = self.slot {
             self.write(number, state);
         }
     }
 
-    /// Notes that it was opened uncounted.
+    /// Records that the node was opened uncounted.
     pub fn overflow(&self) {
         self.table.shared.overflow();
     }
@@ -207,7 +207,7 @@ impl Held<'_> {
         })
     }
 
-    /// The word says all: a slot gets its node after it, and is free, whatever its node, once it is 0.
+    /// The word decides: a slot gets its node after its word, and is free once the word is 0, whatever its node.
     fn write(&mut self, number: u32, state: State) {
         let slot = &self.table.shared.slots()[number as usize];
         let word = state.encode();
@@ -283,7 +283,7 @@ mod tests {
         let shared = memory();
         let table = Table::resume(shared.clone());
         table.hold(7).change(asked(2), ONE);
-        // As a process leaves it that dies between the two.
+        // The state that a process leaves when it dies between the two writes.
         let note = table.claim(4);
         let number = table.index.lock().slots[&7];
         note.node.store(7, Ordering::Relaxed);
@@ -291,7 +291,7 @@ mod tests {
         note.slot.store(number, Ordering::Relaxed);
         note.done.store(0, Ordering::Relaxed);
         note.request.store(4, Ordering::Release);
-        // And one that is made, but for the last word.
+        // A note that is complete except for its last word.
         table.hold(9).change(asked(6), ONE);
         table
             .choice(6)
@@ -326,7 +326,7 @@ mod tests {
         let shared = memory();
         for process in 0..3 * CHOICE as u64 {
             let table = Table::resume(shared.clone());
-            // All of them choose from the same notes.
+            // All these requests choose from the same notes.
             let request = 2 + 2 * process * (shared.notes().len() / CHOICE) as u64;
             assert!(table.hold(1 + process).change(asked(request), ONE));
         }
