@@ -1,6 +1,6 @@
 //! Both drivers in a real Kubernetes: claims, pods, snapshots, clones, keys in Secrets, and a driver that dies.
 //!
-//! These tests take minutes, so they run at full size alone: `cargo verify --full kubernetes`. `docs/testing.md` says which
+//! These tests take minutes, so they run at full size alone: `cargo verify --full kubernetes`. `docs/internals/testing.md` says which
 //! cluster they use and what it has to have.
 
 mod cluster;

@@ -2,7 +2,7 @@
 //!
 //! - `disk/lying/` is the disk, `meta/in_turns.rs` the engine whose log lies on it, so that metadata and content crash
 //!   together. Everything runs on one thread: a seed replays exactly.
-//! - The amounts come from the environment: see docs/testing.md, "The lying disk".
+//! - The amounts come from the environment: see docs/internals/testing.md, "The lying disk".
 
 mod act;
 mod content;
