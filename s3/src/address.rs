@@ -1,9 +1,10 @@
-//! Which bucket and key a request addresses: by its path alone, or by its host and its path.
+//! The address of a request: which bucket and key it names, by its path or by its host and path.
 //!
-//! - The host `BUCKET.DOMAIN`, of a domain the endpoint was told, names the bucket, and the whole path is the key. Any
-//!   other host (the domain itself, an IP address, a name nobody told) leaves both to the path: `/BUCKET/KEY`.
-//! - The routing of `s3s`, the access check and the access line ask this file, so they cannot disagree.
-//! - Case, port and final dot of a host do not count here; a signature is over the host as it was sent.
+//! - The host `BUCKET.DOMAIN`, for a configured domain of the endpoint, names the bucket, and the whole path is the
+//!   key. Any other host (the domain itself, an IP address, an unconfigured name) leaves both to the path:
+//!   `/BUCKET/KEY`.
+//! - The routing of `s3s`, the access check and the access line all use this module, so they cannot disagree.
+//! - Case, port and final dot of a host do not count here; a signature covers the host as it was sent.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -15,11 +16,11 @@ use http::{HeaderMap, Version};
 use s3s::S3Result;
 use s3s::host::{S3Host, VirtualHost};
 
-/// A DNS name that buckets are hosts of, in lower case.
+/// A DNS name below which a host names a bucket, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain(String);
 
-/// Why a text is no [`Domain`].
+/// The error for a text that is not a [`Domain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("use a DNS name without a port, as in s3.example.org")]
 pub struct BadDomain;
@@ -39,7 +40,7 @@ impl FromStr for Domain {
     }
 }
 
-/// The domains of an endpoint: a cheap handle. With none, every request is addressed by its path.
+/// The domains of an endpoint: a cheap handle. Without domains, every request is addressed by its path.
 #[derive(Clone, Debug, Default)]
 pub struct Domains(Arc<[Domain]>);
 
@@ -50,7 +51,7 @@ impl FromIterator<Domain> for Domains {
 }
 
 impl Domains {
-    /// The bucket a host names. Of domains within one another, the longest counts.
+    /// The bucket that a host names. Where one domain contains another, the longest match counts.
     fn bucket(&self, host: &str) -> Option<String> {
         if self.0.is_empty() {
             return None;
@@ -82,10 +83,10 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// What a request addresses.
+/// The bucket and key that a request addresses.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// What stands where a bucket's name belongs.
+    /// The text in the place of a bucket name; it may be an invalid name.
     pub(crate) bucket: String,
     /// The key.
     pub(crate) key: Option<String>,
@@ -93,7 +94,7 @@ pub(crate) struct Address {
     pub(crate) by_host: bool,
 }
 
-/// What kind of thing a request addresses.
+/// The kind of resource that a request addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// All buckets together.
@@ -105,7 +106,7 @@ pub(crate) enum Resource {
 }
 
 impl Address {
-    /// What kind of thing it is.
+    /// The kind of resource.
     pub(crate) fn resource(&self) -> Resource {
         match &self.key {
             Some(_) => Resource::Object,
@@ -114,7 +115,7 @@ impl Address {
         }
     }
 
-    /// What `host` and the percent-decoded `path` address.
+    /// The address for `host` and the percent-decoded `path`.
     pub(crate) fn new(domains: &Domains, host: &str, path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
         let some = |key: &str| (!key.is_empty()).then(|| key.to_owned());
@@ -126,7 +127,7 @@ impl Address {
     }
 }
 
-/// The host a request names, as `s3s` reads it: its Host header, or what stands for it in HTTP/2.
+/// The host of a request as `s3s` reads it: its Host header, or the HTTP/2 authority.
 pub(crate) fn host(head: &Parts) -> &str {
     let authority = || match head.version {
         Version::HTTP_2 => head.uri.authority().map_or("", |authority| authority.as_str()),
@@ -135,7 +136,7 @@ pub(crate) fn host(head: &Parts) -> &str {
     if head.headers.contains_key(HOST) { host_header(&head.headers) } else { authority() }
 }
 
-/// The Host header, which `s3s` adds where HTTP/2 has another form of it.
+/// The Host header, which `s3s` adds to HTTP/2 requests.
 pub(crate) fn host_header(headers: &HeaderMap) -> &str {
     headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What is kept with an object beside its content: headers, user metadata, tags.
+//! Attributes of an object: headers, user metadata and tags, stored beside its content.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use crate::tagging;
 /// Attributes of a new object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
-    /// Headers given back on each read.
+    /// Headers that each read returns.
     pub(crate) headers: Headers,
     /// User metadata.
     pub(crate) metadata: BTreeMap<String, String>,
@@ -21,14 +21,14 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// Checks what a request gave.
+    /// Checks the attributes of a request.
     pub(crate) fn new(
         mut headers: Headers,
         metadata: Option<HashMap<String, String>>,
         tagging: Option<&str>,
     ) -> S3Result<Self> {
         headers.content_encoding = headers.content_encoding.and_then(|value| without_framing(&value));
-        // See `post::hide_type`.
+        // `post::hide_type` put a blank before it.
         headers.content_type = headers.content_type.map(|value| value.trim_start().to_owned());
         let metadata: BTreeMap<String, String> = metadata.unwrap_or_default().into_iter().collect();
         let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -41,7 +41,7 @@ impl Attributes {
     }
 }
 
-/// Takes the attributes out of the input of PutObject, CopyObject or CreateMultipartUpload.
+/// Takes the attributes from the input of PutObject, CopyObject or CreateMultipartUpload.
 macro_rules! take {
     ($input:expr) => {
         $crate::attributes::Attributes::new(
@@ -61,7 +61,7 @@ macro_rules! take {
 }
 pub(crate) use take;
 
-/// Content-Encoding without `aws-chunked`, which is how the body came and not what it is.
+/// Content-Encoding without `aws-chunked`, which describes the transfer and not the object.
 fn without_framing(value: &str) -> Option<String> {
     let kept: Vec<&str> = value
         .split(',')

@@ -1,8 +1,8 @@
-//! Secrets for the signature check.
+//! Secret keys for the signature check.
 //!
-//! - A revoked key fails from the next request on: what is kept of a caller (`access::Callers`) ends with the change.
-//! - The same trip to the store looks up how the key's account stands to the bucket of the path; `access` decides on it
-//!   once the signature was verified.
+//! - A revoked key fails from the next request on: cached callers (`access::Callers`) are dropped with the change.
+//! - The same look-up reads the account's access to the bucket of the path; `access` decides on it once the signature
+//!   is verified.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Keys {
 
 fn look_up(store: &Store, id: String, bucket: Option<&BucketName>, standings: &Reader) -> S3Result<Known> {
     let Some(identity) = store.identify(&id).or_refuse()? else {
-        let error = refuse(S3ErrorCode::InvalidAccessKeyId, "The access key is not known, or was revoked.");
+        let error = refuse(S3ErrorCode::InvalidAccessKeyId, "The access key does not exist or was revoked.");
         return Err(error.with("AWSAccessKeyId", id));
     };
     let account = identity.account;

@@ -16,14 +16,14 @@ use crate::object::time;
 use crate::service::Service;
 use crate::{body, names, request, tagging, token, xml};
 
-/// Buckets of one page, at most (S3 API, ListBuckets).
+/// The most buckets on one page (S3 API, ListBuckets).
 const PAGE_MAX: i32 = 10_000;
-/// Buckets read from the store in one step while looking for those the caller may see.
+/// Number of buckets read from the store at a time while searching those that the caller may see.
 const STEP: usize = 1_000;
-/// The region where making one's own bucket again is no error (S3 API, CreateBucket).
+/// The region in which creating one's own bucket again is no error (S3 API, CreateBucket).
 const LENIENT_REGION: &str = "us-east-1";
 
-/// Lists the buckets the caller may do anything with (S3 API, ListBuckets).
+/// Lists the buckets to which the caller has any access (S3 API, ListBuckets).
 pub(crate) async fn list(
     service: &Service,
     request: S3Request<ListBucketsInput>,
@@ -60,7 +60,7 @@ pub(crate) async fn list(
     }))
 }
 
-/// The next `limit` buckets after `after` the account may see, and where the page after them begins.
+/// The next `limit` buckets after `after` that the account may see, and the start of the following page.
 fn visible(
     store: &Store,
     account: &Account,
@@ -86,7 +86,7 @@ fn visible(
     }
 }
 
-/// Whether the account may do anything with a bucket, which may have been deleted since it was listed.
+/// Whether the account has any access to a bucket, which may have been deleted since it was listed.
 fn may_see(store: &Store, account: &Account, bucket: &Bucket) -> S3Result<bool> {
     match store.access(account, &bucket.name) {
         Ok(mode) => Ok(mode.is_some()),
@@ -95,7 +95,7 @@ fn may_see(store: &Store, account: &Account, bucket: &Bucket) -> S3Result<bool> 
     }
 }
 
-/// Makes a bucket, owned by the caller, with what is asked for in the same transaction (S3 API, CreateBucket).
+/// Creates a bucket owned by the caller, with its first settings in the same transaction (S3 API, CreateBucket).
 pub(crate) async fn create(
     service: &Service,
     request: S3Request<CreateBucketInput>,
@@ -133,7 +133,7 @@ pub(crate) async fn create(
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")), ..CreateBucketOutput::default() }))
 }
 
-/// What a bucket is told as it is made: object lock, ownership, tags.
+/// The settings of a new bucket: object lock, ownership and tags.
 fn first_settings(service: &Service, input: CreateBucketInput) -> S3Result<Settings> {
     let tags = match input.create_bucket_configuration {
         Some(configuration) => {
@@ -172,7 +172,7 @@ fn already_owned(service: &Service) -> S3Result<()> {
     Err(refuse(S3ErrorCode::BucketAlreadyOwnedByYou, "The bucket exists and is yours."))
 }
 
-/// Tells that a bucket is there (S3 API, HeadBucket).
+/// Answers whether a bucket exists (S3 API, HeadBucket).
 pub(crate) async fn head(
     service: &Service,
     request: S3Request<HeadBucketInput>,
@@ -195,7 +195,7 @@ pub(crate) async fn delete(
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }
 
-/// Tells the region; of us-east-1 nothing is said, as AWS does (S3 API, GetBucketLocation).
+/// Answers the region; for us-east-1 the answer is empty, as on AWS (S3 API, GetBucketLocation).
 pub(crate) async fn location(
     service: &Service,
     request: S3Request<GetBucketLocationInput>,
@@ -206,7 +206,7 @@ pub(crate) async fn location(
     Ok(S3Response::new(GetBucketLocationOutput { location_constraint: place }))
 }
 
-/// Tells whether versions are kept (S3 API, GetBucketVersioning).
+/// Answers the versioning state (S3 API, GetBucketVersioning).
 pub(crate) async fn versioning(
     service: &Service,
     request: S3Request<GetBucketVersioningInput>,
@@ -220,7 +220,7 @@ pub(crate) async fn versioning(
     Ok(S3Response::new(GetBucketVersioningOutput { status, ..GetBucketVersioningOutput::default() }))
 }
 
-/// Begins or suspends keeping versions (S3 API, PutBucketVersioning).
+/// Enables or suspends versioning (S3 API, PutBucketVersioning).
 pub(crate) async fn set_versioning(
     service: &Service,
     request: S3Request<PutBucketVersioningInput>,
@@ -246,7 +246,7 @@ async fn find(service: &Service, name: &str) -> S3Result<Bucket> {
     service.blocking(move |store| store.bucket(&name).or_refuse()).await
 }
 
-/// An account, as answers name it.
+/// An account in the form that answers name it.
 pub(crate) fn person(account: &str) -> Owner {
     Owner { id: Some(account.to_owned()), display_name: Some(account.to_owned()) }
 }

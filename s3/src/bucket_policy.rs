@@ -1,6 +1,6 @@
-//! The policy of a bucket: PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus.
+//! Bucket policy operations: PutBucketPolicy, GetBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus.
 //!
-//! - A policy is kept as it came, byte for byte, once it was understood whole.
+//! - A policy is stored byte for byte as received, after all of it was parsed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub(crate) async fn put(
     Ok(S3Response::new(PutBucketPolicyOutput::default()))
 }
 
-/// The refusal of a policy: AWS's sentence, and behind a colon what was wrong.
+/// The error for a malformed policy: AWS's sentence, and after a colon what is wrong.
 fn malformed(why: &str) -> S3Error {
     match why.split_once(": ") {
         Some((sentence, _)) => says(S3ErrorCode::MalformedPolicy, sentence).hint(why),
@@ -61,7 +61,7 @@ fn malformed(why: &str) -> S3Error {
     }
 }
 
-/// Tells the policy of a bucket (S3 API, GetBucketPolicy).
+/// Answers the policy of a bucket (S3 API, GetBucketPolicy).
 pub(crate) async fn get(
     service: &Service,
     request: S3Request<GetBucketPolicyInput>,
@@ -89,7 +89,7 @@ pub(crate) async fn delete(
     Ok(S3Response::new(DeleteBucketPolicyOutput::default()))
 }
 
-/// Tells whether the policy of a bucket is public; without one it is not (S3 API, GetBucketPolicyStatus).
+/// Answers whether the policy of a bucket is public; a missing policy is not (S3 API, GetBucketPolicyStatus).
 pub(crate) async fn status(
     service: &Service,
     request: S3Request<GetBucketPolicyStatusInput>,

@@ -1,4 +1,4 @@
-//! Changes of buckets and their settings, as an audit trail receives them.
+//! Changes of buckets and their settings, as events for an audit trail.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::access::NOT_OFFERED;
 use crate::guard::Query;
 use crate::presigned_v2;
 
-/// The operations that change a bucket or its settings: the method, the parameter of the URL that selects the operation,
-/// and its name (S3 API, "Actions"). Without a parameter it is the bucket itself.
+/// The operations that change a bucket or its settings: method, the query parameter that selects the operation, and its
+/// name (S3 API, "Actions"). Without a parameter the operation is on the bucket itself.
 const CHANGES: [(Method, &str, &str); 31] = [
     (Method::PUT, "", "CreateBucket"),
     (Method::DELETE, "", "DeleteBucket"),
@@ -46,35 +46,35 @@ const CHANGES: [(Method, &str, &str); 31] = [
     (Method::PUT, "abac", "PutBucketAbac"),
 ];
 
-/// A change of a bucket or its settings that was asked for, whatever came of it.
+/// A requested change of a bucket or its settings, successful or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// The operation's name.
     pub operation: &'static str,
-    /// The bucket, or `-` if what stands in its place is no bucket's name.
+    /// The bucket, or `-` if the text in its place is not a bucket name.
     pub bucket: &'a str,
     /// The account, once the signature was verified; `None` is anonymous.
     pub account: Option<&'a str>,
     /// The id of the access key, if the store knows it.
     pub key_id: Option<&'a str>,
-    /// The client's address.
+    /// The client's socket address.
     pub peer: Option<SocketAddr>,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub status: u16,
     /// The S3 code of an error.
     pub code: Option<&'a str>,
-    /// From the head of the request to the end of the answer.
+    /// The time from the request's head to the end of the response.
     pub took: Duration,
     /// `x-amz-request-id`.
     pub request_id: &'a str,
 }
 
-/// Receives each change.
+/// A callback that receives each change.
 #[derive(Clone)]
 pub struct Auditor(Arc<dyn Fn(&Change<'_>) + Send + Sync>);
 
 impl Auditor {
-    /// Calls `write` with each change, on the thread that serves the request.
+    /// Calls `write` for each change, on the thread that serves the request.
     pub fn new(write: impl Fn(&Change<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }
@@ -85,7 +85,7 @@ impl Auditor {
 }
 
 impl Default for Auditor {
-    /// Drops every change.
+    /// Discards every change.
     fn default() -> Self {
         Self::new(|_| ())
     }
@@ -97,8 +97,8 @@ impl std::fmt::Debug for Auditor {
     }
 }
 
-/// The change of a bucket that a request asks for, by its URL: known also of a request that is refused before it is
-/// routed, for its signature for instance. [`NOT_OFFERED`] if the URL selects an operation that is not offered.
+/// The change that a request asks for, determined from its URL, so that it is known even for a request refused before
+/// routing (for its signature, for instance). [`NOT_OFFERED`] if the URL selects an unsupported operation.
 pub(crate) fn asked_for(method: &Method, uri: &Uri, of_object: bool) -> Option<&'static str> {
     if of_object || !matches!(*method, Method::PUT | Method::DELETE) {
         return None;
@@ -109,7 +109,7 @@ pub(crate) fn asked_for(method: &Method, uri: &Uri, of_object: bool) -> Option<&
     std::iter::once(first).chain(names).find_map(|parameter| named(method, parameter)).or(Some(NOT_OFFERED))
 }
 
-/// Parameters that any request may have: those of a signature, and what SDKs add.
+/// Parameters that any request may carry: those of a signature, and those that SDKs add.
 fn is_beside(parameter: &str) -> bool {
     parameter.is_empty()
         || parameter == "x-id"

@@ -1,14 +1,14 @@
-//! What a client says of itself in headers, as the access line shows it: bounded, and never trusted.
+//! Client headers for the access line, such as User-Agent: bounded in length, and never trusted.
 
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue};
 
-/// Characters of a text from outside that are logged.
+/// The most characters of a client's text that are logged.
 const TEXT_CHARS_MAX: usize = 256;
-/// Bytes of a `traceparent` (W3C Trace Context, version 00).
+/// Length in bytes of a `traceparent` (W3C Trace Context, version 00).
 const TRACE_PARENT_BYTES: usize = 55;
 
-/// Headers that are kept for the access line: no copies, but handles to what was received.
+/// Headers kept for the access line: reference-counted handles, not copies.
 #[derive(Debug, Default)]
 pub(crate) struct ClientInfo {
     user_agent: Option<HeaderValue>,
@@ -16,24 +16,24 @@ pub(crate) struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Of a request's headers.
+    /// Takes the headers from a request.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let trace_parent = headers.get("traceparent").filter(|value| is_trace_parent(value.as_bytes())).cloned();
         Self { user_agent: headers.get(USER_AGENT).cloned(), trace_parent }
     }
 
-    /// The program that sent the request, as it calls itself.
+    /// The program that sent the request, by its User-Agent.
     pub(crate) fn user_agent(&self) -> Option<String> {
         self.user_agent.as_ref().map(|value| bounded(&String::from_utf8_lossy(value.as_bytes())))
     }
 
-    /// The trace the request is part of; only a well-formed one is kept.
+    /// The trace that the request belongs to, if the header is well-formed.
     pub(crate) fn trace_parent(&self) -> Option<&str> {
         self.trace_parent.as_ref().and_then(|value| value.to_str().ok())
     }
 }
 
-/// As much of a text as is logged.
+/// The part of a text that is logged.
 pub(crate) fn bounded(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }

@@ -1,7 +1,7 @@
-//! Conditions of requests (RFC 9110, section 13; S3 User Guide, "Conditional requests").
+//! Conditional requests: If-Match and the like (RFC 9110, section 13; S3 User Guide, "Conditional requests").
 //!
-//! - Conditions of reads are decided here, on the object that was opened.
-//! - Conditions of writes are handed to the store, which decides them inside the write's transaction.
+//! - Conditions of reads are evaluated here, on the opened object.
+//! - Conditions of writes are passed to the store, which evaluates them inside the write's transaction.
 
 use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH, LAST_MODIFIED};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -18,12 +18,12 @@ const SOURCE_MODIFIED_SINCE: HeaderName = HeaderName::from_static("x-amz-copy-so
 const SOURCE_UNMODIFIED_SINCE: HeaderName = HeaderName::from_static("x-amz-copy-source-if-unmodified-since");
 const IF_SIZE: HeaderName = HeaderName::from_static("x-amz-if-match-size");
 const IF_TIME: HeaderName = HeaderName::from_static("x-amz-if-match-last-modified-time");
-/// The condition of an abort.
+/// The condition of AbortMultipartUpload.
 pub(crate) const IF_INITIATED: HeaderName = HeaderName::from_static("x-amz-if-match-initiated-time");
 
 /// All headers that name entity tags.
 pub(crate) const NAMING_TAGS: [HeaderName; 4] = [IF_MATCH, IF_NONE_MATCH, SOURCE_IF_MATCH, SOURCE_IF_NONE_MATCH];
-/// The headers with dates that the source of a copy is compared with.
+/// The date headers that are compared with a copy's source.
 pub(crate) const DATES_OF_SOURCE: [HeaderName; 2] = [SOURCE_MODIFIED_SINCE, SOURCE_UNMODIFIED_SINCE];
 
 /// The conditions of a read, or on the source of a copy.
@@ -36,7 +36,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The conditions of a read: its entity tags as `headers` have them, and its dates.
+    /// The conditions of a read: entity tags from `headers`, and dates.
     pub(crate) fn new(headers: &HeaderMap, modified: Option<Timestamp>, unmodified: Option<Timestamp>) -> Self {
         Self {
             if_match: Tags::of(headers, &IF_MATCH).map(Tags::into_strong),
@@ -46,7 +46,8 @@ impl Reading {
         }
     }
 
-    /// The conditions on the source of a copy. An empty one is refused: the copy was not meant to be made in any case.
+    /// The conditions on the source of a copy. An empty condition is refused, because the client did not mean an
+    /// unconditional copy.
     pub(crate) fn of_source(
         headers: &HeaderMap,
         modified: Option<Timestamp>,
@@ -61,7 +62,7 @@ impl Reading {
         })
     }
 
-    /// Whether anything has to be decided.
+    /// Whether there is no condition.
     pub(crate) fn is_empty(&self) -> bool {
         self.if_match.is_none()
             && self.if_none_match.is_none()
@@ -69,7 +70,7 @@ impl Reading {
             && self.unmodified_since.is_none()
     }
 
-    /// Decides a GET or HEAD: goes on, or answers 412 or 304.
+    /// Evaluates the conditions of a GET or HEAD: success, 412 or 304.
     pub(crate) fn check(&self, object: &ObjectInfo) -> S3Result<()> {
         match self.verdict(object) {
             None => Ok(()),
@@ -78,7 +79,7 @@ impl Reading {
         }
     }
 
-    /// Decides the source of a copy: goes on, or answers 412.
+    /// Evaluates the conditions on the source of a copy: success or 412.
     pub(crate) fn check_source(&self, object: &ObjectInfo) -> S3Result<()> {
         match self.verdict(object) {
             None => Ok(()),
@@ -87,7 +88,7 @@ impl Reading {
         }
     }
 
-    /// A tag decides before a date, and a date is looked at only without its tag (RFC 9110, section 13.2.2).
+    /// The first failed condition. An entity tag takes precedence over the date beside it (RFC 9110, section 13.2.2).
     fn verdict(&self, object: &ObjectInfo) -> Option<Failed> {
         match (&self.if_match, &self.unmodified_since) {
             (Some(tags), _) if !tags.name(&object.etag) => return Some(Failed::Precondition("If-Match")),
@@ -152,7 +153,8 @@ pub(crate) fn deleting_one_of_many(
     Ok(Condition { if_match, if_none_match: None, size, modified: modified.map(whole_second) })
 }
 
-/// The condition of an abort (S3 API, AbortMultipartUpload): the second in which the upload was begun, at `created`.
+/// The condition of an abort (S3 API, AbortMultipartUpload): the second in which the upload was created, compared with
+/// `created`.
 pub(crate) fn check_abort(
     headers: &HeaderMap,
     initiated: Option<&Timestamp>,
@@ -165,8 +167,8 @@ pub(crate) fn check_abort(
     }
 }
 
-/// Refuses conditions that a write has and `s3s` could not read, which `rewrite` left since each chunk of the body is
-/// signed. What it cannot read is no object's tag.
+/// Refuses conditions of a write that `s3s` cannot read and `rewrite` left unchanged because each chunk of the body is
+/// signed. No object's tag could match them.
 pub(crate) fn check_unread(headers: &HeaderMap) -> S3Result<()> {
     if is_unread(headers, &IF_MATCH) {
         return Err(precondition("If-Match"));
@@ -177,7 +179,8 @@ pub(crate) fn check_unread(headers: &HeaderMap) -> S3Result<()> {
     Ok(())
 }
 
-/// Tags that an object must not have. An empty header names none, so it is refused: it would hold for every object.
+/// Entity tags that an object must not have. An empty header is refused: it names no tag, so the condition would hold
+/// for every object.
 fn tags_given(headers: &HeaderMap, name: &HeaderName) -> S3Result<Option<Tags>> {
     match Tags::of(headers, name) {
         Some(tags) if tags.is_empty() => Err(bad(name, "is empty")),
@@ -185,7 +188,7 @@ fn tags_given(headers: &HeaderMap, name: &HeaderName) -> S3Result<Option<Tags>> 
     }
 }
 
-/// Refuses a condition without a value, which `s3s` takes for none.
+/// Refuses a condition without a value, which `s3s` treats as absent.
 fn refuse_empty(headers: &HeaderMap, name: &HeaderName) -> S3Result<()> {
     match headers.get_all(name).iter().any(|value| value.as_bytes().trim_ascii().is_empty()) {
         true => Err(bad(name, "is empty")),
@@ -213,7 +216,7 @@ fn precondition(name: &str) -> S3Error {
     plain(S3ErrorCode::PreconditionFailed).with("Condition", name)
 }
 
-/// 304 with the validators a cache needs (RFC 9110, section 15.4.5).
+/// 304 with the validators that a cache needs (RFC 9110, section 15.4.5).
 fn not_modified(object: &ObjectInfo) -> S3Error {
     let mut headers = HeaderMap::new();
     if let Ok(etag) = ETag::Strong(object.etag.clone()).to_http_header() {
@@ -284,7 +287,7 @@ mod tests {
             (Reading { modified_since: date(999), ..none() }, 200),
             (Reading { unmodified_since: date(1_000), ..none() }, 200),
             (Reading { unmodified_since: date(999), ..none() }, 412),
-            // A tag that holds overrides a date that does not.
+            // A matching tag takes precedence over a failing date.
             (Reading { if_match: strong("abc"), unmodified_since: date(999), ..none() }, 200),
             (Reading { if_none_match: weak("x"), modified_since: date(1_000), ..none() }, 200),
         ];

@@ -1,31 +1,29 @@
-//! XML documents of requests: what is refused because its reader would pass over it.
+//! Strict validation of XML documents in requests: refuses content that the reader of `s3s` would silently skip.
 //!
-//! - `s3s` drops what it does not look for: CDATA sections, comments, document types, attributes, text between elements,
-//!   unknown elements at the top, and what follows the digits of a number. A lifecycle rule whose prefix stands in a
-//!   CDATA section would be about the whole bucket. Whoever wrote such a document meant something else than what would
-//!   be done, so it is `MalformedXML`.
-//! - What `s3s` refuses itself stays with it: repeated elements, elements in a value, entities, elements of no name it
-//!   knows further down.
-//! - The document is read by the reader that `s3s` reads with, so both see the same.
+//! - `s3s` skips CDATA sections, comments, document types, attributes, text between elements, unknown top-level
+//!   elements, and any text after the digits of a number. A lifecycle rule with its prefix in a CDATA section would
+//!   apply to the whole bucket. Such a document does not mean what would be done, so it is `MalformedXML`.
+//! - `s3s` itself refuses repeated elements, elements inside a value, entities, and unknown elements further down.
+//! - This module uses the XML reader that `s3s` uses, so both see the same events.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-/// Levels of elements: the deepest that S3 knows has six (a tag in the filter of a lifecycle rule).
+/// The most levels of elements; the deepest document of S3 has six (a tag in the filter of a lifecycle rule).
 const LEVELS_MAX: usize = 16;
-/// Bytes of a number.
+/// The most bytes of a number.
 const NUMBER_BYTES_MAX: usize = 32;
 
 /// Why a document is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// It is no XML.
+    /// The document is not well-formed XML.
     #[error("The XML you provided was not well-formed.")]
     Syntax,
-    /// It has a character that XML cannot have.
+    /// It has a character that XML does not allow.
     #[error("The document has a control character, which XML 1.0 cannot have.")]
     Character,
-    /// It declares an encoding that is not read.
+    /// It declares an unsupported encoding.
     #[error("The document declares another encoding than UTF-8; send UTF-8.")]
     Encoding,
     /// It has a document type.
@@ -37,19 +35,19 @@ pub(crate) enum Malformed {
     /// It has a comment or a processing instruction where a value belongs.
     #[error("The document has a comment or a processing instruction inside a value; leave it out.")]
     Comment,
-    /// It has text beside elements.
+    /// It has text between elements.
     #[error("The document has text beside its elements; only an element without others in it has a value.")]
     Text,
     /// It has a carriage return in a value.
     #[error("The document has a carriage return in a value; write &#13; if it belongs to the value.")]
     CarriageReturn,
-    /// It has an element that is not known.
+    /// It has an unknown element.
     #[error("The document has an element that S3 does not know at its place; check its name and its case.")]
     Element,
-    /// It has an attribute that is not known.
+    /// It has an unknown attribute.
     #[error("The document has an attribute that means nothing; only xmlns, xml and xsi attributes are read.")]
     Attribute,
-    /// It has a number that is none.
+    /// It has a number that is not a whole number.
     #[error("The document has an element whose value has to be a whole number, and is not.")]
     Number,
     /// It has too many levels.
@@ -57,7 +55,7 @@ pub(crate) enum Malformed {
     Deep,
 }
 
-/// Elements in which `s3s` passes over those it does not know, and those that it knows.
+/// Elements in which `s3s` skips unknown children, and the children that it knows.
 const KNOWN: [(&str, &[&str]); 21] = [
     ("AbacStatus", &["Status"]),
     ("AccelerateConfiguration", &["Status"]),
@@ -88,7 +86,7 @@ const KNOWN: [(&str, &[&str]); 21] = [
     ("VersioningConfiguration", &["MfaDelete", "Status"]),
 ];
 
-/// Further elements that hold elements: text in them is passed over.
+/// Further elements that contain only elements; `s3s` skips text in them.
 const HOLDERS: [&str; 18] = [
     "AbortIncompleteMultipartUpload",
     "And",
@@ -110,7 +108,7 @@ const HOLDERS: [&str; 18] = [
     "Transition",
 ];
 
-/// Elements whose value is a whole number: of `30 days` `s3s` would read 30.
+/// Elements whose value is a whole number: `s3s` would read `30 days` as 30.
 const NUMBERS: [&str; 10] = [
     "Days",
     "DaysAfterInitiation",
@@ -124,13 +122,13 @@ const NUMBERS: [&str; 10] = [
     "Years",
 ];
 
-/// Refuses a document that says more than is read of it.
+/// Refuses a document that contains anything `s3s` would skip.
 pub(crate) fn check(document: &[u8]) -> Result<(), Malformed> {
     check_characters(document)?;
     let (mut reader, mut levels) = (Reader::from_reader(document), Levels::default());
     loop {
         match reader.read_event().map_err(|_| Malformed::Syntax)? {
-            // What is missing then, `s3s` misses too.
+            // If an element is not closed, `s3s` refuses the document too.
             Event::Eof => return Ok(()),
             Event::Start(start) => levels.open(&start)?,
             Event::Empty(start) => {
@@ -152,17 +150,18 @@ pub(crate) fn check(document: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Whether documents in an encoding of this name are read.
+/// Whether an encoding of this name is supported.
 fn is_read(encoding: &str) -> bool {
     ["utf-8", "us-ascii"].iter().any(|known| known.eq_ignore_ascii_case(encoding))
 }
 
-/// Whether an element of this name holds elements, and no value.
+/// Whether an element of this name contains elements and no value.
 fn holds_elements(name: &str) -> bool {
     HOLDERS.contains(&name) || KNOWN.iter().any(|(element, _)| *element == name)
 }
 
-/// XML 1.0 has no control characters but three, and neither U+FFFE nor U+FFFF, however they are written.
+/// Refuses characters that XML 1.0 does not allow: control characters except three, U+FFFE and U+FFFF, also as
+/// references.
 fn check_characters(document: &[u8]) -> Result<(), Malformed> {
     let control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r');
     let none = |three: &[u8]| matches!(three, [0xef, 0xbf, 0xbe | 0xbf]);
@@ -172,23 +171,23 @@ fn check_characters(document: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// An element that has begun.
+/// An open element.
 #[derive(Default)]
 struct Open {
     name: String,
-    /// Whether there are elements in it.
+    /// Whether it contains elements.
     filled: bool,
-    /// Whether there is text in it that is more than white space.
+    /// Whether it contains text other than white space.
     text: bool,
-    /// Whether its text has a carriage return that is not written out.
+    /// Whether its text has a literal carriage return.
     carriage_return: bool,
-    /// Whether there is a comment or a processing instruction in it.
+    /// Whether it contains a comment or a processing instruction.
     interrupted: bool,
-    /// Its value, if that has to be a number.
+    /// Its value so far, if it has to be a number.
     number: Option<String>,
 }
 
-/// The elements that have begun, the outermost first.
+/// The open elements, the outermost first.
 #[derive(Default)]
 struct Levels(Vec<Open>);
 
@@ -203,7 +202,7 @@ impl Levels {
                 return Err(Malformed::Element);
             }
         }
-        // Without the look for repeated ones, which takes the square of the time.
+        // Without the check for repeated attributes, which takes quadratic time.
         for attribute in start.attributes().with_checks(false) {
             let attribute = attribute.map_err(|_| Malformed::Syntax)?;
             let key: &str = attribute.key.as_ref();
@@ -252,7 +251,7 @@ impl Levels {
         Ok(())
     }
 
-    /// `&amp;`, `&#38;` and the like.
+    /// Handles a character reference such as `&amp;` or `&#38;`.
     fn reference(&mut self) -> Result<(), Malformed> {
         let Some(open) = self.0.last_mut() else { return Err(Malformed::Text) };
         open.text = true;

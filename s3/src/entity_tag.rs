@@ -1,19 +1,19 @@
 //! Entity tags in conditions (RFC 9110, section 8.8.3).
 //!
-//! - A tag is opaque: whatever stands in a condition is a tag, which merely matches nothing if no object can have it. S3
-//!   also takes tags without quotes.
-//! - A header with an empty value names no tag, so nothing matches it. It is never the same as no header.
+//! - A tag is opaque: any text in a condition is a tag, and simply matches nothing if no object can have it. Like S3,
+//!   this module accepts tags without quotes.
+//! - A header with an empty value names no tag, so nothing matches it. It never counts as an absent header.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::store::EntityTags;
 use s3s::dto::ETagCondition;
 
-/// What a condition names.
+/// The tags that a condition names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tags {
     /// `*`
     Any,
-    /// These tags.
+    /// A list of tags.
     List(Vec<Tag>),
 }
 
@@ -21,12 +21,12 @@ pub(crate) enum Tags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     weak: bool,
-    /// Without its quotes.
+    /// The value without quotes.
     value: String,
 }
 
 impl Tags {
-    /// What all lines of a header name together; `None` without the header.
+    /// The tags of all lines of a header; `None` without the header.
     pub(crate) fn of(headers: &HeaderMap, name: &HeaderName) -> Option<Self> {
         let mut lines = headers.get_all(name).iter();
         let first = lines.next()?;
@@ -38,7 +38,7 @@ impl Tags {
         Some(Self::parse(&whole))
     }
 
-    /// Reads the value of a header.
+    /// Parses a header value.
     pub(crate) fn parse(value: &[u8]) -> Self {
         if value.trim_ascii() == b"*" {
             return Self::Any;
@@ -54,12 +54,12 @@ impl Tags {
         Self::List(tags)
     }
 
-    /// Whether no tag is named.
+    /// Whether the condition names no tag.
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self, Self::List(tags) if tags.is_empty())
     }
 
-    /// The tags an object can have by the strong comparison, as If-Match asks.
+    /// The tags that an object can have under strong comparison, as If-Match requires.
     pub(crate) fn into_strong(self) -> EntityTags {
         match self {
             Self::Any => EntityTags::Any,
@@ -69,7 +69,7 @@ impl Tags {
         }
     }
 
-    /// The tags an object can have by the weak comparison, as If-None-Match asks.
+    /// The tags that an object can have under weak comparison, as If-None-Match requires.
     pub(crate) fn into_weak(self) -> EntityTags {
         match self {
             Self::Any => EntityTags::Any,
@@ -77,8 +77,8 @@ impl Tags {
         }
     }
 
-    /// A header that says the same in quotes, which `s3s` takes. What a quoted tag cannot hold becomes a `?`, which is in
-    /// no object's tag.
+    /// An equivalent header value in the quoted form that `s3s` accepts. Characters that a quoted tag cannot hold
+    /// become `?`, which no object's tag contains.
     pub(crate) fn to_header(&self) -> HeaderValue {
         let written = match self {
             Self::Any => "*".to_owned(),
@@ -90,7 +90,7 @@ impl Tags {
 }
 
 impl Tag {
-    /// Reads one tag, which is not empty.
+    /// Parses one tag, which is not empty.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let (weak, opaque) = match text.strip_prefix(b"W/") {
             Some(opaque) if opaque.starts_with(b"\"") => (true, opaque),
@@ -112,15 +112,15 @@ impl Tag {
     }
 }
 
-/// Whether a header names entity tags that `s3s` cannot read: several lines, or a value that is no single tag in quotes. It
-/// reads an empty value as none.
+/// Whether `s3s` cannot read the tags of a header: it has several lines, or a value that is not a single quoted tag.
+/// `s3s` treats an empty value as absent.
 pub(crate) fn is_unread(headers: &HeaderMap, name: &HeaderName) -> bool {
     let mut lines = headers.get_all(name).iter();
     let Some(first) = lines.next() else { return false };
     lines.next().is_some() || (!first.is_empty() && ETagCondition::parse_http_header(first.as_bytes()).is_err())
 }
 
-/// The text up to the next comma outside of quotes, and what follows it; `None` at the end.
+/// The text up to the next comma outside quotes, and the rest; `None` at the end.
 fn next(text: &[u8]) -> Option<(&[u8], &[u8])> {
     if text.is_empty() {
         return None;
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a value names the tag `abc`, by the strong and by the weak comparison.
+    /// Whether a value names the tag `abc`, under strong and under weak comparison.
     fn names(value: &[u8]) -> (bool, bool) {
         let tags = Tags::parse(value);
         (tags.clone().into_strong().name("abc"), tags.into_weak().name("abc"))

@@ -1,8 +1,9 @@
-//! If-Range: a range is sent only of the object that the client began to read (RFC 9110, section 13.1.5).
+//! If-Range: a range is sent only if the object is still the one that the client began to read (RFC 9110, section
+//! 13.1.5).
 //!
-//! - An entity tag is compared strongly, a date exactly. Where it is neither, or given twice, it is of no object: then the
-//!   whole object is sent, which is right whatever the client has.
-//! - A date tells apart only what changed in different seconds; an entity tag tells all changes apart.
+//! - An entity tag is compared strongly, a date exactly. A value that is neither, or a repeated header, matches no
+//!   object: then the whole object is sent, which is always correct.
+//! - A date distinguishes only changes in different seconds; an entity tag distinguishes all changes.
 
 use std::time::UNIX_EPOCH;
 
@@ -12,7 +13,7 @@ use objstore::store::ObjectInfo;
 
 use crate::entity_tag::Tag;
 
-/// What the object has to be for a range of it to be sent.
+/// The validator that the object has to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IfRange {
     /// The object with this entity tag.
@@ -24,7 +25,7 @@ pub(crate) enum IfRange {
 }
 
 impl IfRange {
-    /// Reads the header, if there is one.
+    /// Parses the header, if present.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut lines = headers.get_all(IF_RANGE).iter();
         let value = lines.next()?.as_bytes().trim_ascii();
@@ -36,7 +37,7 @@ impl IfRange {
         Some(second.map_or_else(|| Self::Tag(Tag::parse(value)), Self::Second))
     }
 
-    /// Whether it is of this object.
+    /// Whether the object matches.
     pub(crate) fn is_of(&self, object: &ObjectInfo) -> bool {
         match self {
             Self::Tag(tag) => tag.matches_strongly(&object.etag),

@@ -1,6 +1,8 @@
-//! What surrounds each request: its id, the guards, what `s3s` does not answer, the access line and the figures.
+//! The layer around `s3s`: request ids, guards, requests that `s3s` does not support, error documents, the access line
+//! and metrics.
 //!
-//! - Every answer carries `x-amz-request-id` and `x-amz-id-2`; an error's XML repeats them beside what was asked for.
+//! - Every response carries `x-amz-request-id` and `x-amz-id-2`; an error document repeats them with the request's
+//!   bucket and key.
 //! - Nothing of a signature, a query or a secret is logged.
 
 use std::convert::Infallible;
@@ -30,7 +32,7 @@ use crate::{cors, guard, post, presigned_v2, rewrite};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
-/// The operation that may fail after its answer has begun.
+/// The operation that may fail after its response has begun.
 const COMPLETION: &str = "CompleteMultipartUpload";
 const VERSION_PARAMETER: &str = "versionId";
 const VERSION_HEADER: &str = "x-amz-version-id";
@@ -51,7 +53,7 @@ struct Inner {
 }
 
 impl Layer {
-    /// Surrounds `s3`. `limits` bound the bodies.
+    /// Wraps `s3`. `limits` bounds the bodies.
     pub(crate) fn new(
         s3: S3Service,
         service: Service,
@@ -65,7 +67,7 @@ impl Layer {
         Self(Arc::new(Inner { s3, service, ids: Ids::new(), listeners, domains, body_stall, memory, answers }))
     }
 
-    /// The memory of bodies, and that of answers.
+    /// The memory for request bodies, and that for responses.
     pub(crate) fn memory(&self) -> (Memory, Memory) {
         (self.0.memory.clone(), self.0.answers.clone())
     }
@@ -116,8 +118,8 @@ impl Inner {
         http::Response::from_parts(parts, body)
     }
 
-    /// The share of an answer in the memory for them, or a refusal in its place: of a GET, which changed nothing. What
-    /// others answer is short.
+    /// Takes memory for a response, or replaces it with a refusal. Only GET responses are large, so a refused request
+    /// has changed nothing.
     async fn share_of(&self, method: &Method, answer: &mut HttpResponse) -> Option<Share> {
         if *method != Method::GET {
             return None;
@@ -129,7 +131,7 @@ impl Inner {
         })
     }
 
-    /// Answers what `s3s` does not, preflights and forms, and hands on the rest.
+    /// Answers preflights and forms, which `s3s` does not support, and passes other requests on.
     async fn answer(&self, mut head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
         if head.method == Method::OPTIONS {
             if let Err(error) = guard::check_size(&head.headers) {
@@ -170,7 +172,7 @@ impl Inner {
         answer
     }
 
-    /// Writes an error as AWS does, and notes its code.
+    /// Writes an error document as AWS does, and records the error's code.
     fn tell_failure(&self, answer: &mut HttpResponse, context: &Request, sent: &Sent) {
         if !(answer.status().is_client_error() || answer.status().is_server_error()) {
             return;
@@ -186,7 +188,7 @@ impl Inner {
         context.set_error_code(failure.code);
     }
 
-    /// Has an answer that began before its operation ended tell an error as AWS does.
+    /// Lets a response that began before its operation ended report an error as AWS does.
     fn tell_late_failure(&self, answer: &mut HttpResponse, context: &Arc<Request>, sent: &Arc<Sent>) {
         if answer.status() == StatusCode::OK && context.operation() == COMPLETION && answer.body().bytes().is_none() {
             let body = std::mem::take(answer.body_mut());
@@ -197,12 +199,12 @@ impl Inner {
 
     fn stamp(&self, answer: &mut HttpResponse, method: &Method, id: &str) {
         let run = &self.ids.run;
-        // `s3s` answers a HEAD of a range with 200.
+        // `s3s` answers a HEAD of a range with status 200.
         if *method == Method::HEAD && answer.status() == StatusCode::OK && answer.headers().contains_key(CONTENT_RANGE)
         {
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
         }
-        // hyper leaves it out over HTTP/1 only, and clients take data here for an error of the protocol.
+        // Removes the body: hyper drops it over HTTP/1 only, and HTTP/2 clients treat data here as a protocol error.
         if *method == Method::HEAD {
             *answer.body_mut() = s3s::Body::empty();
         }
@@ -216,7 +218,7 @@ impl Inner {
     }
 }
 
-/// Notes the version that a URL names, for the access line.
+/// Records the version that the URL names, for the access line.
 fn note_version(request: &Request, uri: &http::Uri) {
     if uri.query().is_some_and(|query| query.contains(VERSION_PARAMETER))
         && let Some(version) = guard::Query::of(uri).get(VERSION_PARAMETER)
@@ -225,14 +227,15 @@ fn note_version(request: &Request, uri: &http::Uri) {
     }
 }
 
-/// Notes the version that an answer says, for the access line.
+/// Records the version that the response names, for the access line.
 fn note_answer(request: &Request, answer: &HttpResponse) {
     if let Some(version) = answer.headers().get(VERSION_HEADER).and_then(|version| version.to_str().ok()) {
         request.set_version(version.to_owned());
     }
 }
 
-/// How a request failed: as we answered it, as we told `s3s`, or as `s3s` found by itself, whose status may be wrong.
+/// How a request failed: an error of this crate, one that it passed to `s3s`, or one of `s3s` itself, whose status may
+/// be wrong.
 fn failure_of(answer: &mut HttpResponse, context: &Request, sent: &Sent) -> Option<Failure> {
     if let Some(failure) = answer.extensions_mut().remove::<Failure>() {
         return Some(failure);
@@ -247,7 +250,7 @@ fn failure_of(answer: &mut HttpResponse, context: &Request, sent: &Sent) -> Opti
     Some(failure)
 }
 
-/// An error as an answer; its document is written once the request is done.
+/// An error as a response; its document is written when the request is complete.
 #[expect(clippy::needless_pass_by_value, reason = "it ends the way of an error, as an argument of unwrap_or_else")]
 fn written(error: S3Error) -> HttpResponse {
     let mut answer = bare(error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));

@@ -1,14 +1,15 @@
-//! The S3 endpoint: the object handle of the store.
+//! The S3 endpoint: serves the store's objects over the S3 protocol.
 //!
-//! A request passes, from the wire inward: `server` (connections), `layer` (ids, access line, figures), `guard` (what
-//! `s3s` would let pass), `rewrite` (what it would refuse, and HTTP allows), `s3s` itself (routes, XML, signatures), `auth` and `access` (whose key, which right), and the
-//! operation's family: `bucket`, `object`, `listing`, `multipart` and more. Preflights and forms, which `s3s` does not
-//! answer, go from `layer` to `cors` and `post`. Content passes through `body`, hashed by `checksum`; documents too, which
-//! `document` checks before `s3s` reads them.
+//! A request passes, from the wire inward: `server` (connections), `layer` (ids, access line, metrics), `guard`
+//! (refuses what `s3s` would wrongly accept), `rewrite` (repairs what `s3s` would wrongly refuse), `s3s` itself
+//! (routing, XML, signatures), `auth` and `access` (secret keys, authorization), and the module of the operation:
+//! `bucket`, `object`, `listing`, `multipart` and more. Preflights and forms, which `s3s` does not support, go from
+//! `layer` to `cors` and `post`. Request bodies pass through `body`, hashed by `checksum`; `document` validates XML
+//! documents before `s3s` reads them.
 //!
-//! - An acknowledged write is on disk and visible to every reader; what it claims of its body was proved before.
+//! - An acknowledged write is on disk and visible to every reader; claims about its body were verified before.
 //! - Default deny: an operation that `access` does not list, or an account without a grant, is refused.
-//! - Meaning lives in the store; this crate unpacks requests, streams bodies and words answers.
+//! - The store defines the behaviour; this crate decodes requests, streams bodies and encodes responses.
 
 mod access;
 mod acl;
@@ -63,11 +64,11 @@ pub use change::{Auditor, Change};
 pub use metrics::{BUCKETS_MAX, Metrics, REST};
 pub use server::{Config, Error, Limits, Server, Tls, TlsError};
 
-/// The names of all operations that are offered, as S3 calls them. Forms and preflights are not among them.
+/// The names of all supported operations, as S3 spells them, without forms and preflights.
 pub fn operations() -> impl Iterator<Item = &'static str> {
     access::operations()
 }
 
-/// The filter for `tracing` that silences `s3s`, which logs each refused request as an error: the access line
-/// (`s3::access`, at INFO) and this crate's own errors tell it better.
+/// A filter for `tracing` that silences `s3s`, which logs each refused request as an error. The access line
+/// (`s3::access`, at INFO) and this crate's own errors say more.
 pub const LOG_DIRECTIVE: &str = "s3s=off";

@@ -1,10 +1,9 @@
-//! Object lock: what requests ask for, what answers tell, and its operations (S3 User Guide, "Locking objects with
-//! Object Lock").
+//! Object lock: request headers, response headers and operations (S3 User Guide, "Locking objects with Object Lock").
 //!
-//! - PutObject, CopyObject and CreateMultipartUpload hand the store what [`asked`] makes of their headers; the store
-//!   refuses it for a bucket without object lock, and adds the bucket's default retention.
-//! - GetObject and HeadObject tell an object's lock by [`fill`].
-//! - What a lock allows is decided in the store, inside the transaction.
+//! - For PutObject, CopyObject and CreateMultipartUpload, [`asked`] parses the headers and the store applies them. It
+//!   refuses a lock in a bucket without object lock, and adds the bucket's default retention.
+//! - GetObject and HeadObject report an object's lock through [`fill`].
+//! - The store enforces locks, inside the transaction.
 
 use objstore::clock::Timestamp;
 use objstore::store::{Lock, ObjectInfo, ObjectLock, Retention, RetentionMode};
@@ -18,13 +17,13 @@ use crate::{access, body, names};
 
 /// The longest default retention (S3 User Guide, "Object Lock considerations"), in days.
 const DEFAULT_DAYS_MAX: i32 = 36_500;
-/// The same in years.
+/// The longest default retention in years.
 const DEFAULT_YEARS_MAX: i32 = 100;
 const ENABLED: &str = "Enabled";
 const ON: &str = ObjectLockLegalHoldStatus::ON;
 const OFF: &str = ObjectLockLegalHoldStatus::OFF;
 
-/// The lock that the input of PutObject, CopyObject or CreateMultipartUpload asks for.
+/// The lock that the input of PutObject, CopyObject or CreateMultipartUpload requests.
 macro_rules! asked {
     ($input:expr) => {
         $crate::lock::from_headers(
@@ -36,7 +35,7 @@ macro_rules! asked {
 }
 pub(crate) use asked;
 
-/// Tells the lock of an object in the output of GetObject or HeadObject.
+/// Fills the lock of an object into the output of GetObject or HeadObject.
 macro_rules! fill {
     ($output:ident, $lock:expr) => {{
         let lock: &objstore::store::Lock = $lock;
@@ -48,7 +47,7 @@ macro_rules! fill {
 }
 pub(crate) use fill;
 
-/// What the headers of a write ask for.
+/// The lock that the headers of a write request.
 pub(crate) fn from_headers(
     mode: Option<&str>,
     until: Option<dto::Timestamp>,
@@ -79,7 +78,7 @@ pub(crate) fn from_headers(
     Ok(Lock { retention, legal_hold })
 }
 
-/// A mode, as S3 calls it.
+/// The S3 name of a mode.
 pub(crate) fn mode_name(mode: RetentionMode) -> &'static str {
     match mode {
         RetentionMode::Governance => ObjectLockMode::GOVERNANCE,
@@ -87,13 +86,13 @@ pub(crate) fn mode_name(mode: RetentionMode) -> &'static str {
     }
 }
 
-/// The legal hold of an object on which one was ever put or taken off.
+/// The legal hold status of an object on which a hold was ever set or removed.
 pub(crate) fn hold_status(lock: &Lock) -> Option<ObjectLockLegalHoldStatus> {
     lock.legal_hold.map(|on| ObjectLockLegalHoldStatus::from_static(if on { ON } else { OFF }))
 }
 
-/// Whether a request that may ask to bypass governance does so and may: root, whoever owns the bucket, and whom its
-/// policy allows to.
+/// Whether the request asks to bypass governance and the caller may do so: root, the bucket's owner, and callers whom
+/// its policy allows it.
 pub(crate) async fn may_bypass(
     service: &Service,
     asked: Option<bool>,
@@ -111,7 +110,7 @@ fn parse_mode(mode: &str) -> Option<RetentionMode> {
     }
 }
 
-/// A date as the store keeps it: none past the year 2262.
+/// A date as the store keeps it; dates after the year 2262 are refused.
 fn moment(date: &dto::Timestamp) -> S3Result<Timestamp> {
     let nanos = time::OffsetDateTime::from(date.clone()).unix_timestamp_nanos();
     let nanos = i64::try_from(nanos).map_err(|_| {
@@ -167,7 +166,7 @@ fn period(given: i32, most: i32) -> S3Result<u32> {
     })
 }
 
-/// Tells object lock and its default retention (S3 API, GetObjectLockConfiguration).
+/// Answers object lock and its default retention (S3 API, GetObjectLockConfiguration).
 pub(crate) async fn configuration(
     service: &Service,
     request: S3Request<GetObjectLockConfigurationInput>,
@@ -191,7 +190,7 @@ fn shown_default(default: &objstore::store::DefaultRetention) -> dto::DefaultRet
     }
 }
 
-/// Retains a version until a date, or no longer (S3 API, PutObjectRetention).
+/// Sets or removes the retention of a version (S3 API, PutObjectRetention).
 pub(crate) async fn set_retention(
     service: &Service,
     request: S3Request<PutObjectRetentionInput>,
@@ -218,7 +217,7 @@ fn parse_retention(retention: &ObjectLockRetention) -> S3Result<Option<Retention
     }
 }
 
-/// Tells the retention of a version (S3 API, GetObjectRetention).
+/// Answers the retention of a version (S3 API, GetObjectRetention).
 pub(crate) async fn retention(
     service: &Service,
     request: S3Request<GetObjectRetentionInput>,
@@ -233,7 +232,7 @@ pub(crate) async fn retention(
     Ok(S3Response::new(GetObjectRetentionOutput { retention: Some(retention) }))
 }
 
-/// Puts a legal hold on a version, or takes it off (S3 API, PutObjectLegalHold).
+/// Sets or removes a legal hold on a version (S3 API, PutObjectLegalHold).
 pub(crate) async fn set_legal_hold(
     service: &Service,
     request: S3Request<PutObjectLegalHoldInput>,
@@ -251,7 +250,7 @@ pub(crate) async fn set_legal_hold(
     Ok(S3Response::new(PutObjectLegalHoldOutput::default()))
 }
 
-/// Tells the legal hold of a version (S3 API, GetObjectLegalHold).
+/// Answers the legal hold of a version (S3 API, GetObjectLegalHold).
 pub(crate) async fn legal_hold(
     service: &Service,
     request: S3Request<GetObjectLegalHoldInput>,
@@ -262,7 +261,7 @@ pub(crate) async fn legal_hold(
     Ok(S3Response::new(GetObjectLegalHoldOutput { legal_hold: Some(ObjectLockLegalHold { status: Some(status) }) }))
 }
 
-/// The lock of a version, in a bucket that has object lock.
+/// The lock of a version; an error in a bucket without object lock.
 async fn lock_of(service: &Service, bucket: &str, key: &str, version: Option<String>) -> S3Result<Lock> {
     let (bucket, key) = (names::bucket(bucket)?, names::key(key)?);
     service

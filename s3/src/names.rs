@@ -1,4 +1,4 @@
-//! Names of buckets, keys and uploads in requests, parsed once.
+//! Names of buckets, keys and uploads in requests, validated once.
 
 use objstore::name::{BucketName, KEY_BYTES_MAX, Key};
 use objstore::store::UploadRef;
@@ -7,12 +7,12 @@ use s3s::{S3ErrorCode, S3Result};
 
 use crate::error::{Detail as _, OrRefuse as _, not_offered, plain};
 
-/// A bucket's name.
+/// Parses a bucket name.
 pub(crate) fn bucket(name: &str) -> S3Result<BucketName> {
     name.parse().or_refuse()
 }
 
-/// An object's key.
+/// Parses an object key.
 pub(crate) fn key(key: &str) -> S3Result<Key> {
     if key.len() > KEY_BYTES_MAX {
         let error = plain(S3ErrorCode::KeyTooLongError).with("Size", key.len());
@@ -21,12 +21,12 @@ pub(crate) fn key(key: &str) -> S3Result<Key> {
     key.parse().or_refuse()
 }
 
-/// A multipart upload.
+/// Parses the address of a multipart upload.
 pub(crate) fn upload(bucket_name: &str, key_name: &str, id: String) -> S3Result<UploadRef> {
     Ok(UploadRef { bucket: bucket(bucket_name)?, key: key(key_name)?, id })
 }
 
-/// What a copy reads.
+/// The source of a copy.
 pub(crate) struct Source {
     /// The bucket.
     pub(crate) bucket: BucketName,
@@ -36,7 +36,7 @@ pub(crate) struct Source {
     pub(crate) version: Option<String>,
 }
 
-/// `x-amz-copy-source`.
+/// Parses `x-amz-copy-source`.
 pub(crate) fn source(given: &CopySource) -> S3Result<Source> {
     match given {
         CopySource::Bucket { bucket: name, key: path, version_id } => {

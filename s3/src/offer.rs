@@ -1,7 +1,7 @@
-//! What a request's headers may ask for.
+//! Unsupported request headers: those that ask for a feature which Amphora does not have.
 //!
-//! - A header that asks for something Amphora does not do is refused, never ignored: an object stored without the
-//!   encryption that was asked for would be a lie.
+//! - Such a header is refused, never ignored: storing an object without the encryption that its client asked for would
+//!   be a silent failure.
 
 use http::header::{IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -10,7 +10,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 use crate::error::{Detail as _, bad_argument, not_offered, refuse};
 use crate::{conditions, storage_class};
 
-/// Headers that are refused, by how they begin, and what they ask for.
+/// Prefixes of refused headers, and the feature that each asks for.
 const REFUSED: [(&str, &str); 6] = [
     ("x-amz-server-side-encryption", "Server-side encryption by request"),
     ("x-amz-copy-source-server-side-encryption", "Server-side encryption by request"),
@@ -20,13 +20,14 @@ const REFUSED: [(&str, &str); 6] = [
     ("x-amz-bucket-namespace", "A bucket namespace"),
 ];
 
-/// Canned ACLs that say what holds anyway: the owner of the bucket owns all in it, and nobody else gets in by an ACL.
+/// Canned ACLs that match what always holds: the bucket's owner owns all objects in it, and ACLs give nobody else
+/// access.
 pub(crate) const ACLS_IN_FORCE: [&str; 3] = ["bucket-owner-full-control", "bucket-owner-read", "private"];
-/// Canned ACLs that would let others in (S3 User Guide, "Canned ACL").
+/// Canned ACLs that would give others access (S3 User Guide, "Canned ACL").
 const OTHER_ACLS: [&str; 5] =
     ["authenticated-read", "aws-exec-read", "log-delivery-write", "public-read", "public-read-write"];
 
-/// Operations on an object that take no version: they make one, or are about an upload.
+/// Operations on an object that take no version id: they create a version, or concern an upload.
 const WITHOUT_VERSION: [&str; 8] = [
     "AbortMultipartUpload",
     "CompleteMultipartUpload",
@@ -37,10 +38,11 @@ const WITHOUT_VERSION: [&str; 8] = [
     "UploadPart",
     "UploadPartCopy",
 ];
-/// Operations that make or delete an object, in one request.
+/// Operations that create or delete an object in one request.
 const WRITES: [&str; 4] = ["CompleteMultipartUpload", "CopyObject", "DeleteObject", "PutObject"];
 
-/// Refuses a version where none can be meant (S3 API, PutObject): the request would be done to the current object.
+/// Refuses a version id for operations that take none (S3 API, PutObject), because they would act on the current
+/// object.
 pub(crate) fn check_version(operation: &str) -> S3Result<()> {
     if !WITHOUT_VERSION.contains(&operation) {
         return Ok(());
@@ -48,7 +50,7 @@ pub(crate) fn check_version(operation: &str) -> S3Result<()> {
     Err(bad_argument("This operation does not accept a version-id.", "versionId", ""))
 }
 
-/// Refuses headers that ask for what is not offered.
+/// Refuses headers that ask for unsupported features.
 pub(crate) fn check(operation: &str, headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in headers {
         if name.as_str().starts_with("x-amz-") {
@@ -58,7 +60,7 @@ pub(crate) fn check(operation: &str, headers: &HeaderMap) -> S3Result<()> {
     check_conditions(operation, headers)
 }
 
-/// Refuses conditions that the operation would not look at.
+/// Refuses conditions that the operation would not evaluate.
 fn check_conditions(operation: &str, headers: &HeaderMap) -> S3Result<()> {
     if !WRITES.contains(&operation) {
         return Ok(());
@@ -85,18 +87,18 @@ fn check_one(name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
     }
 }
 
-/// Refuses a canned ACL that would change who gets in.
+/// Refuses a canned ACL that would change access.
 pub(crate) fn check_acl(canned: &str) -> S3Result<()> {
     match canned {
         canned if ACLS_IN_FORCE.contains(&canned) => Ok(()),
         canned if OTHER_ACLS.contains(&canned) => Err(no_lists()),
-        _ => Err(refuse(S3ErrorCode::InvalidArgument, "It is no canned ACL.")
+        _ => Err(refuse(S3ErrorCode::InvalidArgument, "The value is not a canned ACL.")
             .with("ArgumentName", "x-amz-acl")
             .with("ArgumentValue", canned)),
     }
 }
 
-/// As AWS answers where the bucket owner is enforced.
+/// AWS's answer in a bucket with enforced bucket ownership.
 pub(crate) fn no_lists() -> S3Error {
     refuse(S3ErrorCode::AccessControlListNotSupported, "Use grants, or the bucket's policy.")
 }

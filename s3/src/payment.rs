@@ -1,11 +1,11 @@
-//! Who pays for requests: nobody does, so the owner, as in each bucket that was never told otherwise.
+//! GetBucketRequestPayment: requests are not billed, so the payer is the owner, AWS's default.
 
 use s3s::dto::{GetBucketRequestPaymentInput, GetBucketRequestPaymentOutput, Payer};
 use s3s::{S3Request, S3Response, S3Result};
 
 use crate::service::Service;
 
-/// Tells who pays (S3 API, GetBucketRequestPayment).
+/// Answers who pays for requests (S3 API, GetBucketRequestPayment).
 pub(crate) async fn get(
     _service: &Service,
     _request: S3Request<GetBucketRequestPaymentInput>,

@@ -1,12 +1,12 @@
-//! Presigned URLs of Signature Version 2 (S3 User Guide, "Signing and authenticating REST requests", query string request
-//! authentication): an access key id, an expiry and an HMAC-SHA1 in the query.
+//! Presigned URLs of Signature Version 2 (S3 User Guide, "Signing and authenticating REST requests", query string
+//! request authentication): an access key id, an expiry and an HMAC-SHA1 in the query.
 //!
-//! - Old signers make them by default and people paste them, so they are taken, for URLs alone; a server can be told not
-//!   to (`Config::presigned_v2`, decision 0065).
-//! - All that chooses the operation is signed: method, path, every subresource, `response-…`, all `x-amz-…`, the type and
-//!   the MD5 of the content. AWS's signers leave out newer subresources (`?retention`, `?encryption`): those URLs do not
-//!   verify, since otherwise whoever holds the URL of a PUT could change what it does.
-//! - A URL is good for seven days at most, as with version 4; a secret is in no error.
+//! - Old signers create such URLs by default, so they are accepted, for URLs only. A server can be configured to refuse
+//!   them (`Config::presigned_v2`, decision 0065).
+//! - Everything that selects the operation is signed: method, path, every subresource, `response-…`, all `x-amz-…`,
+//!   Content-Type and Content-MD5. AWS's signers leave out newer subresources (`?retention`, `?encryption`): such URLs
+//!   do not verify, because otherwise anyone who holds the URL of a PUT could change what it does.
+//! - A URL is valid for at most seven days, as with Version 4. No error contains a secret.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,12 @@ use crate::guard::{EXPIRES_SECONDS_MAX, Query, is_signed_in_v2, retain_parameter
 use crate::request::Request;
 use crate::service::Service;
 
-/// What such a URL consists of.
+/// The query parameters of such a URL.
 const PARAMETERS: [&str; 3] = ["AWSAccessKeyId", "Expires", "Signature"];
-/// What ends the names of headers whose values are not sent back.
+/// The suffix of headers whose values are not sent back in errors.
 const CUSTOMER_KEY: &str = "-customer-key:";
 
-/// Whether a query claims to be signed so. `s3s` goes by the signature, others by the key.
+/// Whether a query claims such a signature. `s3s` decides by the parameter `Signature`, others by the key.
 pub(crate) fn is_claimed(query: &Query) -> bool {
     query.has_in_any_case("AWSAccessKeyId") || query.has("Signature")
 }
@@ -42,8 +42,8 @@ pub(crate) fn is_parameter(name: &str) -> bool {
     PARAMETERS.contains(&name)
 }
 
-/// Verifies the signature, if the URL claims one, notes whose it is and takes it out of the URL: `s3s` has its own idea of
-/// what such a signature covers.
+/// Verifies the signature if the URL claims one, records the signer, and removes the parameters from the URL, because
+/// `s3s` would compute the signature differently.
 pub(crate) async fn verify(service: &Service, request: &Request, head: &mut Parts) -> S3Result<()> {
     let query = Query::of(&head.uri);
     if !is_claimed(&query) {
@@ -58,13 +58,13 @@ pub(crate) async fn verify(service: &Service, request: &Request, head: &mut Part
     Ok(())
 }
 
-/// Reads a signature for the fuzz targets.
+/// Parses a signature, for the fuzz targets.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn parse(head: &Parts) {
     let _ = Signed::parse(head, &Query::of(&head.uri), Some("abc"), Timestamp(0)).is_ok();
 }
 
-/// A signature in a URL, not yet proved.
+/// A signature in a URL, not yet verified.
 struct Signed {
     access_key: String,
     signature: String,
@@ -80,7 +80,7 @@ impl Signed {
         };
         check_expiry(expires, now.parts().0)?;
         let text = string_to_sign(head, query, expires, bucket)?;
-        // A plus sign that was not written out is read as a blank, which Base64 does not have.
+        // A plus sign that was not percent-encoded decodes to a blank, which Base64 does not have.
         Ok(Self { access_key: access_key.to_owned(), signature: signature.replace(' ', "+"), text })
     }
 
@@ -91,7 +91,7 @@ impl Signed {
         }
         let error = plain(S3ErrorCode::SignatureDoesNotMatch).with("AWSAccessKeyId", &self.access_key);
         let error = error.with("SignatureProvided", &self.signature);
-        // A key to encrypt with is not sent back.
+        // A customer's encryption key is not sent back.
         Err(if self.text.contains(CUSTOMER_KEY) { error } else { error.with("StringToSign", &self.text) })
     }
 }
@@ -113,13 +113,13 @@ fn check_expiry(expires: &str, now_seconds: i64) -> S3Result<()> {
     Ok(())
 }
 
-/// A second since 1970, as RFC 3339 writes it.
+/// A second since 1970 in RFC 3339 format.
 fn written(seconds: i64) -> String {
     let time = OffsetDateTime::from_unix_timestamp(seconds).ok().and_then(|time| time.format(&Rfc3339).ok());
     time.unwrap_or_else(|| seconds.to_string())
 }
 
-/// What is signed: method, MD5, type, expiry, `x-amz-…` headers, and the resource.
+/// The signed text: method, MD5, type, expiry, `x-amz-…` headers, and the resource.
 fn string_to_sign(head: &Parts, query: &Query, expires: &str, bucket: Option<&str>) -> S3Result<String> {
     let md5 = joined(&head.headers, &HeaderName::from_static("content-md5"))?;
     let kind = joined(&head.headers, &CONTENT_TYPE)?;
@@ -143,7 +143,8 @@ fn string_to_sign(head: &Parts, query: &Query, expires: &str, bucket: Option<&st
     Ok(text)
 }
 
-/// The `x-amz-…` headers in order. What only the query says counts as one, also what is not made a header of.
+/// The `x-amz-…` headers in order. Query parameters count as headers too, including those that are not turned into
+/// headers.
 fn amz_headers(headers: &HeaderMap, query: &Query) -> S3Result<BTreeMap<String, String>> {
     let is_amz = |name: &str| name.starts_with("x-amz-");
     let mut found = BTreeMap::new();
@@ -160,7 +161,7 @@ fn amz_headers(headers: &HeaderMap, query: &Query) -> S3Result<BTreeMap<String, 
     Ok(found)
 }
 
-/// All values of a header, as they are signed.
+/// All values of a header, joined as they are signed.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> S3Result<String> {
     let values = headers.get_all(name).iter().map(|value| std::str::from_utf8(value.as_bytes()).map(str::trim));
     let values: Result<Vec<&str>, _> = values.collect();
@@ -171,7 +172,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> S3Result<String> {
 mod tests {
     use super::*;
 
-    /// The string that is signed of a request at `bucket`'s own host, or by path.
+    /// The string to sign of a request, addressed by `bucket`'s own host or by path.
     fn text(method: &str, uri: &str, headers: &[(&str, &str)], bucket: Option<&str>) -> String {
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {

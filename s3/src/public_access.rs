@@ -1,7 +1,7 @@
 //! Public access block of a bucket (S3 User Guide, Blocking public access).
 //!
-//! - A bucket that was never told one has the server's default; one whose configuration was deleted has none.
-//! - ACLs are off in every bucket, so what blocks and ignores public ones is kept and changes nothing.
+//! - A bucket whose block was never set has the server's default; one whose configuration was deleted has none.
+//! - Object ownership is enforced in every bucket, so the settings for public ACLs are stored and have no effect.
 
 use objstore::store::{PublicAccess, Settings};
 use s3s::dto::{
@@ -14,7 +14,7 @@ use crate::error::{OrRefuse as _, custom, plain};
 use crate::service::Service;
 use crate::{body, names};
 
-/// What is blocked.
+/// The four settings of a block.
 pub(crate) type Block = PublicAccess;
 
 /// All four settings on, or all off.
@@ -22,7 +22,7 @@ pub(crate) fn all(on: bool) -> Block {
     Block { block_acls: on, ignore_acls: on, block_policy: on, restrict_buckets: on, deleted: false }
 }
 
-/// What is blocked in a bucket of these settings.
+/// The block in force for a bucket with these settings.
 pub(crate) fn in_force(settings: &Settings, default: Block) -> Block {
     match settings.public_access {
         None => default,
@@ -31,7 +31,7 @@ pub(crate) fn in_force(settings: &Settings, default: Block) -> Block {
     }
 }
 
-/// Tells the block of a bucket (S3 API, GetPublicAccessBlock).
+/// Answers the block of a bucket (S3 API, GetPublicAccessBlock).
 pub(crate) async fn get(
     service: &Service,
     request: S3Request<GetPublicAccessBlockInput>,
@@ -51,7 +51,7 @@ pub(crate) async fn get(
     Ok(S3Response::new(GetPublicAccessBlockOutput { public_access_block_configuration: Some(configuration) }))
 }
 
-/// Sets the block of a bucket; what is not named is off (S3 API, PutPublicAccessBlock).
+/// Sets the block of a bucket; settings not given are off (S3 API, PutPublicAccessBlock).
 pub(crate) async fn put(
     service: &Service,
     request: S3Request<PutPublicAccessBlockInput>,
@@ -69,7 +69,7 @@ pub(crate) async fn put(
     Ok(S3Response::new(PutPublicAccessBlockOutput::default()))
 }
 
-/// Removes the block of a bucket: nothing is blocked then (S3 API, DeletePublicAccessBlock).
+/// Removes the block of a bucket; nothing is blocked then (S3 API, DeletePublicAccessBlock).
 pub(crate) async fn delete(
     service: &Service,
     request: S3Request<DeletePublicAccessBlockInput>,

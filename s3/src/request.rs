@@ -1,8 +1,8 @@
-//! One request, as the layers around `s3s` share it.
+//! The context of one request, shared by the layers around `s3s`.
 //!
-//! - `s3s` hands nothing from authentication to the access check, so the request rides along as a task-local: it is
-//!   set for the whole of a request and read by [`current`].
-//! - What is known of a request is filled in as it is learned; the access line and the metrics read it at the end.
+//! - `s3s` passes nothing from authentication to the access check, so the context is a task-local: it is set for the
+//!   whole request and read by [`current`].
+//! - It is filled while the request is processed; the access line and the metrics read it at the end.
 //! - It holds no secret.
 
 use std::future::Future;
@@ -29,7 +29,7 @@ tokio::task_local! {
     static CURRENT: Arc<Request>;
 }
 
-/// A request under way.
+/// A request in progress.
 pub(crate) struct Request {
     /// `x-amz-request-id`.
     pub(crate) id: String,
@@ -37,26 +37,26 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// When its head was read.
     pub(crate) start: Instant,
-    /// The bucket its host or its path names, if that is a bucket name.
+    /// The bucket that the host or path names, if it is a valid bucket name.
     pub(crate) bucket: Option<BucketName>,
-    /// What stands where a bucket's name belongs, whether it is one or not.
+    /// The text in the place of a bucket name, valid or not.
     pub(crate) bucket_text: String,
-    /// The key its path names.
+    /// The key that the path names.
     pub(crate) key: Option<String>,
-    /// What kind of thing it addresses.
+    /// The kind of resource that it addresses.
     pub(crate) resource: Resource,
-    /// Whether its host names the bucket.
+    /// Whether the host names the bucket.
     pub(crate) by_host: bool,
-    /// Who sent it; `None` where no connection did.
+    /// The client's connection; `None` for a request without one.
     pub(crate) peer: Option<Peer>,
-    /// What its head says that its body is.
+    /// The kind of its body, according to its head.
     pub(crate) body: Kind,
-    /// What its headers say of the client.
+    /// The client headers for the access line.
     pub(crate) client: ClientInfo,
     /// Bytes of body read so far.
     pub(crate) bytes_in: AtomicU64,
-    /// Whether the connection cannot carry another request: a rest of the body will never be read, or its client waits
-    /// for a `100 Continue` that never came.
+    /// Whether the connection cannot carry another request: the rest of the body will not be read, or the client waits
+    /// for a `100 Continue` that was never sent.
     pub(crate) ends_connection: AtomicBool,
     operation: OnceLock<&'static str>,
     caller: OnceLock<Arc<Caller>>,
@@ -74,19 +74,19 @@ pub(crate) struct Request {
     failure: OnceLock<Failure>,
 }
 
-/// Who sent a request, as its access key says. To be trusted only once `s3s` verified the signature.
+/// The claimed sender of a request, by its access key. It may be trusted only once `s3s` verified the signature.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The access key id.
     pub(crate) access_key: String,
     /// Its account.
     pub(crate) account: Account,
-    /// How the account stands to the bucket of the path, if that names one; looked up in the same trip to the store.
+    /// The account's access to the bucket of the path, if the path names one; read together with the key.
     pub(crate) standing: Option<objstore::Result<Standing>>,
 }
 
 impl Request {
-    /// A request whose head was just read.
+    /// The context of a request whose head was just read.
     pub(crate) fn new(id: String, head: &Parts, address: Address, peer: Option<Peer>) -> Self {
         let of_object = address.key.is_some();
         Self {
@@ -130,46 +130,46 @@ impl Request {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The URL of an object, in the style and at the host this request used.
+    /// The URL of an object, addressed in the style and at the host of this request.
     pub(crate) fn url(&self, headers: &HeaderMap, bucket: &str, key: &str) -> String {
         let scheme = if self.peer.is_some_and(|peer| peer.secure) { "https" } else { "http" };
         let host = host_header(headers);
         if self.by_host { format!("{scheme}://{host}/{key}") } else { format!("{scheme}://{host}/{bucket}/{key}") }
     }
 
-    /// The operation `s3s` routed to.
+    /// Records the operation that `s3s` routed to.
     pub(crate) fn set_operation(&self, name: &'static str) {
         let _ = self.operation.set(name);
     }
 
-    /// The operation, or `-` if the request did not get so far.
+    /// The operation, or `-` if the request was not routed.
     pub(crate) fn operation(&self) -> &'static str {
         self.operation.get().copied().unwrap_or("-")
     }
 
-    /// Whom the access key belongs to.
+    /// Records the owner of the access key.
     pub(crate) fn set_caller(&self, caller: Arc<Caller>) {
         let _ = self.caller.set(caller);
     }
 
-    /// Whom the access key belongs to, if one was given and is known.
+    /// The owner of the access key, if one was given and exists.
     pub(crate) fn caller(&self) -> Option<&Caller> {
         self.caller.get().map(Arc::as_ref)
     }
 
-    /// The caller's account. Only for operations, which run after the access check.
+    /// The caller's account. Valid in operations only, which run after the access check.
     pub(crate) fn account(&self) -> S3Result<&Account> {
         self.caller()
             .map(|caller| &caller.account)
             .ok_or_else(|| refuse(S3ErrorCode::AccessDenied, "Sign the request."))
     }
 
-    /// Who the caller is, in answers. Only for operations, which run after the access check.
+    /// The caller's name for responses. Valid in operations only, which run after the access check.
     pub(crate) fn caller_name(&self) -> &str {
         self.caller().map_or("anonymous", |caller| &caller.account.name)
     }
 
-    /// Notes the access key that signed its URL with Signature Version 2, once that was verified.
+    /// Records the access key that signed the URL with Signature Version 2, once verified.
     pub(crate) fn set_url_signer(&self, access_key: String) {
         let _ = self.url_signer.set(access_key);
     }
@@ -179,23 +179,23 @@ impl Request {
         self.url_signer.get().map(String::as_str)
     }
 
-    /// What the caller may do with the bucket of the path, once the access check found it.
+    /// Records the caller's authority over the bucket of the path, after the access check.
     pub(crate) fn set_authority(&self, authority: Arc<Authority>) {
         let _ = self.authority.set(authority);
     }
 
-    /// What the caller may do with the bucket of the path. Only after the access check.
+    /// The caller's authority over the bucket of the path. Valid after the access check.
     pub(crate) fn authority(&self) -> S3Result<Arc<Authority>> {
         let authority = self.authority.get().cloned();
         authority.ok_or_else(|| refuse(S3ErrorCode::InternalError, "The request was not checked."))
     }
 
-    /// What the caller may do with the bucket a copy reads, and the key it reads.
+    /// Records the caller's authority over the bucket that a copy reads, and the key it reads.
     pub(crate) fn set_source(&self, authority: Arc<Authority>, key: String) {
         let _ = self.source.set((authority, key));
     }
 
-    /// What the caller may do with the bucket that is read, and the key: those of the copy's source, or of the path.
+    /// The authority over the bucket that is read, and the key: of the copy's source, or of the path.
     pub(crate) fn source(&self) -> S3Result<(Arc<Authority>, &str)> {
         match self.source.get() {
             Some((authority, key)) => Ok((Arc::clone(authority), key)),
@@ -203,12 +203,12 @@ impl Request {
         }
     }
 
-    /// The source of a copy, as the copy was allowed.
+    /// Records the source of a copy as the access check saw it.
     pub(crate) fn set_seen(&self, seen: Seen) {
         let _ = self.seen.set(seen);
     }
 
-    /// The source that the copy was allowed of, if it matters which it is.
+    /// The source as the access check saw it, if the copy depends on it.
     pub(crate) fn seen(&self) -> Option<&Seen> {
         self.seen.get()
     }
@@ -218,17 +218,17 @@ impl Request {
         self.bucket.as_ref().map_or("-", |bucket| bucket.as_str())
     }
 
-    /// The account's name for logs: known only once the signature was verified, and none of an anonymous request.
+    /// The account's name for logs; known only once the signature was verified, and absent for an anonymous request.
     pub(crate) fn verified_account(&self) -> Option<&str> {
         self.caller().filter(|_| self.is_routed()).map(|caller| caller.account.name.as_str())
     }
 
-    /// The id of the access key for logs, if the store knows it. The signature may be wrong.
+    /// The access key's id for logs, if the key exists. The signature may be wrong.
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.caller().map(|caller| caller.access_key.as_str())
     }
 
-    /// The change of a bucket or its settings that it asks for.
+    /// The change of a bucket or its settings that the request asks for.
     pub(crate) fn change(&self) -> Option<&'static str> {
         let asked = self.asked_change?;
         match self.operation() {
@@ -237,84 +237,84 @@ impl Request {
         }
     }
 
-    /// The version that the URL names, or else the answer.
+    /// The version that the URL names, or else the response.
     pub(crate) fn version(&self) -> Option<&str> {
         self.version.get().map(String::as_str)
     }
 
-    /// Notes the version that the URL or the answer names; the first one counts.
+    /// Records the version that the URL or the response names; the first one counts.
     pub(crate) fn set_version(&self, version: String) {
         let _ = self.version.set(version);
     }
 
-    /// The S3 code of the error it is answered with.
+    /// The S3 code of the error response.
     pub(crate) fn error_code(&self) -> Option<&str> {
         self.error_code.get().map(String::as_str)
     }
 
-    /// Notes the S3 code of the error it is answered with.
+    /// Records the S3 code of the error response.
     pub(crate) fn set_error_code(&self, code: String) {
         let _ = self.error_code.set(code);
     }
 
-    /// Notes how its key look-up, its access check or its operation failed: `s3s` writes no more of it than a code and
-    /// a message.
+    /// Records an error of the key look-up, the access check or the operation; `s3s` itself writes only its code and
+    /// message.
     pub(crate) fn note_failure(&self, error: &S3Error) {
         let _ = self.failure.set(Failure::of(error));
     }
 
-    /// How its key look-up, its access check or its operation failed, if one did.
+    /// The recorded error of the key look-up, the access check or the operation.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.get()
     }
 
-    /// Notes how its body failed to come; what failed first counts.
+    /// Records why the body could not be received; the first fault counts.
     pub(crate) fn set_fault(&self, fault: Fault) {
         let _ = self.fault.set(fault);
     }
 
-    /// How its body failed to come, if it did.
+    /// Why the body could not be received, if so.
     pub(crate) fn fault(&self) -> Option<Fault> {
         self.fault.get().copied()
     }
 
-    /// Whether the operation is known.
+    /// Whether `s3s` has routed the request.
     pub(crate) fn is_routed(&self) -> bool {
         self.operation.get().is_some()
     }
 
-    /// Which headers came as parameters of a signed URL.
+    /// Records which headers came as parameters of a signed URL.
     pub(crate) fn set_hoisted(&self, names: Vec<HeaderName>) {
         let _ = self.hoisted.set(names);
     }
 
-    /// The headers that came as parameters of a signed URL, and are signed with it.
+    /// The headers that came as parameters of a signed URL, and are covered by its signature.
     pub(crate) fn hoisted(&self) -> &[HeaderName] {
         self.hoisted.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Keeps the share of the memory that its body takes.
+    /// Keeps the memory share of its body.
     pub(crate) fn hold(&self, share: Share) {
         *self.share.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
     }
 
-    /// Whether others want the share, while its client was waited for so long in all.
+    /// Whether other requests wait for memory while this client was waited for `waited` in all and sent too little.
     pub(crate) fn wastes_share(&self, waited: Duration) -> bool {
         let share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
         share.as_ref().is_some_and(|share| share.is_wasted(self.bytes_in.load(Ordering::Relaxed), waited))
     }
 
-    /// Gives it back.
+    /// Releases the memory share.
     pub(crate) fn let_go(&self) {
         *self.share.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Keeps the sums of a body that `s3s` reads itself.
+    /// Keeps the digests of a body that `s3s` reads itself.
     pub(crate) fn set_body_sums(&self, sums: Sums) {
         *self.lock_sums() = Some(sums);
     }
 
-    /// The sums of a body that `s3s` read itself.
+    /// The digests of a body that `s3s` read itself.
     pub(crate) fn take_body_sums(&self) -> Option<Sums> {
         self.lock_sums().take()
     }
@@ -324,28 +324,28 @@ impl Request {
     }
 }
 
-/// The request this task serves.
+/// The request that this task serves.
 pub(crate) fn current() -> S3Result<Arc<Request>> {
     CURRENT.try_with(Arc::clone).map_err(|_| refuse(S3ErrorCode::InternalError, "The request has no context."))
 }
 
-/// Notes a failure that is about to be handed to `s3s`, for the request this task serves.
+/// Records a failure that is about to be passed to `s3s`, for the request that this task serves.
 pub(crate) fn noted<T>(result: S3Result<T>) -> S3Result<T> {
     result.inspect_err(|error| {
         let _ = CURRENT.try_with(|request| request.note_failure(error));
     })
 }
 
-/// Makes request ids: unlike within a run, and most likely across runs.
+/// Generates request ids: unique within a run, and very likely unique across runs.
 pub(crate) struct Ids {
-    /// `x-amz-id-2`: tells which run of the server answered.
+    /// `x-amz-id-2`, which identifies the run of the server.
     pub(crate) run: String,
     seed: u64,
     next: AtomicU64,
 }
 
 impl Ids {
-    /// A new series.
+    /// A new series of ids.
     pub(crate) fn new() -> Self {
         let run = uuid::Uuid::new_v4();
         let (seed, _) = run.as_u64_pair();

@@ -1,4 +1,4 @@
-//! The S3 operations, each handed on to its family.
+//! The S3 operations, each delegated to its own module.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use crate::{
     public_access, request, tagging, unset,
 };
 
-/// What every operation works with: a cheap handle.
+/// The state that every operation uses: a cheap handle.
 #[derive(Clone)]
 pub(crate) struct Service {
     /// The store.
     pub(crate) store: Store,
     /// The region buckets are in.
     pub(crate) region: Arc<str>,
-    /// Whether presigned URLs of Signature Version 2 are taken.
+    /// Whether presigned URLs of Signature Version 2 are accepted.
     pub(crate) presigned_v2: bool,
-    /// How callers stand to buckets.
+    /// Reads callers' access to buckets.
     pub(crate) standings: Arc<access::Reader>,
-    /// Callers as they were found.
+    /// The credential cache.
     pub(crate) callers: Arc<access::Callers>,
 }
 
 impl Service {
-    /// Runs a blocking piece of work on the store, off the async workers.
+    /// Runs blocking work on the store, off the async workers.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> S3Result<T> + Send + 'static,
@@ -38,8 +38,8 @@ impl Service {
     }
 }
 
-/// One delegating method for each operation that is offered; all others stay `NotImplemented`, which `access`
-/// answers with the operation's name before they are reached.
+/// Defines one delegating method for each supported operation. All others stay `NotImplemented`; `access` refuses them
+/// by name before they are reached.
 macro_rules! operations {
     ($($method:ident: $input:ident -> $output:ident = $family:path;)*) => {
         #[async_trait::async_trait]

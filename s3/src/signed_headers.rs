@@ -1,9 +1,9 @@
-//! The headers that a signature of version 4 covers, as `s3s` collects them for the canonical request.
+//! Headers covered by a Signature Version 4, collected as `s3s` does for the canonical request.
 
 use http::{HeaderMap, Uri, Version};
 
-/// The named headers with their values, in the order they were named; none if one is absent or has no text. Over HTTP/2 the
-/// host is the authority.
+/// The named headers with their values, in the given order; `None` if one is absent or not text. Over HTTP/2 the host
+/// is the authority.
 pub(crate) fn collect<'a>(
     names: &[&'a str],
     headers: &'a HeaderMap,

@@ -1,17 +1,17 @@
 //! Storage classes (S3 User Guide, "Understanding and managing Amazon S3 storage classes").
 //!
-//! - A class is a name that is kept and told: all objects lie on the same disk, are read at once and cost the same.
-//! - A class that promises more than a name is refused: an object of an archive has to be restored before it is read, and
-//!   others lie in another place.
+//! - A class is a stored name without effect: all objects lie on the same disk, are readable at once and cost the same.
+//! - A class that promises more is refused: objects of an archive class have to be restored before a read, and others
+//!   lie in a different place.
 
 use s3s::dto::StorageClass;
 use s3s::{S3ErrorCode, S3Result};
 
 use crate::error::{Detail as _, refuse};
 
-/// The class of an object that was given none.
+/// The class of an object for which none was given.
 const STANDARD: &str = StorageClass::STANDARD;
-/// The classes of objects that are read at once.
+/// The supported classes, whose objects are readable at once.
 const OFFERED: [&str; 6] = [
     StorageClass::GLACIER_IR,
     StorageClass::INTELLIGENT_TIERING,
@@ -21,7 +21,7 @@ const OFFERED: [&str; 6] = [
     StorageClass::STANDARD_IA,
 ];
 
-/// Refuses a class that is not offered.
+/// Refuses an unsupported class.
 pub(crate) fn check(class: &[u8]) -> S3Result<()> {
     if OFFERED.iter().any(|offered| offered.as_bytes() == class) {
         return Ok(());
@@ -31,17 +31,17 @@ pub(crate) fn check(class: &[u8]) -> S3Result<()> {
     Err(error.with("StorageClassRequested", String::from_utf8_lossy(class)))
 }
 
-/// What is kept of the class a request names; nothing of STANDARD.
+/// The class to store for a request; none for STANDARD.
 pub(crate) fn kept(named: Option<&StorageClass>) -> Option<String> {
     named.map(StorageClass::as_str).filter(|class| *class != STANDARD).map(str::to_owned)
 }
 
-/// The class as XML tells it.
+/// The class for XML.
 pub(crate) fn name(kept: Option<&String>) -> &str {
     kept.map_or(STANDARD, String::as_str)
 }
 
-/// The class as the header of an answer tells it, which is left out of STANDARD (S3 API, GetObject).
+/// The class for a response header, which is omitted for STANDARD (S3 API, GetObject).
 pub(crate) fn header(kept: Option<String>) -> Option<StorageClass> {
     kept.map(StorageClass::from)
 }

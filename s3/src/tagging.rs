@@ -1,8 +1,8 @@
-//! Tags of objects and buckets: what may be one, and the operations on them.
+//! Tags of objects and buckets: validation and operations.
 //!
-//! - The same limits hold however tags come: in XML, in `x-amz-tagging`, in a form (S3 User Guide, "Categorizing your
-//!   storage using tags").
-//! - An object without tags has an empty set; a bucket without tags has none, which is an error to ask for.
+//! - The same limits apply to tags in XML, in `x-amz-tagging` and in a form (S3 User Guide, "Categorizing your storage
+//!   using tags").
+//! - An object without tags has an empty set; a bucket without tags has none, and reading them is an error.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{body, document, names, request};
 /// Tags by name.
 pub(crate) type Tags = BTreeMap<String, String>;
 
-/// Whose tags they are: it decides how many there may be.
+/// The resource that is tagged, which determines how many tags it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Object,
@@ -41,7 +41,7 @@ impl Of {
         }
     }
 
-    /// Checks tags.
+    /// Validates tags.
     fn check(self, pairs: impl IntoIterator<Item = S3Result<(String, String)>>) -> S3Result<Tags> {
         let mut tags = Tags::new();
         for pair in pairs {
@@ -124,7 +124,7 @@ fn bad(words: impl Into<String>) -> S3Error {
     says(S3ErrorCode::InvalidTag, words)
 }
 
-/// Tells the tags of an object or a version (S3 API, GetObjectTagging).
+/// Answers the tags of an object or a version (S3 API, GetObjectTagging).
 pub(crate) async fn get_object(
     service: &Service,
     request: S3Request<dto::GetObjectTaggingInput>,
@@ -176,7 +176,7 @@ async fn set(
     service.store.set_tags(&bucket, &key, version.as_deref(), tags).await.or_refuse()
 }
 
-/// Tells the tags of a bucket (S3 API, GetBucketTagging).
+/// Answers the tags of a bucket (S3 API, GetBucketTagging).
 pub(crate) async fn get_bucket(
     service: &Service,
     request: S3Request<dto::GetBucketTaggingInput>,

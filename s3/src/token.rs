@@ -1,7 +1,7 @@
-//! Continuation tokens: opaque to clients, the last key to us.
+//! Continuation tokens of listings: opaque to clients, and made of the last key.
 //!
-//! - A token is a CRC and the key it was made of, in URL-safe base64, so a token that is cut, changed or invented is
-//!   refused instead of listing from somewhere.
+//! - A token is a CRC and the key, in URL-safe base64, so that a truncated, altered or invented token is refused
+//!   instead of listing from an arbitrary place.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -12,14 +12,14 @@ use crate::error::bad_argument;
 
 const CRC_BYTES: usize = 4;
 
-/// The token that goes on after `key`.
+/// The token for continuing after `key`.
 pub(crate) fn encode(key: &str) -> String {
     let mut bytes = crc(key.as_bytes()).to_vec();
     bytes.extend_from_slice(key.as_bytes());
     BASE64.encode(bytes)
 }
 
-/// The key a token goes on after.
+/// The key after which a token continues.
 pub(crate) fn decode(token: &str) -> S3Result<String> {
     let bytes = BASE64.decode(token).unwrap_or_default();
     let key = bytes.split_at_checked(CRC_BYTES).filter(|(sum, key)| **sum == crc(key)).map(|(_, key)| key.to_vec());

@@ -1,15 +1,15 @@
-//! What XML 1.0 can carry: a key may hold characters it cannot, and `s3s` fails an answer that has one.
+//! Characters in XML 1.0: a key may hold characters that XML cannot, and `s3s` fails a response that has one.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
-/// The body of an answer that takes the place of what `s3s` wrote, which has its own order of elements. An operation
-/// leaves it in the extensions of its response, and the layer around `s3s` puts it in.
+/// A response body that replaces the one `s3s` wrote, because `s3s` orders elements differently. An operation leaves it
+/// in the extensions of its response, and the layer around `s3s` puts it in place.
 #[derive(Clone, Debug)]
 pub(crate) struct Document(pub(crate) Bytes);
 
-/// Whether XML carries `text` unchanged. A carriage return would be read back as a line feed.
+/// Whether XML transports `text` unchanged. A carriage return would be read as a line feed.
 pub(crate) fn carries(text: &str) -> bool {
     !text.contains(is_lost)
 }
@@ -18,17 +18,17 @@ fn is_lost(one: char) -> bool {
     matches!(one, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// `text` with U+FFFD, Unicode's replacement character, for each character that XML does not carry.
+/// `text` with U+FFFD, Unicode's replacement character, for each character that XML cannot transport.
 pub(crate) fn legible(text: &str) -> Cow<'_, str> {
     if carries(text) { Cow::Borrowed(text) } else { Cow::Owned(text.replace(is_lost, "\u{fffd}")) }
 }
 
-/// Whether XML can have `text` at all: `s3s` fails an answer that has another character.
+/// Whether XML allows all characters of `text`: `s3s` fails a response with any other.
 pub(crate) fn takes(text: &str) -> bool {
     !text.chars().any(|one| one < ' ' && !matches!(one, '\t' | '\n' | '\r'))
 }
 
-/// `text` with its control characters written out: for messages, which quote what was asked for.
+/// `text` with its control characters escaped, for messages that quote the request.
 pub(crate) fn shown(text: String) -> String {
     let odd = |one: char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
     if !text.contains(odd) {

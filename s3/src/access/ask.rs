@@ -1,25 +1,25 @@
-//! What is asked of an authority.
+//! Access requests: one action on a bucket or object, for which an authority is asked.
 
 use std::collections::BTreeMap;
 
 use super::right::Right;
 
-/// May the caller do this?
+/// An action that the caller needs to perform.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
-    /// The action, as policies name it.
+    /// The action's name in policies.
     pub(crate) action: &'static str,
-    /// The right that a grant has to give.
+    /// The right that a grant has to give for it.
     pub(crate) right: Right,
-    /// The key; none asks about the bucket.
+    /// The key; `None` asks about the bucket.
     pub(crate) key: Option<String>,
-    /// The version of it.
+    /// The version of the object.
     pub(crate) version: Option<String>,
-    /// What conditions may know besides.
+    /// Further values for policy conditions.
     pub(crate) told: Told,
 }
 
-/// What conditions may know of a request that neither its head nor its URL says: it came in a body or a form.
+/// Values for policy conditions that come from a body or a form, not from the request's head or URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     /// The tags of `s3:RequestObjectTag`.
@@ -35,12 +35,12 @@ pub(crate) struct Told {
 }
 
 impl Ask {
-    /// About the bucket.
+    /// An action on the bucket.
     pub(crate) fn bucket(action: &'static str, right: Right) -> Self {
         Self { action, right, key: None, version: None, told: Told::default() }
     }
 
-    /// About an object.
+    /// An action on an object.
     pub(crate) fn object(action: &'static str, right: Right, key: &str, version: Option<&str>) -> Self {
         let (key, version) = (Some(key.to_owned()), version.map(str::to_owned));
         Self { action, right, key, version, told: Told::default() }

@@ -1,12 +1,12 @@
-//! What the caller of a request may do with a bucket.
+//! The authority of a request's caller over a bucket: the decision whether an action is allowed.
 //!
-//! - A statement of the policy that denies wins over everything, grants of the owner too. The one exception: the
-//!   owner's account and root can always get, put and delete the policy itself, so that nobody locks a bucket for good
-//!   (S3 User Guide, Bucket policies).
-//! - Otherwise a grant allows, or the policy does. Whoever is anonymous has no grants.
-//! - What the policy of a bucket denies is denied on its snapshots too; what it allows is allowed on the bucket only.
-//! - A policy is judged off the async workers: whoever writes one decides how long that takes.
-//! - Where public access is restricted, what a public policy allows is for the owner's account only.
+//! - A denying statement of the policy overrides everything, the owner's grants included. Exception: the owner's
+//!   account and root can always read, replace and delete the policy itself, so that no one can lock a bucket
+//!   permanently (S3 User Guide, Bucket policies).
+//! - Otherwise a grant or an allowing statement allows the action. Anonymous callers have no grants.
+//! - Denials of a bucket's policy apply to its snapshots too; allowances apply to the bucket only.
+//! - Policies are evaluated off the async workers, because their author determines how long that takes.
+//! - Where public access is restricted, allowances of a public policy apply to the owner's account only.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,35 +27,36 @@ use crate::policy::{Question, Rule, Scope, Verdict};
 use crate::request::Request;
 use crate::service::Service;
 
-/// What the owner of a bucket can do whatever its policy says.
+/// Actions that the owner of a bucket can always perform.
 const NEVER_LOCKED: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"];
 
-/// What the caller of a request may do with a bucket.
+/// The authority of a request's caller over a bucket.
 pub(crate) struct Authority {
     account: Option<Account>,
     bucket: BucketName,
     standing: Standing,
-    /// Only where there is a policy.
+    /// The policy context; present only where there is a policy.
     scene: Option<Scene>,
-    /// What was allowed in the light of an object's tags.
+    /// Actions that were allowed based on the object's tags.
     by_tags: Mutex<Vec<Ask>>,
 }
 
-/// The tags an object has.
+/// The tags of an object.
 pub(super) type Tags = BTreeMap<String, String>;
 
-/// How something asked is decided.
+/// The decision on an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Allowed,
     /// A statement of the policy denies it.
     Denied,
-    /// Nothing allows it.
+    /// Neither a grant nor a statement allows it.
     Missing,
 }
 
 impl Authority {
-    /// The authority of `account`, or of somebody anonymous, over a bucket. What was looked up with the key is used.
+    /// The authority of `account`, or of an anonymous caller, over a bucket. Facts that were read together with the
+    /// access key are reused.
     pub(crate) async fn of(
         service: &Service,
         request: &Request,
@@ -80,12 +81,12 @@ impl Authority {
         Ok(Self { account, bucket, standing, scene, by_tags: Mutex::default() })
     }
 
-    /// The account; none is anonymous.
+    /// The account; `None` for an anonymous caller.
     pub(crate) fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
 
-    /// The bucket it is about.
+    /// The bucket that the authority concerns.
     pub(crate) fn bucket(&self) -> &BucketName {
         &self.bucket
     }
@@ -95,7 +96,7 @@ impl Authority {
         matches!(self.standing.rule, Rule::Grants)
     }
 
-    /// Whether the caller may do what is asked.
+    /// Whether the caller may perform an action.
     pub(crate) async fn allows(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<bool> {
         if self.scene.is_none() {
             return Ok(self.decide(&ask, &Tags::new()) == Decision::Allowed);
@@ -106,17 +107,17 @@ impl Authority {
         service.blocking(decide).await
     }
 
-    /// Refuses what the caller may not do.
+    /// Refuses an action that the caller may not perform.
     pub(crate) async fn require(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<()> {
         self.require_all(service, vec![ask]).await
     }
 
-    /// Refuses if one of these is something that the caller may not do.
+    /// Refuses unless the caller may perform all of these actions.
     pub(crate) async fn require_all(self: &Arc<Self>, service: &Service, asks: Vec<Ask>) -> S3Result<()> {
         self.require_on(service, asks, None).await
     }
 
-    /// The same, of an object that has these tags.
+    /// Refuses unless the caller may perform all of these actions on an object with these tags.
     pub(super) async fn require_on(
         self: &Arc<Self>,
         service: &Service,
@@ -142,7 +143,7 @@ impl Authority {
         service.blocking(require).await
     }
 
-    /// Refuses if none of these could be allowed, whatever the body says that is still to come.
+    /// Refuses if none of these actions could be allowed, whatever the body contains that was not read yet.
     pub(super) async fn require_possible(
         self: &Arc<Self>,
         service: &Service,
@@ -173,8 +174,8 @@ impl Authority {
         self.lets_in() && self.verdict(could) == Verdict::Allowed
     }
 
-    /// Refuses what was allowed in the light of tags that the object which was then opened has not: another took its
-    /// place in between.
+    /// Refuses an action that was allowed based on tags which the opened object does not have: it was replaced in
+    /// between.
     pub(crate) fn confirm(&self, store: &Store, tags: &Tags) -> S3Result<()> {
         let asks = self.by_tags.lock().unwrap_or_else(PoisonError::into_inner);
         asks.iter().try_for_each(|ask| self.require_now(store, ask, tags))
@@ -188,7 +189,7 @@ impl Authority {
         }
     }
 
-    /// The refusal of what nothing allows.
+    /// The error for an action that nothing allows.
     fn missing(&self, store: &Store, ask: &Ask) -> S3Error {
         let frozen = self.standing.mode.is_some();
         refusal(store, self.account.as_ref(), ask.right.verb(), &self.bucket, frozen)
@@ -205,18 +206,18 @@ impl Authority {
         }
     }
 
-    /// Whether what the policy allows holds for the caller.
+    /// Whether the policy's allowances apply to the caller.
     fn lets_in(&self) -> bool {
         let standing = &self.standing;
         standing.taken_of.is_none() && (!standing.restricted || standing.owns)
     }
 
-    /// The bucket as its policy names it.
+    /// The bucket name that the policy uses.
     fn place(&self) -> &BucketName {
         self.standing.taken_of.as_ref().unwrap_or(&self.bucket)
     }
 
-    /// What the policy says.
+    /// The policy's verdict.
     fn says(&self, ask: &Ask, tags: &Tags) -> Verdict {
         let (policy, scene) = match (&self.standing.rule, &self.scene) {
             (Rule::Policy(policy, _), Some(scene)) => (policy, scene),
@@ -228,13 +229,13 @@ impl Authority {
         if scene.withheld() { Verdict::Denied } else { verdict }
     }
 
-    /// What a policy says to the caller, of what it says to an account.
+    /// The policy's verdict for the caller, from its verdict for an account.
     fn verdict(&self, judge: impl Fn(Option<&Account>) -> Verdict) -> Verdict {
         let account = self.account.as_ref();
         self.standing.identity.verdict(judge(account), || judge(account.map(stranger).as_ref()))
     }
 
-    /// Puts `ask` as the question of `account` to a policy.
+    /// Passes `ask` to a policy as a question of `account`.
     fn question<T>(
         &self,
         scene: &Scene,
@@ -254,7 +255,7 @@ impl Authority {
         put(&Question { account, action: ask.action, resource: &resource, facts: &facts })
     }
 
-    /// The tags of the object, if the policy wants to know them. One that is absent has none.
+    /// The object's tags, if the policy refers to them; none for an absent object.
     fn tags(&self, store: &Store, ask: &Ask) -> S3Result<Tags> {
         let Some(key) = ask.key.as_deref().filter(|_| self.asks_tags()) else { return Ok(Tags::new()) };
         match store.head_object(&self.bucket, &names::key(key)?, ask.version.as_deref()) {
@@ -264,7 +265,7 @@ impl Authority {
         }
     }
 
-    /// Whether the policy wants to know the tags of objects.
+    /// Whether the policy refers to the tags of objects.
     pub(super) fn asks_tags(&self) -> bool {
         match &self.standing.rule {
             Rule::Policy(policy, _) => policy.mentions(|key| key.name() == "s3:existingobjecttag/"),
@@ -286,7 +287,7 @@ impl Authority {
     }
 }
 
-/// Why not: the bucket is absent, it is a snapshot, or nothing allows it.
+/// The error for a refused action: the bucket is absent, it is a snapshot, or nothing allows the action.
 fn refusal(store: &Store, account: Option<&Account>, verb: &str, bucket: &BucketName, granted: bool) -> S3Error {
     let words = match (store.bucket(bucket), account) {
         (Err(error), _) => return from_store(error),
@@ -294,7 +295,9 @@ fn refusal(store: &Store, account: Option<&Account>, verb: &str, bucket: &Bucket
         (Ok(_), Some(account)) => {
             format!("The account \"{}\" may not {verb} the bucket \"{bucket}\".", account.name)
         }
-        (Ok(_), None) => format!("Sign the request: nobody anonymous may {verb} the bucket \"{bucket}\" so."),
+        (Ok(_), None) => {
+            format!("Sign the request: anonymous callers may not {verb} the bucket \"{bucket}\" in this way.")
+        }
     };
     refuse(S3ErrorCode::AccessDenied, words)
 }

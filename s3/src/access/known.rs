@@ -1,9 +1,10 @@
-//! Callers as they were found, so that most requests need no trip to the store before their signature is verified.
+//! The credential cache: callers with their secrets, so that most requests read nothing from the store before their
+//! signature is verified.
 //!
-//! - What is kept is exact: it goes with the first change of a key, an account, a grant, a bucket or its settings,
-//!   before that change is answered (`Store::access_epoch`). A revoked key fails from the next request on.
-//! - Only what was found is kept, so whoever guesses keys or buckets takes no room. At most [`KEPT_MAX`] callers are.
-//! - It holds secrets, in memory alone, for as long as nothing changes.
+//! - The cache is exact: it is cleared at the first change of a key, an account, a grant, a bucket or its settings,
+//!   before that change is acknowledged (`Store::access_epoch`). A revoked key fails from the next request on.
+//! - Only existing callers are cached, so guessed keys or buckets take no room. It holds at most [`KEPT_MAX`] callers.
+//! - It holds secrets, in memory only, until the next change.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,19 +14,19 @@ use objstore::store::Secret;
 
 use crate::request::Caller;
 
-/// Callers kept: keys, times the buckets each asks for.
+/// The most cached callers: keys times the buckets that each uses.
 const KEPT_MAX: usize = 1024;
 
-/// A caller, and the secret its signature is verified with.
+/// A caller, and the secret key that verifies its signatures.
 #[derive(Clone)]
 pub(crate) struct Known {
-    /// Who it is, and how it stands to the bucket it asked for.
+    /// The caller and its access to the bucket.
     pub(crate) caller: Arc<Caller>,
-    /// The secret of its key.
+    /// The secret of the access key.
     pub(crate) secret: Secret,
 }
 
-/// The callers known, by key and bucket.
+/// The cached callers, by key and bucket.
 #[derive(Default)]
 pub(crate) struct Callers(Mutex<Kept>);
 
@@ -37,7 +38,7 @@ struct Kept {
 }
 
 impl Callers {
-    /// The caller with a key, of a request for a bucket, as it was found in this epoch.
+    /// The cached caller for a key and bucket, if the cache is of this epoch.
     pub(crate) fn get(&self, epoch: u64, access_key: &str, bucket: &Option<BucketName>) -> Option<Known> {
         let kept = self.lock();
         if kept.epoch != epoch {
@@ -46,10 +47,10 @@ impl Callers {
         kept.by_key.get(access_key)?.get(bucket).cloned()
     }
 
-    /// Keeps what was looked up after the epoch was asked for.
+    /// Caches a caller that was read after `epoch` was.
     pub(crate) fn put(&self, epoch: u64, bucket: Option<BucketName>, known: Known) {
         let mut kept = self.lock();
-        // Epochs rise: who was slow has nothing to say about a later one.
+        // Epochs rise: a caller read in an earlier epoch may be out of date.
         if kept.epoch > epoch {
             return;
         }

@@ -1,14 +1,13 @@
-//! Who may do what: default deny.
+//! Authorization: which caller may perform which operation. Default deny.
 //!
-//! - Every operation that is offered stands in one table with what it needs (`table`); what does not stand there is
-//!   refused.
-//! - The check runs after the signature was verified and before anything of the body is read. What only the body says
-//!   (the source of a copy, tags and locks of an object) is checked right after, before the operation runs; keys to
-//!   delete are checked one by one by the operation. Whoever could not be allowed whatever the body says is refused
+//! - `table` lists every supported operation with what it requires; an unlisted operation is refused.
+//! - The check runs after the signature was verified and before the body is read. Requirements that depend on the body
+//!   (the source of a copy, tags and locks of an object) are checked right after, before the operation runs;
+//!   DeleteObjects checks its keys one by one. A caller who could not be allowed whatever the body contains is refused
 //!   before it is read.
-//! - The operation that `s3s` chose takes a body of the kind that the guards read out of the same head, or the request
-//!   is refused: what is judged and what is done never differ.
-//! - A request without credentials is anonymous: only a bucket's policy can let it in (`authority`).
+//! - The operation that `s3s` chose has to take the kind of body that the guards derived from the same head. So the
+//!   checked operation and the executed one never differ.
+//! - A request without credentials is anonymous: only a bucket's policy can allow it (`authority`).
 
 mod ask;
 mod authority;
@@ -50,15 +49,15 @@ use crate::service::Service;
 use crate::{names, offer, tagging};
 use table::Need;
 
-/// What figures and the access line call an operation that is not in the table.
+/// The name of an unlisted operation in metrics and the access line.
 pub(crate) const NOT_OFFERED: &str = "NotOffered";
 
 const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
 
-/// Operations that a policy can decide on only with what their body says.
+/// Operations on which a policy can decide only after their body was read.
 const TOLD_BY_BODY: [&str; 3] = ["PutObjectTagging", "PutObjectRetention", "PutObjectLegalHold"];
 
-/// What deletes a key, and a version of one.
+/// The actions of deleting a key, and a version of a key.
 const DELETING: [&str; 2] = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
 
 /// The access check.
@@ -81,7 +80,7 @@ impl S3Access for Access {
 
     async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
         let input = &request.input;
-        // Tags that are none the operation refuses itself.
+        // The operation itself refuses invalid tags.
         let tags = tagging::from_set(input.tagging.tag_set.clone(), tagging::Of::Object).unwrap_or_default();
         let told = Told { tags: Some(tags), ..Told::default() };
         request::noted(self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await)
@@ -107,7 +106,7 @@ impl S3Access for Access {
 }
 
 impl Access {
-    /// Whether `s3s` may go on with the operation that it chose.
+    /// Decides whether `s3s` may continue with the operation that it chose.
     async fn judge(&self, context: &S3AccessContext<'_>) -> S3Result<()> {
         let request = request::current()?;
         let account = verified(&request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
@@ -123,7 +122,7 @@ impl Access {
         if named { offer::check_version(name) } else { Ok(()) }
     }
 
-    /// Whether the source of a copy may be read.
+    /// Decides whether the source of a copy may be read.
     async fn judge_copy(&self, request: &S3Request<CopyObjectInput>) -> S3Result<()> {
         let input = &request.input;
         let replaced = input.tagging_directive.as_ref().is_some_and(|how| how.as_str() == TaggingDirective::REPLACE);
@@ -131,7 +130,7 @@ impl Access {
         self.allow_source(&input.copy_source, tagged, (&request.headers, &request.uri)).await
     }
 
-    /// Whether the caller may do what the table says that the operation needs.
+    /// Decides whether the caller meets the operation's requirements in the table.
     async fn decide(
         &self,
         request: &Request,
@@ -150,7 +149,7 @@ impl Access {
         }
     }
 
-    /// Lets a request about the bucket of the path in.
+    /// Checks a request on the bucket of the path.
     async fn admit(
         &self,
         request: &Request,
@@ -198,7 +197,8 @@ impl Access {
         expect_owner(&self.0, authority.bucket().clone(), headers, EXPECTED_OWNER).await
     }
 
-    /// Whoever may not read an object but list its key is told that it is absent, which a listing tells anyway.
+    /// For an absent object: a caller who may not read it but may list its key receives "absent", which a listing shows
+    /// anyway.
     async fn tell_absent(&self, authority: &Arc<Authority>, ask: &Ask, refused: S3Error) -> S3Result<S3Error> {
         let Some(key) = ask.key.as_deref().filter(|_| !authority.by_grants()) else { return Ok(refused) };
         if !may_list(&self.0, authority, key).await? {
@@ -212,7 +212,7 @@ impl Access {
         })
     }
 
-    /// Allows an operation whose body says what a policy wants to know.
+    /// Checks an operation with the values that a policy needs from its body.
     async fn allow_told(&self, name: &str, key: &str, version: Option<&str>, told: Told) -> S3Result<()> {
         let authority = request::current()?.authority()?;
         let Some((_, Need::Object(plain, versioned, right))) = table::find(name) else { return Err(not_offered(name)) };
@@ -224,7 +224,7 @@ impl Access {
     }
 }
 
-/// `x-amz-expected-bucket-owner`: the owner is an account's name here. One that is empty, or no text, is nobody's.
+/// `x-amz-expected-bucket-owner`: the owner is an account name here. An empty or non-text value matches no owner.
 async fn expect_owner(service: &Service, bucket: BucketName, headers: &HeaderMap, name: &str) -> S3Result<()> {
     let mut given = headers.get_all(name).iter();
     let Some(owner) = given.next().map(|value| value.to_str().unwrap_or_default().to_owned()) else { return Ok(()) };
@@ -239,7 +239,8 @@ async fn expect_owner(service: &Service, bucket: BucketName, headers: &HeaderMap
     Err(refuse(S3ErrorCode::AccessDenied, words).with("ExpectedBucketOwner", owner))
 }
 
-/// Allows a form to put `key` with these headers. `account` is whose key signed it; without one it is anonymous.
+/// Checks that a form may put `key` with these headers. `account` is the account whose key signed it; `None` is
+/// anonymous.
 pub(crate) async fn allow_form(
     service: &Service,
     request: &Request,
@@ -255,7 +256,7 @@ pub(crate) async fn allow_form(
     expect_owner(service, authority.bucket().clone(), head.0, EXPECTED_OWNER).await
 }
 
-/// Allows an operation, and what it does besides its own action. A grant that allows the one allows the other.
+/// Checks an operation and the further actions that it implies. A grant that allows the operation allows those too.
 async fn allow_whole(
     service: &Service,
     authority: &Arc<Authority>,
@@ -279,13 +280,13 @@ pub(crate) async fn may_delete(service: &Service, key: &str, version: Option<&st
     authority.allows(service, Ask::object(action, Right::Write, key, version)).await
 }
 
-/// Whether the caller of the current request may delete or shorten what is retained in governance mode.
+/// Whether the caller of the current request may delete or shorten a governance retention.
 pub(crate) async fn may_bypass_governance(service: &Service, key: &str, version: Option<&str>) -> S3Result<bool> {
     let authority = request::current()?.authority()?;
     authority.allows(service, Ask::object("s3:BypassGovernanceRetention", Right::Own, key, version)).await
 }
 
-/// That an object is absent is for those to know who may list the bucket; others are refused (S3 API, GetObject).
+/// Only callers who may list the bucket are told that an object is absent; others are refused (S3 API, GetObject).
 pub(crate) async fn hide_absent(service: &Service, error: S3Error) -> S3Error {
     if *error.code() != S3ErrorCode::NoSuchKey {
         return error;
@@ -304,7 +305,7 @@ async fn may_list(service: &Service, authority: &Arc<Authority>, key: &str) -> S
     authority.allows(service, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
 }
 
-/// The account of the caller, if the signature of just that key was verified, by `s3s` or, of Version 2, before it; none
+/// The caller's account, if the signature of exactly this key was verified, by `s3s` or (Version 2) before it; `None`
 /// is anonymous.
 fn verified(request: &Request, access_key: Option<&str>) -> S3Result<Option<Account>> {
     let Some(access_key) = access_key.or_else(|| request.url_signer()) else { return Ok(None) };
@@ -324,7 +325,7 @@ fn may_create(account: &Account) -> S3Result<()> {
     Err(refuse(S3ErrorCode::AccessDenied, format!("The account \"{}\" may not create buckets.", account.name)))
 }
 
-/// The version that the URL names. A name may be written in escapes, so each URL with one is read.
+/// The version that the URL names. The parameter's name may be percent-encoded, so every URL that has one is parsed.
 fn version(uri: &Uri) -> Option<String> {
     let query = uri.query().unwrap_or_default();
     if !query.contains("versionId") && !query.contains('%') {
@@ -333,7 +334,7 @@ fn version(uri: &Uri) -> Option<String> {
     scene::parameters(uri).into_iter().find(|(name, value)| name == "versionId" && !value.is_empty()).map(|(_, id)| id)
 }
 
-/// A time as RFC 3339 writes it.
+/// A time in RFC 3339 format.
 fn written(time: &Timestamp) -> Option<String> {
     let mut text = Vec::new();
     time.format(TimestampFormat::DateTime, &mut text).ok()?;

@@ -1,9 +1,9 @@
-//! What bucket policies leave to mounts.
+//! Bucket policies applied to mounts: which access a policy leaves to the account behind a mount.
 //!
-//! - What a mount does is judged as reading or writing any key, from anywhere, with any header: a statement that denies
-//!   counts if it could be about one such call. Only who has the mount is known, and that no network lies between it and
-//!   the store, so that a policy which denies whatever is not encrypted closes no mount.
-//! - A policy that cannot be read leaves nothing, as it lets in nobody through S3.
+//! - Access through a mount counts as reading or writing any key, from any address, with any header: a denying
+//!   statement applies if it could apply to one such call. Known are only the account, and that no network lies between
+//!   mount and store, so a policy that denies unencrypted access closes no mount.
+//! - A policy that cannot be parsed leaves no access, as through S3.
 
 use objstore::name::BucketName;
 use objstore::store::{Account, MountPolicies, MountRights};
@@ -11,12 +11,12 @@ use objstore::store::{Account, MountPolicies, MountRights};
 use super::principal;
 use crate::policy::{Facts, Key, Known, Policy};
 
-/// What programs do when they read a mount, as policies name it.
+/// The actions of reading through a mount, as policies name them.
 const READS: [&str; 4] = ["s3:GetObject", "s3:GetObjectAttributes", "s3:GetObjectTagging", "s3:ListBucket"];
-/// What they do when they write.
+/// The actions of writing through a mount.
 const WRITES: [&str; 4] = ["s3:PutObject", "s3:DeleteObject", "s3:PutObjectTagging", "s3:DeleteObjectTagging"];
 
-/// The rules of bucket policies, for a store that asks about mounts.
+/// The bucket policy rules that the store applies to mounts.
 #[derive(Clone, Copy, Debug)]
 pub struct MountRules;
 
@@ -34,7 +34,7 @@ impl MountPolicies for MountRules {
     }
 }
 
-/// The account that has a mount.
+/// The account behind a mount.
 struct Owner<'a>(&'a Account);
 
 impl Known for Owner<'_> {
@@ -47,7 +47,7 @@ impl Known for Owner<'_> {
     }
 }
 
-/// Whether the way to the store is encrypted: a mount has none that others could listen to.
+/// Whether the connection to the store is encrypted: a mount has none that others could intercept.
 const SECURE: &str = "aws:securetransport";
 
 impl Facts for Owner<'_> {

@@ -1,15 +1,15 @@
-//! What condition keys say of the caller, whether it sends a request or has a mount.
+//! Policy condition keys that describe the caller, of a request or of a mount.
 
 use objstore::store::Account;
 
 use crate::policy::ANONYMOUS;
 
-/// An account as a policy sees one that it does not mean: under a name that no other has.
+/// An account as a policy sees one that it does not name: under a name that no other account has.
 pub(super) fn stranger(account: &Account) -> Account {
     Account { name: format!("#{}", account.id), ..account.clone() }
 }
 
-/// The value of a condition key that only the account decides; none is anonymous.
+/// The value of a condition key that depends on the account alone; `None` for an anonymous caller.
 pub(super) fn value(key: &str, account: Option<&Account>) -> Option<String> {
     let name = account.map(|account| account.name.as_str());
     match (key, account) {
@@ -31,7 +31,7 @@ pub(super) fn value(key: &str, account: Option<&Account>) -> Option<String> {
     }
 }
 
-/// Whether only the account decides the value of a condition key.
+/// Whether the value of a condition key depends on the account alone.
 pub(super) fn decides(key: &str) -> bool {
     key.starts_with("aws:principal") || matches!(key, "aws:userid" | "aws:username" | "aws:viaawsservice")
 }

@@ -1,11 +1,11 @@
-//! Rights that grants give.
+//! Rights to a bucket that grants give.
 
 use objstore::store::Mode;
 
-/// A right to a bucket, as a grant gives it.
+/// A right that a grant can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
-    /// Any grant will do.
+    /// Given by any grant.
     Any,
     /// Get and list.
     Read,
@@ -16,7 +16,7 @@ pub(crate) enum Right {
 }
 
 impl Right {
-    /// Whether a grant of this mode gives it.
+    /// Whether a grant of this mode gives the right.
     pub(crate) fn allowed_by(self, mode: Option<Mode>) -> bool {
         match (self, mode) {
             (_, None) => false,
@@ -27,7 +27,7 @@ impl Right {
         }
     }
 
-    /// What whoever lacks it may not do.
+    /// The verb for refusals of this right.
     pub(crate) fn verb(self) -> &'static str {
         match self {
             Self::Any => "use",

@@ -1,7 +1,7 @@
-//! A request, as conditions of a policy see it.
+//! The policy context of a request: the values that policy conditions can refer to.
 //!
 //! - Only a bucket with a policy pays for it.
-//! - A value too long to be compared for nothing is not told, and what was decided without it is refused.
+//! - A value too long to be compared is withheld, and a decision that needed it is a refusal.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,44 +23,44 @@ use crate::server::Peer;
 use crate::tagging;
 
 const SECONDS_OF_DAY: i64 = 24 * 60 * 60;
-/// The age of a signature that does not tell it: a hundred years.
+/// The assumed age of a signature without a date: a hundred years.
 const UNKNOWN_AGE_MS: i64 = 100 * 365 * SECONDS_OF_DAY * 1000;
-/// Bytes of a value that a policy asks for. A key has half as many.
+/// The longest value in bytes that a condition can compare; a key has half as many.
 pub(super) const VALUE_BYTES_MAX: usize = 2048;
 
-/// What the head of a request says.
+/// The values from a request's head.
 pub(super) struct Scene {
     headers: HeaderMap,
     query: Vec<(String, String)>,
     peer: Option<Peer>,
     /// The region of this endpoint.
     region: Arc<str>,
-    /// The operation it was routed to.
+    /// The operation that the request was routed to.
     operation: &'static str,
     /// Whether its URL is signed with Signature Version 2.
     url_v2: bool,
     now: Timestamp,
-    /// What was decided of each statement, whatever the object.
+    /// The cached decision on each statement that does not depend on the object.
     decided: Box<[OnceLock<bool>]>,
-    /// Whether a value was not told, since it is too long.
+    /// Whether a value was withheld because it is too long.
     withheld: AtomicBool,
 }
 
-/// What is known where something is asked.
+/// The values of one question.
 pub(super) struct Known<'a> {
     pub(super) scene: &'a Scene,
     pub(super) account: Option<&'a Account>,
     /// The account that owns the bucket.
     pub(super) owner: Option<&'a str>,
     pub(super) ask: &'a Ask,
-    /// The tags the object has.
+    /// The object's tags.
     pub(super) tags: &'a BTreeMap<String, String>,
-    /// Whether what was decided of a statement holds for further questions.
+    /// Whether decisions on statements may be cached for further questions.
     pub(super) cached: bool,
 }
 
 impl Scene {
-    /// The scene of a policy of so many statements.
+    /// The context for a policy with this many statements.
     pub(super) fn new(
         (headers, uri): (&HeaderMap, &Uri),
         request: &Request,
@@ -80,7 +80,7 @@ impl Scene {
         }
     }
 
-    /// Whether a value that was asked for was not told, since it is too long.
+    /// Whether a value was withheld because it is too long.
     pub(super) fn withheld(&self) -> bool {
         self.withheld.load(Ordering::Relaxed)
     }
@@ -93,7 +93,7 @@ impl Scene {
         self.query.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone())
     }
 
-    /// Whether the URL is signed, by either version.
+    /// Whether the URL is signed, with either version.
     fn is_url_signed(&self) -> bool {
         self.url_v2 || self.parameter("X-Amz-Signature").is_some()
     }
@@ -103,7 +103,7 @@ impl Scene {
         self.signed().map(|_| if self.url_v2 { "AWS" } else { "AWS4-HMAC-SHA256" })
     }
 
-    /// How the request is signed: `s3:authType`.
+    /// `s3:authType`: where the signature stands.
     fn signed(&self) -> Option<&'static str> {
         if self.is_url_signed() {
             return Some("REST-QUERY-STRING");
@@ -111,7 +111,7 @@ impl Scene {
         self.header("authorization").map(|_| "REST-HEADER")
     }
 
-    /// Whether the operation makes an object, if it is one of those that `s3:PutObject` allows: some only prepare an upload
+    /// Whether the operation creates an object, if it is one that `s3:PutObject` allows: some only prepare an upload
     /// (S3 User Guide, Enforce conditional writes).
     fn creates_object(&self) -> Option<bool> {
         match self.operation {
@@ -128,7 +128,7 @@ impl Scene {
         self.header("x-amz-content-sha256").or_else(unsigned)
     }
 
-    /// How many milliseconds ago it was signed. Version 2 does not say when, so that it may be long ago.
+    /// The age of the signature in milliseconds. Version 2 carries no date, so it counts as very old.
     fn age_ms(&self) -> Option<i64> {
         if self.url_v2 {
             return Some(UNKNOWN_AGE_MS);
@@ -144,7 +144,7 @@ impl Scene {
     }
 }
 
-/// The parameters of a URL, decoded.
+/// The decoded parameters of a URL.
 pub(super) fn parameters(uri: &Uri) -> Vec<(String, String)> {
     let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -173,7 +173,7 @@ impl Known<'_> {
         }
     }
 
-    /// Keys of S3, without their `s3:`.
+    /// Condition keys of S3, without their `s3:` prefix.
     fn own(&self, name: &str) -> Option<String> {
         let (scene, ask) = (self.scene, self.ask);
         match name {
@@ -210,7 +210,7 @@ impl Known<'_> {
         Some((until.unix_timestamp() - self.scene.now.parts().0).div_euclid(SECONDS_OF_DAY))
     }
 
-    /// The tags the request would give.
+    /// The tags that the request would set.
     fn asked_tags(&self) -> BTreeMap<String, String> {
         let from_header = || tagging::from_query(&self.scene.header("x-amz-tagging")?).ok();
         self.ask.told.tags.clone().or_else(from_header).unwrap_or_default()
@@ -256,7 +256,7 @@ impl Facts for Known<'_> {
     fn once(&self, statement: usize, decide: &dyn Fn() -> bool) -> bool {
         match self.scene.decided.get(statement) {
             Some(decided) if self.cached && self.ask.told == Told::default() => *decided.get_or_init(decide),
-            // What a body says is of one question only.
+            // Values from a body belong to one question only.
             _ => decide(),
         }
     }

@@ -1,6 +1,6 @@
-//! The source of a copy: who may read it, and give its tags to what it is copied to.
+//! Authorization of a copy's source: whether the caller may read it, and copy its tags.
 //!
-//! - Where its tags matter, all is decided on one look at it, and the copy is bound to what was seen then.
+//! - Where its tags matter, the source is read once for all decisions, and the copy is bound to the object seen then.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::request;
 
 const EXPECTED_SOURCE_OWNER: &str = "x-amz-source-expected-bucket-owner";
 
-/// The source of a copy, as the copy was allowed.
+/// The source of a copy as the access check saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// Its entity tag then: what has another was not asked for.
+    /// Its entity tag at that moment; the copy fails if the object has another.
     pub(crate) etag: String,
     /// The tags it had.
     pub(crate) tags: Tags,
 }
 
 impl Access {
-    /// Allows reading the source of a copy; if its tags are copied to the key `tagged`, reading them and putting them
-    /// there.
+    /// Checks that the source of a copy may be read; if its tags are copied to the key `tagged`, also that they may be
+    /// read and set there.
     pub(super) async fn allow_source(
         &self,
         given: &CopySource,
@@ -45,7 +45,7 @@ impl Access {
             }
         };
         request.set_source(Arc::clone(&authority), source.key.as_str().to_owned());
-        // Who reads and writes by grants alone reads and writes tags as well.
+        // A grant that allows reading and writing objects allows it for their tags too.
         let tagged = tagged.filter(|_| !target.by_grants() || !authority.by_grants());
         let seen = if tagged.is_some() || authority.asks_tags() { Some(self.see(&source).await) } else { None };
         let tags = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(|seen| seen.tags.clone());
@@ -71,7 +71,7 @@ impl Access {
     }
 }
 
-/// What reading the source of a copy needs, and its tags if they are copied.
+/// The actions for reading a copy's source, and its tags if they are copied.
 fn reading(source: &Source, tags: Option<&Tags>) -> Vec<Ask> {
     let (key, version) = (source.key.as_str(), source.version.as_deref());
     let (read, read_tags) = match version {
@@ -85,7 +85,7 @@ fn reading(source: &Source, tags: Option<&Tags>) -> Vec<Ask> {
     asks
 }
 
-/// What a copy needs to give `key` these tags. Putting the object is asked again: then its tags were not known.
+/// The actions for setting these tags on `key`. PutObject is checked again, since the tags were not known before.
 fn tagging_of(key: &str, tags: &Tags) -> Vec<Ask> {
     let told = Told { tags: Some(tags.clone()), ..Told::default() };
     let put = Ask { told, ..Ask::object("s3:PutObject", Right::Write, key, None) };

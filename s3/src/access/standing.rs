@@ -1,4 +1,4 @@
-//! How a caller stands to a bucket: all that the store knows of it, read in one trip.
+//! Bucket access of a caller: all facts that authorization needs about caller and bucket, read in one go.
 
 use objstore::Store;
 use objstore::name::{BucketName, is_account_name};
@@ -7,20 +7,21 @@ use objstore::store::{Account, Mode};
 use crate::policy::{Policies, Rule, Verdict};
 use crate::public_access::{self, Block};
 
-/// As whom a policy knows a caller.
+/// How a policy identifies a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// By the account's name; or it is anonymous.
+    /// By the account's name, or as anonymous.
     Named,
-    /// Its name is another account's in the policy: that one was deleted since the policy was put. Neither does it get what
-    /// the policy allows that account, nor is it spared what the policy denies it.
+    /// As a different account with the same name: the one that the policy names was deleted since the policy was set.
+    /// Allowances for that account do not apply to the caller, and exceptions from a denial for it do not either.
     Namesake,
-    /// Its name, from an earlier version, reads like something else in a policy. So the policy allows it nothing.
+    /// Not at all: the account's name, created by an earlier version, would be ambiguous in a policy. So the policy
+    /// allows it nothing.
     Unclear,
 }
 
 impl Identity {
-    /// What a policy says to the caller of whom it says this by the account's name, and that as to a stranger.
+    /// The verdict for the caller, from the verdict by the account's name and the one for an unnamed account.
     pub(super) fn verdict(self, by_name: Verdict, as_stranger: impl FnOnce() -> Verdict) -> Verdict {
         match (self, by_name) {
             (Self::Namesake, by_name) => by_name.and(as_stranger()),
@@ -30,50 +31,51 @@ impl Identity {
     }
 }
 
-/// How a caller stands to a bucket.
+/// A caller's access to a bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
-    /// What a grant allows.
+    /// The mode of the caller's grant.
     pub(super) mode: Option<Mode>,
-    /// Whether the bucket is of the caller's account, or the caller is root.
+    /// Whether the caller's account owns the bucket, or the caller is root.
     pub(super) owns: bool,
-    /// What else holds in the bucket.
+    /// The bucket's policy, if any.
     pub(super) rule: Rule,
-    /// Whether what the policy allows is for the owner's account only.
+    /// Whether the policy's allowances apply to the owner's account only.
     pub(super) restricted: bool,
-    /// As whom the policy knows the caller.
+    /// How the policy identifies the caller.
     pub(super) identity: Identity,
-    /// The account that owns the bucket, where the policy asks for it.
+    /// The account that owns the bucket, if the policy refers to it.
     pub(super) owner: Option<String>,
-    /// Of a snapshot, the bucket it was taken of: what its policy denies there is denied here; it allows nothing here.
+    /// For a snapshot, the bucket that it was taken from: denials of that bucket's policy apply here, allowances do
+    /// not.
     pub(super) taken_of: Option<BucketName>,
 }
 
 impl Standing {
-    /// Whether the bucket has a policy that lets anybody in.
+    /// Whether the bucket has a policy that allows the public.
     pub(crate) fn is_public(&self) -> bool {
         self.taken_of.is_none() && matches!(self.rule, Rule::Policy(_, true))
     }
 }
 
-/// What standings are read with.
+/// Reads callers' access to buckets.
 pub(crate) struct Reader {
     policies: Policies,
     block: Block,
 }
 
 impl Reader {
-    /// A reader; `block` holds where a bucket was never told otherwise.
+    /// A reader; `block` is the default public access block, for buckets in which none was ever set.
     pub(crate) fn new(block: Block) -> Self {
         Self { policies: Policies::default(), block }
     }
 
-    /// The block of a bucket that was never told one.
+    /// The default public access block.
     pub(crate) fn default_block(&self) -> Block {
         self.block
     }
 
-    /// Reads how `account`, or somebody anonymous, stands to a bucket.
+    /// Reads the access of `account`, or of an anonymous caller, to a bucket.
     pub(crate) fn read(
         &self,
         store: &Store,

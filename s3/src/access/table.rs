@@ -1,30 +1,30 @@
-//! The table of what is offered, and what each operation needs.
+//! The table of supported operations and what each requires.
 //!
-//! - An operation that does not stand here is refused, whoever asks.
-//! - Each row names the action a bucket policy decides on and the right a grant must give.
+//! - An operation that is not listed is refused for every caller.
+//! - Each row names the action for bucket policies and the right that a grant must give.
 
 use super::right::Right;
 use crate::body::Kind;
 
-/// What an operation needs.
+/// The requirement of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Any key.
+    /// Any valid access key.
     Key,
     /// An account that may create buckets.
     Create,
     /// This action on the bucket.
     Bucket(&'static str, Right),
-    /// This action on the object; the second one where a version is named.
+    /// This action on the object; the second name applies if a version is given.
     Object(&'static str, &'static str, Right),
-    /// Something of each of the keys in the body: the operation asks for each, and refuses it in its answer.
+    /// An action on each key in the body: the operation checks each, and refuses single keys in its answer.
     Keys(&'static str, Right),
 }
 
 use Need::{Bucket, Create, Key, Keys, Object};
 use Right::{Any, Own, Read, Write};
 
-/// Every operation that is offered.
+/// Every supported operation.
 const OPERATIONS: &[(&str, Need)] = &[
     ("ListBuckets", Key),
     ("CreateBucket", Create),
@@ -45,7 +45,7 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("GetObjectLockConfiguration", Bucket("s3:GetBucketObjectLockConfiguration", Any)),
     ("PutObjectLockConfiguration", Bucket("s3:PutBucketObjectLockConfiguration", Own)),
     ("GetBucketRequestPayment", Bucket("s3:GetBucketRequestPayment", Any)),
-    // Settings that are not offered: unset, whoever may know.
+    // Unsupported settings, which read as unset.
     ("GetBucketEncryption", Bucket("s3:GetEncryptionConfiguration", Any)),
     ("DeleteBucketEncryption", Bucket("s3:PutEncryptionConfiguration", Own)),
     ("GetBucketReplication", Bucket("s3:GetReplicationConfiguration", Any)),
@@ -78,7 +78,7 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("GetBucketAbac", Bucket("s3:GetBucketAbac", Any)),
     ("PutBucketAbac", Bucket("s3:PutBucketAbac", Own)),
     ("GetObjectTorrent", Object("s3:GetObjectTorrent", "s3:GetObjectVersionTorrent", Read)),
-    // Who may do what with the bucket.
+    // Access configuration of the bucket.
     ("GetBucketPolicy", Bucket("s3:GetBucketPolicy", Own)),
     ("PutBucketPolicy", Bucket("s3:PutBucketPolicy", Own)),
     ("DeleteBucketPolicy", Bucket("s3:DeleteBucketPolicy", Own)),
@@ -107,7 +107,7 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("GetObjectTagging", Object("s3:GetObjectTagging", "s3:GetObjectVersionTagging", Read)),
     ("PutObjectTagging", Object("s3:PutObjectTagging", "s3:PutObjectVersionTagging", Write)),
     ("DeleteObjectTagging", Object("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging", Write)),
-    // A lock holds against those who write; a write that asks for one by headers gives it to its own version only.
+    // Locks restrict writers; a write that requests one by headers sets it on its own version only.
     ("GetObjectRetention", Object("s3:GetObjectRetention", "s3:GetObjectRetention", Read)),
     ("PutObjectRetention", Object("s3:PutObjectRetention", "s3:PutObjectRetention", Own)),
     ("GetObjectLegalHold", Object("s3:GetObjectLegalHold", "s3:GetObjectLegalHold", Read)),
@@ -118,32 +118,32 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("UploadPartCopy", Object("s3:PutObject", "s3:PutObject", Write)),
     ("CompleteMultipartUpload", Object("s3:PutObject", "s3:PutObject", Write)),
     ("AbortMultipartUpload", Object("s3:AbortMultipartUpload", "s3:AbortMultipartUpload", Write)),
-    // A writer has to find its own uploads to go on with them or drop them.
+    // A writer has to find its own uploads to continue or abort them.
     ("ListParts", Object("s3:ListMultipartUploadParts", "s3:ListMultipartUploadParts", Any)),
     ("ListMultipartUploads", Bucket("s3:ListBucketMultipartUploads", Any)),
 ];
 
-/// The names of all operations that are offered.
+/// The names of all supported operations.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPERATIONS.iter().map(|(name, _)| *name)
 }
 
-/// The row of an operation, by the name `s3s` gives it.
+/// The row of an operation, by the name that `s3s` uses.
 pub(super) fn find(operation: &str) -> Option<(&'static str, Need)> {
     OPERATIONS.iter().find(|(name, _)| *name == operation).copied()
 }
 
-/// Whether an operation takes a body of this kind. What an operation does that takes none, none changes.
+/// Whether an operation takes a body of this kind. An operation that takes none ignores any body.
 pub(super) fn takes(operation: &str, body: Kind) -> bool {
     match operation {
         "PutObject" | "UploadPart" => body != Kind::Document,
         "CreateBucket" | "DeleteObjects" | "CompleteMultipartUpload" => body == Kind::Document,
-        // All other operations that put something put a document.
+        // All other operations named Put take a document.
         _ => body == Kind::Document || !operation.starts_with("Put"),
     }
 }
 
-/// Headers of a write that ask for more than the write itself, and the action that this is.
+/// Headers of a write that request further actions, and those actions.
 const BY_HEADER: [(&str, &str); 4] = [
     ("x-amz-tagging", "s3:PutObjectTagging"),
     ("x-amz-object-lock-mode", "s3:PutObjectRetention"),
@@ -151,7 +151,7 @@ const BY_HEADER: [(&str, &str); 4] = [
     ("x-amz-object-lock-legal-hold", "s3:PutObjectLegalHold"),
 ];
 
-/// The actions on the same object that an operation needs besides its own.
+/// The further actions on the same object that an operation needs.
 pub(super) fn besides(
     operation: &str,
     versioned: bool,

@@ -1,12 +1,13 @@
-//! How long a document is and how many elements it has, counted while it comes: `s3s` makes each element a record of
-//! hundreds of bytes before an operation sees how many there are, and calls a document that is too long its own failure.
+//! Limits on the size and element count of a document, checked while it is received: `s3s` turns each element into a
+//! record of hundreds of bytes before an operation sees the count, and reports a document that is too long as an
+//! internal error.
 
 use super::{DOCUMENT_BYTES_MAX, Fault};
 
-/// Elements of one document: 10,000 parts with all they can have is the most that S3 knows (CompleteMultipartUpload).
+/// The most elements of a document: S3's largest is a CompleteMultipartUpload of 10,000 parts with all their fields.
 pub(super) const ELEMENTS_MAX: u32 = 100_000;
 
-/// Counts the beginnings of elements.
+/// A counter of elements.
 #[derive(Default)]
 pub(super) struct Elements {
     begun: u32,
@@ -16,7 +17,7 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    /// More of the document came.
+    /// Counts the elements in the next bytes of the document.
     pub(super) fn saw(&mut self, data: &[u8]) -> Result<(), Fault> {
         self.bytes = self.bytes.saturating_add(data.len());
         if self.bytes > DOCUMENT_BYTES_MAX {

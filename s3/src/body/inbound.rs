@@ -1,18 +1,18 @@
-//! A request body on its way in.
+//! A request body while it is received: counting, memory limits, validation and timeouts.
 //!
-//! - Its bytes are counted; of a body that `s3s` reads whole (DeleteObjects), the sums are kept for the operation.
-//! - A body that may come to hold much waits for its share of the memory before it is read; the elements of a document
-//!   are counted while it comes.
-//! - A document is handed on whole, once it was checked that it says nothing that its reader passes over (`document`).
-//! - How a body failed to come is noted in the request: `s3s` would call most of it the server's failure.
-//! - A short rest nobody read (the request was refused) is drained, so the client reads the refusal instead of a
-//!   reset connection. A client that waits for `100 Continue` has sent nothing, so there is nothing to drain.
-//! - A body that sends nothing for too long ends with an error, whoever reads it, and the request is told so.
-//! - So does one that comes in a trickle while others wait for its share of the memory.
-//! - A rest that is not drained ends the connection, and the answer says so: else the client would send its next
-//!   request into a connection that closes.
-//! - So does a `100 Continue` that was waited for and never sent, though the body be empty: some clients take the
-//!   answers that follow on such a connection for something else (botocore as aws-cli carries it).
+//! - Its bytes are counted. For a body that `s3s` reads whole (DeleteObjects), its digests are kept for the operation.
+//! - A body that may take much memory waits for its share before it is read; a document's elements are counted while it
+//!   is received.
+//! - A document is passed on whole, after validation (`document`).
+//! - A failure is recorded in the request, because `s3s` would report most of them as internal errors.
+//! - A short unread rest (the request was refused) is drained, so that the client reads the refusal instead of a
+//!   connection reset. A client that waits for `100 Continue` has sent nothing, so there is nothing to drain.
+//! - A body that sends nothing for too long ends with an error, which the request records; so does a slow one while
+//!   other requests wait for its memory.
+//! - A rest that is not drained closes the connection, and the response says so: otherwise the client would send its
+//!   next request into a closing connection.
+//! - A `100 Continue` that was expected and never sent closes the connection too, even if the body is empty: some
+//!   clients misread the next responses on it (botocore as bundled with aws-cli).
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -41,37 +41,37 @@ const DRAIN_BYTES_MAX: u64 = 1024 * 1024;
 /// How long draining may take.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A counted request body.
+/// A request body whose bytes are counted.
 pub(crate) struct Inbound {
     inner: Option<Incoming>,
     request: Arc<Request>,
     digest: Option<Digest>,
     whole: Option<Whole>,
-    /// Of a document.
+    /// The element counter of a document.
     elements: Option<Elements>,
-    /// What came of a document, until it is there whole.
+    /// The bytes of a document received so far.
     document: Option<BytesMut>,
     turn: Turn,
     drains: bool,
     stall: Duration,
-    /// Since when the body is waited for, and what wakes to look at it.
+    /// Since when the body is waited for, and the timer that checks on it.
     patience: Option<(Instant, Pin<Box<Sleep>>)>,
-    /// How long it was waited for before.
+    /// The waiting time before that.
     waited: Duration,
 }
 
-/// How a body comes to its share of the memory.
+/// The state of a body's memory share.
 enum Turn {
-    /// It will ask for so many bytes.
+    /// It will ask for this many bytes.
     Due(Memory, u64),
-    /// None was free.
+    /// It waits, because none was free.
     Waits(Pin<Box<dyn Future<Output = Result<Share, Fault>> + Send>>),
     /// It has its share, or needs none.
     Came,
 }
 
 impl Inbound {
-    /// Counts `inner`, the body of `request`, whose head is given. It may send nothing for `stall`.
+    /// Wraps `inner`, the body of `request`, whose head is given. The body may send nothing for `stall`.
     pub(crate) fn new(inner: Incoming, head: &Parts, request: Arc<Request>, stall: Duration, memory: &Memory) -> Self {
         let kind = request.body;
         let digest = of_document(head, kind).as_ref().map(Claims::digest);
@@ -99,7 +99,7 @@ impl Inbound {
         }
     }
 
-    /// Waits for more of the body, not for ever.
+    /// Waits for more of the body, up to the time limit.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Fault> {
         let look = self.stall.min(LOOK);
         let (since, alarm) = self.patience.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(look))));
@@ -119,8 +119,8 @@ impl Inbound {
         Poll::Ready(self.failed(fault))
     }
 
-    /// Waits for a share of the memory, unless the body has one. It is due once the operation is known: the fields of a
-    /// form are read before anybody is asked who sends them.
+    /// Waits for a memory share unless the body has one. It is requested once the operation is known; a form's fields
+    /// are read before its sender is authenticated.
     fn come(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         if let Turn::Due(memory, bytes) = &self.turn
             && self.request.is_routed()
@@ -148,7 +148,7 @@ impl Inbound {
         })
     }
 
-    /// Reads no more. A short rest is drained, behind the request.
+    /// Stops reading. A short rest is drained in the background.
     fn leave(&mut self) {
         let Some(rest) = self.inner.take() else { return };
         let short = rest.size_hint().upper().is_some_and(|upper| upper <= DRAIN_BYTES_MAX);
@@ -192,7 +192,7 @@ impl Inbound {
         }
     }
 
-    /// The next frame as it comes, once it was looked at.
+    /// The next frame, after inspection.
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, Fault>> {
         let Some(inner) = &mut self.inner else { return Poll::Ready(Ok(None)) };
         let Poll::Ready(frame) = Pin::new(inner).poll_frame(context) else {
@@ -209,9 +209,9 @@ impl Inbound {
         Poll::Ready(Ok(frame))
     }
 
-    /// A document that came whole, checked.
+    /// A complete document, validated.
     fn checked(&self, document: BytesMut) -> Result<Option<Frame<Bytes>>, Fault> {
-        // The one document that is no XML.
+        // The one document that is not XML.
         if self.request.operation() != "PutBucketPolicy" && !document.is_empty() {
             document::check(&document).map_err(|why| self.failed(Fault::Malformed(why)))?;
         }

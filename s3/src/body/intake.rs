@@ -1,10 +1,10 @@
-//! A request body on its way into the store.
+//! Receiving a request body into the store.
 //!
-//! - Reading, hashing and writing run side by side: one block is filled while the one before it is hashed and written.
-//!   So a request holds at most two blocks, and no thread waits for a slow client.
-//! - From the network's buffer a byte is copied once, into a block that the disk takes as it is.
-//! - Content is staged only: until the operation names it, a refused, cut or lying body leaves nothing.
-//! - The body is read to its end, since signatures and trailers are proved there.
+//! - Reading, hashing and writing run in parallel: one block is filled while the one before is hashed and written. So a
+//!   request holds at most two blocks, and no thread waits for a slow client.
+//! - A byte is copied once, from the network's buffer into a block that the disk writes as it is.
+//! - Content is only staged: until the operation names it, a refused, truncated or wrong body leaves nothing.
+//! - The body is read to its end, where signatures and trailers are verified.
 
 use std::ops::RangeInclusive;
 
@@ -21,32 +21,32 @@ use super::Fault;
 use crate::checksum::{Claims, Digest, Sums};
 use crate::error::{Detail as _, OrRefuse as _, lost, plain, refuse};
 
-/// Up to this many bytes a body is collected and staged at once.
+/// The largest body that is collected in memory and staged at once.
 const SMALL_BYTES: u64 = 128 * 1024;
-/// What one upload takes (S3 API, PutObject); of other bodies `s3s` refuses more.
+/// The largest upload (S3 API, PutObject); `s3s` limits other bodies.
 const UPLOAD_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
 /// A body to receive.
 pub(crate) struct Body {
-    /// The content as `s3s` decoded it.
+    /// The content as decoded by `s3s`.
     pub(crate) stream: Option<StreamingBlob>,
     /// Its declared length, in bytes.
     pub(crate) length: Option<i64>,
-    /// What is claimed of it.
+    /// The client's claims about it.
     pub(crate) claims: Claims,
-    /// What follows it.
+    /// The trailers that follow it.
     pub(crate) trailers: Option<TrailingHeaders>,
 }
 
-/// Content received, proved and staged.
+/// Content that was received, verified and staged.
 pub(crate) struct Received {
-    /// The content, not yet named.
+    /// The staged content, which no object names yet.
     pub(crate) content: Staged,
-    /// Its sums.
+    /// Its digests.
     pub(crate) sums: Sums,
 }
 
-/// Whether a body of this declared length is worth a look at the store before it is read.
+/// Whether a body of this declared length is large enough to check the store before it is read.
 pub(crate) fn is_large(length: Option<i64>) -> bool {
     length.and_then(|length| u64::try_from(length).ok()).is_none_or(|length| length > SMALL_BYTES)
 }
@@ -67,7 +67,7 @@ pub(crate) async fn receive(store: &Store, body: Body) -> S3Result<Received> {
     Ok(Received { content, sums })
 }
 
-/// Receives a body that ends where its stream does, if it is of so many bytes: the file of a form.
+/// Receives a body of at most the given size that ends where its stream ends: the file of a form.
 pub(crate) async fn receive_within(
     store: &Store,
     stream: StreamingBlob,
@@ -97,7 +97,7 @@ async fn stage_small(store: &Store, source: &mut Source, digest: Digest) -> S3Re
 }
 
 async fn stage_whole(store: &Store, content: Bytes, mut digest: Digest) -> S3Result<(Staged, Sums)> {
-    // Polled first, the store begins to write before this thread hashes.
+    // Polled first, so that the store begins to write before this thread hashes.
     let staging = store.stage(content.clone());
     let hashing = async {
         digest.update(&content);
@@ -154,13 +154,13 @@ fn join(mut pieces: Vec<Bytes>) -> Bytes {
     }
 }
 
-/// The body, and how much of it is still to come.
+/// The body, and how many bytes of it are still to come.
 struct Source {
     stream: StreamingBlob,
-    /// The rest of a piece that did not fit into a block.
+    /// The rest of a chunk that did not fit into a block.
     rest: Bytes,
     left: u64,
-    /// Whether the end of the stream is the end of the body: `left` is then what it may have at most.
+    /// Whether the end of the stream ends the body; `left` is then its largest size.
     open: bool,
 }
 
@@ -174,12 +174,12 @@ impl Source {
         Self { open: true, ..Self::new(stream, most) }
     }
 
-    /// Whether all of it was given out.
+    /// Whether all of it was read.
     fn is_read(&self) -> bool {
         self.left == 0 && self.rest.is_empty()
     }
 
-    /// All of it, in one piece.
+    /// All of it in one piece.
     async fn all(&mut self) -> S3Result<Bytes> {
         let mut pieces = Vec::new();
         while self.left > 0 {
@@ -188,7 +188,7 @@ impl Source {
         Ok(join(pieces))
     }
 
-    /// The next block; it is shorter than the room in one only where the body ends.
+    /// The next block; only the last one may be shorter than a full block.
     async fn block(&mut self, store: &Store) -> S3Result<Bytes> {
         let mut block = store.block();
         while !block.is_full() && !self.is_read() {
@@ -201,7 +201,7 @@ impl Source {
         Ok(block.freeze())
     }
 
-    /// The next piece; empty where an open body ends.
+    /// The next chunk; empty at the end of an open body.
     async fn take(&mut self) -> S3Result<Bytes> {
         let Some(piece) = self.piece().await? else {
             if !self.open {
@@ -214,7 +214,7 @@ impl Source {
         Ok(piece)
     }
 
-    /// Reads the end: nothing may follow.
+    /// Reads the end of the stream; no content may follow.
     async fn finish(&mut self) -> S3Result<()> {
         while let Some(piece) = self.piece().await? {
             if !piece.is_empty() {
@@ -237,7 +237,7 @@ impl Source {
     }
 }
 
-/// What a body that failed on its way means to the client.
+/// The client's error for a body that failed while it was received.
 fn broken(error: &StdError) -> S3Error {
     let error: &(dyn std::error::Error + 'static) = error.as_ref();
     if let Some(chunked) = error.downcast_ref::<AwsChunkedStreamError>() {

@@ -1,4 +1,4 @@
-//! What a body is, as the head of its request tells: known before anything of it is read.
+//! The kind of a request's body, derived from its head before any of the body is read.
 
 use http::request::Parts;
 use http::{Method, Uri};
@@ -6,7 +6,7 @@ use http::{Method, Uri};
 use crate::guard::Query;
 use crate::post::is_form;
 
-/// Parameters that make the body of a PUT or POST a document.
+/// Query parameters that make the body of a PUT or POST a document.
 const DOCUMENTS: [&str; 12] = [
     "acl",
     "cors",
@@ -22,19 +22,19 @@ const DOCUMENTS: [&str; 12] = [
     "versioning",
 ];
 
-/// What a body is.
+/// The kind of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// XML or JSON, which `s3s` reads whole.
     Document,
     /// Content in chunks that are signed one by one.
     Chunks,
-    /// Content, as it is stored; and forms, which carry it.
+    /// Content that is stored as sent; also a form, which contains it.
     Content,
 }
 
 impl Kind {
-    /// Of the body behind this head. `of_object` says whether its path names an object.
+    /// The kind of the body behind this head. `of_object` says whether the path names an object.
     pub(crate) fn of(head: &Parts, of_object: bool) -> Self {
         let put = head.method == Method::PUT && (!of_object || is_named(&head.uri));
         if put || head.method == Method::POST && !is_form(head) {
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// Whether a parameter makes the body a document.
+/// Whether a query parameter makes the body a document.
 pub(super) fn is_named(uri: &Uri) -> bool {
     let query = Query::of(uri);
     DOCUMENTS.iter().any(|name| query.has_in_any_case(name))

@@ -1,24 +1,26 @@
-//! Which answers of a connection were sent: a body that hyper took may still lie in its buffer when the client leaves.
+//! Accounting of sent responses on a connection: bytes that hyper accepted may still be in its buffer when the client
+//! disconnects.
 //!
-//! - An answer of HTTP/1 is whole once everything up to its end was handed to the system. Until then its access line waits
-//!   here; when the connection ends first, the line says that the answer was cut, and how much of it was handed over.
-//! - HTTP/2 mixes answers on one connection: there an answer counts as sent once hyper has all of it, which may be up to
-//!   256 KiB too early.
-//! - One connection has one ledger, so that its lock is never contended for long.
+//! - An HTTP/1 response is complete once everything up to its end was handed to the operating system. Until then its
+//!   access line waits here. If the connection ends first, the line reports that the response was cut off, and after
+//!   how many bytes.
+//! - HTTP/2 interleaves responses on one connection: there a response counts as sent once hyper has all of it, which
+//!   may be up to 256 KiB too early.
+//! - Each connection has its own ledger, so its lock is hardly ever contended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::outbound::{Cut, Line};
 
-/// The answers of one connection.
+/// The responses of one connection.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// Bytes handed to the system, heads included.
+    /// Bytes handed to the operating system, heads included.
     sent: AtomicU64,
-    /// Whether a line waits: looked at without the lock.
+    /// Whether a line waits; readable without the lock.
     waits: AtomicBool,
-    /// Whether the server ends the connection, because its client is too slow.
+    /// Whether the server closes the connection because its client is too slow.
     overdue: AtomicBool,
     state: Mutex<State>,
 }
@@ -30,17 +32,17 @@ struct State {
 }
 
 impl Ledger {
-    /// Bytes were handed to the system.
+    /// Records bytes handed to the operating system.
     pub(crate) fn sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// How many were, since the connection began.
+    /// Total bytes sent since the connection began.
     pub(crate) fn total(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// All that was to be sent so far has been handed to the system.
+    /// Records that everything up to here was handed to the operating system.
     pub(crate) fn flushed(&self) {
         if self.waits.load(Ordering::Relaxed) {
             let waiting = self.take(false);
@@ -48,24 +50,24 @@ impl Ledger {
         }
     }
 
-    /// The server is about to end the connection.
+    /// Records that the server is about to close the connection.
     pub(crate) fn expire(&self) {
         self.overdue.store(true, Ordering::Relaxed);
     }
 
-    /// The connection is over.
+    /// Records that the connection has ended.
     pub(crate) fn close(&self) {
         for mut line in self.take(true) {
             line.cut_short(self.cause(), self.total());
         }
     }
 
-    /// Why an answer is cut when the connection ends now.
+    /// Why a response is cut off if the connection ends now.
     pub(super) fn cause(&self) -> Cut {
         if self.overdue.load(Ordering::Relaxed) { Cut::Stalled } else { Cut::Left }
     }
 
-    /// Keeps the line of an answer that hyper has all of.
+    /// Keeps the access line of a response that hyper has all of.
     pub(super) fn park(&self, mut line: Line) {
         let mut state = self.lock();
         if state.closed {
@@ -106,7 +108,7 @@ mod tests {
     use crate::metrics::Metrics;
     use crate::request::Request;
 
-    /// What is counted of answers on a connection.
+    /// Counters of responses on a connection.
     struct Counted(Registry, Arc<Listeners>);
 
     impl Counted {
@@ -116,7 +118,7 @@ mod tests {
             Self(registry, Arc::new(listeners))
         }
 
-        /// An answer of 1,000 bytes, of which hyper took all, or nothing.
+        /// A response of 1,000 bytes, of which hyper accepted all or nothing.
         async fn answer(&self, ledger: &Arc<Ledger>, version: Version, taken: bool) {
             let (head, ()) = http::Request::get("/b/k").body(()).unwrap().into_parts();
             let request = Request::new("id".into(), &head, Address::new(&Domains::default(), "", "/b/k"), None);
@@ -129,7 +131,7 @@ mod tests {
             }
         }
 
-        /// Bytes sent, and the answers that were cut because of the client and of a stall.
+        /// Bytes sent, and the numbers of responses cut off by the client and by a stall.
         fn now(&self) -> [u64; 3] {
             let mut text = String::new();
             prometheus_client::encoding::text::encode(&mut text, &self.0).unwrap();
@@ -163,7 +165,7 @@ mod tests {
         ledger.expire();
         ledger.close();
         let [sent, left, stalled] = counted.now();
-        // Some of the 500 bytes were its head.
+        // Some of the 500 bytes were the head.
         assert!((400..500).contains(&sent), "{sent}");
         assert_eq!((left, stalled), (0, 1));
         counted.answer(&ledger, Version::HTTP_11, true).await;

@@ -1,11 +1,12 @@
-//! The memory that all bodies under way may take together, and all answers.
+//! Memory limits: how much all request bodies, and all responses, in progress may take together.
 //!
-//! - A body gets its share, the most it may come to hold, before its first byte is asked for. That is after its sender
-//!   was found to be allowed to send it, so a stranger takes nothing from the others.
-//! - What fits the buffer of a connection of HTTP/1 needs no share: there the number of connections is the bound.
-//! - The share is given back when the request is answered, and that of an answer when it was taken.
-//! - Who has a share while others wait for one has to move: a client slower than [`SLOW_BYTES_PER_S`] gives it up.
-//! - An answer asks for its share when it is made. Few wait with what they hold; the others are refused at once.
+//! - A body reserves the most it may take before its first byte is read. Its sender was authorized before that, so a
+//!   stranger takes nothing from others.
+//! - A body that fits the buffer of an HTTP/1 connection needs no reservation; the connection limit bounds those.
+//! - A body's share is released when the request is answered, a response's when it was sent.
+//! - While others wait, a client slower than [`SLOW_BYTES_PER_S`] loses its share.
+//! - A response reserves memory when it is created. Only a few may wait with the memory they hold; further ones are
+//!   refused at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,52 +19,52 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::elements::ELEMENTS_MAX;
 use super::{Fault, Kind};
 
-/// A signed chunk is held whole until its signature is proved. Clients send 64 KiB to 1 MiB.
+/// The largest signed chunk, which is held until its signature is verified. Clients send 64 KiB to 1 MiB.
 pub(crate) const CHUNK_BYTES_MAX: usize = 4 * MIB as usize;
-/// A document of a request: 1,000 keys of 1,024 bytes, each written as `&#xNN;`.
+/// The largest document of a request: 1,000 keys of 1,024 bytes, each character written as `&#xNN;`.
 pub(crate) const DOCUMENT_BYTES_MAX: usize = 8 * MIB as usize;
 
-/// Up to this length a body needs no share.
+/// The longest body that needs no share.
 const UNSHARED_BYTES: u64 = 64 * 1024;
-/// What content holds while it passes: two blocks, and what the connection read ahead.
+/// Memory that streamed content takes: two blocks, and what the connection read ahead.
 const PASSING_BYTES: u64 = MIB;
-/// What an element becomes (`<Part/>`: 290 bytes), and the least it is written with (`<a/>`).
+/// The memory of one parsed element (`<Part/>`: 290 bytes), and the shortest text of one (`<a/>`).
 const ELEMENT_BYTES: u64 = 300;
 const ELEMENT_BYTES_MIN: u64 = 4;
-/// What is counted in: shares are rounded up to it.
+/// The unit of shares; they are rounded up to it.
 const UNIT_BYTES: u64 = 1024;
 const MIB: u64 = 1024 * 1024;
-/// Answers that wait for a share, each with a block in its hands.
+/// The most responses that wait for a share, each holding a block.
 const ANSWERS_WAITING_MAX: usize = 256;
 
-/// What a client has to send or take while others wait for its share, counted over the time it is waited for.
+/// The rate that a client has to keep while others wait for its share, over the time it is waited for.
 const SLOW_BYTES_PER_S: u64 = 16 * 1024;
 /// How long a client is waited for before it counts as slow.
 const SLOW_AFTER: Duration = Duration::from_secs(4);
-/// How often a client that is waited for is looked at.
+/// The interval at which a waited-for client is checked.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
-/// A part of the memory, given back when it drops.
+/// A share of the memory, released on drop.
 pub(crate) struct Share {
-    /// How many wait for one.
+    /// Number of requests that wait for a share.
     wanted: Arc<AtomicUsize>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Share {
-    /// Whether others want it.
+    /// Whether others wait for memory.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether others want it while its client, waited for so long in all, moved no more than so many bytes.
+    /// Whether others wait for memory while this client, waited for `waited` in all, moved at most `bytes`.
     pub(crate) fn is_wasted(&self, bytes: u64, waited: Duration) -> bool {
         let slow = || waited >= SLOW_AFTER && bytes < SLOW_BYTES_PER_S * waited.as_secs();
         self.is_wanted() && slow()
     }
 }
 
-/// One who waits for a share.
+/// A request that waits for a share.
 struct Wanting<'a>(&'a AtomicUsize);
 
 impl Drop for Wanting<'_> {
@@ -72,32 +73,32 @@ impl Drop for Wanting<'_> {
     }
 }
 
-/// The memory there is: a cheap handle.
+/// The memory budget: a cheap handle.
 #[derive(Clone)]
 pub(crate) struct Memory {
     free: Arc<Semaphore>,
     units: u32,
     wait: Duration,
     wanted: Arc<AtomicUsize>,
-    /// For answers.
+    /// Limits how many responses wait.
     waiting: Arc<Semaphore>,
 }
 
 impl Memory {
-    /// So many bytes; who finds none free waits for `wait`.
+    /// A budget of this many bytes; a request waits up to `wait` for its share.
     pub(crate) fn new(bytes: u64, wait: Duration) -> Self {
         let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 3);
         let waiting = Arc::new(Semaphore::new(ANSWERS_WAITING_MAX));
         Self { free: Arc::new(Semaphore::new(units as usize)), units, wait, wanted: Arc::default(), waiting }
     }
 
-    /// Bytes that are taken, and bytes there are.
+    /// Bytes in use, and bytes in all.
     pub(crate) fn in_use(&self) -> (u64, u64) {
         let all = u64::from(self.units) * UNIT_BYTES;
         (all.saturating_sub(self.free.available_permits() as u64 * UNIT_BYTES), all)
     }
 
-    /// The share of an answer, if it needs one; where none is free it is waited for.
+    /// The share for a response, if it needs one; waits if none is free.
     pub(crate) async fn for_answer(&self, answer: &s3s::Body) -> Result<Option<Share>, Fault> {
         let Some(bytes) = most_of_answer(answer) else { return Ok(None) };
         if let Some(share) = self.take(bytes) {
@@ -107,12 +108,12 @@ impl Memory {
         self.clone().wait(bytes).await.map(Some).map_err(|_| Fault::NoRoomToAnswer)
     }
 
-    /// A share of so many bytes, if it is free. More than there is are all there is.
+    /// A share of this many bytes, if free. A request for more than the budget gets all of it.
     pub(super) fn take(&self, bytes: u64) -> Option<Share> {
         Arc::clone(&self.free).try_acquire_many_owned(self.units(bytes)).ok().map(|permit| self.share(permit))
     }
 
-    /// Waits for a share, its turn being after those who wait already.
+    /// Waits for a share, in order of arrival.
     pub(super) async fn wait(self, bytes: u64) -> Result<Share, Fault> {
         let (units, free) = (self.units(bytes), Arc::clone(&self.free));
         self.wanted.fetch_add(1, Ordering::Relaxed);
@@ -131,7 +132,7 @@ impl Memory {
     }
 }
 
-/// The most that a body may come to hold, in bytes, where that needs a share.
+/// The most that a body may take, in bytes, if it needs a share.
 pub(super) fn most(kind: Kind, version: Version, length: Option<u64>) -> Option<u64> {
     let length = length.unwrap_or(u64::MAX);
     if length == 0 || version < Version::HTTP_2 && length <= UNSHARED_BYTES {
@@ -147,8 +148,8 @@ pub(super) fn most(kind: Kind, version: Version, length: Option<u64>) -> Option<
     })
 }
 
-/// The most that an answer may come to hold, in bytes, where that needs a share: a document is there whole, of content
-/// a few blocks are.
+/// The most that a response may take, in bytes, if it needs a share: a document in full, of streamed content a few
+/// blocks.
 fn most_of_answer(answer: &s3s::Body) -> Option<u64> {
     let length = match answer.bytes() {
         Some(whole) => whole.len() as u64,

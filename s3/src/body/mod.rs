@@ -1,4 +1,4 @@
-//! Bodies: as they pass the wire, into the store, and out of it.
+//! Request and response bodies: on the wire, into the store, and out of it.
 
 mod elements;
 mod inbound;

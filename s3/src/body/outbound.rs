@@ -1,4 +1,4 @@
-//! A response body on its way out, with the line that is logged when it is done.
+//! A response body while it is sent, and the access line that is logged at its end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,35 +16,35 @@ use crate::client_info::bounded;
 use crate::metrics::{Answered, Metrics};
 use crate::request::Request;
 
-/// What hyper writes around the headers of an answer: the status line, the date, and ends of lines.
+/// Bytes that hyper writes around the headers of a response: the status line, the date, and line ends.
 const HEAD_BYTES: usize = "HTTP/1.1 200 OK\r\n".len() + "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".len() + "\r\n".len();
 
-/// A counted response body; when it drops, the request is over.
+/// A response body whose bytes are counted; dropping it ends the request.
 pub(crate) struct Outbound {
     inner: s3s::Body,
-    /// Taken when it drops.
+    /// Taken on drop.
     line: Option<Line>,
-    /// Bytes there are, where that is known.
+    /// The body's length, if known.
     length: Option<u64>,
     ended: bool,
-    /// Where it has a share of the memory of answers.
+    /// The client's progress, if the response has a memory share.
     taking: Option<Arc<Taking>>,
     connection: Option<(Arc<Ledger>, Version)>,
 }
 
-/// Why less of an answer was sent than there is.
+/// Why a response was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The client left.
+    /// The client closed the connection.
     Left,
-    /// The client took nothing, or so little that others waited for its place.
+    /// The client read nothing, or too slowly while others waited.
     Stalled,
-    /// What was to be sent could not be read.
+    /// The content could not be read.
     Failed,
 }
 
 impl Cut {
-    /// Its name in logs and metrics.
+    /// The name of the cause in logs and metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Left => "client",
@@ -54,27 +54,27 @@ impl Cut {
     }
 }
 
-/// What each finished answer is reported to.
+/// Receivers of the report on each finished response.
 pub(crate) struct Listeners {
     pub(crate) metrics: Metrics,
     pub(crate) auditor: Auditor,
 }
 
-/// One access line; written when it drops, so that no way out of a request lacks it.
+/// One access line, written on drop, so that every request has one.
 pub(crate) struct Line {
     request: Arc<Request>,
     status: StatusCode,
     listeners: Arc<Listeners>,
     bytes_out: u64,
     cut: Option<Cut>,
-    /// From the head of the request to the first bytes of the answer.
+    /// The time from the request's head to the first bytes of the response.
     first: Option<Duration>,
-    /// Bytes the connection had sent before this answer, and bytes of its head.
+    /// Bytes that the connection had sent before this response, and bytes of its head.
     before: (u64, u64),
 }
 
 impl Outbound {
-    /// Counts `inner`, the answer to `request`, which keeps its share of the memory until it is gone.
+    /// Wraps `inner`, the response to `request`, which keeps its memory share until it is dropped.
     pub(crate) fn new(
         inner: s3s::Body,
         status: StatusCode,
@@ -88,7 +88,7 @@ impl Outbound {
         Self { inner, line: Some(line), length, ended: false, taking, connection: None }
     }
 
-    /// It is sent on this connection, behind these headers.
+    /// Records the connection and headers of the response.
     pub(crate) fn on(&mut self, ledger: Arc<Ledger>, version: Version, headers: &HeaderMap) {
         let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
         if let Some(line) = &mut self.line {
@@ -97,12 +97,12 @@ impl Outbound {
         self.connection = Some((ledger, version));
     }
 
-    /// How its client takes it, where it has a share of the memory.
+    /// The client's progress, if the response has a memory share.
     pub(crate) fn taking(&self) -> Option<Arc<Taking>> {
         self.taking.clone()
     }
 
-    /// The client wants more: whether it may have it.
+    /// The client asks for more. Returns whether it may have it.
     fn go_on(&self) -> bool {
         let Some(taking) = &self.taking else { return true };
         taking.asked();
@@ -162,7 +162,7 @@ impl Body for Outbound {
     ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
         if !self.go_on() {
             self.cut(Cut::Stalled);
-            return Poll::Ready(Some(Err("the client takes so little that others wait for its place".into())));
+            return Poll::Ready(Some(Err("the client reads too slowly while other responses wait for memory".into())));
         }
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
         match &frame {
@@ -183,7 +183,7 @@ impl Body for Outbound {
 }
 
 impl Line {
-    /// The answer ends before its end, when its connection has sent so many bytes in all.
+    /// Records that the response is cut off, after its connection sent `sent` bytes in all.
     pub(super) fn cut_short(&mut self, cause: Cut, sent: u64) {
         let (before, head) = self.before;
         self.bytes_out = self.bytes_out.min(sent.saturating_sub(before + head));
@@ -249,7 +249,7 @@ impl Drop for Line {
     }
 }
 
-/// Milliseconds to the microsecond: as many digits as mean something.
+/// Milliseconds, rounded to the microsecond.
 fn millis(took: Duration) -> f64 {
     (took.as_secs_f64() * 1e6).round() / 1e3
 }

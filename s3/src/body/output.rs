@@ -1,10 +1,10 @@
-//! The content of an object on its way out.
+//! Streaming an object's content into a response.
 //!
-//! - A small object comes with its head from one trip to the store; of a larger one the first block does.
-//! - A further block that the system has in memory is copied when it is wanted: that takes less than to wake another
-//!   thread for it. From the first one on for which the disk would have to be waited, each is read by a thread while the
-//!   one before it is sent. At most two blocks are held.
-//! - A read that fails ends the connection: damaged bytes are never sent as data.
+//! - A small object is read together with its head in one call to the store; of a larger one, the first block is.
+//! - A further block that is in the page cache is copied when it is needed, which is cheaper than waking another
+//!   thread. From the first block that has to be read from the disk, a thread reads each block while the one before is
+//!   sent. At most two blocks are held.
+//! - A failed read closes the connection: damaged bytes are never sent as data.
 
 use std::future::Future as _;
 use std::ops::Range;
@@ -21,14 +21,14 @@ use s3s::dto::StreamingBlob;
 use s3s::stream::{ByteStream, RemainingLength};
 use tokio::task::JoinHandle;
 
-/// Bytes read in one step: a block of the store's memory.
+/// Bytes read at a time: a block of the store's memory.
 const STEP_BYTES: u64 = BLOCK_BYTES as u64;
-/// Blocks copied in a row before other connections get their turn.
+/// The most blocks copied in a row before other connections are served.
 const COPIED_MAX: u32 = 4;
 
 type Block = objstore::Result<Bytes>;
 
-/// A range of an object's content: the first block read, the rest to come.
+/// A range of an object's content: the first block, and the range still to read.
 pub(crate) struct Output {
     reader: Arc<Reader>,
     first: Bytes,
@@ -43,7 +43,7 @@ pub(crate) fn open(reader: Reader, range: Range<u64>) -> objstore::Result<Output
     Ok(Output { reader, first, rest })
 }
 
-/// Takes the next step off `rest`. Steps end where blocks do, wherever the first begins.
+/// Takes the next step off `rest`. Steps end at block boundaries, wherever the first begins.
 fn step(rest: &mut Range<u64>) -> Range<u64> {
     let from = rest.start;
     rest.start = rest.end.min((from / STEP_BYTES + 1) * STEP_BYTES);
@@ -57,7 +57,7 @@ fn read(reader: &Reader, range: Range<u64>) -> Block {
 }
 
 impl Output {
-    /// As a body. Has to be called on the runtime.
+    /// Turns it into a response body. Has to be called on the runtime.
     pub(crate) fn into_blob(self) -> StreamingBlob {
         if self.rest.is_empty() {
             return StreamingBlob::from_bytes(self.first);
@@ -72,7 +72,7 @@ struct Blocks {
     first: Option<Bytes>,
     ahead: Option<(u64, JoinHandle<Block>)>,
     rest: Range<u64>,
-    /// Blocks copied since others had their turn.
+    /// Blocks copied since other connections were served.
     copied: u32,
 }
 

@@ -1,6 +1,7 @@
-//! What is claimed of a body that `s3s` reads whole: XML and JSON documents.
+//! Verification of claims about a body that `s3s` reads whole: XML and JSON documents.
 //!
-//! - The layer sums such a body while it passes; the operation compares the sums with the claims before it acts.
+//! - The layer computes the digests of such a body as it passes; the operation compares them with the claims before it
+//!   acts.
 
 use http::HeaderMap;
 use http::request::Parts;
@@ -11,17 +12,17 @@ use crate::checksum::Claims;
 use crate::error::refuse;
 use crate::request;
 
-/// The claims of a request whose body is a document. Bad ones are refused by [`prove`].
+/// The claims about a document. [`prove`] refuses invalid ones.
 pub(super) fn of_document(head: &Parts, kind: Kind) -> Option<Claims> {
     if kind == Kind::Document { Claims::from_headers(&head.headers).ok() } else { None }
 }
 
-/// Compares the claims in `headers` with the document that came with the current request.
+/// Compares the claims in `headers` with the document of the current request.
 pub(crate) fn prove(headers: &HeaderMap) -> S3Result<()> {
     prove_claims(&Claims::from_headers(headers)?)
 }
 
-/// The same of these claims alone.
+/// Compares these claims only with the document of the current request.
 pub(crate) fn prove_claims(claims: &Claims) -> S3Result<()> {
     match request::current()?.take_body_sums() {
         Some(sums) => claims.verify(&sums, None),

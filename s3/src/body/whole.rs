@@ -1,7 +1,7 @@
-//! Whether a body came whole and as it was said to, told where it ends.
+//! Completeness of a request body: detects a truncated or altered body at its end.
 //!
-//! - Of frames `s3s` does not ask for the end: once it has all content, a body cut short passes for a whole one.
-//! - Of a document that is not the one its hash was made of, `s3s` says that the server failed.
+//! - For a chunked body, `s3s` stops once it has all content and would accept a body without its final chunk.
+//! - For a document that does not match its hash, `s3s` reports an internal error.
 
 use http::header::RETRY_AFTER;
 use http::request::Parts;
@@ -16,55 +16,59 @@ use crate::document::Malformed;
 use crate::error::{Detail as _, custom, refuse};
 
 const HASH: &str = "x-amz-content-sha256";
-/// Empty lines end each frame, and a body in frames.
+/// The bytes that end each chunk, and a chunked body.
 const END: &[u8] = b"\r\n\r\n";
-/// The end of a body, and the frame before it: `0;chunk-signature=` with 64 digits.
+/// The longest end of a chunked body: the last chunk `0;chunk-signature=` with 64 digits, and the end before it.
 const TAIL_BYTES: usize = 128;
 
-/// How a body failed to come.
+/// Why a body could not be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
-    /// It sent nothing for too long.
-    #[error("the body stopped coming")]
+    /// The client sent nothing for too long.
+    #[error("the client stopped sending the request body")]
     Stalled,
-    /// It came so slowly that others waited for its place.
-    #[error("the body came too slowly")]
+    /// The client sent too slowly while others waited for memory.
+    #[error("the client sent the request body too slowly")]
     Slow,
-    /// It ended before its end.
-    #[error("the body ended before its end")]
+    /// The body was truncated.
+    #[error("the request body is incomplete")]
     Cut,
-    /// It is not what `x-amz-content-sha256` was made of.
-    #[error("the body is another than its hash says")]
+    /// The body does not match `x-amz-content-sha256`.
+    #[error("the request body does not match x-amz-content-sha256")]
     Another,
-    /// It is a document of more bytes than are read.
-    #[error("the document is too long")]
+    /// A document with too many bytes.
+    #[error("the XML or JSON document is too long")]
     Long,
-    /// It is a document of more elements than any can have.
-    #[error("the document has too many elements")]
+    /// A document with too many elements.
+    #[error("the XML document has too many elements")]
     Crowded,
-    /// It is a document that says something nobody reads.
+    /// A document with content that would be ignored.
     #[error(transparent)]
     Malformed(Malformed),
-    /// Bodies under way take all the memory there is for them.
-    #[error("there is no memory for the body")]
+    /// Request bodies in progress take all the memory for them.
+    #[error("the memory limit of request bodies is reached")]
     NoRoom,
-    /// Answers under way take all the memory there is for them.
-    #[error("there is no memory for the answer")]
+    /// Responses in progress take all the memory for them.
+    #[error("the memory limit of responses is reached")]
     NoRoomToAnswer,
 }
 
 impl Fault {
-    /// What the client is told.
+    /// The error response.
     pub(crate) fn refuse(self) -> S3Error {
         match self {
-            Self::Stalled => refuse(S3ErrorCode::RequestTimeout, "The body stopped coming; send it again."),
+            Self::Stalled => {
+                refuse(S3ErrorCode::RequestTimeout, "No data of the body arrived for too long; send it again.")
+            }
             Self::Slow => {
-                let words = "The body came so slowly that others waited for its place; send it again.";
+                let words = "The body arrived too slowly while other uploads waited for memory; send it again.";
                 refuse(S3ErrorCode::RequestTimeout, words)
             }
-            Self::Cut => refuse(S3ErrorCode::IncompleteBody, "The body broke off before its end."),
+            Self::Cut => {
+                refuse(S3ErrorCode::IncompleteBody, "The body ended before its declared length or its final chunk.")
+            }
             Self::Another => {
-                refuse(custom("XAmzContentSHA256Mismatch"), "The body is not the one x-amz-content-sha256 was made of.")
+                refuse(custom("XAmzContentSHA256Mismatch"), "The body does not match x-amz-content-sha256.")
             }
             Self::Long => refuse(
                 S3ErrorCode::MaxMessageLengthExceeded,
@@ -73,13 +77,11 @@ impl Fault {
             .with("MaxMessageLengthBytes", DOCUMENT_BYTES_MAX),
             Self::Crowded => refuse(
                 S3ErrorCode::MalformedXML,
-                format!("The document has more than {ELEMENTS_MAX} elements; send what it says in several."),
+                format!("The document has more than {ELEMENTS_MAX} elements; split it into several requests."),
             ),
             Self::Malformed(why) => refuse(S3ErrorCode::MalformedXML, why.to_string()),
-            Self::NoRoom => later("Uploads under way take all the memory there is for them; try again in a moment."),
-            Self::NoRoomToAnswer => {
-                later("Downloads under way take all the memory there is for them; try again in a moment.")
-            }
+            Self::NoRoom => later("The memory for uploads is in use; try again in a moment."),
+            Self::NoRoomToAnswer => later("The memory for downloads is in use; try again in a moment."),
         }
     }
 }
@@ -90,18 +92,18 @@ fn later(words: &'static str) -> S3Error {
     error
 }
 
-/// What is looked at in a body, until it ends.
+/// What is inspected in a body until its end.
 pub(crate) enum Whole {
-    /// Nothing: the length says where it ends, and content is hashed by `s3s`.
+    /// Nothing: the length shows where it ends, and `s3s` hashes the content.
     Trusted,
-    /// A document, and the hash it has to have.
+    /// A document, and its expected hash.
     Document { hasher: Sha256, expected: Vec<u8> },
-    /// The last bytes of a body in frames.
+    /// The last bytes of a chunked body.
     Frames { tail: Vec<u8>, trailed: bool },
 }
 
 impl Whole {
-    /// What is to be looked at in the body of a request.
+    /// What to inspect in the body of a request.
     pub(crate) fn of(head: &Parts, kind: Kind) -> Self {
         let Some(hash) = head.headers.get(HASH).and_then(|value| value.to_str().ok()) else { return Self::Trusted };
         if hash.starts_with("STREAMING-") {
@@ -113,7 +115,7 @@ impl Whole {
         }
     }
 
-    /// More of it came.
+    /// Inspects the next bytes.
     pub(crate) fn saw(&mut self, data: &[u8]) {
         match self {
             Self::Trusted => {}
@@ -126,7 +128,7 @@ impl Whole {
         }
     }
 
-    /// It ended.
+    /// Inspects the end.
     pub(crate) fn end(self) -> Result<(), Fault> {
         let (ended, fault) = match self {
             Self::Trusted => return Ok(()),
@@ -137,7 +139,7 @@ impl Whole {
     }
 }
 
-/// Whether a body in frames that comes in these pieces has its end.
+/// Whether a chunked body that arrives in these pieces is complete.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn ended<'a>(trailed: bool, pieces: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut whole = Whole::Frames { tail: Vec::new(), trailed };
@@ -145,7 +147,7 @@ pub(crate) fn ended<'a>(trailed: bool, pieces: impl Iterator<Item = &'a [u8]>) -
     whole.end().is_ok()
 }
 
-/// Whether this is how a body in frames ends: with an empty frame, or with trailers, which are asked for one by one.
+/// Whether this is the end of a chunked body: an empty chunk, or trailers, which are checked one by one.
 fn ends_frames(tail: &[u8], trailed: bool) -> bool {
     let Some(rest) = tail.strip_suffix(END) else { return false };
     let line = rest.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -167,14 +169,14 @@ mod tests {
 
     #[test]
     fn a_document_is_the_one_its_hash_was_made_of() {
-        // Of "abc" (FIPS 180-4).
+        // The hash of "abc" (FIPS 180-4).
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         for (method, uri) in [("POST", "/b?delete"), ("POST", "/b/k?uploadId=u"), ("PUT", "/b"), ("PUT", "/b/k?acl")] {
             assert_eq!(ended(method, uri, hash, &[b"a", b"bc"]), Ok(()), "{method} {uri}");
             assert_eq!(ended(method, uri, hash, &[b"abd"]), Err(Fault::Another), "{method} {uri}");
             assert_eq!(ended(method, uri, "UNSIGNED-PAYLOAD", &[b"abd"]), Ok(()));
         }
-        // Content is hashed on its way into the store.
+        // Content is hashed while it is stored.
         assert_eq!(ended("PUT", "/b/k", hash, &[b"abd"]), Ok(()));
     }
 
@@ -186,7 +188,7 @@ mod tests {
         for size in [1, 7, 127, 128, 129, body.len()] {
             let pieces = |body: &[u8]| ended("PUT", "/b/k", payload, &body.chunks(size).collect::<Vec<_>>());
             assert_eq!(pieces(&body), Ok(()), "{size}");
-            // The content may end like a body does.
+            // Content may happen to end like a body does.
             for cut in [1, 2, 3, 4, last.len() - 1, last.len()] {
                 assert_eq!(pieces(&body[..body.len() - cut]), Err(Fault::Cut), "{size} {cut}");
             }

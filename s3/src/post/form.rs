@@ -175,7 +175,7 @@ fn boundary(content_type: &str) -> Option<&str> {
 
 fn broken(error: &Error) -> S3Error {
     match error {
-        Error::StreamReadFailed(_) => refuse(S3ErrorCode::IncompleteBody, "The form broke off before its end."),
+        Error::StreamReadFailed(_) => refuse(S3ErrorCode::IncompleteBody, "The form ended before its final boundary."),
         Error::IncompleteStream => malformed("it ends before its last boundary"),
         Error::HeaderSizeExceeded { .. } => too_large(),
         _ => malformed("its parts cannot be told apart"),
