@@ -1,8 +1,8 @@
-//! What a request claims of its body, in headers or trailers.
+//! Claims of a request about its body: checksums, Content-MD5 and trailers.
 //!
-//! - At most one checksum is claimed, besides Content-MD5.
-//! - A trailer can be read only after the body; until [`Claims::verify`] answered, nothing of the body is believed.
-//! - What follows a body is what was announced, each once.
+//! - A request claims at most one checksum besides Content-MD5.
+//! - Trailers are readable only after the body; until [`Claims::verify`] succeeds, the body is not trusted.
+//! - Only announced trailers may follow the body, each once.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,22 +17,22 @@ use crate::error::{Detail as _, custom, plain, refuse, says};
 pub(crate) struct Claims {
     md5: Option<[u8; 16]>,
     checksum: Option<(Algorithm, Value)>,
-    /// The trailers that were announced, in lower case.
+    /// The announced trailers, in lower case.
     trailers: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
-    /// In base64, as the header said.
+    /// The value from the header, in base64.
     Known(String),
-    /// It follows the body.
+    /// The value follows the body as a trailer.
     Trailer,
-    /// Not claimed: the client wants it worked out and kept.
+    /// No value is claimed: the client asks to compute the checksum and store it.
     Asked,
 }
 
 impl Claims {
-    /// Reads the claims from a request's headers.
+    /// Parses the claims from a request's headers.
     pub(crate) fn from_headers(headers: &HeaderMap) -> S3Result<Self> {
         refuse_unknown(headers)?;
         let md5 = text(headers, "content-md5")?.map(parse_md5).transpose()?;
@@ -60,15 +60,15 @@ impl Claims {
         Ok(Self { md5, checksum, trailers })
     }
 
-    /// The claims of an object. Where they name no checksum, the default is worked out and kept (S3 User Guide, "Checking
-    /// object integrity").
+    /// The claims for an object. If they name no checksum, the default one is computed and stored (S3 User Guide,
+    /// "Checking object integrity").
     pub(crate) fn for_object(mut self) -> Self {
         self.checksum.get_or_insert((Algorithm::DEFAULT, Value::Asked));
         self
     }
 
-    /// The claims of a part of an upload that keeps `algorithm` for each part. Where neither names one, it is as with an
-    /// object.
+    /// The claims for a part of an upload whose checksum algorithm is `algorithm`. If neither names one, the default
+    /// applies as for an object.
     pub(crate) fn for_part(mut self, algorithm: Option<Algorithm>) -> S3Result<Self> {
         let Some(wanted) = algorithm else { return Ok(self.for_object()) };
         let (given, _) = self.checksum.get_or_insert((wanted, Value::Asked));
@@ -83,22 +83,22 @@ impl Claims {
         Err(says(S3ErrorCode::InvalidRequest, words))
     }
 
-    /// The claim of Content-MD5 alone: of the body, whatever the others are of.
+    /// The claim of Content-MD5 alone, which always concerns the body, while the other claims may concern the object.
     pub(crate) fn md5_alone(&self) -> Self {
         Self { md5: self.md5, ..Self::default() }
     }
 
-    /// The digest that can prove the claims.
+    /// A digest that can verify the claims.
     pub(crate) fn digest(&self) -> Digest {
         Digest::new(self.checksum.as_ref().map(|(algorithm, _)| *algorithm))
     }
 
-    /// Whether anything is claimed.
+    /// Whether there are no claims.
     pub(crate) fn is_empty(&self) -> bool {
         self.md5.is_none() && !matches!(self.checksum, Some((_, Value::Known(_) | Value::Trailer)))
     }
 
-    /// Compares the claims with the sums of the body, which was read to its end.
+    /// Compares the claims with the digests of the body, which was read to its end.
     pub(crate) fn verify(&self, sums: &Sums, trailers: Option<&TrailingHeaders>) -> S3Result<()> {
         check_trailers(&self.trailers, trailers)?;
         if let Some(md5) = self.md5.filter(|md5| *md5 != sums.md5) {
@@ -117,7 +117,7 @@ impl Claims {
         Err(mismatch(*algorithm))
     }
 
-    /// The value a header claims, with its algorithm.
+    /// The value that a header claims, with its algorithm.
     pub(crate) fn known(&self) -> Option<(Algorithm, &str)> {
         match &self.checksum {
             Some((algorithm, Value::Known(value))) => Some((*algorithm, value)),
@@ -126,7 +126,7 @@ impl Claims {
     }
 }
 
-/// A checksum of the client is not that of what came.
+/// The error for a claimed checksum that differs from the computed one.
 pub(crate) fn mismatch(algorithm: Algorithm) -> S3Error {
     says(
         S3ErrorCode::BadDigest,
@@ -134,7 +134,8 @@ pub(crate) fn mismatch(algorithm: Algorithm) -> S3Error {
     )
 }
 
-/// `x-amz-sdk-checksum-algorithm` announces a checksum, in a header or trailer: one that did not come was lost.
+/// `x-amz-sdk-checksum-algorithm` announces a checksum in a header or trailer; if there is none, it was lost on the
+/// way.
 fn check_promised(name: &str, found: Option<Algorithm>) -> S3Result<()> {
     let words = match found {
         Some(found) if found == Algorithm::from_name(name)? => return Ok(()),
@@ -147,7 +148,7 @@ fn check_promised(name: &str, found: Option<Algorithm>) -> S3Result<()> {
     Err(says(S3ErrorCode::InvalidRequest, words))
 }
 
-/// Refuses checksums that are not known, so that none is silently left unchecked.
+/// Refuses unknown checksum headers, so that no checksum stays unverified unnoticed.
 fn refuse_unknown(headers: &HeaderMap) -> S3Result<()> {
     for name in headers.keys() {
         let name = name.as_str();
@@ -162,7 +163,7 @@ fn refuse_unknown(headers: &HeaderMap) -> S3Result<()> {
 
 fn unknown(name: &str) -> S3Error {
     let words = "The algorithm type you specified in x-amz-checksum- header is invalid";
-    says(S3ErrorCode::InvalidRequest, words).hint(format!("{name} is not known."))
+    says(S3ErrorCode::InvalidRequest, words).hint(format!("{name} is not a supported checksum."))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
@@ -175,7 +176,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
     Ok(Some(value.trim()))
 }
 
-/// The value of a header that means something only if it is not empty.
+/// The value of a header; an empty one counts as absent.
 fn given<'a>(headers: &'a HeaderMap, name: &str) -> S3Result<Option<&'a str>> {
     Ok(text(headers, name)?.filter(|value| !value.is_empty()))
 }
@@ -188,7 +189,7 @@ fn parse_md5(value: &str) -> S3Result<[u8; 16]> {
 }
 
 fn parse_value(algorithm: Algorithm, value: &str) -> S3Result<String> {
-    // Of an object made of parts the value may have `-N` behind it.
+    // For an object made of parts, `-N` may follow the value.
     let digest = value.split_once('-').map_or(value, |(digest, _)| digest);
     if BASE64.decode(digest).is_ok_and(|bytes| bytes.len() == algorithm.len()) {
         return Ok(value.to_owned());
@@ -198,7 +199,7 @@ fn parse_value(algorithm: Algorithm, value: &str) -> S3Result<String> {
     Err(says(S3ErrorCode::InvalidRequest, words).hint(format!("It has to be {bytes} bytes in base64.")))
 }
 
-/// The trailers that `x-amz-trailer` announces. Their signature is not one of them.
+/// The trailers that `x-amz-trailer` announces, without their signature.
 fn announced(headers: &HeaderMap) -> S3Result<Vec<String>> {
     let names = text(headers, "x-amz-trailer")?.unwrap_or_default().split(',');
     let names = names.map(|name| name.trim().to_ascii_lowercase());
@@ -239,7 +240,7 @@ fn trailer(algorithm: Algorithm, trailers: Option<&TrailingHeaders>) -> S3Result
     let value = trailers.and_then(|trailers| {
         trailers.read(|map| map.get(algorithm.header()).and_then(|value| value.to_str().ok()).map(str::to_owned))
     });
-    value.flatten().ok_or_else(|| malformed(format!("The trailer {} is no text.", algorithm.header())))
+    value.flatten().ok_or_else(|| malformed(format!("The trailer {} is not valid text.", algorithm.header())))
 }
 
 fn malformed(words: String) -> S3Error {

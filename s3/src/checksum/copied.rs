@@ -1,8 +1,9 @@
 //! The checksum of a copy.
 //!
-//! - A copy keeps its source's checksum, which is of the same bytes. But it is one part: of a checksum of parts'
-//!   checksums only the CRC of the whole is left, which follows from the parts' without reading them.
-//! - Another algorithm has to be asked for; then the bytes are read once.
+//! - A copy keeps its source's checksum, since the bytes are the same. But a copy is a single part: of a checksum over
+//!   parts' checksums, only the CRC of the whole is kept, which is computed from the parts' without reading the
+//!   content.
+//! - For another algorithm, which the client has to request, the content is read once.
 
 use objstore::Store;
 use objstore::store::{Checksum, ObjectInfo, Reader};
@@ -16,15 +17,15 @@ use crate::object::copy::refuse_source;
 /// Bytes read and hashed at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// A checksum worked out for a copy.
+/// A checksum computed for a copy.
 pub(crate) struct Copied {
-    /// The entity tag of the source it was worked out of.
+    /// The entity tag of the source it was computed from.
     pub(crate) source_etag: String,
-    /// The checksum; `None` if the copy is to have none.
+    /// The checksum; `None` if the copy has none.
     pub(crate) checksum: Option<Checksum>,
 }
 
-/// The checksum of a copy that is not simply its source's; `None` if it is. Blocking.
+/// Computes the checksum of a copy if it differs from its source's; otherwise `None`. Blocking.
 pub(crate) fn of_copy(store: &Store, source: &Source, asked: Option<Algorithm>) -> S3Result<Option<Copied>> {
     let opened = store.open_object(&source.bucket, &source.key, source.version.as_deref());
     let (object, reader) = opened.map_err(refuse_source)?;

@@ -1,7 +1,8 @@
 //! Checksums of content (S3 User Guide, "Checking object integrity").
 //!
-//! - A body is hashed while it is written, never in a pass of its own.
-//! - What a client claimed is compared before the write is acknowledged; what it named is kept with the object.
+//! - A body is hashed while it is stored, never in a separate pass.
+//! - The client's claims are verified before the write is acknowledged; the checksum that it named is stored with the
+//!   object.
 
 mod claim;
 mod copied;
@@ -25,7 +26,7 @@ use s3s::{S3ErrorCode, S3Result};
 use crate::error::{lost, says};
 use md5::Md5;
 
-/// A checksum algorithm that is offered.
+/// A supported checksum algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Crc32,
@@ -41,7 +42,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All supported algorithms.
     pub(crate) const ALL: [Self; 10] = [
         Self::Crc32,
         Self::Crc32c,
@@ -55,7 +56,7 @@ impl Algorithm {
         Self::XxHash128,
     ];
 
-    /// What is worked out where nobody asked for another (S3 User Guide, "Checking object integrity").
+    /// The algorithm used if the client names none (S3 User Guide, "Checking object integrity").
     pub(crate) const DEFAULT: Self = Self::Crc64Nvme;
 
     /// The name in XML, headers and records.
@@ -74,7 +75,7 @@ impl Algorithm {
         }
     }
 
-    /// The header, or trailer, that carries its value.
+    /// The header or trailer that carries the value.
     pub(crate) fn header(self) -> &'static str {
         match self {
             Self::Crc32 => "x-amz-checksum-crc32",
@@ -90,7 +91,7 @@ impl Algorithm {
         }
     }
 
-    /// Finds it by name, in any case.
+    /// Finds an algorithm by name, ignoring case.
     pub(crate) fn from_name(name: &str) -> S3Result<Self> {
         let found = Self::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| {
@@ -100,17 +101,17 @@ impl Algorithm {
         })
     }
 
-    /// Whether the checksum of a whole follows from those of its pieces: of the CRCs.
+    /// Whether the checksum of a whole can be computed from those of its pieces: true for the CRCs.
     pub(crate) fn joins(self) -> bool {
         matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
     }
 
-    /// Whether to hash a block takes less than to wake a thread for it.
+    /// Whether hashing a block takes less time than waking another thread for it.
     fn is_quick(self) -> bool {
         self.joins() || matches!(self, Self::XxHash64 | Self::XxHash3 | Self::XxHash128)
     }
 
-    /// Length of its value, in bytes.
+    /// Length of the value in bytes.
     fn len(self) -> usize {
         match self {
             Self::Crc32 | Self::Crc32c => 4,
@@ -123,7 +124,7 @@ impl Algorithm {
     }
 }
 
-/// A running MD5 and, if one is wanted, a running checksum.
+/// A running MD5, and a running checksum if one is needed.
 pub(crate) struct Digest {
     size: u64,
     md5: Md5,
@@ -192,7 +193,7 @@ impl Hasher {
 }
 
 impl Digest {
-    /// Begins.
+    /// Starts with no bytes.
     pub(crate) fn new(algorithm: Option<Algorithm>) -> Self {
         let checksum = algorithm.map(|algorithm| (algorithm, Hasher::new(algorithm)));
         Self { size: 0, md5: Md5::new(), checksum }
@@ -207,7 +208,7 @@ impl Digest {
         }
     }
 
-    /// Adds bytes, off this thread: their MD5 beside those of others, the checksum at the same time.
+    /// Adds bytes on another thread: their MD5 together with other contents', and the checksum at the same time.
     pub(crate) async fn update_beside(self, data: Bytes) -> S3Result<Self> {
         let Self { size, md5, checksum } = self;
         let size = size + data.len() as u64;
@@ -215,7 +216,7 @@ impl Digest {
         Ok(Self { size, md5: md5.map_err(|error| lost(&error))?, checksum: checksum? })
     }
 
-    /// Ends.
+    /// Finishes and returns the digests.
     pub(crate) fn finish(self) -> Sums {
         let checksum = self
             .checksum
@@ -248,38 +249,38 @@ async fn update_checksum(checksum: Option<(Algorithm, Hasher)>, data: Bytes) -> 
     Ok(Some((algorithm, hashing.await.map_err(|error| lost(&error))?)))
 }
 
-/// The sums of some content.
+/// The digests of some content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sums {
-    /// Its length, in bytes.
+    /// Length of the content in bytes.
     pub(crate) size: u64,
     /// Its MD5.
     pub(crate) md5: [u8; 16],
-    /// The checksum that was wanted.
+    /// The checksum, if one was needed.
     pub(crate) checksum: Option<Checksum>,
 }
 
 impl Sums {
-    /// The entity tag of an object uploaded at once.
+    /// The entity tag of an object uploaded in one piece.
     pub(crate) fn etag(&self) -> String {
         hex_simd::encode_to_string(self.md5, hex_simd::AsciiCase::Lower)
     }
 }
 
-/// Whether this header claims that there is no content.
+/// Whether this header claims the checksum of empty content.
 pub(crate) fn is_of_nothing(header: &str, value: &str) -> bool {
     let named = Algorithm::ALL.into_iter().find(|algorithm| algorithm.header().eq_ignore_ascii_case(header));
     named.is_some_and(|algorithm| Hasher::new(algorithm).finish() == value)
 }
 
-/// Whether a kept checksum is of the whole object or of its parts' checksums.
+/// Whether a stored checksum covers the whole object or its parts' checksums.
 pub(crate) fn kind(checksum: &Checksum) -> ChecksumType {
     // Base64 holds no "-": only the number of parts follows one.
     let name = if checksum.value.contains('-') { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
     ChecksumType::from_static(name)
 }
 
-/// Puts kept checksums into the fields of an answer; with `typed`, their type too.
+/// Fills stored checksums into the fields of a response; with `typed`, their type too.
 macro_rules! fill {
     ($output:expr, $checksums:expr) => {
         for checksum in $checksums {

@@ -1,8 +1,8 @@
 //! The checksum of an object made of parts.
 //!
-//! - `COMPOSITE` is the checksum of the parts' checksums, with `-N` behind it; `FULL_OBJECT` is that of the whole
-//!   content, which for the CRCs follows from the parts' CRCs and lengths without reading them again.
-//! - A plan is kept with the upload as `ALGORITHM` or `ALGORITHM/FULL_OBJECT`.
+//! - `COMPOSITE` is the checksum of the parts' checksums, followed by `-N`. `FULL_OBJECT` covers the whole content; for
+//!   the CRCs it is computed from the parts' CRCs and lengths without reading the content again.
+//! - The plan is stored with the upload as `ALGORITHM` or `ALGORITHM/FULL_OBJECT`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,16 +17,16 @@ use crate::error::says;
 const FULL_OBJECT: &str = "FULL_OBJECT";
 const COMPOSITE: &str = "COMPOSITE";
 
-/// How an upload's checksum will be made.
+/// How the checksum of an upload's object is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// The algorithm, of the parts too.
+    /// The algorithm, also for the parts.
     pub(crate) algorithm: Algorithm,
     full_object: bool,
 }
 
 impl Plan {
-    /// The plan a client asks for (S3 API, CreateMultipartUpload).
+    /// The plan that a client requests (S3 API, CreateMultipartUpload).
     pub(crate) fn new(algorithm: Option<&str>, kind: Option<&str>) -> S3Result<Option<Self>> {
         let Some(name) = algorithm else {
             return match kind {
@@ -54,13 +54,13 @@ impl Plan {
         Ok(Some(Self { algorithm, full_object }))
     }
 
-    /// As kept with the upload.
+    /// The form stored with the upload.
     pub(crate) fn to_record(self) -> String {
         let name = self.algorithm.name();
         if self.full_object { format!("{name}/{FULL_OBJECT}") } else { name.to_owned() }
     }
 
-    /// As read from the upload; `None` if it announced nothing we know.
+    /// Parses the stored form; `None` if it names no known algorithm.
     pub(crate) fn from_record(record: Option<&str>) -> Option<Self> {
         let record = record?;
         let (name, full_object) = match record.split_once('/') {
@@ -70,19 +70,19 @@ impl Plan {
         Some(Self { algorithm: Algorithm::from_name(name).ok()?, full_object })
     }
 
-    /// The plan of an upload that announced none, from its parts: if all have the same CRC, the object has it too.
+    /// The plan for an upload without one, from its parts: if all have the same CRC, the object gets it too.
     pub(crate) fn implied(parts: &[PartInfo]) -> Option<Self> {
         let first = parts.first()?.checksums.first()?;
         let algorithm = Algorithm::from_name(&first.algorithm).ok().filter(|algorithm| algorithm.joins())?;
         Some(Self { algorithm, full_object: true })
     }
 
-    /// The type, as clients read it.
+    /// The checksum type for responses.
     pub(crate) fn kind(self) -> ChecksumType {
         ChecksumType::from_static(if self.full_object { ChecksumType::FULL_OBJECT } else { ChecksumType::COMPOSITE })
     }
 
-    /// The checksum of the object made of `parts`; `None` if a part has none (a copied one), so none can be made.
+    /// The checksum of the object made of `parts`; `None` if a part has none, such as a copied one.
     pub(crate) fn join(self, parts: &[PartInfo]) -> Option<Checksum> {
         let sums: Option<Vec<Vec<u8>>> = parts.iter().map(|part| self.value_of(part)).collect();
         let sums = sums?;
@@ -109,7 +109,7 @@ impl Plan {
     }
 }
 
-/// The CRC of content whose pieces have these sizes and CRCs; `None` for what is no CRC.
+/// The CRC of concatenated content from the sizes and CRCs of its pieces; `None` if the algorithm is not a CRC.
 fn combine<'a>(algorithm: Algorithm, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> Option<String> {
     let crc = match algorithm {
         Algorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
@@ -128,7 +128,7 @@ fn combine<'a>(algorithm: Algorithm, pieces: impl Iterator<Item = (u64, &'a [u8]
     joined.map(|value| BASE64.encode(&value.to_be_bytes()[8 - algorithm.len()..]))
 }
 
-/// The checksum of a whole object from those of its parts, without reading it; `None` if they do not give it.
+/// The checksum of a whole object from those of its parts, without reading it; `None` if they are not sufficient.
 pub(crate) fn whole(algorithm: Algorithm, parts: &[ObjectPart]) -> Option<Checksum> {
     let sum = |part: &ObjectPart| {
         let kept = part.checksums.iter().find(|checksum| checksum.algorithm == algorithm.name())?;

@@ -1,8 +1,8 @@
-//! Preflights, and the headers that answers to other origins carry.
+//! CORS preflights, and the CORS headers of responses to other origins.
 //!
-//! - A preflight is a browser's question before it sends the request: nobody signs it, and it tells only what the rules
-//!   say.
-//! - Answers vary with the origin wherever a bucket has rules, refusals too, so that no cache mixes them up.
+//! - A preflight is a browser's question before it sends the request: it is unsigned, and its answer shows only what
+//!   the rules allow.
+//! - Responses vary with the origin in every bucket with rules, refusals too, so that no cache mixes them up.
 
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY};
 use http::request::Parts;
@@ -19,27 +19,27 @@ use crate::service::Service;
 
 const VARIES: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method");
-/// Headers that a preflight names; browsers name those that a script sets.
+/// The most headers that a preflight may name; browsers name those that a script sets.
 const NAMES_MAX: usize = 100;
-/// What the access line and figures call a preflight.
+/// The name of preflights in the access line and metrics.
 const OPERATION: &str = "Preflight";
 
-/// A request that came from a site.
+/// A cross-origin request.
 pub(crate) struct Asked {
     origin: String,
     method: String,
 }
 
 impl Asked {
-    /// Of a request with an Origin that is not a preflight.
+    /// From a request with an Origin that is not a preflight.
     pub(crate) fn of(head: &Parts) -> Option<Self> {
         let origin = text(&head.headers, &ORIGIN).filter(|_| head.method != Method::OPTIONS)?;
-        // No script can send this header; a client that does asks as if it were the method.
+        // Scripts cannot send this header; another client that does is answered for the method it names.
         let method = text(&head.headers, &ACCESS_CONTROL_REQUEST_METHOD).unwrap_or(head.method.as_str());
         Some(Self { origin: origin.to_owned(), method: method.to_owned() })
     }
 
-    /// Tells the browser in `answer` what the bucket's rules allow.
+    /// Adds what the bucket's rules allow to `answer`.
     pub(crate) async fn tell(&self, service: &Service, request: &Request, answer: &mut HttpResponse) {
         let Some(bucket) = request.bucket.clone() else { return };
         let (origin, method) = (self.origin.clone(), self.method.clone());
@@ -87,14 +87,14 @@ pub(crate) async fn preflight(service: &Service, request: &Request, headers: &He
     Ok(answer)
 }
 
-/// What a bucket's rules say to a wish.
+/// The verdict of a bucket's rules.
 enum Told {
     Allowed(HeaderMap),
     Refused,
 }
 
-/// Asks the rules of a bucket; `None` if it has none. It runs off the async workers: whoever writes rules decides how
-/// long that takes.
+/// Evaluates the rules of a bucket; `None` if it has none. It runs off the async workers, because the author of the
+/// rules determines how long that takes.
 async fn judge(
     service: &Service,
     bucket: BucketName,

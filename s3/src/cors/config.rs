@@ -1,4 +1,4 @@
-//! PutBucketCors, GetBucketCors, DeleteBucketCors.
+//! CORS configuration operations: PutBucketCors, GetBucketCors, DeleteBucketCors.
 
 use http::HeaderName;
 use objstore::store::{CorsRule, Settings};
@@ -12,14 +12,14 @@ use crate::error::{OrRefuse as _, plain, refuse, says};
 use crate::service::Service;
 use crate::{body, names};
 
-/// Methods a rule can allow.
+/// Methods that a rule can allow.
 pub(super) const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
-/// Rules of one bucket.
+/// The most rules of one bucket.
 const RULES_MAX: usize = 100;
-/// Texts in one list of a rule: a preflight, which anybody may send, is compared with all of them.
+/// The most texts in one list of a rule: a preflight, which anyone may send, is compared with all of them.
 const NAMES_MAX: usize = 100;
 const ID_CHARS_MAX: usize = 255;
-/// All texts of all rules together (S3 User Guide, "Elements of a CORS configuration": 64 KB).
+/// The most bytes of all texts of all rules (S3 User Guide, "Elements of a CORS configuration": 64 KB).
 const BYTES_MAX: usize = 64 * 1024;
 
 /// Replaces the rules of a bucket (S3 API, PutBucketCors).
@@ -41,7 +41,7 @@ pub(crate) async fn put(
     Ok(S3Response::new(PutBucketCorsOutput::default()))
 }
 
-/// Tells the rules of a bucket (S3 API, GetBucketCors).
+/// Answers the rules of a bucket (S3 API, GetBucketCors).
 pub(crate) async fn get(
     service: &Service,
     request: S3Request<GetBucketCorsInput>,
@@ -73,7 +73,7 @@ async fn set(service: &Service, bucket: &str, rules: Vec<CorsRule>) -> S3Result<
     service.store.change_settings(&bucket, change).await.or_refuse()
 }
 
-/// Checks a rule.
+/// Validates a rule.
 fn parse(rule: CORSRule) -> S3Result<CorsRule> {
     let (headers, expose) = (rule.allowed_headers.unwrap_or_default(), rule.expose_headers.unwrap_or_default());
     if rule.allowed_origins.is_empty() || rule.allowed_methods.is_empty() {
@@ -130,7 +130,7 @@ fn size(rule: &CorsRule) -> usize {
     texts.map(String::len).sum::<usize>() + rule.id.as_ref().map_or(0, String::len)
 }
 
-/// A rule, as answers write it.
+/// A rule in the form of a response.
 fn written(rule: CorsRule) -> CORSRule {
     let some = |texts: Vec<String>| (!texts.is_empty()).then_some(texts);
     CORSRule {

@@ -1,9 +1,9 @@
-//! Cross-origin requests: what a bucket lets the scripts of other sites do (S3 User Guide, "Using cross-origin resource
-//! sharing"; Fetch, "CORS protocol").
+//! Cross-origin requests: which scripts of other sites may read a bucket's responses (S3 User Guide, "Using
+//! cross-origin resource sharing"; Fetch, "CORS protocol").
 //!
-//! - A rule gives a browser leave to hand an answer on to a script; it gives nobody a right to the bucket. Who may read
-//!   or write is decided as for any request.
-//! - The first rule that matches decides. A request without Origin costs one look at its headers, nothing more.
+//! - A rule lets a browser pass a response on to a script; it grants no access to the bucket. Authorization is decided
+//!   as for any request.
+//! - The first matching rule decides. A request without Origin costs one header look-up.
 
 mod answer;
 mod config;

@@ -1,4 +1,4 @@
-//! Whether a rule matches, and what it then tells the browser.
+//! Matching of CORS rules, and the response headers of a match.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -7,23 +7,23 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::store::CorsRule;
 
-/// What a script wants.
+/// What a script wants to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish<'a> {
-    /// The site it came from.
+    /// The site that the script came from.
     pub(super) origin: &'a str,
     /// The method it uses.
     pub(super) method: &'a str,
-    /// The headers it sends, which only a preflight names: separated by commas.
+    /// The headers it sends, separated by commas; only a preflight names them.
     pub(super) headers: &'a str,
 }
 
-/// What the first rule that allows `wish` tells the browser; `None` if none does.
+/// The response headers of the first rule that allows `wish`; `None` if none does.
 pub(super) fn allow(rules: &[CorsRule], wish: Wish<'_>) -> Option<HeaderMap> {
     rules.iter().find_map(|rule| Some(told(rule, matching_origin(rule, wish)?, wish)))
 }
 
-/// The origin of the rule by which it allows `wish`.
+/// The origin pattern of the rule that matches, if the rule allows `wish`.
 fn matching_origin<'a>(rule: &'a CorsRule, wish: Wish<'_>) -> Option<&'a str> {
     let origin = rule.origins.iter().find(|origin| matches(origin, wish.origin))?;
     let allows = |name: &str| rule.headers.iter().any(|allowed| matches_name(allowed, name));
@@ -57,12 +57,12 @@ fn told(rule: &CorsRule, origin: &str, wish: Wish<'_>) -> HeaderMap {
     headers
 }
 
-/// The names in a list of headers.
+/// The names in a comma-separated list of headers.
 pub(super) fn names(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Whether `text` is as `pattern` says, in which one `*` stands for anything.
+/// Whether `text` matches `pattern`, in which one `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -70,7 +70,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The same for the name of a header, whose case does not count. Anybody may ask for many, so nothing is allocated.
+/// Whether a header name matches `pattern`, ignoring case. A stranger may send many names, so nothing is allocated.
 fn matches_name(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return pattern.eq_ignore_ascii_case(name) };

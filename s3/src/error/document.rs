@@ -1,7 +1,7 @@
-//! The document that an error is answered with (S3 API, "REST error responses").
+//! The XML document of an error response (S3 API, "REST error responses").
 //!
-//! - Elements stand in AWS's order: code, message, particulars, our hint, the resource, and the ids of the request.
-//! - Every error of an answer is written here; the body that `s3s` made of it is replaced.
+//! - Elements are in AWS's order: code, message, particulars, our hint, the resource, and the ids of the request.
+//! - Every error document is written here; the one that `s3s` made is replaced.
 
 use http::Method;
 use s3s::S3Error;
@@ -13,7 +13,7 @@ use super::table::{self, Asked};
 use crate::request::Request;
 use crate::xml::legible;
 
-/// A failure, as the client is told of it.
+/// An error as the client receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// The code (S3 API, "List of error codes").
@@ -24,7 +24,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Of an error. One that was not made by this module is worded by the table.
+    /// From an [`S3Error`]. If this crate did not make it, its message is taken from the table.
     pub(crate) fn of(error: &S3Error) -> Self {
         let (code, message) = (error.code().as_str().to_owned(), error.message().unwrap_or_default());
         match Particulars::find(error) {
@@ -39,12 +39,12 @@ impl Failure {
         self.particulars.element(name)
     }
 
-    /// Our advice.
+    /// Our advice on what to do.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.particulars.hint.as_deref()
     }
 
-    /// Adds what AWS tells of a request with such a code.
+    /// Adds the elements that AWS includes for this code.
     pub(crate) fn complete(&mut self, request: &Request, sent: &Sent) {
         for asked in table::asked(&self.code) {
             match asked {
@@ -61,14 +61,14 @@ impl Failure {
         }
     }
 
-    /// The whole document. `tail` are elements behind those of the failure.
+    /// The whole document. `tail` are elements after those of the failure.
     pub(crate) fn document(&self, tail: &[(&'static str, &str)]) -> String {
         let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         self.write(&mut xml, tail);
         xml
     }
 
-    /// The element `Error`, without what opens a document.
+    /// Writes the element `Error`, without the XML declaration.
     pub(crate) fn write(&self, xml: &mut String, tail: &[(&'static str, &str)]) {
         xml.push_str("<Error>");
         element(xml, "Code", &self.code);
@@ -86,7 +86,7 @@ impl Failure {
     }
 }
 
-/// What the path addresses, as AWS calls it.
+/// AWS's name for the kind of resource that the path addresses.
 fn resource_type(request: &Request) -> &'static str {
     match (request.bucket_text.is_empty(), request.key.is_some()) {
         (true, _) => "SERVICE",
@@ -95,7 +95,7 @@ fn resource_type(request: &Request) -> &'static str {
     }
 }
 
-/// Writes an element. What XML cannot carry becomes U+FFFD; an element without a value is left out, as AWS does.
+/// Writes an element. Characters that XML cannot carry become U+FFFD; an element without a value is omitted, as on AWS.
 fn element(xml: &mut String, name: &str, value: &str) {
     if value.is_empty() {
         return;
@@ -116,7 +116,7 @@ fn element(xml: &mut String, name: &str, value: &str) {
     xml.push('>');
 }
 
-/// Whether an error of this method has a document: an answer to HEAD has no body.
+/// Whether an error response to this method has a document: a response to HEAD has no body.
 pub(crate) fn has_document(method: &Method) -> bool {
     *method != Method::HEAD
 }

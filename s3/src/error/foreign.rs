@@ -1,8 +1,9 @@
-//! What `s3s` refuses by itself, worded as AWS words it.
+//! Errors of `s3s` itself, reworded as AWS words them.
 //!
-//! - Its default messages are the prose of AWS's documentation, which AWS never sends: they are dropped.
-//! - A message of its own says what was wrong with which value: it becomes the hint, and the value its element.
-//! - Of a signature, of a clock and of an expired URL, AWS tells what it compared; `signature` finds that out again.
+//! - Its default messages are prose from AWS's documentation, which AWS never sends: they are dropped.
+//! - A specific message that says which value was wrong becomes the hint, and the value its own element.
+//! - For a wrong signature, a skewed clock and an expired URL, AWS reports what it compared; `signature` recomputes
+//!   that.
 
 use http::StatusCode;
 use objstore::clock::Timestamp;
@@ -14,7 +15,7 @@ use super::sent::Sent;
 use super::{signature, table};
 use crate::xml::shown;
 
-/// An error of `s3s`: its code and its message, as AWS words them.
+/// An error of `s3s` from its code and message, in AWS's words.
 pub(super) fn worded(code: String, message: &str) -> Failure {
     let mut failure = Failure { message: table::sentence(&code).to_owned(), code, particulars: Particulars::default() };
     let prose = S3ErrorCode::from_bytes(failure.code.as_bytes()).and_then(|code| code.default_message());
@@ -49,7 +50,7 @@ const MISSING: &str = "missing header: ";
 const QUERY: &str = "invalid query: ";
 const HEADER: &str = "invalid header: ";
 
-/// The failure in a body that `s3s` wrote, and its status; none if the body is no error.
+/// The error in a body that `s3s` wrote, and its status; `None` if the body is not an error.
 pub(crate) fn read(xml: &[u8], sent: &Sent, now: Timestamp) -> Option<(Failure, Option<StatusCode>)> {
     let xml = std::str::from_utf8(xml).ok()?;
     let mut failure = worded(inside(xml, "Code")?, &inside(xml, "Message").unwrap_or_default());

@@ -1,5 +1,5 @@
-//! An error behind the beginning of its answer: a CompleteMultipartUpload that takes long answers 200 first, and tells in
-//! the body how it ended (S3 API, CompleteMultipartUpload).
+//! Errors after a response has begun: a slow CompleteMultipartUpload answers 200 first and reports its result in the
+//! body (S3 API, CompleteMultipartUpload).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use s3s::StdError;
 use super::sent::Sent;
 use crate::request::Request;
 
-/// How an error begins in the body that `s3s` writes.
+/// The beginning of an error in the body that `s3s` writes.
 const ERROR: &[u8] = b"<Error>";
 
-/// The body of such an answer, with the error as AWS writes it.
+/// The body of such a response, with the error in AWS's form.
 pub(crate) struct Late {
     body: s3s::Body,
     request: Arc<Request>,
@@ -24,7 +24,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Around the body of an answer to `request`. `run` is told as the host's id.
+    /// Wraps the body of the response to `request`. `run` is the host id to report.
     pub(crate) fn new(body: s3s::Body, request: Arc<Request>, sent: Arc<Sent>, run: String) -> Self {
         Self { body, request, sent, run }
     }

@@ -1,10 +1,10 @@
-//! What a client is told when its request fails (S3 API, "Error responses").
+//! Error responses: code, status and text of everything that a client can be refused with (S3 API, "Error responses").
 //!
-//! - `table` has every code that is answered, with its status and AWS's sentence; `sentence` has those of codes with
-//!   several. Tools and people know these sentences, so ours never take their place.
-//! - Particulars stand in AWS's elements beside the message (`particulars`), and our own advice in an element `Hint`.
-//! - `document` writes the answer, and `foreign` words what `s3s` refused by itself. `store` maps the store's errors.
-//! - Nothing here holds a secret: an error has what its client sent, and what everybody may know.
+//! - `table` has every code with its status and AWS's sentence; `sentence` has those of codes with several. Tools and
+//!   people know these sentences, so ours never replace them.
+//! - Further facts stand in AWS's elements beside the message (`particulars`), and our advice in an element `Hint`.
+//! - `document` writes the response, `foreign` rewords errors of `s3s`, and `store` maps the store's errors.
+//! - Errors contain no secret: only what the client sent, and what anyone may know.
 
 mod document;
 mod foreign;
@@ -28,18 +28,18 @@ pub(crate) use sent::Sent;
 pub(crate) use signature::of_policy;
 pub(crate) use store::{OrRefuse, from_store};
 
-/// An error with AWS's sentence for its code, and our own advice as its hint.
+/// An error with AWS's sentence for its code, and our advice as its hint.
 pub(crate) fn refuse(code: S3ErrorCode, hint: impl Into<String>) -> S3Error {
     plain(code).hint(hint)
 }
 
-/// An error with AWS's sentence for its code, and nothing else.
+/// An error with AWS's sentence for its code.
 pub(crate) fn plain(code: S3ErrorCode) -> S3Error {
     let sentence = table::sentence(code.as_str());
     says(code, sentence)
 }
 
-/// An error of a code that has several sentences on AWS, with the one that fits.
+/// An error of a code for which AWS has several sentences, with the applicable one.
 pub(crate) fn says(code: S3ErrorCode, sentence: impl Into<String>) -> S3Error {
     let status = table::status(code.as_str());
     let mut error = S3Error::with_message(code, shown(sentence.into()));
@@ -50,28 +50,28 @@ pub(crate) fn says(code: S3ErrorCode, sentence: impl Into<String>) -> S3Error {
     error
 }
 
-/// A code that `s3s` does not list; it has to stand in the table.
+/// A code that `s3s` does not list; it has to be in the table.
 pub(crate) fn custom(code: &'static str) -> S3ErrorCode {
     S3ErrorCode::Custom(code.into())
 }
 
-/// A value of the request that is refused: AWS's sentence, the argument's name, and what it was.
+/// The error for a refused argument: AWS's sentence, the argument's name, and its value.
 pub(crate) fn bad_argument(sentence: impl Into<String>, name: impl ToString, value: impl ToString) -> S3Error {
     says(S3ErrorCode::InvalidArgument, sentence).with("ArgumentName", name).with("ArgumentValue", value)
 }
 
-/// The request asks for something that is not offered.
+/// The error for a feature that is not supported.
 pub(crate) fn not_offered(what: &str) -> S3Error {
     refuse(S3ErrorCode::NotImplemented, format!("{what} is not offered by Amphora."))
 }
 
-/// A blocking task died before it answered.
+/// The error for a blocking task that panicked or was cancelled.
 pub(crate) fn lost(error: &impl std::error::Error) -> S3Error {
     tracing::error!(%error, "a task of a request panicked or was cancelled");
     refuse(S3ErrorCode::InternalError, "The request could not be finished; try again.")
 }
 
-/// A failure of ours that is not the request's fault: logged with its cause, told without it.
+/// The error for a failure inside the server: logged with its cause, reported without it.
 pub(crate) fn internal(cause: &(impl std::fmt::Display + ?Sized)) -> S3Error {
     tracing::error!(%cause, "a request failed inside the server");
     plain(S3ErrorCode::InternalError)

@@ -1,7 +1,7 @@
-//! The particulars of an error: the elements that AWS puts beside the message, and our hint.
+//! The particulars of an error: the elements that AWS adds beside the message, and our hint.
 //!
-//! - They ride along as the source of an [`S3Error`], which `s3s` hands on and never writes.
-//! - A value is bounded here, whatever a client sent: an error never costs more than some kilobytes.
+//! - They are carried as the source of an [`S3Error`], which `s3s` passes on and never writes.
+//! - Each value is truncated here, whatever the client sent: an error never takes more than a few kilobytes.
 
 use std::borrow::Cow;
 
@@ -9,23 +9,23 @@ use s3s::S3Error;
 
 use crate::xml::{legible, shown};
 
-/// The bytes of a value that are told; of a longer one the beginning is.
+/// The most bytes reported of a value; a longer one is truncated.
 pub(super) const VALUE_BYTES_MAX: usize = 2048;
-/// Elements of one error.
+/// The most elements of one error.
 const ELEMENTS_MAX: usize = 16;
 
-/// What is told of an error beside its code and its message.
+/// The elements and hint of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("particulars of a refusal")]
 pub(super) struct Particulars {
-    /// Elements, in the order they are written.
+    /// The elements, in the order they are written.
     pub(super) elements: Vec<(&'static str, String)>,
-    /// Our advice, in plain text.
+    /// Our advice in plain text.
     pub(super) hint: Option<String>,
 }
 
 impl Particulars {
-    /// Those of an error that this module made; an error of `s3s` has none.
+    /// The particulars of an error, if this crate made it.
     pub(super) fn find(error: &S3Error) -> Option<&Self> {
         error.source().and_then(|source| source.downcast_ref::<Self>())
     }
@@ -35,12 +35,12 @@ impl Particulars {
         self.elements.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets an element that is not there yet, with a bounded value.
+    /// Adds an element unless it is present, with its value truncated.
     pub(super) fn add(&mut self, name: &'static str, value: &str) {
         self.add_whole(name, &bounded(value));
     }
 
-    /// Sets an element that is not there yet, with a value that the caller bounds.
+    /// Adds an element unless it is present, with a value that the caller has bounded.
     pub(super) fn add_whole(&mut self, name: &'static str, value: &str) {
         if self.element(name).is_none() && self.elements.len() < ELEMENTS_MAX {
             self.elements.push((name, legible(value).into_owned()));
@@ -48,9 +48,9 @@ impl Particulars {
     }
 }
 
-/// What every error can be told with.
+/// Adds particulars to an error.
 pub(crate) trait Detail {
-    /// Sets an element beside the message. AWS's names are in the S3 User Guide, "Error responses". The first value
+    /// Adds an element beside the message. AWS's names are in the S3 User Guide, "Error responses". The first value
     /// counts.
     fn with(self, element: &'static str, value: impl ToString) -> Self;
 
@@ -74,7 +74,7 @@ impl Detail for S3Error {
     }
 }
 
-/// The beginning of a text that is too long to be told whole.
+/// A text, truncated if it is too long.
 pub(super) fn bounded(text: &str) -> Cow<'_, str> {
     match text.get(..text.floor_char_boundary(VALUE_BYTES_MAX)) {
         Some(beginning) if beginning.len() < text.len() => Cow::Owned(format!("{beginning}…")),

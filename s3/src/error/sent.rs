@@ -1,8 +1,7 @@
-//! What was asked for, as a failure tells it: the head of a request, kept while the request is under way.
+//! The head of a request as the client sent it, kept for error documents.
 //!
-//! - It is the head as its client signed it, before any header is rewritten for `s3s`: a signature that `rewrite` put in
-//!   the place of the client's is never told.
-//! - Only a signed request needs its headers told; of others they are not kept.
+//! - It is the head before any header is rewritten for `s3s`, so a signature that `rewrite` substituted is never shown.
+//! - Only errors of signed requests quote headers; for other requests they are not kept.
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -19,7 +18,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Of a request that is about to be answered.
+    /// Keeps the head of a request.
     pub(crate) fn of(head: &Parts) -> Self {
         let signed = head.headers.contains_key(AUTHORIZATION)
             || head.uri.query().is_some_and(|query| query.contains("Signature"));
@@ -36,17 +35,17 @@ impl Sent {
         self.version == Version::HTTP_11
     }
 
-    /// The path as it came, which errors call the resource.
+    /// The path as sent, which error documents call the resource.
     pub(crate) fn resource(&self) -> &str {
         self.uri.path()
     }
 
-    /// The value of a parameter of the URL; none is empty.
+    /// The value of a query parameter; an absent one is empty.
     pub(super) fn parameter(&self, name: &str) -> String {
         Query::of(&self.uri).get(name).unwrap_or_default().to_owned()
     }
 
-    /// The value of a header that came once.
+    /// The value of a header that occurs once.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next()?;

@@ -1,10 +1,10 @@
-//! What is told of a signature that was refused: what was compared, so that a client finds its mistake.
+//! Details of a refused signature: what the server compared, so that clients can find their mistake.
 //!
-//! - The canonical request and the string to sign are computed again as `s3s` computed them, out of the same head. They
-//!   hold what the client sent and no secret of ours: the right signature and the key are never told.
-//! - What a browser adds to the request of another site's script (cookies, a password) is not sent back: a script
-//!   that may not read it could otherwise have it told by naming it as signed.
-//! - What is longer than [`WHOLE_BYTES_MAX`] is left out, so that a refusal stays small.
+//! - The canonical request and the string to sign are computed again from the same head as `s3s` did. They consist of
+//!   what the client sent and contain no secret: the correct signature and the key are never shown.
+//! - Headers that a browser adds to another site's script's request (cookies, a password) are not sent back: otherwise
+//!   a script could read them by naming them as signed.
+//! - Texts longer than [`WHOLE_BYTES_MAX`] are omitted, so that the response stays small.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -25,16 +25,16 @@ use super::sent::Sent;
 use crate::guard::Query;
 use crate::signed_headers::collect;
 
-/// What `s3s` says of a URL that is too old, and AWS as well.
+/// The message of `s3s`, and of AWS, for an expired URL.
 pub(super) const EXPIRED: &str = "Request has expired";
-/// What `s3s` says of headers outside the signature, and AWS as well.
+/// The message of `s3s`, and of AWS, for headers outside the signature.
 pub(super) const NOT_SIGNED: &str = "There were headers present in the request which were not signed";
 
-/// The bytes of a text that is told whole or not at all.
+/// The longest text that is shown, in bytes; it is never truncated.
 const WHOLE_BYTES_MAX: usize = 8 * 1024;
-/// How far a client's clock may be off (S3 API, "Error responses", RequestTimeTooSkewed).
+/// The largest accepted clock skew (S3 API, "Error responses", RequestTimeTooSkewed).
 const SKEW_MILLIS_MAX: u32 = 15 * 60 * 1000;
-/// Headers whose values are not sent back, even to who signed them.
+/// Headers whose values are never sent back, even to the signer.
 const WITHHELD: [&str; 6] = [
     "authorization",
     "cookie",
@@ -43,10 +43,10 @@ const WITHHELD: [&str; 6] = [
     "x-amz-security-token",
     "x-amz-server-side-encryption-customer-key",
 ];
-/// What is written for such a value.
+/// The text in place of such a value.
 const REDACTED: &str = "REDACTED";
 
-/// Adds what AWS tells of a refused signature.
+/// Adds AWS's details of a refused signature.
 pub(super) fn explain(failure: &mut Failure, sent: &Sent, now: Timestamp) {
     let particulars = &mut failure.particulars;
     match (failure.code.as_str(), failure.message.as_str()) {
@@ -63,16 +63,17 @@ pub(super) fn explain(failure: &mut Failure, sent: &Sent, now: Timestamp) {
     }
 }
 
-/// A signature, with what it was computed over.
+/// A signature, with the texts that it was computed from.
 struct Signature<'a> {
     credential: CredentialV4<'a>,
     date: AmzDate,
     provided: &'a str,
-    /// What `s3s` computed, and the same without what is withheld; none if a signed header has no text.
+    /// The canonical request as `s3s` computed it, and with secret values replaced; `None` if a signed header is not
+    /// text.
     canonical: Option<(String, String)>,
 }
 
-/// Tells the string to sign and the canonical request (S3 User Guide, "SignatureDoesNotMatch").
+/// Adds the string to sign and the canonical request (S3 User Guide, "SignatureDoesNotMatch").
 fn compared(particulars: &mut Particulars, sent: &Sent) {
     let query = Query::of(&sent.uri);
     let whole = sent.header(AUTHORIZATION.as_str()).map(with_any_signature);
@@ -98,8 +99,8 @@ fn compared(particulars: &mut Particulars, sent: &Sent) {
     }
 }
 
-/// A signature of a form's policy that is not the one that its key makes: the policy is the string to sign (S3 API,
-/// "Browser-based uploads using POST").
+/// The error for a form whose policy has a wrong signature; the policy is the string to sign (S3 API, "Browser-based
+/// uploads using POST").
 pub(crate) fn of_policy(access_key: &str, policy: &str, provided: &str) -> S3Error {
     let mut particulars = Particulars::default();
     particulars.add("AWSAccessKeyId", access_key);
@@ -139,7 +140,7 @@ fn of_url<'a>(sent: &Sent, query: &'a Query) -> Option<Signature<'a>> {
     Some(Signature { credential: url.credential, date: url.amz_date, provided: url.signature, canonical })
 }
 
-/// A canonical request as it was computed, and as it is told.
+/// A canonical request as computed, and as shown.
 fn canonical(
     sent: &Sent,
     signed: &[&str],
@@ -151,12 +152,12 @@ fn canonical(
     Some((create(&path, &headers), create(&path, &told)))
 }
 
-/// The value of a header, unless it is withheld.
+/// The value of a header, or the replacement for a secret one.
 fn shown<'a>(name: &str, value: &'a str) -> &'a str {
     if WITHHELD.iter().any(|withheld| withheld.eq_ignore_ascii_case(name)) { REDACTED } else { value }
 }
 
-/// Tells how long a URL was good for.
+/// Adds how long a URL was valid.
 fn expired(particulars: &mut Particulars, sent: &Sent, now: Timestamp) {
     let query = Query::of(&sent.uri);
     let seconds = query.get("X-Amz-Expires").unwrap_or_default();
@@ -183,12 +184,12 @@ fn unsigned(sent: &Sent) -> String {
     missing.collect::<Vec<_>>().join(", ")
 }
 
-/// Each byte of a text in two digits, as AWS writes it.
+/// A text's bytes in hexadecimal, as AWS writes them.
 fn hex(text: &str) -> String {
     let mut written = String::with_capacity(text.len() * 3);
     for (index, byte) in text.bytes().enumerate() {
         let blank = if index == 0 { "" } else { " " };
-        // Into memory: it cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(written, "{blank}{byte:02x}");
     }
     written

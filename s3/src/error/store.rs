@@ -1,9 +1,8 @@
-//! What the store refuses, in the words of S3.
+//! The mapping from errors of the store to S3 errors.
 //!
-//! - One table turns every [`objstore::Error`] into an S3 code; no handler invents its own. What the store says of it
-//!   becomes the hint, and the name it says it of an element.
-//! - Failures inside the store are logged here, once, with their cause; the client is told what to do and nothing of
-//!   the insides.
+//! - One table maps every [`objstore::Error`] to an S3 code; no handler invents its own. The store's message becomes
+//!   the hint, and the name it concerns an element.
+//! - Failures inside the store are logged here, once, with their cause; the client receives advice and no internals.
 
 use http::header::{ALLOW, LAST_MODIFIED};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -14,7 +13,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::{Detail as _, bad_argument, custom, refuse};
 
-/// Turns the store's results into S3's.
+/// Maps the store's results to S3's.
 pub(crate) trait OrRefuse<T> {
     /// Maps the error by the table of this module.
     fn or_refuse(self) -> S3Result<T>;
@@ -53,8 +52,8 @@ pub(crate) fn from_store(error: Error) -> S3Error {
     }
 }
 
-/// Says that a delete marker is why, by its version; and of one asked for by version, what it is (S3 User Guide,
-/// "Working with delete markers").
+/// Adds the delete marker that caused the error, by its version; for a marker requested by version also its type (S3
+/// User Guide, "Working with delete markers").
 fn of_marker(mut error: S3Error, marker: Option<String>, modified: Option<Timestamp>) -> S3Error {
     let Some(marker) = marker else { return error };
     let mut headers = HeaderMap::new();
@@ -85,7 +84,7 @@ fn absent(noun: Noun, name: &str, words: String) -> S3Error {
         Noun::Account | Noun::Grant => return refuse(S3ErrorCode::AccessDenied, words),
         Noun::Publication | Noun::Xattr => return refuse(S3ErrorCode::InvalidRequest, words),
     };
-    // The store names a version behind its key, and a part with what was wanted of it.
+    // The store names a version after its key, and a part with what was expected of it.
     let told = match noun {
         Noun::Version => name.rsplit_once("?versionId=").map_or(name, |(_, version)| version),
         Noun::Part => name.split(' ').next().unwrap_or(name),
@@ -118,8 +117,12 @@ fn from_posix(posix: Posix) -> S3Error {
         Posix::Stale => (S3ErrorCode::NoSuchBucket, "The bucket was deleted meanwhile."),
         Posix::NameTooLong => (S3ErrorCode::KeyTooLongError, "A component of the key is too long."),
         Posix::TooLarge => (S3ErrorCode::EntityTooLarge, "The object would be larger than the store can hold."),
-        Posix::NotPermitted => (S3ErrorCode::AccessDenied, "The object may not be changed."),
-        Posix::TooManyLinks | Posix::NoSpace => (S3ErrorCode::SlowDown, "The store's limit is reached here."),
+        Posix::NotPermitted => {
+            (S3ErrorCode::AccessDenied, "Object lock or an immutable flag forbids changing the object.")
+        }
+        Posix::TooManyLinks | Posix::NoSpace => {
+            (S3ErrorCode::SlowDown, "A limit of the store is reached: links of a file, or space.")
+        }
         Posix::Exists
         | Posix::NotDirectory
         | Posix::IsDirectory
@@ -128,26 +131,29 @@ fn from_posix(posix: Posix) -> S3Error {
         | Posix::CrossDevice
         | Posix::NotSupported
         | Posix::InUse
-        | Posix::NotUtf8 => (S3ErrorCode::InvalidRequest, "The key cannot be used so beside what the bucket holds."),
+        | Posix::NotUtf8 => (
+            S3ErrorCode::InvalidRequest,
+            "The key conflicts with another key: one names a file, and the other uses it as a folder.",
+        ),
     };
     refuse(code, words)
 }
 
-/// Failures that are nobody's request: logged with their cause, told without it.
+/// Failures that no request caused: logged with their cause, reported without it.
 fn from_inside(error: &Error) -> S3Error {
     let cause = std::error::Error::source(error).map(tracing::field::display);
     tracing::error!(%error, cause, "the store failed");
     match error {
         Error::Io { source, .. } if is_full(source) => refuse(
             custom("InsufficientStorage"),
-            "The disk under the store is full: delete something, or have the operator make room.",
+            "The disk of the store is full: delete objects, or ask the operator for space.",
         ),
-        Error::Corrupt { .. } => internal("Stored bytes are damaged and are not given out; tell the operator."),
+        Error::Corrupt { .. } => internal("The stored content is damaged and is not returned; tell the operator."),
         Error::Poisoned { .. } | Error::Unusable { .. } => {
-            internal("The store refuses changes since its disk failed; tell the operator.")
+            internal("The store is read-only because its disk failed; tell the operator.")
         }
-        Error::Indeterminate { .. } => internal("It is not known whether the change was made; look, then try again."),
-        _ => internal("The store failed; try again, and tell the operator if it stays so."),
+        Error::Indeterminate { .. } => internal("The change may have been made or not: check, then try again."),
+        _ => internal("The store failed: try again, and tell the operator if it happens again."),
     }
 }
 

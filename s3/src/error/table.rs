@@ -1,12 +1,12 @@
-//! Every code that is answered: its status, AWS's sentence, and what AWS tells of the request beside it.
+//! The table of error codes: the status of each, AWS's sentence, and the elements that AWS adds.
 //!
-//! - Sentences are those that AWS sends, letter by letter, which its documentation often words otherwise. A code that is
-//!   ours (`QuotaExceeded`, `InsufficientStorage`) has a sentence of ours.
+//! - Sentences are AWS's actual responses letter by letter, which its documentation often words otherwise. Codes of
+//!   ours (`QuotaExceeded`, `InsufficientStorage`) have sentences of ours.
 //! - A code with several sentences has the most general one here.
 
 use http::StatusCode;
 
-/// What an element says of the request that failed.
+/// An element that repeats a value of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// `BucketName`, of the URL.
@@ -225,17 +225,17 @@ fn find(code: &str) -> Option<&'static Row> {
     TABLE.binary_search_by_key(&code, |row| row.0).ok().and_then(|index| TABLE.get(index))
 }
 
-/// The status of a code.
+/// The HTTP status of a code.
 pub(super) fn status(code: &str) -> Option<StatusCode> {
     find(code).and_then(|row| StatusCode::from_u16(row.1).ok())
 }
 
-/// AWS's sentence for a code. One that does not stand here is worded as a request that cannot be granted.
+/// AWS's sentence for a code. An unlisted code gets the sentence of a refused request.
 pub(super) fn sentence(code: &str) -> &'static str {
     find(code).map_or("Invalid Request", |row| row.2)
 }
 
-/// What is told of the request with a code.
+/// The request elements that AWS adds for a code.
 pub(super) fn asked(code: &str) -> &'static [Asked] {
     find(code).map_or(&[], |row| row.3)
 }

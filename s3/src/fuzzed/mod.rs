@@ -1,6 +1,6 @@
-//! What reads bytes of strangers, as functions that take any bytes: the bodies of the fuzz targets (`fuzz/`).
+//! The bodies of the fuzz targets (`fuzz/`): parsers of untrusted bytes, called with arbitrary bytes.
 //!
-//! - A function returns whatever the bytes are; it panics only where a promise is broken.
+//! - Each function accepts any bytes and panics only where a guarantee is broken.
 //! - The corpora run as ordinary tests, below.
 
 mod wire;
@@ -18,7 +18,7 @@ use crate::policy::{Facts, Key, Policy, Question, Scope, Verdict};
 use crate::{guard, names, post, presigned_v2, rewrite, tagging, token};
 pub use wire::Endpoint;
 
-/// Continuation tokens: one that is taken is the one that was given.
+/// Continuation tokens: a decoded token encodes to the same text.
 pub fn token(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(key) = token::decode(&text) {
@@ -27,7 +27,7 @@ pub fn token(bytes: &[u8]) {
     assert_eq!(token::decode(&token::encode(&text)).ok().as_deref(), Some(&*text));
 }
 
-/// Bucket policies, read and then asked.
+/// Bucket policies: parses one, and evaluates it.
 pub fn policy(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let put = Policy::parse(&text, "abc", &|account| account.len() < 8);
@@ -46,7 +46,7 @@ pub fn policy(bytes: &[u8]) {
     }
 }
 
-/// Facts that have something to say about every condition.
+/// Facts with a value for every condition key.
 struct Anything;
 
 impl Facts for Anything {
@@ -63,8 +63,8 @@ impl Facts for Anything {
     }
 }
 
-/// The heads of requests: what stands before `s3s`, and headers with a grammar of their own. The first line is method and
-/// URI, each further one a header.
+/// Request heads: the checks before `s3s`, and headers with their own grammar. The first line is method and URI, each
+/// further one a header.
 pub fn head(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Some(mut head) = parts(&text) else { return };
@@ -96,8 +96,8 @@ fn parts(text: &str) -> Option<Parts> {
     request.body(()).ok().map(|request| request.into_parts().0)
 }
 
-/// Bodies in frames, as they come in pieces: where one ends does not depend on the pieces. The first byte is the size of
-/// the pieces.
+/// Chunked bodies received in pieces: the detected end does not depend on the pieces. The first byte is the size of the
+/// pieces.
 pub fn frames(bytes: &[u8]) {
     let Some((size, body)) = bytes.split_first() else { return };
     for trailed in [false, true] {
@@ -112,7 +112,7 @@ pub fn form(bytes: &[u8]) {
     let _ = tagging::from_xml(&String::from_utf8_lossy(bytes)).is_ok();
 }
 
-/// The targets by name, but for those that need an [`Endpoint`].
+/// The targets by name, except those that need an [`Endpoint`].
 pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
     BTreeMap::from([
         ("token", token as fn(&[u8])),

@@ -1,7 +1,7 @@
-//! A whole endpoint that lets everybody in, for requests that nobody would make.
+//! A complete endpoint with full access for everyone, to which a fuzz target sends requests.
 //!
-//! - A request is a first line with method and URI, a line for each header, an empty line and the body. What frames it on
-//!   the wire is added, since that is the HTTP library's.
+//! - An input is a first line with method and URI, a line for each header, an empty line and the body. The framing on
+//!   the wire is added, because parsing it is the HTTP library's job.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,16 +14,16 @@ use tokio::runtime::Runtime;
 
 use crate::{Config, Metrics, Server};
 
-/// Anybody may do anything but close the door.
+/// Everyone may do everything except restrict access.
 const POLICY: &str = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Principal": "*",
     "NotAction": ["s3:DeleteBucket", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy", "s3:PutBucketPublicAccessBlock"],
     "Resource": ["arn:aws:s3:::abc", "arn:aws:s3:::abc/*"]}}"#;
-/// Far above what an answer takes.
+/// Far longer than any response takes.
 const LIMIT: Duration = Duration::from_secs(20);
-/// What the wire needs and the bytes may not say.
+/// Headers of the framing, which the input may not set.
 const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "expect", "upgrade"];
 
-/// The endpoint, with the bucket `abc`.
+/// An endpoint with the bucket `abc`.
 pub struct Endpoint {
     address: SocketAddr,
     _runtime: Runtime,
@@ -31,10 +31,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts one on a fresh store.
+    /// Starts an endpoint on a new store.
     ///
     /// # Panics
-    /// There is no room for it.
+    /// If the store or socket cannot be created.
     #[must_use]
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
@@ -53,12 +53,12 @@ impl Endpoint {
     /// Sends a request.
     ///
     /// # Panics
-    /// There is no answer, or the server says that it failed.
+    /// If there is no response, or an internal error.
     pub fn ask(&self, bytes: &[u8]) {
         let Some(request) = framed(bytes) else { return };
         let mut socket = TcpStream::connect(self.address).expect("it accepts");
         socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
-        // A server that refuses early closes before it has read everything.
+        // A server that refuses early closes the connection before it has read everything.
         let _ = socket.write_all(&request);
         let mut answer = Vec::new();
         let read = socket.read_to_end(&mut answer);
@@ -67,7 +67,7 @@ impl Endpoint {
         match status {
             Some(500) => panic!("the server failed: {text}"),
             Some(_) => {}
-            // What the HTTP library does not take for a request it may close without a word.
+            // The HTTP library may close the connection without a response to what is not a request.
             None => assert!(answer.is_empty() && read.is_ok() || read.is_err_and(|error| !is_late(&error)), "{text}"),
         }
     }
@@ -99,7 +99,7 @@ async fn fill(store: &Store) -> objstore::Result<()> {
     store.change_settings(&"abc".parse()?, open).await.map(drop)
 }
 
-/// The request as it goes on the wire.
+/// The request in its form on the wire.
 fn framed(bytes: &[u8]) -> Option<Vec<u8>> {
     let end = bytes.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = end.map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 2..]));

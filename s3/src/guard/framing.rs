@@ -1,7 +1,8 @@
-//! Framed bytes may be stored only if `s3s` takes the frames off, which it does for `STREAMING-…` payloads of requests
-//! that are signed by a header.
+//! Chunked uploads (`aws-chunked`): accepted only where `s3s` removes the chunk framing, which is for `STREAMING-…`
+//! payloads of requests signed by a header.
 //!
-//! - Frames are for uploads: around a document they are refused. `s3s` would call broken ones the server's failure.
+//! - Chunks are for object content: around a document they are refused, because `s3s` would report broken ones as an
+//!   internal error.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING};
@@ -11,7 +12,7 @@ use super::text;
 use crate::body::Kind;
 use crate::error::refuse;
 
-/// Refuses frames that would stay on, and those around a document.
+/// Refuses chunk framing that would be stored as content, and framing around a document.
 pub(super) fn check(headers: &HeaderMap, kind: Kind) -> S3Result<()> {
     let declared = headers.contains_key("x-amz-decoded-content-length");
     let encoded = headers.get_all(CONTENT_ENCODING).iter().any(|value| names_framing(value.as_bytes()));
@@ -64,7 +65,7 @@ mod tests {
             (&[(encoding, "aws-chunked"), trailed, (length, "5"), SIGNED], true),
             (&[(encoding, "aws-chunked"), trailed, (length, "5")], false),
             (&[(encoding, "gzip"), (sha, "UNSIGNED-PAYLOAD")], true),
-            // The hash is of the bytes as they come, so they are the content; only the name of the coding is dropped.
+            // The hash covers the bytes as sent, so they are the content; only the name of the coding is dropped.
             (&[(encoding, "aws-chunked"), (sha, HASH)], true),
             (&[(encoding, "aws-chunked"), (sha, "UNSIGNED-PAYLOAD")], false),
             (&[(encoding, "gzip, AWS-chunked")], false),

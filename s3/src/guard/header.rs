@@ -1,4 +1,4 @@
-//! The `Authorization` header: what `s3s` lets pass, and what it tells in other words or with another code than AWS.
+//! The `Authorization` header: malformed values that `s3s` accepts, or refuses with other codes and words than AWS.
 //!
 //! - It is parsed as `s3s` parses it, so both see the same.
 
@@ -12,17 +12,17 @@ use super::scope::{ALGORITHM, Place, Scope};
 use super::text;
 use crate::error::{Detail as _, bad_argument, refuse, says};
 
-/// What an `Authorization` consists of.
+/// The fields of an `Authorization` header.
 const FIELDS: [&str; 3] = ["Credential=", "SignedHeaders=", "Signature="];
 /// `20260131T120000Z`
 const DATE_BYTES: usize = 16;
 const DAY_BYTES: usize = 8;
-/// What AWS answers to a request that is signed twice.
+/// AWS's message for a request that is signed twice.
 pub(super) const ONE_MECHANISM: &str = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, \
                                         Signature query string parameter or the Authorization header should be specified";
 const PAYLOAD: &str = "x-amz-content-sha256";
 
-/// Checks the header, if there is one.
+/// Checks the header, if present.
 pub(super) fn check(headers: &HeaderMap, query: &Query, region: &str) -> S3Result<()> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let Some(given) = all.next().map(|value| value.to_str().unwrap_or("?").trim()) else { return Ok(()) };
@@ -54,13 +54,13 @@ pub(super) fn check(headers: &HeaderMap, query: &Query, region: &str) -> S3Resul
                      sha256 value.";
         return Err(bad_argument(words, PAYLOAD, payload));
     }
-    // What is left is a signature that is none: `s3s` says that it does not match.
+    // The remaining mistakes make an invalid signature, which `s3s` refuses as a mismatch.
     let Ok(AuthorizationV4 { credential, signed_headers, .. }) = parsed else { return Ok(()) };
     let day = date.get(..DAY_BYTES).unwrap_or_default();
     Scope { place: Place::Header, credential: &credential, day, signed: &signed_headers }.check(region)
 }
 
-/// Whether a URL is signed too, by either version.
+/// Whether the URL is signed too, with either version.
 fn signs(query: &Query) -> bool {
     query.has("Signature") || ["X-Amz-Algorithm", "X-Amz-Signature"].iter().any(|name| query.has_in_any_case(name))
 }

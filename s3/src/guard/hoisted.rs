@@ -1,11 +1,11 @@
-//! Headers that a signer put into the URL: `x-amz-…` parameters of a presigned URL, which AWS takes for headers.
-//! Signature Version 2 has the type and the MD5 of the content there, too.
+//! Headers in a presigned URL: `x-amz-…` parameters, which AWS treats as headers; with Signature Version 2 also
+//! Content-Type and Content-MD5.
 //!
-//! - Only what a signature in the URL covers becomes a header: it is verified as a part of the query.
-//! - A header that came as one stays, and has to be signed as one.
-//! - Forms are signed by their policy, so of their URLs nothing is taken.
-//! - SDKs that sign before they know the content put the checksum of no content into each URL (aws-sdk-js v3). It
-//!   claims nothing, so it is not taken.
+//! - Only parameters covered by a signature in the URL become headers; they are verified as part of the query.
+//! - A header that was sent as a header stays, and has to be signed as one.
+//! - Forms are signed by their policy, so nothing is taken from their URLs.
+//! - SDKs that sign before they know the content add the checksum of empty content to each URL (aws-sdk-js v3). It
+//!   claims nothing, so it is ignored.
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -18,15 +18,15 @@ use crate::error::refuse;
 use crate::post::is_form;
 use crate::presigned_v2;
 
-/// Parameters that speak of the URL itself, besides those of the signature.
+/// Parameters about the URL itself, besides those of the signature.
 const NO_HEADERS: [&str; 2] = ["x-amz-security-token", "x-amz-sdk-checksum-algorithm"];
 
-/// What is a header in a URL of Signature Version 2 alone.
+/// Parameters that are headers only in a URL of Signature Version 2.
 const ONLY_V2: [&str; 2] = ["content-md5", "content-type"];
 
-/// Makes headers of parameters; their names.
+/// Turns parameters into headers and returns their names.
 pub(crate) fn hoist(head: &mut Parts) -> Vec<HeaderName> {
-    // Both versions have it in a name.
+    // Both versions have a parameter whose name contains it.
     let marked = head.uri.query().is_some_and(|query| query.contains("Signature"));
     if !marked || is_form(head) {
         return Vec::new();
@@ -45,12 +45,12 @@ pub(crate) fn hoist(head: &mut Parts) -> Vec<HeaderName> {
     names
 }
 
-/// Refuses what should have become a header and could not.
+/// Refuses a parameter that should have become a header and could not.
 pub(super) fn check(query: &Query, headers: &HeaderMap) -> S3Result<()> {
     match of(query).find(|(name, _)| !headers.contains_key(*name)) {
         None => Ok(()),
         Some((name, _)) => {
-            let words = format!("The parameter {name} of the URL cannot be taken for a header; send it as one.");
+            let words = format!("The URL parameter {name} has no valid header value; send it as a header.");
             Err(refuse(S3ErrorCode::InvalidArgument, words))
         }
     }

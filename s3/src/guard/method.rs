@@ -1,8 +1,8 @@
-//! Methods: which of them the service, a bucket, an object and each of their subresources have (S3 API, "Actions").
+//! HTTP methods that the service, a bucket, an object and each of their subresources support (S3 API, "Actions").
 //!
-//! - `s3s` takes a subresource that a method does not have for none: `DELETE /bucket?versioning` would delete the bucket,
-//!   `PUT /bucket/key?uploads` would replace the object. Here they are 405 MethodNotAllowed, as on AWS, with the methods
-//!   that there are in `Allow`.
+//! - For a method that a subresource does not have, `s3s` would ignore the subresource: `DELETE /bucket?versioning`
+//!   would delete the bucket, and `PUT /bucket/key?uploads` would replace the object. Here such requests get 405
+//!   MethodNotAllowed, as on AWS, with the supported methods in `Allow`.
 
 use http::header::ALLOW;
 use http::{HeaderMap, HeaderValue, Method};
@@ -15,7 +15,7 @@ const READ: &str = "GET";
 const READ_AND_PUT: &str = "GET, PUT";
 const ALL: &str = "DELETE, GET, PUT";
 
-/// The methods of each resource and subresource; `""` is the resource itself. What does not stand here has none.
+/// The methods of each resource and subresource; `""` is the resource itself. Unlisted ones have none.
 const METHODS: [(Resource, &str, &str); 48] = [
     (Service, "", READ),
     (Bucket, "", "HEAD, DELETE, GET, POST, PUT"),
@@ -67,7 +67,7 @@ const METHODS: [(Resource, &str, &str); 48] = [
     (Object, "uploads", "POST"),
 ];
 
-/// Refuses a method that the resource, or its subresource, does not have.
+/// Refuses a method that the resource or subresource does not support.
 pub(super) fn check(method: &Method, resource: Resource, subresource: &str, is_form: bool) -> S3Result<()> {
     let row = METHODS.iter().find(|(of, named, _)| *of == resource && *named == subresource);
     let methods = row.map_or("", |(_, _, methods)| methods);

@@ -1,8 +1,8 @@
-//! What is refused before `s3s` sees a request, because it would let it pass, or tell it otherwise than AWS does.
+//! Checks before `s3s` sees a request: refuses what it would accept, or refuse differently than AWS.
 //!
-//! - `s3s` itself refuses: a repeated Host, a clock more than 15 minutes off, unsigned `x-amz-…` headers, bodies over
-//!   5 GiB.
-//! - Nothing here depends on who asks, so a refusal tells a stranger nothing.
+//! - `s3s` itself refuses a repeated Host, a clock more than 15 minutes off, unsigned `x-amz-…` headers, and bodies
+//!   over 5 GiB.
+//! - These checks do not depend on the caller, so a refusal reveals nothing to a stranger.
 
 mod framing;
 mod header;
@@ -29,10 +29,10 @@ pub(crate) use presigned::EXPIRES_SECONDS_MAX;
 pub(crate) use query::{Query, order_repeated, retain_parameters};
 pub(crate) use subresource::is_signed_in_v2;
 
-/// Names and values of all headers together, in bytes. A presigned URL is not among them.
+/// The most bytes of all header names and values; a presigned URL is not counted.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
 
-/// Parameters that hold keys, parts of keys and ids, which may have any character.
+/// Parameters that hold keys, key prefixes and ids, which may contain any character.
 const TEXTS: [&str; 10] = [
     "prefix",
     "delimiter",
@@ -46,16 +46,16 @@ const TEXTS: [&str; 10] = [
     "uploadId",
 ];
 
-/// What a request is checked against.
+/// The settings that requests are checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoint<'a> {
     /// The region of the endpoint.
     pub(crate) region: &'a str,
-    /// Whether presigned URLs of Signature Version 2 are taken.
+    /// Whether presigned URLs of Signature Version 2 are accepted.
     pub(crate) presigned_v2: bool,
 }
 
-/// Checks the head of a request for such a resource, with a body of this kind.
+/// Checks the head of a request on a resource of this kind, with a body of this kind.
 pub(crate) fn check(head: &Parts, resource: Resource, body: Kind, endpoint: Endpoint<'_>) -> S3Result<()> {
     let region = endpoint.region;
     check_size(&head.headers)?;
@@ -72,7 +72,7 @@ pub(crate) fn check(head: &Parts, resource: Resource, body: Kind, endpoint: Endp
     framing::check(&head.headers, body)
 }
 
-/// Refuses headers too large to be worked on.
+/// Refuses headers that are too large.
 pub(crate) fn check_size(headers: &HeaderMap) -> S3Result<()> {
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if bytes > HEADER_BYTES_MAX {
@@ -83,7 +83,8 @@ pub(crate) fn check_size(headers: &HeaderMap) -> S3Result<()> {
     Ok(())
 }
 
-/// Refuses control characters where no key or id stands: `s3s` quotes what it cannot read, and fails at writing it.
+/// Refuses control characters in parameters other than keys and ids: `s3s` quotes values that it cannot parse, and
+/// fails to write them.
 fn check_characters(query: &Query) -> S3Result<()> {
     let odd = |(name, value): &&(String, String)| {
         !xml::takes(name) || (!xml::takes(value) && !TEXTS.contains(&name.as_str()))
@@ -94,7 +95,7 @@ fn check_characters(query: &Query) -> S3Result<()> {
     }
 }
 
-/// Signature Version 2 is taken in URLs alone, and there in the place of any other.
+/// Accepts Signature Version 2 in URLs only, and there only instead of another signature.
 fn check_version(query: &Query, headers: &HeaderMap, endpoint: Endpoint<'_>) -> S3Result<()> {
     let header = text(headers, AUTHORIZATION.as_str()).is_some_and(|value| value.starts_with("AWS "));
     let url = presigned_v2::is_claimed(query);
@@ -109,15 +110,18 @@ fn check_version(query: &Query, headers: &HeaderMap, endpoint: Endpoint<'_>) -> 
     Ok(())
 }
 
-/// No session tokens are given out, so each that comes is foreign.
+/// Refuses session tokens: this server issues none.
 fn check_token(query: &Query, headers: &HeaderMap) -> S3Result<()> {
     if headers.contains_key("x-amz-security-token") || query.has_in_any_case("x-amz-security-token") {
-        return Err(refuse(S3ErrorCode::InvalidToken, "Amphora gives out no session tokens; use a key without one."));
+        return Err(refuse(
+            S3ErrorCode::InvalidToken,
+            "Amphora does not issue session tokens; use an access key without one.",
+        ));
     }
     Ok(())
 }
 
-/// A part that lost half of its address would be stored as the object, in place of what is there.
+/// Refuses a part with an incomplete address, which would otherwise replace the object.
 fn check_part(method: &Method, query: &Query) -> S3Result<()> {
     if *method != Method::PUT || query.has_in_any_case("partNumber") == query.has_in_any_case("uploadId") {
         return Ok(());
@@ -137,7 +141,7 @@ mod tests {
     use super::*;
     use crate::address::{Address, Domains};
 
-    /// The code a head is refused with, or nothing.
+    /// The code that a head is refused with; empty if it is accepted.
     pub(super) fn code(method: &str, uri: &str, headers: &[(&str, &str)]) -> String {
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
@@ -152,7 +156,7 @@ mod tests {
             .unwrap_or_default()
     }
 
-    /// The query of a presigned URL with nothing wrong but its signature.
+    /// The query of a presigned URL that is correct except for its signature.
     pub(super) fn presigned() -> String {
         format!(
             "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKID%2F20260131%2Fus-east-1%2Fs3%2Faws4_request\

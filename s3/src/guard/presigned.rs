@@ -1,4 +1,4 @@
-//! Signatures in URLs: what `s3s` lets pass, and what it tells with another code than AWS.
+//! Presigned URLs of Version 4: malformed ones that `s3s` accepts, or refuses with another code than AWS.
 
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use s3s_sigv4::PresignedUrlV4;
@@ -7,10 +7,11 @@ use super::query::Query;
 use super::scope::{ALGORITHM, Place, Scope};
 use crate::error::{Detail as _, plain, says};
 
-/// What a presigned URL consists of.
+/// The query parameters of a presigned URL.
 pub(super) const PARAMETERS: [&str; 6] =
     ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders", "X-Amz-Signature"];
-/// What makes a URL claim to be presigned. `s3s` goes by the signature alone: a URL that lost it would be anonymous.
+/// Parameters that mark a URL as presigned. `s3s` looks for the signature alone, and would treat a URL without it as
+/// anonymous.
 const CLAIMS: [&str; 3] = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"];
 /// Seven days.
 pub(crate) const EXPIRES_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
@@ -20,7 +21,7 @@ pub(super) fn is_claimed(query: &Query) -> bool {
     CLAIMS.iter().any(|name| query.has_in_any_case(name))
 }
 
-/// Checks the parameters, if there are any of a signature.
+/// Checks the parameters, if the URL claims a signature.
 pub(super) fn check(query: &Query, region: &str) -> S3Result<()> {
     if !is_claimed(query) {
         return Ok(());

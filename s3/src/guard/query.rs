@@ -1,7 +1,7 @@
-//! The parameters of a query, as `s3s` reads them.
+//! Query parameters, decoded as `s3s` decodes them.
 //!
-//! - Names are decoded before they are compared: one that `s3s` knows for what it is does not slip past the guards in
-//!   another spelling.
+//! - Names are decoded before they are compared, so that a percent-encoded spelling of a known name does not bypass the
+//!   guards.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -9,10 +9,10 @@ use std::mem;
 use http::Uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// What Signature Version 4 encodes: all but letters, digits and these four.
+/// The characters that Signature Version 4 encodes: all but letters, digits and these four.
 const SIGNED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Names and values, decoded, in the order they came.
+/// Decoded names and values in their order.
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -21,28 +21,28 @@ impl Query {
         Self(pairs(uri.query().unwrap_or_default()).map(pair).collect())
     }
 
-    /// All of them.
+    /// All parameters.
     pub(crate) fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
 
-    /// Whether there is one of this name, written just so.
+    /// Whether a parameter has exactly this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(found, _)| found == name)
     }
 
-    /// The value of the one of this name, written just so; `None` if there is none, or more than one.
+    /// The value of the only parameter with exactly this name; `None` if there is none, or more than one.
     pub(crate) fn only(&self, name: &str) -> Option<&str> {
         let mut found = self.0.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Whether there is one of this name, in any case.
+    /// Whether a parameter has this name in any case.
     pub(crate) fn has_in_any_case(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// The value of the first of this name, in any case.
+    /// The value of the first parameter with this name in any case.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -61,8 +61,7 @@ fn decode(text: &str) -> String {
     percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
-/// Puts parameters of the same name in the order of their values, as Signature Version 4 signs them; `s3s` would take
-/// them as they came.
+/// Sorts parameters of the same name by value, as Signature Version 4 signs them; `s3s` keeps them in their order.
 pub(crate) fn order_repeated(uri: &mut Uri) {
     let Some(query) = uri.query().filter(|query| query.contains('&')) else { return };
     let mut named: Vec<((String, String), &str)> = pairs(query).map(|raw| (canonical(raw), raw)).collect();

@@ -1,4 +1,5 @@
-//! What a signature is good for: its scope, and the host. The same for headers and for URLs; only the codes differ.
+//! The scope of a signature (region, service, date) and its signed host. The checks are the same for headers and URLs,
+//! with different error codes.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -6,7 +7,7 @@ use s3s_sigv4::CredentialV4;
 
 use crate::error::{Detail as _, says};
 
-/// The one way of signing there is.
+/// The only supported signing algorithm.
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// Names the region to clients that signed for another.
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
@@ -21,7 +22,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// A refusal of the credential that stands there.
+    /// The error for a bad credential.
     pub(super) fn refuse(self, words: &str) -> S3Error {
         let (code, opening) = match self {
             Self::Header => (S3ErrorCode::AuthorizationHeaderMalformed, "The authorization header is malformed"),
@@ -33,18 +34,18 @@ impl Place {
     }
 }
 
-/// A signature's scope, and what it covers.
+/// The scope of a signature, and the headers it covers.
 pub(super) struct Scope<'a> {
     pub(super) place: Place,
     pub(super) credential: &'a CredentialV4<'a>,
     /// The day of the request's date, as YYYYMMDD.
     pub(super) day: &'a str,
-    /// The headers that are signed.
+    /// The signed headers.
     pub(super) signed: &'a [&'a str],
 }
 
 impl Scope<'_> {
-    /// Compares it with what this endpoint is.
+    /// Compares the scope with this endpoint.
     pub(super) fn check(&self, region: &str) -> S3Result<()> {
         let CredentialV4 { date, aws_region, aws_service, .. } = *self.credential;
         if aws_service != SERVICE {
@@ -60,7 +61,7 @@ impl Scope<'_> {
                 format!("Invalid credential date {date:?}. This date is not the same as X-Amz-Date: {:?}.", self.day);
             return Err(self.place.refuse(&words));
         }
-        // Without it, the same signature would open the same path of every other endpoint.
+        // If the host were not signed, the signature would be valid for the same path of every other endpoint.
         if !self.signed.iter().any(|name| name.eq_ignore_ascii_case("host")) {
             let words = "There were headers present in the request which were not signed";
             return Err(says(S3ErrorCode::AccessDenied, words).with("HeadersNotSigned", "host"));
@@ -69,7 +70,7 @@ impl Scope<'_> {
     }
 }
 
-/// Clients sign again with the region that such an error names (S3 API, HeadBucket).
+/// Adds the region to an error; clients then sign again for it (S3 API, HeadBucket).
 fn with_region(error: S3Error, region: &str) -> S3Error {
     let mut error = error.with("Region", region);
     if let Ok(region) = HeaderValue::from_str(region) {

@@ -1,15 +1,15 @@
-//! Subresources: the parameters of a URL that choose the operation.
+//! Subresources: the query parameters that select the operation.
 //!
-//! - A request names one at most: which of two were meant would be the choice of whoever reads them first. AWS answers
-//!   the same.
-//! - One in other letters (`?ACL`) is refused: it chooses nothing, so the request would be about the object itself.
+//! - A request may name one at most; which of two was meant would depend on the reader. AWS refuses two as well.
+//! - A subresource in the wrong case (`?ACL`) is refused: it selects nothing, so the request would act on the object
+//!   itself.
 
 use s3s::{S3ErrorCode, S3Result};
 
 use super::query::Query;
 use crate::error::{bad_argument, refuse};
 
-/// Every parameter by which S3 chooses an operation, offered here or not.
+/// Every parameter by which S3 selects an operation, supported here or not.
 pub(super) const SUBRESOURCES: [&str; 42] = [
     "abac",
     "accelerate",
@@ -54,16 +54,16 @@ pub(super) const SUBRESOURCES: [&str; 42] = [
     "versions",
     "website",
 ];
-/// Parameters that change what an operation is about, beside a subresource or alone.
+/// Parameters that modify an operation, with a subresource or alone.
 const BESIDE: [&str; 3] = ["list-type", "partNumber", "versionId"];
 
-/// Parameters of no operation of their own that Signature Version 2 signs, besides those that begin with [`RESPONSE`].
+/// Parameters that select no operation but that Signature Version 2 signs, besides those that begin with [`RESPONSE`].
 const SIGNED_IN_V2: [&str; 5] = ["defaultObjectAcl", "partNumber", "select-type", "storageClass", "versionId"];
-/// How parameters begin that override headers of an answer.
+/// The prefix of parameters that override headers of a response.
 const RESPONSE: &str = "response-";
 
-/// Whether Signature Version 2 covers a parameter of this name. Signers leave out `list-type`, which every listing of today
-/// has, so it is not covered: both ways of listing are one right.
+/// Whether Signature Version 2 covers a parameter. Signers leave out `list-type`, which every current listing has, so
+/// it is not covered: both ways of listing need the same right.
 pub(crate) fn is_signed_in_v2(name: &str) -> bool {
     SUBRESOURCES.contains(&name) || SIGNED_IN_V2.contains(&name) || name.starts_with(RESPONSE)
 }
@@ -74,7 +74,7 @@ pub(super) fn chosen(query: &Query) -> &'static str {
     query.pairs().iter().find_map(|(name, _)| known(name)).unwrap_or_default()
 }
 
-/// Refuses a query that names two subresources, or one in other letters.
+/// Refuses a query with two subresources, or one in the wrong case.
 pub(super) fn check(query: &Query) -> S3Result<()> {
     let mut chosen: Option<&str> = None;
     for (name, _) in query.pairs() {
@@ -82,7 +82,7 @@ pub(super) fn check(query: &Query) -> S3Result<()> {
             continue;
         };
         if known != name {
-            let words = format!("The parameter \"{name}\" of the URL is not known; write it \"{known}\".");
+            let words = format!("The URL parameter \"{name}\" has the wrong case; write it \"{known}\".");
             return Err(refuse(S3ErrorCode::InvalidArgument, words));
         }
         if !SUBRESOURCES.contains(known) {

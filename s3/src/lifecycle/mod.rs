@@ -1,8 +1,8 @@
-//! Lifecycle rules of buckets (S3 User Guide, "Managing the lifecycle of objects").
+//! Lifecycle rules of buckets: the S3 operations on them (S3 User Guide, "Managing the lifecycle of objects").
 //!
-//! - What was put is what is given back: the shape of each filter, the ids, also the rules that are disabled.
-//! - A rule that asks for what is not offered (another storage class) is refused with all that came with it.
-//! - Acting on the rules is the store's; here they are only parsed and written.
+//! - Rules are returned exactly as they were set: the shape of each filter, the ids, and disabled rules.
+//! - If one rule asks for an unsupported action (a transition to another storage class), the whole request is refused.
+//! - The store executes the rules; this module only parses and writes them.
 
 mod parse;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use crate::object::time;
 use crate::service::Service;
 use crate::{body, names};
 
-/// What an id may hold in a header as it is (AWS writes the rest percent-encoded).
+/// Characters of an id that are percent-encoded in a header, as AWS does.
 const ID_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Replaces the rules of a bucket (S3 API, PutBucketLifecycleConfiguration; the older PutBucketLifecycle is the same
@@ -43,7 +43,7 @@ pub(crate) async fn put(
     Ok(S3Response::new(PutBucketLifecycleConfigurationOutput { transition_default_minimum_object_size: minimum }))
 }
 
-/// Tells the rules of a bucket (S3 API, GetBucketLifecycleConfiguration).
+/// Answers the rules of a bucket (S3 API, GetBucketLifecycleConfiguration).
 pub(crate) async fn get(
     service: &Service,
     request: S3Request<GetBucketLifecycleConfigurationInput>,
@@ -79,7 +79,7 @@ async fn set(service: &Service, bucket: &str, rules: Vec<LifecycleRule>, minimum
     service.store.change_settings(&bucket, change).await.or_refuse()
 }
 
-/// Nothing moves to another storage class, so either value is as good.
+/// Accepts both values: no object moves to another storage class, so neither has an effect.
 fn minimum_size(asked: &TransitionDefaultMinimumObjectSize) -> S3Result<String> {
     match asked.as_str() {
         known @ (TransitionDefaultMinimumObjectSize::ALL_STORAGE_CLASSES_128K
@@ -91,7 +91,7 @@ fn minimum_size(asked: &TransitionDefaultMinimumObjectSize) -> S3Result<String> 
     }
 }
 
-/// `x-amz-expiration`.
+/// The value of `x-amz-expiration`.
 pub(crate) fn header(expiration: &Expiration) -> Option<String> {
     let date = http_date(&time(expiration.at))?;
     Some(format!("expiry-date=\"{date}\", rule-id=\"{}\"", utf8_percent_encode(&expiration.rule, ID_ENCODED)))

@@ -1,4 +1,4 @@
-//! Rules as they come, checked as AWS checks them.
+//! Parsing of lifecycle rules, with AWS's checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const PREFIX_BYTES_MAX: usize = 1_024;
 const TAG_CHARS_MAX: (usize, usize) = (128, 256);
 const NEWER_MAX: i32 = 100;
 
-/// Checks the rules of a configuration; those without an id get one.
+/// Checks the rules of a configuration; rules without an id get one.
 pub(super) fn rules(given: Vec<dto::LifecycleRule>) -> S3Result<Vec<LifecycleRule>> {
     match given.len() {
         0 => return Err(malformed("Give at least one Rule.")),
@@ -147,7 +147,7 @@ fn filter_or_prefix(filter: Option<LifecycleRuleFilter>, prefix: Option<String>)
     Ok(parsed)
 }
 
-/// Conditions beside each other, which AWS refuses, mean the same as in `And`: all of them hold.
+/// Conditions without `And`, which AWS refuses, mean the same as within it: all have to hold.
 fn parse_filter(given: LifecycleRuleFilter) -> S3Result<LifecycleFilter> {
     let and = given.and.is_some();
     let outer = LifecycleRuleAndOperator {
@@ -202,7 +202,7 @@ fn positive(what: &str, days: i32) -> S3Result<u32> {
     u32::try_from(days).ok().filter(|days| *days > 0).ok_or_else(|| bad(format!("'{what}' must be a positive integer")))
 }
 
-/// A date in nanoseconds since 1970; it has to be a midnight.
+/// A date in nanoseconds since 1970; it has to be a midnight in UTC.
 fn midnight(date: &Timestamp) -> S3Result<i64> {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
     let nanos = i64::try_from(time::OffsetDateTime::from(date.clone()).unix_timestamp_nanos());

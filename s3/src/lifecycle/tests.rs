@@ -1,4 +1,4 @@
-//! What was put is given back, what cannot be is refused, as AWS does.
+//! Round trips of lifecycle rules, and the refusals of invalid ones.
 
 use objstore::lifecycle::Expiration;
 use s3s::xml::{Deserialize as _, Deserializer, Serializer};

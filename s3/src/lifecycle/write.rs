@@ -1,4 +1,4 @@
-//! Rules as they are given back.
+//! Lifecycle rules in the form of responses.
 
 use objstore::clock::Timestamp;
 use objstore::store::{LifecycleFilter, LifecycleRule};
@@ -9,7 +9,7 @@ use s3s::dto::{
 
 use crate::object::time;
 
-/// A rule, as it was put.
+/// A rule as it was set.
 pub(super) fn rule(rule: &LifecycleRule) -> dto::LifecycleRule {
     let status = if rule.enabled { ExpirationStatus::ENABLED } else { ExpirationStatus::DISABLED };
     let (filter, prefix) = filter(rule.filter.clone().unwrap_or_default());
@@ -40,7 +40,7 @@ fn expiration(rule: &LifecycleRule) -> Option<LifecycleExpiration> {
     })
 }
 
-/// The filter; or the prefix in the rule itself.
+/// The filter; or the prefix in the rule itself, for the older form.
 fn filter(filter: LifecycleFilter) -> (Option<LifecycleRuleFilter>, Option<String>) {
     if filter.bare_prefix {
         return (None, filter.prefix);

@@ -1,6 +1,7 @@
-//! The XML of a page of keys, written at once: through the structures of `s3s` it took as long as reading the page.
+//! The XML of a page of keys, written directly: building it through the structures of `s3s` took as long as reading the
+//! page.
 //!
-//! - All but the keys is written by `s3s`, the keys after it: the order of elements means nothing in these answers.
+//! - `s3s` writes everything except the keys, which follow it: element order has no meaning in these responses.
 
 use std::fmt::Write as _;
 
@@ -17,10 +18,10 @@ use crate::xml::{self, Document};
 use crate::{checksum, storage_class};
 
 const END: &str = "</ListBucketResult>";
-/// What a key takes besides its name, at most, in most listings.
+/// The bytes that a key usually takes besides its name.
 const KEY_BYTES: usize = 320;
 
-/// The document of `frame`, with `objects` in it. They are of `owner`, where that is to be told.
+/// The document of `frame` with `objects` inserted. `owner` is their owner, if it is to be shown.
 pub(super) fn document(
     frame: &impl Serialize,
     objects: &[Listed],
@@ -58,14 +59,14 @@ fn write(document: &mut String, object: &Listed, encoding: Encoding, owner: &str
     document.push_str("&quot;</ETag><Key>");
     match encoding {
         Encoding::Plain => escape(document, &xml::legible(&object.key)),
-        // What is encoded holds nothing that XML would take for its own.
+        // Percent-encoded text needs no XML escapes.
         Encoding::Url => document.push_str(&encoding.apply(&object.key)),
     }
     document.push_str("</Key><LastModified>");
     write_time(document, object.modified);
     document.push_str("</LastModified>");
     document.push_str(owner);
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(document, "<Size>{}</Size>", object.size);
     element(document, "StorageClass", storage_class::name(object.storage_class.as_ref()));
     document.push_str("</Contents>");
@@ -105,7 +106,7 @@ fn escape(document: &mut String, text: &str) {
     document.push_str(&text[from..]);
 }
 
-/// A time as S3 writes it into XML: `2026-01-02T03:04:05.678Z`.
+/// A time as S3 writes it in XML: `2026-01-02T03:04:05.678Z`.
 fn write_time(document: &mut String, time: Timestamp) {
     let Timestamp(nanos) = time;
     let seconds = OffsetDateTime::from_unix_timestamp(nanos.div_euclid(1_000_000_000));
@@ -113,7 +114,7 @@ fn write_time(document: &mut String, time: Timestamp) {
     let (year, month, day) = time.to_calendar_date();
     let (hour, minute, second) = time.to_hms();
     let numbers = [month as u8, day, hour, minute, second];
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(document, "{year:04}");
     for (mark, number) in ["-", "-", "T", ":", ":"].into_iter().zip(numbers) {
         document.push_str(mark);

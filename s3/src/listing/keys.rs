@@ -1,4 +1,4 @@
-//! ListObjects and ListObjectsV2. The XML of the keys is written by [`contents`].
+//! ListObjects and ListObjectsV2. [`contents`] writes the XML of the keys.
 
 use objstore::name::BucketName;
 use objstore::store::{List, Listing};
@@ -25,7 +25,7 @@ pub(crate) async fn objects(
     };
     let delimited = list.delimiter.is_some();
     let (limit, page) = (list.limit, read(service, &input.bucket, list).await?);
-    // Without a delimiter the last key is the next marker, and AWS leaves it to the client.
+    // Without a delimiter the last key is the next marker, and AWS omits it.
     let next = page.listing.next.as_deref().filter(|next| delimited || marker::is_token(next, encoding));
     let frame = ListObjectsOutput {
         name: Some(input.bucket),
@@ -87,7 +87,7 @@ pub(crate) async fn objects_v2(
     Ok(response)
 }
 
-/// A page, and who owns the bucket.
+/// A page of keys, and the bucket's owner.
 struct Page {
     listing: Listing,
     owner: String,
@@ -105,7 +105,7 @@ async fn read(service: &Service, bucket: &str, list: List) -> S3Result<Page> {
     service
         .blocking(move |store| {
             let owner = store.bucket(&bucket).or_refuse()?.owner;
-            // No keys were asked for, so there is no next page either.
+            // No keys were requested, so there is no next page either.
             let listing =
                 if list.limit == 0 { Listing::default() } else { store.list_objects(&bucket, &list).or_refuse()? };
             Ok(Page { listing, owner })

@@ -1,28 +1,28 @@
-//! Markers: where the next page of a listing begins, as an answer tells it.
+//! Markers: where the next page of a listing begins.
 //!
-//! - A marker is a key or a common prefix. One that XML cannot carry is told as a token, which gives it back exactly: a
-//!   marker that was only shown legibly would pass over what lies between the two.
-//! - A key that looks like a token is told as one too, so no key is taken for another.
+//! - A marker is a key or a common prefix. One that XML cannot carry is sent as a token, which restores it exactly: a
+//!   marker with replaced characters would skip the keys in between.
+//! - A key that looks like a token is sent as a token too, so no key is mistaken for one.
 
 use super::Encoding;
 use crate::{token, xml};
 
-/// How a token begins.
+/// The prefix of a token.
 const TOKEN: &str = "amphora:marker:";
 
-/// The marker that a client gives; an empty one is none.
+/// The marker from a client; an empty one counts as absent.
 pub(crate) fn given(marker: Option<&String>) -> Option<String> {
     let marker = super::given(marker)?;
     let named = marker.strip_prefix(TOKEN).and_then(|token| token::decode(token).ok());
     Some(named.unwrap_or(marker))
 }
 
-/// Whether a marker is told as a token.
+/// Whether a marker has to be sent as a token.
 pub(crate) fn is_token(marker: &str, encoding: Encoding) -> bool {
     encoding == Encoding::Plain && !xml::carries(marker) || marker.starts_with(TOKEN)
 }
 
-/// A marker, as written.
+/// A marker in the form of a response.
 pub(crate) fn written(marker: &str, encoding: Encoding) -> String {
     match is_token(marker, encoding) {
         true => encoding.apply(&format!("{TOKEN}{}", token::encode(marker))),

@@ -1,9 +1,9 @@
-//! Listings of keys and versions, and what all listings share.
+//! Listings of keys and versions, and what all listings have in common.
 //!
-//! - The store gives keys in the byte order of S3; nothing is sorted or filtered here.
-//! - A page holds at most 1,000 keys and common prefixes, which bounds what an answer takes in memory.
-//! - A name that XML cannot carry is shown legibly where `encoding-type=url` was not asked for, a header says how many
-//!   are, and markers stay exact: nothing is left out, and the other names of the page are as they are.
+//! - The store returns keys in the byte order of S3; nothing is sorted or filtered here.
+//! - A page holds at most 1,000 keys and common prefixes, which bounds the memory of a response.
+//! - A name that XML cannot carry is shown with replaced characters unless `encoding-type=url` was given; a header
+//!   counts such names, and markers stay exact. Nothing is omitted, and other names are unchanged.
 
 mod contents;
 mod keys;
@@ -22,24 +22,24 @@ use s3s::{S3Error, S3Result};
 use crate::error::bad_argument;
 use crate::xml;
 
-/// Keys of one page, at most, and if nothing is said.
+/// The largest page, and the default.
 const PAGE_MAX: i32 = 1000;
 
-/// Says of how many names of an answer characters were replaced.
+/// The header that counts the names with replaced characters.
 const REPLACED: HeaderName = HeaderName::from_static("x-amphora-replaced-names");
 
-/// How names are written into an answer.
+/// How names are written in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Plain,
     Url,
 }
 
-/// All but what RFC 3986 leaves alone, and the `/` that keeps keys readable.
+/// Encodes all but the unreserved characters of RFC 3986 and `/`, which keeps keys readable.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 impl Encoding {
-    /// As asked for by `encoding-type`.
+    /// The encoding that `encoding-type` requests.
     pub(crate) fn new(given: Option<&EncodingType>) -> S3Result<Self> {
         match given.map(EncodingType::as_str) {
             None | Some("") => Ok(Self::Plain),
@@ -48,7 +48,7 @@ impl Encoding {
         }
     }
 
-    /// Says in `headers` how many of these names are not written as they are, if any is not.
+    /// Sets the header that counts changed names, if there are any.
     pub(crate) fn tell_replaced<'a>(self, names: impl Iterator<Item = &'a str>, headers: &mut HeaderMap) {
         if self == Self::Url {
             return;
@@ -59,7 +59,7 @@ impl Encoding {
         }
     }
 
-    /// A name, as written.
+    /// A name in the form of a response.
     pub(crate) fn apply(self, name: &str) -> String {
         match self {
             Self::Plain => xml::legible(name).into_owned(),
@@ -67,7 +67,7 @@ impl Encoding {
         }
     }
 
-    /// An optional name, as written.
+    /// An optional name in the form of a response.
     pub(crate) fn apply_to(self, name: Option<&String>) -> Option<String> {
         name.map(|name| self.apply(name))
     }
@@ -79,24 +79,24 @@ pub(crate) fn page(asked: Option<i32>, name: &'static str) -> S3Result<usize> {
     usize::try_from(asked.min(PAGE_MAX)).map_err(|_| out_of_range(name, asked))
 }
 
-/// The refusal of a number that is negative, as AWS words it.
+/// The error for a negative number, in AWS's words.
 pub(crate) fn out_of_range(name: &'static str, value: i32) -> S3Error {
     let words = format!("Argument {name} must be an integer between 0 and 2147483647");
     bad_argument(words, name, value)
 }
 
-/// Common prefixes, as written.
+/// Common prefixes in the form of a response.
 pub(crate) fn prefixes(prefixes: &[String], encoding: Encoding) -> Option<CommonPrefixList> {
     let written = prefixes.iter().map(|prefix| CommonPrefix { prefix: Some(encoding.apply(prefix)) });
     Some(written.collect())
 }
 
-/// A parameter that means something only if it is not empty.
+/// A parameter; an empty one counts as absent.
 pub(crate) fn given(parameter: Option<&String>) -> Option<String> {
     parameter.filter(|parameter| !parameter.is_empty()).cloned()
 }
 
-/// The algorithms of the checksums kept with an object.
+/// The algorithms of an object's stored checksums.
 pub(crate) fn algorithms(checksums: &[Checksum]) -> Option<ChecksumAlgorithmList> {
     let names = checksums.iter().map(|checksum| ChecksumAlgorithm::from(checksum.algorithm.clone()));
     Some(names.collect()).filter(|names: &ChecksumAlgorithmList| !names.is_empty())

@@ -1,7 +1,7 @@
 //! ListObjectVersions.
 //!
-//! - Versions and delete markers come in one order, by key and then newest first, as S3 gives them: clients that read the
-//!   XML in its order depend on it. `s3s` would write all markers and then all versions, so the XML is written here.
+//! - Versions and delete markers are in one order, by key and then newest first, as on S3: clients that read the XML in
+//!   order depend on it. `s3s` would write all markers and then all versions, so this module writes the XML.
 
 use std::io::Write;
 
@@ -20,7 +20,7 @@ use crate::service::Service;
 use crate::xml::{self, Document};
 use crate::{checksum, names, storage_class};
 
-/// What the version of an object is called where none are kept.
+/// The version id of an object in a bucket without versioning.
 const NULL_VERSION: &str = "null";
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
@@ -48,7 +48,7 @@ pub(crate) async fn versions(
     let limit = list.limit;
     let (listing, owner) = read(service, names::bucket(&input.bucket)?, ListVersions { list, after_version }).await?;
     let (next_key, next_version) = listing.next.unzip();
-    // All but the versions themselves.
+    // Everything except the versions.
     let frame = ListObjectVersionsOutput {
         common_prefixes: prefixes(&listing.prefixes, encoding),
         delete_markers: None,
@@ -75,7 +75,7 @@ pub(crate) async fn versions(
     Ok(response)
 }
 
-/// The XML of an answer.
+/// The XML of a response.
 fn document(
     frame: &ListObjectVersionsOutput,
     versions: &[VersionInfo],

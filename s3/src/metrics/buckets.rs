@@ -1,8 +1,8 @@
-//! Requests by bucket and by class of operation.
+//! Request counters by bucket and class of operation.
 //!
-//! - At most [`BUCKETS_MAX`] buckets have counters of their own; requests about all others are summed as [`REST`], and so
-//!   are those that name a bucket which does not exist. A bucket that is itself called so is always part of the rest.
-//! - The table is replaced as a whole when the set of buckets changes, and read in each request without a lock.
+//! - At most [`BUCKETS_MAX`] buckets have their own counters. Requests to all others are summed as [`REST`], including
+//!   requests that name a missing bucket. A bucket that itself has this name always counts there.
+//! - When the set of buckets changes, the table is replaced as a whole; requests read it without a lock.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,10 +16,10 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-/// The most buckets that have counters of their own.
+/// The most buckets with their own counters.
 pub const BUCKETS_MAX: usize = 200;
 
-/// What all other buckets are summed as.
+/// The label of all other buckets.
 pub const REST: &str = "other";
 
 /// Classes of operations.
@@ -29,17 +29,17 @@ enum Class {
     Write,
     List,
     Delete,
-    /// The bucket itself and its settings.
+    /// Operations on the bucket itself and its settings.
     Settings,
-    /// Refused before the operation was known, or not offered.
+    /// Requests refused before routing, or unsupported operations.
     Unknown,
 }
 
-/// Their names, in the same order.
+/// The labels of the classes, in the order of [`Class`].
 const NAMES: [&str; Class::Unknown as usize + 1] = ["read", "write", "list", "delete", "settings", "unknown"];
 
 impl Class {
-    /// The class of an operation, as the access line names it.
+    /// The class of an operation, by its name in the access line.
     fn of(operation: &str) -> Self {
         let begins = |verbs: &[&str]| verbs.iter().any(|verb| operation.starts_with(verb));
         if begins(&["List"]) {
@@ -70,14 +70,14 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// Counts a request about a bucket.
+    /// Counts a request on a bucket.
     pub(super) fn count(&self, bucket: &BucketName, operation: &str) {
         let own = self.own.load();
         let counts = own.get(bucket).map_or(&self.rest, |counts| &**counts);
         counts[Class::of(operation) as usize].fetch_add(1, Relaxed);
     }
 
-    /// Has these buckets counted on their own, and no others.
+    /// Gives exactly these buckets their own counters.
     pub(super) fn set(&self, names: impl IntoIterator<Item = BucketName>) {
         let before = self.own.load();
         let names = names.into_iter().filter(|name| name.as_str() != REST).take(BUCKETS_MAX);
@@ -89,7 +89,7 @@ impl Buckets {
     }
 }
 
-/// What is scraped.
+/// The collector that Prometheus scrapes.
 #[derive(Debug)]
 pub(super) struct RequestCollector(pub(super) Arc<Buckets>);
 

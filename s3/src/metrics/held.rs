@@ -1,4 +1,4 @@
-//! What a server holds: the memory of bodies and answers under way, and its certificate.
+//! Gauges of a server: memory of request bodies and responses in progress, and the end of its certificate.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use crate::body::Memory;
 use crate::server::Tls;
 
-/// What is looked at in each scrape.
+/// The sources that each scrape reads.
 pub(super) struct Held {
     pub(super) bodies: Memory,
     pub(super) answers: Memory,
@@ -23,7 +23,7 @@ impl fmt::Debug for Held {
     }
 }
 
-/// What is scraped: nothing before there is a server.
+/// The collector that Prometheus scrapes; it reports nothing before a server exists.
 #[derive(Debug)]
 pub(super) struct BudgetCollector(pub(super) Arc<OnceLock<Held>>);
 
@@ -36,11 +36,11 @@ impl Collector for BudgetCollector {
         };
         let bytes = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let (used, limit) = held.bodies.in_use();
-        gauge("body_memory_bytes", "Memory that uploads under way have taken", bytes(used))?;
-        gauge("body_memory_limit_bytes", "Memory that uploads under way may take", bytes(limit))?;
+        gauge("body_memory_bytes", "Memory reserved by uploads in progress", bytes(used))?;
+        gauge("body_memory_limit_bytes", "Limit of the memory for uploads in progress", bytes(limit))?;
         let (used, limit) = held.answers.in_use();
-        gauge("answer_memory_bytes", "Memory that answers under way have taken", bytes(used))?;
-        gauge("answer_memory_limit_bytes", "Memory that answers under way may take", bytes(limit))?;
+        gauge("answer_memory_bytes", "Memory reserved by responses in progress", bytes(used))?;
+        gauge("answer_memory_limit_bytes", "Limit of the memory for responses in progress", bytes(limit))?;
         if let Some(expiry) = held.tls.as_ref().and_then(Tls::expiry) {
             let help = "When the served certificate ends, in seconds since 1970";
             gauge("tls_certificate_expiry_timestamp_seconds", help, expiry)?;

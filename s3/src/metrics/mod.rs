@@ -1,7 +1,7 @@
 //! Metrics of the S3 endpoint for Prometheus.
 //!
-//! - A request adds to counters that are found without a lock where it can be: those of its bucket (`buckets`). Those of
-//!   its operation stand in a table that is locked for reading only, since all its rows are there after some requests.
+//! - A request adds to atomic counters, found without a lock for its bucket (`buckets`). Those of its operation are in
+//!   a table under a read lock, which is complete after a few requests.
 
 mod buckets;
 mod held;
@@ -71,12 +71,12 @@ pub(crate) struct Answered<'a> {
     pub(crate) took: Duration,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// Why less was sent than there is.
+    /// Why the response was cut off, if it was.
     pub(crate) cut: Option<&'static str>,
 }
 
 impl Metrics {
-    /// Makes the metrics and registers them as `s3_…` and `bucket_requests` in `registry`.
+    /// Creates the metrics and registers them as `s3_…` and `bucket_requests` in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             requests: Family::default(),
@@ -116,22 +116,22 @@ impl Metrics {
         let help = "Answers that ended before their end: the client left, it stalled, or the content could not be read";
         registry.register("answers_cut", help, self.cut.clone());
         registry.register("connections", "Open connections", self.connections.clone());
-        let help = "Connections told to come again, or closed, because all places were busy";
+        let help = "Connections refused because the connection limit was reached";
         registry.register("connections_turned_away", help, self.turned_away.clone());
         let help = "Connections that ended in their TLS handshake";
         registry.register("tls_handshakes_failed", help, self.handshakes_failed.clone());
-        let help = "Changes of the TLS files, by whether they were taken";
+        let help = "Changes of the TLS files, by whether the new certificate was accepted";
         registry.register("tls_certificates", help, self.certificates.clone());
         registry.register_collector(Box::new(held::BudgetCollector(Arc::clone(&self.held))));
     }
 
-    /// Counts by bucket for these and no others: at most [`BUCKETS_MAX`], each of which exists. Counters of those that
-    /// were counted before go on.
+    /// Gives these existing buckets, at most [`BUCKETS_MAX`], their own counters. Counters of buckets that had them
+    /// before continue.
     pub fn set_buckets(&self, names: impl IntoIterator<Item = BucketName>) {
         self.buckets.set(names);
     }
 
-    /// Shows from now on the memory of bodies and of answers, and when the certificate ends.
+    /// Starts to report the memory of request bodies and responses, and the end of the certificate.
     pub(crate) fn watch(&self, (bodies, answers): (Memory, Memory), tls: Option<Tls>) {
         let _ = self.held.set(Held { bodies, answers, tls });
     }
@@ -151,12 +151,12 @@ impl Metrics {
         }
     }
 
-    /// Counts a connection that found no place.
+    /// Counts a connection refused at the connection limit.
     pub(crate) fn turned_away(&self) {
         self.turned_away.inc();
     }
 
-    /// Counts a connection that ended in its handshake.
+    /// Counts a connection that ended in its TLS handshake.
     pub(crate) fn handshake_failed(&self) {
         self.handshakes_failed.inc();
     }
@@ -166,7 +166,7 @@ impl Metrics {
         self.certificates.get_or_create(&Certificate { outcome: "taken" }).inc();
     }
 
-    /// Counts a changed certificate that cannot be served.
+    /// Counts a changed certificate that cannot be used.
     pub(crate) fn certificate_refused(&self) {
         self.certificates.get_or_create(&Certificate { outcome: "refused" }).inc();
     }

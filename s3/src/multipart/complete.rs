@@ -1,11 +1,11 @@
 //! CompleteMultipartUpload.
 //!
 //! - The object refers to its parts' content; nothing is copied.
-//! - The parts' checksums, which were proved when the parts came, give the object's; a claim of the client is compared
-//!   with it before the object is made.
-//! - A completion that takes long begins its answer early, with 200 and blanks, so that nobody between the two ends the
-//!   connection; what it came to, an error as well, then stands in the body. The work goes on if the client goes away,
-//!   and the same request again gets the same answer.
+//! - The object's checksum is computed from its parts' checksums, which were verified on upload; a client's claim is
+//!   compared with it before the object is created.
+//! - A slow completion begins its response early, with 200 and blanks, so that no proxy closes the connection; the
+//!   result, or an error, then follows in the body. The work continues if the client disconnects, and a repeated
+//!   request gets the same answer.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -24,17 +24,18 @@ use crate::object::etag;
 use crate::service::Service;
 use crate::{body, conditions, lifecycle, names};
 
-/// Parts read from the store in one step.
+/// Number of parts read from the store at a time.
 const STEP: usize = 1_000;
-/// How long the answer waits for the result, to have its status.
+/// How long the response waits for the result, so as to carry its status.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Uploads that are completed at once. The work goes on when its client leaves, so requests do not bound it.
+/// The most completions at a time. The work continues when its client disconnects, so the request limit does not bound
+/// it.
 static PLACES: Semaphore = Semaphore::const_new(64);
-/// How long one waits for its turn.
+/// How long a completion waits for a permit.
 const TURN: Duration = Duration::from_secs(10);
 
-/// What a client asks for.
+/// The arguments of a completion.
 struct Wanted {
     upload: UploadRef,
     parts: Vec<Named>,
@@ -44,13 +45,13 @@ struct Wanted {
     condition: Condition,
 }
 
-/// Turns an upload into its object (S3 API, CompleteMultipartUpload).
+/// Turns an upload into an object (S3 API, CompleteMultipartUpload).
 pub(crate) async fn complete(
     service: &Service,
     request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let claims = Claims::from_headers(&request.headers)?;
-    // The other checksums are of the object.
+    // The other checksums are claims about the object, not the body.
     body::prove_claims(&claims.md5_alone())?;
     let input = request.input;
     let condition = conditions::writing(&request.headers)?;
@@ -71,7 +72,7 @@ pub(crate) async fn complete(
         let _place = place;
         let (name, at) = (wanted.upload.bucket.clone(), wanted.upload.key.clone());
         let done = finish(&service, wanted).await?;
-        // The object is there: an answer without this header is better than none.
+        // The object exists already; a response without this header is better than an error.
         let expiration = service.blocking(move |store| store.expiration(&name, &at).or_refuse()).await.ok().flatten();
         let mut output = CompleteMultipartUploadOutput {
             location: Some(location),
@@ -88,7 +89,7 @@ pub(crate) async fn complete(
     answer(work, PATIENCE).await.map(S3Response::new)
 }
 
-/// Waits for the result; after `patience`, the rest of the waiting is done inside the answer's body.
+/// Waits for the result; after `patience`, the rest of the wait happens inside the response's body.
 async fn answer(
     mut work: JoinHandle<S3Result<CompleteMultipartUploadOutput>>,
     patience: Duration,
@@ -99,7 +100,7 @@ async fn answer(
     let request = crate::request::current().ok();
     let rest = async move {
         let done = work.await.map_err(|error| lost(&error)).flatten();
-        // `s3s` writes the code and the message of an error alone: the body is completed by what is noted (`error::Late`).
+        // `s3s` writes only the code and message of an error; `error::Late` adds the recorded particulars.
         done.inspect_err(|error| {
             if let Some(request) = request {
                 request.note_failure(error);
@@ -116,7 +117,7 @@ async fn finish(service: &Service, wanted: Wanted) -> S3Result<CompletedUpload> 
     }
 }
 
-/// A part the client names.
+/// A part that the client names.
 struct Named {
     number: u32,
     etag: String,
@@ -134,7 +135,7 @@ fn named(parts: Vec<CompletedPart>) -> S3Result<Vec<Named>> {
             Some(Ordering::Greater) => {
                 return Err(plain(S3ErrorCode::InvalidPartOrder));
             }
-            // A client that sent a part twice may name both: the later one took the place of the one before.
+            // A client that sent a part twice may name both; the later one replaced the earlier.
             Some(Ordering::Equal) => drop(named.pop()),
             Some(Ordering::Less) | None => {}
         }
@@ -164,13 +165,13 @@ fn parse(part: CompletedPart) -> S3Result<Named> {
     })
 }
 
-/// Whether there is anything left to do.
+/// Whether the object still has to be created.
 enum Prepared {
     Before(CompletedUpload),
     Now(CompleteUpload),
 }
 
-/// Compares what is claimed with the parts stored, and derives the object's checksum. Blocking.
+/// Compares the claims with the stored parts, and computes the object's checksum. Blocking.
 fn prepare(store: &Store, wanted: Wanted) -> S3Result<Prepared> {
     let Wanted { upload, parts: named, claims, kind, size, condition } = wanted;
     let (plan, stored) = match stored(store, &upload) {
@@ -208,7 +209,7 @@ fn stored(store: &Store, upload: &UploadRef) -> objstore::Result<(Option<Plan>, 
     }
 }
 
-/// `x-amz-checksum-type` has to be the one the upload was begun with.
+/// `x-amz-checksum-type` has to be the one that the upload was created with.
 fn check_kind(plan: Option<Plan>, claimed: Option<&ChecksumType>) -> S3Result<()> {
     let kept = plan.map_or(ChecksumType::from_static(ChecksumType::FULL_OBJECT), Plan::kind);
     if claimed.is_none_or(|claimed| claimed.as_str() == kept.as_str()) {
@@ -241,7 +242,7 @@ fn other_part(named: &Named) -> s3s::S3Error {
     plain(S3ErrorCode::InvalidPart).with("PartNumber", named.number).with("ETag", &named.etag)
 }
 
-/// Only the last part may be small. The store refuses it too, without telling which one it is.
+/// Only the last part may be small. The store refuses it too, without naming the part.
 fn check_small(parts: &[PartInfo]) -> S3Result<()> {
     let (_, before) = parts.split_last().unzip();
     match before.unwrap_or_default().iter().find(|part| part.size < PART_BYTES_MIN) {
@@ -279,7 +280,7 @@ fn check_claim(claims: &Claims, joined: Option<&Checksum>) -> S3Result<()> {
     }
 }
 
-/// A checksum without the number of parts behind one of parts' checksums: some clients leave it out (minio-go).
+/// A composite checksum without its number of parts: some clients omit it (minio-go).
 fn digest(joined: &Checksum) -> &str {
     joined.value.split_once('-').map_or(&joined.value, |(digest, _)| digest)
 }

@@ -25,7 +25,7 @@ pub(crate) async fn put(
     let mut input = request.input;
     let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
     let number = number(input.part_number)?;
-    // That the upload is gone is told before the body is sent, not after.
+    // A missing upload is reported before the body is received.
     let plan = plan_of(service, &upload).await?;
     let body = Body {
         stream: input.body.take(),
@@ -48,14 +48,14 @@ pub(crate) async fn put(
     Ok(S3Response::new(output))
 }
 
-/// What an upload announced of its checksum.
+/// The checksum plan of an upload.
 async fn plan_of(service: &Service, upload: &UploadRef) -> S3Result<Option<Plan>> {
     let upload = upload.clone();
     let known = service.blocking(move |store| store.upload(&upload).or_refuse()).await?;
     Ok(Plan::from_record(known.checksum_algorithm.as_deref()))
 }
 
-/// Makes a part of a range of an object, by reference (S3 API, UploadPartCopy).
+/// Creates a part from a range of an object, by reference (S3 API, UploadPartCopy).
 pub(crate) async fn copy(
     service: &Service,
     request: S3Request<UploadPartCopyInput>,
@@ -78,7 +78,7 @@ pub(crate) async fn copy(
         source_condition,
         range,
     };
-    // Its bytes are read for the entity tag anyway, so it gets its checksum as a part that was sent does.
+    // The bytes are read for the entity tag anyway, so the part gets a checksum as an uploaded one does.
     let digest = Digest::new(Some(plan.map_or(Algorithm::DEFAULT, |plan| plan.algorithm)));
     let part = service.store.copy_part(copy, Box::new(digest)).await.or_refuse()?;
 
@@ -109,7 +109,7 @@ pub(crate) async fn list(
     let (owner, listing) = service
         .blocking(move |store| {
             let owner = store.bucket(&upload.bucket).or_refuse()?.owner;
-            // The store gives at least one part a page, so that a page goes on; none were asked for here.
+            // The store returns at least one part per page, so that listings progress; here none were requested.
             let mut listing = store.parts(&upload, after, limit.max(1)).or_refuse()?;
             if limit == 0 {
                 (listing.parts, listing.next) = (Vec::new(), None);
@@ -149,7 +149,7 @@ fn entry(part: &PartInfo) -> Part {
     entry
 }
 
-/// A part's number.
+/// Parses a part number.
 pub(crate) fn number(number: i32) -> S3Result<u32> {
     let checked = u32::try_from(number).ok().filter(|_| (1..=NUMBER_MAX).contains(&number));
     checked.ok_or_else(|| {

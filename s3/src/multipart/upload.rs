@@ -13,7 +13,7 @@ use crate::object::time;
 use crate::service::Service;
 use crate::{attributes, conditions, lock, names, request, storage_class, xml};
 
-/// Begins an upload (S3 API, CreateMultipartUpload).
+/// Creates an upload (S3 API, CreateMultipartUpload).
 pub(crate) async fn create(
     service: &Service,
     request: S3Request<CreateMultipartUploadInput>,
@@ -21,7 +21,7 @@ pub(crate) async fn create(
     let mut input = request.input;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
     if !xml::carries(&input.key) {
-        // Every answer about an upload names its key.
+        // Every response about an upload contains its key.
         let words = "The key holds a control character, which XML cannot carry: use PutObject.";
         return Err(refuse(S3ErrorCode::InvalidArgument, words));
     }
@@ -52,7 +52,7 @@ pub(crate) async fn create(
     }))
 }
 
-/// Drops an upload and its parts (S3 API, AbortMultipartUpload).
+/// Aborts an upload and deletes its parts (S3 API, AbortMultipartUpload).
 pub(crate) async fn abort(
     service: &Service,
     request: S3Request<AbortMultipartUploadInput>,
@@ -71,7 +71,7 @@ pub(crate) async fn abort(
     Ok(S3Response::new(AbortMultipartUploadOutput::default()))
 }
 
-/// Lists uploads under way (S3 API, ListMultipartUploads).
+/// Lists uploads in progress (S3 API, ListMultipartUploads).
 pub(crate) async fn list(
     service: &Service,
     request: S3Request<ListMultipartUploadsInput>,
@@ -86,7 +86,7 @@ pub(crate) async fn list(
         after: marker::given(input.key_marker.as_ref()),
         limit,
     };
-    // Without a key marker an upload-id marker means nothing (S3 API, ListMultipartUploads).
+    // Without a key marker an upload-id marker is ignored (S3 API, ListMultipartUploads).
     let after_id = given(input.upload_id_marker.as_ref()).filter(|_| list.after.is_some());
     let (listing, owner) = service
         .blocking(move |store| {
@@ -132,7 +132,7 @@ fn entry(upload: UploadInfo, encoding: Encoding, owner: &str) -> MultipartUpload
     }
 }
 
-/// Who began an upload, as answers name it.
+/// The initiator of an upload, in the form of a response.
 pub(crate) fn initiator(account: String) -> Initiator {
     Initiator { id: Some(account.clone()), display_name: Some(account) }
 }

@@ -1,4 +1,4 @@
-//! GetObjectAttributes: what is known of an object, and of the parts it was uploaded in.
+//! GetObjectAttributes: metadata of an object and of the parts it was uploaded in.
 
 use http::HeaderMap;
 use objstore::store::{ObjectInfo, ObjectPart};
@@ -10,7 +10,7 @@ use crate::error::{OrRefuse as _, bad_argument, says};
 use crate::service::Service;
 use crate::{checksum, listing, names, request, storage_class};
 
-/// The attributes a request asks for.
+/// The requested attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wanted {
     etag: bool,
@@ -21,7 +21,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Clients name several in one header, or repeat the header; `s3s` gives the first as it came.
+    /// Clients list several in one header, or repeat the header; `s3s` passes on only the first line.
     fn parse(headers: &HeaderMap) -> S3Result<Self> {
         let mut wanted = Self::default();
         let given = headers.get_all("x-amz-object-attributes").iter();
@@ -48,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// Which of the parts an answer shows.
+/// The page of parts that a response shows.
 struct Page {
     marker: i32,
     after: u32,
@@ -64,7 +64,7 @@ impl Page {
     }
 }
 
-/// Tells the attributes of an object (S3 API, GetObjectAttributes).
+/// Answers the attributes of an object (S3 API, GetObjectAttributes).
 pub(crate) async fn attributes(
     service: &Service,
     request: S3Request<GetObjectAttributesInput>,

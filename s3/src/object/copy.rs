@@ -14,7 +14,7 @@ use crate::names::{self, Source};
 use crate::service::Service;
 use crate::{lifecycle, lock, request, storage_class};
 
-/// The conditions on the source in the request for CopyObject or UploadPartCopy.
+/// The conditions on the source, from the input of CopyObject or UploadPartCopy.
 macro_rules! reading {
     ($input:expr, $headers:expr) => {
         $crate::conditions::Reading::of_source(
@@ -78,7 +78,7 @@ pub(crate) async fn copy(
         metadata: if replaces { Directive::Replace((headers, metadata)) } else { Directive::Copy },
         tags: match seen {
             _ if retags => Directive::Replace(tags),
-            // Just these were allowed.
+            // Exactly these tags were allowed.
             Some(seen) => Directive::Replace(seen.tags),
             None => Directive::Copy,
         },
@@ -106,8 +106,8 @@ fn answer(CopiedObject { object, source_version }: CopiedObject) -> CopyObjectOu
     }
 }
 
-/// Decides the conditions on the source now, and binds the copy to the object they were decided on, which is the one
-/// that the copy was allowed of.
+/// Evaluates the conditions on the source now, and binds the copy to that object, which is also the one that the access
+/// check saw.
 pub(crate) async fn source_condition(service: &Service, source: &Source, reading: Reading) -> S3Result<Condition> {
     let mut condition = decided(service, source, reading).await?;
     if let Some(seen) = request::current()?.seen() {
@@ -130,7 +130,7 @@ async fn decided(service: &Service, source: &Source, reading: Reading) -> S3Resu
         .await
 }
 
-/// Binds a copy to a source of this entity tag.
+/// Binds a copy to a source with this entity tag.
 fn bind(condition: &mut Condition, etag: &str) -> S3Result<()> {
     if condition.if_match.get_or_insert_with(|| etag.to_owned().into()).name(etag) {
         return Ok(());
@@ -138,7 +138,7 @@ fn bind(condition: &mut Condition, etag: &str) -> S3Result<()> {
     Err(refuse(S3ErrorCode::OperationAborted, "The source changed while it was copied; try again."))
 }
 
-/// The store's refusal of a copy: of its source, a delete marker is no version to name.
+/// The error of the store for a copy; a delete marker as source has its own message.
 pub(crate) fn refuse_source(error: Error) -> S3Error {
     match error {
         Error::DeleteMarker { .. } => says(

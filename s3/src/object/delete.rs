@@ -12,10 +12,10 @@ use crate::error::{Failure, OrRefuse as _, from_store, refuse};
 use crate::service::Service;
 use crate::{access, body, conditions, lock, names, xml};
 
-/// Keys of one DeleteObjects.
+/// The most keys of one DeleteObjects.
 const KEYS_MAX: usize = 1000;
 
-/// Deletes an object; of what is absent nothing (S3 API, DeleteObject).
+/// Deletes an object; an absent one is no error (S3 API, DeleteObject).
 pub(crate) async fn one(
     service: &Service,
     request: S3Request<DeleteObjectInput>,
@@ -34,7 +34,7 @@ pub(crate) async fn one(
     }))
 }
 
-/// Deletes up to 1,000 objects in one commit; each has its own answer (S3 API, DeleteObjects).
+/// Deletes up to 1,000 objects in one commit, with a result for each (S3 API, DeleteObjects).
 pub(crate) async fn many(
     service: &Service,
     request: S3Request<DeleteObjectsInput>,

@@ -19,7 +19,7 @@ use crate::if_range::IfRange;
 use crate::service::Service;
 use crate::{lifecycle, lock, names, request, storage_class};
 
-/// What a read asks for.
+/// The arguments of a read.
 struct Wanted {
     bucket: BucketName,
     key: Key,
@@ -29,10 +29,10 @@ struct Wanted {
     asked: Asked,
 }
 
-/// What a read found.
+/// The result of opening an object.
 struct Found {
     object: ObjectInfo,
-    /// What of it is sent.
+    /// The bytes to send.
     span: Span,
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn get(
     Ok(S3Response::new(answer))
 }
 
-/// Tells of an object without its content (S3 API, HeadObject).
+/// Answers an object's metadata without its content (S3 API, HeadObject).
 pub(crate) async fn head(
     service: &Service,
     request: S3Request<HeadObjectInput>,
@@ -136,7 +136,7 @@ pub(crate) async fn head(
     Ok(S3Response::with_headers(answer!(HeadObjectOutput, found), overrides))
 }
 
-/// Opens, decides, and reads the first block: one trip to the store.
+/// Opens the object, evaluates conditions and reads the first block, in one call to the store.
 fn read(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(Found, Output)> {
     let (object, reader) = opened(store, authority, wanted)?;
     let found = decide(object, &reader, wanted)?;
@@ -144,7 +144,7 @@ fn read(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(Foun
     Ok((found, output))
 }
 
-/// Opens the object, which may be another than the one that was asked about.
+/// Opens the object, which may have been replaced since the access check.
 fn opened(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(ObjectInfo, Reader)> {
     let (object, reader) = store.open_object(&wanted.bucket, &wanted.key, wanted.version.as_deref()).or_refuse()?;
     authority.confirm(store, &object.tags)?;
@@ -158,7 +158,7 @@ fn decide(object: ObjectInfo, reader: &Reader, wanted: &Wanted) -> S3Result<Foun
     Ok(Found { object, span })
 }
 
-/// Whoever may read without a key must not choose what a browser takes the bytes for.
+/// Refuses response overrides of anonymous callers, who must not choose how a browser interprets the bytes.
 fn check_overrides(signed: bool, overridden: bool) -> S3Result<()> {
     if signed || !overridden {
         return Ok(());
@@ -167,7 +167,7 @@ fn check_overrides(signed: bool, overridden: bool) -> S3Result<()> {
     Err(says(S3ErrorCode::InvalidRequest, words))
 }
 
-/// Metadata that fits into headers, and how much does not: a mount may have kept other names.
+/// The metadata that fits into headers, and how many entries do not: a mount may have stored other names.
 fn showable(metadata: std::collections::BTreeMap<String, String>) -> (dto::Metadata, Option<i32>) {
     let all = metadata.len();
     let shown: dto::Metadata =
@@ -176,7 +176,7 @@ fn showable(metadata: std::collections::BTreeMap<String, String>) -> (dto::Metad
     (shown, missing)
 }
 
-/// The `response-…` parameters of a HEAD; those of a GET `s3s` sees to.
+/// The `response-…` parameters of a HEAD; `s3s` handles those of a GET.
 fn overrides(input: &HeadObjectInput) -> S3Result<HeaderMap> {
     let expires = input.response_expires.as_ref().map(http_date).transpose()?;
     let given = [

@@ -10,22 +10,22 @@ pub(crate) mod span;
 use objstore::clock::Timestamp;
 use s3s::dto;
 
-/// A time, as answers carry it.
+/// A time in the form of a response.
 pub(crate) fn time(time: Timestamp) -> dto::Timestamp {
     dto::Timestamp::from(std::time::SystemTime::from(time))
 }
 
-/// An entity tag, as answers carry it.
+/// An entity tag in the form of a response.
 pub(crate) fn etag(value: &str) -> dto::ETag {
     dto::ETag::Strong(value.to_owned())
 }
 
-/// The version a write made, as its answer tells it: S3 does not tell `null`.
+/// The version that a write created, for its response: S3 omits `null`.
 pub(crate) fn version_made(version: Option<String>) -> Option<String> {
     version.filter(|id| id != "null")
 }
 
-/// A length or count, as answers carry it. Objects are smaller than 2^63 bytes.
+/// A length or count in the form of a response. Objects are smaller than 2^63 bytes.
 pub(crate) fn length(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
@@ -35,7 +35,7 @@ pub(crate) mod tests {
     use objstore::clock::Timestamp;
     use objstore::store::ObjectInfo;
 
-    /// An object for tests of pure parts.
+    /// An object for unit tests.
     pub(crate) fn object(key: &str, etag: &str, modified_nanos: i64) -> ObjectInfo {
         ObjectInfo {
             key: key.into(),

@@ -14,19 +14,19 @@ use crate::error::{OrRefuse as _, says};
 use crate::service::Service;
 use crate::{attributes, conditions, lifecycle, lock, names};
 
-/// An object to be, all of it but the content.
+/// The object to store, without its content.
 pub(crate) struct Upload {
     bucket: BucketName,
     key: Key,
     attributes: Attributes,
     lock: Lock,
     condition: Condition,
-    /// What is claimed of the content.
+    /// The claims about the content.
     pub(crate) claims: Claims,
 }
 
 impl Upload {
-    /// Checks what a request gave.
+    /// Validates the request.
     pub(crate) fn new(input: &mut PutObjectInput, headers: &HeaderMap) -> S3Result<Self> {
         Ok(Self {
             bucket: names::bucket(&input.bucket)?,
@@ -38,7 +38,7 @@ impl Upload {
         })
     }
 
-    /// Refuses a lock on content that nothing is claimed of: what is kept for years is to be what was meant.
+    /// Refuses a lock on content without a claim: content that is locked for years has to be verified.
     fn check_locked(&self) -> S3Result<()> {
         if self.lock == Lock::default() || !self.claims.is_empty() {
             return Ok(());
@@ -47,7 +47,7 @@ impl Upload {
         Err(says(S3ErrorCode::InvalidRequest, words))
     }
 
-    /// Names the content: on disk and visible to all when it returns.
+    /// Creates the object: on disk and visible to all when it returns.
     pub(crate) async fn store(self, service: &Service, received: Received) -> S3Result<ObjectInfo> {
         let put = PutObject {
             bucket: self.bucket,
@@ -65,7 +65,7 @@ impl Upload {
     }
 }
 
-/// Stores an object: on disk and visible to all when it answers (S3 API, PutObject).
+/// Stores an object: on disk and visible to all when the response is sent (S3 API, PutObject).
 pub(crate) async fn put(
     service: &Service,
     request: S3Request<PutObjectInput>,
@@ -74,7 +74,7 @@ pub(crate) async fn put(
     let upload = Upload::new(&mut input, &request.headers)?;
     upload.check_locked()?;
     if body::is_large(input.content_length) {
-        // That the bucket is gone is told before the body is sent, not after.
+        // A missing bucket is reported before the body is received.
         let bucket = upload.bucket.clone();
         service.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
     }

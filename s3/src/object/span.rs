@@ -1,8 +1,8 @@
-//! Which bytes of an object a read gives: all, a range, or a part.
+//! The bytes of an object that a read returns: all, a range, or a part.
 //!
-//! - A Range that is malformed, of another unit, or of several ranges is as none at all, as on S3 (`rewrite`).
-//! - Where If-Range does not hold, the whole object is sent, whatever part or range of it was asked for.
-//! - A checksum beside the bytes is always of exactly these bytes: of the whole object, or of the part they are.
+//! - A malformed Range, one of another unit, or one with several ranges counts as absent, as on S3 (`rewrite`).
+//! - If If-Range does not match, the whole object is sent, whatever part or range was requested.
+//! - A checksum in the response always covers exactly the bytes sent: the whole object, or one part.
 
 use std::ops::Range;
 
@@ -14,30 +14,30 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::error::{Detail as _, OrRefuse as _, custom, not_offered, plain, says};
 
-/// What a read gives.
+/// The bytes to return and the headers that describe them.
 pub(crate) struct Span {
     /// The bytes.
     pub(crate) bytes: Range<u64>,
-    /// Whether the answer is 206, with their place.
+    /// Whether the response is 206, with the position of the bytes.
     pub(crate) partial: bool,
-    /// Checksums of the bytes, where they were asked for and are known.
+    /// Checksums of the bytes, if requested and known.
     pub(crate) checksums: Vec<Checksum>,
-    /// How many parts the object has, where one was asked for.
+    /// The number of parts of the object, if a part was requested.
     pub(crate) parts_count: Option<u32>,
 }
 
-/// What a read asks for.
+/// The arguments that select bytes.
 pub(crate) struct Asked {
     /// Range
     pub(crate) range: Option<dto::Range>,
     /// partNumber
     pub(crate) part: Option<i32>,
-    /// Whether checksums are wanted.
+    /// Whether checksums are requested.
     pub(crate) checksums: bool,
 }
 
 impl Asked {
-    /// Decides on the object that was opened; `unchanged` says whether If-Range holds for it. Blocking.
+    /// Decides for the opened object; `unchanged` says whether If-Range matches. Blocking.
     pub(crate) fn decide(&self, object: &ObjectInfo, reader: &Reader, unchanged: bool) -> S3Result<Span> {
         let part = self.part.map(number).transpose()?;
         match (part, &self.range) {
@@ -99,7 +99,7 @@ fn no_part(number: u32, count: impl ToString) -> S3Error {
     plain(custom("InvalidPartNumber")).with("ActualPartCount", count).with("PartNumberRequested", number)
 }
 
-/// Where a range lies in an object of `size` bytes.
+/// The position of a range in an object of `size` bytes.
 fn resolve(range: &dto::Range, size: u64) -> S3Result<Range<u64>> {
     let span = range.check(size).ok().filter(|span| !span.is_empty());
     span.ok_or_else(|| {

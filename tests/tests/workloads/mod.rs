@@ -39,6 +39,7 @@ fn mounted() -> (Mounted, Server) {
 /// A program of a person's own checkout, which no package here carries: the variable of the environment names it.
 fn checked_out(variable: &str, what: &str) -> Result<std::path::PathBuf, String> {
     let given = std::env::var_os(variable).map(std::path::PathBuf::from);
-    let path = given.ok_or_else(|| format!("{what} comes from a checkout: name it in {variable} (docs/internals/testing.md)"))?;
+    let path = given
+        .ok_or_else(|| format!("{what} comes from a checkout: name it in {variable} (docs/internals/testing.md)"))?;
     if path.exists() { Ok(path) } else { Err(format!("{variable} names {}, which is not there", path.display())) }
 }

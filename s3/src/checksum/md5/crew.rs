@@ -1,9 +1,9 @@
-//! Where contents that are hashed at the same time meet.
+//! The worker threads that compute MD5 of several contents at the same time.
 //!
-//! - Who comes while nobody hashes begins at once; who comes later joins in at the next stride, into a free lane.
-//! - Few threads hash, whatever the number of contents: a further one begins only when all lanes are taken, and not
-//!   more than half the cores do.
-//! - A content leaves when it is done; its answer does not wait for those hashed beside it.
+//! - A content that arrives while no thread hashes begins at once; a later one joins at the next stride in a free lane.
+//! - Few threads hash, regardless of the number of contents: a further one starts only when all lanes are taken, and at
+//!   most half the cores are used.
+//! - A content leaves when it is done and does not wait for the others.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,30 +15,30 @@ use tokio::sync::oneshot::error::RecvError;
 use super::lanes::{self, LANES};
 use super::rounds::{BLOCK, State};
 
-/// Bytes of each lane that are hashed before others can join.
+/// Bytes of each lane that are hashed before another content can join.
 const STRIDE: usize = 64 * 1024;
 
-/// Whole blocks of a content to be hashed.
+/// Whole blocks of one content to hash.
 struct Job {
     state: State,
     blocks: Bytes,
     answer: oneshot::Sender<State>,
 }
 
-/// Those who wait, and how many threads hash.
+/// The waiting jobs, and the number of hashing threads.
 struct Crew {
     waiting: VecDeque<Job>,
     threads: usize,
 }
 
-/// The crew of this process: it shares out processors, of which there are no more for a second one.
+/// The worker threads of this process. Processors are shared by the whole process, so there is only one set.
 static CREW: Mutex<Crew> = Mutex::new(Crew { waiting: VecDeque::new(), threads: 0 });
 
 fn crew() -> MutexGuard<'static, Crew> {
     CREW.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The state after `blocks`, which are whole.
+/// The MD5 state after `blocks`, which are whole.
 pub(super) async fn hash(state: State, blocks: Bytes) -> Result<State, RecvError> {
     if blocks.is_empty() {
         return Ok(state);
@@ -50,11 +50,11 @@ pub(super) async fn hash(state: State, blocks: Bytes) -> Result<State, RecvError
     answered.await
 }
 
-/// Lets a job wait for a lane; whether a further thread is needed, which is counted already.
+/// Queues a job for a lane. Returns whether the caller has to start another thread, which is counted already.
 fn enter(job: Job) -> bool {
     let mut crew = crew();
     crew.waiting.push_back(job);
-    // Without lanes each content needs a thread of its own.
+    // Without lanes each content needs its own thread.
     let needed = !lanes::pay() || crew.threads == 0 || (crew.waiting.len() > LANES && crew.threads < threads_max());
     crew.threads += usize::from(needed);
     needed
@@ -64,19 +64,19 @@ fn threads_max() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
-/// Hashes until nobody waits.
+/// Hashes until no job is left.
 fn work() {
     let mut lanes = Vec::with_capacity(LANES);
     while take(&mut lanes) {
         stride(&mut lanes);
         for done in lanes.extract_if(.., |job| job.blocks.is_empty()) {
-            // Who asked may have gone.
+            // The request may have ended already.
             let _ = done.answer.send(done.state);
         }
     }
 }
 
-/// Fills free lanes with those who wait; without anybody in a lane, this thread is counted out.
+/// Fills free lanes with waiting jobs. If no lane is in use, the thread is counted out and `false` is returned.
 fn take(lanes: &mut Vec<Job>) -> bool {
     let mut crew = crew();
     let room = if lanes::pay() { LANES } else { 1 };
@@ -88,7 +88,7 @@ fn take(lanes: &mut Vec<Job>) -> bool {
     !lanes.is_empty()
 }
 
-/// Hashes a stride in each lane, or as much as the shortest has.
+/// Hashes one stride in each lane, or less if the shortest has less.
 fn stride(lanes: &mut [Job]) {
     let len = lanes.iter().map(|job| job.blocks.len()).min().unwrap_or(0).min(STRIDE) / BLOCK * BLOCK;
     let mut states: Vec<State> = lanes.iter().map(|job| job.state).collect();

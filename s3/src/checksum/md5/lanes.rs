@@ -1,11 +1,11 @@
-//! The MD5 of eight contents at once, one in each lane of a vector.
+//! The MD5 of eight contents at once, one in each lane of a vector register.
 //!
-//! - It needs AVX2, which every x86-64 server of the last ten years has; elsewhere each content is hashed alone.
-//! - Measured on an AMD EPYC: 2.2 ms for a MiB in all lanes, whatever their number; alone 1.7 ms a MiB.
+//! - It needs AVX2, which x86-64 servers of the last ten years have; elsewhere each content is hashed alone.
+//! - Measured on an AMD EPYC: 2.2 ms per MiB in all lanes together, regardless of their number; alone 1.7 ms per MiB.
 
 use super::rounds::{self, BLOCK, State};
 
-/// Contents hashed together, at most.
+/// The most contents hashed together.
 pub(super) const LANES: usize = 8;
 
 /// Whether hashing together is faster than one by one on this machine.
@@ -17,14 +17,14 @@ pub(super) fn pay() -> bool {
     pay
 }
 
-/// Takes the same number of whole blocks of each content, of up to [`LANES`].
+/// Hashes the same number of whole blocks of each content, for up to [`LANES`] contents.
 pub(super) fn run(states: &mut [State], contents: &[&[u8]]) {
     debug_assert!(states.len() == contents.len() && contents.len() <= LANES);
     #[cfg(target_arch = "x86_64")]
     if contents.len() > 1 && pay() {
         let mut all = [rounds::START; LANES];
         all[..states.len()].copy_from_slice(states);
-        // Lanes without a content of their own repeat the first one's; nobody asks for their state.
+        // Unused lanes repeat the first content; their state is discarded.
         let held = std::array::from_fn(|lane| contents.get(lane).copied().unwrap_or(contents[0]));
         // SAFETY: the processor has AVX2, as `pay` has just found.
         unsafe { avx2::run(&mut all, &held) };
@@ -74,7 +74,7 @@ mod avx2 {
         numbers
     }
 
-    /// The sixteen words of a block of each lane, turned so that each vector holds one word of all lanes.
+    /// The sixteen words of one block per lane, transposed so that each vector holds one word of all lanes.
     #[target_feature(enable = "avx2")]
     fn turned(blocks: [&[u8; BLOCK]; LANES]) -> [Words; 16] {
         let low = half(blocks.map(|block| block.first_chunk().expect("32 of 64 bytes")));

@@ -1,8 +1,8 @@
-//! MD5 (RFC 1321), which S3 makes entity tags of: of one content, and of several side by side.
+//! MD5 (RFC 1321), from which S3 makes entity tags: of one content, and of several in parallel.
 //!
-//! - It is the largest cost of a PUT. One content cannot be hashed faster, being one long chain of steps; several
-//!   together can: in the lanes of a vector, eight take hardly longer than one ([`lanes`]).
-//! - Contents that are hashed at the same time meet in a [`crew`]; no one waits for another to come.
+//! - MD5 is the largest cost of a PUT. One content cannot be hashed faster, because its steps form one chain. Several
+//!   together can: in the lanes of a vector register, eight take little longer than one ([`lanes`]).
+//! - Contents that are hashed at the same time share worker threads ([`crew`]); none waits for another to arrive.
 
 mod crew;
 mod lanes;
@@ -17,14 +17,14 @@ use rounds::{BLOCK, START, State};
 #[derive(Clone)]
 pub(crate) struct Md5 {
     state: State,
-    /// Bytes taken, those in `open` included.
+    /// Bytes added so far, including those in `open`.
     length: u64,
-    /// The bytes behind the last whole block.
+    /// The bytes after the last whole block.
     open: [u8; BLOCK],
 }
 
 impl Md5 {
-    /// Begins.
+    /// Starts with no bytes.
     pub(crate) fn new() -> Self {
         Self { state: START, length: 0, open: [0; BLOCK] }
     }
@@ -38,7 +38,7 @@ impl Md5 {
         self.keep(rest);
     }
 
-    /// Adds bytes beside those of others, off this thread.
+    /// Adds bytes on another thread, together with other contents'.
     pub(crate) async fn update_beside(mut self, data: Bytes) -> Result<Self, RecvError> {
         let from = self.close(&data);
         let to = from + (data.len() - from) / BLOCK * BLOCK;
@@ -48,7 +48,7 @@ impl Md5 {
         Ok(self)
     }
 
-    /// Ends.
+    /// Finishes and returns the MD5.
     pub(crate) fn finish(mut self) -> [u8; 16] {
         let bits = self.length.wrapping_mul(8);
         let room = if self.held() < BLOCK - 8 { BLOCK } else { 2 * BLOCK };
@@ -64,12 +64,12 @@ impl Md5 {
         sum
     }
 
-    /// How many bytes of a block are open.
+    /// Number of bytes in the open block.
     fn held(&self) -> usize {
         (self.length % BLOCK as u64) as usize
     }
 
-    /// Completes the open block, if there is one; how many bytes of `data` that took.
+    /// Completes the open block if there is one. Returns how many bytes of `data` that took.
     fn close(&mut self, data: &[u8]) -> usize {
         if self.held() == 0 {
             return 0;
@@ -83,7 +83,7 @@ impl Md5 {
         taken
     }
 
-    /// Keeps bytes that do not fill the open block beyond its end.
+    /// Keeps the bytes after the last whole block.
     fn keep(&mut self, data: &[u8]) {
         let held = self.held();
         self.open[held..held + data.len()].copy_from_slice(data);

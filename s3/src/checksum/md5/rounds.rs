@@ -3,13 +3,13 @@
 /// Bytes of a block, the unit of MD5.
 pub(super) const BLOCK: usize = 64;
 
-/// What is carried from block to block.
+/// The state carried from block to block.
 pub(super) type State = [u32; 4];
 
 /// The state before the first block.
 pub(super) const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// What each step adds: the whole part of 2^32 times the sine of the step's number, counted from 1.
+/// The constant of each step: the integer part of 2^32 times the sine of the step's number, counted from 1.
 #[rustfmt::skip]
 pub(super) const SINES: [u32; 64] = [
     0xd76a_a478, 0xe8c7_b756, 0x2420_70db, 0xc1bd_ceee, 0xf57c_0faf, 0x4787_c62a, 0xa830_4613, 0xfd46_9501, 0x6980_98d8,
@@ -27,7 +27,7 @@ macro_rules! compress {
     ($on:ident, $state:expr, $words:ident) => {{
         let before = $state;
         let [mut a, mut b, mut c, mut d] = before;
-        // Sixteen steps with one way to mix; each takes the word `$stride` behind that of the step before.
+        // Sixteen steps with one mixing function; each takes the word `$stride` after that of the step before.
         macro_rules! round {
             ($mix:ident, $round:literal, $start:literal, $stride:literal, $t0:literal, $t1:literal, $t2:literal, $t3:literal) => {
                 for at in [0, 4, 8, 12] {
@@ -59,7 +59,7 @@ mod alone {
         d ^ (b & (c ^ d))
     }
 
-    // Both sides have no bit in common, so that a sum does for the "or", and one side of it can be added early.
+    // The two sides have no bit in common, so a sum equals the "or", and one side of it can be added early.
     pub(super) fn mix_g(b: u32, c: u32, d: u32) -> u32 {
         (c & !d).wrapping_add(b & d)
     }
@@ -78,7 +78,7 @@ mod alone {
     }
 }
 
-/// Takes whole blocks of one content.
+/// Hashes whole blocks of one content.
 pub(super) fn run(state: &mut State, blocks: &[u8]) {
     for block in blocks.as_chunks::<BLOCK>().0 {
         let words: [u32; 16] = std::array::from_fn(|at| {
