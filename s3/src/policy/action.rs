@@ -1,13 +1,13 @@
-//! Actions, as policies name them.
+//! Actions in bucket policies.
 //!
-//! - The list holds all actions on buckets and objects that AWS knows, not only those that are offered, so that a
-//!   policy written for AWS is taken; a name that is none is refused, since it would never do what was meant.
-//!   (Service authorization reference, Amazon S3.)
+//! - The list contains all actions of AWS on buckets and objects, not only supported ones, so that a policy written for
+//!   AWS is accepted. An unknown name is refused, because it would never have the intended effect. (Service
+//!   authorization reference, Amazon S3.)
 
 use super::Malformed;
 use super::pattern::{Case, Pattern, Variables, Wildcards};
 
-/// What an action, or a resource, is about.
+/// The kinds of resource that an action or a policy resource concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kinds {
     pub(super) bucket: bool,
@@ -15,29 +15,29 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// What an action is about.
+    /// The kinds that an action concerns.
     pub(super) fn of(action: &str) -> Self {
         let action = action.strip_prefix("s3:").unwrap_or(action);
         Self { bucket: BUCKET.contains(&action), object: OBJECT.contains(&action) }
     }
 
-    /// Whether an action on these can be an action on those.
+    /// Whether the two have a kind in common.
     pub(super) fn meets(self, other: Self) -> bool {
         self.bucket && other.bucket || self.object && other.object
     }
 
-    /// Both together.
+    /// The union of both.
     pub(super) fn with(self, other: Self) -> Self {
         Self { bucket: self.bucket || other.bucket, object: self.object || other.object }
     }
 }
 
-/// Actions with wildcards; case does not matter.
+/// Actions with wildcards, compared without regard to case.
 #[derive(Debug)]
 pub(super) struct Actions(Vec<Pattern>);
 
 impl Actions {
-    /// Reads the names; each has to mean some action.
+    /// Parses the names; each has to match at least one action.
     pub(super) fn parse(names: &[String]) -> Result<Self, Malformed> {
         let mut patterns = Vec::with_capacity(names.len());
         for name in names {
@@ -51,18 +51,18 @@ impl Actions {
         Ok(Self(patterns))
     }
 
-    /// Whether they include an action.
+    /// Whether an action matches.
     pub(super) fn include(&self, action: &str) -> bool {
         self.0.iter().any(|pattern| pattern.may_match(action))
     }
 
-    /// What each is about.
+    /// The kinds of each.
     pub(super) fn kinds(&self) -> impl Iterator<Item = Kinds> {
         self.0.iter().map(|pattern| Kinds { bucket: means_one(pattern, BUCKET), object: means_one(pattern, OBJECT) })
     }
 }
 
-/// Whether a pattern means one of the actions, which are listed without their `s3:`.
+/// Whether a pattern matches one of the actions, which are listed without their `s3:`.
 fn means_one(pattern: &Pattern, actions: &[&str]) -> bool {
     actions.iter().any(|action| pattern.may_match(&format!("s3:{action}")))
 }

@@ -1,8 +1,8 @@
-//! Policies, each read once.
+//! The cache of parsed bucket policies.
 //!
-//! - A policy is found by its bucket and the revision of the bucket's settings, so a changed one is never mistaken for
+//! - Entries are keyed by bucket and the revision of the bucket's settings, so a changed policy is never mistaken for
 //!   the one before.
-//! - A policy in the store that cannot be read denies everything: what it was meant to forbid is not known.
+//! - A stored policy that cannot be parsed denies everything, because what it was meant to forbid is unknown.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,23 +12,23 @@ use objstore::store::BucketSettings;
 
 use super::Policy;
 
-/// Bytes of policies kept ready, at most, as they are written; ready they take several times that.
+/// The most bytes of cached policies, measured as text; parsed they take several times that.
 const KEPT_BYTES_MAX: usize = 4 << 20;
-/// What keeping a policy takes besides its bytes.
+/// Bytes counted for each entry besides its text.
 const KEPT_BYTES_EACH: usize = 512;
 
-/// What holds in a bucket.
+/// What decides on access to a bucket.
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
     /// Grants alone.
     Grants,
-    /// This policy too; whether it is public.
+    /// Grants and this policy; the flag says whether the policy is public.
     Policy(Arc<Policy>, bool),
-    /// A policy that cannot be read.
+    /// A policy that cannot be parsed.
     Unreadable,
 }
 
-/// Policies by bucket.
+/// Parsed policies by bucket.
 #[derive(Default)]
 pub(crate) struct Policies(Mutex<Kept>);
 
@@ -39,14 +39,14 @@ struct Kept {
 }
 
 struct Ready {
-    /// The revision it was read at.
+    /// The revision of the settings that it was parsed from.
     revision: u64,
     rule: Rule,
     bytes: usize,
 }
 
 impl Policies {
-    /// What holds in the bucket of these settings.
+    /// What decides on access to the bucket with these settings.
     pub(crate) fn rule(&self, name: &BucketName, bucket: &BucketSettings) -> Rule {
         let Some(text) = &bucket.settings.policy else { return Rule::Grants };
         if let Some(found) = self.lock().by_bucket.get(&bucket.bucket)

@@ -1,49 +1,49 @@
-//! Texts matched with wildcards.
+//! Matching of texts with wildcards.
 //!
-//! - A pattern that needs more than the text holds is given up while it is put together, so a pattern costs no more
+//! - A pattern that requires more bytes than the text has is abandoned while it is built, so a pattern costs no more
 //!   than the text it is matched with.
-//! - The time grows with the text, not with the text times the pattern: a policy is written by one and asked at the cost
-//!   of all. Only a segment with gaps takes more, an operation for each 64 characters of it and character of the text.
+//! - Time grows with the text, not with text times pattern: a policy is written by one user and evaluated at everyone's
+//!   expense. Only a segment with `?` takes more, one operation per 64 of its characters and character of the text.
 
 use std::collections::HashMap;
 
-/// A pattern being put together for texts of one length, then matched.
+/// A pattern under construction for texts of one length.
 pub(super) struct Glob {
-    /// What stands between runs of any characters: one more than there are runs.
+    /// The parts between `*`: one more than there are `*`.
     segments: Vec<Vec<Step>>,
-    /// Bytes of the text that nothing in the pattern asks for yet.
+    /// Bytes of the text that the pattern does not require yet.
     room: usize,
 }
 
-/// A part of a segment. Two texts never stand side by side.
+/// A part of a segment. Two texts are never adjacent.
 enum Step {
-    /// Any one character: a gap.
+    /// `?`: any one character.
     One,
     Text(String),
 }
 
-/// What a pattern asks for is more than the text holds.
+/// The pattern requires more than the text has.
 pub(super) struct TooShort;
 
 impl Glob {
-    /// An empty pattern for a text of so many bytes.
+    /// An empty pattern for a text of this many bytes.
     pub(super) fn new(text_bytes: usize) -> Self {
         Self { segments: vec![Vec::new()], room: text_bytes }
     }
 
-    /// Then any run of characters.
+    /// Appends `*`.
     pub(super) fn any(&mut self) {
         self.segments.push(Vec::new());
     }
 
-    /// Then any one character.
+    /// Appends `?`.
     pub(super) fn one(&mut self) -> Result<(), TooShort> {
         self.take(1)?;
         self.last().push(Step::One);
         Ok(())
     }
 
-    /// Then this text.
+    /// Appends a literal text.
     pub(super) fn text(&mut self, text: &str) -> Result<(), TooShort> {
         self.take(text.len())?;
         match self.last().last_mut() {
@@ -54,8 +54,8 @@ impl Glob {
         Ok(())
     }
 
-    /// Whether all of `text` fits. The first and the last segment have their place; of the others each takes the first
-    /// place it fits, which leaves the most to those that follow.
+    /// Whether all of `text` matches. The first and the last segment have fixed places; each other one takes the first
+    /// place where it fits, which leaves the most for those that follow.
     pub(super) fn matches(&self, text: &str) -> bool {
         let (first, rest) = self.segments.split_first().expect("there is always one");
         let Some(after) = strip_start(first, text) else { return false };
@@ -74,7 +74,7 @@ impl Glob {
     }
 }
 
-/// What follows a segment that `text` begins with.
+/// The rest of `text` after a segment that it begins with.
 fn strip_start<'t>(segment: &[Step], text: &'t str) -> Option<&'t str> {
     segment.iter().try_fold(text, |text, step| match step {
         Step::One => {
@@ -96,7 +96,7 @@ fn ends_with(segment: &[Step], text: &str) -> bool {
     left.is_some()
 }
 
-/// What follows the first place where a segment fits.
+/// The rest of `text` after the first place where a segment fits.
 fn find<'t>(segment: &[Step], text: &'t str) -> Option<&'t str> {
     match segment {
         [] => Some(text),
@@ -105,10 +105,10 @@ fn find<'t>(segment: &[Step], text: &'t str) -> Option<&'t str> {
     }
 }
 
-/// A segment with gaps, found by shift-and (Baeza-Yates and Gonnet, "A New Approach to Text Searching", 1992): one bit
-/// for each of its characters, set while all characters up to it fit what was read last.
+/// A segment with `?`, found by shift-and (Baeza-Yates and Gonnet, "A New Approach to Text Searching", 1992): one bit
+/// for each of its characters, set while all characters up to it match the last ones read.
 struct Gapped {
-    /// The characters that a text character fits; one that is not listed fits the gaps.
+    /// The positions that match each character; a character that is not listed matches `?` only.
     fits: HashMap<char, Vec<u64>>,
     gaps: Vec<u64>,
     /// The bit of the last character, in the last word.
@@ -152,7 +152,7 @@ impl Gapped {
     }
 }
 
-/// The characters of a step; a gap is none.
+/// The characters of a step; `None` stands for `?`.
 fn chars(step: &Step) -> Box<dyn Iterator<Item = Option<char>> + '_> {
     match step {
         Step::One => Box::new(std::iter::once(None)),
@@ -177,7 +177,7 @@ mod tests {
         fits.is_ok() && glob.matches(text)
     }
 
-    /// The same, the plain way.
+    /// A simple recursive matcher to compare with.
     fn plain(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {
             (['*', rest @ ..], _) => (0..=text.len()).any(|skipped| plain(rest, &text[skipped..])),

@@ -1,6 +1,6 @@
-//! JSON, read strictly.
+//! A strict JSON parser.
 //!
-//! - A member that is named twice is refused: which of the two holds would be a matter of the reader.
+//! - A repeated member is refused: which of the two counts would depend on the reader.
 //! - Numbers and booleans keep their text, which is what conditions compare.
 
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) enum Json {
 }
 
 impl Json {
-    /// Reads a document.
+    /// Parses a document.
     pub(super) fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }

@@ -1,10 +1,10 @@
-//! Bucket policies: who besides the holders of grants may do what, and who may not.
+//! Bucket policies: the language, and its evaluation.
 //!
-//! - The language is that of AWS, 2008-10-17 and 2012-10-17 (S3 User Guide, Bucket policies; IAM User Guide, IAM JSON
-//!   policy reference). What is not known is refused when a policy is put, never passed over.
-//! - A statement that denies wins over all that allow.
-//! - Nothing here knows of requests or of the store: what is asked comes as a [`Question`], what a condition wants to
-//!   know through [`Facts`].
+//! - The language is AWS's, 2008-10-17 and 2012-10-17 (S3 User Guide, Bucket policies; IAM User Guide, IAM JSON policy
+//!   reference). Unknown elements are refused when a policy is set, never ignored.
+//! - A denying statement overrides all allowing ones.
+//! - This module knows neither requests nor the store: it receives a [`Question`], and values for conditions through
+//!   [`Facts`].
 
 mod action;
 mod cache;
@@ -26,33 +26,33 @@ use json::Json;
 use pattern::Variables;
 use statement::Statement;
 
-/// Bytes of a policy (S3 User Guide, Bucket policies).
+/// The largest policy in bytes (S3 User Guide, Bucket policies).
 const BYTES_MAX: usize = 20 * 1024;
 
-/// Why a policy is none.
+/// Why a policy is malformed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
-/// A policy, ready to be asked.
+/// A parsed policy.
 #[derive(Debug)]
 pub(crate) struct Policy {
     statements: Vec<Statement>,
-    /// The condition keys in it that never have a value, of a policy that was put before they were refused.
+    /// Its condition keys that never have a value here; only a policy set before they were refused has some.
     without_values: Vec<String>,
 }
 
-/// Where a policy comes from, which decides how strictly it is read.
+/// The origin of a policy, which decides how strictly it is parsed.
 #[derive(Clone, Copy)]
 enum Origin<'a> {
-    /// Somebody puts it. The function tells which accounts there are.
+    /// A client sets it. The function says whether an account exists.
     Put(&'a dyn Fn(&str) -> bool),
-    /// It lies in the store, perhaps from a time with fewer rules.
+    /// It was stored earlier, possibly under fewer rules.
     Stored,
 }
 
 impl Origin<'_> {
-    /// Whether a statement can be about the account of this name. Accounts may have been deleted since a stored policy was
-    /// put; their names then mean nobody.
+    /// Whether a statement may name this account. Accounts of a stored policy may have been deleted; their names then
+    /// match no one.
     fn knows(self, account: &str) -> bool {
         match self {
             Self::Put(exists) => exists(account),
@@ -61,51 +61,51 @@ impl Origin<'_> {
     }
 }
 
-/// What a policy is asked.
+/// A question to a policy: may this account perform this action?
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
-    /// The account by name; none is anonymous.
+    /// The account's name; `None` is anonymous.
     pub(crate) account: Option<&'a str>,
     /// The action, as in `s3:GetObject`.
     pub(crate) action: &'a str,
     /// `bucket` or `bucket/key`.
     pub(crate) resource: &'a str,
-    /// What else is known.
+    /// Values for its conditions.
     pub(crate) facts: &'a dyn Facts,
 }
 
-/// What is known of the resource of a question before the body of its request was read.
+/// What is known of a question's resource before the body of the request was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The resource itself.
     Resource,
-    /// That it is some key of the bucket.
+    /// Only that it is some key of the bucket.
     SomeKey,
 }
 
-/// What conditions and variables can know of a request.
+/// The values of a request for conditions and variables.
 pub(crate) trait Facts {
-    /// The values of a condition key: none if the request has it not.
+    /// The values of a condition key; empty if the request has none.
     fn values(&self, key: &Key) -> Vec<String>;
 
-    /// What `decide` says of the statement of this number. It says the same whatever object the request is about, so it
-    /// need be asked once only.
+    /// The result of `decide` for the statement with this number. It does not depend on the object, so it may be
+    /// cached.
     fn once(&self, statement: usize, decide: &dyn Fn() -> bool) -> bool;
 }
 
-/// What a policy says.
+/// The verdict of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A statement denies it.
+    /// A statement denies the action.
     Denied,
-    /// A statement allows it, and none denies it.
+    /// A statement allows it and none denies it.
     Allowed,
-    /// No statement is about it.
+    /// No statement applies.
     Silent,
 }
 
 impl Verdict {
-    /// What holds for a caller that may be either of two: what is denied one of them, and what is allowed both.
+    /// The verdict for a caller who may be either of two: denied if one is denied, allowed if both are allowed.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Denied, _) | (_, Self::Denied) => Self::Denied,
@@ -116,13 +116,13 @@ impl Verdict {
 }
 
 impl Policy {
-    /// Reads the policy that somebody puts to `bucket`; `exists` tells which accounts there are.
+    /// Parses a policy that a client sets on `bucket`; `exists` says whether an account exists.
     pub(crate) fn parse(text: &str, bucket: &str, exists: &dyn Fn(&str) -> bool) -> Result<Self, Malformed> {
         Self::read(text, bucket, Origin::Put(exists))
     }
 
-    /// Reads the policy that `bucket` has. A statement that depends on a condition key without values was taken once: then
-    /// it allows nothing, and what it denies it denies whatever the value.
+    /// Parses the stored policy of `bucket`. Earlier versions accepted condition keys without values: a statement that
+    /// depends on one allows nothing, and denies regardless of that key.
     pub(crate) fn stored(text: &str, bucket: &str) -> Result<Self, Malformed> {
         Self::read(text, bucket, Origin::Stored)
     }
@@ -177,7 +177,7 @@ impl Policy {
         Ok(())
     }
 
-    /// What it says.
+    /// The policy's verdict.
     pub(crate) fn judge(&self, question: &Question<'_>) -> Verdict {
         let mut verdict = Verdict::Silent;
         for (number, statement) in self.statements.iter().enumerate() {
@@ -190,36 +190,36 @@ impl Policy {
         verdict
     }
 
-    /// Whether it could allow what is asked, whatever the body says that is still to come: its statements that deny are
-    /// left aside, and of those that allow what depends on the body or on the object.
+    /// Whether it could allow the action, whatever the unread body contains. Denying statements are left out, and so
+    /// are parts of allowing ones that depend on the body or the object.
     pub(crate) fn could_allow(&self, question: &Question<'_>, scope: Scope) -> bool {
         let mut allowing = self.statements.iter().filter(|statement| !statement.denies());
         allowing.any(|statement| statement.could_be_about(question, scope))
     }
 
-    /// Whether a statement may deny an account an action that no request asks for: on some key, under conditions of which
-    /// `known` tells what it can.
+    /// Whether a statement may deny an account an action that is not part of a request: on some key, under conditions
+    /// evaluated as far as `known` allows.
     pub(crate) fn may_deny(&self, account: &str, action: &str, known: &dyn Known) -> bool {
         let what = (action, action::Kinds::of(action));
         self.statements.iter().any(|statement| statement.denies() && statement.may_be_about(account, what, known))
     }
 
-    /// How many statements it has.
+    /// The number of statements.
     pub(crate) fn size(&self) -> usize {
         self.statements.len()
     }
 
-    /// Whether it lets anybody in whom it does not name (S3 User Guide, the meaning of "public").
+    /// Whether it allows callers that it does not name (S3 User Guide, the meaning of "public").
     pub(crate) fn is_public(&self) -> bool {
         public::is_public(self.statements.iter().map(Statement::reach))
     }
 
-    /// The condition keys in it that never have a value: only a policy that was put long ago has some.
+    /// Its condition keys that never have a value; only a policy set long ago has some.
     pub(crate) fn without_values(&self) -> &[String] {
         &self.without_values
     }
 
-    /// Whether an answer depends on a condition key.
+    /// Whether a verdict depends on a condition key.
     pub(crate) fn mentions(&self, wanted: impl Fn(&Key) -> bool) -> bool {
         self.statements.iter().any(|statement| statement.mentions(&wanted))
     }

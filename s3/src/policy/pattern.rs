@@ -1,9 +1,9 @@
-//! Texts with wildcards and variables.
+//! Texts with wildcards and policy variables.
 //!
-//! - `*` is any run of characters, `?` any one.
-//! - `${key}` is the value of a condition key, taken literally: a wildcard in a value is no wildcard. `${key, 'else'}`
-//!   has a value for requests without one; otherwise such a request matches nothing. `${*}`, `${?}` and `${$}` are
-//!   these characters themselves.
+//! - `*` matches any text, `?` any one character.
+//! - `${key}` is the literal value of a condition key: a wildcard in the value has no effect. `${key, 'else'}` has a
+//!   default for requests without the key; without a default such a request does not match. `${*}`, `${?}` and `${$}`
+//!   are these characters themselves.
 
 use std::borrow::Cow;
 
@@ -11,21 +11,21 @@ use super::Facts;
 use super::condition::Key;
 use super::glob::{Glob, TooShort};
 
-/// Whether `*` and `?` stand for others.
+/// Whether `*` and `?` are wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wildcards {
     Special,
     Plain,
 }
 
-/// Whether upper and lower case differ.
+/// Whether case matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Matters,
     Folded,
 }
 
-/// Whether `${…}` is a variable: policies of 2012-10-17 have them, older ones do not.
+/// Whether `${…}` is a variable: in policies of 2012-10-17, not in older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variables {
     Known,
@@ -33,7 +33,7 @@ pub(super) enum Variables {
 }
 
 impl Case {
-    /// A text as it is compared.
+    /// A text in the form in which it is compared.
     fn fold(self, text: &str) -> Cow<'_, str> {
         match self {
             Self::Matters => Cow::Borrowed(text),
@@ -42,19 +42,19 @@ impl Case {
     }
 }
 
-/// A text to match others with.
+/// A parsed pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     pieces: Box<[Piece]>,
     case: Case,
 }
 
-/// A part of a pattern. Two texts never stand side by side, nor two runs of any characters.
+/// A part of a pattern. Two texts are never adjacent, and neither are two `*`.
 #[derive(Clone, Debug)]
 enum Piece {
     Any,
     One,
-    /// Folded already.
+    /// In the form for comparison.
     Text(Box<str>),
     Variable(Box<Variable>),
 }
@@ -66,7 +66,7 @@ struct Variable {
 }
 
 impl Pattern {
-    /// Reads a pattern; the error names the variable that is none.
+    /// Parses a pattern; the error names the invalid variable.
     pub(super) fn parse(text: &str, wildcards: Wildcards, variables: Variables, case: Case) -> Result<Self, String> {
         let mut parsed = Parsed::default();
         let mut rest = text;
@@ -92,7 +92,7 @@ impl Pattern {
         Ok(Self { pieces: parsed.end(case), case })
     }
 
-    /// Whether it stands for one text only, whoever asks.
+    /// Whether it matches only one text, whatever the request.
     pub(super) fn is_fixed(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
     }
@@ -105,7 +105,7 @@ impl Pattern {
         })
     }
 
-    /// Whether `text` matches in the light of `facts`.
+    /// Whether `text` matches, with variables taken from `facts`.
     pub(super) fn matches(&self, text: &str, facts: &dyn Facts) -> bool {
         self.run(text, |glob, variable| {
             let found = facts.values(&variable.key).into_iter().next();
@@ -114,7 +114,7 @@ impl Pattern {
         })
     }
 
-    /// Whether some value of its variables makes `text` match.
+    /// Whether `text` matches for some values of the variables.
     pub(super) fn may_match(&self, text: &str) -> bool {
         self.run(text, |glob, _| {
             glob.any();
@@ -122,7 +122,7 @@ impl Pattern {
         })
     }
 
-    /// The pattern in parts at its first colons, as many as an ARN has.
+    /// Splits the pattern at its first colons into the parts of an ARN.
     pub(super) fn split_arn(&self) -> Vec<Self> {
         let mut parts = vec![Vec::new()];
         for piece in &self.pieces {
@@ -142,7 +142,7 @@ impl Pattern {
         parts.into_iter().map(|pieces| Self { pieces: pieces.into(), case: self.case }).collect()
     }
 
-    /// Whether `text` matches, with what `fill` makes of variables.
+    /// Whether `text` matches, with variables filled in by `fill`.
     fn run(&self, text: &str, fill: impl Fn(&mut Glob, &Variable) -> Result<(), TooShort>) -> bool {
         let text = self.case.fold(text);
         let mut glob = Glob::new(text.len());
@@ -159,18 +159,18 @@ impl Pattern {
     }
 }
 
-/// A pattern being read.
+/// A pattern being parsed.
 #[derive(Default)]
 struct Parsed {
     pieces: Vec<Piece>,
-    /// What stands after them.
+    /// The text after them.
     text: String,
 }
 
 impl Parsed {
     fn push(&mut self, piece: Piece, case: Case) {
         self.push_text(case);
-        // Runs of any characters, one after another, mean no more than one.
+        // Several adjacent `*` mean the same as one.
         if !matches!((&piece, self.pieces.last()), (Piece::Any, Some(Piece::Any))) {
             self.pieces.push(piece);
         }
@@ -190,23 +190,23 @@ impl Parsed {
 }
 
 impl Variable {
-    /// What stands between the braces.
+    /// Parses the text between the braces.
     fn parse(inner: &str) -> Result<Self, String> {
         let (name, otherwise) = match inner.split_once(',') {
             None => (inner, None),
             Some((name, quoted)) => {
                 let quoted = quoted.trim();
                 let bare = quoted.strip_prefix('\'').and_then(|quoted| quoted.strip_suffix('\''));
-                let bare = bare.ok_or_else(|| format!("the default of \"${{{inner}}}\" is not in single quotes"))?;
+                let bare = bare.ok_or_else(|| format!("the default in \"${{{inner}}}\" is not in single quotes"))?;
                 (name, Some(bare.to_owned()))
             }
         };
-        let key = Key::parse(name.trim()).ok_or_else(|| format!("\"${{{inner}}}\" is no policy variable"))?;
+        let key = Key::parse(name.trim()).ok_or_else(|| format!("\"${{{inner}}}\" is not a policy variable"))?;
         Ok(Self { key, otherwise })
     }
 }
 
-/// Parts of an ARN: `arn:partition:service:region:account:resource`.
+/// The parts of an ARN: `arn:partition:service:region:account:resource`.
 pub(super) const ARN_PARTS: usize = 6;
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! Principals, as policies name them: accounts of this store.
+//! Principals in policies: accounts of this store.
 //!
-//! - An account's name stands alone, as `arn:aws:iam::NAME:root`, or as a user, `arn:aws:iam::…:user/NAME`.
+//! - An account is named by its plain name, as `arn:aws:iam::NAME:root`, or as a user, `arn:aws:iam::…:user/NAME`.
 
 use super::json::Json;
 use super::{Malformed, texts};
 
-/// Whom a statement is about.
+/// The callers that a statement concerns.
 #[derive(Debug)]
 pub(super) enum Principals {
-    /// Everybody, signed or not.
+    /// All callers, signed or anonymous.
     Everyone,
     /// The accounts of these names.
     Accounts(Vec<String>),
 }
 
 impl Principals {
-    /// Reads a `Principal` element; `exists` tells which accounts there are.
+    /// Parses a `Principal` element; `exists` says whether an account exists.
     pub(super) fn parse(given: &Json, exists: &dyn Fn(&str) -> bool) -> Result<Self, Malformed> {
         let kinds = match given {
             Json::Text(text) if text == "*" => return Ok(Self::Everyone),
@@ -33,14 +33,14 @@ impl Principals {
                     return Ok(Self::Everyone);
                 }
                 accounts.push(account(&name).filter(|account| exists(account)).ok_or_else(|| {
-                    Malformed(format!("Invalid principal in policy: \"{name}\" is no account of this store."))
+                    Malformed(format!("Invalid principal in policy: \"{name}\" is not an account of this store."))
                 })?);
             }
         }
         Ok(Self::Accounts(accounts))
     }
 
-    /// Whether they include an account, or the anonymous.
+    /// Whether they include an account, or the anonymous caller.
     pub(super) fn include(&self, account: Option<&str>) -> bool {
         match (self, account) {
             (Self::Everyone, _) => true,
@@ -50,7 +50,7 @@ impl Principals {
     }
 }
 
-/// The account's name in a principal.
+/// The account name in a principal.
 fn account(principal: &str) -> Option<String> {
     let Some(rest) = principal.strip_prefix("arn:aws:iam::") else { return Some(principal.to_owned()) };
     if let Some(name) = rest.strip_suffix(":root") {

@@ -1,31 +1,31 @@
-//! Whether a policy lets in the public (S3 User Guide, Blocking public access, "The meaning of public").
+//! Whether a policy is public (S3 User Guide, Blocking public access, "The meaning of public").
 //!
-//! - A policy is public until it is shown not to be: each statement that allows everybody has to be held to callers that
-//!   it names, or to ranges of addresses. No other condition counts, since a request can be made that meets it.
-//! - Ranges count together, over all values and all statements: halves of the address space are all of it.
-//! - A statement that denies never makes a policy less public: what it leaves is not known.
+//! - A policy counts as public unless each statement that allows everyone is restricted to named callers or to ranges
+//!   of addresses. Other conditions do not count, since a client can make a request that meets them.
+//! - Ranges are added up over all values and statements: two halves of the address space are all of it.
+//! - A denying statement never makes a policy less public, because what remains is unknown.
 
 use super::condition::Net;
 
-/// Whom a statement lets in.
+/// The callers that a statement allows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reach<'a> {
-    /// Nobody, or callers that it names.
+    /// None, or named callers only.
     Named,
-    /// Whoever comes from these ranges of addresses.
+    /// Callers from these ranges of addresses.
     Ranges(&'a [Net]),
-    /// Anybody.
+    /// Everyone.
     Anybody,
 }
 
-/// Bits that the addresses of a range share at least, if it is to be no range of the public.
+/// The shortest prefix of a range that does not count as public.
 const V4_BITS_MIN: u8 = 8;
 const V6_BITS_MIN: u8 = 32;
-/// Addresses that all ranges of a policy have together, at most: as many as the widest single range.
+/// The most addresses of all ranges of a policy together: as many as the widest single range.
 const V4_MAX: u128 = 1 << (32 - V4_BITS_MIN);
 const V6_MAX: u128 = 1 << (128 - V6_BITS_MIN);
 
-/// Ranges that the Internet has no route to, each by its first and last address. They do not count.
+/// Ranges without a route on the Internet, by first and last address. They do not count.
 const V4_PRIVATE: [(u128, u128); 5] = [
     (0x0a00_0000, 0x0aff_ffff), // 10.0.0.0/8 (RFC 1918)
     (0x7f00_0000, 0x7fff_ffff), // 127.0.0.0/8, loopback (RFC 1122)
@@ -39,7 +39,7 @@ const V6_PRIVATE: [(u128, u128); 3] = [
     (0xfe80 << 112, (0xfec0 << 112) - 1), // fe80::/10, link-local (RFC 4291)
 ];
 
-/// Whether statements that reach so far let in the public.
+/// Whether statements with this reach make a policy public.
 pub(super) fn is_public<'a>(statements: impl Iterator<Item = Reach<'a>>) -> bool {
     let mut ranges = Vec::new();
     for reach in statements {
@@ -52,19 +52,19 @@ pub(super) fn is_public<'a>(statements: impl Iterator<Item = Reach<'a>>) -> bool
     is_wide(&ranges)
 }
 
-/// Whether one of the ranges, or all of them together, are as good as no limit.
+/// Whether one of the ranges, or all together, are too wide to count as a restriction.
 pub(super) fn is_wide(ranges: &[Net]) -> bool {
     let alone = |net: &Net| net.bits() < if net.is_v4() { V4_BITS_MIN } else { V6_BITS_MIN };
     let of = |v4: bool| ranges.iter().filter(move |net| net.is_v4() == v4).map(|net| net.ends()).collect();
     ranges.iter().any(alone) || count(of(true), &V4_PRIVATE) > V4_MAX || count(of(false), &V6_PRIVATE) > V6_MAX
 }
 
-/// How many addresses lie in the ranges and in none of the private ones.
+/// The number of addresses in the ranges without the private ones.
 fn count(mut ranges: Vec<(u128, u128)>, private: &[(u128, u128)]) -> u128 {
     ranges.sort_unstable();
     let (mut total, mut next) = (0_u128, 0_u128);
     for (first, last) in ranges {
-        // What lies before `next` was counted.
+        // Addresses before `next` were counted already.
         if last < next {
             continue;
         }

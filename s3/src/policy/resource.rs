@@ -1,4 +1,4 @@
-//! Resources, as policies name them: the bucket, or keys in it.
+//! Resources in policies: the bucket, or keys in it.
 
 use super::Facts;
 use super::Malformed;
@@ -12,7 +12,7 @@ const ARN: &str = "arn:aws:s3:::";
 pub(super) struct Resources(Vec<(Pattern, Kinds)>);
 
 impl Resources {
-    /// Reads the names; each has to mean something of `bucket`.
+    /// Parses the names; each has to match something in `bucket`.
     pub(super) fn parse(names: &[String], bucket: &str, variables: Variables) -> Result<Self, Malformed> {
         let one = |name: &String| {
             let text = name.strip_prefix(ARN).filter(|text| !text.is_empty());
@@ -33,7 +33,7 @@ impl Resources {
         names.iter().map(one).collect::<Result<_, _>>().map(Self)
     }
 
-    /// No resource at all.
+    /// No resource.
     pub(super) fn none() -> Self {
         Self(Vec::new())
     }
@@ -43,7 +43,7 @@ impl Resources {
         self.0.iter().any(|(pattern, _)| pattern.matches(resource, facts))
     }
 
-    /// What they are about, all together.
+    /// The kinds of all of them together.
     pub(super) fn kinds(&self) -> Kinds {
         self.0.iter().fold(Kinds::default(), |all, (_, kinds)| all.with(*kinds))
     }

@@ -9,7 +9,7 @@ use super::public::{Reach, is_wide};
 use super::resource::Resources;
 use super::{Key, Malformed, Origin, Question, Scope, texts};
 
-/// What a statement lists: all it is about, or all it is not about.
+/// A list of what a statement applies to, or of what it does not apply to.
 #[derive(Debug)]
 enum Listed<T> {
     These(T),
@@ -51,7 +51,7 @@ const FIELDS: [&str; 9] =
     ["Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition"];
 
 impl Statement {
-    /// Reads a statement of the policy of `bucket`.
+    /// Parses a statement of the policy of `bucket`.
     pub(super) fn parse(
         given: &Json,
         bucket: &str,
@@ -88,7 +88,7 @@ impl Statement {
         Ok(statement)
     }
 
-    /// Whether the parts go together.
+    /// Checks that the parts fit together.
     fn check(&self) -> Result<(), Malformed> {
         if self.effect == Effect::Allow && matches!(self.principals, Listed::AllBut(_)) {
             return Err(Malformed("Allow with NotPrincipal is not allowed: name those you allow.".into()));
@@ -102,7 +102,7 @@ impl Statement {
         Ok(())
     }
 
-    /// Whether it, the statement of this number, is about what is asked.
+    /// Whether this statement, number `number`, applies to a question.
     pub(super) fn is_about(&self, number: usize, question: &Question<'_>) -> bool {
         let Question { account, action, resource, facts } = *question;
         let hold = |of_object| {
@@ -116,7 +116,7 @@ impl Statement {
             && hold(true)
     }
 
-    /// Whether it could be about what is asked, once the body of the request was read.
+    /// Whether it could apply once the body of the request is read.
     pub(super) fn could_be_about(&self, question: &Question<'_>, scope: Scope) -> bool {
         let Question { account, action, resource, facts } = *question;
         let open = |pattern: &Pattern| pattern.keys().any(Key::is_known_late);
@@ -134,20 +134,20 @@ impl Statement {
         self.effect == Effect::Deny
     }
 
-    /// Whom it lets in.
+    /// The callers that it allows.
     pub(super) fn reach(&self) -> Reach<'_> {
         let everyone = matches!(self.principals, Listed::These(Principals::Everyone) | Listed::AllBut(_));
         if self.denies() || !everyone || self.conditions.iter().any(Condition::names_callers) {
             return Reach::Named;
         }
-        // All conditions have to hold, so one that is narrow is enough.
+        // All conditions have to hold, so one narrow condition is enough.
         let mut ranges = self.conditions.iter().filter_map(Condition::source_ranges).peekable();
         let any = ranges.peek().copied();
         ranges.find(|nets| !is_wide(nets)).or(any).map_or(Reach::Anybody, Reach::Ranges)
     }
 
-    /// Whether it may be about what an account does without a request, as far as `known` tells: an action, on some resource
-    /// of these kinds.
+    /// Whether it may apply to what an account does without a request, as far as `known` says: an action on some
+    /// resource of these kinds.
     pub(super) fn may_be_about(&self, account: &str, (action, kinds): (&str, Kinds), known: &dyn Known) -> bool {
         let of_kinds = match &self.resources {
             Listed::These(resources) => resources.kinds().meets(kinds),
@@ -159,14 +159,14 @@ impl Statement {
             && self.conditions.iter().all(|condition| condition.may_hold(known))
     }
 
-    /// The condition keys it depends on that no request has a value of.
+    /// Its condition keys that no request has a value for.
     pub(super) fn keys_without_values(&self) -> impl Iterator<Item = &Key> {
         let of_resources = self.resources.list().patterns().flat_map(Pattern::keys).filter(|key| !key.has_values());
         of_resources.chain(self.conditions.iter().flat_map(Condition::keys_without_values))
     }
 
-    /// The statement as it holds though it depends on keys without values: none if it allows; one that denies does so
-    /// whatever those keys would have to be.
+    /// The statement without conditions on keys that have no values: dropped if it allows; a denying one applies
+    /// regardless of those keys.
     pub(super) fn without_these_keys(mut self) -> Option<Self> {
         if !self.denies() {
             return None;
@@ -178,7 +178,7 @@ impl Statement {
         Some(self)
     }
 
-    /// Whether a condition or a variable of it wants to know such a key.
+    /// Whether a condition or variable refers to such a key.
     pub(super) fn mentions(&self, wanted: impl Fn(&Key) -> bool) -> bool {
         let conditions = self.conditions.iter().map(Condition::key);
         let patterns = self.resources.list().patterns().chain(self.conditions.iter().flat_map(Condition::patterns));
@@ -196,7 +196,7 @@ fn effect(given: Option<&Json>) -> Result<Effect, Malformed> {
     }
 }
 
-/// One of two elements, of which there has to be just one.
+/// One of two elements, exactly one of which has to be present.
 fn listed<T>(
     these: Option<&Json>,
     all_but: Option<&Json>,

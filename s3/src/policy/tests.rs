@@ -1,4 +1,4 @@
-//! The engine, asked case by case.
+//! Policy evaluation, case by case.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Facts, Key, Malformed, Policy, Question, Scope, Verdict};
 /// Condition keys with their values.
 type Values<'a> = &'a [(&'a str, &'a [&'a str])];
 
-/// Facts that a test gives.
+/// Facts given by a test.
 pub(super) struct Given(BTreeMap<String, Vec<String>>);
 
 impl Given {
@@ -38,7 +38,7 @@ fn parse(text: &str) -> Result<Policy, Malformed> {
     Policy::parse(text, "abc", &|account| matches!(account, "alice" | "bob"))
 }
 
-/// A statement about everybody and everything, with more in it.
+/// A statement for everyone and everything, with `more` in it.
 fn allow(more: &str) -> String {
     format!(
         r#"{{"Version": "2012-10-17", "Statement": [{{"Effect": "Allow", "Principal": "*", "Action": "s3:*",
@@ -334,7 +334,7 @@ fn public_is_what_is_not_held_to_fixed_callers_or_ranges() {
         (condition(r#""StringEquals": {"aws:userid": "bob"}"#), false),
         (condition(r#""StringEquals": {"aws:userid": "${aws:username}"}"#), true),
         (condition(r#""StringEquals": {"aws:userid": "${aws:username, 'anonymous'}"}"#), true),
-        // Nobody is somebody.
+        // The anonymous user id is everyone's.
         (condition(r#""StringEquals": {"aws:userid": "anonymous"}"#), true),
         (condition(r#""StringEquals": {"aws:userid": ["bob", "anonymous"]}"#), true),
         (condition(r#""StringEqualsIgnoreCase": {"aws:userid": "ANONYMOUS"}"#), true),
@@ -342,7 +342,7 @@ fn public_is_what_is_not_held_to_fixed_callers_or_ranges() {
         (condition(r#""StringEquals": {"aws:PrincipalType": "Anonymous"}"#), true),
         (condition(r#""Null": {"aws:userid": "false"}"#), true),
         (condition(r#""Null": {"aws:PrincipalAccount": "true"}"#), true),
-        // Whatever a request can say or be.
+        // Conditions that any request can meet.
         (condition(r#""StringEquals": {"aws:username": "bob"}"#), true),
         (condition(r#""StringEquals": {"aws:Referer": "http://x"}"#), true),
         (condition(r#""StringEquals": {"s3:x-amz-server-side-encryption-aws-kms-key-id": "k"}"#), true),

@@ -1,4 +1,4 @@
-//! What a form is told once its file is stored.
+//! The response to a form once its file is stored.
 
 use http::header::{CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderName, HeaderValue, StatusCode, Uri};
@@ -13,26 +13,26 @@ use crate::checksum::Algorithm;
 use crate::error::refuse;
 use crate::xml;
 
-/// What is encoded in a value of a query.
+/// Characters that are percent-encoded in a query value.
 pub(super) const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// What is encoded in the path of an object's URL.
+/// Characters that are percent-encoded in the path of an object's URL.
 pub(super) const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-version-id");
 
-/// How a form wants to be answered.
+/// The response that a form asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Success {
     /// With this status and no body.
     Status(StatusCode),
-    /// With XML about the object.
+    /// With XML that describes the object.
     Created,
-    /// By sending the browser there.
+    /// By redirecting the browser to this address.
     Redirect(Uri),
 }
 
 impl Success {
-    /// What the form asks for. As in AWS, a status that cannot be given is 204, and an address that is none is ignored.
+    /// Reads the form's request. As on AWS, an unsupported status becomes 204, and an invalid address is ignored.
     pub(super) fn of(fields: &Fields) -> S3Result<Self> {
         let address = fields.get("success_action_redirect").or(fields.get("redirect"));
         if let Some(uri) = address.and_then(parse_address) {
@@ -49,7 +49,7 @@ impl Success {
         }
     }
 
-    /// The answer. `url` is the object's.
+    /// The response. `url` is the object's.
     pub(super) fn answer(&self, bucket: &str, object: &ObjectInfo, url: &str) -> HttpResponse {
         let etag = format!("\"{}\"", object.etag);
         let mut answer = HttpResponse::new(s3s::Body::empty());
@@ -90,7 +90,7 @@ fn parse_address(text: &str) -> Option<Uri> {
     (matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some()).then_some(uri)
 }
 
-/// The address with the object's names behind it.
+/// The redirect address with the object's names appended.
 fn redirect(uri: &Uri, bucket: &str, key: &str, etag: &str) -> String {
     let mark = if uri.query().is_some() { '&' } else { '?' };
     let encode = |text| utf8_percent_encode(text, QUERY);
@@ -101,7 +101,7 @@ fn created(bucket: &str, key: &str, etag: &str, url: &str) -> Vec<u8> {
     let mut xml = Vec::new();
     let mut writer = Serializer::new(&mut xml);
     let written = writer.decl().and_then(|()| PostResponse { location: url, bucket, key, etag }.serialize(&mut writer));
-    // Into memory, of texts that XML carries: it cannot fail.
+    // Writing to a string, of text that XML carries, cannot fail.
     if written.is_err() {
         xml.clear();
     }

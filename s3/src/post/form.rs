@@ -1,8 +1,8 @@
-//! A form on its way in: its fields, then its file.
+//! Parsing of a form: its fields, then its file.
 //!
-//! - All before the file is bounded, in number, size and time; the file is a stream and never held.
-//! - A field given twice is refused: what a policy was checked with and what is used would not be the same.
-//! - What follows the file is not read (S3 API, PostObject: the file is the last field).
+//! - Everything before the file is bounded in number, size and time; the file is streamed and never held.
+//! - A repeated field is refused: the one that the policy was checked with might differ from the one that is used.
+//! - Fields after the file are not read (S3 API, PostObject: the file is the last field).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use s3s_multipart::{Boundary, Error, Multipart, Part, PartDataStream, parse_cont
 
 use crate::error::{Detail as _, bad_argument, refuse};
 
-/// Fields before the file.
+/// The most fields before the file.
 const FIELDS_MAX: usize = 200;
-/// Names and values of all fields together, in bytes (S3 API, PostObject).
+/// The most bytes of all field names and values (S3 API, PostObject).
 const FIELD_BYTES_MAX: usize = 20 * 1024;
-/// Bytes of the headers of one part.
+/// The most bytes of the headers of one part.
 const PART_HEAD_BYTES_MAX: usize = 8 * 1024;
-/// How long all before the file may take.
+/// The time limit for everything before the file.
 const FIELDS_TIMEOUT: Duration = Duration::from_secs(60);
-/// What stands for the file's name in a field.
+/// The placeholder for the file's name in a field.
 const FILENAME: &str = "${filename}";
-/// Names of fields that are ignored.
+/// The prefix of fields that are ignored.
 const IGNORED: &str = "x-ignore-";
 
-/// A request body, as a form is read from it.
+/// A request body from which a form is read.
 pub(super) trait Source: Stream<Item = Result<Bytes, Error>> + Send + Unpin {}
 
 impl<S: Stream<Item = Result<Bytes, Error>> + Send + Unpin> Source for S {}
 
-/// A form, read up to its file.
+/// A form that was read up to its file.
 pub(super) struct Form<S: Source> {
     /// The fields before the file.
     pub(super) fields: Fields,
@@ -40,7 +40,7 @@ pub(super) struct Form<S: Source> {
     pub(super) file: PartDataStream<S>,
 }
 
-/// The fields of a form. The case of their names does not count.
+/// The fields of a form; case is ignored in their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields(BTreeMap<String, String>);
 
@@ -86,7 +86,7 @@ async fn read_value<S: Source>(part: &mut Part<'_, S>, room: usize) -> S3Result<
     String::from_utf8(value).map_err(|_| malformed("a field is not UTF-8"))
 }
 
-/// What the headers of a part tell.
+/// The headers of a part.
 struct Head {
     /// In lower case.
     name: String,
@@ -117,7 +117,7 @@ impl Fields {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The value of a field that has to be there.
+    /// The value of a required field.
     pub(super) fn require(&self, name: &str) -> S3Result<&str> {
         let missing = || {
             let words = format!(
@@ -149,7 +149,7 @@ impl Fields {
         if self.bytes() > FIELD_BYTES_MAX { Err(too_large()) } else { Ok(()) }
     }
 
-    /// Puts the file's name, without the folders before it, where fields ask for it.
+    /// Replaces the placeholder by the file's name, without folders.
     fn name_file(&mut self, path: &str) -> S3Result<()> {
         let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
         for value in self.0.values_mut().filter(|value| value.contains(FILENAME)) {
@@ -166,7 +166,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Fields {
     }
 }
 
-/// The boundary that a Content-Type names.
+/// The boundary in a Content-Type.
 fn boundary(content_type: &str) -> Option<&str> {
     let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.trim().split_once('='));
     let (_, value) = parameters.find(|(name, _)| name.eq_ignore_ascii_case("boundary"))?;

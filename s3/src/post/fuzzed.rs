@@ -1,4 +1,4 @@
-//! Forms as a function that takes any bytes: the body of a fuzz target (`fuzz/`).
+//! The entry point of a fuzz target (`fuzz/`): forms parsed from arbitrary bytes.
 
 use bytes::Bytes;
 use objstore::clock::Timestamp;
@@ -6,8 +6,8 @@ use objstore::clock::Timestamp;
 use super::form::Form;
 use super::policy::Policy;
 
-/// A form whose boundary is `b`, in pieces of as many bytes as the first says; and the bytes as a policy. What a policy
-/// lets in is checked against the fields that came.
+/// Parses a form with the boundary `b`, in pieces of the size that the first byte gives, and the bytes as a policy.
+/// Then checks the policy against the form's fields.
 pub(crate) fn read(bytes: &[u8]) {
     let Some((size, body)) = bytes.split_first() else { return };
     let pieces: Vec<_> =

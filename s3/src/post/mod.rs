@@ -1,10 +1,9 @@
 //! Uploads by HTML forms (S3 API, PostObject; "Browser-based uploads using POST").
 //!
-//! - A form is read up to its file, then its signature, its policy and the rights of who signed it are checked, in this
-//!   order; only then is the file read, as the body of a PutObject is: hashed and staged while it comes.
-//! - A form that claims no signature is nobody's, and gets what anonymous requests get.
-//! - `s3s` would hold the file of a form without a declared length, before anybody asked who sends it; so it never
-//!   sees one.
+//! - A form is read up to its file. Then its signature, its policy and its signer's rights are checked, in this order.
+//!   Only then is the file read, hashed and staged like the body of a PutObject.
+//! - A form without a signature is anonymous.
+//! - `s3s` would buffer the file of a form without a declared length before authentication, so it never receives one.
 
 mod answer;
 mod form;
@@ -45,19 +44,19 @@ use form::{Fields, Form};
 use policy::Policy;
 use signature::Signature;
 
-/// What the access line and figures call a form.
+/// The name of forms in the access line and metrics.
 const OPERATION: &str = "PostObject";
 const FORM: &str = "multipart/form-data";
 
-/// Whether a request is a form. A POST that is another operation may name this type for the object it begins.
+/// Whether a request is a form. A POST of another operation may have this Content-Type for the object that it creates.
 pub(crate) fn is_form(head: &Parts) -> bool {
     head.method == Method::POST
         && !is_operation(&head.uri)
         && content_type(&head.headers).get(..FORM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(FORM))
 }
 
-/// Keeps `s3s` from reading a request that is another operation as a form, which it does by the type alone. A blank
-/// before the type makes it none to `s3s`, and does not count in what is signed; it is taken off where types are kept.
+/// Keeps `s3s` from treating a request of another operation as a form because of its Content-Type. A blank before the
+/// type has that effect and does not change the signature; it is removed where types are stored.
 pub(crate) fn hide_type(head: &mut Parts) {
     let Some(given) = head.headers.get_mut(CONTENT_TYPE).filter(|_| head.method == Method::POST) else { return };
     if let Ok(hidden) = HeaderValue::from_bytes(&[b" ", given.as_bytes()].concat()) {
@@ -75,7 +74,7 @@ fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Stores the file of a form: on disk and visible to all when it answers.
+/// Stores the file of a form: on disk and visible to all when the response is sent.
 pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, body: Inbound) -> S3Result<HttpResponse> {
     let bucket = request.bucket.clone().filter(|_| request.key.is_none());
     let bucket = bucket.ok_or_else(|| {
@@ -101,7 +100,7 @@ pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, bo
     Ok(success.answer(bucket.as_str(), &object, &request.url(&head.headers, bucket.as_str(), &path)))
 }
 
-/// Whose form it is, and how large its file may be.
+/// The signer of a form, and the largest file that its policy allows.
 async fn authenticate<'a>(
     service: &Service,
     request: &'a Request,

@@ -1,8 +1,8 @@
-//! The policy of a form: what whoever signed it allows the form to be (S3 API, "Creating a POST policy").
+//! The policy of a form: the conditions under which its signer allows an upload (S3 API, "Creating a POST policy").
 //!
-//! - Each field has to be covered by a condition, or the signer did not allow it.
-//! - The bucket is that of the URL, whatever a field says.
-//! - A field that a condition names and the form lacks fails the condition.
+//! - Each field has to be covered by a condition, otherwise the signer did not allow it.
+//! - The bucket is the URL's, whatever a field says.
+//! - A condition on a missing field fails.
 
 use std::ops::RangeInclusive;
 
@@ -17,9 +17,9 @@ use time::format_description::well_known::Rfc3339;
 use super::form::Fields;
 use crate::error::says;
 
-/// Fields that carry the policy and its signature, so they cannot stand in it.
+/// Fields that carry the policy and its signature, so no condition can cover them.
 const UNCOVERED: [&str; 4] = ["policy", "signature", "awsaccesskeyid", "x-amz-signature"];
-/// A checksum only makes a wrong upload fail: it asks for nothing that a signer would have to allow.
+/// A checksum can only make an upload fail, so it needs no permission of the signer.
 const CHECKSUM: &str = "x-amz-checksum-";
 
 /// A policy, parsed.
@@ -31,11 +31,11 @@ pub(super) struct Policy {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Condition {
-    /// The field, in lower case, is this.
+    /// The field, in lower case, has this value.
     Equals(String, String),
-    /// The field, in lower case, begins so.
+    /// The value of the field, in lower case, has this prefix.
     StartsWith(String, String),
-    /// The file has so many bytes.
+    /// The file's size in bytes lies in this range.
     Size(RangeInclusive<u64>),
 }
 
@@ -60,7 +60,7 @@ impl Policy {
         Ok(Self { expires: parse_time(&expires)?, conditions })
     }
 
-    /// Checks a form against the policy; gives how large the file may be.
+    /// Checks a form against the policy and returns the allowed sizes of its file.
     pub(super) fn check(&self, fields: &Fields, bucket: &str, now: Timestamp) -> S3Result<RangeInclusive<u64>> {
         if now >= self.expires {
             return Err(against("Policy expired."));
@@ -135,7 +135,7 @@ impl Condition {
         }
     }
 
-    /// Whether the form has what the condition asks of a field.
+    /// Whether the form's field meets the condition.
     fn holds(&self, fields: &Fields, bucket: &str) -> bool {
         let value = |name: &str| if name == "bucket" { Some(bucket) } else { fields.get(name) };
         match self {
@@ -146,7 +146,7 @@ impl Condition {
     }
 }
 
-/// Of a list of content types, each has to begin so.
+/// Compares the prefix; in a list of content types, with each type.
 fn starts_with(name: &str, value: &str, text: &str) -> bool {
     if name == "content-type" {
         value.split(',').all(|one| one.trim().starts_with(text))
@@ -165,7 +165,7 @@ impl std::fmt::Display for Condition {
     }
 }
 
-/// Takes off the escapes that policies may have and JSON has not: `\$` and `\v`.
+/// Resolves escapes that policies may contain and JSON does not have: `\$` and `\v`.
 fn plain_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -182,7 +182,7 @@ fn plain_escapes(text: &str) -> String {
 /// `2026-12-30T12:00:00.000Z`
 fn parse_time(text: &str) -> S3Result<Timestamp> {
     let parsed = OffsetDateTime::parse(text, &Rfc3339).ok().filter(|_| text.ends_with('Z') && text.contains('T'));
-    let parsed = parsed.ok_or_else(|| invalid("its expiration is no time as in 2026-12-30T12:00:00.000Z"))?;
+    let parsed = parsed.ok_or_else(|| invalid("its expiration has to be a time such as 2026-12-30T12:00:00.000Z"))?;
     Ok(Timestamp::from_parts(parsed.unix_timestamp(), parsed.nanosecond()))
 }
 

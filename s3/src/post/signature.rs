@@ -1,9 +1,10 @@
-//! Who signed the policy of a form (S3 API, "Authenticating requests in browser-based uploads using POST").
+//! The signature of a form's policy, and its signer (S3 API, "Authenticating requests in browser-based uploads using
+//! POST").
 //!
-//! - Version 4 signs the policy with a key of one day, region and service, which is good for 7 days.
-//! - Version 2 is taken for forms, as for URLs (`presigned_v2`): SDKs still make such forms, and what it signs (a policy that
-//!   expires, with HMAC-SHA1) can be replayed no longer than one of Version 4.
-//! - Signatures are compared in constant time; a secret is in no error.
+//! - Version 4 signs the policy with a key for one day, region and service, which is valid for 7 days.
+//! - Version 2 is accepted for forms, as for URLs (`presigned_v2`): SDKs still create such forms, and the signed policy
+//!   (which expires, with HMAC-SHA1) can be replayed no longer than one of Version 4.
+//! - Signatures are compared in constant time; no error contains a secret.
 
 use objstore::clock::Timestamp;
 use s3s::auth::SecretKey;
@@ -16,12 +17,12 @@ use super::form::Fields;
 use crate::error::{bad_argument, of_policy, refuse};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// How long a signing key is good, in seconds.
+/// How long a signing key is valid, in seconds.
 const KEY_SECONDS: i64 = 7 * 24 * 60 * 60;
-/// How far a signer's clock may be ahead, in seconds.
+/// The largest accepted lead of a signer's clock, in seconds.
 const SKEW_SECONDS: i64 = 15 * 60;
 
-/// The signature of a policy, not yet proved.
+/// The signature of a policy, not yet verified.
 #[derive(Debug)]
 pub(super) enum Signature<'a> {
     V4(V4<'a>),
@@ -46,11 +47,11 @@ pub(super) struct V2<'a> {
 }
 
 impl<'a> Signature<'a> {
-    /// Finds the signature in a form; `None` if the form claims none.
+    /// Finds the signature in a form; `None` if there is none.
     pub(super) fn find(fields: &'a Fields, region: &str, now: Timestamp) -> S3Result<Option<Self>> {
         let any = |names: &[&str]| names.iter().any(|name| fields.get(name).is_some());
         if any(&["x-amz-security-token"]) {
-            let words = "Amphora gives out no session tokens; use a key without one.";
+            let words = "Amphora does not issue session tokens; use an access key without one.";
             return Err(refuse(S3ErrorCode::InvalidToken, words));
         }
         if any(&["x-amz-signature", "x-amz-credential", "x-amz-algorithm", "x-amz-date"]) {
@@ -64,7 +65,7 @@ impl<'a> Signature<'a> {
         Ok(None)
     }
 
-    /// The access key id it claims.
+    /// The access key id that it names.
     pub(super) fn access_key(&self) -> &'a str {
         match self {
             Self::V4(found) => found.credential.access_key_id,
@@ -72,7 +73,7 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// The policy it is of.
+    /// The policy that it signs.
     pub(super) fn policy(&self) -> &'a str {
         match self {
             Self::V4(found) => found.policy,
@@ -80,7 +81,7 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// Proves it with the secret of its access key.
+    /// Verifies it with the secret of its access key.
     pub(super) fn verify(&self, secret: &SecretKey) -> S3Result<()> {
         let (made, claimed) = match self {
             Self::V4(found) => (found.make(secret), found.signature),
@@ -134,7 +135,7 @@ impl<'a> V4<'a> {
     }
 }
 
-/// `20261230T120000Z`, and the same in seconds since 1970.
+/// Parses `20261230T120000Z`, also into seconds since 1970.
 fn parse_date(text: &str) -> S3Result<(AmzDate, i64)> {
     let format = time::macros::format_description!("[year][month][day]T[hour][minute][second]Z");
     let seconds =
@@ -152,7 +153,7 @@ mod tests {
     const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
     const POLICY: &str =
         "eyJleHBpcmF0aW9uIjogIjIwMzAtMDEtMDFUMDA6MDA6MDBaIiwgImNvbmRpdGlvbnMiOiBbeyJidWNrZXQiOiAiYWJjIn1dfQ==";
-    // Made with another implementation of HMAC.
+    // Computed with another implementation of HMAC.
     const V4_SIGNATURE: &str = "245ebc5a5d234c28055b2dcefe43b9029cc2ba3bf92549137025fecaaf7897ed";
     const V2_SIGNATURE: &str = "cnODCKDJMs9YwNMQK9OF8kn3E28=";
     const CREDENTIAL: &str = "AKID/20151229/us-east-1/s3/aws4_request";

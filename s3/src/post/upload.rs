@@ -1,7 +1,6 @@
-//! What a form stands for: a PutObject, whose headers are the form's fields.
+//! The PutObject that a form stands for: its fields become headers.
 //!
-//! - A field means what the header of its name means to PutObject, so what that refuses is refused here, by the same
-//!   code.
+//! - A field means what the header of its name means for PutObject, so the same code validates both.
 
 use std::collections::HashMap;
 
@@ -15,7 +14,7 @@ use super::form::Fields;
 use crate::error::refuse;
 use crate::tagging;
 
-/// Fields that are headers of the PutObject under their own name.
+/// Fields that become headers under the same name.
 const PLAIN: [&str; 8] = [
     "cache-control",
     "content-disposition",
@@ -26,18 +25,20 @@ const PLAIN: [&str; 8] = [
     "if-match",
     "if-none-match",
 ];
-/// Fields of the signature, which are no headers of the object.
+/// Fields of the signature, which do not become headers.
 const SIGNATURE: [&str; 4] = ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"];
 const METADATA: &str = "x-amz-meta-";
 
-/// The headers a PutObject of this form would have: what conditions of bucket policies look at, too.
+/// The headers of the PutObject; policy conditions see them too.
 pub(super) fn headers(fields: &Fields, sent: &HeaderMap) -> S3Result<HeaderMap> {
     let owner = HeaderName::from_static("x-amz-expected-bucket-owner");
     let kept = [REFERER, USER_AGENT, owner].into_iter().filter_map(|name| Some((sent.get(&name)?.clone(), name)));
     let mut headers: HeaderMap = kept.map(|(value, name)| (name, value)).collect();
     let mut set = |name: &str, value: &str| {
         let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_bytes(value.as_bytes())) else {
-            return Err(bad(format!("The field {name} cannot be kept with the object: it is no header.")));
+            return Err(bad(format!(
+                "The field {name} cannot be stored with the object: its value is not a valid header."
+            )));
         };
         headers.insert(name, value);
         Ok(())
@@ -48,7 +49,7 @@ pub(super) fn headers(fields: &Fields, sent: &HeaderMap) -> S3Result<HeaderMap> 
             "tagging" => set("x-amz-tagging", &query(value)?)?,
             name if PLAIN.contains(&name) => set(name, value)?,
             name if name.starts_with("x-amz-") && !SIGNATURE.contains(&name) => set(name, value)?,
-            // The rest is the form's own, or a button of its page.
+            // Other fields belong to the form itself or to a button on its page.
             _ => {}
         }
     }
@@ -63,7 +64,7 @@ fn query(xml: &str) -> S3Result<String> {
     Ok(pairs.collect::<Vec<_>>().join("&"))
 }
 
-/// The PutObject of this form, without its body.
+/// The PutObject without its body.
 pub(super) fn input(bucket: &str, fields: &Fields, headers: &HeaderMap) -> S3Result<PutObjectInput> {
     let text = |name: &str| fields.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
     let metadata: HashMap<String, String> = fields

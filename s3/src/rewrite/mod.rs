@@ -1,11 +1,10 @@
-//! Headers of a request in the form that `s3s` reads.
+//! Rewriting of request headers into the form that `s3s` accepts.
 //!
-//! - HTTP has a server ignore a Range or a date that it cannot read, and takes any text in quotes for an entity tag
-//!   (RFC 9110, sections 8.8.3, 13.1 and 14.2). `s3s` refuses such requests. Before it sees them, a condition is written
-//!   as `s3s` reads it, and what is to be ignored gets an empty value, which `s3s` takes for none.
-//! - Lines of the same user metadata become one, as AWS joins them.
-//! - A change of a signed header is made only once the signature is proved (`signature`), so nothing here lets anybody
-//!   in.
+//! - HTTP requires a server to ignore a Range or date that it cannot parse, and allows any quoted text as an entity tag
+//!   (RFC 9110, sections 8.8.3, 13.1 and 14.2). `s3s` refuses such requests. So conditions are rewritten first, and a
+//!   header to be ignored gets an empty value, which `s3s` treats as absent.
+//! - Repeated lines of the same user metadata are joined, as AWS does.
+//! - A signed header is changed only after the signature was verified (`signature`), so rewriting grants no access.
 
 mod signature;
 
@@ -23,7 +22,7 @@ const METADATA: &str = "x-amz-meta-";
 /// A header and its new value.
 type Change = (HeaderName, HeaderValue);
 
-/// Rewrites the headers that `s3s` would refuse. Of a request whose signature is not good, they stay as they are.
+/// Rewrites headers that `s3s` would refuse. If the signature does not verify, they stay unchanged.
 pub(crate) async fn headers(service: &Service, head: &mut Parts) {
     join_metadata(&mut head.headers);
     let changes = changes(head);
@@ -32,7 +31,7 @@ pub(crate) async fn headers(service: &Service, head: &mut Parts) {
     }
 }
 
-/// Rewrites the headers of a head without a signature: then there is nothing left to rewrite.
+/// Rewrites the headers of an unsigned head, and checks that nothing is left to rewrite.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn check_head(head: &mut Parts) {
     join_metadata(&mut head.headers);
@@ -42,7 +41,7 @@ pub(crate) fn check_head(head: &mut Parts) {
     assert_eq!(changes(head), [], "what was rewritten is read");
 }
 
-/// Joins repeated user metadata (S3 API, PutObject). A signature covers the joined value, so it stays good.
+/// Joins repeated user metadata (S3 API, PutObject). A signature covers the joined value, so it stays valid.
 fn join_metadata(headers: &mut HeaderMap) {
     let repeated: Vec<HeaderName> = headers
         .keys()
@@ -68,7 +67,7 @@ fn changes(head: &Parts) -> Vec<Change> {
     changes
 }
 
-/// The only line of a header, or `Err` if there are several. `None` without it, and if it is empty.
+/// The only line of a header, or `Err` if there are several. `None` if it is absent or empty.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Result<&'a HeaderValue, ()>> {
     let mut lines = headers.get_all(name).iter();
     let first = lines.next()?;
@@ -78,13 +77,13 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Result<&'a Head
     }
 }
 
-/// Entity tags that `s3s` cannot read, as it reads them.
+/// Entity tags that `s3s` cannot parse, in its form.
 fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Change> {
     let tags = Tags::of(headers, &name).filter(|_| is_unread(headers, &name))?;
     Some((name, tags.to_header()))
 }
 
-/// A Range that is no single range of bytes, as none.
+/// Empties a Range that is not a single range of bytes.
 fn odd_range(headers: &HeaderMap) -> Option<Change> {
     match only(headers, &RANGE)? {
         Ok(value) if value.to_str().is_ok_and(|range| dto::Range::parse(range).is_ok()) => None,
@@ -92,7 +91,7 @@ fn odd_range(headers: &HeaderMap) -> Option<Change> {
     }
 }
 
-/// A date that `s3s` cannot read, as it reads it; what is no date, as none (RFC 9110, sections 13.1.3 and 13.1.4).
+/// A date that `s3s` cannot parse, in its form; an invalid date is emptied (RFC 9110, sections 13.1.3 and 13.1.4).
 fn date(headers: &HeaderMap, name: HeaderName) -> Option<Change> {
     match only(headers, &name)? {
         Ok(value) if is_read(value) => None,
@@ -103,7 +102,7 @@ fn date(headers: &HeaderMap, name: HeaderName) -> Option<Change> {
     }
 }
 
-/// The same of a write, where what is no date stays, and is refused.
+/// A date of a write that `s3s` cannot parse, in its form; an invalid date stays, and is refused.
 fn other_date(headers: &HeaderMap, name: HeaderName) -> Option<Change> {
     match only(headers, &name)? {
         Ok(value) if !is_read(value) => rewritten_date(value).map(|written| (name, written)),
@@ -115,7 +114,7 @@ fn is_read(value: &HeaderValue) -> bool {
     value.to_str().is_ok_and(|text| Timestamp::parse(TimestampFormat::HttpDate, text).is_ok())
 }
 
-/// A date in one of the forms that HTTP knows, in the one that it prefers (RFC 9110, section 5.6.7).
+/// A date in any of HTTP's formats, in the preferred one (RFC 9110, section 5.6.7).
 fn rewritten_date(value: &HeaderValue) -> Option<HeaderValue> {
     let date = httpdate::parse_http_date(value.to_str().ok()?.trim()).ok()?;
     HeaderValue::try_from(httpdate::fmt_http_date(date)).ok()

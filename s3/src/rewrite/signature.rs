@@ -1,9 +1,9 @@
-//! The signature of a request whose signed headers are rewritten.
+//! Renewal of a request's signature after its signed headers were rewritten.
 //!
-//! - The signature that came is proved first, over the headers as they came. Only if it is good, the changes are made,
-//!   and the signature that the same key gives for the new headers takes its place. All else about it (its age, its
-//!   scope, the unsigned headers) is checked afterwards by `s3s`, as of every request.
-//! - A body whose chunks are signed is signed on from the signature of the head: such a request stays as it is.
+//! - The original signature is verified over the original headers. Only if it is valid, the headers are changed, and
+//!   the signature of the same key for the new headers replaces it. Everything else (age, scope, unsigned headers)
+//!   `s3s` checks afterwards as usual.
+//! - Where chunks of the body are signed, their signatures continue from the head's: such a request stays unchanged.
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -23,7 +23,7 @@ use crate::guard::{EXPIRES_SECONDS_MAX, Query};
 use crate::service::Service;
 use crate::signed_headers::collect;
 
-/// Makes the changes, if the signature allows it.
+/// Applies the changes if the signature allows it.
 pub(super) async fn apply(service: &Service, head: &mut Parts, changes: &[Change]) {
     let mut headers = head.headers.clone();
     for (name, value) in changes {
@@ -31,7 +31,7 @@ pub(super) async fn apply(service: &Service, head: &mut Parts, changes: &[Change
     }
     let query = Query::of(&head.uri);
     let Some(seal) = Seal::of(head, &query) else {
-        // What claims no signature has none to spoil. What claims one that cannot be read is refused by `s3s`.
+        // A request without a signature can be changed freely. One with a malformed signature is refused by `s3s`.
         head.headers = headers;
         return;
     };
@@ -49,7 +49,7 @@ pub(super) async fn apply(service: &Service, head: &mut Parts, changes: &[Change
     }
 }
 
-/// Puts the new signature into the place of the one that came.
+/// Replaces the original signature by the new one.
 fn replace(headers: &mut HeaderMap, uri: &mut Uri, given: &str, renewed: &str) -> Option<()> {
     if let Some(header) = headers.get_mut(AUTHORIZATION) {
         *header = HeaderValue::try_from(header.to_str().ok()?.replacen(given, renewed, 1)).ok()?;
@@ -68,7 +68,7 @@ struct Seal<'a> {
     date: AmzDate,
     signed: Vec<&'a str>,
     signature: &'a str,
-    /// The value of `x-amz-content-sha256`; `None` where the signature stands in the URL.
+    /// The value of `x-amz-content-sha256`; `None` where the signature is in the URL.
     payload: Option<&'a str>,
 }
 
@@ -86,9 +86,9 @@ impl<'a> Seal<'a> {
         Some(Self { credential, date, signed: signed_headers.into_iter().collect(), signature, payload: None })
     }
 
-    /// The signature of the same request with `headers`; `None` if the one it came with is not good.
+    /// The signature of the same request with `headers`; `None` if the original signature is not valid.
     fn renew(&self, key: &[u8; 32], head: &Parts, query: &Query, headers: &HeaderMap) -> Option<String> {
-        // `s3s` takes a signature of the path as it came, too.
+        // `s3s` also accepts a signature over the path as it was sent.
         [false, true].into_iter().find_map(|raw| {
             let made = self.make(key, head, query, &head.headers, raw)?;
             let good: bool = made.as_bytes().ct_eq(self.signature.as_bytes()).into();
@@ -122,7 +122,7 @@ impl<'a> Seal<'a> {
     }
 }
 
-/// What of the body is signed with the head; `None` where the chunks of the body are signed after it.
+/// What is signed of the body together with the head; `None` where the chunks of the body are signed separately.
 fn payload<'a>(given: &str, hash: &'a mut String) -> Option<Payload<'a>> {
     match AmzContentSha256::parse(given).ok()? {
         AmzContentSha256::UnsignedPayload => Some(Payload::Unsigned),

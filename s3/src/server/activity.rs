@@ -1,10 +1,10 @@
-//! What a connection is doing, and how long it may go on.
+//! Activity and deadlines of a connection.
 //!
-//! - Between requests a connection is idle; with one it is busy until the answer's body is dropped.
-//! - A connection with an answer that holds memory is looked at often, and cut where others wait for that memory and its
-//!   client takes next to nothing.
-//! - Bytes sent keep a connection of HTTP/1 alive, because the end of an answer leaves slowly; those of HTTP/2 do not
-//!   count, because pings are among them.
+//! - Between requests a connection is idle. With a request it is busy until the response's body is dropped.
+//! - A connection whose response holds memory is checked often, and closed if others wait for that memory and its
+//!   client reads almost nothing.
+//! - On HTTP/1, bytes sent keep the connection alive, because the end of a response leaves slowly. On HTTP/2 they do
+//!   not count, because pings are among them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,44 +19,44 @@ use super::Limits;
 use super::nudge::Nudge;
 use crate::body::{LOOK, Taking};
 
-/// What a connection is doing.
+/// The activity of one connection.
 pub(super) struct Activity {
     opened: Instant,
     state: Mutex<State>,
     /// Milliseconds from `opened` to the last bytes sent.
     sent_ms: AtomicU64,
     http2: AtomicBool,
-    /// Whether it turned busy or idle since its task last looked.
+    /// Whether it became busy or idle since its task last checked.
     turned: AtomicBool,
-    /// What wakes its task.
+    /// Wakes its task.
     nudge: Arc<Nudge>,
 }
 
 struct State {
-    /// The requests under way by their numbers: the first began first.
+    /// The requests in progress by number, in order of their start.
     requests: BTreeMap<u64, Underway>,
     next: u64,
-    /// How many of them have no answer yet.
+    /// The number of them without a response yet.
     working: usize,
-    /// When something moved last.
+    /// The time of the last progress.
     moved: Instant,
 }
 
-/// A request under way.
+/// A request in progress.
 struct Underway {
     begun: Instant,
-    /// Of an answer that holds memory.
+    /// Set for a response that holds memory.
     taking: Option<Arc<Taking>>,
 }
 
-/// What is to become of a connection.
+/// The decision on a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Look again then.
+    /// It may go on; check again at this time.
     Fine(Instant),
     /// It did nothing since its last request.
     Idle,
-    /// Its first head, a request or the taking of an answer lasts too long.
+    /// Its first head, a request or the reading of a response takes too long.
     Overdue,
 }
 
@@ -74,7 +74,7 @@ impl Activity {
         })
     }
 
-    /// A request begins; it is over when the guard drops.
+    /// Begins a request; it ends when the guard is dropped.
     pub(super) fn begin(self: &Arc<Self>, version: Version) -> Busy {
         self.http2.store(version == Version::HTTP_2, Ordering::Relaxed);
         let now = Instant::now();
@@ -91,13 +91,13 @@ impl Activity {
         Busy { activity: Arc::clone(self), id, working: true }
     }
 
-    /// Bytes left.
+    /// Records that bytes were sent.
     pub(super) fn sent(&self) {
         let ms = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.sent_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Polls the connection. Requests of HTTP/1 begin and end within.
+    /// Polls the connection. HTTP/1 requests begin and end within.
     pub(super) fn poll<T>(
         &self,
         context: &Context<'_>,
@@ -106,7 +106,7 @@ impl Activity {
         self.nudge.poll(context, connection)
     }
 
-    /// Whether the connection turned busy or idle since that was last asked. Its task is woken when it does.
+    /// Whether the connection became busy or idle since the last call. Its task is woken when it does.
     pub(super) fn has_turned(&self) -> bool {
         self.turned.swap(false, Ordering::SeqCst)
     }
@@ -116,17 +116,17 @@ impl Activity {
         self.nudge.call();
     }
 
-    /// Whether it had a request over HTTP/2.
+    /// Whether it had an HTTP/2 request.
     pub(super) fn is_http2(&self) -> bool {
         self.http2.load(Ordering::Relaxed)
     }
 
-    /// Whether no request is under way.
+    /// Whether no request is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.lock().requests.is_empty()
     }
 
-    /// What `limits` say at `now`.
+    /// The decision at `now` under `limits`.
     pub(super) fn verdict(&self, limits: &Limits, now: Instant) -> Verdict {
         let state = self.lock();
         let sent = match self.http2.load(Ordering::Relaxed) || state.next == 0 {
@@ -147,7 +147,7 @@ impl Activity {
         }
         let look = state.takings().next().map(|_| now + LOOK);
         let end = oldest.begun + limits.request;
-        // The store may take its time; a client may not. Who begins to answer meanwhile is looked at then.
+        // The store may take its time; a client may not. A response that begins meanwhile is checked then.
         let stalled = if state.working == 0 { sent } else { now } + limits.answer_stall;
         let end = end.min(stalled).min(look.unwrap_or(stalled));
         if now < end { Verdict::Fine(end) } else { Verdict::Overdue }
@@ -164,7 +164,7 @@ impl State {
     }
 }
 
-/// What keeps a request under way.
+/// Keeps a request counted as in progress.
 pub(super) struct Busy {
     activity: Arc<Activity>,
     id: u64,
@@ -172,7 +172,7 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Its answer begins, and is taken so if it holds memory.
+    /// The response begins; `taking` tracks the client's reading if the response holds memory.
     pub(super) fn answers(&mut self, taking: Option<Arc<Taking>>) {
         let mut state = self.activity.lock();
         state.moved = Instant::now();
@@ -185,7 +185,7 @@ impl Busy {
         }
     }
 
-    /// More of its answer was taken.
+    /// More of the response was read.
     pub(super) fn moves(&self) {
         self.activity.lock().moved = Instant::now();
     }
@@ -214,7 +214,7 @@ mod tests {
         Limits { head, idle, answer_stall, request, ..Limits::default() }
     }
 
-    /// The verdict so many seconds from now.
+    /// The decision after this many seconds.
     fn after(activity: &Activity, seconds: u32) -> Option<Verdict> {
         let verdict = activity.verdict(&limits(), Instant::now() + seconds * SECOND);
         (!matches!(verdict, Verdict::Fine(_))).then_some(verdict)

@@ -1,4 +1,4 @@
-//! What the endpoint is told, and what it allows a client.
+//! Configuration of the S3 endpoint, and the limits for its clients.
 
 use std::io;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use crate::address::Domains;
 use crate::change::Auditor;
 use crate::metrics::Metrics;
 
-/// Settings of the endpoint.
+/// Configuration of the endpoint.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The region that signatures have to name.
     pub region: String,
-    /// Where figures are counted.
+    /// The metrics to count in.
     pub metrics: Metrics,
     /// Receives changes of buckets and their settings, for an audit trail.
     pub auditor: Auditor,
-    /// How long requests under way may take to end after a shutdown.
+    /// How long requests in progress may take to end after a shutdown.
     pub drain: Duration,
-    /// Whether new buckets begin with all four settings of their public access block on.
+    /// Whether new buckets have all four settings of their public access block on.
     pub block_public_access: bool,
-    /// Whether presigned URLs of Signature Version 2 are taken.
+    /// Whether presigned URLs of Signature Version 2 are accepted.
     pub presigned_v2: bool,
     /// The domains below which a host names a bucket.
     pub domains: Domains,
-    /// The certificate to serve with; `None`: plain HTTP.
+    /// The certificate for TLS; `None` means plain HTTP.
     pub tls: Option<Tls>,
-    /// What a client may make the server hold.
+    /// Limits on what a client can make the server hold.
     pub limits: Limits,
 }
 
 impl Config {
-    /// Settings with a drain of 30 seconds, no public access to new buckets, presigned URLs of both versions, plain HTTP, addressing by path and the
-    /// default limits.
+    /// A configuration with a drain of 30 seconds, no public access block, presigned URLs of both versions, plain HTTP,
+    /// addressing by path and the default limits.
     pub fn new(region: impl Into<String>, metrics: Metrics) -> Self {
         Self {
             region: region.into(),
@@ -49,35 +49,39 @@ impl Config {
     }
 }
 
-/// What a client may make the server hold. Headers and bodies are bounded in size too: `protocol` and `guard`.
+/// Limits on what a client can make the server hold. Headers and bodies are bounded in size too: `protocol` and
+/// `guard`.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once. Over it the longest idle one ends in favour of a new one; where all are busy, the new one
-    /// is answered 503 SlowDown, which clients know to wait after.
+    /// The most connections. Beyond it, the connection that was idle longest is closed for a new one. If all are busy,
+    /// the new one is answered 503 SlowDown, after which clients retry.
     pub connections: usize,
-    /// Requests under way at once, over all connections: HTTP/2 has several on each. One more is answered 503 SlowDown.
+    /// The most requests in progress over all connections, since HTTP/2 has several on each. A further one is answered
+    /// 503 SlowDown.
     pub requests: usize,
-    /// From a new connection to the end of its TLS handshake.
+    /// From accepting a connection to the end of its TLS handshake.
     pub handshake: Duration,
-    /// From a new connection, its handshake done, to the whole head of its first request.
+    /// From the end of the handshake to the complete head of the first request.
     pub head: Duration,
-    /// From the end of an answer to the whole head of the next request. Longer than clients keep idle connections
-    /// (a minute or a minute and a half), so that none is closed under a request that is on its way.
+    /// From the end of a response to the complete head of the next request. It is longer than clients keep idle
+    /// connections (60 to 90 seconds), so that no connection is closed while a request is on its way.
     pub idle: Duration,
     /// How long a body may send nothing.
     pub body_stall: Duration,
-    /// What all bodies under way may hold together, each counted with the most it may come to: 1 MiB of content, 5 in
+    /// The memory that all request bodies in progress may hold, each counted at its maximum: 1 MiB for content, 5 for
     /// signed chunks, up to 37 for a document of 8.
     pub body_memory_bytes: u64,
-    /// What all answers under way may hold together, each counted with the most it may come to: 1 MiB of content, a
-    /// document whole, and nothing of what is 64 KiB or shorter.
+    /// The memory that all responses in progress may hold, each counted at its maximum: 1 MiB for content, a document
+    /// in full, and nothing for 64 KiB or less.
     pub answer_memory_bytes: u64,
-    /// How long a body or an answer waits for its share of that; then the request is answered 503 SlowDown.
+    /// How long a body or a response waits for its share of memory before the request is answered 503 SlowDown.
     pub memory_wait: Duration,
-    /// How long nothing of an answer may be taken. A block is 256 KiB, so this is the slowest client: 0.9 KB/s.
+    /// The longest time without progress in reading a response. A block is 256 KiB, so the slowest accepted client
+    /// reads 0.9 KB/s.
     pub answer_stall: Duration,
-    /// The same while others wait for the memory of answers. The system takes some MiB of an answer before its client
-    /// does, and of those a client of 20 KB/s needs so long for a third, which is when the system takes more.
+    /// The longest time without progress while others wait for response memory. The operating system buffers several
+    /// MiB of a response; a client of 20 KB/s takes this long for a third of them, which is when the system accepts
+    /// more.
     pub wanted_answer_stall: Duration,
     /// From the head of a request to the end of its answer: 5 GiB at 64 KB/s.
     pub request: Duration,
@@ -103,19 +107,19 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Those of a connection that is only told to come again.
+    /// Limits for a connection that is only answered 503 SlowDown.
     pub(super) fn turned_away(self) -> Self {
         Self { head: self.head.min(Duration::from_secs(5)), idle: Duration::ZERO, ..self }
     }
 }
 
-/// Why the endpoint cannot be, or be any longer.
+/// Why the endpoint cannot start, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The region is no region.
-    #[error("\"{0}\" is no region: use lower-case letters, digits and \"-\", as in us-east-1")]
+    /// The region is not valid.
+    #[error("\"{0}\" is not a valid region: use lower-case letters, digits and \"-\", as in us-east-1")]
     Region(String),
     /// The listening socket failed.
-    #[error("the S3 socket takes no more connections")]
+    #[error("the S3 socket cannot accept connections")]
     Accept(#[source] io::Error),
 }

@@ -1,10 +1,11 @@
 //! One connection, from its handshake to its end.
 //!
-//! - Handshakes run here, off the accept path, so a slow one delays nobody.
-//! - A connection ends when its client leaves, when `activity` finds it idle or overdue, when its place is wanted, or at
-//!   a shutdown. All but the overdue are asked to end (`Connection: close`, GOAWAY) and get a moment to.
-//! - One whose place is wanted gets a shorter moment than the new one waits: HTTP/2 a round trip for its GOAWAY, HTTP/1
-//!   none, since all that is left of it then is the beginning of a head.
+//! - Handshakes run here and not in the accept loop, so a slow one delays no other.
+//! - A connection ends when its client closes it, when `activity` finds it idle or overdue, when a new connection needs
+//!   its slot, or at a shutdown. Except for overdue ones, it is first asked to end (`Connection: close`, GOAWAY) and
+//!   given some time.
+//! - If a new connection needs the slot, that time is shorter than the new one waits: on HTTP/2 one round trip for the
+//!   GOAWAY; on HTTP/1 almost none, since at most the beginning of a head is lost.
 
 use std::future::{Future as _, poll_fn};
 use std::io;
@@ -32,17 +33,17 @@ use crate::metrics::Metrics;
 
 /// How long a connection that was asked to end may stay without a request.
 const GRACE: Duration = Duration::from_secs(5);
-/// The same of one whose place is wanted, over HTTP/1 and before its first request; and over HTTP/2. A new connection
-/// waits for a second.
+/// How long a connection may stay whose slot a new one needs: over HTTP/1 or before its first request; and over HTTP/2.
+/// The new connection waits one second.
 const GIVING_WAY: Duration = Duration::from_millis(20);
 const GIVING_WAY_HTTP2: Duration = Duration::from_millis(300);
 
-/// For who sends plain HTTP to a TLS port: the usual case is a URL with the wrong scheme.
+/// The answer to plain HTTP on a TLS port, usually a URL with the wrong scheme.
 const NOT_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/xml\r\nconnection: close\r\n\r\n\
     <?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>InvalidRequest</Code>\
     <Message>This port speaks TLS: use https:// in place of http://.</Message></Error>";
 
-/// What all connections share.
+/// State shared by all connections.
 pub(super) struct Shared {
     pub(super) metrics: Metrics,
     pub(super) tls: Option<Tls>,
@@ -61,7 +62,7 @@ impl Shared {
     }
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn serve(
     shared: Arc<Shared>,
     socket: TcpStream,
@@ -91,7 +92,7 @@ pub(super) async fn serve(
     drive(&shared, Stream { socket, activity, ledger }, door, &mut stop).await;
 }
 
-/// The handshake, where there is one.
+/// Performs the TLS handshake, if TLS is configured.
 async fn open(shared: &Shared, socket: TcpStream) -> Option<Socket> {
     let Some(tls) = &shared.tls else { return Some(Socket::Plain(socket)) };
     let why = match tokio::time::timeout(shared.limits.handshake, shake_hands(tls, socket)).await {
@@ -107,7 +108,7 @@ async fn open(shared: &Shared, socket: TcpStream) -> Option<Socket> {
 async fn shake_hands(tls: &Tls, mut socket: TcpStream) -> io::Result<Socket> {
     let mut first = [0];
     if socket.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
-        // What was not read would turn the close into a reset, and the answer would be lost.
+        // Unread input would turn the close into a reset, and the response would be lost.
         let _ = socket.read(&mut [0; 16 * 1024]).await?;
         socket.write_all(NOT_TLS.as_bytes()).await?;
         socket.shutdown().await?;
@@ -116,14 +117,14 @@ async fn shake_hands(tls: &Tls, mut socket: TcpStream) -> io::Result<Socket> {
     tls.accept(socket).await.map(|stream| Socket::Tls(Box::new(stream)))
 }
 
-/// Runs a connection, and ends it in time.
+/// Runs a connection and enforces its deadlines.
 async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Receiver<bool>) {
     let (activity, ledger) = (Arc::clone(&stream.activity), Arc::clone(&stream.ledger));
     let limits = if door.turned_away { shared.limits.turned_away() } else { shared.limits };
     let seated = !door.turned_away;
     let mut connection = pin!(shared.http.serve_connection(TokioIo::new(stream), door));
     let mut timer = pin!(tokio::time::sleep(limits.head));
-    // One for as long as it is idle: a new one waits behind those of all others.
+    // Recreated when the connection becomes idle: it then queues behind connections that were idle before.
     let mut wanted = pin!(shared.places.wanted());
     let mut place_wanted = false;
     let mut ends: Option<Instant> = None;
@@ -138,8 +139,8 @@ async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Re
             }
             Next::Cut => return ledger.expire(),
         };
-        // A deadline that moved further off is looked at when the timer ends: to set it anew for each request would wake
-        // a thread for each.
+        // A deadline that moved later is checked when the timer ends: resetting it for each request would wake a thread
+        // each time.
         if until < timer.deadline() || timer.is_elapsed() {
             timer.as_mut().reset(until);
         }
@@ -165,22 +166,22 @@ fn grace(place_wanted: bool, activity: &Activity) -> Duration {
     }
 }
 
-/// What to do with a connection now.
+/// The next action on a connection.
 enum Next {
-    /// Nothing, until then.
+    /// Wait until this time.
     Wait(Instant),
     /// Ask it to end.
     AskToEnd,
-    /// End it.
+    /// Close it.
     Cut,
 }
 
-/// The next step. `ends` is when the grace of a connection ends that was asked to end.
+/// The next action. `ends` is the deadline of a connection that was asked to end.
 fn next(activity: &Activity, limits: &Limits, ends: Option<Instant>, stopping: bool) -> Next {
     let now = Instant::now();
     match (activity.verdict(limits, now), ends) {
         (Verdict::Overdue, _) => {
-            tracing::debug!("a connection is cut: its client is too slow");
+            tracing::debug!("closing a connection whose client is too slow");
             Next::Cut
         }
         (Verdict::Idle, None) => Next::AskToEnd,
@@ -193,7 +194,7 @@ fn next(activity: &Activity, limits: &Limits, ends: Option<Instant>, stopping: b
             }
         }
         (Verdict::Fine(until), _) => Next::Wait(until),
-        // It turned busy between the two looks.
+        // It became busy between the two checks.
         (Verdict::Idle, Some(end)) => Next::Wait(end),
     }
 }
@@ -204,8 +205,8 @@ fn told(ended: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     }
 }
 
-/// Ends when connections are to end.
+/// Completes when all connections have to end.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone means the same.
+    // A dropped sender means the same.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -1,7 +1,7 @@
-//! The requests of one connection, on their way to the layer and back.
+//! The HTTP service of one connection: counts requests and passes them to the layer.
 //!
-//! - A request whose client leaves is worked on to its end and counts as under way so long: what it gave to other threads
-//!   goes on anyway.
+//! - A request whose client disconnects is worked on to its end and counted until then, because work that it gave to
+//!   other threads continues anyway.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,10 +25,10 @@ use crate::layer::Layer;
 const COME_AGAIN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
     <Message>The server is busy with all the requests it takes; try again in a moment.</Message></Error>";
 
-/// Who sent a request, and how: an extension of its head.
+/// The client of a request; an extension of its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// The other end of the connection.
+    /// The client's socket address.
     pub(crate) address: SocketAddr,
     /// Whether the connection is encrypted.
     pub(crate) secure: bool,
@@ -42,9 +42,9 @@ pub(super) struct Door {
     pub(super) activity: Arc<Activity>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) peer: Peer,
-    /// Whether requests are only told to come again.
+    /// Whether requests are only answered 503 SlowDown.
     pub(super) turned_away: bool,
-    /// How many more requests may be under way, over all connections.
+    /// How many more requests may be in progress, over all connections.
     pub(super) requests: Arc<Semaphore>,
 }
 
@@ -84,7 +84,7 @@ fn come_again(version: Version) -> Response<s3s::Body> {
     answer
 }
 
-/// A request being worked on; if its client leaves, in a task of its own.
+/// A request in progress; if its client disconnects, it continues in a separate task.
 pub(super) struct Work(Option<Pin<Box<dyn Future<Output = Answered> + Send>>>);
 
 type Answered = Result<Response<Answer>, Infallible>;
@@ -108,7 +108,7 @@ impl Future for Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // Where there is no runtime any more, nothing goes on.
+        // Without a runtime, nothing can continue.
         if let Some(rest) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -117,11 +117,11 @@ impl Drop for Work {
     }
 }
 
-/// The body of an answer; its request is over when it drops.
+/// The body of a response; dropping it ends the request.
 pub(super) struct Answer {
     body: Inner,
     busy: Busy,
-    /// Among the requests under way.
+    /// Its share of the request limit.
     #[expect(dead_code, reason = "held for its drop")]
     place: Option<OwnedSemaphorePermit>,
 }

@@ -1,10 +1,12 @@
-//! The HTTP server under the S3 endpoint.
+//! The HTTP server of the S3 endpoint.
 //!
-//! - From the wire inward: `places` (how many connections), `connection` (one of them, its handshake and its end),
-//!   `tls`, `stream` (its bytes), `door` (its requests), and the protocol, which `layer` begins.
-//! - Everything a client may make the server hold ends by itself: [`Limits`] has each bound and its reason.
-//! - TCP_NODELAY, and head and first bytes in one write: without both, a small GET stalls for 40 ms with some clients.
-//! - On shutdown no connection is taken any more; requests under way have [`Config::drain`] to end.
+//! - From the wire inward: `places` (connection limit), `connection` (handshake and end of one), `tls`, `stream` (its
+//!   bytes), `door` (its requests), and `protocol`; then `layer` follows.
+//! - Everything that a client can make the server hold is bounded in size and time: [`Limits`] has each bound and its
+//!   reason.
+//! - TCP_NODELAY is set, and head and first bytes are sent in one write: without both, a small GET stalls for 40 ms
+//!   with some clients.
+//! - On shutdown no connection is accepted any more; requests in progress have [`Config::drain`] to end.
 
 mod activity;
 mod config;
@@ -38,17 +40,17 @@ pub use config::{Config, Error, Limits};
 pub(crate) use door::Peer;
 pub use tls::{Tls, TlsError};
 
-/// Pause after the system had no descriptor or memory for a connection.
+/// The pause after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The S3 endpoint, ready to serve.
+/// A configured S3 endpoint.
 pub struct Server {
     shared: Arc<Shared>,
     drain: Duration,
 }
 
 impl Server {
-    /// The endpoint of `store`.
+    /// Creates the endpoint of `store`.
     ///
     /// # Errors
     /// [`Error::Region`].
@@ -66,7 +68,7 @@ impl Server {
         Ok(Self { shared, drain: config.drain })
     }
 
-    /// Serves until `shutdown`, then lets the requests under way end.
+    /// Serves until `shutdown` completes, then lets requests in progress end.
     ///
     /// # Errors
     /// [`Error::Accept`].
@@ -112,7 +114,7 @@ impl Server {
     }
 }
 
-/// Whether an accept may work again soon: a client left, or descriptors or memory ran out.
+/// Whether accepting may succeed again soon: a client disconnected, or descriptors or memory ran out.
 fn passes(error: &io::Error) -> bool {
     const ENOMEM: i32 = 12;
     const ENFILE: i32 = 23;
@@ -120,7 +122,7 @@ fn passes(error: &io::Error) -> bool {
     const ENOBUFS: i32 = 105;
     let exhausted = matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE | ENOBUFS));
     if exhausted {
-        tracing::warn!(%error, "no connection can be taken; raise the limit of open files");
+        tracing::warn!(%error, "cannot accept a connection; raise the limit of open files");
     }
     exhausted
         || matches!(

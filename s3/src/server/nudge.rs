@@ -1,11 +1,12 @@
-//! What wakes the task of a connection, and what need not.
+//! The waker of a connection's task, which avoids wake-ups while the connection is being polled.
 //!
-//! - hyper hands a request's body from one half of a connection to the other by waking the task that both run in. A
-//!   task that wakes itself goes through the scheduler, which wakes another thread to look for work: for each request that
-//!   costs more than to poll once more right away.
-//! - A wake that comes while the connection is polled is answered by polling it again; any other wakes the task. None is
-//!   lost: a wake first says so and then looks whether the poll goes on, and the poll first ends and then looks.
-//! - What wakes itself for ever, as who used up the time of its turn does, goes back to the scheduler.
+//! - hyper passes a request's body from one half of a connection to the other by waking the task in which both run. A
+//!   task that wakes itself goes through the scheduler, which wakes another thread to look for work: for each request
+//!   that costs more than polling once more.
+//! - A wake-up during a poll is answered by polling again; any other wakes the task. None is lost: the waker first sets
+//!   its flag and then checks whether a poll is running, and the poller first ends its poll and then checks the flag.
+//! - A connection that keeps waking itself, as one that used up its cooperative budget does, goes back to the
+//!   scheduler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::task::AtomicWaker;
 
-/// How often in a row a connection is polled that wakes itself.
+/// The most polls in a row of a connection that wakes itself.
 const POLLS_MAX: usize = 16;
 
 /// The waker of a connection.
@@ -26,14 +27,14 @@ pub(super) struct Nudge {
 }
 
 impl Nudge {
-    /// Wakes the task, unless it polls the connection right now and looks around after that.
+    /// Wakes the task, unless the task polls the connection now and will check the flag afterwards.
     pub(super) fn call(&self) {
         if !self.polled.load(SeqCst) {
             self.task.wake();
         }
     }
 
-    /// Polls the connection of the task that `context` is of.
+    /// Polls the connection in the task of `context`.
     pub(super) fn poll<T>(
         self: &Arc<Self>,
         context: &Context<'_>,
@@ -81,8 +82,8 @@ mod tests {
         }
     }
 
-    /// Polls what is ready at the poll `ready`, counted from 1, and wakes itself until then; how often it was polled,
-    /// how often the task was woken, and the answer.
+    /// Polls a future that is ready at poll number `ready`, and wakes itself until then. Returns the number of polls,
+    /// the number of times the task was woken, and the result.
     fn polled(nudge: &Arc<Nudge>, ready: usize) -> (usize, u64, Poll<()>) {
         let (task, mut polls) = (Arc::new(Task::default()), 0);
         let waker = Waker::from(Arc::clone(&task));

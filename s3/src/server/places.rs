@@ -1,8 +1,9 @@
-//! How many connections there may be, and what happens to one too many.
+//! The connection limit, and what happens beyond it.
 //!
-//! - An idle connection gives its place to a new one, the longest idle first: idle ones cost a client nothing to lose.
-//! - Where none is idle, a new one waits a moment, and is then told to come again. Only [`WAITING_MAX`] wait at once;
-//!   the next is closed unheard, so that descriptors stay bounded.
+//! - A new connection takes the slot of an idle one, the longest idle first: losing an idle connection costs a client
+//!   nothing.
+//! - If none is idle, the new connection waits for a second and is then answered 503 SlowDown. Only [`WAITING_MAX`] may
+//!   wait; further ones are closed without an answer, so that descriptors stay bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,32 +11,32 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections that wait for a place, or are being turned away, at once.
+/// The most connections that wait for a slot or are being answered 503.
 const WAITING_MAX: usize = 128;
-/// How long a connection waits for a place.
+/// How long a connection waits for a slot.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The places of an endpoint.
+/// The connection slots of an endpoint.
 pub(super) struct Places {
     seats: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// How many wait for a seat now.
+    /// The number of connections that wait for a slot.
     queue: AtomicUsize,
-    /// One permit for each of them that no idle connection has given way to yet. Idle ones wait here, in order.
+    /// One permit for each waiting connection for which no idle one has ended yet. Idle connections queue here.
     wanted: Semaphore,
 }
 
-/// What a connection came in with.
+/// The admission of a new connection.
 pub(super) enum Ticket {
-    /// A place.
+    /// A slot.
     Seat(OwnedSemaphorePermit),
-    /// Leave to wait for one.
+    /// Permission to wait for one.
     Waiting(OwnedSemaphorePermit),
 }
 
-/// How a connection is served, until it drops this.
+/// How a connection is served, until it is dropped.
 pub(super) struct Admission {
-    /// Whether it is only told to come again.
+    /// Whether it is only answered 503 SlowDown.
     pub(super) turned_away: bool,
     _permit: OwnedSemaphorePermit,
 }
@@ -51,7 +52,7 @@ impl Places {
         }
     }
 
-    /// Lets a connection in, if there is room even to wait.
+    /// Admits a connection if there is a slot, or room to wait for one.
     pub(super) fn enter(&self) -> Option<Ticket> {
         if let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() {
             return Some(Ticket::Seat(seat));
@@ -59,7 +60,7 @@ impl Places {
         Arc::clone(&self.waiting).try_acquire_owned().ok().map(Ticket::Waiting)
     }
 
-    /// Waits for a place, not for long.
+    /// Waits for a slot, up to [`WAIT`].
     pub(super) async fn admit(&self, ticket: Ticket) -> Admission {
         let waiting = match ticket {
             Ticket::Seat(permit) => return Admission { turned_away: false, _permit: permit },
@@ -73,14 +74,14 @@ impl Places {
         }
     }
 
-    /// Asks an idle connection to give way, until the guard drops.
+    /// Asks an idle connection to end, until the guard is dropped.
     fn queue(&self) -> Queued<'_> {
         self.queue.fetch_add(1, Ordering::SeqCst);
         self.wanted.add_permits(1);
         Queued(self)
     }
 
-    /// Ends when a place is wanted, and of those who wait here the caller has for longest.
+    /// Completes when a slot is needed and the calling connection has been idle longest.
     pub(super) async fn wanted(&self) {
         if let Ok(wanted) = self.wanted.acquire().await {
             wanted.forget();
@@ -88,13 +89,13 @@ impl Places {
     }
 }
 
-/// One who waits for a seat.
+/// A connection that waits for a slot.
 struct Queued<'a>(&'a Places);
 
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
         let others = self.0.queue.fetch_sub(1, Ordering::SeqCst) - 1;
-        // Else the next connection that turns idle would give way to nobody.
+        // Otherwise the next connection that becomes idle would end for no one.
         self.0.wanted.forget_permits(self.0.wanted.available_permits().saturating_sub(others));
     }
 }

@@ -1,8 +1,8 @@
-//! The protocol the endpoint speaks: HTTP by hyper, S3 by `s3s`, each with its bounds.
+//! The protocol stack: HTTP by hyper, S3 by `s3s`, each with its limits.
 //!
-//! - Authentication is always set: without it `s3s` would skip the access check too.
-//! - Method, path, headers and parameters choose the operation, as on AWS. `x-id`, which SDKs add to their URLs, is
-//!   passed over: `s3s` would let it choose, past every guard that reads the same head.
+//! - Authentication is always configured: without it `s3s` would skip the access check too.
+//! - Method, path, headers and parameters select the operation, as on AWS. `x-id`, which SDKs add to their URLs, is
+//!   removed: `s3s` would let it select the operation, and bypass every guard that reads the same head.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,29 +20,30 @@ use crate::body::{CHUNK_BYTES_MAX, DOCUMENT_BYTES_MAX};
 use crate::request;
 use crate::service::Service;
 
-/// Headers of one request.
+/// The most headers of one request.
 const HEADERS_MAX: usize = 200;
-/// What a connection of HTTP/1 reads ahead, and gathers to be sent. Larger buffers save few system calls.
+/// The read buffer and the write buffer of an HTTP/1 connection. Larger ones save few system calls.
 const HTTP1_BUFFER_BYTES: usize = 128 * 1024;
-/// Bytes of the header list of one HTTP/2 request.
+/// The largest header list of an HTTP/2 request in bytes.
 const HTTP2_HEADER_BYTES_MAX: u32 = 64 * 1024;
-/// Requests at once on one HTTP/2 connection.
+/// The most concurrent requests on one HTTP/2 connection.
 const HTTP2_STREAMS_MAX: u32 = 64;
-/// What may be on its way to one request, and on one HTTP/2 connection, that nobody has read yet. A window that grows by
-/// itself would reach 16 MiB on each.
+/// The flow-control windows of a request, and of an HTTP/2 connection. Windows that grow by themselves would reach 16
+/// MiB.
 const HTTP2_STREAM_BYTES: u32 = 1024 * 1024;
 const HTTP2_CONNECTION_BYTES: u32 = 2 * 1024 * 1024;
-/// What one request's answer may have waiting for a client that does not take it.
+/// The most bytes of one response that wait for a client that does not read.
 const HTTP2_SEND_BYTES: usize = 256 * 1024;
-/// Streams that were opened and reset before they were looked at, until the connection is closed (CVE-2023-44487).
+/// The most streams that a client may open and reset before the server handles them; then the connection is closed
+/// (CVE-2023-44487).
 const HTTP2_RESETS_MAX: usize = 20;
-/// How often a quiet HTTP/2 connection is asked whether it lives.
+/// The interval of pings on a quiet HTTP/2 connection.
 const HTTP2_PING: Duration = Duration::from_secs(30);
 
-/// HTTP/1.1 and HTTP/2, told apart by how a connection begins.
+/// HTTP/1.1 and HTTP/2, distinguished by the first bytes of a connection.
 pub(super) fn http() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // `activity` times the head, also while the versions are told apart, which hyper does not.
+    // `activity` limits the time for a head, also while the versions are distinguished, which hyper does not.
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -62,7 +63,7 @@ pub(super) fn http() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// S3 by `service`.
+/// The S3 service on top of `service`.
 pub(super) fn service(service: Service, region: Region, domains: Domains) -> S3Service {
     let mut builder = S3ServiceBuilder::new(service.clone());
     builder.set_auth(Keys(service.clone()));
@@ -80,7 +81,7 @@ pub(super) fn service(service: Service, region: Region, domains: Domains) -> S3S
     builder.build()
 }
 
-/// The settings, as `s3s` asks for them in each request.
+/// The configuration that `s3s` asks for in each request.
 struct Settings(Arc<S3Config>);
 
 impl S3ConfigProvider for Settings {
@@ -90,7 +91,7 @@ impl S3ConfigProvider for Settings {
         if hoisted.is_empty() {
             return Arc::clone(&self.0);
         }
-        // What became a header out of the URL is signed as a part of the URL.
+        // Headers that came from the URL are signed as part of the URL.
         let mut settings = S3Config::clone(&self.0);
         settings.unsigned_amz_header_allowlist.extend(hoisted.iter().map(ToString::to_string));
         Arc::new(settings)

@@ -1,4 +1,4 @@
-//! The bytes of one connection, plain or encrypted; those that leave are noted.
+//! The byte stream of one connection, plain or TLS; records when bytes are sent.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 use super::activity::Activity;
 use crate::body::Ledger;
 
-/// A connection, its handshake done.
+/// A connection after its handshake.
 pub(super) enum Socket {
     Plain(TcpStream),
     /// Boxed, because it is some ten times as large.
@@ -21,7 +21,7 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// The version of TLS, as policies write it (`s3:TlsVersion`).
+    /// The TLS version as policies write it (`s3:TlsVersion`).
     pub(super) fn tls_version(&self) -> Option<&'static str> {
         let Self::Tls(stream) = self else { return None };
         match stream.get_ref().1.protocol_version()? {
@@ -32,7 +32,7 @@ impl Socket {
     }
 }
 
-/// A connection whose activity is noted.
+/// A connection with its activity record.
 pub(super) struct Stream {
     pub(super) socket: Socket,
     pub(super) activity: Arc<Activity>,
@@ -45,7 +45,7 @@ impl Drop for Stream {
     }
 }
 
-/// Calls a method of whichever socket it is.
+/// Calls a method on the socket of either kind.
 macro_rules! socket {
     ($stream:expr, $inner:ident => $call:expr) => {
         match &mut $stream.socket {

@@ -1,22 +1,22 @@
-//! Condition keys.
+//! Condition keys of policies.
 //!
-//! - Case does not matter, but for the tag's key in those that name one.
-//! - All keys of S3 and all global ones are known (Service authorization reference, Amazon S3; IAM User Guide, AWS
+//! - Case is ignored, except for the tag name in keys that contain one.
+//! - All keys of S3 and all global keys are known (Service authorization reference, Amazon S3; IAM User Guide, AWS
 //!   global condition context keys).
-//! - Some of them never have a value in this store: [`Key::has_values`] tells. A statement that depends on one would not
-//!   do what it says, so a policy with it is not taken.
+//! - Some never have a value in this store: see [`Key::has_values`]. A statement that depends on one would not do what
+//!   it says, so such a policy is refused.
 
 /// A condition key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Its name in lower case; of one that names a tag, with the `/`.
+    /// The name in lower case; for a key with a tag name, up to the `/`.
     name: String,
-    /// The tag it names.
+    /// The tag name.
     tag: Option<String>,
 }
 
 impl Key {
-    /// The key of this name, if it is one.
+    /// Parses a name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (name, tag) = match name.split_once('/') {
             None => (name.to_ascii_lowercase(), None),
@@ -27,40 +27,40 @@ impl Key {
         known.then_some(Self { name, tag })
     }
 
-    /// Whether a request can have a value of it.
+    /// Whether a request can have a value for it.
     pub(crate) fn has_values(&self) -> bool {
         WITH_VALUES.contains(&self.name.as_str())
     }
 
-    /// Its name as a policy writes it, in lower case but for the tag.
+    /// The name as a policy writes it, in lower case except for the tag.
     pub(crate) fn shown(&self) -> String {
         format!("{}{}", self.name, self.tag.as_deref().unwrap_or_default())
     }
 
-    /// Its name, in lower case.
+    /// The name in lower case.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether its value differs from one object of a request to another.
+    /// Whether its value can differ between objects of one request.
     pub(super) fn is_of_object(&self) -> bool {
         matches!(self.name.as_str(), "s3:existingobjecttag/" | "s3:versionid")
     }
 
-    /// Whether its value may depend on the body of a request, or differs from one object to another.
+    /// Whether its value may depend on the request's body, or differ between objects.
     pub(crate) fn is_known_late(&self) -> bool {
         self.is_of_object()
             || self.name.starts_with("s3:object-lock-")
             || matches!(self.name.as_str(), "s3:requestobjecttag/" | "s3:requestobjecttagkeys")
     }
 
-    /// The tag it names.
+    /// The tag name.
     pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 }
 
-/// Keys that requests have values of. One that names a tag ends in `/`.
+/// Keys for which requests have values. A key with a tag name ends in `/`.
 const WITH_VALUES: &[&str] = &[
     "aws:currenttime",
     "aws:epochtime",
@@ -114,7 +114,8 @@ const WITH_VALUES: &[&str] = &[
     "s3:x-amz-website-redirect-location",
 ];
 
-/// Keys of AWS that no request has a value of here: organizations, networks, tokens and tags that this store has not.
+/// AWS's keys for which no request has a value here: organizations, networks, tokens and tags that this store does not
+/// have.
 const WITHOUT_VALUES: &[&str] = &[
     "aws:assumedroot",
     "aws:calledvia",

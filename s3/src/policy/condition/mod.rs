@@ -1,8 +1,8 @@
-//! Conditions of a statement.
+//! Conditions of a policy statement.
 //!
-//! - All conditions of a statement have to hold; of the values of one, any will do, and of those of a negated one,
-//!   none.
-//! - A request without the key meets a negated condition, one with `IfExists`, and `ForAllValues`; no other.
+//! - All conditions of a statement have to hold. Of one condition's values any may match; for a negated operator, none
+//!   may.
+//! - Without the key, a request meets a negated condition, one with `IfExists`, and `ForAllValues`; no other.
 
 mod key;
 mod net;
@@ -19,12 +19,12 @@ use super::json::Json;
 use super::pattern::{Pattern, Variables};
 use super::{Facts, Malformed, texts};
 
-/// What is known of a caller where there is no request.
+/// Facts about a caller outside of any request.
 pub(crate) trait Known {
-    /// Whether the value of a key is known, or that there is none.
+    /// Whether the value of a key is known, or known to be absent.
     fn knows(&self, key: &Key) -> bool;
 
-    /// The values of the keys that are known.
+    /// The known values.
     fn facts(&self) -> &dyn Facts;
 }
 
@@ -37,15 +37,15 @@ pub(super) struct Condition {
     asks_object: bool,
 }
 
-/// Keys whose fixed values name the caller (S3 User Guide, Blocking public access, "The meaning of public"). AWS names
-/// more; the others have no value in this store, or one that the caller chooses.
+/// Keys whose fixed values identify the caller (S3 User Guide, Blocking public access, "The meaning of public"). AWS
+/// lists more; the others have no value in this store, or one that the caller chooses.
 const NAMES_CALLER: [&str; 3] = ["aws:principalaccount", "aws:principalarn", "aws:userid"];
 
-/// The `aws:userid` of whoever did not sign (IAM User Guide, IAM policy elements: Variables and tags).
+/// The `aws:userid` of anonymous callers (IAM User Guide, IAM policy elements: Variables and tags).
 pub(crate) const ANONYMOUS: &str = "anonymous";
 
 impl Condition {
-    /// Reads a `Condition` element.
+    /// Parses a `Condition` element.
     pub(super) fn parse_all(given: &Json, variables: Variables) -> Result<Vec<Self>, Malformed> {
         let Json::Object(operators) = given else {
             return Err(Malformed("Invalid policy syntax: Condition is an object of operators.".into()));
@@ -53,7 +53,7 @@ impl Condition {
         let mut conditions = Vec::new();
         for (name, keys) in operators {
             let operator = Operator::parse(name)
-                .ok_or_else(|| Malformed(format!("Invalid Condition type: \"{name}\" is no operator.")))?;
+                .ok_or_else(|| Malformed(format!("Invalid Condition type: \"{name}\" is not a condition operator.")))?;
             let Json::Object(keys) = keys else {
                 return Err(Malformed(format!("Invalid policy syntax: \"{name}\" holds an object of keys.")));
             };
@@ -74,7 +74,7 @@ impl Condition {
         Ok(Self { operator, key, values, asks_object })
     }
 
-    /// Whether the request meets it.
+    /// Whether a request meets it.
     pub(super) fn holds(&self, facts: &dyn Facts) -> bool {
         let found = facts.values(&self.key);
         if let Values::Absent(wanted) = &self.values {
@@ -104,7 +104,7 @@ impl Condition {
             && !self.values.may_hold(ANONYMOUS)
     }
 
-    /// The ranges of addresses outside of which nobody meets it, if it asks for the caller's address.
+    /// The ranges of addresses from which it can be met, if it tests the caller's address.
     pub(super) fn source_ranges(&self) -> Option<&[Net]> {
         match &self.values {
             Values::Nets(nets) if self.key.name() == "aws:sourceip" && self.asks_value() => Some(nets),
@@ -112,30 +112,30 @@ impl Condition {
         }
     }
 
-    /// Whether a request without the key, or with another value than those given, does not meet it.
+    /// Whether it requires the key with one of the given values.
     fn asks_value(&self) -> bool {
         let Operator { negated, if_exists, quantifier, .. } = self.operator;
         !negated && !if_exists && quantifier != Quantifier::All
     }
 
-    /// Whether a caller can meet it of whom `known` tells what it can: nothing of a key whose value may be any.
+    /// Whether a caller can meet it as far as `known` says; unknown keys may have any value.
     pub(super) fn may_hold(&self, known: &dyn Known) -> bool {
         let mut keys = std::iter::once(&self.key).chain(self.patterns().flat_map(Pattern::keys));
         keys.any(|key| !known.knows(key)) || self.holds(known.facts())
     }
 
-    /// The keys of it that no request has a value of.
+    /// Its keys that no request has a value for.
     pub(super) fn keys_without_values(&self) -> impl Iterator<Item = &Key> {
         let keys = std::iter::once(&self.key).chain(self.patterns().flat_map(Pattern::keys));
         keys.filter(|key| !key.has_values())
     }
 
-    /// Whether it asks for what differs from one object of a request to another.
+    /// Whether it tests a value that can differ between objects of one request.
     pub(super) fn asks_object(&self) -> bool {
         self.asks_object
     }
 
-    /// Whether it asks for what the body of a request says, or for what differs from one object to another.
+    /// Whether it tests a value from the request's body, or one that can differ between objects.
     pub(super) fn is_known_late(&self) -> bool {
         self.key.is_known_late() || self.patterns().flat_map(Pattern::keys).any(Key::is_known_late)
     }

@@ -1,10 +1,11 @@
 //! Ranges of IP addresses.
 //!
-//! - A range of IPv4 addresses written as IPv6 (`::ffff:10.0.0.0/104`) is that range of IPv4, as callers are known by it.
+//! - A range of IPv4 addresses written as IPv6 (`::ffff:10.0.0.0/104`) is converted to IPv4, the form in which callers
+//!   are known.
 
 use std::net::IpAddr;
 
-/// A range: an address and how many of its leading bits count.
+/// A range: an address and the number of its leading bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Net {
     address: IpAddr,
@@ -12,7 +13,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// `10.0.0.0/8`, `2001:db8::/32`, or one address.
+    /// Parses `10.0.0.0/8`, `2001:db8::/32`, or a single address.
     pub(in crate::policy) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
@@ -24,7 +25,7 @@ impl Net {
         (bits <= width).then_some(Self { address, bits }.canonical())
     }
 
-    /// The same range, of IPv4 if all of it is.
+    /// The range as IPv4 if all of it is.
     fn canonical(self) -> Self {
         match (self.address.to_canonical(), self.address) {
             (address @ IpAddr::V4(_), IpAddr::V6(_)) if self.bits >= MAPPED_BITS => {
@@ -34,7 +35,7 @@ impl Net {
         }
     }
 
-    /// Whether an address lies in it.
+    /// Whether an address is in the range.
     pub(super) fn contains(self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -49,17 +50,17 @@ impl Net {
         }
     }
 
-    /// Whether its addresses are of IPv4.
+    /// Whether it is a range of IPv4.
     pub(in crate::policy) fn is_v4(self) -> bool {
         self.address.is_ipv4()
     }
 
-    /// How many leading bits its addresses share.
+    /// The number of leading bits that its addresses share.
     pub(in crate::policy) fn bits(self) -> u8 {
         self.bits
     }
 
-    /// The first and the last of its addresses, as numbers.
+    /// The first and the last address as numbers.
     pub(in crate::policy) fn ends(self) -> (u128, u128) {
         let (address, width) = match self.address {
             IpAddr::V4(address) => (u128::from(u32::from(address)), 32),
@@ -70,7 +71,7 @@ impl Net {
     }
 }
 
-/// The bits that IPv4 addresses share where they are written as IPv6 (RFC 4291, section 2.5.5.2).
+/// The bits that IPv4 addresses share when written as IPv6 (RFC 4291, section 2.5.5.2).
 const MAPPED_BITS: u8 = 96;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Condition operators (IAM User Guide, IAM JSON policy elements: Condition operators).
 
-/// How a request's values compare with the policy's.
+/// How request values are compared with the policy's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Test {
     /// `StringEquals`
@@ -9,9 +9,9 @@ pub(super) enum Test {
     TextFolded,
     /// `StringLike`
     TextLike,
-    /// `NumericEquals` and its kin
+    /// `NumericEquals` and its variants
     Number(Order),
-    /// `DateEquals` and its kin
+    /// `DateEquals` and its variants
     Date(Order),
     /// `Bool`
     Bool,
@@ -19,13 +19,13 @@ pub(super) enum Test {
     Binary,
     /// `IpAddress`
     Ip,
-    /// `ArnEquals` and `ArnLike`, which are the same
+    /// `ArnEquals` and `ArnLike`, which mean the same
     Arn,
     /// `Null`
     Null,
 }
 
-/// Which order fits.
+/// The accepted order of the two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Equal,
@@ -47,10 +47,10 @@ impl Order {
     }
 }
 
-/// How the values of a request count together.
+/// How several values of a request are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantifier {
-    /// None is written: there is one value.
+    /// No quantifier: a single value.
     One,
     /// `ForAllValues:`
     All,
@@ -62,15 +62,15 @@ pub(super) enum Quantifier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operator {
     pub(super) test: Test,
-    /// Whether it holds where the test does not.
+    /// Whether it holds where the test fails.
     pub(super) negated: bool,
-    /// `…IfExists`: it holds for a request without the key.
+    /// `…IfExists`: it also holds for a request without the key.
     pub(super) if_exists: bool,
     pub(super) quantifier: Quantifier,
 }
 
 impl Operator {
-    /// The operator of this name, if there is one.
+    /// Parses the name of an operator.
     pub(super) fn parse(name: &str) -> Option<Self> {
         let (quantifier, name) = match name.split_once(':') {
             None => (Quantifier::One, name),
@@ -83,7 +83,7 @@ impl Operator {
             None => (name, false),
         };
         let (test, negated) = test(name)?;
-        // Whether the key is there is what Null asks.
+        // Null already tests whether the key exists.
         let asked_twice = test == Test::Null && if_exists;
         (!asked_twice).then_some(Self { test, negated, if_exists, quantifier })
     }

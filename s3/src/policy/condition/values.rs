@@ -1,4 +1,4 @@
-//! The values of a condition, read once for their operator.
+//! The values of a condition, parsed for its operator.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use super::operator::{Order, Test};
 use crate::policy::Facts;
 use crate::policy::pattern::{ARN_PARTS, Case, Pattern, Variables, Wildcards};
 
-/// What a request's value is compared with: any of these.
+/// The values that a request's value is compared with.
 #[derive(Debug)]
 pub(super) enum Values {
     Texts(Vec<Pattern>),
@@ -27,7 +27,7 @@ pub(super) enum Values {
 }
 
 impl Values {
-    /// Reads the values; the error says what is wrong with one.
+    /// Parses the values; the error says what is wrong with one.
     pub(super) fn parse(test: Test, given: &[String], variables: Variables) -> Result<Self, String> {
         let texts = |wildcards, case| each(given, |text| Pattern::parse(text, wildcards, variables, case));
         Ok(match test {
@@ -47,7 +47,7 @@ impl Values {
         })
     }
 
-    /// Whether a request's value is among them.
+    /// Whether a request's value matches one of them.
     pub(super) fn hold(&self, found: &str, facts: &dyn Facts) -> bool {
         match self {
             Self::Texts(patterns) => patterns.iter().any(|pattern| pattern.matches(found, facts)),
@@ -65,7 +65,7 @@ impl Values {
         }
     }
 
-    /// Whether each stands for itself only: texts without a wildcard or a variable.
+    /// Whether each matches itself only: texts without a wildcard or a variable.
     pub(super) fn are_fixed(&self) -> bool {
         match self {
             Self::Texts(patterns) => patterns.iter().all(Pattern::is_fixed),
@@ -74,7 +74,7 @@ impl Values {
         }
     }
 
-    /// Whether a text is among those that they stand for, whatever their variables hold.
+    /// Whether a text matches one of them for some values of their variables.
     pub(super) fn may_hold(&self, text: &str) -> bool {
         match self {
             Self::Texts(patterns) => patterns.iter().any(|pattern| pattern.may_match(text)),
@@ -96,10 +96,10 @@ fn each<T>(given: &[String], read: impl Fn(&str) -> Result<T, String>) -> Result
 }
 
 fn or<T>(read: Option<T>, text: &str, what: &str) -> Result<T, String> {
-    read.ok_or_else(|| format!("\"{text}\" is no {what}"))
+    read.ok_or_else(|| format!("\"{text}\" is not a valid {what}"))
 }
 
-/// Part by part, so that a wildcard does not reach over a colon.
+/// Compares part by part, so that a wildcard does not match across a colon.
 fn arn_matches(arn: &[Pattern], found: &str, facts: &dyn Facts) -> bool {
     let parts: Vec<&str> = found.splitn(ARN_PARTS, ':').collect();
     parts.len() == arn.len() && arn.iter().zip(parts).all(|(pattern, part)| pattern.matches(part, facts))
@@ -121,7 +121,7 @@ fn binary(text: &str) -> Option<Vec<u8>> {
     base64::engine::general_purpose::STANDARD.decode(text).ok()
 }
 
-/// A moment, a day, or seconds since 1970.
+/// A time, a date, or seconds since 1970.
 fn date(text: &str) -> Option<OffsetDateTime> {
     if let Ok(moment) = OffsetDateTime::parse(text, &Rfc3339) {
         return Some(moment);

@@ -1,4 +1,4 @@
-//! Forms well and badly written, in pieces of any size.
+//! Well-formed and malformed forms, received in pieces of any size.
 
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::*;
 
 const TYPE: &str = "multipart/form-data; boundary=\"--b\"";
 
-/// Fields and content of a form that comes in these pieces, or the code it is refused with.
+/// Fields and content of a form received in these pieces, or the code of its refusal.
 fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(Fields, Vec<u8>), String> {
     parse_as(TYPE, pieces)
 }

@@ -1,4 +1,4 @@
-//! When a certificate ends: its `notAfter`, found by walking the few fields before it (RFC 5280, section 4.1).
+//! The expiry of a certificate: its `notAfter`, found by skipping the few fields before it (RFC 5280, section 4.1).
 
 use time::{Date, Month, OffsetDateTime, Time};
 
@@ -9,7 +9,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// `[0]`: the version, which certificates of version 1 lack.
 const VERSION: u8 = 0xa0;
 
-/// When a DER certificate ends, in seconds since 1970; `None` if the bytes are no certificate.
+/// The expiry of a DER certificate in seconds since 1970; `None` if the bytes are not a certificate.
 pub(super) fn of(certificate: &[u8]) -> Option<i64> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (mut fields, _) = expect(certificate, SEQUENCE)?;
@@ -97,7 +97,7 @@ mod tests {
             for byte in [0, 0x7f, 0x80, 0x84, 0xff] {
                 let mut changed = whole.clone();
                 changed[at] = byte;
-                // Whatever it says, it does not panic.
+                // Whatever the result, it must not panic.
                 let _ = of(&changed);
             }
         }

@@ -1,10 +1,10 @@
-//! TLS: the certificate the endpoint serves with, taken anew when its files change.
+//! TLS: the certificate of the endpoint, reloaded when its files change.
 //!
 //! - TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1 by ALPN.
-//! - The files are compared by content every few seconds: certificate managers replace them by swapping symbolic links
-//!   (Kubernetes Secrets) or in place. New connections get the new pair; those that are open keep the old one.
-//! - A pair that cannot be served changes nothing: the old one goes on. It is told once, and only when it is still
-//!   there at the next look, because the two files change one after the other.
+//! - The files are compared by content every few seconds, because certificate managers replace them by swapping
+//!   symbolic links (Kubernetes Secrets) or in place. New connections use the new pair; open ones keep the old one.
+//! - An unusable pair changes nothing; the old one stays in use. The error is logged once, and only if the pair is
+//!   still there at the next check, because the two files change one after the other.
 
 mod expiry;
 mod pair;
@@ -28,7 +28,7 @@ use pair::{Files, Pair};
 
 pub use pair::TlsError;
 
-/// How often the files are looked at.
+/// The interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// A certificate with its key, from files: a cheap handle.
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads a certificate chain and its key, both PEM. Blocking.
+    /// Reads a certificate chain and its key, both in PEM. Blocking.
     ///
     /// # Errors
     /// [`TlsError`], naming the file.
@@ -66,7 +66,7 @@ impl Tls {
         Ok(Self { files, first, current, provider, acceptor, interval: INTERVAL })
     }
 
-    /// The same, its files looked at this often.
+    /// Sets the interval at which the files are checked.
     #[must_use]
     pub fn looked_at_every(self, interval: Duration) -> Self {
         Self { interval, ..self }
@@ -77,7 +77,7 @@ impl Tls {
         &self.files.certificate
     }
 
-    /// When the certificate that is served ends, in seconds since 1970; `None` if it does not say.
+    /// The expiry of the certificate in use, in seconds since 1970; `None` if it has none.
     pub(crate) fn expiry(&self) -> Option<i64> {
         let current = self.current.0.read().unwrap_or_else(PoisonError::into_inner);
         current.cert.first().and_then(|certificate| expiry::of(certificate))
@@ -87,7 +87,7 @@ impl Tls {
         self.acceptor.accept(socket).await
     }
 
-    /// Takes what the files hold whenever they change, until `stop`.
+    /// Reloads the files whenever they change, until `stop`.
     pub(super) async fn keep_fresh(self, metrics: Metrics, mut stop: watch::Receiver<bool>) {
         let mut watched = Watched { serving: self.first, doubted: None, told: None };
         loop {
@@ -111,7 +111,7 @@ impl Tls {
         }
     }
 
-    /// Looks at the files once; tells what became of a new pair.
+    /// Checks the files once. Returns whether a new pair was accepted or refused.
     fn look(&self, watched: &mut Watched) -> Option<Result<(), ()>> {
         let (pair, certified) = match self.files.read() {
             Ok((pair, _)) if pair == watched.serving => {
@@ -137,19 +137,19 @@ impl Tls {
         }
         watched.told = Some(pair);
         let cause = std::error::Error::source(&error).map(ToString::to_string);
-        tracing::error!(%error, cause, "the changed TLS files are not taken; the certificate before them is served on");
+        tracing::error!(%error, cause, "the changed TLS files cannot be used; the server keeps the previous certificate");
         Some(Err(()))
     }
 }
 
-/// What was seen of the files; a pair that could not be read is `None`.
+/// The last state of the files; `None` for a pair that could not be read.
 struct Watched {
     serving: Pair,
     doubted: Option<Option<Pair>>,
     told: Option<Option<Pair>>,
 }
 
-/// The certificate of new connections.
+/// The certificate for new connections.
 #[derive(Debug)]
 struct Current(RwLock<Arc<CertifiedKey>>);
 

@@ -1,7 +1,7 @@
-//! A certificate chain and its key, as two PEM files hold them.
+//! A certificate chain and its private key, from two PEM files.
 //!
-//! - No error carries anything of the key's file but its name.
-//! - A key that others may read is refused. Both files may be links, as Kubernetes mounts Secrets.
+//! - Errors contain nothing of the key file except its name.
+//! - A key that other users may read is refused. Both files may be symbolic links, as Kubernetes mounts Secrets.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -15,67 +15,67 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use zeroize::Zeroizing;
 
-/// A chain or a key, at most, in bytes.
+/// The largest file in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
-/// Why TLS cannot be served.
+/// Why a certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("the TLS file {} cannot be read", .file.display())]
     Read {
-        /// The file.
+        /// The file's path.
         file: PathBuf,
-        /// Why.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
-    /// The key may be read, or replaced, by others.
+    /// Other users may read or replace the key.
     #[error("the TLS key {} {why}", .file.display())]
     Exposed {
-        /// The file.
+        /// The file's path.
         file: PathBuf,
         /// What is wrong, and what to do.
         why: String,
     },
-    /// No certificate.
+    /// The file contains no certificate.
     #[error("{} holds no certificate in PEM: the chain begins with the server's own (BEGIN CERTIFICATE)", .0.display())]
     NoCertificate(PathBuf),
-    /// No private key.
+    /// The file contains no private key.
     #[error("{} holds no private key in PEM, or an encrypted one: use PKCS#8, PKCS#1 or SEC1, not encrypted", .0.display())]
     NoKey(PathBuf),
-    /// They do not belong together.
-    #[error("the key in {} is not the one of the first certificate in {}", .key.display(), .certificate.display())]
+    /// Certificate and key do not belong together.
+    #[error("the key in {} does not belong to the first certificate in {}", .key.display(), .certificate.display())]
     Mismatch {
         /// The file of the certificate chain.
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
     },
-    /// Rustls does not take them.
+    /// Rustls does not accept them.
     #[error("the TLS certificate or its key cannot be used")]
     Unusable(#[source] rustls::Error),
 }
 
-/// Where a pair is.
+/// The paths of a pair.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
 }
 
-/// What tells one pair from another: a hash, so that the key is not kept a second time.
+/// Identifies a pair by a hash, so that no second copy of the key is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair(u64);
 
-/// What the files hold.
+/// The contents of the files.
 pub(super) struct Contents {
     certificate: Vec<u8>,
     key: Zeroizing<Vec<u8>>,
 }
 
 impl Files {
-    /// Reads both.
+    /// Reads both files.
     pub(super) fn read(&self) -> Result<(Pair, Contents), TlsError> {
         let (certificate, _) = read(&self.certificate)?;
         let (key, permissions) = read(&self.key)?;
@@ -86,7 +86,7 @@ impl Files {
         Ok((Pair(hasher.finish()), contents))
     }
 
-    /// The pair they hold, proved to belong together.
+    /// The pair from the files, checked to belong together.
     pub(super) fn certified(&self, contents: &Contents, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&contents.certificate).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty());
