@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::users::User;
 
+pub(crate) use fuse_holder::with_causes;
+
 /// The result of mounting or unmounting.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -89,10 +91,4 @@ fn listed(users: &[User]) -> String {
     let more = users.len().saturating_sub(NAMED_MAX);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("the processes {}{rest} use it", named.join(", "))
-}
-
-/// An error and its causes on one line, for the log.
-pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -2,8 +2,8 @@
 //!
 //! - [`mount`] mounts a volume and serves it from this process until [`Mount::unmount`]. [`mountpoint_state`],
 //!   [`unmount_path`] and [`abandon_path`] inspect and clear mount points, also those of a process that died.
-//! - `wire` speaks the FUSE protocol. `adapter` alone uses it: it unpacks requests and packs replies. `fs` and `ops`
-//!   hold what they mean.
+//! - The crate `fuse-wire` speaks the FUSE protocol. `adapter` alone uses it: it unpacks requests and packs replies.
+//!   `fs` and `ops` hold what they mean.
 //! - A node is a persistent inode number and an open file is a plain value, so nothing that the kernel holds refers to
 //!   state of this process, except the names of a directory that is being listed.
 //! - [`mount_kept`] also deposits the mount with a [`holder`], and [`take_over`] continues it in another process. A
@@ -36,7 +36,8 @@ mod stats;
 mod unserved;
 mod users;
 mod view;
-mod wire;
+
+use fuse_wire as wire;
 
 pub use adapter::keep_processors_awake;
 pub use error::{Error, Result};

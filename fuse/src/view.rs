@@ -6,11 +6,17 @@
 use objstore::volume::{Acl, Attr, Hidden, Ownership, ROOT_INO, WhichAcl};
 
 use crate::caller::Caller;
-use crate::ops::names::New;
 use crate::options::Options;
 
 /// The node of the mount's root (FUSE protocol, FUSE_ROOT_ID).
 pub(crate) const ROOT_NODE: u64 = 1;
+
+/// How to create an inode: its mode, and the caller's umask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct New {
+    pub mode: u32,
+    pub umask: u32,
+}
 
 /// The mapping from the store's inodes to what the kernel sees.
 #[derive(Clone, Copy, Debug)]

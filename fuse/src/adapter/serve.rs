@@ -14,9 +14,10 @@ use crate::ops::copies;
 use crate::ops::directories::{Listed, Place};
 use crate::ops::files::Write;
 use crate::ops::flags::Ioctl;
-use crate::ops::names::{New, Special};
+use crate::ops::names::Special;
 use crate::ops::xattrs::SetXattr;
 use crate::passthrough::Asked;
+use crate::view::New;
 use crate::wire::{self, CopyRange, Listing, Name, Operation, ReadDir, Request};
 
 /// Serves a request.

@@ -3,8 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use super::deposits::Deposit;
-use super::record::Record;
+use super::{Deposit, Record};
 use crate::attached::Attached;
 
 /// A mount that an earlier server deposited.

@@ -16,18 +16,12 @@ use crate::fs::{Fs, name, text};
 use crate::handles::is_writer;
 use crate::opened::Opened;
 use crate::passthrough::Asked;
+use crate::view::New;
 
 /// A file just created and opened.
 pub(crate) struct Created {
     pub attr: Attr,
     pub opened: Opened,
-}
-
-/// How to create an inode: its mode, and the caller's umask.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct New {
-    pub mode: u32,
-    pub umask: u32,
 }
 
 /// Arguments of mknod(2).

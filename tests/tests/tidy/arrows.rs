@@ -1,30 +1,31 @@
 //! Which crate may know which: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`; `corpora`, for
-//! tests alone, knows none.
+//! tests alone, knows none. Crates inside another's folder are members of the workspace like the others.
 
 use super::tree::{File, Finding, has_word};
 
 /// Our crates, each with those of them it may depend on. `csi` and `fuse` do not know each other.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("corpora", &[]),
     ("objstore", &["corpora"]),
     ("s3", &["objstore", "corpora"]),
     ("cosi", &["proto", "objstore"]),
     ("csi", &["proto", "objstore", "corpora"]),
-    ("fuse", &["objstore", "corpora"]),
+    ("fuse-wire", &[]),
+    ("fuse-holder", &[]),
+    ("fuse", &["fuse-wire", "fuse-holder", "objstore", "corpora"]),
     ("amphora", &["proto", "objstore", "s3", "cosi", "csi", "fuse"]),
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 
 /// Crates and modules that stand for a protocol, each with the folders that may name them.
-const PROTOCOLS: [(&str, &[&str]); 2] =
-    [("s3s", &["s3/src/"]), ("crate::wire", &["fuse/src/wire/", "fuse/src/adapter/"])];
+const PROTOCOLS: [(&str, &[&str]); 3] =
+    [("s3s", &["s3/src/"]), ("fuse_wire", &["fuse/src/lib.rs"]), ("crate::wire", &["fuse/src/adapter/"])];
 
 /// Reads the dependency tables of a member's Cargo.toml; every entry must also come from the workspace.
 pub fn crate_arrows(file: &File) -> Vec<Finding> {
-    let Some((name, allowed)) = ARROWS.iter().find(|(name, _)| file.path == format!("{name}/Cargo.toml")) else {
-        return Vec::new();
-    };
+    let package = package(file);
+    let Some((name, allowed)) = ARROWS.iter().find(|(name, _)| package == Some(name)) else { return Vec::new() };
     let mut findings = Vec::new();
     for (line, entry) in entries(file, |table| table.ends_with("dependencies")) {
         let dependency = entry.split(['.', '=', ' ']).next().unwrap_or_default();
@@ -39,6 +40,29 @@ pub fn crate_arrows(file: &File) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Every member of the workspace stands among the arrows, wherever its folder lies.
+pub fn members_without_arrows(files: &[File]) -> Vec<Finding> {
+    let members = members(files);
+    let manifests =
+        files.iter().filter(|file| members.iter().any(|member| file.path == format!("{member}/Cargo.toml")));
+    let unlisted = manifests.filter(|file| !ARROWS.iter().any(|(name, _)| package(file) == Some(name)));
+    unlisted.map(|file| file.finding(1, "say in `ARROWS` of tidy/arrows.rs which crates it may depend on")).collect()
+}
+
+/// The folders of the workspace's members, as the root Cargo.toml lists them.
+fn members(files: &[File]) -> Vec<&str> {
+    let root = files.iter().find(|file| file.path == "Cargo.toml");
+    let list = root.and_then(|root| root.text.split_once("members = [")?.1.split_once(']')).map(|(list, _)| list);
+    list.unwrap_or_default().split('"').skip(1).step_by(2).collect()
+}
+
+/// The package that a Cargo.toml describes.
+fn package(file: &File) -> Option<&str> {
+    let manifest = file.path == "Cargo.toml" || file.path.ends_with("/Cargo.toml");
+    let (_, entry) = entries(file, |table| table == "package").find(|(_, entry)| entry.starts_with("name = "))?;
+    entry.split('"').nth(1).filter(|_| manifest)
 }
 
 /// Every foreign dependency in the root Cargo.toml says behind it what it is for.
@@ -90,6 +114,19 @@ fn a_reversed_arrow_is_found() {
     let file = File { path: "csi/Cargo.toml".to_owned(), text: text.to_owned() };
     let lines: Vec<_> = crate_arrows(&file).iter().map(|finding| finding.line).collect();
     assert_eq!(lines, [5, 6]);
+}
+
+#[test]
+fn a_member_without_arrows_is_found() {
+    let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+    let files = [
+        file("Cargo.toml", "[workspace]\nmembers = [\"fuse\",\n    \"fuse/new\"]\n"),
+        file("fuse/Cargo.toml", "[package]\nname = \"fuse\"\n"),
+        file("fuse/new/Cargo.toml", "[package]\nname = \"fuse-new\"\n"),
+        file("fuzz/Cargo.toml", "[package]\nname = \"fuzz\"\n"),
+    ];
+    let found: Vec<_> = members_without_arrows(&files).into_iter().map(|finding| finding.path).collect();
+    assert_eq!(found, ["fuse/new/Cargo.toml"]);
 }
 
 #[test]

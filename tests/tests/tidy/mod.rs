@@ -23,6 +23,7 @@ fn findings(rule: impl Fn(&File) -> Vec<Finding>) -> Vec<Finding> {
 #[test]
 fn crates_depend_only_along_the_arrows() {
     expect_none(&findings(arrows::crate_arrows));
+    expect_none(&arrows::members_without_arrows(&tree::files()));
 }
 
 #[test]

@@ -84,8 +84,8 @@ fn tests(file: &File) -> Vec<String> {
 
 /// The module that a file is, with `::` at its end.
 fn module(path: &str) -> Option<String> {
-    let (_, below) = path.strip_suffix(".rs")?.split_once('/')?;
-    let below = below.strip_prefix("src/").or_else(|| below.strip_prefix("tests/"))?;
+    let path = path.strip_suffix(".rs")?;
+    let (_, below) = path.split_once("/src/").or_else(|| path.split_once("/tests/"))?;
     let below = below.strip_suffix("/mod").unwrap_or(below);
     Some(if matches!(below, "lib" | "main" | "mod") { String::new() } else { below.replace('/', "::") + "::" })
 }

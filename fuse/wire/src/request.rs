@@ -9,14 +9,16 @@ use super::operation::Operation;
 
 /// The caller and identity of a request, from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Context {
+pub struct Context {
     /// The request's number, unique in the life of the mount.
     pub unique: u64,
     /// Whether the kernel sent it before, to a server that has ended: its effect may exist already.
     pub resent: bool,
     /// The node that the request is about; for a request about a name, the directory.
     pub node: u64,
+    /// The caller's user.
     pub uid: u32,
+    /// The caller's group.
     pub gid: u32,
     /// The caller's process id, or 0 if it lies outside the mount's PID namespace.
     pub pid: u32,
@@ -31,8 +33,10 @@ impl Context {
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
+    /// Who asks, and by which number.
     pub context: Context,
+    /// What it asks for.
     pub operation: Operation<'a>,
 }
 
@@ -106,8 +110,8 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::wire::abi::{Feature, setattr};
-    use crate::wire::operation::{CopyRange, New, SetAttr, Time, When};
+    use crate::abi::{Feature, setattr};
+    use crate::operation::{CopyRange, New, SetAttr, Time, When};
 
     /// A request as the kernel lays it out.
     fn message(opcode: u32, args: &[&[u8]]) -> Vec<u8> {

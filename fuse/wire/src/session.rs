@@ -30,13 +30,13 @@ use super::request::{Context, Request, Unreadable};
 const PAUSE_STEP: Duration = Duration::from_millis(1);
 
 /// The handler of a session's requests.
-pub(crate) trait Service: Send + Sync + 'static {
+pub trait Service: Send + Sync + 'static {
     /// Serves one request, and may take any time. A request that takes a reply is answered through `reply`.
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>);
 }
 
 /// The reply to one request, to be sent once.
-pub(crate) struct Reply<'a> {
+pub struct Reply<'a> {
     device: &'a Device,
     ticket: u64,
 }
@@ -75,19 +75,26 @@ fn report(sent: rustix::io::Result<()>) {
 
 /// A mount whose INIT has been answered.
 #[derive(Debug)]
-pub(crate) struct Session(Agreed);
+pub struct Session(Agreed);
 
 impl Session {
     /// Answers the INIT of a new mount.
+    ///
+    /// # Errors
+    /// The system's error.
     pub fn begin(hello: Hello) -> io::Result<Self> {
         hello.answer().map(Self)
     }
 
     /// Takes over a mount that another server began. A RESEND notice brings the requests that were left unanswered.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the agreement cannot be read.
     pub fn resume(device: OwnedFd, agreement: &Agreement) -> io::Result<Self> {
         Agreed::resume(device, agreement).map(Self)
     }
 
+    /// The mount's device.
     pub fn device(&self) -> &Device {
         &self.0.device
     }
@@ -107,10 +114,13 @@ impl Session {
 }
 
 /// A session that is ready to run.
-pub(crate) struct Running<S>(Arc<Shared<S>>);
+pub struct Running<S>(Arc<Shared<S>>);
 
 impl<S: Service> Running<S> {
     /// Serves requests until the mount is gone.
+    ///
+    /// # Errors
+    /// The system's error, if the device cannot be read or no thread can be started.
     pub fn run(self) -> io::Result<()> {
         start(&self.0)?;
         self.0.crew.wait();
@@ -118,6 +128,7 @@ impl<S: Service> Running<S> {
         failure.map_or(Ok(()), Err)
     }
 
+    /// Pauses the session from another thread.
     pub fn pause_handle(&self) -> Pause {
         Pause(self.0.state.clone())
     }
@@ -125,7 +136,7 @@ impl<S: Service> Running<S> {
 
 /// A handle that pauses a session, for a process that ends while the mount goes on.
 #[derive(Clone, Debug)]
-pub(crate) struct Pause(Arc<State>);
+pub struct Pause(Arc<State>);
 
 impl Pause {
     /// Stops serving newly read requests. Returns whether all requests read before were answered within `limit`.

@@ -23,7 +23,7 @@ const STACK_DEPTH_MAX: u32 = 1;
 
 /// Limits that the server asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// The most data in one request, in bytes.
     pub request_bytes: u32,
     /// The most requests that the kernel may have in flight in the background, such as readahead.
@@ -32,13 +32,15 @@ pub(crate) struct Limits {
 
 /// A set of features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Features(u64);
+pub struct Features(u64);
 
 impl Features {
+    /// The set of these features.
     pub fn new(features: &[Feature]) -> Self {
         Self(features.iter().fold(0, |bits, feature| bits | feature.bit()))
     }
 
+    /// Whether the set has the feature.
     pub fn has(self, feature: Feature) -> bool {
         self.0 & feature.bit() != 0
     }
@@ -142,7 +144,7 @@ impl Answer {
 
 /// The INIT request of a mount and its reply, as bytes: all that a server needs to take the mount over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Agreement {
+pub struct Agreement {
     /// The kernel's request.
     pub init: Vec<u8>,
     /// The body of the reply.
@@ -151,7 +153,7 @@ pub(crate) struct Agreement {
 
 /// A mount whose INIT is not answered yet.
 #[derive(Debug)]
-pub(crate) struct Hello {
+pub struct Hello {
     device: Device,
     offer: Offer,
     init: Vec<u8>,
@@ -160,6 +162,9 @@ pub(crate) struct Hello {
 
 impl Hello {
     /// Reads the INIT of a new mount and fixes the reply, which enables those of `wishes` that the kernel offers.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] if the kernel speaks an older protocol than Linux 5.4; else the system's error.
     pub fn read(device: OwnedFd, wishes: Features, limits: Limits) -> io::Result<Self> {
         let device = Device::new(device);
         let mut buffer = vec![0; READ_BYTES_MIN];
@@ -174,6 +179,7 @@ impl Hello {
         Ok(Self { device, offer, init: buffer, answer })
     }
 
+    /// The mount's device.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -189,7 +195,7 @@ impl Hello {
     }
 
     /// Sends the reply; the mount works from then on.
-    pub fn answer(self) -> io::Result<Agreed> {
+    pub(crate) fn answer(self) -> io::Result<Agreed> {
         let body = self.answer.encode();
         send(&self.device, self.offer.unique, &body)?;
         Ok(Agreed::new(self.device, &self.answer, body))

@@ -15,12 +15,19 @@ const STATX_ALL: u32 = 0xfff;
 
 /// A message under construction: a header and a body of up to 288 bytes.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub struct Frame {
     bytes: [u8; OUT_HEADER_BYTES + BODY_BYTES_MAX],
     len: usize,
 }
 
+impl Default for Frame {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Frame {
+    /// An empty body behind room for the header.
     pub fn new() -> Self {
         Self { bytes: [0; OUT_HEADER_BYTES + BODY_BYTES_MAX], len: OUT_HEADER_BYTES }
     }
@@ -174,46 +181,67 @@ fn device_numbers(rdev: u32) -> (u32, u32) {
 
 /// The attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Attributes {
+pub struct Attributes {
+    /// The inode number.
     pub node: u64,
+    /// The length in bytes.
     pub size: u64,
     /// Allocated space in units of 512 bytes.
     pub blocks: u64,
+    /// The time of the last access.
     pub atime: Time,
+    /// The time of the last modification.
     pub mtime: Time,
+    /// The time of the last change of attributes.
     pub ctime: Time,
     /// Type and permission bits.
     pub mode: u32,
+    /// How many names it has.
     pub nlink: u32,
+    /// The owner.
     pub uid: u32,
+    /// The group.
     pub gid: u32,
+    /// The device number of a device node.
     pub rdev: u32,
+    /// The block size that suits reads and writes.
     pub block_bytes: u32,
 }
 
 /// A name's node, or its absence, and how long the kernel may cache it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
+    /// How long the kernel may cache name and attributes.
     pub valid: Duration,
+    /// The node of the name; `None` if there is no such name.
     pub attributes: Option<Attributes>,
 }
 
 /// Attributes with the creation time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Statx {
+pub struct Statx {
+    /// The attributes that stat(2) has too.
     pub attributes: Attributes,
+    /// The creation time.
     pub btime: Time,
 }
 
 /// The reply to OPEN: a file or directory handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OpenReply {
+pub struct OpenReply {
+    /// The number by which later requests name the handle.
     pub handle: u64,
+    /// Whether cached pages stay (FOPEN_KEEP_CACHE).
     pub keep_cache: bool,
+    /// Whether reads and writes bypass the page cache (FOPEN_DIRECT_IO).
     pub direct_io: bool,
+    /// Whether lseek(2) fails (FOPEN_NONSEEKABLE).
     pub nonseekable: bool,
+    /// Whether the listing may be cached (FOPEN_CACHE_DIR).
     pub cache_dir: bool,
+    /// Whether close(2) sends no FLUSH (FOPEN_NOFLUSH).
     pub no_flush: bool,
+    /// Whether direct writes may run at once (FOPEN_PARALLEL_DIRECT_WRITES).
     pub parallel_direct_writes: bool,
     /// The number of the backing file that the kernel reads and writes itself.
     pub backing: Option<i32>,
@@ -236,19 +264,25 @@ impl OpenReply {
 
 /// The space of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SpaceReply {
+pub struct SpaceReply {
+    /// All blocks.
     pub blocks: u64,
+    /// Free blocks.
     pub free: u64,
+    /// All inodes.
     pub files: u64,
+    /// Free inodes.
     pub files_free: u64,
+    /// The size of a block.
     pub block_bytes: u32,
+    /// The longest name.
     pub name_bytes: u32,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::fields::Fields;
+    use crate::fields::Fields;
 
     const VALID: Duration = Duration::new(86_400, 7);
 

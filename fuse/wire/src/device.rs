@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 /// A descriptor of `/dev/fuse` that belongs to a mount.
 #[derive(Clone, Debug)]
-pub(crate) struct Device(Arc<OwnedFd>);
+pub struct Device(Arc<OwnedFd>);
 
 /// The outcome of waiting for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +23,13 @@ pub(super) enum Received {
 }
 
 impl Device {
+    /// The device behind `descriptor`.
     pub fn new(descriptor: OwnedFd) -> Self {
         Self(Arc::new(descriptor))
     }
 
     /// Waits for a message and returns its size, or `None` when the mount is gone.
-    pub fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match self.receive_unless(room, || false)? {
                 Received::Message(len) => return Ok(Some(len)),
@@ -53,13 +54,13 @@ impl Device {
     }
 
     /// Waits until a message can be read or the mount is gone.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
         while poll(&mut descriptors, None) == Err(Errno::INTR) {}
     }
 
     /// Whether a message can be read or the mount is gone.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         // After a failed poll the next read reports the error.
@@ -67,12 +68,12 @@ impl Device {
     }
 
     /// Sends a message.
-    pub fn send(&self, message: &[u8]) -> rustix::io::Result<()> {
+    pub(crate) fn send(&self, message: &[u8]) -> rustix::io::Result<()> {
         rustix::io::write(&self.0, message).map(drop)
     }
 
     /// Sends a message whose head and body lie in two buffers.
-    pub fn send_both(&self, head: &[u8], body: &[u8]) -> rustix::io::Result<()> {
+    pub(crate) fn send_both(&self, head: &[u8], body: &[u8]) -> rustix::io::Result<()> {
         rustix::io::writev(&self.0, &[IoSlice::new(head), IoSlice::new(body)]).map(drop)
     }
 }

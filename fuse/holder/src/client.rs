@@ -78,6 +78,12 @@ impl Error {
     }
 }
 
+/// An error and its causes on one line, for the log.
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 /// A connection to a holder.
 #[derive(Debug)]
 pub struct Holder {

@@ -8,22 +8,28 @@ use super::init::Features;
 
 /// A point in time: seconds since 1970, negative before, and the nanoseconds after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Time {
+pub struct Time {
+    /// Seconds since 1970; negative before.
     pub seconds: i64,
+    /// Nanoseconds after the second.
     pub nanos: u32,
 }
 
 /// A time to set: a given one, or the current time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub enum When {
+    /// The time of the request.
     Now,
+    /// A given time.
     At(Time),
 }
 
 /// Name, mode and umask of an inode to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct New<'a> {
+pub struct New<'a> {
+    /// Its name.
     pub name: &'a OsStr,
+    /// Type and permission bits.
     pub mode: u32,
     /// The bits that the caller's umask clears from the mode. The kernel did not apply it where DONT_MASK was agreed.
     pub umask: u32,
@@ -31,12 +37,18 @@ pub(crate) struct New<'a> {
 
 /// Attributes to set (SETATTR).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SetAttr {
+pub struct SetAttr {
+    /// Permission bits.
     pub mode: Option<u32>,
+    /// The owner.
     pub uid: Option<u32>,
+    /// The group.
     pub gid: Option<u32>,
+    /// The length in bytes.
     pub size: Option<u64>,
+    /// The time of the last access.
     pub atime: Option<When>,
+    /// The time of the last modification.
     pub mtime: Option<When>,
     /// The caller lacks CAP_FSETID: a change of size clears setuid and setgid.
     pub kill_privileges: bool,
@@ -44,7 +56,8 @@ pub(crate) struct SetAttr {
 
 /// Arguments of WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Write<'a> {
+pub struct Write<'a> {
+    /// Where in the file, in bytes.
     pub offset: u64,
     /// The file's current flags; fcntl(2) may have changed them since open(2).
     pub flags: u32,
@@ -52,23 +65,31 @@ pub(crate) struct Write<'a> {
     pub writeback: bool,
     /// The writer lacks CAP_FSETID.
     pub kill_privileges: bool,
+    /// The bytes to write.
     pub data: &'a [u8],
 }
 
 /// Arguments of READDIR: where to begin and how much to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReadDir {
+pub struct ReadDir {
+    /// The open directory, by the number its OPENDIR was answered with.
     pub handle: u64,
+    /// The cookie of the first name to list; 0 for the start.
     pub offset: u64,
+    /// The largest reply, in bytes.
     pub room: u32,
 }
 
 /// Arguments of COPY_FILE_RANGE. The source file is the request's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CopyRange {
+pub struct CopyRange {
+    /// Where in the source file, in bytes.
     pub from_offset: u64,
+    /// The destination file.
     pub to_node: u64,
+    /// Where in the destination file, in bytes.
     pub to_offset: u64,
+    /// How many bytes.
     pub len: u64,
     /// Whether the reply has room for a 64-bit length.
     pub wide: bool,
@@ -76,9 +97,10 @@ pub(crate) struct CopyRange {
 
 /// Nodes to forget (BATCH_FORGET), each with the number of its lookups.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Forgets<'a>(&'a [u8]);
+pub struct Forgets<'a>(&'a [u8]);
 
 impl Forgets<'_> {
+    /// Each node with the number of its lookups that are over.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.chunks_exact(16).filter_map(|pair| {
             let mut fields = Fields::new(pair);
@@ -89,101 +111,174 @@ impl Forgets<'_> {
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Operation<'a> {
+pub enum Operation<'a> {
+    /// LOOKUP: a name of the directory.
     Lookup(&'a OsStr),
+    /// FORGET: so many lookups of the node are over.
     Forget(u64),
+    /// BATCH_FORGET: lookups of several nodes are over.
     BatchForget(Forgets<'a>),
+    /// GETATTR: the attributes of the node.
     GetAttr,
+    /// STATX: the attributes with the time of birth.
     StatX,
+    /// SETATTR: changes attributes.
     SetAttr(SetAttr),
+    /// READLINK: the target of a symbolic link.
     ReadLink,
+    /// SYMLINK: makes a symbolic link.
     SymLink {
+        /// The name, in the directory that the request is about.
         name: &'a OsStr,
+        /// What the link leads to.
         target: &'a OsStr,
     },
+    /// MKNOD: makes a file, pipe, socket or device.
     MakeNode {
+        /// What to make.
         new: New<'a>,
+        /// The number of the device.
         rdev: u32,
     },
+    /// MKDIR: makes a directory.
     MakeDir(New<'a>),
+    /// UNLINK: removes the name of anything but a directory.
     Unlink(&'a OsStr),
+    /// RMDIR: removes an empty directory.
     RemoveDir(&'a OsStr),
+    /// RENAME, RENAME2: renames.
     Rename {
+        /// The name, in the directory that the request is about.
         name: &'a OsStr,
+        /// The destination directory.
         to: u64,
+        /// The name in the destination directory.
         new_name: &'a OsStr,
+        /// The flags of the system call.
         flags: u32,
     },
+    /// LINK: gives a node a further name.
     Link {
+        /// The node to name.
         node: u64,
+        /// The name, in the directory that the request is about.
         name: &'a OsStr,
     },
+    /// OPEN: opens a file.
     Open {
+        /// The flags of the system call.
         flags: u32,
     },
+    /// CREATE: makes a file and opens it.
     Create {
+        /// What to make.
         new: New<'a>,
+        /// The flags of the system call.
         flags: u32,
     },
+    /// TMPFILE: makes a file without a name and opens it.
     TmpFile {
+        /// What to make.
         new: New<'a>,
+        /// The flags of the system call.
         flags: u32,
     },
+    /// READ: reads a range.
     Read {
+        /// Where in the file, in bytes.
         offset: u64,
+        /// How many bytes.
         size: u32,
     },
+    /// WRITE: writes a range.
     Write(Write<'a>),
+    /// FLUSH: a descriptor of the file is closed.
     Flush {
+        /// The open file or directory.
         handle: u64,
     },
+    /// RELEASE: the last descriptor of an open(2) is closed.
     Release {
+        /// The open file or directory.
         handle: u64,
     },
+    /// FSYNC: makes a file durable.
     Sync {
+        /// Whether attributes may be left out (fdatasync(2)).
         data_only: bool,
     },
+    /// FSYNCDIR: makes a directory durable.
     SyncDir,
+    /// SYNCFS: makes the file system durable.
     SyncFs,
+    /// OPENDIR: opens a directory.
     OpenDir,
+    /// READDIR: lists names.
     ReadDir(ReadDir),
+    /// READDIRPLUS: lists names with what a lookup of each would answer.
     ReadDirPlus(ReadDir),
+    /// RELEASEDIR: closes a directory.
     ReleaseDir {
+        /// The open file or directory.
         handle: u64,
     },
+    /// STATFS: the space of the file system.
     StatFs,
+    /// SETXATTR: sets an extended attribute.
     SetXattr {
+        /// The name, in the directory that the request is about.
         name: &'a OsStr,
+        /// The value.
         value: &'a [u8],
+        /// The flags of the system call.
         flags: u32,
+        /// Whether a new ACL clears setgid.
         kill_setgid: bool,
     },
+    /// GETXATTR: the value of an extended attribute.
     GetXattr {
+        /// The name, in the directory that the request is about.
         name: &'a OsStr,
+        /// The largest reply, in bytes; 0 asks for the size.
         room: u32,
     },
+    /// LISTXATTR: the names of the extended attributes.
     ListXattr {
+        /// The largest reply, in bytes; 0 asks for the size.
         room: u32,
     },
+    /// REMOVEXATTR: removes an extended attribute.
     RemoveXattr(&'a OsStr),
+    /// FALLOCATE: reserves, punches or zeroes a range.
     Allocate {
+        /// The mode of fallocate(2).
         mode: u32,
+        /// Where in the file, in bytes.
         offset: u64,
+        /// How many bytes.
         len: u64,
     },
+    /// LSEEK: the next data or hole.
     Seek {
+        /// Where in the file, in bytes.
         offset: i64,
+        /// SEEK_DATA or SEEK_HOLE.
         whence: u32,
     },
+    /// COPY_FILE_RANGE, COPY_FILE_RANGE_64: copies a range.
     CopyRange(CopyRange),
+    /// IOCTL: a call of ioctl(2).
     Ioctl {
+        /// The number of the call.
         command: u32,
+        /// The bytes that come with the call.
         data: &'a [u8],
         /// The room for the reply in bytes.
         room: u32,
     },
     /// INIT again: the kernel never received the reply.
     Init,
+    /// DESTROY: the mount ends.
     Destroy,
     /// The kernel's reply to a NOTIFY_RETRIEVE, which this server never sends; it takes no answer.
     NotifyReply,
@@ -259,12 +354,12 @@ impl<'a> Operation<'a> {
     }
 
     /// Whether the operation mostly waits for the disk.
-    pub fn waits_for_disk(&self) -> bool {
+    pub(crate) fn waits_for_disk(&self) -> bool {
         matches!(self, Self::Sync { .. } | Self::SyncDir | Self::SyncFs | Self::Allocate { .. } | Self::CopyRange(_))
     }
 
     /// Whether no program waits for the operation to end.
-    pub fn is_background(&self) -> bool {
+    pub(crate) fn is_background(&self) -> bool {
         matches!(self, Self::Release { .. } | Self::ReleaseDir { .. } | Self::Forget(_) | Self::BatchForget(_))
     }
 

@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::client::{Error, Holder};
+use super::client::{Error, Holder, with_causes};
 use super::deposits::Deposit;
-use crate::error::with_causes;
 
 /// The delay before the next attempt to find or start a holder.
 const RETRY: Duration = Duration::from_secs(2);

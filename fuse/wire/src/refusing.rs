@@ -14,7 +14,10 @@ use super::request::{Header, is_silent};
 const DATA_BYTES_MAX: usize = 1 << 20;
 
 /// Answers all requests with `errno`, including those that an earlier server left unanswered, until the mount is gone.
-pub(crate) fn refuse_all(device: &Device, errno: i32) -> io::Result<()> {
+///
+/// # Errors
+/// The system's error, if the device cannot be read or written.
+pub fn refuse_all(device: &Device, errno: i32) -> io::Result<()> {
     notify(device, Notice::Resend)?;
     let mut buffer = vec![1; WRITE_HEADER_BYTES + DATA_BYTES_MAX];
     while let Some(len) = device.receive(&mut buffer)? {
@@ -40,7 +43,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
-    use crate::wire::abi::IN_HEADER_BYTES;
+    use crate::abi::IN_HEADER_BYTES;
 
     fn request(code: u32, ticket: u64) -> Vec<u8> {
         let mut bytes = vec![0; IN_HEADER_BYTES];

@@ -27,7 +27,10 @@ const OPEN: libc::Ioctl = call::<Map>(1);
 const CLOSE: libc::Ioctl = call::<u32>(2);
 
 /// Registers `file` with the kernel and returns its number, which replies to OPEN use to name it.
-pub(crate) fn open_backing(device: &Device, file: BorrowedFd<'_>) -> io::Result<i32> {
+///
+/// # Errors
+/// The system's error, if the kernel cannot pass requests through to the file.
+pub fn open_backing(device: &Device, file: BorrowedFd<'_>) -> io::Result<i32> {
     let map = Map { descriptor: file.as_raw_fd(), flags: 0, padding: 0 };
     // SAFETY: the call reads a `Map` at the pointer, and keeps neither it nor the descriptor.
     let number = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), OPEN, &raw const map) };
@@ -35,7 +38,10 @@ pub(crate) fn open_backing(device: &Device, file: BorrowedFd<'_>) -> io::Result<
 }
 
 /// Closes the registration of a backing file. Files that were opened with it keep it.
-pub(crate) fn close_backing(device: &Device, number: i32) -> io::Result<()> {
+///
+/// # Errors
+/// The system's error, if no file is registered by that number.
+pub fn close_backing(device: &Device, number: i32) -> io::Result<()> {
     // SAFETY: the call reads an i32 at the pointer, and does not keep it.
     let closed = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), CLOSE, &raw const number) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

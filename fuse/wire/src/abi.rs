@@ -73,7 +73,7 @@ pub(super) mod opcode {
 /// Capabilities that the kernel offers in INIT, by bit number in its flags. Bits from 32 on lie in `flags2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Feature {
+pub enum Feature {
     /// Several reads of a file at a time (reading ahead).
     AsyncRead = 0,
     /// Lookups of "." and ".." on any node: file handles (name_to_handle_at(2)) work.

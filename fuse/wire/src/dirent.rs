@@ -7,18 +7,21 @@ use super::reply::{Entry, Frame};
 
 /// A directory listing under construction, limited to the size that the kernel asked for.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub struct Listing {
     bytes: Vec<u8>,
     room: usize,
 }
 
 /// One name of a directory with its type, and the cookie at which the next name begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Name<'a> {
+pub struct Name<'a> {
+    /// The node of the name.
     pub node: u64,
+    /// The cookie of the name after it.
     pub next: u64,
     /// The file type as in readdir(3): the type bits of the mode, shifted down.
     pub kind: u32,
+    /// The name itself.
     pub name: &'a OsStr,
 }
 
@@ -56,6 +59,7 @@ impl Listing {
         false
     }
 
+    /// The body of the reply.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -66,7 +70,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::wire::fields::Fields;
+    use crate::fields::Fields;
 
     fn name(name: &str, next: u64) -> Name<'_> {
         Name { node: next + 10, next, kind: 8, name: OsStr::new(name) }

@@ -14,8 +14,9 @@ mod crew;
 mod device;
 mod dirent;
 mod fields;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) mod fuzzed;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzed;
 mod idle;
 mod init;
 mod notify;
@@ -26,15 +27,15 @@ mod reply;
 mod request;
 mod session;
 
-pub(crate) use abi::Feature;
+pub use abi::Feature;
 pub use awake::keep_processors_awake;
-pub(crate) use backing::{close_backing, open_backing};
-pub(crate) use device::Device;
-pub(crate) use dirent::{Listing, Name};
-pub(crate) use init::{Agreement, Features, Hello, Limits};
-pub(crate) use notify::{Notice, message, notify, told};
-pub(crate) use operation::{CopyRange, New, Operation, ReadDir, SetAttr, Time, When, Write};
-pub(crate) use refusing::refuse_all;
-pub(crate) use reply::{Attributes, Entry, Frame, OpenReply, SpaceReply, Statx};
-pub(crate) use request::{Context, Request};
-pub(crate) use session::{Pause, Reply, Running, Service, Session};
+pub use backing::{close_backing, open_backing};
+pub use device::Device;
+pub use dirent::{Listing, Name};
+pub use init::{Agreement, Features, Hello, Limits};
+pub use notify::{Notice, message, notify, told};
+pub use operation::{CopyRange, New, Operation, ReadDir, SetAttr, Time, When, Write};
+pub use refusing::refuse_all;
+pub use reply::{Attributes, Entry, Frame, OpenReply, SpaceReply, Statx};
+pub use request::{Context, Request};
+pub use session::{Pause, Reply, Running, Service, Session};

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::*;
-use crate::wire::abi::{IN_HEADER_BYTES, MAJOR, UNIQUE_RESENT, opcode};
+use crate::abi::{IN_HEADER_BYTES, MAJOR, UNIQUE_RESENT, opcode};
 
 const WAIT: Duration = Duration::from_secs(10);
 

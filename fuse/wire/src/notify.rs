@@ -12,7 +12,7 @@ use super::reply::Frame;
 
 /// A notice to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice<'a> {
+pub enum Notice<'a> {
     /// Drops a cached name of a directory, or its cached absence.
     Entry(u64, &'a OsStr),
     /// Drops the cached attributes and ACLs of a node.
@@ -47,7 +47,7 @@ impl Notice<'_> {
 }
 
 /// Encodes a notice.
-pub(crate) fn message(notice: Notice<'_>) -> Vec<u8> {
+pub fn message(notice: Notice<'_>) -> Vec<u8> {
     let (code, mut frame) = notice.encode();
     match notice {
         Notice::Entry(_, name) => {
@@ -59,12 +59,18 @@ pub(crate) fn message(notice: Notice<'_>) -> Vec<u8> {
 }
 
 /// Sends a notice. Returns whether the kernel knew the node and name.
-pub(crate) fn notify(device: &Device, notice: Notice<'_>) -> io::Result<bool> {
+///
+/// # Errors
+/// The system's error, if the kernel does not take the notice.
+pub fn notify(device: &Device, notice: Notice<'_>) -> io::Result<bool> {
     told(device.send(&message(notice)))
 }
 
 /// Reads the kernel's answer to a notice: whether it knew the node and name.
-pub(crate) fn told(sent: rustix::io::Result<()>) -> io::Result<bool> {
+///
+/// # Errors
+/// The system's error, if the kernel did not take the notice.
+pub fn told(sent: rustix::io::Result<()>) -> io::Result<bool> {
     match sent {
         Ok(()) => Ok(true),
         Err(Errno::NOENT) => Ok(false),
@@ -75,7 +81,7 @@ pub(crate) fn told(sent: rustix::io::Result<()>) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::fields::Fields;
+    use crate::fields::Fields;
 
     fn sent(notice: Notice<'_>) -> Vec<u8> {
         use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};

@@ -1,0 +1,29 @@
+//! The fd holder: a small process that keeps the device descriptors of mounts, so that a mount outlives the server
+//! process behind it.
+//!
+//! - `service` is the holder itself: it accepts descriptors with a short record, and returns them to the next server.
+//!   It never reads or writes the devices, knows nothing of FUSE or of the store, and opens no files.
+//! - `client` is the connection to it. `custody` holds what a server has deposited and deposits it again if the holder
+//!   dies.
+//! - `message` and `packet` are the protocol. What the record of a deposit says is the depositor's business.
+//!
+//! A crash of the server leaves its mounts with the holder, and requests wait in the kernel for the next server. A
+//! crash of the holder leaves the mounts with their server, which deposits them with the next holder. If both crash,
+//! the mounts are dead (ENOTCONN).
+
+mod client;
+mod custody;
+mod deposits;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzed;
+mod message;
+mod packet;
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Error, Holder, with_causes};
+pub use custody::{Custody, Dial, Status};
+pub use deposits::Deposit;
+pub use service::{Lifetime, Service};
