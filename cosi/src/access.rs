@@ -1,11 +1,11 @@
 //! Granting and revoking access: one account and one key for each access.
 //!
-//! - The account is named for the access, so a repeated grant finds it and answers the same key: the sidecar never
+//! - The account is named after the access, so a repeated grant finds it and returns the same key: the sidecar never
 //!   overwrites the Secret it wrote first.
-//! - An account that this driver did not make is neither handed out nor deleted, whatever its name.
+//! - An account that this driver did not create is neither handed out nor deleted, whatever its name.
 //! - The mode of the last grant counts: a repeated grant with another mode changes it.
-//! - An account holds a grant of one bucket: a second bucket under the same access name is refused, or the key handed
-//!   out for the first would open the second.
+//! - An account has a grant for one bucket only. A second bucket under the same access name is refused; otherwise the
+//!   key handed out for the first would open the second.
 
 use objstore::name::BucketName;
 use objstore::store::{Account, Creator, Mode, NewKey, Outcome};
@@ -15,11 +15,11 @@ use tonic::Status;
 use crate::rpc::read;
 use crate::{ACCESS_PREFIX, Driver, made, status};
 
-/// Why an account is left alone.
+/// Why an existing account is not used.
 const NOT_OURS: &str = "this driver did not make it; if nobody needs it, delete it with `amphora account delete`";
 
 impl Driver {
-    /// Makes the access `name` to a bucket, or finds it made before; the key of its account.
+    /// Creates the access `name` to a bucket, or finds it, and returns its account's key.
     pub(crate) async fn grant(&self, bucket_id: &str, name: &str, mode: Mode) -> Result<NewKey, Status> {
         let bucket: BucketName = bucket_id.parse().map_err(|_| no_such_bucket(bucket_id))?;
         let account = account_name(name)?;
@@ -46,13 +46,14 @@ impl Driver {
             Err(error) => Err(error),
         };
         if let (Err(_), Outcome::Made) = (&made, outcome) {
-            // The failure above is the one to tell; an account left over without a grant opens nothing.
+            // The failure above is reported; a leftover account without a grant opens nothing.
             let _ = self.store.delete_account(account).await;
         }
         made
     }
 
-    /// Takes the access of `account` to a bucket back, with the account and its key. What is unknown is revoked.
+    /// Revokes the access of `account` to a bucket, and deletes the account with its key. An unknown account counts as
+    /// revoked.
     pub(crate) async fn revoke(&self, bucket_id: &str, account: &str) -> Result<(), Status> {
         if !account.starts_with(ACCESS_PREFIX) {
             return Err(Status::invalid_argument(format!(
@@ -67,7 +68,8 @@ impl Driver {
             Some(_) => {}
         }
         let granted = self.granted_buckets(account).await?;
-        // Deleting a bucket may leave the account without a grant; with grants of others only it is not meant.
+        // Deleting a bucket may leave the account without a grant. If it has grants for other buckets only, the caller
+        // means another account.
         if !granted.is_empty() && !granted.iter().any(|bucket| bucket.as_str() == bucket_id) {
             return Ok(());
         }
@@ -94,7 +96,7 @@ impl Driver {
     }
 }
 
-/// The account of the access `name`.
+/// The account name of the access `name`.
 fn account_name(name: &str) -> Result<String, Status> {
     if name.is_empty() {
         return Err(Status::invalid_argument("name is missing: give the name of the access"));
@@ -102,7 +104,7 @@ fn account_name(name: &str) -> Result<String, Status> {
     Ok(format!("{ACCESS_PREFIX}{name}"))
 }
 
-/// An account has the name of an access, and this driver did not make it.
+/// The error for an account of this name that the driver did not create.
 fn taken(account: &str) -> Error {
     Error::Exists { noun: Noun::Account, name: account.to_owned(), why: NOT_OURS.to_owned() }
 }
@@ -111,7 +113,7 @@ fn no_such_bucket(id: &str) -> Status {
     status::of(&Error::not_found(Noun::Bucket, id))
 }
 
-/// Never ALREADY_EXISTS, which the sidecar takes for an answer that is not there.
+/// The gRPC status; never ALREADY_EXISTS, after which the sidecar expects a response that is not there.
 fn grant_status(error: &Error) -> Status {
     match error {
         Error::Exists { .. } => Status::failed_precondition(error.to_string()),
@@ -134,7 +136,7 @@ mod tests {
     fn accounts_of_accesses_are_told_by_their_prefix() {
         assert_eq!(account_name("ba-1").unwrap(), "cosi-ba-1");
         assert!(account_name("").is_err());
-        // The account that owns the buckets is none of them.
+        // The owner account of the buckets has no such name.
         assert!(!crate::OWNER.starts_with(ACCESS_PREFIX));
     }
 }

@@ -1,10 +1,10 @@
-//! Making and deleting buckets.
+//! Creating and deleting buckets.
 //!
-//! - A bucket is the same if it was asked for with the same parameters, whatever its quota is by now.
-//! - Deleting removes a bucket that this driver made with all that it holds, since that is what a `deletionPolicy` of
-//!   `Delete` asks for; its snapshots stay. A bucket that is mounted or published to a node is not deleted.
-//! - The accounts that this driver made for the bucket go in the same transaction: a deletion that is refused takes no
-//!   access away. An account that has grants of other buckets stays.
+//! - An existing bucket is the requested one if it was created with the same parameters, whatever its current quota.
+//! - Deletion removes a bucket that this driver created with all its content, as a `deletionPolicy` of `Delete` asks;
+//!   its snapshots stay. A bucket that is mounted or published to a node is not deleted.
+//! - The accounts that this driver created for the bucket are deleted in the same transaction, so a refused deletion
+//!   removes no access. An account with grants for other buckets stays.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::rpc::read;
 use crate::{Driver, OWNER, made, status};
 
 impl Driver {
-    /// Makes the bucket `name`, or finds it made as asked before.
+    /// Creates the bucket `name`, or finds it as created before.
     pub(crate) async fn create_bucket(&self, name: &str, parameters: BucketParameters) -> Result<(), Status> {
         let name: BucketName = name.parse().map_err(|error| status::of(&error))?;
         let mut attributes = parameters.attributes(&self.config.driver_name);
@@ -43,7 +43,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells a bucket that changed since it was made for this request from one made for another.
+    /// Distinguishes a bucket that changed since it was created for this request from one created for another.
     async fn settle(&self, name: BucketName, asked: BTreeMap<String, String>, exists: Error) -> Result<(), Status> {
         let found = read(&self.store, move |store| store.bucket(&name)).await.map_err(|error| status::of(&error))?;
         match made::is_bucket(&found, &self.config.driver_name) && same_request(&found.attributes, &asked) {
@@ -59,21 +59,21 @@ impl Driver {
         }
     }
 
-    /// Deletes the bucket `id` with all that it holds and the accounts made for it; an absent one is no error.
+    /// Deletes the bucket `id` with its content and the accounts created for it; an absent bucket is no error.
     pub(crate) async fn delete_bucket(&self, id: &str) -> Result<(), Status> {
-        // What cannot be the name of a bucket was never made.
+        // An invalid bucket name was never created.
         let Ok(name) = id.parse::<BucketName>() else { return Ok(()) };
         let Some(bucket) = self.find_bucket(&name).await? else { return Ok(()) };
         self.refuse_foreign(&bucket)?;
         let accounts = self.accounts_of(&name).await.map_err(|error| status::of(&error))?;
         match self.store.delete_unused_bucket(&name, bucket.id, accounts).await {
-            // Another call was faster.
+            // A concurrent call deleted it.
             Err(Error::NotFound { noun: Noun::Bucket, .. }) => Ok(()),
             deleted => deleted.map_err(|error| status::of(&error)),
         }
     }
 
-    /// The bucket, if there is one.
+    /// The bucket, if it exists.
     pub(crate) async fn find_bucket(&self, name: &BucketName) -> Result<Option<Bucket>, Status> {
         let name = name.clone();
         match read(&self.store, move |store| store.bucket(&name)).await {
@@ -98,14 +98,14 @@ impl Driver {
         }
     }
 
-    /// The accounts that this driver made for the bucket and that open no other.
+    /// The accounts that this driver created for the bucket and that open no other.
     async fn accounts_of(&self, bucket: &BucketName) -> objstore::Result<Vec<String>> {
         let bucket = bucket.clone();
         read(&self.store, move |store| {
             let mut accounts = Vec::new();
             for grant in store.grants(Some(&bucket), None)? {
                 let account = match store.account(&grant.account) {
-                    // It went meanwhile, and its grant with it.
+                    // The account was deleted meanwhile, and its grant with it.
                     Err(Error::NotFound { .. }) => continue,
                     found => found?,
                 };

@@ -1,15 +1,15 @@
-//! The Container Object Storage Interface: buckets and keys for Kubernetes, on the store.
+//! The Container Object Storage Interface: buckets and access keys of the store for Kubernetes.
 //!
-//! - The backend bucket has the name it was requested by: the Secret that the v1alpha1 sidecar writes carries that
-//!   name and no other.
-//! - Buckets belong to the account [`OWNER`]; each access is an account of its own, named [`ACCESS_PREFIX`] and the
-//!   requested name. Access may be granted to any bucket; only buckets and accounts that this driver made are deleted
-//!   here (`made.rs`).
-//! - Every call may come again, and three times at once: the repeated call answers what the first one answered, with
-//!   the same secret.
-//! - A call runs to its end though its caller leaves, and a call that fails takes back what it made.
-//! - What a version of the specification needs beyond this lives in a module of its name; the meaning is in
-//!   `bucket.rs` and `access.rs`, for all versions.
+//! - A bucket has exactly the requested name, because the Secret that the v1alpha1 sidecar writes carries that name
+//!   only.
+//! - Buckets belong to the account [`OWNER`]. Each access is a separate account, named [`ACCESS_PREFIX`] and the
+//!   requested name. Access may be granted to any bucket; only buckets and accounts that this driver created are
+//!   deleted (`made.rs`).
+//! - Every call may be repeated, even several times concurrently: a repeated call returns the same answer as the first,
+//!   with the same secret.
+//! - A call runs to its end even if its caller disconnects, and a failed call undoes its steps.
+//! - What differs between versions of the specification is in a module of the version's name; `bucket.rs` and
+//!   `access.rs` serve all versions.
 //!
 //! A crash between two steps leaves an account without a key, or a bucket whose keys are gone; repeating the call
 //! completes it.
@@ -32,31 +32,31 @@ use tonic::service::Routes;
 
 use pace::Pace;
 
-/// The account that owns the buckets made here.
+/// The account that owns buckets created by this driver.
 pub const OWNER: &str = "cosi";
 
-/// What the name of an account that was made for an access begins with.
+/// The prefix of account names created for an access.
 pub const ACCESS_PREFIX: &str = "cosi-";
 
-/// What the driver says of itself and of the S3 endpoint.
+/// The driver's identity, and the address of the S3 endpoint.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The name in BucketClass and BucketAccessClass, such as `cosi.amphora.dev`.
     pub driver_name: String,
-    /// Where workloads reach the S3 endpoint, as the Secrets carry it.
+    /// The URL of the S3 endpoint for workloads, as the Secrets carry it.
     pub s3_endpoint_url: String,
-    /// The region the S3 endpoint answers for.
+    /// The region of the S3 endpoint.
     pub region: String,
-    /// How old a new bucket is when its creation is answered (`pace.rs`); zero: no wait.
+    /// The age of a new bucket at which its creation is answered (`pace.rs`); zero disables the wait.
     pub answer_delay: Duration,
 }
 
-/// The services of every version, for one socket.
+/// The services of all versions, for one socket.
 pub fn routes(store: Store, config: Config) -> Routes {
     v1alpha1::routes(&Driver::new(store, config))
 }
 
-/// The operations behind every version.
+/// The operations, for all versions.
 #[derive(Clone)]
 struct Driver {
     store: Store,

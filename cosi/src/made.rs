@@ -1,10 +1,10 @@
-//! What this driver made: it deletes and hands out nothing else.
+//! Ownership of buckets and accounts: which ones this driver created, and may delete or hand out.
 //!
-//! - A bucket is the driver's if the account [`OWNER`] owns it and it carries the driver's name, which the transaction
-//!   that makes a bucket writes. Every build wrote both. A backup keeps them, so a bucket that was asked for by another
-//!   name than it has is a copy that somebody restored, and not the driver's.
-//! - An account is the driver's if its record says that COSI made it. Builds that did not record this made accounts
-//!   called `cosi-ba-` and the UID of a BucketAccess, and nobody else has a reason to use such a name: these count.
+//! - A bucket is the driver's if the account [`OWNER`] owns it and it carries the driver's name; both are written in
+//!   the transaction that creates it, by every version. A backup preserves them, so a bucket whose recorded requested
+//!   name differs from its own name is a restored copy and not the driver's.
+//! - An account is the driver's if its record says that COSI created it. Earlier versions did not record this and named
+//!   accounts `cosi-ba-` and the UID of a BucketAccess, a name that others have no reason to use, so these count too.
 
 use objstore::name::is_uuid;
 use objstore::store::{Account, Bucket, Creator};
@@ -12,18 +12,18 @@ use objstore::store::{Account, Bucket, Creator};
 use crate::parameters::{DRIVER, NAME};
 use crate::{ACCESS_PREFIX, OWNER};
 
-/// What the released sidecar puts before the UID of a BucketAccess to name its account (COSI v1alpha1).
+/// The prefix that the released sidecar puts before the UID of a BucketAccess in account names (COSI v1alpha1).
 const SIDECAR_PREFIX: &str = "ba-";
 
-/// Whether the driver `driver_name` made the bucket.
+/// Whether the driver `driver_name` created the bucket.
 pub(crate) fn is_bucket(bucket: &Bucket, driver_name: &str) -> bool {
     let by = bucket.attributes.get(DRIVER).map(String::as_str);
-    // Builds that did not write the name down made only buckets that were asked for by their own.
+    // Versions that did not record the requested name always used it as the bucket's name.
     let is_restored_copy = bucket.attributes.get(NAME).is_some_and(|name| name != bucket.name.as_str());
     bucket.owner == OWNER && by == Some(driver_name) && !bucket.snapshot && !is_restored_copy
 }
 
-/// Whether the driver made the account, for an access.
+/// Whether the driver created the account for an access.
 pub(crate) fn is_access(account: &Account) -> bool {
     let Some(access) = account.name.strip_prefix(ACCESS_PREFIX) else { return false };
     match account.creator {

@@ -1,16 +1,17 @@
-//! The first answer about a new bucket waits until the controller has written the bucket's name into its claim.
+//! Delayed answers for new buckets: CreateBucket waits until the COSI controller has probably written the bucket's name
+//! into its claim.
 //!
 //! The COSI controller 0.2.2 creates the Bucket object first and writes the name and a finalizer into the BucketClaim
-//! afterwards, in some ten calls to the API server. The sidecar sees the Bucket at once; a driver that answers before
-//! those calls are done has the sidecar write into the claim between them, and the claim never gets its name or never
-//! becomes ready (decision 0056). Nothing but time tells a driver that the controller is done.
+//! afterwards, in some ten calls to the API server. The sidecar sees the Bucket at once. If the driver answers before
+//! those calls are done, the sidecar writes into the claim between them, and the claim never gets its name or never
+//! becomes ready (decision 0056). The driver has no sign of their end except time.
 //!
-//! - The wait counts from when the bucket was made, so a repeated call waits for what is left of it, and a later one not
+//! - The wait is counted from the bucket's creation, so a repeated call waits for the rest of it, and a later one not
 //!   at all.
-//! - The controller makes five calls a second for all claims together, so the wait is longer the more buckets were made
-//!   lately. It ends after [`WAIT_MAX`].
+//! - The controller makes five calls a second for all claims together, so the wait grows with the number of recently
+//!   created buckets, up to [`WAIT_MAX`].
 //!
-//! A driver that restarts within the wait forgets it, and answers the repeated call at once.
+//! A driver that restarts during the wait forgets it, and answers the repeated call at once.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -20,12 +21,12 @@ use std::time::Duration;
 use objstore::name::BucketName;
 use tokio::time::{Instant, sleep};
 
-/// The longest wait, and how long a bucket counts as made lately.
+/// The longest wait, and how long a bucket counts as recently created.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// When the buckets of the last minute were made.
+/// Creation times of the buckets of the last minute.
 pub(crate) struct Pace {
-    /// The wait for one bucket alone.
+    /// The wait for a single bucket.
     delay: Duration,
     made: Mutex<HashMap<BucketName, Instant>>,
 }
@@ -35,21 +36,21 @@ impl Pace {
         Self { delay, made: Mutex::default() }
     }
 
-    /// Notes that a bucket was made just now.
+    /// Records that a bucket was created just now.
     pub(crate) fn note(&self, bucket: &BucketName) {
         if !self.delay.is_zero() {
             self.made().insert(bucket.clone(), Instant::now());
         }
     }
 
-    /// Waits until the bucket may be answered for. More buckets may be made meanwhile.
+    /// Waits until the bucket may be answered for. Further buckets may be created meanwhile.
     pub(crate) async fn wait(&self, bucket: &BucketName) {
         while let Some(left) = self.left(bucket) {
             sleep(left).await;
         }
     }
 
-    /// How long the answer about a bucket has to wait.
+    /// How long the answer for a bucket still has to wait.
     fn left(&self, bucket: &BucketName) -> Option<Duration> {
         let mut made = self.made();
         made.retain(|_, at| at.elapsed() < WAIT_MAX);

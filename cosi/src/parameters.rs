@@ -1,6 +1,6 @@
-//! The parameters of BucketClass and BucketAccessClass.
+//! Parameters of BucketClass and BucketAccessClass.
 //!
-//! - A key that is not known is refused: a misspelt quota must not become no quota.
+//! - An unknown key is refused: a misspelt quota must not become no quota.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,26 +9,26 @@ use objstore::{Error, Result};
 
 use crate::size;
 
-/// The attribute that names the driver a bucket was made by.
+/// The attribute with the name of the driver that created a bucket.
 pub(crate) const DRIVER: &str = "provisioner";
-/// The attribute that holds the name a bucket was asked for by: a copy restored under another name is not the driver's.
+/// The attribute with the requested name of a bucket: a copy restored under another name is not the driver's.
 pub(crate) const NAME: &str = "cosi.name";
-/// The attribute that holds the quota a bucket was made with, in bytes.
+/// The attribute with the quota at creation, in bytes.
 const QUOTA: &str = "cosi.quota";
-/// The attribute that holds the versioning a bucket was made with.
+/// The attribute with the versioning at creation.
 const VERSIONING: &str = "cosi.versioning";
 
-/// What a BucketClass says of its buckets.
+/// The parsed parameters of a BucketClass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BucketParameters {
     /// `quota`: the most bytes a bucket may hold.
     pub(crate) quota_bytes: Option<u64>,
-    /// `versioning`: whether buckets keep versions.
+    /// `versioning`: whether buckets have versioning.
     pub(crate) versioning: Versioning,
 }
 
 impl BucketParameters {
-    /// Reads the parameters of a BucketClass.
+    /// Parses the parameters of a BucketClass.
     pub(crate) fn parse(given: &HashMap<String, String>) -> Result<Self> {
         let mut parameters = Self::default();
         for (key, value) in given {
@@ -41,7 +41,7 @@ impl BucketParameters {
         Ok(parameters)
     }
 
-    /// The attributes to keep with a bucket, by which a repeated request is known though its quota changed since.
+    /// The attributes to store with a bucket, by which a repeated request is recognized though the quota changed since.
     pub(crate) fn attributes(self, driver_name: &str) -> BTreeMap<String, String> {
         let quota = self.quota_bytes.map(|bytes| (QUOTA.to_owned(), bytes.to_string()));
         let versioning = match self.versioning {
@@ -53,12 +53,12 @@ impl BucketParameters {
     }
 }
 
-/// Whether a bucket with the attributes `kept` was asked for with the attributes `asked`.
+/// Whether a bucket with the attributes `kept` was requested with the attributes `asked`.
 pub(crate) fn same_request(kept: &BTreeMap<String, String>, asked: &BTreeMap<String, String>) -> bool {
     [DRIVER, QUOTA, VERSIONING].iter().all(|key| kept.get(*key) == asked.get(*key))
 }
 
-/// Reads the parameters of a BucketAccessClass: the mode of the access, `rw` unless said otherwise.
+/// Parses the parameters of a BucketAccessClass: the mode of the access, `rw` by default.
 pub(crate) fn access_mode(given: &HashMap<String, String>) -> Result<Mode> {
     let mut mode = Mode::ReadWrite;
     for (key, value) in given {

@@ -1,4 +1,4 @@
-//! How every call runs: logged without secrets, and to its end though the caller leaves.
+//! Execution of gRPC calls: logged without secrets, and run to their end even if the caller disconnects.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -7,9 +7,9 @@ use objstore::{Result, Store};
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, debug, debug_span};
 
-/// Runs one call on a task of its own: a caller that leaves must not leave half of it done.
+/// Runs a call in a separate task, so that a caller that disconnects does not leave half of it done.
 ///
-/// `Debug` of the messages leaves out their secrets, so that both sides can be logged.
+/// `Debug` of the messages omits their secrets, so both sides can be logged.
 pub(crate) async fn answer<Q, A, F>(
     method: &'static str,
     request: Request<Q>,

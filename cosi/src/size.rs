@@ -1,4 +1,4 @@
-//! Sizes in class parameters: quantities of Kubernetes above nothing.
+//! Sizes in class parameters: Kubernetes quantities greater than zero.
 
 use objstore::units::parse_size;
 use objstore::{Error, Result};
@@ -6,7 +6,7 @@ use objstore::{Error, Result};
 /// Parses a size such as `1073741824`, `1Gi` or `500M`. `what` names the field in the error.
 pub fn parse(what: &'static str, text: &str) -> Result<u64> {
     match parse_size(text) {
-        // What Kubernetes itself can hold.
+        // The range of a quantity in Kubernetes.
         Ok(bytes) if (1..=i64::MAX as u64).contains(&bytes) => Ok(bytes),
         Ok(_) => Err(Error::invalid(what, text, "use a size above 0 and below 8Ei")),
         Err(why) => Err(Error::invalid(what, text, why)),

@@ -1,12 +1,12 @@
-//! The gRPC code of each refusal of the store.
+//! The mapping from errors of the store to gRPC codes.
 //!
-//! - The sidecar retries every code but treats ALREADY_EXISTS of a grant as success without an answer, and dies of
-//!   it: `access.rs` never returns that code.
+//! - The sidecar retries on every code, but treats ALREADY_EXISTS of a grant as success without a response and crashes:
+//!   `access.rs` never returns that code.
 
 use objstore::Error;
 use tonic::{Code, Status};
 
-/// The status that says to a sidecar what the store said.
+/// The gRPC status for an error of the store.
 pub(crate) fn of(error: &Error) -> Status {
     let message = match error {
         Error::Io { source, .. } => format!("{error}: {source}"),
@@ -23,7 +23,7 @@ fn code(error: &Error) -> Code {
         Error::NotEmpty { .. } | Error::InUse { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
         Error::QuotaExceeded { .. } | Error::TooMany { .. } | Error::TooDeep { .. } => Code::ResourceExhausted,
         Error::Denied { .. } => Code::PermissionDenied,
-        // The caller has to ask again to learn what became of it.
+        // The caller has to repeat the call to learn the outcome.
         Error::Busy { .. } | Error::Indeterminate { .. } => Code::Aborted,
         Error::Poisoned { .. } | Error::Unusable { .. } => Code::Unavailable,
         Error::Corrupt { .. } => Code::DataLoss,

@@ -1,10 +1,10 @@
-//! Showing a staged mount at a target path: bind mounts.
+//! Bind mounts: show a staged mount at a target path.
 //!
-//! - Read-only takes two steps, since the kernel ignores the flag in the first: bind, then remount the bind. If the
-//!   second fails the first is undone.
-//! - Source and target are opened once, and what is open is mounted: whoever may rename a part of a path leads the bind
-//!   nowhere else (`objstore::disk::PinnedPath`).
-//! - A mount is detached lazily and without following links: that works though its server is dead.
+//! - A read-only bind takes two steps, because the kernel ignores the flag in the first: bind, then remount the bind.
+//!   If the second step fails, the first is undone.
+//! - Source and target are opened once and mounted by descriptor, so that a user who may rename part of a path cannot
+//!   redirect the bind (`objstore::disk::PinnedPath`).
+//! - A mount is detached lazily and without following links, so that it works though its server is dead.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -17,7 +17,7 @@ use rustix::mount::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a bind may restrict on its own, whatever the mount behind it allows.
+/// Restrictions of a bind mount in addition to those of the mount behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BindFlags {
     /// `ro`
@@ -32,15 +32,15 @@ pub struct BindFlags {
     pub no_atime: bool,
 }
 
-/// The kernel's part of publishing.
+/// The kernel operations that publishing needs.
 pub trait Binder: Send + Sync {
-    /// Shows the mount at `source` at the folder `target` too.
+    /// Shows the mount at `source` also at the folder `target`.
     fn bind(&self, source: &Path, target: &Path, flags: BindFlags) -> io::Result<()>;
 
-    /// Detaches the uppermost mount at `target`; where there is none, nothing.
+    /// Detaches the topmost mount at `target`; if there is none, it succeeds.
     fn detach(&self, target: &Path) -> io::Result<()>;
 
-    /// The uppermost mount at `path`.
+    /// The topmost mount at `path`.
     fn mounted(&self, path: &Path) -> io::Result<Option<MountEntry>>;
 }
 
@@ -55,11 +55,11 @@ impl Binder for Kernel {
         let bind = open_tree(&source, "", copy)?;
         let here = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&bind, "", &directory, "", here)?;
-        // From here on the bind is named by the descriptor of its root, wherever the directory is by now.
+        // From here on the bind is identified by a descriptor of its root, wherever the directory is moved.
         let root = format!("/proc/self/fd/{}", bind.as_raw_fd());
         let restricted = self.restrict(&root, place.path(), flags);
         if restricted.is_err() {
-            // The first failure is the one to tell.
+            // The first failure is the one to report.
             let _ = unmount(root.as_str(), UnmountFlags::DETACH);
         }
         restricted
@@ -83,7 +83,7 @@ impl Binder for Kernel {
 }
 
 impl Kernel {
-    /// Restricts the bind whose root is at `root`, a path to a descriptor; it should be the uppermost mount at `at`.
+    /// Restricts the bind whose root is at `root`, a path to a descriptor. It should be the topmost mount at `at`.
     fn restrict(&self, root: &str, at: &Path, flags: BindFlags) -> io::Result<()> {
         let Some(mounted) = self.mounted(at)? else {
             return Err(io::Error::other("the directory was moved while it was being mounted at"));
@@ -92,7 +92,7 @@ impl Kernel {
         if asked.is_empty() {
             return Ok(());
         }
-        // A remount replaces the flags that the bind took over.
+        // A remount replaces the flags that the bind inherited.
         Ok(mount_remount(root, MountFlags::BIND | inherited_flags(&mounted.options) | asked, "")?)
     }
 }
@@ -183,7 +183,7 @@ mod tests {
         let (going, begin, mut made) = (AtomicBool::new(true), std::time::Instant::now(), 0);
         std::thread::scope(|threads| {
             threads.spawn(|| {
-                // Also after a panic of who mounts. What is mounted at is not renamed.
+                // Also after a panic of the mounting thread. A mount point itself is not renamed.
                 while going.load(Ordering::Relaxed) && begin.elapsed().as_secs() < 60 {
                     let _ = renameat_with(CWD, &target, CWD, &link, RenameFlags::EXCHANGE);
                 }
@@ -191,7 +191,7 @@ mod tests {
             for _ in 0..2_000 {
                 made += usize::from(Kernel.bind(&source, &target, BindFlags::default()).is_ok());
                 assert_eq!(Kernel.mounted(&victim).unwrap(), None, "another directory is covered");
-                // Once more where the swapping kept it from being found.
+                // Repeated, because the swapping may have hidden it before.
                 while [&target, &link].into_iter().any(|path| Kernel.mounted(path).unwrap().is_some()) {
                     [&target, &link].into_iter().for_each(|path| Kernel.detach(path).unwrap());
                 }

@@ -1,6 +1,6 @@
-//! How a volume is to be used (CSI v1.12, VolumeCapability).
+//! Volume capabilities: access mode and access type (CSI v1.12, VolumeCapability).
 //!
-//! - Volumes are mounted; raw block devices are refused.
+//! - Only mounted volumes are supported; raw block devices are refused.
 
 use proto::csi::v1::VolumeCapability;
 use proto::csi::v1::volume_capability::{AccessType, MountVolume, access_mode::Mode};
@@ -9,7 +9,7 @@ use tonic::Status;
 
 use crate::mount_flags::MountFlags;
 
-/// How many may use a volume, and whether they may write.
+/// How many nodes and workloads may use a volume, and whether they may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum AccessMode {
     SingleNodeWriter,
@@ -21,7 +21,7 @@ pub(crate) enum AccessMode {
     MultiNodeMultiWriter,
 }
 
-/// Every mode and its name in the specification, by which publications keep it.
+/// Every mode with its name in the specification, under which publications are stored.
 const MODES: [(AccessMode, Mode); 7] = [
     (AccessMode::SingleNodeWriter, Mode::SingleNodeWriter),
     (AccessMode::SingleNodeReaderOnly, Mode::SingleNodeReaderOnly),
@@ -42,12 +42,12 @@ impl AccessMode {
         MODES.iter().find(|(_, theirs)| theirs.as_str_name() == name).map(|(ours, _)| *ours)
     }
 
-    /// Its name in the specification.
+    /// The name in the specification.
     pub(crate) fn name(self) -> &'static str {
         MODES.iter().find(|(ours, _)| *ours == self).map_or("", |(_, theirs)| theirs.as_str_name())
     }
 
-    /// Only one node may use the volume.
+    /// Whether only one node may use the volume.
     pub(crate) fn is_single_node(self) -> bool {
         matches!(
             self,
@@ -58,13 +58,13 @@ impl AccessMode {
         )
     }
 
-    /// Nobody may write.
+    /// Whether the volume is read-only.
     pub(crate) fn is_read_only(self) -> bool {
         matches!(self, Self::SingleNodeReaderOnly | Self::MultiNodeReaderOnly)
     }
 }
 
-/// A capability that volumes here have.
+/// A supported capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Capability {
     pub(crate) mode: AccessMode,
@@ -72,7 +72,7 @@ pub(crate) struct Capability {
 }
 
 impl Capability {
-    /// Reads one capability.
+    /// Parses a capability.
     pub(crate) fn parse(given: Option<&VolumeCapability>) -> Result<Self, Status> {
         let given = given.ok_or_else(|| Status::invalid_argument("volume_capability is missing"))?;
         let mode = given.access_mode.as_ref().map_or(0, |access| access.mode);
@@ -87,7 +87,7 @@ impl Capability {
         }
     }
 
-    /// Reads a list of at least one.
+    /// Parses a list of at least one capability.
     pub(crate) fn parse_all(given: &[VolumeCapability]) -> Result<Vec<Self>, Status> {
         if given.is_empty() {
             return Err(Status::invalid_argument("volume_capabilities is missing"));

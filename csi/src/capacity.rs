@@ -1,11 +1,11 @@
-//! The size that a request allows a volume to have.
+//! Capacity ranges: the sizes that a request allows for a volume.
 //!
-//! - The size of a volume is the quota of its bucket; a bucket without one has room for any size.
+//! - The size of a volume is the quota of its bucket; a bucket without a quota satisfies any size.
 
 use proto::csi::v1::CapacityRange;
 use tonic::Status;
 
-/// Bounds in bytes; `None` is no bound.
+/// Bounds in bytes; `None` means unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     required: Option<u64>,
@@ -13,7 +13,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Reads the bounds; without any the range allows every size (CSI v1.12, CreateVolume).
+    /// Parses the bounds; without any, every size is allowed (CSI v1.12, CreateVolume).
     pub(crate) fn parse(given: Option<&CapacityRange>) -> Result<Self, Status> {
         let given = given.copied().unwrap_or_default();
         let range = Self {
@@ -28,12 +28,12 @@ impl Range {
         }
     }
 
-    /// The quota to give a new volume.
+    /// The quota for a new volume.
     pub(crate) fn quota(self) -> Option<u64> {
         self.required.or(self.limit)
     }
 
-    /// The least size.
+    /// The smallest size.
     pub(crate) fn required(self) -> Option<u64> {
         self.required
     }
@@ -44,7 +44,7 @@ impl Range {
         enough && !self.is_exceeded_by(quota)
     }
 
-    /// Whether a volume with this quota is larger than allowed.
+    /// Whether a volume with this quota is too large.
     pub(crate) fn is_exceeded_by(self, quota: Option<u64>) -> bool {
         self.limit.is_some_and(|limit| quota.is_none_or(|quota| quota > limit))
     }
@@ -58,7 +58,7 @@ fn bound(field: &str, bytes: i64) -> Result<Option<u64>, Status> {
     }
 }
 
-/// Bytes as CSI counts them.
+/// A number of bytes in CSI's signed type.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,6 @@
-//! What reads texts of strangers, as functions that take any bytes: the bodies of the fuzz targets (`fuzz/`).
+//! The bodies of the fuzz targets (`fuzz/`): parsers of untrusted texts, called with arbitrary bytes.
 //!
-//! - A function returns whatever the bytes are; it panics only where a promise is broken.
+//! - Each function accepts any bytes and panics only where a guarantee is broken.
 //! - The corpora run as ordinary tests, below.
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,8 +11,8 @@ use crate::mount_flags::MountFlags;
 use crate::secret::Error;
 use crate::{path, secret, volume_id};
 
-/// Secrets of Kubernetes: a line `NAME=VALUE` for each entry, or else all of it as the entry `BucketInfo`. An error is
-/// made of fixed words and numbers alone, and a key does not show its secret.
+/// Secrets of Kubernetes: a line `NAME=VALUE` for each entry, or else all bytes as the entry `BucketInfo`. An error
+/// consists of fixed words and numbers, and a key's Debug output does not show its secret.
 pub fn secret(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let entry = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -28,7 +28,8 @@ pub fn secret(bytes: &[u8]) {
     }
 }
 
-/// Names, paths and mount options as the sidecars hand them on. A path means one place, and a name one bucket.
+/// Names, paths and mount options as the sidecars send them. A parsed path or name stays the same when it is parsed
+/// again.
 pub fn names(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(path) = path::parse("target_path", &text) {
@@ -42,7 +43,7 @@ pub fn names(bytes: &[u8]) {
     let given: Vec<String> = text.lines().map(str::to_owned).collect();
     match MountFlags::parse(&given) {
         Ok(flags) => assert!(!flags.prefix.split('/').any(|part| part == ".."), "{}", flags.prefix),
-        // Options may hold secrets: all that is told of one is its place.
+        // Options may hold secrets, so an error names only their position.
         Err(status) => assert_eq!(without_digits(status.message()), without_digits(&refusal_of_any())),
     }
 }
@@ -55,7 +56,7 @@ fn without_digits(text: &str) -> String {
     text.chars().filter(|one| !one.is_ascii_digit()).collect()
 }
 
-/// The targets by name, but for those that need [`Calls`].
+/// The targets by name, except those that need [`Calls`].
 pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
     BTreeMap::from([("secret", secret as fn(&[u8])), ("names", names)])
 }

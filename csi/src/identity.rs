@@ -1,6 +1,7 @@
-//! Who the driver is and what it offers. CSI v1.12, Identity Service RPC.
+//! The Identity service: name and capabilities of the driver. CSI v1.12, Identity Service RPC.
 //!
-//! - Nothing here asks the store: an ill store must not make Kubernetes restart the process that serves the mounts.
+//! - It never asks the store, because a failing store must not make Kubernetes restart the process that serves the
+//!   mounts.
 
 use proto::csi::v1::identity_server::Identity;
 use proto::csi::v1::plugin_capability::{
@@ -15,7 +16,7 @@ use tonic::{Request, Response, Status};
 use crate::Config;
 use crate::rpc::answer;
 
-/// Answers from its configuration alone.
+/// The service; it answers from the configuration alone.
 pub(crate) struct Service {
     name: String,
     vendor_version: String,

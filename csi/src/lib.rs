@@ -1,17 +1,17 @@
-//! The Container Storage Interface: buckets as volumes of Kubernetes, on the store.
+//! The Container Storage Interface: buckets of the store as volumes of Kubernetes.
 //!
-//! - A volume is a bucket and its id is the bucket's name; a snapshot is a snapshot of the store. A volume handle may
-//!   name any bucket, made here or not.
-//! - Volumes made here belong to the account [`OWNER`] and carry the driver's name; only those are mounted without a
-//!   secret; those that are no copies from a backup are deleted and grown here.
-//! - An error's code says whether something may exist: ABORTED and UNAVAILABLE if it may, any other code if nothing
-//!   was made. What fails is taken back.
-//! - Only one call at a time works on a volume, and on a target; another is answered ABORTED at once, never queued.
-//! - A call runs to its end though its caller leaves, so that no mount is left half made.
-//! - Only what works is advertised.
+//! - A volume is a bucket, and its id is the bucket's name; a snapshot is a snapshot of the store. A volume handle may
+//!   name any bucket, created by this driver or not.
+//! - Volumes created by this driver belong to the account [`OWNER`] and carry the driver's name. Only these are mounted
+//!   without a secret. Only these, unless restored from a backup under another name, are deleted and expanded.
+//! - The code of an error says whether something may exist: ABORTED and UNAVAILABLE if it may, any other code if
+//!   nothing was created. A failed call undoes its steps.
+//! - One call at a time works on a volume, and on a target; a second one is answered ABORTED at once, never queued.
+//! - A call runs to its end even if its caller disconnects, so that no mount is left half made.
+//! - Only working features are advertised.
 //!
-//! A crash leaves a record of each stage and each target, written before the mount it describes:
-//! [`node::Node::recover`] rebuilds them.
+//! A crash leaves a record of each stage and each target, written before its mount: [`node::Node::recover`] rebuilds
+//! the mounts.
 
 pub mod bind;
 mod capability;
@@ -48,27 +48,27 @@ use tonic::service::Routes;
 pub use mounter::{MountOptions, MountState, Mounter};
 pub use node::Node;
 
-/// The account that owns the volumes made here.
+/// The account that owns volumes created by this driver.
 pub const OWNER: &str = "csi";
 
-/// The type under which the kernel lists a mount of a bucket (`fuse` with the subtype `amphora`).
+/// The file system type in the kernel's list of mounts (`fuse` with the subtype `amphora`).
 pub const FS_TYPE: &str = "fuse.amphora";
 
-/// The attribute of a bucket that names the driver it was made by.
+/// The bucket attribute with the name of the driver that created the bucket.
 const PROVISIONER: &str = "provisioner";
 
-/// What the driver says of itself and where the node keeps its records.
+/// The driver's identity, and the location of the node's records.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The name in StorageClass and PersistentVolume, such as `csi.amphora.dev`.
+    /// The driver's name in StorageClass and PersistentVolume, such as `csi.amphora.dev`.
     pub driver_name: String,
     /// The version of this program.
     pub vendor_version: String,
     /// The name of this machine; in Kubernetes, of the node.
     pub node_id: String,
-    /// The most volumes on this node; 0 leaves it to the caller.
+    /// The most volumes on this node; 0 means no limit of the driver's own.
     pub max_volumes: u32,
-    /// The folder of the node's stage and target records; made if absent.
+    /// The folder of the node's stage and target records; created if absent.
     pub state_dir: PathBuf,
 }
 
@@ -91,17 +91,17 @@ impl Config {
     }
 }
 
-/// Identity and Controller, for an endpoint of their own.
+/// The Identity and Controller services, for a separate endpoint.
 pub fn controller_routes(store: Store, config: &Config) -> Routes {
     identity_routes(config).add_service(controller_server(store, config))
 }
 
-/// Identity and Node, for an endpoint of their own.
+/// The Identity and Node services, for a separate endpoint.
 pub fn node_routes(node: Node) -> Routes {
     identity_routes(node.config()).add_service(NodeServer::new(node::Service::new(node)))
 }
 
-/// Identity, Controller and Node on one endpoint.
+/// The Identity, Controller and Node services, for one endpoint.
 pub fn routes(store: Store, node: Node) -> Routes {
     let controller = controller_server(store, node.config());
     node_routes(node).add_service(controller)
@@ -115,17 +115,17 @@ fn controller_server(store: Store, config: &Config) -> ControllerServer<controll
     ControllerServer::new(controller::Service::new(store, Arc::new(config.clone())))
 }
 
-/// The attribute of a bucket that holds the name a volume was asked for by.
+/// The bucket attribute with the requested name of a volume.
 const NAME: &str = "csi.name";
 
-/// Whether `bucket` is a volume that the driver `driver_name` made, and not a copy that somebody restored from a backup
-/// under another name: only this is deleted and grown.
+/// Whether the driver `driver_name` created `bucket`, and it is not a copy restored from a backup under another name.
+/// Only such buckets are deleted and expanded.
 fn is_made_here(bucket: &Bucket, driver_name: &str) -> bool {
     let asked_for = bucket.attributes.get(NAME).and_then(|name| volume_id::for_volume(name).ok());
     is_provisioned(bucket, driver_name) && asked_for.is_none_or(|name| name == bucket.name)
 }
 
-/// Whether `bucket` is a volume that the driver `driver_name` made.
+/// Whether the driver `driver_name` created `bucket` as a volume.
 fn is_provisioned(bucket: &Bucket, driver_name: &str) -> bool {
     let by = bucket.attributes.get(PROVISIONER).map(String::as_str);
     bucket.owner == OWNER && by == Some(driver_name) && !bucket.snapshot

@@ -1,7 +1,6 @@
-//! Who works on what: a try-lock per name.
+//! Locks on names of volumes and targets, which never wait.
 //!
-//! - A name that is held is refused with ABORTED at once, which the sidecars take as "ask again"; nobody waits
-//!   (CSI v1.12, Concurrency).
+//! - A locked name is refused with ABORTED at once, after which the sidecars retry (CSI v1.12, Concurrency).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,11 +8,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tonic::Status;
 
-/// The names held at present.
+/// The names locked at present.
 #[derive(Clone, Default)]
 pub(crate) struct Locks(Arc<Mutex<HashSet<String>>>);
 
-/// Holds a name until dropped.
+/// Locks a name until dropped.
 #[must_use = "the name is free again once this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -22,11 +21,11 @@ pub(crate) struct Guard {
 }
 
 impl Locks {
-    /// Holds `name`, or says that another call does.
+    /// Locks `name`, or returns ABORTED if another call has locked it.
     pub(crate) fn hold(&self, name: &str) -> Result<Guard, Status> {
         match self.0.lock().insert(name.to_owned()) {
             true => Ok(Guard { locks: self.clone(), name: name.to_owned() }),
-            false => Err(Status::aborted(format!("another call for \"{name}\" is under way; try again"))),
+            false => Err(Status::aborted(format!("another call for \"{name}\" is in progress; try again"))),
         }
     }
 }

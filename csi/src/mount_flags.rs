@@ -1,17 +1,17 @@
 //! Mount options of a StorageClass or PersistentVolume (CSI v1.12, MountVolume.mount_flags).
 //!
-//! - Options may hold secrets, so an unknown one is named by its place in the list, never by its text.
+//! - Options may hold secrets, so an error names an unknown one by its position in the list, never by its text.
 
 use tonic::Status;
 
 use crate::bind::BindFlags;
 
-/// Mount options, read.
+/// Parsed mount options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MountFlags {
-    /// `uid=`: the owner every file shows.
+    /// `uid=`: the owner shown for every file.
     pub(crate) uid: Option<u32>,
-    /// `gid=`: the group every file shows.
+    /// `gid=`: the group shown for every file.
     pub(crate) gid: Option<u32>,
     /// `umask=`: permission bits to hide, as an octal number.
     pub(crate) umask: u32,
@@ -22,7 +22,7 @@ pub(crate) struct MountFlags {
 }
 
 impl MountFlags {
-    /// Reads options, each of which may be several with commas between.
+    /// Parses options, each of which may hold several separated by commas.
     pub(crate) fn parse(given: &[String]) -> Result<Self, Status> {
         let mut flags = Self::default();
         for (place, option) in given.iter().flat_map(|list| list.split(',')).enumerate() {

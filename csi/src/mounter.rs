@@ -1,7 +1,7 @@
-//! What mounts buckets, as the node service sees it.
+//! The interface between the node service and the FUSE mounts.
 //!
-//! - All calls may block and are made on threads that may.
-//! - Errors are the store's, so that each gets its code in one place.
+//! - All calls may block and are made on threads that may block.
+//! - Errors are the store's, so that one place maps them to gRPC codes.
 
 use std::path::Path;
 
@@ -21,43 +21,43 @@ pub struct MountOptions {
     /// Permission bits to hide from the modes shown, 0 to 0o777.
     #[serde(default)]
     pub umask: u32,
-    /// Make this folder of the bucket the root of the mount; empty is the whole bucket.
+    /// The folder of the bucket that becomes the root of the mount; empty for the whole bucket.
     pub prefix: String,
-    /// The account whose key opened the bucket, by name; `None` if the driver opened a volume of its own.
+    /// The account whose key opened the bucket, by name; `None` if the driver opened a volume that it created.
     pub account: Option<String>,
-    /// Its id, which no account of the same name has later; `None` in a record of an earlier version.
+    /// The account's id, which a later account of the same name does not have; `None` in a record of an earlier
+    /// version.
     #[serde(default)]
     pub account_id: Option<u64>,
 }
 
-/// What is mounted at a path.
+/// The state of a mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountState {
-    /// Nothing.
+    /// Nothing is mounted.
     NotMounted,
-    /// This bucket, by a session of this process (or of a holder it is joined to) that answers, mounted for this node.
+    /// A working mount of this bucket, served by this process for this node.
     Ours(BucketName),
-    /// A mount of the type [`crate::FS_TYPE`] whose session is gone, or that this process does not serve and nobody
-    /// answers for: to be detached.
+    /// A mount of the type [`crate::FS_TYPE`] whose session has ended, or that neither this process nor another serves:
+    /// it has to be detached.
     Stale,
-    /// Something else, also a mount that this process made for its administrator: to be left alone.
+    /// Something else, such as a mount that this process serves for its administrator: it must not be touched.
     Other,
 }
 
 /// Mounts buckets.
 pub trait Mounter: Send + Sync {
-    /// Mounts `bucket` at the folder `at` and returns once the mount answers. The kernel lists it with the type
-    /// [`crate::FS_TYPE`]. On an error nothing is mounted.
+    /// Mounts `bucket` at the folder `at`, and returns once the mount works. The kernel lists it with the type
+    /// [`crate::FS_TYPE`]. After an error nothing is mounted.
     fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()>;
 
-    /// Ends the session at `at`, with what it wrote on disk, and detaches the mount, dead or alive. Where nothing is
-    /// mounted there is nothing to do.
+    /// Syncs and ends the session at `at`, and detaches the mount, dead or alive. If nothing is mounted, it succeeds.
     fn unmount(&self, at: &Path) -> Result<()>;
 
-    /// What is mounted at `at`, told without asking the file system there: its server may be dead or slow.
-    /// [`objstore::disk::topmost_mount`] tells what the kernel knows.
+    /// The state of `at`, found without asking the file system there, whose server may be dead or slow.
+    /// [`objstore::disk::topmost_mount`] has the kernel's view.
     fn state(&self, at: &Path) -> Result<MountState>;
 
-    /// Whether this process mounted a bucket at `at` for its administrator. It asks no file system.
+    /// Whether this process serves a mount at `at` for its administrator. It asks no file system.
     fn is_administrators(&self, at: &Path) -> bool;
 }

@@ -1,7 +1,7 @@
-//! The paths callers give to stage and publish at.
+//! The staging and target paths that callers give.
 //!
 //! - A path is absolute, has no `..`, and is not the root.
-//! - Only the folder above a path is ever looked up: the path itself may be a mount whose server is dead or slow.
+//! - Only the parent folder is ever looked up: the path itself may be a mount whose server is dead or slow.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tonic::Status;
 
-/// Reads the path in `field`, with the folder above it resolved as the kernel names it in its list of mounts.
+/// Parses the path in `field`, and resolves its parent folder to the form in the kernel's list of mounts.
 pub(crate) fn parse(field: &str, given: &str) -> Result<PathBuf, Status> {
     crate::status::required(field, given)?;
     let path = Path::new(given);
@@ -27,7 +27,7 @@ pub(crate) fn parse(field: &str, given: &str) -> Result<PathBuf, Status> {
     Ok(resolve(path))
 }
 
-/// `path` with the folder above it resolved, if that folder exists.
+/// `path` with its parent folder resolved, if that exists.
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
     match (parent, path.file_name()) {
@@ -36,7 +36,7 @@ pub(crate) fn resolve(path: &Path) -> PathBuf {
     }
 }
 
-/// Refuses a staging path that is not a folder of its own. Only for a path at which nothing is mounted.
+/// Refuses a staging path that is not a real folder. Call it only if nothing is mounted there.
 pub(crate) fn check_staging_dir(path: &Path) -> Result<(), Status> {
     let refuse =
         |why: String| Err(Status::failed_precondition(format!("staging_target_path \"{}\" {why}", path.display())));
@@ -49,8 +49,8 @@ pub(crate) fn check_staging_dir(path: &Path) -> Result<(), Status> {
     }
 }
 
-/// Makes the folder to publish at, in a parent that the caller made; whether it was made now. Only for a path at
-/// which nothing is mounted.
+/// Creates the target folder in a parent that the caller made. Returns whether it was created now. Call it only if
+/// nothing is mounted there.
 pub(crate) fn make_target_dir(path: &Path) -> Result<bool, Status> {
     let refuse = |why: String| Err(Status::failed_precondition(format!("target_path \"{}\" {why}", path.display())));
     match fs::DirBuilder::new().mode(0o750).create(path) {
@@ -65,7 +65,7 @@ pub(crate) fn make_target_dir(path: &Path) -> Result<bool, Status> {
     }
 }
 
-/// Refuses a folder that holds something: the volume would hide it, and it would keep the folder from being removed.
+/// Refuses a non-empty folder: the volume would hide its content, and the folder could not be removed later.
 fn check_empty(path: &Path) -> Result<(), Status> {
     let refuse = |why: String| Err(Status::failed_precondition(format!("target_path \"{}\" {why}", path.display())));
     match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
@@ -75,7 +75,7 @@ fn check_empty(path: &Path) -> Result<(), Status> {
     }
 }
 
-/// Removes the folder published at, if it is there. Never what lies in it: it might be what a mount should hide.
+/// Removes the target folder if it exists. Its content is never deleted, since a mount may have been meant to hide it.
 pub(crate) fn remove_target_dir(path: &Path) -> Result<(), Status> {
     match fs::remove_dir(path) {
         Ok(()) => Ok(()),

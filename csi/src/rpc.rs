@@ -1,4 +1,4 @@
-//! How every call runs: logged without secrets, and to its end though the caller leaves.
+//! Execution of gRPC calls: logged without secrets, and run to their end even if the caller disconnects.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -7,7 +7,7 @@ use tokio::task::JoinError;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span, debug, debug_span};
 
-/// Runs one call on a task of its own.
+/// Runs a call in a separate task.
 pub(crate) async fn answer<Q, A, F>(
     method: &'static str,
     request: Request<Q>,
@@ -23,7 +23,7 @@ where
     answered(method, &span, answer)
 }
 
-/// Runs one call on a thread that may block.
+/// Runs a call on a thread that may block.
 pub(crate) async fn answer_blocking<Q, A>(
     method: &'static str,
     request: Request<Q>,
@@ -39,7 +39,7 @@ where
     answered(method, &span, answer)
 }
 
-/// `Debug` of the messages leaves out their secrets, so that they can be logged whole.
+/// Splits a request and logs it. `Debug` of the messages omits their secrets.
 fn received<Q: Debug>(method: &'static str, request: Request<Q>) -> (Q, Span) {
     let request = request.into_inner();
     let span = debug_span!("csi", method);

@@ -1,6 +1,7 @@
-//! Small records in files of their own: one line of JSON, and its SHA-256 on the next.
+//! Small checksummed record files: one line of JSON, and its SHA-256 on the next line.
 //!
-//! - A flipped bit must not show a bucket where another was, so a record that does not match its sum is not read.
+//! - A flipped bit must not show one bucket in place of another, so a record that does not match its checksum is not
+//!   read.
 
 use objstore::{Error, Result};
 use serde::Serialize;
@@ -9,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::volume_id::hex;
 
-/// A record as its file holds it.
+/// Encodes a record as the content of its file.
 ///
 /// # Errors
-/// It cannot be written as JSON, such as a path that is not UTF-8.
+/// If it cannot be written as JSON, such as a path that is not UTF-8.
 pub fn seal(record: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(record).map_err(|error| Error::io("encoding a record", error.into()))?;
     Ok(sealed(&text))
@@ -22,7 +23,7 @@ fn sealed(text: &str) -> String {
     format!("{text}\n{}\n", hex(&Sha256::digest(text)))
 }
 
-/// Reads what [`seal`] wrote.
+/// Decodes the output of [`seal`].
 ///
 /// # Errors
 /// What is wrong with it, in words.
@@ -30,15 +31,15 @@ pub fn unseal<T: DeserializeOwned>(content: &[u8]) -> Result<T, String> {
     let content = std::str::from_utf8(content).map_err(|error| error.to_string())?;
     let text = content.lines().next().unwrap_or_default();
     if content != sealed(text) {
-        return Err("it is not what was written".to_owned());
+        return Err("its checksum does not match".to_owned());
     }
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// What tells this run of the machine from others: a mount does not outlive it.
+/// The kernel's boot id: mounts do not outlive a boot.
 ///
 /// # Errors
-/// The system does not say.
+/// If the system does not provide it.
 pub fn boot_id() -> Result<String> {
     let path = "/proc/sys/kernel/random/boot_id";
     let id = std::fs::read_to_string(path).map_err(|error| Error::io(format!("reading {path}"), error))?;

@@ -1,11 +1,11 @@
-//! The S3 key in a Kubernetes Secret, in any of the forms such Secrets have.
+//! S3 keys in Kubernetes Secrets, in all forms that such Secrets have.
 //!
 //! - Plain keys: `accessKeyId` and `secretAccessKey`, `accessKeyID` and `accessSecretKey`, or `AWS_ACCESS_KEY_ID` and
 //!   `AWS_SECRET_ACCESS_KEY` (which COSI v1alpha2 writes too).
 //! - COSI v1alpha1: one entry `BucketInfo`, a JSON document whose `spec.secretS3` holds the key.
-//! - COSI v1alpha2 in its first form: `COSI_S3_ACCESS_KEY_ID` and `COSI_S3_ACCESS_SECRET_KEY`.
-//! - Of several forms the first in this order counts. Other entries are passed over.
-//! - An error names entries, never what they hold; so the JSON parser's own words, which quote it, are left out.
+//! - An early COSI v1alpha2: `COSI_S3_ACCESS_KEY_ID` and `COSI_S3_ACCESS_SECRET_KEY`.
+//! - If several forms are present, the first in this order counts. Other entries are ignored.
+//! - Errors name entries and never quote values; so the JSON parser's messages, which quote, are omitted.
 
 use std::collections::HashMap;
 
@@ -21,27 +21,27 @@ pub struct AccessKey {
     pub secret: Secret,
 }
 
-/// Why there is no access key in a Secret that is not empty.
+/// Why a non-empty Secret yields no access key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No entry is known.
+    /// No known entry is present.
     #[error(
         "the secret holds no S3 key: give it the entries accessKeyId and secretAccessKey, or use the Secret of a COSI \
          BucketAccess"
     )]
     NoKey,
-    /// One half is there without the other, or empty.
+    /// One half of the key is missing or empty.
     #[error("the secret holds only half a key: the entry {missing} is missing or empty")]
     Half {
         /// The other entry.
         missing: &'static str,
     },
-    /// The entry `BucketInfo` is not what COSI writes.
+    /// The entry `BucketInfo` is not a document of COSI.
     #[error("the entry BucketInfo of the secret is not a COSI BucketInfo document (at line {line}, column {column})")]
     NotBucketInfo {
-        /// Where reading it failed.
+        /// The line of the error.
         line: usize,
-        /// Where reading it failed.
+        /// The column of the error.
         column: usize,
     },
     /// The entry `BucketInfo` is for another protocol.
@@ -49,7 +49,7 @@ pub enum Error {
     NotS3,
 }
 
-/// The names of both halves, in the order in which they are looked for.
+/// The names of both halves, in the order of preference.
 const PAIRS: [(&str, &str); 4] = [
     ("accessKeyId", "secretAccessKey"),
     ("accessKeyID", "accessSecretKey"),
@@ -57,7 +57,7 @@ const PAIRS: [(&str, &str); 4] = [
     ("COSI_S3_ACCESS_KEY_ID", "COSI_S3_ACCESS_SECRET_KEY"),
 ];
 
-/// The access key in `secrets`; `None` if there are no secrets at all.
+/// The access key in `secrets`; `None` if there are no secrets.
 pub fn parse(secrets: &HashMap<String, String>) -> Result<Option<AccessKey>, Error> {
     if secrets.is_empty() {
         return Ok(None);
@@ -70,7 +70,7 @@ pub fn parse(secrets: &HashMap<String, String>) -> Result<Option<AccessKey>, Err
     }
 }
 
-/// A line end that came along when the Secret was made by hand does not belong to the key.
+/// The value of an entry, without the line end that manual creation of a Secret often adds.
 fn entry<'a>(secrets: &'a HashMap<String, String>, name: &str) -> &'a str {
     secrets.get(name).map_or("", |value| value.trim())
 }

@@ -1,12 +1,12 @@
-//! The gRPC code of each refusal, chosen by what the sidecar does next.
+//! The mapping from errors of the store to gRPC codes, chosen by the sidecars' reaction.
 //!
-//! - For the provisioner only CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE and ABORTED mean that a volume may exist; with
-//!   any other code it forgets the volume. So those two are kept for outcomes that are not known.
+//! - For the provisioner, only CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE and ABORTED mean that a volume may exist; with
+//!   any other code it forgets the volume. So UNAVAILABLE and ABORTED are used only for unknown outcomes.
 
 use objstore::{Error, Noun};
 use tonic::{Code, Status};
 
-/// The status that says to a sidecar what the store said.
+/// The gRPC status for an error of the store.
 pub(crate) fn of(error: Error) -> Status {
     let code = code(&error);
     match error {
@@ -30,12 +30,12 @@ fn code(error: &Error) -> Code {
     }
 }
 
-/// The volume `id` does not exist.
+/// The status for a volume that does not exist.
 pub(crate) fn no_such_volume(id: &str) -> Status {
     of(Error::not_found(Noun::Bucket, id))
 }
 
-/// A required field, if it is there.
+/// A required field; INVALID_ARGUMENT if it is empty.
 pub(crate) fn required<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     match value.is_empty() {
         true => Err(Status::invalid_argument(format!("{field} is missing"))),

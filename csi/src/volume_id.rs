@@ -1,26 +1,27 @@
-//! From the names callers choose to the names buckets and snapshots may have.
+//! Names of volumes and snapshots, derived from the names that callers choose.
 //!
-//! - A name that is a bucket name stays as it is, so that people find the bucket of a PersistentVolume by its name.
-//! - Any other becomes `vol-…` or `snap-…`: what is readable of it, and a hash of all of it. The same name always
-//!   gives the same bucket.
+//! - A requested name that is a valid bucket name is used unchanged, so that people find the bucket of a
+//!   PersistentVolume by its name.
+//! - Any other becomes `vol-…` or `snap-…` with its readable part and a hash of all of it. The same name always gives
+//!   the same bucket.
 
 use objstore::name::BucketName;
 use sha2::{Digest, Sha256};
 use tonic::Status;
 
-/// The longest name a caller may give, in bytes (CSI v1.12, Size Limits).
+/// The longest requested name in bytes (CSI v1.12, Size Limits).
 const NAME_BYTES_MAX: usize = 128;
-/// How much of the given name stays readable: with prefix, hyphens and hash, 63 characters at most.
+/// The most readable characters kept of a name: with prefix, hyphens and hash, at most 63.
 const READABLE_CHARS_MAX: usize = 36;
-/// How much of the hash is kept, in bytes.
+/// Bytes of the hash that are kept.
 const HASH_BYTES: usize = 10;
 
-/// The bucket of the volume that is asked for as `name`.
+/// The bucket of a volume requested as `name`.
 pub(crate) fn for_volume(name: &str) -> Result<BucketName, Status> {
     bucket_name("vol", name)
 }
 
-/// The snapshot that is asked for as `name`.
+/// The snapshot requested as `name`.
 pub(crate) fn for_snapshot(name: &str) -> Result<BucketName, Status> {
     bucket_name("snap", name)
 }
@@ -48,7 +49,7 @@ fn mapped(prefix: &str, name: &str) -> String {
     }
 }
 
-/// Letters and digits in lower case; one hyphen for anything between them.
+/// Lower-case letters and digits, with one hyphen in place of anything else.
 fn readable(name: &str) -> String {
     let words = name.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let joined = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();

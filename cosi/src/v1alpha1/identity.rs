@@ -1,4 +1,4 @@
-//! Who the driver is. COSI v1alpha1, Identity Service RPC.
+//! The Identity service: the name of the driver. COSI v1alpha1, Identity Service RPC.
 
 use proto::cosi::v1alpha1::identity_server::Identity;
 use proto::cosi::v1alpha1::{DriverGetInfoRequest, DriverGetInfoResponse};
@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 
 use crate::rpc::answer;
 
-/// Answers from its configuration alone.
+/// The service; it answers from the configuration alone.
 pub(super) struct Service {
     pub(super) name: String,
 }

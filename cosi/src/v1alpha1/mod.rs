@@ -1,4 +1,4 @@
-//! COSI v1alpha1: what the released sidecar speaks.
+//! COSI v1alpha1, the version of the released sidecar.
 
 mod identity;
 mod provisioner;
@@ -9,7 +9,7 @@ use tonic::service::Routes;
 
 use crate::Driver;
 
-/// Identity and Provisioner.
+/// The Identity and Provisioner services.
 pub(crate) fn routes(driver: &Driver) -> Routes {
     let identity = IdentityServer::new(identity::Service { name: driver.config.driver_name.clone() });
     Routes::new(identity).add_service(ProvisionerServer::new(provisioner::Service { driver: driver.clone() }))

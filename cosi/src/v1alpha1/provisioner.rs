@@ -1,4 +1,4 @@
-//! Buckets and access. COSI v1alpha1, Provisioner Service RPC.
+//! The Provisioner service: buckets and access. COSI v1alpha1, Provisioner Service RPC.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::parameters::{BucketParameters, access_mode};
 use crate::rpc::answer;
 use crate::{Config, Driver, status};
 
-/// Unpacks each request, calls the driver and packs its answer.
+/// The service; it unpacks each request, calls the driver and packs its answer.
 pub(super) struct Service {
     pub(super) driver: Driver,
 }
@@ -108,7 +108,7 @@ fn require_key(authentication_type: i32) -> Result<(), Status> {
     }
 }
 
-/// The credentials under the names by which the sidecar reads them. COSI v1alpha1, DriverGrantBucketAccess.
+/// The credentials under the names that the sidecar reads. COSI v1alpha1, DriverGrantBucketAccess.
 fn credentials(key: &NewKey, config: &Config) -> CredentialDetails {
     let secrets = [
         ("accessKeyID", key.id.as_str()),

@@ -1,4 +1,4 @@
-//! The services against a real store: what the sidecar relies on.
+//! The COSI services on a real store: what the sidecar relies on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn fixture() -> Fixture {
     let mut options = Options::new(dir.path().join("data"));
     options.clock = std::sync::Arc::new(SystemClock);
     options.random = std::sync::Arc::new(Scripted::new(7));
-    // Opening waits for the disk, which async workers must not.
+    // Opening waits for the disk, which async workers must not do.
     let store = tokio::task::spawn_blocking(|| objstore::Store::open(options).unwrap()).await.unwrap();
     let config = Config {
         driver_name: "cosi.amphora.dev".into(),
@@ -89,7 +89,7 @@ impl Fixture {
         self.service.driver_revoke_bucket_access(Request::new(request)).await.map(|_| ())
     }
 
-    /// What a key of a grant's answer opens the bucket for.
+    /// Whether the key in a grant's answer gives access to the bucket.
     fn opens(&self, grant: &DriverGrantBucketAccessResponse, bucket: &str) -> Option<Mode> {
         let identity = self.store.identify(&grant.credentials["s3"].secrets["accessKeyID"]).unwrap()?;
         assert_eq!(identity.secret.reveal(), grant.credentials["s3"].secrets["accessSecretKey"]);
@@ -281,7 +281,7 @@ async fn a_bucket_that_amphora_mount_shows_is_not_deleted() {
 }
 
 impl Fixture {
-    /// A bucket that the driver did not make.
+    /// A bucket that the driver did not create.
     async fn foreign(&self, bucket: &str, owner: &str, attributes: &[(&str, &str)]) {
         self.store.create_account_as(owner, false, Creator::Csi).await.unwrap();
         let request = CreateBucket {
@@ -317,7 +317,7 @@ async fn only_buckets_made_here_are_deleted() {
         let status = f.delete(bucket).await.unwrap_err();
         assert!(status.code() == Code::FailedPrecondition && status.message().contains(bucket), "{status}");
         assert!(f.store.bucket(&name(bucket)).is_ok());
-        // Access to any bucket is given and taken.
+        // Access to any bucket can be granted and revoked.
         let Some(grant) = grant else { continue };
         assert_eq!(f.opens(&grant, bucket), Some(Mode::ReadWrite));
         f.revoke(bucket, &grant.account_id).await.unwrap();

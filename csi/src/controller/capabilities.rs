@@ -1,4 +1,4 @@
-//! What the controller can do. CSI v1.12, ControllerGetCapabilities and GetCapacity.
+//! The controller's capabilities and capacity. CSI v1.12, ControllerGetCapabilities and GetCapacity.
 
 use proto::csi::v1::controller_service_capability::{Rpc, Type, rpc};
 use proto::csi::v1::{
@@ -12,7 +12,7 @@ use super::parameters::Parameters;
 use crate::capability::Capability;
 use crate::capacity::signed;
 
-/// All that works, and nothing else.
+/// All capabilities that work.
 const CAPABILITIES: [rpc::Type; 13] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::PublishUnpublishVolume,
@@ -40,7 +40,7 @@ impl Controller {
         Ok(ControllerGetCapabilitiesResponse { capabilities: CAPABILITIES.map(capability).into() })
     }
 
-    /// What is free on the disk under the store; none of it for volumes that cannot be made here.
+    /// The free space of the disk under the store; 0 for volumes that cannot be created here.
     pub(super) async fn capacity(self, request: GetCapacityRequest) -> Result<GetCapacityResponse, Status> {
         let capabilities = &request.volume_capabilities;
         let possible = (capabilities.is_empty() || Capability::parse_all(capabilities).is_ok())

@@ -1,8 +1,8 @@
-//! Making a volume. CSI v1.12, CreateVolume.
+//! Creating a volume. CSI v1.12, CreateVolume.
 //!
-//! - The name decides the bucket; a volume is the same if it was asked for with the same name, parameters and source
-//!   and its size is within the bounds asked for now, though it grew since.
-//! - The bucket and all that is kept with it are made in one transaction, so that there is nothing to take back.
+//! - The name determines the bucket. An existing volume is the requested one if it was created with the same name,
+//!   parameters and source, and its current size is within the requested bounds.
+//! - The bucket and its attributes are created in one transaction, so nothing has to be undone.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::capability::Capability;
 use crate::capacity::Range;
 use crate::{NAME, OWNER, PROVISIONER, is_provisioned, status, volume_id};
 
-/// A volume as it is asked for.
+/// The requested volume.
 struct Wanted {
     bucket: BucketName,
     range: Range,
@@ -52,7 +52,7 @@ impl Wanted {
         Ok(Self { bucket, range, parameters, source, attributes })
     }
 
-    /// Answers with a bucket that is there already, if it is the one asked for.
+    /// Answers with an existing bucket if it is the requested volume.
     fn settle(&self, found: &Bucket, driver_name: &str) -> Result<CreateVolumeResponse, Status> {
         let taken = |why: &str| {
             let name = self.bucket.to_string();
@@ -61,7 +61,7 @@ impl Wanted {
         if !is_provisioned(found, driver_name) {
             return taken("this driver did not make it");
         }
-        // What others keep with the bucket does not make it another volume.
+        // Attributes that others keep with the bucket do not make it a different volume.
         let same = self.attributes.iter().all(|(key, value)| found.attributes.get(key) == Some(value));
         if !same || found.attributes.contains_key(SOURCE) != self.attributes.contains_key(SOURCE) {
             return taken("it was made for another name, with other parameters or from another source");
@@ -95,7 +95,7 @@ impl Controller {
         self.ensure_owner().await?;
         match self.store.create_bucket(wanted.request()).await {
             Ok((bucket, _)) => Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) }),
-            // Only a clone begins with anything in it.
+            // Only a clone is created with content.
             Err(Error::QuotaExceeded { limit_bytes, asked_bytes, .. }) => Err(Status::out_of_range(format!(
                 "a volume of {limit_bytes} bytes does not hold the {asked_bytes} bytes of its source; ask for more"
             ))),

@@ -1,7 +1,7 @@
-//! Removing a volume. CSI v1.12, DeleteVolume.
+//! Deleting a volume. CSI v1.12, DeleteVolume.
 //!
-//! - Only what this driver made goes: a handle may name any bucket, and its data is not ours to delete.
-//! - A volume that is published to a node or mounted, whoever mounted it, is in use and stays.
+//! - Only volumes that this driver created are deleted: a handle may name any bucket, and others' data must stay.
+//! - A volume that is published to a node or mounted by anyone is in use and stays.
 //! - Snapshots of the volume stay.
 
 use objstore::Error;

@@ -1,7 +1,7 @@
-//! Growing a volume. CSI v1.12, ControllerExpandVolume.
+//! Expanding a volume. CSI v1.12, ControllerExpandVolume.
 //!
-//! - The quota is the size, and every mount sees it at once: no node has to follow.
-//! - A volume that is large enough stays as it is; nothing ever shrinks.
+//! - The quota is the size, and every mount sees it at once, so no node expansion is needed.
+//! - A volume that is large enough is not changed; volumes never shrink.
 
 use objstore::store::SetBucket;
 use proto::csi::v1::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
@@ -26,7 +26,7 @@ impl Controller {
         let _guard = self.locks.hold(id)?;
         let bucket = self.existing(id).await?;
         let size = match bucket.quota_bytes {
-            // Without a quota there is room for any size already.
+            // Without a quota any size fits already.
             None => asked,
             Some(quota) if quota >= asked => quota,
             Some(_) if !is_made_here(&bucket, &self.config.driver_name) => {
@@ -41,7 +41,7 @@ impl Controller {
             }
         };
         if range.is_exceeded_by(Some(size)) {
-            return Err(Status::out_of_range(format!("volume \"{id}\" has {size} bytes already, above the limit")));
+            return Err(Status::out_of_range(format!("volume \"{id}\" already has {size} bytes, above the limit")));
         }
         Ok(ControllerExpandVolumeResponse { capacity_bytes: signed(size), node_expansion_required: false })
     }

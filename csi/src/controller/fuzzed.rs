@@ -1,6 +1,6 @@
-//! Calls of the controller as they come over the wire: the body of a fuzz target (`fuzz/`).
+//! The body of a fuzz target (`fuzz/`): calls of the controller as they arrive over the wire.
 //!
-//! - The first byte chooses the call, the rest is its message.
+//! - The first byte selects the call; the rest is its message.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tonic::{Code, Request, Response, Status};
 use super::Service;
 use crate::Config;
 
-/// A controller over a store of its own.
+/// A controller on its own store.
 pub struct Calls {
     service: Service,
     runtime: Runtime,
@@ -24,10 +24,10 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Starts one on an empty store.
+    /// Creates one on an empty store.
     ///
     /// # Panics
-    /// There is no room for it.
+    /// If the store cannot be created.
     #[must_use]
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
@@ -47,7 +47,7 @@ impl Calls {
     /// Makes a call.
     ///
     /// # Panics
-    /// The controller says that it failed.
+    /// If the controller reports an internal error.
     pub fn call(&self, bytes: &[u8]) {
         let Some((call, message)) = bytes.split_first() else { return };
         if let Some(refusal) = self.runtime.block_on(self.ask(*call, message)) {
@@ -56,7 +56,7 @@ impl Calls {
         }
     }
 
-    /// Why a call was refused.
+    /// The refusal of a call; `None` if it succeeded.
     async fn ask(&self, call: u8, message: &[u8]) -> Option<Status> {
         let service = &self.service;
         match call % 15 {

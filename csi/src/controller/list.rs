@@ -1,7 +1,8 @@
-//! Paging through volumes. CSI v1.12, ListVolumes.
+//! Pagination, and listing of volumes. CSI v1.12, ListVolumes.
 //!
-//! - Every bucket is listed, since every bucket can be a volume: the attacher takes what is missing here as detached.
-//! - A token holds the name the page before ended with, so that pages stay right though volumes come and go.
+//! - Every bucket is listed, since every bucket can be a volume: the external-attacher treats a missing volume as
+//!   detached.
+//! - A token holds the last name of the page before, so pages stay correct while volumes are created and deleted.
 
 use std::collections::HashMap;
 
@@ -14,17 +15,17 @@ use tonic::Status;
 use super::Controller;
 use super::volume::describe;
 
-/// The most entries of a page, so that an answer stays far below the 4 MiB a gRPC client takes.
+/// The most entries of a page, which keeps a response far below the 4 MiB that gRPC clients accept.
 const PAGE_ENTRIES_MAX: usize = 1000;
-/// What a token begins with.
+/// The prefix of a token.
 const TOKEN: &str = "after:";
 
-/// Which page is asked for.
+/// The requested page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// Go on after this name.
+    /// The name after which to continue.
     pub(super) after: Option<String>,
-    /// At most so many entries.
+    /// The most entries.
     pub(super) limit: usize,
 }
 
@@ -36,7 +37,7 @@ impl Page {
         Ok(Self { after: after(starting_token)?, limit })
     }
 
-    /// Cuts `items`, of which one more than the limit was asked for, to the page; and the token of the next.
+    /// Truncates `items`, of which one more than the limit was read, to the page, and returns the token for the next.
     pub(super) fn cut<T>(&self, items: &mut Vec<T>, name: impl Fn(&T) -> &str) -> String {
         if items.len() <= self.limit {
             return String::new();

@@ -1,6 +1,7 @@
-//! Making, finding, growing and removing volumes and snapshots. CSI v1.12, Controller Service RPC.
+//! The Controller service: creating, finding, expanding and deleting volumes and snapshots. CSI v1.12, Controller
+//! Service RPC.
 //!
-//! - This file only unpacks: each call's meaning is in the file of its name.
+//! - This file only unpacks requests; each operation is in the file of its name.
 
 mod capabilities;
 mod create;
@@ -27,7 +28,7 @@ use crate::locks::Locks;
 use crate::rpc::answer;
 use crate::status;
 
-/// The operations: a cheap handle, so that each call can run on a task of its own.
+/// The operations: a cheap handle, so that each call can run in its own task.
 #[derive(Clone)]
 struct Controller {
     store: Store,
@@ -47,7 +48,7 @@ impl Controller {
     }
 }
 
-/// The service on the socket.
+/// The gRPC service.
 pub(crate) struct Service(Controller);
 
 impl Service {
@@ -56,7 +57,7 @@ impl Service {
     }
 }
 
-/// Each call: its name in the specification, and the method of [`Controller`] that answers it.
+/// Defines each call: its name in the specification, and the method of [`Controller`] that answers it.
 macro_rules! delegate {
     ($($rpc:ident, $name:literal, $request:ty, $response:ty, $method:ident;)*) => {
         #[tonic::async_trait]

@@ -1,26 +1,26 @@
-//! The parameters of a StorageClass.
+//! Parameters of a StorageClass.
 //!
-//! - A key that is not known is refused, but for those that the Kubernetes sidecars add.
+//! - Unknown keys are refused, except those that the Kubernetes sidecars add.
 
 use std::collections::{BTreeMap, HashMap};
 
 use objstore::store::{RootAttributes, Versioning};
 use objstore::{Error, Result};
 
-/// What the sidecars put before the keys they add.
+/// The prefix of keys that the sidecars add.
 const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
 
-/// What a StorageClass says of its volumes.
+/// The parsed parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parameters {
-    /// `uid`, `gid` and `mode`: of the root directory of a volume that starts empty; a clone keeps its source's.
+    /// `uid`, `gid` and `mode` of the root directory of a new volume; a clone keeps its source's.
     pub(super) root: RootAttributes,
-    /// `versioning`: whether the bucket keeps versions.
+    /// `versioning`: whether the bucket has versioning.
     pub(super) versioning: Versioning,
 }
 
 impl Parameters {
-    /// Reads the parameters of a StorageClass.
+    /// Parses the parameters of a StorageClass.
     pub(super) fn parse(given: &HashMap<String, String>) -> Result<Self> {
         let mut parameters = Self::default();
         for (key, value) in given {
@@ -39,7 +39,7 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// What to keep with the bucket, so that a repeated request is known.
+    /// The attributes to store with the bucket, by which a repeated request is recognized.
     pub(super) fn attributes(self) -> BTreeMap<String, String> {
         let versioning = if self.versioning == Versioning::Enabled { "enabled" } else { "disabled" };
         BTreeMap::from([
@@ -52,7 +52,7 @@ impl Parameters {
 }
 
 fn number(what: &'static str, value: &str) -> Result<u32> {
-    // (uid_t) -1 means "leave it" to chown(2).
+    // (uid_t) -1 means "unchanged" for chown(2).
     let id = value.parse().ok().filter(|id| *id != u32::MAX);
     id.ok_or_else(|| Error::invalid(what, value, "use a number from 0 to 4294967294"))
 }

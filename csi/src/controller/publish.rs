@@ -1,6 +1,6 @@
-//! Which node may use a volume. CSI v1.12, ControllerPublishVolume and ControllerUnpublishVolume.
+//! Publishing volumes to nodes. CSI v1.12, ControllerPublishVolume and ControllerUnpublishVolume.
 //!
-//! - Publications are in the store; they are checked against each other under the volume's lock.
+//! - Publications are stored in the store, and checked against each other under the volume's lock.
 
 use objstore::store::Publication;
 use objstore::{Error, Noun};
@@ -53,7 +53,7 @@ impl Controller {
         }
     }
 
-    /// One process serves one node: the store is on its disk.
+    /// Checks the node's name. One process serves one node, because the store is on its disk.
     fn check_node(&self, node: &str) -> Result<(), Status> {
         match node == self.config.node_id {
             true => Ok(()),
@@ -81,7 +81,7 @@ impl Controller {
     }
 }
 
-/// Why `new` cannot stand beside what is published, if it cannot.
+/// Why `new` conflicts with an existing publication, if it does.
 fn conflict(existing: &[Publication], new: &Publication) -> Option<Status> {
     if let Some(same) = existing.iter().find(|publication| publication.node == new.node) {
         let why = "it was published to this node with another access mode or readonly";

@@ -1,8 +1,8 @@
 //! Snapshots. CSI v1.12, CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot.
 //!
-//! - A snapshot's id is its name in the store; it is ready as soon as it is made.
-//! - Only snapshots that this driver took are deleted. The record of a snapshot says who took it; builds that did not
-//!   record this took snapshots called `snapshot-` and the UID of a VolumeSnapshot, and these count as the driver's.
+//! - A snapshot's id is its name in the store; it is ready as soon as it is created.
+//! - Only snapshots created by this driver are deleted. A snapshot's record names its creator; earlier versions did not
+//!   record it and named their snapshots `snapshot-` and the UID of a VolumeSnapshot, so these count as the driver's.
 
 use objstore::name::is_uuid;
 use objstore::store::{Creator, SnapshotInfo};
@@ -19,9 +19,9 @@ use super::list::Page;
 use crate::capacity::signed;
 use crate::{status, volume_id};
 
-/// What the sidecars put before the keys they add.
+/// The prefix of keys that the sidecars add.
 const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
-/// What the external-snapshotter puts before the UID of a VolumeSnapshot to name its snapshot.
+/// The prefix before the UID of a VolumeSnapshot in names by the external-snapshotter.
 const SNAPSHOTTER_PREFIX: &str = "snapshot-";
 
 impl Controller {
@@ -96,7 +96,7 @@ impl Controller {
         .await
     }
 
-    /// The snapshots of a volume, or of all; one more than the page holds.
+    /// The snapshots of a volume, or all; one more than the page holds.
     async fn snapshots_of(&self, volume_id: &str, page: &Page) -> Result<Vec<SnapshotInfo>, Status> {
         let bucket = match volume_id {
             "" => None,
@@ -114,7 +114,7 @@ impl Controller {
     }
 }
 
-/// Whether this driver took the snapshot.
+/// Whether this driver created the snapshot.
 fn is_taken_here(snapshot: &SnapshotInfo) -> bool {
     match snapshot.creator {
         Creator::Csi => true,

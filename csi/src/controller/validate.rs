@@ -1,4 +1,4 @@
-//! Whether a volume can be used in given ways. CSI v1.12, ValidateVolumeCapabilities.
+//! Validating the requested use of a volume. CSI v1.12, ValidateVolumeCapabilities.
 
 use proto::csi::v1::validate_volume_capabilities_response::Confirmed;
 use proto::csi::v1::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};

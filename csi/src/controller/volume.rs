@@ -1,4 +1,4 @@
-//! A bucket as CSI describes it, and looking one up. CSI v1.12, Volume and ControllerGetVolume.
+//! A bucket as a CSI volume: look-up and description. CSI v1.12, Volume and ControllerGetVolume.
 
 use objstore::name::BucketName;
 use objstore::store::{Bucket, Publication};
@@ -12,13 +12,13 @@ use super::Controller;
 use crate::capacity::signed;
 use crate::status::{no_such_volume, required};
 
-/// The attribute that holds what a volume was cloned from.
+/// The attribute with the source that a volume was cloned from.
 pub(super) const SOURCE: &str = "csi.source";
 const SNAPSHOT: &str = "snapshot:";
 const VOLUME: &str = "volume:";
 
 impl Controller {
-    /// The bucket with this name, if there is one; or the snapshot.
+    /// The bucket or snapshot with this name, if it exists.
     pub(super) async fn find(&self, name: &BucketName) -> Result<Option<Bucket>, Status> {
         let name = name.clone();
         self.read(move |store| match store.bucket(&name) {
@@ -28,13 +28,13 @@ impl Controller {
         .await
     }
 
-    /// The volume with this id. An id that no bucket can have is one that does not exist.
+    /// The volume with this id. An id that is not a valid bucket name cannot exist.
     pub(super) async fn existing(&self, id: &str) -> Result<Bucket, Status> {
         let name = required("volume_id", id)?.parse().map_err(|_| no_such_volume(id))?;
         self.find(&name).await?.ok_or_else(|| no_such_volume(id))
     }
 
-    /// The publications of a volume; none of one that does not exist.
+    /// The publications of a volume; none if it does not exist.
     pub(super) async fn publications(&self, name: &BucketName) -> Result<Vec<Publication>, Status> {
         let name = name.clone();
         self.read(move |store| match store.publications(Some(&name)) {
@@ -69,7 +69,7 @@ pub(super) fn describe(bucket: &Bucket) -> Volume {
     }
 }
 
-/// A content source as the bucket keeps it.
+/// A content source in the form in which the bucket stores it.
 pub(super) fn source_attribute(source: &Type) -> String {
     match source {
         Type::Snapshot(snapshot) => format!("{SNAPSHOT}{}", snapshot.snapshot_id),

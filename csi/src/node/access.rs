@@ -1,10 +1,10 @@
-//! What a secret opens a volume for.
+//! Authorization of staging and publishing by the key in a secret.
 //!
-//! - A key opens a bucket no wider than its account's grant, as it does through S3, and no wider than the policy of the
-//!   bucket leaves to a mount.
-//! - Without a secret only volumes that this driver made are opened: who may use those, Kubernetes decides by the
-//!   claim. Any other bucket needs a key.
-//! - A key of which only writing is granted opens nothing: a mount cannot be without reading.
+//! - A key opens a bucket no wider than its account's grant, as through S3, and no wider than the bucket's policy
+//!   leaves to a mount.
+//! - Without a secret, only volumes created by this driver are opened; Kubernetes decides by the claim who may use
+//!   them. Any other bucket needs a key.
+//! - A key with a write-only grant opens nothing, since a mount always reads.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use tonic::Status;
 use crate::secret::{self, AccessKey};
 use crate::{is_provisioned, status};
 
-/// How far a volume is opened.
+/// The access with which a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
-    /// The account whose key it was.
+    /// The account that owns the key.
     pub(super) account: Option<Account>,
-    /// Only for reading.
+    /// Whether the access is read-only.
     pub(super) read_only: bool,
 }
 
-/// Opens a volume to stage it.
+/// Authorizes staging a volume.
 pub(super) fn for_stage(
     store: &Store,
     driver_name: &str,
@@ -41,7 +41,7 @@ pub(super) fn for_stage(
     }
 }
 
-/// Opens a staged volume to publish it; `None` without secrets, which then narrow nothing.
+/// Authorizes publishing a staged volume; `None` without secrets, which narrows nothing.
 pub(super) fn for_publish(
     store: &Store,
     bucket: &Bucket,
@@ -54,7 +54,7 @@ pub(super) fn for_publish(
     Ok(Some(Opened { account: Some(account), read_only }))
 }
 
-/// Whether `account` may only read `bucket`; PERMISSION_DENIED if it may not even read.
+/// Whether `account` may only read `bucket`; PERMISSION_DENIED if it may not read.
 pub(super) fn read_only(store: &Store, account: &Account, bucket: &Bucket) -> Result<bool, Status> {
     match store.mount_access(account, &bucket.name).map_err(status::of)? {
         Some(mode) if mode.reads() => Ok(!mode.writes()),
@@ -69,17 +69,18 @@ pub(super) fn read_only(store: &Store, account: &Account, bucket: &Bucket) -> Re
     }
 }
 
-/// One answer for an unknown key and a wrong secret, so that neither can be guessed by the other.
+/// Finds the account of a key. An unknown key and a wrong secret get the same answer, so that neither can be guessed
+/// from the other.
 fn authenticate(store: &Store, key: &AccessKey) -> Result<Account, Status> {
     let identity = store.identify(&key.id).map_err(status::of)?;
     let identity = identity.filter(|identity| equal(identity.secret.reveal(), key.secret.reveal()));
     match identity {
         Some(identity) => Ok(identity.account),
-        None => Err(Status::unauthenticated("the S3 key in the secret is not valid here, or no longer")),
+        None => Err(Status::unauthenticated("the S3 key in the secret is unknown, revoked, or has another secret")),
     }
 }
 
-/// Compares all bytes, so that the time taken does not tell how many are right.
+/// Compares all bytes, so that the time taken does not reveal how many match.
 fn equal(one: &str, other: &str) -> bool {
     let differing = one.bytes().zip(other.bytes()).fold(0, |bits, (a, b)| bits | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differing) == 0

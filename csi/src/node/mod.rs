@@ -1,10 +1,10 @@
-//! Mounting volumes on this machine. CSI v1.12, Node Service RPC.
+//! The Node service: mounting volumes on this machine. CSI v1.12, Node Service RPC.
 //!
 //! - A volume is mounted once, at its staging path, and shown at each target path by a bind mount.
-//! - What is mounted where is written down before it is mounted and struck out after it is unmounted, so that a
-//!   process that starts anew knows what to rebuild; see `record.rs` and `recover.rs`.
-//! - Taking down never asks the store: it works though the volume is gone.
-//! - This file only unpacks: each call's meaning is in the file of its name.
+//! - A mount is recorded before it is made, and the record is removed after it is unmounted, so that a restarted
+//!   process knows what to rebuild; see `record.rs` and `recover.rs`.
+//! - Unmounting never asks the store, so it works though the volume is gone.
+//! - This file only unpacks requests; each operation is in the file of its name.
 
 mod access;
 mod publish;
@@ -34,10 +34,10 @@ use record::Records;
 
 pub use recover::Recovered;
 
-/// The key of a publish context that says that the volume may only be read.
+/// The key of a publish context which says that the volume is read-only.
 pub(crate) const READ_ONLY_CONTEXT: &str = "amphora/readonly";
 
-/// All that works, and nothing else.
+/// All capabilities that work.
 const CAPABILITIES: [rpc::Type; 5] = [
     rpc::Type::StageUnstageVolume,
     rpc::Type::GetVolumeStats,
@@ -46,7 +46,7 @@ const CAPABILITIES: [rpc::Type; 5] = [
     rpc::Type::SingleNodeMultiWriter,
 ];
 
-/// The node's part of the driver: a cheap handle.
+/// The node part of the driver: a cheap handle.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
@@ -61,7 +61,7 @@ struct Inner {
 }
 
 impl Node {
-    /// A node that mounts by `mounter`, with what the records in `config.state_dir` say was mounted before.
+    /// A node that mounts through `mounter`, with the mounts recorded in `config.state_dir`.
     ///
     /// Call [`Node::recover`] before the first request.
     pub fn new(store: Store, config: Config, mounter: Arc<dyn Mounter>) -> Result<Self> {
@@ -87,7 +87,7 @@ impl Node {
 }
 
 impl Inner {
-    /// The volume with this id. An id that no bucket can have is one that does not exist.
+    /// The volume with this id. An id that is not a valid bucket name cannot exist.
     fn bucket(&self, id: &str) -> Result<Bucket, Status> {
         let name = status::required("volume_id", id)?.parse().map_err(|_| status::no_such_volume(id))?;
         self.store.bucket(&name).map_err(|error| match error {
@@ -101,7 +101,7 @@ impl Inner {
     }
 }
 
-/// The service on the socket.
+/// The gRPC service.
 pub(crate) struct Service(Node);
 
 impl Service {

@@ -1,10 +1,10 @@
-//! Showing a staged volume at a workload's path. CSI v1.12, NodePublishVolume and NodeUnpublishVolume.
+//! Publishing a staged volume at a workload's path. CSI v1.12, NodePublishVolume and NodeUnpublishVolume.
 //!
-//! - A publish narrows what the stage opened, never widens it.
-//! - A publish that fails leaves no mount, no record, and no folder it made.
-//! - Nothing under a target path is ever deleted, so a folder that holds something is not published at.
-//! - Only what a record of this node names is unmounted, and only binds of a volume: a call about any other volume or
-//!   path leaves what is there.
+//! - A publish may narrow the access of the stage, never widen it.
+//! - A failed publish leaves no mount, no record, and no folder that it created.
+//! - Content of a target folder is never deleted, so a non-empty folder is refused.
+//! - Only mounts in this node's records are unmounted, and only binds of a volume: a call about any other volume or
+//!   path changes nothing.
 
 use objstore::disk::MountEntry;
 use proto::csi::v1::{
@@ -21,7 +21,7 @@ use crate::capability::Capability;
 use crate::mounter::MountState;
 use crate::{FS_TYPE, path, status};
 
-/// How many mounts may lie over each other at a target before something must be wrong.
+/// The most mounts stacked at a target before unmounting gives up.
 const STACKED_MOUNTS_MAX: usize = 16;
 
 impl Inner {
@@ -78,8 +78,8 @@ impl Inner {
         Ok(BindFlags { read_only: read_only || flags.bind.read_only, ..flags.bind })
     }
 
-    /// Refuses a path at which something is mounted that no record names. A bind of the stage is the node's all the same:
-    /// its record was lost.
+    /// Refuses a path with an unrecorded mount. A bind of the stage belongs to the node even without a record, which
+    /// was lost then.
     fn refuse_unrecorded_target(&self, stage: &Stage, path: &Path) -> Result<(), Status> {
         match self.mounted(path)? {
             Some(_) if self.is_shown(stage, path, BindFlags::default())? => Ok(()),
@@ -106,7 +106,7 @@ impl Inner {
         })
     }
 
-    /// Makes sure that the volume is shown at the target.
+    /// Makes sure that the volume is visible at the target.
     fn show(&self, stage: &Stage, target: &Target) -> Result<(), Status> {
         self.revive_stage(stage)?;
         if self.is_shown(stage, &target.path, target.flags)? {
@@ -116,14 +116,15 @@ impl Inner {
         let made = path::make_target_dir(&target.path)?;
         self.binder.bind(&stage.path, &target.path, target.flags).map_err(|error| {
             if made {
-                // What cannot be removed now is removed by the unpublish.
+                // If it cannot be removed now, the unpublish removes it.
                 let _ = path::remove_target_dir(&target.path);
             }
             Status::internal(format!("binding \"{}\" failed: {error}", target.path.display()))
         })
     }
 
-    /// Mounts the volume again if its server died. A stage or unstage under way has the volume's lock.
+    /// Mounts the volume again if its server died. The caller holds the volume's lock, so no stage or unstage is in
+    /// progress.
     fn revive_stage(&self, stage: &Stage) -> Result<(), Status> {
         match self.mounter.state(&stage.path).map_err(status::of)? {
             MountState::Ours(bucket) if bucket.as_str() == stage.volume => Ok(()),
@@ -134,7 +135,7 @@ impl Inner {
         }
     }
 
-    /// Whether the live mount of the stage is what `path` shows. A bind that should be read-only and is not was left
+    /// Whether `path` shows the working mount of the stage. A bind that should be read-only and is not was interrupted
     /// between its two steps.
     pub(super) fn is_shown(&self, stage: &Stage, path: &Path, flags: BindFlags) -> Result<bool, Status> {
         let (Some(staged), Some(shown)) = (self.mounted(&stage.path)?, self.mounted(path)?) else { return Ok(false) };
@@ -142,7 +143,7 @@ impl Inner {
         Ok(staged.device == shown.device && (is_read_only || !flags.read_only))
     }
 
-    /// Detaches all binds of a recorded target: more than one may lie over each other after a crash.
+    /// Detaches all binds of a recorded target; several may be stacked after a crash.
     pub(super) fn hide(&self, target: &Path) -> Result<(), Status> {
         for _ in 0..STACKED_MOUNTS_MAX {
             let Some(mounted) = self.mounted(target)? else { return Ok(()) };
@@ -156,7 +157,7 @@ impl Inner {
         Err(Status::internal(format!("\"{}\" stays mounted; unmount it by hand", target.display())))
     }
 
-    /// The failure that led here is the one to tell; what fails now is logged.
+    /// Undoes a failed publish. The original failure is reported; a further one is logged.
     fn take_back(&self, target: &Target) {
         if let Err(error) = self.records.forget_target(&target.path) {
             warn!(path = %target.path.display(), %error, "the record of a failed publish was not removed");
@@ -172,7 +173,7 @@ impl Inner {
         let _guard = self.targets.hold(&path.to_string_lossy())?;
         let published = self.records.target(&path).is_some_and(|known| known.volume == volume);
         if !published {
-            // What else may be mounted there is not what the caller means.
+            // Another mount at the path is not the volume that the caller names.
             return Ok(NodeUnpublishVolumeResponse {});
         }
         self.hide(&path)?;

@@ -1,12 +1,13 @@
-//! What is staged and published on this node, kept so that a new process can rebuild it.
+//! Records of what is staged and published on this node, from which a new process rebuilds it.
 //!
-//! - One file of JSON for each stage and each target; no secrets, only the name and the id of the account that a key belonged to.
-//! - A record is written before its mount and removed after it.
-//! - Records of an earlier run of the machine mean nothing, since its mounts are gone: they are removed at open.
-//! - The second line of a file is the SHA-256 of the first: a flipped bit must not show a volume where another was.
-//! - A file that cannot be read is left alone with a warning: the next stage or publish writes it anew.
+//! - One JSON file for each stage and each target. They hold no secrets, only the name and id of the account that owned
+//!   the key.
+//! - A record is written before its mount is made and removed after it is unmounted.
+//! - Records of an earlier boot are removed at open, since their mounts are gone.
+//! - The second line of a file is the SHA-256 of the first: a flipped bit must not show one volume in place of another.
+//! - An unreadable file is skipped with a warning; the next stage or publish overwrites it.
 //!
-//! A crash leaves a record whose mount may be missing, dead, or half bound; never a mount without its record.
+//! A crash leaves a record whose mount may be missing, dead or half bound; never a mount without its record.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,9 +30,9 @@ use crate::volume_id::hex;
 /// A volume mounted at its staging path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stage {
-    /// The bucket, by name.
+    /// The bucket's name.
     pub(super) volume: String,
-    /// The bucket's id: another bucket under the same name is another volume.
+    /// The bucket's id: a later bucket of the same name is a different volume.
     pub(super) bucket_id: u64,
     pub(super) path: PathBuf,
     pub(super) mode: AccessMode,
@@ -41,14 +42,14 @@ pub(super) struct Stage {
 /// A staged volume shown at a target path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Target {
-    /// The bucket, by name.
+    /// The bucket's name.
     pub(super) volume: String,
     pub(super) path: PathBuf,
     pub(super) mode: AccessMode,
     pub(super) flags: BindFlags,
 }
 
-/// A record with the run of the machine it belongs to.
+/// A record with the boot it belongs to.
 #[derive(Serialize, Deserialize)]
 struct Kept<T> {
     boot_id: String,
@@ -59,11 +60,11 @@ struct Kept<T> {
 /// Why a target cannot be claimed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Conflict {
-    /// The volume is not staged (any more).
+    /// The volume is not staged, or no longer.
     NotStaged,
-    /// One of the two allows only one target, and this is the other.
+    /// One of the two has a single-writer mode, and this is the other target.
     SingleWriter(PathBuf),
-    /// The path shows something else.
+    /// The path shows another volume.
     Taken(Box<Target>),
 }
 
@@ -82,7 +83,7 @@ struct Known {
 }
 
 impl Records {
-    /// Reads the records in `dir`, which is made if absent.
+    /// Reads the records in `dir`, which is created if absent.
     pub(super) fn open(dir: &Path, disk: Arc<dyn Disk>, boot_id: String) -> Result<Self> {
         disk.make_dir_all(dir)?;
         let records = Self { dir: dir.to_owned(), disk, boot_id, known: Mutex::default() };
@@ -115,7 +116,7 @@ impl Records {
             Ok(kept) if kept.boot_id == self.boot_id => Ok(Some(kept.record)),
             Ok(_) => self.disk.remove(path).map(|()| None),
             Err(why) => {
-                warn!(path = %path.display(), why, "a record of a mount cannot be read; it is passed over");
+                warn!(path = %path.display(), why, "cannot read the record of a mount; it is skipped");
                 Ok(None)
             }
         }
@@ -142,15 +143,15 @@ impl Records {
         self.known.lock().targets.values().filter(|target| target.volume == volume).cloned().collect()
     }
 
-    /// Writes a stage down. Under the volume's lock.
+    /// Records a stage. The caller holds the volume's lock.
     pub(super) fn put_stage(&self, stage: &Stage) -> Result<()> {
         self.write(&self.stage_file(&stage.volume), stage)?;
         self.known.lock().stages.insert(stage.volume.clone(), stage.clone());
         Ok(())
     }
 
-    /// Takes a stage away from publishers; refused with its first target while it has one. Its file stays until
-    /// [`Records::forget_stage`]. Under the volume's lock.
+    /// Closes a stage to new targets; refused with its first target while it has one. Its file stays until
+    /// [`Records::forget_stage`]. The caller holds the volume's lock.
     pub(super) fn close_stage(&self, volume: &str) -> Result<Option<Stage>, Target> {
         let mut known = self.known.lock();
         match known.targets.values().find(|target| target.volume == volume) {
@@ -159,21 +160,21 @@ impl Records {
         }
     }
 
-    /// Strikes a stage out. Under the volume's lock.
+    /// Removes the record of a stage. The caller holds the volume's lock.
     pub(super) fn forget_stage(&self, volume: &str) -> Result<()> {
         self.disk.remove(&self.stage_file(volume))?;
         self.known.lock().stages.remove(volume);
         Ok(())
     }
 
-    /// Writes a target down, if it may stand beside the others. Under the target's lock.
+    /// Records a target unless it conflicts with another. The caller holds the target's lock.
     pub(super) fn claim_target(&self, target: &Target) -> Result<Result<(), Conflict>> {
         {
             let mut known = self.known.lock();
             if let Some(conflict) = known.conflict(target) {
                 return Ok(Err(conflict));
             }
-            // Known before it is written, so that a second claim for a single writer sees it.
+            // Added to the map before it is written, so that a second claim for a single writer sees it.
             known.targets.insert(target.path.clone(), target.clone());
         }
         let written = self.write(&self.target_file(&target.path), target);
@@ -183,7 +184,7 @@ impl Records {
         written.map(Ok)
     }
 
-    /// Strikes a target out. Under the target's lock.
+    /// Removes the record of a target. The caller holds the target's lock.
     pub(super) fn forget_target(&self, path: &Path) -> Result<()> {
         self.disk.remove(&self.target_file(path))?;
         self.known.lock().targets.remove(path);
@@ -199,7 +200,7 @@ impl Records {
         self.dir.join(format!("stage-{volume}.json"))
     }
 
-    /// A path may be longer than a file name.
+    /// The record's file. A path may be longer than a file name, so it is hashed.
     fn target_file(&self, path: &Path) -> PathBuf {
         let hash = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
         self.dir.join(format!("target-{hash}.json"))

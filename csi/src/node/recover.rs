@@ -1,9 +1,10 @@
-//! Rebuilding what a process that ended left behind.
+//! Recovery: rebuilding the mounts that an earlier process left.
 //!
-//! - A mount that still answers stays as it is; a dead one is detached and mounted again, and so are its targets.
-//! - The grant of the account that opened a volume is asked for anew: what was revoked is taken down, and what may
-//!   only be read by now is mounted read-only.
-//! - A volume that is gone is taken down. One that fails stays recorded, and the next stage or publish tries again.
+//! - A working mount stays. A dead one is detached and mounted again, and so are its targets.
+//! - The grant of the account that opened a volume is checked again: a mount without it is removed, and one whose grant
+//!   is now read-only is mounted read-only.
+//! - The mounts of a deleted volume are removed. Mounts that cannot be rebuilt stay recorded, and the next stage or
+//!   publish tries again.
 
 use objstore::{Error, Noun};
 use tonic::{Code, Status};
@@ -13,26 +14,26 @@ use super::record::{Stage, Target};
 use super::{Inner, Node, access};
 use crate::status;
 
-/// What a recovery found.
+/// The result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Stages that answer now.
+    /// Number of stages that work.
     pub stages: usize,
-    /// Targets that show their volume now.
+    /// Number of targets that show their volume.
     pub targets: usize,
-    /// Stages and targets taken down, since the volume or the right to it is gone.
+    /// Number of stages and targets removed because the volume or the grant is gone.
     pub removed: usize,
-    /// Stages and targets that could not be rebuilt; each is in the log.
+    /// Number of stages and targets that could not be rebuilt; each is logged.
     pub failed: usize,
 }
 
 impl Node {
-    /// Rebuilds all recorded stages and targets. Call it once, before the first request; never fails as a whole.
+    /// Rebuilds all recorded stages and targets. Call it once, before the first request; it never fails as a whole.
     pub async fn recover(&self) -> Recovered {
         let inner = self.0.clone();
         let recovered = tokio::task::spawn_blocking(move || inner.recover()).await.unwrap_or_default();
         if recovered != Recovered::default() {
-            info!(?recovered, "volumes of the process before this one");
+            info!(?recovered, "recovered the volumes of the previous process");
         }
         recovered
     }
@@ -48,7 +49,11 @@ impl Inner {
                     self.recover_targets(&stage, &mut recovered);
                 }
                 Err(status) if matches!(status.code(), Code::NotFound | Code::PermissionDenied) => {
-                    warn!(volume = stage.volume, reason = status.message(), "a volume is taken down");
+                    warn!(
+                        volume = stage.volume,
+                        reason = status.message(),
+                        "unmounting a volume: it was deleted or its grant is gone"
+                    );
                     self.remove(&stage, &mut recovered);
                 }
                 Err(status) => {
@@ -74,7 +79,7 @@ impl Inner {
             narrowed.options.read_only |= access::read_only(&self.store, &account, &bucket)?;
         }
         if narrowed != *stage {
-            // A live mount would stay as wide as it was.
+            // A working mount would keep its wider access.
             self.unmount_stage(stage).map_err(status::of)?;
             self.records.put_stage(&narrowed).map_err(status::of)?;
         }
@@ -95,7 +100,8 @@ impl Inner {
         }
     }
 
-    /// Binds a dead target anew; whether it shows the volume now. One whose folder is gone was cleaned up by hand.
+    /// Binds a dead target again. Returns whether it shows the volume now. A target whose folder is gone was cleaned up
+    /// manually.
     fn recover_target(&self, stage: &Stage, target: &Target) -> Result<bool, Status> {
         if self.is_shown(stage, &target.path, target.flags)? {
             return Ok(true);
@@ -125,7 +131,7 @@ impl Recovered {
         match removed {
             Ok(()) => self.removed += 1,
             Err(status) => {
-                warn!(reason = status.message(), "a mount could not be taken down");
+                warn!(reason = status.message(), "cannot unmount a mount");
                 self.failed += 1;
             }
         }

@@ -1,9 +1,8 @@
-//! Mounting a volume once for this node. CSI v1.12, NodeStageVolume and NodeUnstageVolume.
+//! Staging a volume: mounting it once for this node. CSI v1.12, NodeStageVolume and NodeUnstageVolume.
 //!
-//! - The mount is no wider than the narrowest of: the grant of the key, the access mode, the publication and the
-//!   option `ro`.
-//! - A stage that fails leaves no mount and no record.
-//! - Only what a record of this node names is unmounted: a call about any other volume or path leaves what is there.
+//! - The access is the narrowest of the key's grant, the access mode, the publication and the option `ro`.
+//! - A failed stage leaves no mount and no record.
+//! - Only mounts in this node's records are unmounted: a call about any other volume or path changes nothing.
 
 use std::path::Path;
 
@@ -80,8 +79,8 @@ impl Inner {
         mounted
     }
 
-    /// Refuses a path at which something is mounted that no record names. A mount that this process serves for the node
-    /// is the node's all the same: it was taken over from a server before, and its record was lost.
+    /// Refuses a path with an unrecorded mount. A mount that this process serves for the node belongs to the node even
+    /// without a record: it was taken over from an earlier server, and its record was lost.
     fn refuse_unrecorded(&self, path: &Path) -> Result<(), Status> {
         match self.mounter.state(path).map_err(status::of)? {
             MountState::NotMounted => Ok(()),
@@ -90,7 +89,7 @@ impl Inner {
         }
     }
 
-    /// Makes sure that the mount of a stage is there and answers.
+    /// Makes sure that the mount of a stage exists and works.
     pub(super) fn revive(&self, stage: &Stage) -> Result<(), Status> {
         match self.mounter.state(&stage.path).map_err(status::of)? {
             MountState::NotMounted => {}
@@ -107,10 +106,10 @@ impl Inner {
         self.mounter.mount(&bucket, &stage.path, &stage.options).map_err(status::of)
     }
 
-    /// A mount that failed left nothing mounted. That failure is the one to tell; what fails now is logged.
+    /// Undoes a failed stage, whose mount does not exist. The original failure is reported; a further one is logged.
     fn roll_back(&self, stage: &Stage) {
         if let Err(error) = self.records.forget_stage(&stage.volume) {
-            warn!(volume = stage.volume, path = %stage.path.display(), %error, "a failed stage was not taken back");
+            warn!(volume = stage.volume, path = %stage.path.display(), %error, "cannot undo a failed stage");
         }
     }
 
@@ -120,7 +119,7 @@ impl Inner {
         let _guard = self.volumes.hold(volume)?;
         match self.records.stage(volume) {
             Some(stage) if stage.path == path => self.take_down(&stage)?,
-            // What else may be mounted there is not what the caller means: this volume is not staged there.
+            // Another mount at the path is not the volume that the caller names, so the volume is not staged there.
             Some(_) | None => {}
         }
         Ok(NodeUnstageVolumeResponse {})
@@ -137,13 +136,13 @@ impl Inner {
         })?;
         let unmounted = self.unmount_stage(stage).and_then(|()| self.records.forget_stage(&stage.volume));
         if unmounted.is_err() {
-            // It is still there, and the caller asks again.
+            // The mount is still there, and the caller will retry.
             self.records.put_stage(stage).map_err(status::of)?;
         }
         unmounted.map_err(status::of)
     }
 
-    /// Strikes out targets at which nothing is mounted any more: somebody cleaned up by hand.
+    /// Removes records of targets at which nothing is mounted any more: they were cleaned up manually.
     fn forget_missing_targets(&self, volume: &str) -> Result<(), Status> {
         for target in self.records.targets(volume) {
             let _guard = self.targets.hold(&target.path.to_string_lossy())?;
@@ -154,7 +153,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Unmounts what a stage mounted, dead or alive. What somebody mounted at its path since stays.
+    /// Unmounts the mount of a stage, dead or alive. A later mount of another program at its path stays.
     pub(super) fn unmount_stage(&self, stage: &Stage) -> objstore::Result<()> {
         match self.mounter.state(&stage.path)? {
             MountState::Ours(bucket) if bucket.as_str() != stage.volume => Ok(()),
@@ -173,7 +172,7 @@ fn occupied(path: &Path) -> Status {
 
 fn staged_otherwise(known: &Stage, asked: &Stage) -> Status {
     let how = match known.path == asked.path {
-        true => "with another capability, secret or bucket of that name".to_owned(),
+        true => "with another capability, secret or an earlier bucket of that name".to_owned(),
         false => format!("at \"{}\"", known.path.display()),
     };
     Status::already_exists(format!("volume \"{}\" is staged already {how}; unstage it first", asked.volume))

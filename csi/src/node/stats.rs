@@ -1,7 +1,7 @@
-//! How full a volume is and whether it is well. CSI v1.12, NodeGetVolumeStats and NodeExpandVolume.
+//! Usage and health of a volume. CSI v1.12, NodeGetVolumeStats and NodeExpandVolume.
 //!
-//! - The figures are the store's and the kernel's list of mounts; the mount itself is never asked, so that a dead one
-//!   cannot block kubelet.
+//! - The numbers come from the store and from the kernel's list of mounts; the mount itself is never asked, so that a
+//!   dead one cannot block kubelet.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::capacity::{Range, signed};
 use crate::mounter::MountState;
 use crate::{path, status};
 
-/// What a small file takes on the disk: there is no limit of inodes, so that as many fit as there is room for.
+/// Disk space of a small file. Inodes are unlimited, so as many are reported as there is space for.
 const INODE_BYTES: u64 = 1024;
 
 impl Inner {
@@ -35,7 +35,7 @@ impl Inner {
         Ok(NodeGetVolumeStatsResponse { usage: volume_usage(&usage, &stats).into(), volume_condition: Some(condition) })
     }
 
-    /// The volume, if it is staged or published at `given`, and that path as the records have it.
+    /// The volume, if it is staged or published at `given`, and that path in its recorded form.
     fn volume_at(&self, volume: &str, given: &str) -> Result<(Bucket, Stage, PathBuf), Status> {
         status::required("volume_id", volume)?;
         status::required("volume_path", given)?;
@@ -45,13 +45,13 @@ impl Inner {
         let stage = self.records.stage(volume).ok_or_else(nowhere)?;
         let target = |path: &PathBuf| self.records.target(path).is_some_and(|target| target.volume == volume);
         let is_here = |path: &PathBuf| stage.path == *path || target(path);
-        // Most callers give the path as it was resolved, so that nothing has to be looked up.
+        // Most callers give the resolved path, so usually nothing has to be looked up.
         let path = Some(Path::new(given).components().collect()).filter(is_here);
         let path = path.or_else(|| Some(path::resolve(Path::new(given))).filter(is_here)).ok_or_else(nowhere)?;
         Ok((bucket, stage, path))
     }
 
-    /// What is wrong with the volume at `path`, for people.
+    /// What is wrong with the volume at `path`, as a message for people.
     fn fault(&self, stage: &Stage, path: &Path, stats: &Stats) -> Result<Option<String>, Status> {
         if let Some(why) = &stats.poisoned {
             return Ok(Some(format!("the store refuses writes: {why}")));

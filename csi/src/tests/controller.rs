@@ -64,7 +64,7 @@ impl Fixture {
         Ok(self.controller.create_snapshot(Request::new(request)).await?.into_inner().snapshot.unwrap())
     }
 
-    /// A copy of a volume as a backup restores it under another name: with all that is kept with the bucket.
+    /// A copy of a volume, as restored from a backup under another name: with all attributes of the bucket.
     async fn restored_copy(&self, volume: &str, copy: &str) {
         let found = self.store.bucket(&name(volume)).unwrap();
         let request = objstore::store::CreateBucket {
@@ -216,7 +216,7 @@ async fn only_snapshots_taken_here_are_deleted_or_answered_with() {
     f.drop_snapshot(uid).await.unwrap();
     f.store.create_snapshot_as(&name("pvc-1"), &name(uid), Creator::Unrecorded).await.unwrap();
     f.drop_snapshot(uid).await.expect("of an older build");
-    // A static volume may be snapshot too, and that snapshot is the driver's.
+    // A static volume can be snapshot too, and that snapshot is the driver's.
     f.foreign_bucket("alices", None).await;
     f.snap("alices", "of-alices").await.unwrap();
     f.drop_snapshot("of-alices").await.unwrap();

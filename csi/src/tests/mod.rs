@@ -1,4 +1,4 @@
-//! The services against a real store and a machine that only pretends to mount.
+//! The CSI services on a real store, with simulated mounts.
 
 mod controller;
 mod node;
@@ -27,23 +27,23 @@ use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node};
 const DRIVER: &str = "csi.amphora.dev";
 const NODE: &str = "node-1";
 
-/// A machine whose mounts are a table.
+/// A machine whose mounts are entries of a table.
 #[derive(Default)]
 struct Machine {
     mounts: Mutex<BTreeMap<PathBuf, Vec<MountEntry>>>,
     sessions: Mutex<BTreeSet<String>>,
     options: Mutex<BTreeMap<PathBuf, MountOptions>>,
-    /// Where the administrator had buckets mounted.
+    /// Mount points of the administrator's mounts.
     administrators: Mutex<BTreeSet<PathBuf>>,
     devices: AtomicU64,
-    /// Mounting waits while a test holds this.
+    /// Mounting waits while a test holds this lock.
     gate: Mutex<()>,
     mounts_fail: AtomicBool,
     binds_fail: AtomicBool,
 }
 
 impl Machine {
-    /// The process that serves the mounts dies.
+    /// Simulates the death of the process that serves the mounts.
     fn die(&self) {
         self.sessions.lock().clear();
     }
@@ -52,7 +52,7 @@ impl Machine {
         self.mounts.lock().values().map(Vec::len).sum()
     }
 
-    /// `amphora mount`.
+    /// Simulates `amphora mount`.
     fn mount_for_administrator(&self, bucket: &str, at: &Path) {
         Mounter::mount(self, &name(bucket), at, &MountOptions::default()).unwrap();
         self.administrators.lock().insert(at.to_owned());
@@ -66,7 +66,7 @@ impl Machine {
         self.mounts.lock().get(at).and_then(|stack| stack.last().cloned())
     }
 
-    /// Whether the mount at `at` is there, answers, and refuses writes or not.
+    /// Whether the mount at `at` works, and whether it is read-only.
     fn serves(&self, at: &Path) -> Option<&'static str> {
         let mounted = self.top(at).filter(|mounted| self.sessions.lock().contains(&mounted.device))?;
         Some(if mounted.options.contains(&"ro".to_owned()) { "ro" } else { "rw" })
@@ -160,7 +160,7 @@ async fn fixture() -> Fixture {
     let mut options = Options::new(dir.path().join("data"));
     options.clock = Arc::new(SystemClock);
     options.random = Arc::new(Scripted::new(7));
-    // Opening waits for the disk, which async workers must not.
+    // Opening waits for the disk, which async workers must not do.
     let store = tokio::task::spawn_blocking(|| Store::open(options).unwrap()).await.unwrap();
     std::fs::create_dir(dir.path().join("staging")).unwrap();
     let machine = Arc::new(Machine::default());
@@ -199,7 +199,7 @@ impl Fixture {
         self.controller.create_volume(Request::new(request)).await.unwrap().into_inner().volume.unwrap().volume_id
     }
 
-    /// A bucket of somebody else, and the secret of an account with this grant.
+    /// A bucket of another owner, and the secret of an account with this grant.
     async fn foreign_bucket(&self, bucket: &str, mode: Option<Mode>) -> HashMap<String, String> {
         self.store.create_account("alice", false).await.unwrap();
         self.store.create_account("bob", false).await.unwrap();

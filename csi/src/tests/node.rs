@@ -312,7 +312,7 @@ async fn a_mount_of_the_administrator_is_never_taken_down() {
     assert_eq!(code(f.publish(over).await), Code::FailedPrecondition);
     f.unpublish("by-hand", "target").await.unwrap();
     assert!(untouched());
-    // The mounts are dead: they are the administrator's all the same.
+    // The administrator's mounts stay the administrator's even when dead.
     f.machine.die();
     f.unpublish("pvc-1", "target").await.unwrap();
     f.unstage("pvc-1").await.unwrap();
@@ -327,7 +327,7 @@ async fn what_took_the_place_of_a_stage_is_left_alone() {
     f.create("by-hand").await;
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
-    // The administrator unmounts both by hand, and mounts something else there.
+    // The administrator unmounts both manually, and mounts something else there.
     for path in ["staging", "target"] {
         Mounter::unmount(&*f.machine, &f.path(path)).unwrap();
         f.machine.mount_for_administrator("by-hand", &f.path(path));
@@ -351,7 +351,7 @@ async fn a_folder_that_holds_something_is_not_published_at() {
     f.unpublish("pvc-1", "target").await.unwrap();
     assert!(f.path("target/file").exists() && f.machine.count() == 1);
     f.unstage("pvc-1").await.unwrap();
-    // An empty folder of somebody else is not removed either, as nothing was published there.
+    // An empty folder that was not a target is not removed either.
     std::fs::remove_file(f.path("target/file")).unwrap();
     f.unpublish("pvc-1", "target").await.unwrap();
     assert!(f.path("target").exists());

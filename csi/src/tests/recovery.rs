@@ -1,10 +1,10 @@
-//! What a process finds that starts after another one died.
+//! Recovery after the death of a process.
 
 use super::node::{publish, stage};
 use super::*;
 use crate::node::Recovered;
 
-/// The process dies, and another one starts and recovers.
+/// Simulates the death of the process and the start of another, which recovers.
 async fn restart(f: &mut Fixture) -> Recovered {
     f.machine.die();
     start(f).await
