@@ -9,18 +9,14 @@ pub mod blob;
 mod branch;
 mod buckets;
 pub mod check;
-pub mod clock;
 pub mod content;
 mod core;
-pub mod disk;
-pub mod error;
 mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
 mod gc;
 mod grant;
-pub mod latency;
 pub mod lifecycle;
 pub mod meta;
 pub mod name;
@@ -32,10 +28,12 @@ mod shrink;
 pub mod store;
 #[cfg(test)]
 mod tests;
-pub mod ticket;
 mod tree;
 pub mod units;
 pub mod volume;
+
+pub use objstore_base::{clock, error, latency, ticket};
+pub use objstore_disk as disk;
 
 pub use error::{Error, Noun, Posix, Result};
 pub use store::{Options, Store};

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use objstore_testing::faulty::{Faults, FaultyDisk};
 use proptest::prelude::*;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use tempfile::TempDir;
 
 use super::*;
-use crate::disk::faulty::{Faults, FaultyDisk};
 use crate::disk::is_full;
 use crate::error::Error;
 

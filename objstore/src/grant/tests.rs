@@ -4,10 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use objstore_testing::faulty::FaultyDisk;
+
 use super::{Bound, KeyPlace, Master};
 use crate::clock::Scripted;
 use crate::disk::RealDisk;
-use crate::disk::faulty::FaultyDisk;
 use crate::error::{Error, Result};
 use crate::store::Secret;
 

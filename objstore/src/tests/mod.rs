@@ -33,7 +33,7 @@ mod opening;
 mod orphans;
 mod policies;
 mod provisioned;
-pub(crate) mod random;
+pub(crate) use objstore_testing::random;
 mod refused_parts;
 mod repair;
 mod replay;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use objstore_testing::faulty::{Faults, FaultyDisk};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::audit;
 use crate::blob;
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::disk::faulty::{Faults, FaultyDisk};
 use crate::disk::{Disk, RealDisk};
 use crate::error::Result;
 use crate::meta::{Meta, memory};

@@ -1,5 +1,8 @@
 //! Which crate may know which: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`; `corpora`, for
 //! tests alone, knows none. Crates inside another's folder are members of the workspace like the others.
+//!
+//! - The layers of the store are crates below `objstore`: `base → disk → objstore`. The crates above the store reach them
+//!   through `objstore` alone.
 
 use super::tree::{File, Finding, has_word};
 
@@ -7,7 +10,10 @@ use super::tree::{File, Finding, has_word};
 const ARROWS: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("corpora", &[]),
-    ("objstore", &["corpora"]),
+    ("objstore-base", &[]),
+    ("objstore-disk", &["objstore-base"]),
+    ("objstore-testing", &["objstore-base", "objstore-disk"]),
+    ("objstore", &["objstore-base", "objstore-disk", "objstore-testing", "corpora"]),
     ("s3", &["objstore", "corpora"]),
     ("cosi", &["proto", "objstore"]),
     ("csi", &["proto", "objstore", "corpora"]),
@@ -18,20 +24,32 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 
-/// Crates and modules that stand for a protocol, each with the folders that may name them.
-const PROTOCOLS: [(&str, &[&str]); 3] =
-    [("s3s", &["s3/src/"]), ("fuse_wire", &["fuse/src/lib.rs"]), ("crate::wire", &["fuse/src/adapter/"])];
+/// Our crates that hold what tests share: entries of `[dev-dependencies]` alone.
+const FOR_TESTS: [&str; 2] = ["corpora", "objstore-testing"];
+
+/// Crates and modules that stand for a protocol or an engine, each with the folders that may name them.
+const FOREIGN: [(&str, &[&str]); 4] = [
+    ("s3s", &["s3/src/"]),
+    ("fuse_wire", &["fuse/src/lib.rs"]),
+    ("crate::wire", &["fuse/src/adapter/"]),
+    ("fjall", &["objstore/src/meta/fjall_engine/"]),
+];
 
 /// Reads the dependency tables of a member's Cargo.toml; every entry must also come from the workspace.
 pub fn crate_arrows(file: &File) -> Vec<Finding> {
     let package = package(file);
     let Some((name, allowed)) = ARROWS.iter().find(|(name, _)| package == Some(name)) else { return Vec::new() };
     let mut findings = Vec::new();
+    let in_product = |table: &str| table.ends_with("dependencies") && table != "dev-dependencies";
+    let product: Vec<_> = entries(file, in_product).map(|(line, _)| line).collect();
     for (line, entry) in entries(file, |table| table.ends_with("dependencies")) {
         let dependency = entry.split(['.', '=', ' ']).next().unwrap_or_default();
         if ARROWS.iter().any(|(ours, _)| *ours == dependency) && !allowed.contains(&dependency) {
             findings
                 .push(file.finding(line, format!("{name} must not depend on {dependency}: move the code or the type")));
+        }
+        if FOR_TESTS.contains(&dependency) && product.contains(&line) {
+            findings.push(file.finding(line, format!("{dependency} is for tests: move it to [dev-dependencies]")));
         }
         if !entry.contains("workspace = true") {
             findings.push(
@@ -76,13 +94,13 @@ pub fn dependency_reasons(file: &File) -> Vec<Finding> {
     unexplained.map(|(line, _)| file.finding(line, "say why it is needed: append `# reason`")).collect()
 }
 
-/// Finds protocols named outside the folders that may.
+/// Finds protocols and engines that are named outside their folders.
 pub fn foreign_imports(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !file.is_rust() || file.path.starts_with("tests/") {
         return findings;
     }
-    for (name, homes) in PROTOCOLS.iter().filter(|(_, homes)| !homes.iter().any(|home| file.path.starts_with(home))) {
+    for (name, homes) in FOREIGN.iter().filter(|(_, homes)| !homes.iter().any(|home| file.path.starts_with(home))) {
         for (line, text) in file.lines().filter(|(_, text)| imports(text, name)) {
             let homes = homes.join(" and ");
             findings.push(file.finding(line, format!("only {homes} may name {name}: `{}`", text.trim())));
@@ -114,6 +132,19 @@ fn a_reversed_arrow_is_found() {
     let file = File { path: "csi/Cargo.toml".to_owned(), text: text.to_owned() };
     let lines: Vec<_> = crate_arrows(&file).iter().map(|finding| finding.line).collect();
     assert_eq!(lines, [5, 6]);
+}
+
+#[test]
+fn an_arrow_back_to_the_store_is_found() {
+    let lines = |package: &str, tables: &str| -> Vec<_> {
+        let file = File { path: "a/Cargo.toml".to_owned(), text: format!("[package]\nname = \"{package}\"\n{tables}") };
+        crate_arrows(&file).iter().map(|finding| finding.line).collect()
+    };
+    let arrows = "[dependencies]\nobjstore-base.workspace = true\nobjstore.workspace = true\n";
+    assert_eq!(lines("objstore-disk", arrows), [5]);
+    assert_eq!(lines("fuse", arrows), [4], "the layers of the store are its own");
+    let tests = "[dependencies]\nobjstore-testing.workspace = true\n[dev-dependencies]\ncorpora.workspace = true\n";
+    assert_eq!(lines("objstore", tests), [4]);
 }
 
 #[test]

@@ -19,9 +19,9 @@ mod times;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use objstore_testing::lying::Lies;
 use schedule::{Failure, Plan, Ran, run, shrunk};
 
-use crate::disk::lying::Lies;
 use crate::tests::random::{any_seed, usual_seed};
 
 /// A number in the environment.

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use objstore_testing::lying::{Amount, Death, LyingDisk};
+
 use super::content::End;
 use super::process::{Machine, Process, check_on};
 use crate::check;
 use crate::disk::Disk;
-use crate::disk::lying::{Amount, Death, LyingDisk};
 use crate::error::{Error, Result};
 use crate::store::*;
 use crate::tests::random::Choices;

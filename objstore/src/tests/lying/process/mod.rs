@@ -13,6 +13,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 pub(super) use self::kernel::Kernel;
+use objstore_testing::lying::LyingDisk;
+
 use self::kernel::Served;
 use super::act::{Act, At, Rule};
 use super::model::State;
@@ -20,7 +22,6 @@ use crate::blob::{self, Helpers};
 use crate::check::{self, Report};
 use crate::clock::{Clock, Scripted, Timestamp};
 use crate::disk::Disk;
-use crate::disk::lying::LyingDisk;
 use crate::error::Result;
 use crate::lifecycle::{Day, Pass};
 use crate::meta::{Meta, in_turns};

@@ -12,6 +12,8 @@ mod step;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
+use objstore_testing::lying::{Amount, Death, Lies, LyingDisk};
+
 use super::act::Act;
 use super::content::{Contents, End, FileId};
 use super::model::State;
@@ -20,7 +22,6 @@ use super::repairing;
 use crate::blob;
 use crate::check;
 use crate::clock::Scripted;
-use crate::disk::lying::{Amount, Death, Lies, LyingDisk};
 use crate::error::Error;
 use crate::tests::random::Choices;
 

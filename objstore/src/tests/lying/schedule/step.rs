@@ -1,7 +1,8 @@
 //! One operation after the other, each done by the process and by the model.
 
+use objstore_testing::lying::LyingDisk;
+
 use super::Run;
-use crate::disk::lying::LyingDisk;
 use crate::error::{Error, Posix};
 use crate::tests::lying::act::{Act, Answered};
 use crate::tests::lying::content::Contents;

@@ -1,10 +1,10 @@
 //! Random choices that a seed replays.
 
-use crate::clock::{Random, SystemRandom};
+use objstore_base::clock::{Random, SystemRandom};
 
 /// The seed in `AMPHORA_SEED`, which may be `any`; without one that of `cargo verify`: the same each time, so that it
 /// judges what was changed.
-pub(crate) fn usual_seed() -> u64 {
+pub fn usual_seed() -> u64 {
     match std::env::var("AMPHORA_SEED").as_deref() {
         Ok("any") => any_seed(),
         Ok(given) => given.parse().expect("AMPHORA_SEED is a number, or `any`"),
@@ -13,26 +13,27 @@ pub(crate) fn usual_seed() -> u64 {
 }
 
 /// A seed nobody has tried, with room for as many as a search takes after it.
-pub(crate) fn any_seed() -> u64 {
+pub fn any_seed() -> u64 {
     let mut bytes = [0; 4];
     SystemRandom.fill(&mut bytes);
     u64::from(u32::from_ne_bytes(bytes)) << 16
 }
 
 /// A source of choices.
-pub(crate) struct Choices(u64);
+pub struct Choices(u64);
 
 impl Choices {
     /// Begins with the usual seed, or the one that is asked for; a failing test shows it.
+    #[expect(clippy::new_without_default, reason = "it prints the seed")]
     #[expect(clippy::print_stderr, reason = "the harness shows it with the failure")]
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let seed = usual_seed();
         eprintln!("replay with AMPHORA_SEED={seed}");
         Self(seed)
     }
 
     /// Begins with a given seed.
-    pub(crate) fn with(seed: u64) -> Self {
+    pub fn with(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -44,27 +45,27 @@ impl Choices {
     }
 
     /// A number below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
     /// A number below `end`, of 64 bits.
-    pub(crate) fn below_u64(&mut self, end: u64) -> u64 {
+    pub fn below_u64(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
     /// True once in `of` times.
-    pub(crate) fn once_in(&mut self, of: usize) -> bool {
+    pub fn once_in(&mut self, of: usize) -> bool {
         self.below(of) == 0
     }
 
     /// One of them.
-    pub(crate) fn of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub fn of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 
     /// So many bytes.
-    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let words = (0..len.div_ceil(8)).flat_map(|_| self.next().to_ne_bytes());
         words.take(len).collect()
     }

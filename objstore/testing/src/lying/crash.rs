@@ -9,7 +9,7 @@
 //! - Files know nothing of each other, nor of names: any of them may be ahead.
 
 use super::image::{Image, PAGE, SECTOR};
-use crate::tests::random::Choices;
+use crate::random::Choices;
 
 /// A change of a file that is not synced.
 #[derive(Clone)]

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use objstore_base::error::{Error, Posix, Result};
+use objstore_base::latency::Recorder;
 use rustix::fs::{
     Advice, FallocateFlags, SeekFrom, copy_file_range, fadvise, fallocate, fdatasync, fsync, ioctl_ficlone, seek,
 };
@@ -17,8 +19,6 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 use super::direct::Direct;
 use super::real::space_beside;
 use super::{Allocate, File, Need, Room, lease, space_map};
-use crate::error::{Error, Posix, Result};
-use crate::latency::Recorder;
 
 // The most that one call writes into the page cache. For longer ones the kernel takes larger pieces of memory, which
 // it has rarely used before: on a virtual machine the host has to supply them first, which trebled the time of a copy.

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Error, Result};
+use objstore_base::error::{Error, Result};
 
 /// Whether a write to disk failed; shared by all that write.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Poison(Arc<OnceLock<String>>);
 
 impl Poison {
     /// Refuses when a write to disk has failed.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         match self.0.get() {
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
             None => Ok(()),
@@ -23,19 +23,19 @@ impl Poison {
     }
 
     /// Hands a sync's result on; a failure poisons.
-    pub(crate) fn judge<T>(&self, synced: Result<T>) -> Result<T> {
+    pub fn judge<T>(&self, synced: Result<T>) -> Result<T> {
         synced.inspect_err(|error| {
             self.set(error);
         })
     }
 
     /// Poisons; gives the first failure, which is the reason.
-    pub(crate) fn set(&self, error: &Error) -> String {
+    pub fn set(&self, error: &Error) -> String {
         self.0.get_or_init(|| describe(error)).clone()
     }
 
     /// The first failure.
-    pub(crate) fn why(&self) -> Option<String> {
+    pub fn why(&self) -> Option<String> {
         self.0.get().cloned()
     }
 }

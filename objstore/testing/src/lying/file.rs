@@ -4,13 +4,13 @@ use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use objstore_base::error::Result;
+use objstore_disk::{Allocate, File};
 
 use super::LyingDisk;
 use super::crash::Change;
 use super::image::{Image, PAGE, SECTOR};
 use super::world::{Amount, Inode};
-use crate::disk::{Allocate, File};
-use crate::error::Result;
 
 /// An open file.
 pub(super) struct LyingFile {

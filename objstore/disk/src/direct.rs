@@ -54,7 +54,7 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 /// How much of the front of `data`, written at `offset`, can go directly: whole blocks at aligned places.
-pub(crate) fn direct_part(data: &[u8], offset: u64) -> usize {
+pub fn direct_part(data: &[u8], offset: u64) -> usize {
     let aligned = data.as_ptr().addr().is_multiple_of(DIRECT_BLOCK) && offset.is_multiple_of(DIRECT_BLOCK as u64);
     if aligned { data.len() / DIRECT_BLOCK * DIRECT_BLOCK } else { 0 }
 }

@@ -9,6 +9,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use objstore_base::error::{Error, Result};
+use objstore_base::latency::{Latency, Recorder};
 use parking_lot::Mutex;
 use rustix::fs::{
     FlockOperation, IFlags, OFlags, StatVfs, flock, fstatvfs, fsync, ioctl_getflags, ioctl_setflags, rename, statvfs,
@@ -18,8 +20,6 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::file::RealFile;
 use super::{Disk, File, Lock, Need, Permissions, Room, Space, regular, room};
-use crate::error::{Error, Result};
-use crate::latency::{Latency, Recorder};
 
 /// The operating system's disk.
 #[derive(Default)]
@@ -197,7 +197,7 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
 }
 
 /// The room on the file system that holds `path`, all of it.
-pub(crate) fn space_of(path: &Path) -> Result<Space> {
+pub fn space_of(path: &Path) -> Result<Space> {
     statvfs(path).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
 }
 

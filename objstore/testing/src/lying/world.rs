@@ -8,26 +8,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use objstore_base::clock::Timestamp;
+use objstore_base::error::{Error, Result};
+
 use super::crash::{self, Change};
 use super::image::Image;
-use crate::clock::Timestamp;
-use crate::error::{Error, Result};
-use crate::tests::random::Choices;
+use crate::random::Choices;
 
 /// Syncs that a disk says it did and did not: for tests of the judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lies {
+pub struct Lies {
     /// Of a file.
-    pub(crate) file_sync: bool,
+    pub file_sync: bool,
     /// Of the names in a folder.
-    pub(crate) dir_sync: bool,
+    pub dir_sync: bool,
     /// Of everything.
-    pub(crate) full_sync: bool,
+    pub full_sync: bool,
 }
 
 /// How much of the call at which the process dies is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Amount {
+pub enum Amount {
     /// Nothing.
     None,
     /// Of a write, some; of anything else, nothing.
@@ -38,11 +39,11 @@ pub(crate) enum Amount {
 
 /// At which call the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Death {
+pub struct Death {
     /// Counted from 1.
-    pub(crate) call: u64,
+    pub call: u64,
     /// How much of that is done.
-    pub(crate) done: Amount,
+    pub done: Amount,
 }
 
 /// What a name stands for.

@@ -281,7 +281,7 @@ impl Error {
 }
 
 /// An error with its cause, in one line.
-pub(crate) fn with_source(error: &Error) -> String {
+pub fn with_source(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

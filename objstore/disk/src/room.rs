@@ -10,8 +10,9 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
+use objstore_base::error::{Error, Result};
+
 use super::Space;
-use crate::error::{Error, Result};
 
 /// The most that is kept free.
 const RESERVE_BYTES: u64 = 64 << 20;
@@ -49,13 +50,13 @@ impl Need {
 }
 
 /// How much is kept free on a disk of so many bytes.
-pub(crate) fn reserve(total_bytes: u64) -> u64 {
+pub fn reserve(total_bytes: u64) -> u64 {
     RESERVE_BYTES.min(total_bytes / RESERVE_PART)
 }
 
 /// How much can be written before the system has to be asked again.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub struct Room {
     left: AtomicI64,
     // When the system was asked, in milliseconds.
     asked: AtomicU64,
@@ -136,7 +137,7 @@ mod tests {
             assert_eq!(fits.count(), allowed, "{free} MiB free");
         }
         let full = Room::default().take(1, Need::Adding, disk(0)).expect_err("full");
-        assert!(crate::disk::is_full(&full), "{full:?}");
+        assert!(crate::is_full(&full), "{full:?}");
     }
 
     #[test]
@@ -169,7 +170,7 @@ mod tests {
     fn a_reservation_that_is_refused_is_no_news() {
         let room = Room::default();
         let refused = room.reserve(1000 * MIB, disk(500 * MIB)).expect_err("there is not so much");
-        assert!(crate::disk::is_full(&refused) && !room.short.load(Ordering::Relaxed), "{refused:?}");
+        assert!(crate::is_full(&refused) && !room.short.load(Ordering::Relaxed), "{refused:?}");
         room.reserve(400 * MIB, disk(500 * MIB)).expect("there is so much");
         room.reserve(0, disk(0)).expect("it is there already");
         room.take(1, Need::Adding, disk(500 * MIB)).expect("writes go on");

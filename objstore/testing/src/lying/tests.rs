@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use objstore_base::clock::Scripted;
+use objstore_disk::Allocate;
+
 use super::*;
-use crate::clock::Scripted;
-use crate::disk::Allocate;
 
 const PATH: &str = "/folder/file";
 

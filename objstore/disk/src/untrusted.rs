@@ -14,13 +14,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use objstore_base::error::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fsync, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::Lock;
 use super::real::lock_file;
 use super::regular::{self, FileKind, found_instead, irregular, name_of, open_at, read_up_to};
-use crate::error::{Error, Result};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 

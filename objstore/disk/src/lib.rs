@@ -5,18 +5,14 @@
 //! - [`Disk::write_atomic`] and [`Disk::make_dir_all`] are durable when they return; every other change is not.
 //! - Both are traits, so that a test can put a disk that lies under the store.
 //! - Only regular files are opened: what else has the name of one, a FIFO say, is refused at once.
-//! - The system's error stays the source of [`Error::Io`](crate::error::Error::Io): a full disk and a broken one can
+//! - The system's error stays the source of [`Error::Io`](objstore_base::error::Error::Io): a full disk and a broken one can
 //!   be told apart.
 //!
 //! A crash leaves every synced change, and any part of the changes that were not synced.
 
 mod direct;
-#[cfg(test)]
-pub(crate) mod faulty;
 mod file;
 mod lease;
-#[cfg(test)]
-pub(crate) mod lying;
 mod mountinfo;
 mod pinned;
 mod poison;
@@ -35,19 +31,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::error::{Error, Result};
-use crate::latency::Latency;
+use objstore_base::error::{Error, Result};
+use objstore_base::latency::Latency;
 
-pub(crate) use direct::direct_part;
+pub use direct::direct_part;
 pub use mountinfo::{MountEntry, mounts, topmost_mount};
 pub use pinned::PinnedPath;
 pub use poison::Poison;
-pub use real::RealDisk;
-pub(crate) use real::space_of;
-pub use regular::read_named;
-pub(crate) use regular::refuse_irregular;
-pub use room::Need;
-pub(crate) use room::{Room, reserve as room_kept};
+pub use real::{RealDisk, space_of};
+pub use regular::{read_named, refuse_irregular};
+pub use room::{Need, Room, reserve as room_kept};
 pub use untrusted::UntrustedDir;
 
 /// What a direct write is aligned to, in memory and in the file, and made of: a page, which suits every disk.
@@ -205,7 +198,7 @@ pub trait File: Send + Sync {
 }
 
 /// Where in a range a file holds data, and no holes.
-pub(crate) fn data_runs(file: &dyn File, range: Range<u64>) -> Result<Vec<Range<u64>>> {
+pub fn data_runs(file: &dyn File, range: Range<u64>) -> Result<Vec<Range<u64>>> {
     let (mut runs, mut at) = (Vec::new(), range.start);
     while at < range.end
         && let Some(from) = file.seek_data(at)?.filter(|from| *from < range.end)

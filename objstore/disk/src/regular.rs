@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
+use objstore_base::error;
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -139,8 +140,8 @@ pub(super) fn name_of(kind: FileKind) -> &'static str {
 ///
 /// # Errors
 /// The first FIFO, socket, device or symbolic link, or what the system says.
-pub(crate) fn refuse_irregular(folder: &Path) -> crate::error::Result<()> {
-    let failed = |path: &Path, error: Error| crate::error::Error::io(format!("opening {}", path.display()), error);
+pub fn refuse_irregular(folder: &Path) -> error::Result<()> {
+    let failed = |path: &Path, error: Error| error::Error::io(format!("opening {}", path.display()), error);
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|error| failed(folder, error))?,

@@ -6,24 +6,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
+use objstore_base::error::{Error, Result};
+use objstore_disk::{Allocate, Disk, File, Lock, Permissions, RealDisk, Space};
 use parking_lot::Mutex;
-
-use super::{Allocate, Disk, File, Lock, Permissions, RealDisk, Space};
-use crate::error::{Error, Result};
 
 /// What to fail, and what was done.
 #[derive(Default)]
-pub(crate) struct Faults {
-    pub(crate) fail_syncs: AtomicBool,
-    pub(crate) fail_writes: AtomicBool,
-    pub(crate) break_writes: AtomicBool,
-    pub(crate) direct_writes: AtomicUsize,
-    pub(crate) file_syncs: AtomicUsize,
-    pub(crate) dir_syncs: AtomicUsize,
-    pub(crate) all_syncs: AtomicUsize,
-    pub(crate) open_files: AtomicUsize,
+pub struct Faults {
+    /// Every sync fails with EIO, and is counted.
+    pub fail_syncs: AtomicBool,
+    /// Every write fails with ENOSPC.
+    pub fail_writes: AtomicBool,
+    /// Every write fails with EIO.
+    pub break_writes: AtomicBool,
+    /// Calls of [`File::write_direct`].
+    pub direct_writes: AtomicUsize,
+    /// Syncs of a file.
+    pub file_syncs: AtomicUsize,
+    /// Syncs of the names in a folder.
+    pub dir_syncs: AtomicUsize,
+    /// Syncs of a whole file system.
+    pub all_syncs: AtomicUsize,
+    /// Files open now.
+    pub open_files: AtomicUsize,
     /// After how many replaced and removed files that fails, and whether the last of these is to fail once it is done.
-    pub(crate) stop: Mutex<Option<(usize, bool)>>,
+    pub stop: Mutex<Option<(usize, bool)>>,
 }
 
 impl Faults {
@@ -61,9 +68,10 @@ impl Faults {
 
 /// The real disk behind [`Faults`].
 #[derive(Default)]
-pub(crate) struct FaultyDisk {
+pub struct FaultyDisk {
     real: RealDisk,
-    pub(crate) faults: Arc<Faults>,
+    /// What to fail, and what was counted.
+    pub faults: Arc<Faults>,
 }
 
 impl FaultyDisk {

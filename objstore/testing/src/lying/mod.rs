@@ -10,33 +10,34 @@
 mod crash;
 mod file;
 mod image;
+#[cfg(test)]
 mod tests;
 mod world;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use objstore_base::clock::Clock;
+use objstore_base::error::{Error, Result};
+use objstore_disk::{Disk, File, Lock, Space};
 use parking_lot::Mutex;
 
 use self::file::LyingFile;
 use self::world::{Node, World, missing, split, text};
-use super::{Disk, File, Lock, Space};
-use crate::clock::Clock;
-use crate::error::{Error, Result};
-use crate::tests::random::Choices;
+use crate::random::Choices;
 
-pub(crate) use self::world::{Amount, Death, Lies};
+pub use self::world::{Amount, Death, Lies};
 
 /// The disk as one process has it; clones are the same.
 #[derive(Clone)]
-pub(crate) struct LyingDisk {
+pub struct LyingDisk {
     world: Arc<Mutex<World>>,
     clock: Arc<dyn Clock>,
 }
 
 impl LyingDisk {
     /// An empty disk.
-    pub(crate) fn new(clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
         Self::of(World::new(lies, reflinks), clock)
     }
 
@@ -45,43 +46,43 @@ impl LyingDisk {
     }
 
     /// Lets the process die at a call, counted from now.
-    pub(crate) fn dies_at(&self, death: Option<Death>) {
+    pub fn dies_at(&self, death: Option<Death>) {
         let mut world = self.world.lock();
         world.death = death.map(|death| Death { call: death.call + world.calls, ..death });
     }
 
     /// Lets the process die now.
-    pub(crate) fn dies(&self) {
+    pub fn dies(&self) {
         self.world.lock().dead = true;
     }
 
     /// Whether the process is dead.
-    pub(crate) fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         self.world.lock().dead
     }
 
     /// Calls so far.
-    pub(crate) fn calls(&self) -> u64 {
+    pub fn calls(&self) -> u64 {
         self.world.lock().calls
     }
 
     /// A sum over all calls so far.
-    pub(crate) fn trace(&self) -> u64 {
+    pub fn trace(&self) -> u64 {
         self.world.lock().trace
     }
 
     /// Another disk with the same on it, and the same not synced, for a process after this one.
-    pub(crate) fn after_kill(&self) -> Self {
+    pub fn after_kill(&self) -> Self {
         Self::of(self.world.lock().after_kill(), self.clock.clone())
     }
 
     /// Another disk with what a power cut leaves of this.
-    pub(crate) fn after_power_cut(&self, choices: &mut Choices) -> Self {
+    pub fn after_power_cut(&self, choices: &mut Choices) -> Self {
         Self::of(self.world.lock().after_power_cut(choices), self.clock.clone())
     }
 
     /// The same for a process with a clock of its own, and with other lies.
-    pub(crate) fn given(&self, clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
+    pub fn given(&self, clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
         let world = World { lies, reflinks, ..self.world.lock().after_kill() };
         Self::of(world, clock)
     }
