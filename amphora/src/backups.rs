@@ -1,7 +1,7 @@
-//! When each bucket was last backed up: kept over restarts, in a small file of the data folder.
+//! The time of each bucket's last backup, kept across restarts in a small file of the data folder.
 //!
-//! - The file is for metrics alone. One that is lost or cannot be read costs nothing but these times.
-//! - It holds buckets that exist, so it does not grow for ever.
+//! - The file serves metrics only. If it is lost or unreadable, only these times are lost.
+//! - It lists existing buckets only, so it does not grow without bound.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// The file's name in the data folder.
 const FILE: &str = "backup-times.json";
 
-/// The times.
+/// The recorded backup times.
 pub struct Backups {
     file: PathBuf,
     times: Mutex<BTreeMap<String, Done>>,
@@ -28,14 +28,14 @@ pub struct Backups {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Done {
-    /// The bucket's number: one that is made again under the same name has another.
+    /// The bucket's id: a later bucket of the same name has another.
     bucket_id: u64,
-    /// The moment the backup shows.
+    /// The moment whose content the backup holds.
     unix_ms: i64,
 }
 
 impl Backups {
-    /// The times that are written down in a data folder.
+    /// Reads the times recorded in a data folder.
     pub fn open(data_dir: &Path) -> Self {
         let file = data_dir.join(FILE);
         let read = std::fs::read(&file).ok().map(|bytes| serde_json::from_slice(&bytes));
@@ -51,7 +51,7 @@ impl Backups {
         Self { file, times: Mutex::new(times), succeeded: AtomicU64::new(0), failed: AtomicU64::new(0) }
     }
 
-    /// Notes a backup that was made, of what the bucket held at `at`. Blocking.
+    /// Records a successful backup with the content of the moment `at`. Blocking.
     pub fn succeeded(&self, store: &Store, bucket: &str, at: Timestamp) {
         self.succeeded.fetch_add(1, Relaxed);
         let id = |name: &str| name.parse().ok().and_then(|name| store.bucket(&name).ok()).map(|bucket| bucket.id);
@@ -67,22 +67,22 @@ impl Backups {
         }
     }
 
-    /// Notes a backup that was not made.
+    /// Counts a failed backup.
     pub fn failed(&self) {
         self.failed.fetch_add(1, Relaxed);
     }
 
-    /// The moment that the last backup of a bucket shows.
+    /// The moment whose content the last backup of a bucket holds.
     pub fn last(&self, bucket: &str, id: u64) -> Option<Timestamp> {
         self.lock().get(bucket).filter(|done| done.bucket_id == id).map(Done::at)
     }
 
-    /// The same of all buckets.
+    /// The moment whose content the newest backup of any bucket holds.
     pub fn newest(&self) -> Option<Timestamp> {
         self.lock().values().map(Done::at).max()
     }
 
-    /// Backups that were made and that failed, since the server started.
+    /// Numbers of successful and failed backups since the server started.
     pub fn counts(&self) -> (u64, u64) {
         (self.succeeded.load(Relaxed), self.failed.load(Relaxed))
     }

@@ -1,8 +1,8 @@
 //! Access keys in files: the shared-credentials format of the AWS tools, profile `[default]`.
 //!
-//! - A file of ours is readable by its owner alone. One that is read and that others may read is refused.
+//! - Files written here are readable by their owner only. A file that other users may read is refused.
 //!
-//! A crash while one is written leaves the file as it was before.
+//! A crash during a write leaves the file as it was before.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,18 +12,18 @@ use objstore::disk::{Disk as _, RealDisk, read_named};
 use objstore::store::Secret;
 use zeroize::Zeroizing;
 
-/// A file, at most, in bytes: those of the AWS tools have many profiles.
+/// The largest file in bytes; the AWS tools' files may have many profiles.
 const FILE_MAX: u64 = 1 << 20;
 const PROFILE: &str = "default";
 const ID: &str = "aws_access_key_id";
 const SECRET: &str = "aws_secret_access_key";
 
-/// An access key with its secret.
+/// An access key id and its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The public half.
+    /// The access key id.
     pub access_key_id: String,
-    /// The secret half.
+    /// The secret access key.
     pub secret: Secret,
 }
 
@@ -46,14 +46,15 @@ impl Credentials {
     /// Reads the `[default]` profile of a file.
     ///
     /// # Errors
-    /// The file and what it lacks, or who else may read it.
+    /// The file and what it lacks, or that other users may read it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let (bytes, permissions) = read_named(path, FILE_MAX)
             .map_err(|error| format!("the credentials file {shown} cannot be read: {error}"))?;
         let bytes = Zeroizing::new(bytes);
         permissions.of_a_secret().map_err(|why| format!("the credentials file {shown} {why}"))?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| format!("the credentials file {shown} is no text"))?;
+        let text =
+            std::str::from_utf8(&bytes).map_err(|_| format!("the credentials file {shown} is not UTF-8 text"))?;
         Self::parse(text).map_err(|why| format!("the credentials file {shown}: {why}"))
     }
 
@@ -76,7 +77,7 @@ impl Credentials {
         Self::new(id.ok_or_else(|| missing(ID))?, secret.ok_or_else(|| missing(SECRET))?)
     }
 
-    /// Writes a file that only its owner may read, unless it holds these credentials already.
+    /// Writes a file that only its owner may read, unless it contains these credentials already.
     ///
     /// # Errors
     /// The system's, with the path.

@@ -1,33 +1,33 @@
-//! Why a command ended without doing what it was asked, and the exit status that says so.
+//! Why a command failed, and the exit status for it.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command failed. The text is one line for people: what, value, what to do.
+/// Why a command failed. The text is one line for people: what is wrong, with which value, and what to do.
 #[derive(Debug)]
 pub enum Failure {
-    /// Wrong usage, found before anything was touched: exit status 2.
+    /// Wrong usage, found before anything was changed: exit status 2.
     Usage(String),
-    /// The same, in clap's own words; `--help` and `--version` arrive here too.
+    /// A message of clap, with its exit status; `--help` and `--version` arrive here too.
     Clap(clap::Error),
-    /// Refused or failed: exit status 1.
+    /// The operation was refused or failed: exit status 1.
     Failed(String),
-    /// A mount that mount(8) asked for failed: exit status 32, as it says itself.
+    /// A mount for mount(8) failed: exit status 32, as mount(8) requires.
     Mount(String),
 }
 
 impl Failure {
-    /// Wrong usage.
+    /// A usage error.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(text.into())
     }
 
-    /// Refused or failed.
+    /// A refused or failed operation.
     pub fn failed(text: impl Into<String>) -> Self {
         Self::Failed(text.into())
     }
 
-    /// The same as a helper of mount(8) tells it: mount(8), EXIT STATUS.
+    /// The failure as a helper of mount(8) reports it: mount(8), EXIT STATUS.
     pub fn of_mount_helper(self) -> Self {
         match self {
             Self::Failed(text) => Self::Mount(text),

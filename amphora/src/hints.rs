@@ -1,16 +1,16 @@
-//! Lines to paste into a shell, told after a first start and beside a new key.
+//! Shell commands for the user to paste, printed after a first start and with a new key.
 //!
-//! - What a start says goes to stderr, as logs do, so no secret is in it: the lines name the file that has it. Those of a
-//!   new key stand beside its secret.
-//! - Values are quoted for a POSIX shell where they need it.
+//! - The commands after a first start go to stderr, where logs go, so they contain no secret but name the file that has
+//!   it. Those for a new key are printed beside its secret.
+//! - Values are quoted for a POSIX shell where necessary.
 
 use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
 
-/// How to reach a server that was started for the first time.
+/// Prints how to use a server that was started for the first time.
 pub(crate) fn first_start(url: &str, credentials: &Path, region: &str) {
-    // Nobody has to read it.
+    // The hint is optional, so a failed write is ignored.
     let _ = std::io::stderr().write_all(start_text(url, credentials, region).as_bytes());
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn new_key(url: &str, id: &str, secret: &str) -> String {
     )
 }
 
-/// A value as a word of a POSIX shell.
+/// A value quoted as one word of a POSIX shell.
 fn quoted(value: impl Display) -> String {
     let value = value.to_string();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._-+=@%,".contains(&byte);

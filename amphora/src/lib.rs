@@ -1,10 +1,10 @@
-//! The `amphora` program: the server with all its doors, and the command line that administers it.
+//! The `amphora` program: the server with all its endpoints, and the command line that administers it.
 //!
-//! - `cli` parses and prints, `config` says what a server runs with, `serve` opens the doors and closes them.
-//! - `admin` is the door of the command line; S3, COSI and CSI live in crates of their own.
-//! - `audit` writes a line for each change that is asked for; `metrics` has the figures of `/metrics`.
-//! - `holder` is the role that keeps mounts while no server runs, and how a server finds or starts one.
-//! - `mounts` is where CSI, the admin service and FUSE meet; they do not know each other.
+//! - `cli` parses and prints, `config` holds a server's settings, `serve` opens and closes the endpoints.
+//! - `admin` is the service behind the command line; S3, COSI and CSI are crates of their own.
+//! - `audit` writes a line for each requested change; `metrics` has the values of `/metrics`.
+//! - `holder` runs the fd holder, and finds or starts one for a server.
+//! - `mounts` connects CSI, the admin service and FUSE, which do not know each other.
 
 mod admin;
 mod audit;

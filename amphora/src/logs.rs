@@ -1,7 +1,7 @@
-//! Logs on stderr, as lines for people or as JSON; and the audit trail in a file of its own, where one is asked for.
+//! Logging to stderr, as lines for people or as JSON, and the audit trail in a separate file if configured.
 //!
-//! - Lines of the audit trail pass whatever level is asked for, unless the filter names their target (`audit=off`). In
-//!   their own file they pass always, and none is left out for a slow reader.
+//! - Audit lines pass at every log level, unless the filter names their target (`audit=off`). They always go to their
+//!   own file, and none is dropped for a slow reader there.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,8 +21,8 @@ use crate::config::LogFormat;
 use crate::failure::Failure;
 use crate::stderr::Stream;
 
-/// Modules held back unless the filter names them: `s3s` logs each refused request as an error, which the access log
-/// of `s3` already tells; the others chat.
+/// Modules that log only if the filter names them: `s3s` logs each refused request as an error, which the access log of
+/// `s3` covers; the others are verbose.
 const QUIET: [(&str, &str); 6] = [
     ("s3s", "off"),
     ("fjall", "warn"),
@@ -32,10 +32,10 @@ const QUIET: [(&str, &str); 6] = [
     ("hyper_util", "warn"),
 ];
 
-/// What is said where lines were left out.
-const MISSED: &str = "lines of the log were left out, since nobody read them";
+/// The text in place of dropped lines.
+const MISSED: &str = "log lines were dropped because the reader of stderr was too slow";
 
-/// Starts logging, and writes the audit trail also to `audit_log`. Once in a process; a second call changes nothing.
+/// Starts logging, also to the audit log `audit_log`. A second call in one process changes nothing.
 ///
 /// # Errors
 /// [`Failure::Failed`] if that file cannot be opened.
@@ -46,7 +46,7 @@ pub fn start(filter: &str, format: LogFormat, audit_log: Option<&Path>) -> Resul
         let lines = fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false);
         lines.with_writer(Mutex::new(file)).with_filter(only)
     });
-    // A logger that is there already, as in a test that starts two servers, serves both.
+    // If a logger exists already, as in a test that starts two servers, it serves both.
     let _ = match format {
         LogFormat::Text => {
             let colours = io::IsTerminal::is_terminal(&io::stderr());
@@ -61,13 +61,13 @@ pub fn start(filter: &str, format: LogFormat, audit_log: Option<&Path>) -> Resul
     Ok(())
 }
 
-/// The file of the audit trail, for its owner alone; what is in it stays.
+/// Opens the audit log for appending, readable by its owner only.
 fn open(path: &Path) -> Result<File, Failure> {
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     file.map_err(|error| Failure::failed(format!("--audit-log {}: the file cannot be opened: {error}", path.display())))
 }
 
-/// What stands in the place of lines that nobody read.
+/// The line in place of dropped lines.
 fn missed_in_text(lines: u64) -> String {
     format!("{}  WARN amphora::logs: {MISSED} lines={lines}", now())
 }
@@ -93,7 +93,7 @@ pub(crate) fn check_filter(text: &str) -> Result<String, String> {
     }
 }
 
-/// The level in `info` or `module=info`. `EnvFilter` takes a misspelt level for the name of a module.
+/// The level in `info` or `module=info`. `EnvFilter` would take a misspelt level for a module's name.
 fn level(part: &str) -> Option<tracing_subscriber::filter::LevelFilter> {
     part.rsplit('=').next()?.trim().parse().ok()
 }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_a_line_as_the_others() {
-        assert!(missed_in_text(7).contains(" WARN amphora::logs: lines of the log were left out"));
+        assert!(missed_in_text(7).contains(" WARN amphora::logs: log lines were dropped"));
         let json: serde_json::Value = serde_json::from_str(&missed_in_json(7)).unwrap();
         assert_eq!((&json["lines"], &json["level"]), (&7.into(), &"WARN".into()));
         assert!(json["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{json}");

@@ -1,21 +1,21 @@
-//! How glibc's allocator keeps memory: a server of many threads and large buffers, on a small machine.
+//! Tuning of glibc's allocator for a server with many threads and large buffers on a small machine.
 //!
-//! - By default each thread may get an arena of its own, and each freed buffer raises the size up to which later ones
-//!   are kept; measured here, mounting and unmounting twelve times grew the process from 23 to 156 MiB, and 64 writers
-//!   of 4 KiB to 87 instead of 50.
-//! - What is freed between buffers in use stays with the process: after 10,000 connections all that they had. So the
-//!   allocator is told to give free pages back when the process turns calm, seldom where that gives back little.
+//! - By default each thread may get its own arena, and each freed buffer raises the size up to which later ones are
+//!   kept. Measured here: mounting and unmounting twelve times grew the process from 23 to 156 MiB, and 64 writers of 4
+//!   KiB grew it to 87 MiB instead of 50.
+//! - Freed memory between buffers in use stays with the process, for example after 10,000 connections. So free pages
+//!   are returned to the system when the process becomes idle, and rarely where that returns little.
 
 use std::time::Duration;
 
-/// Buffers from this size on go back to the system when they are freed: the blocks of S3 bodies, of which the store
-/// keeps some at hand, and answers of long listings. Below it they lie among small ones, which keep their room.
+/// Freed buffers of at least this size are returned to the system: blocks of S3 bodies, of which the store keeps a
+/// pool, and responses of long listings. Smaller ones share memory that the process keeps.
 const LARGE_BYTES: libc::c_int = 256 << 10;
 
-/// Arenas: enough that threads rarely wait for each other, few enough that their unused ends do not add up.
+/// Number of arenas: enough that threads rarely wait for each other, few enough that their unused ends do not add up.
 const ARENAS_MAX: usize = 8;
 
-/// Sets the allocator up. To be called before there are threads.
+/// Configures the allocator. Must be called before threads exist.
 #[cfg(target_env = "gnu")]
 pub(crate) fn set_up() {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -23,8 +23,8 @@ pub(crate) fn set_up() {
     for (parameter, value) in
         [(libc::M_ARENA_MAX, arenas), (libc::M_MMAP_THRESHOLD, LARGE_BYTES), (libc::M_TRIM_THRESHOLD, LARGE_BYTES)]
     {
-        // SAFETY: mallopt(3) takes two integers and changes the allocator's own parameters. What it refuses stays as
-        // it was.
+        // SAFETY: mallopt(3) takes two integers and changes the allocator's own parameters. A refused value changes
+        // nothing.
         unsafe { libc::mallopt(parameter, value) };
     }
 }
@@ -33,38 +33,38 @@ pub(crate) fn set_up() {
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn set_up() {}
 
-/// How often the process is looked at.
+/// The interval at which the process is examined.
 const LOOK: Duration = Duration::from_secs(5);
-/// Processor time between two looks below which the process is calm: a tenth of one processor.
+/// Processor time in one interval below which the process counts as idle: a tenth of one processor.
 const CALM: Duration = Duration::from_millis(500);
-/// Processor time since the last trim below which nothing was done that could have left memory behind.
+/// Processor time since the last trim below which too little was done to leave memory behind.
 const WORK: Duration = Duration::from_millis(100);
-/// Memory that is not worth a trim: a server at rest holds some 30 MiB.
+/// Resident memory below which a trim is not worth it: an idle server holds some 30 MiB.
 const RESIDENT_BYTES_MIN: u64 = 40 << 20;
-/// What a trim gives back at least that was worth it.
+/// The least memory that a worthwhile trim returns.
 const WORTH_BYTES: u64 = 4 << 20;
-/// Looks between two trims of which the first was not worth it, at most: a minute.
+/// The most intervals between two trims of which the first was not worthwhile: one minute.
 const LOOKS_MAX: u32 = 12;
-/// Looks after which a process that is never calm is trimmed too: five minutes.
+/// Intervals after which a process that is never idle is trimmed too: five minutes.
 const LOOKS_BUSY: u32 = 60;
 
-/// When the allocator is told to give free pages back.
+/// The schedule of trims.
 struct Trims {
     /// Processor time at the last look, and at the last trim.
     seen: Duration,
     trimmed: Duration,
-    /// Looks since the last trim, and how many there have to be.
+    /// Intervals since the last trim, and how many there have to be.
     looks: u32,
     wait: u32,
 }
 
 impl Trims {
-    /// None yet.
+    /// A schedule before the first trim.
     fn new() -> Self {
         Self { seen: Duration::ZERO, trimmed: Duration::ZERO, looks: 0, wait: 1 }
     }
 
-    /// Whether it is time for one. `cpu` is the processor time of the process, `resident_bytes` what it holds.
+    /// Whether a trim is due. `cpu` is the processor time of the process, `resident_bytes` its resident memory.
     fn is_due(&mut self, cpu: Duration, resident_bytes: u64) -> bool {
         let calm = cpu.saturating_sub(self.seen) < CALM;
         self.seen = cpu;
@@ -74,7 +74,7 @@ impl Trims {
         time && worked && resident_bytes >= RESIDENT_BYTES_MIN
     }
 
-    /// One was made, and gave so many bytes back.
+    /// Records a trim and how many bytes it returned.
     fn gave_back(&mut self, cpu: Duration, bytes: u64) {
         self.trimmed = cpu;
         self.looks = 0;
@@ -82,7 +82,7 @@ impl Trims {
     }
 }
 
-/// Gives free memory back to the system whenever the process turns calm. Never ends.
+/// Returns free memory to the system whenever the process becomes idle. Never ends.
 #[cfg(target_env = "gnu")]
 pub(crate) async fn give_back_when_calm() {
     let mut trims = Trims::new();
@@ -92,7 +92,7 @@ pub(crate) async fn give_back_when_calm() {
         if !trims.is_due(cpu, before) {
             continue;
         }
-        // It walks through all that is free.
+        // A trim walks through all free memory, so it runs on a blocking thread.
         if tokio::task::spawn_blocking(trim).await.is_err() {
             return;
         }
@@ -122,7 +122,7 @@ fn processor_time() -> Duration {
     Duration::from_secs(seconds) + Duration::from_nanos(nanos)
 }
 
-/// The memory that the process holds and that is no file's.
+/// The resident memory that belongs to no file.
 #[cfg(target_env = "gnu")]
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -177,7 +177,7 @@ mod tests {
         const COUNT: usize = 64 << 10;
         let buffers: Vec<Vec<u8>> = (0..COUNT).map(|_| vec![7; 1024]).collect();
         let held = resident_bytes();
-        // Every hundredth stays, so the heap cannot shrink by itself.
+        // Every hundredth buffer stays, so the heap cannot shrink by itself.
         let kept: Vec<Vec<u8>> = buffers.into_iter().step_by(100).collect();
         trim();
         let left = resident_bytes();

@@ -1,4 +1,4 @@
-//! A body of HTTP that passes unchanged while an observer sees it; the observer drops with the body.
+//! An HTTP body that passes unchanged while an observer sees its content; both are dropped together.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,14 +7,14 @@ use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use http_body::{Frame, SizeHint};
 
-/// What sees a body pass.
+/// An observer of a body.
 pub trait Observer: Send + Unpin + 'static {
-    /// A piece of the content.
+    /// Receives a piece of the content.
     fn data(&mut self, data: &[u8]) {
         let _ = data;
     }
 
-    /// The trailers, after the content.
+    /// Receives the trailers, after the content.
     fn trailers(&mut self, trailers: &HeaderMap) {
         let _ = trailers;
     }
@@ -27,7 +27,7 @@ pub struct Observed<O> {
 }
 
 impl<O: Observer> Observed<O> {
-    /// Shows `body` to `observer` as it passes.
+    /// Passes `body` on and shows it to `observer`.
     pub const fn new(body: Body, observer: O) -> Self {
         Self { body, observer }
     }

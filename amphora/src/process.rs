@@ -1,9 +1,9 @@
-//! What others could read of this process: its environment and its core dumps.
+//! Protection of the process's secrets: its environment and its core dumps.
 //!
-//! - A secret in the environment is taken out of it before anything else runs: `/proc/PID/environ` shows the memory that
-//!   the kernel filled, which is overwritten, and no child or next program inherits it.
-//! - A process that holds keys writes no core dump, and other processes of its user may not look into it (ptrace(2)); root
-//!   may. Each program says so for itself: exec(2) begins anew.
+//! - Secrets are removed from the environment before anything else runs: `/proc/PID/environ` shows the memory that the
+//!   kernel filled, which is overwritten, and no child or next program inherits them.
+//! - A process that holds keys writes no core dump, and other processes of its user may not inspect it (ptrace(2));
+//!   root may. Each program sets this for itself, because exec(2) resets it.
 
 use std::ffi::{CStr, OsString, c_char};
 use std::os::unix::ffi::OsStringExt as _;
@@ -11,17 +11,17 @@ use std::os::unix::ffi::OsStringExt as _;
 use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// The variables that hold a secret, and what is of no use without it: an upgrade goes on with neither.
+/// The variables that hold a secret or are useless without it. An upgrade passes on neither.
 const SECRET: [&CStr; 2] = [c"AMPHORA_ROOT_ACCESS_KEY_ID", c"AMPHORA_ROOT_SECRET_ACCESS_KEY"];
 
-/// The environment this process was started with.
+/// The environment at the start of this process.
 pub struct Environment {
-    /// What is no longer in it.
+    /// The variables that were removed.
     taken: Vec<(&'static str, Zeroizing<Vec<u8>>)>,
 }
 
 impl Environment {
-    /// Takes the secrets out of the environment. To be called once, before there are other threads.
+    /// Removes the secrets from the environment. Must be called once, before other threads exist.
     #[must_use]
     pub fn take() -> Self {
         let taken = SECRET.into_iter().filter_map(|name| Some((name.to_str().ok()?, take(name)?)));
@@ -37,14 +37,14 @@ impl Environment {
 }
 
 fn take(name: &'static CStr) -> Option<Zeroizing<Vec<u8>>> {
-    // SAFETY: getenv(3) takes a string that ends in NUL; there is one thread, so nobody changes the environment.
+    // SAFETY: getenv(3) takes a string that ends in NUL; there is a single thread, so the environment does not change.
     let value: *mut c_char = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
         return None;
     }
-    // SAFETY: it is a string that ends in NUL, in memory of this process that nobody else refers to meanwhile.
+    // SAFETY: it is a string that ends in NUL, in memory of this process to which nothing else refers meanwhile.
     let length = unsafe { CStr::from_ptr(value) }.count_bytes();
-    // SAFETY: so many bytes are there, may be written (environ(7)), and are used by nobody else: there is one thread.
+    // SAFETY: the bytes exist, may be written (environ(7)), and nothing else uses them: there is a single thread.
     let bytes = unsafe { std::slice::from_raw_parts_mut(value.cast::<u8>(), length) };
     let taken = Zeroizing::new(bytes.to_vec());
     bytes.zeroize();
@@ -53,12 +53,12 @@ fn take(name: &'static CStr) -> Option<Zeroizing<Vec<u8>>> {
     Some(taken)
 }
 
-/// Has this process write no core dump.
+/// Disables core dumps of this process.
 pub(crate) fn forbid_core_dumps() {
     let mut limit = getrlimit(Resource::Core);
     limit.current = Some(0);
     let limited = setrlimit(Resource::Core, limit);
-    // The limit does not hold where dumps go to a program (core(5)).
+    // The limit has no effect where dumps are piped to a program (core(5)).
     if let Err(error) = limited.and_then(|()| set_dumpable_behavior(DumpableBehavior::NotDumpable)) {
         tracing::warn!(%error, "cannot disable core dumps; a crash may write keys to disk");
     }

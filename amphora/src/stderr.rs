@@ -1,9 +1,10 @@
-//! Standard error as the log is written to it: whoever reads it may stop, and the server goes on.
+//! Standard error for the log: if its reader stops reading, the server goes on.
 //!
-//! - A line is written where there is room for it. Where there is none it waits for [`PATIENCE`] and is then left out, and
-//!   with it what follows, until there is room again. What comes then is preceded by how many there were.
-//! - After a line waited in vain none waits for [`REST`], so a reader that takes a line now and then holds nothing up.
-//! - Nothing is kept for later: what was written is with the reader, also if the process dies.
+//! - A line is written if there is room for it. Otherwise it waits for [`PATIENCE`] and is then dropped, and so are the
+//!   following lines until there is room again. The next line is preceded by the number of dropped ones.
+//! - After a line waited in vain, no line waits for [`REST`], so a reader that takes a line now and then delays
+//!   nothing.
+//! - Nothing is buffered: what was written reaches the reader even if the process dies.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -11,25 +12,25 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long a line waits for a reader that is behind.
+/// How long a line waits for a slow reader.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long no line waits, after one did in vain.
+/// How long no line waits after one waited in vain.
 const REST: Duration = Duration::from_secs(10);
-/// What a pipe or socket takes without blocking if it takes anything (`PIPE_BUF`).
+/// The most bytes that a pipe or socket accepts without blocking once it is writable (`PIPE_BUF`).
 const PIECE_BYTES: usize = 4096;
 
-/// What to write where so many lines were left out.
+/// Formats the notice about a number of dropped lines.
 type Notice = fn(u64) -> String;
 
 /// A stream that does not wait for its reader.
 pub(crate) struct Stream<W> {
     inner: W,
     notice: Notice,
-    /// Lines left out.
+    /// Number of dropped lines.
     missed: u64,
-    /// Whether the last line written ends in its midst.
+    /// Whether the last line was written in part.
     torn: bool,
-    /// Until when none waits.
+    /// Until when no line waits.
     hurry: Option<Instant>,
 }
 
@@ -62,7 +63,7 @@ impl<W: Write + AsFd> Stream<W> {
         room
     }
 
-    /// Says what was left out, if there is room for that.
+    /// Writes the notice about dropped lines, if there is room for it.
     fn catch_up(&mut self) {
         if self.missed == 0 {
             return;
@@ -76,7 +77,7 @@ impl<W: Write + AsFd> Stream<W> {
 }
 
 impl<W: Write + AsFd> Write for Stream<W> {
-    /// Takes a line whole, written or left out.
+    /// Takes a whole line, whether it is written or dropped.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.catch_up();
         if self.missed > 0 || !self.put(line) {

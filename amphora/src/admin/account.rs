@@ -1,4 +1,4 @@
-//! Accounts, over the admin socket.
+//! Account operations of the admin service.
 
 use objstore::store::{Account, Outcome};
 use objstore::{Noun, Store};

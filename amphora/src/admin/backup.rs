@@ -1,4 +1,4 @@
-//! Backups and restores, over the admin socket: the server reads and writes the folder itself.
+//! Backup and restore operations of the admin service; the server reads and writes the folder itself.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::mount::directory;
 use super::{Service, finished, refused};
 use crate::backups::Backups;
 
-/// Messages that wait for a slow listener; more are left out.
+/// The most progress messages that wait for a slow client; further ones are dropped.
 const WAITING_MAX: usize = 16;
 
-/// What who asked for a backup or a restore gets.
+/// The stream of progress messages of a backup or restore.
 pub(super) type Told = ReceiverStream<Result<api::BackupProgress, Status>>;
 
 /// Backs a bucket up.
@@ -29,7 +29,7 @@ pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Re
     let (store, backups) = (service.store.clone(), service.backups.clone());
     tokio::spawn(async move {
         let made = backup::create(&store, &bucket, &folder, &teller(answers.clone())).await;
-        // Before the answer: who gets it may begin the next one.
+        // Closed before the answer, because the client may begin the next backup then.
         drop(folder);
         let made = note(made, store, backups).await;
         end(&answers, made).await;
@@ -37,7 +37,7 @@ pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Re
     Ok(ReceiverStream::new(stream))
 }
 
-/// Notes for metrics what became of a backup.
+/// Records the outcome of a backup for metrics.
 async fn note(made: objstore::Result<Backup>, store: Store, backups: Arc<Backups>) -> objstore::Result<Backup> {
     let noted = match &made {
         Ok(done) => {
@@ -72,12 +72,12 @@ pub(super) async fn restore(service: &Service, request: api::RestoreRequest) -> 
     Ok(ReceiverStream::new(stream))
 }
 
-/// What a look into a folder gives, which waits for the disk.
+/// Runs a look into a backup folder, which waits for the disk.
 async fn looked<T: Send + 'static>(look: impl FnOnce() -> objstore::Result<T> + Send + 'static) -> Result<T, Status> {
     finished(tokio::task::spawn_blocking(look).await)?.map_err(|error| refused(&error))
 }
 
-/// Tells who listens; once nobody does, the work ends.
+/// Sends progress to the client; if it disconnects, the operation ends.
 fn teller(answers: Sender<Result<api::BackupProgress, Status>>) -> backup::Told {
     Arc::new(move |progress| match answers.try_send(Ok(shown(progress, None))) {
         Ok(()) | Err(TrySendError::Full(_)) => Ok(()),

@@ -1,4 +1,4 @@
-//! Buckets, over the admin socket.
+//! Bucket operations of the admin service.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::{Service, refused};
 
-/// How many buckets are read at a time.
+/// Number of buckets read at a time.
 const PAGE: usize = 1000;
 
 pub(super) async fn create(service: &Service, request: api::CreateBucketRequest) -> Result<api::Bucket, Status> {
@@ -92,12 +92,12 @@ pub(super) async fn delete(
     Ok(api::DeleteBucketResponse {})
 }
 
-/// Parses a bucket's name.
+/// Parses a bucket name.
 pub(super) fn name(text: &str) -> Result<BucketName, Status> {
     text.parse().map_err(|error| refused(&error))
 }
 
-/// A name that exists, though the same was asked for: only the interfaces of Kubernetes take that for success.
+/// The error for an existing name. Only the Kubernetes interfaces treat an identical request as success.
 pub(super) fn taken(noun: Noun, name: &str) -> Status {
     Status::already_exists(format!("{noun} \"{name}\" already exists"))
 }
@@ -116,7 +116,7 @@ pub(super) fn all(store: &Store) -> objstore::Result<Vec<Bucket>> {
     }
 }
 
-/// The bucket of a name, not a snapshot.
+/// The bucket with this name; a snapshot is an error.
 pub(super) fn live(store: &Store, name: &BucketName) -> objstore::Result<Bucket> {
     let bucket = store.bucket(name)?;
     if bucket.snapshot { Err(Error::not_found(Noun::Bucket, name.as_str())) } else { Ok(bucket) }

@@ -1,4 +1,4 @@
-//! Grants, over the admin socket.
+//! Grant operations of the admin service.
 
 use objstore::store::{Grant, Mode};
 use proto::amphora::admin::v1 as api;

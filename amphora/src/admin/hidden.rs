@@ -1,4 +1,4 @@
-//! Keys that mounts cannot show, over the admin socket.
+//! Listing of hidden keys, which mounts cannot show, for the admin service.
 
 use objstore::name::Hidden;
 use proto::amphora::admin::v1 as api;
@@ -6,7 +6,7 @@ use tonic::Status;
 
 use super::{Service, bucket};
 
-/// Keys of one page, at most.
+/// The most keys on one page.
 const PAGE_MAX: u32 = 1000;
 
 pub(super) async fn list(

@@ -1,4 +1,4 @@
-//! Access keys, over the admin socket.
+//! Access key operations of the admin service.
 
 use objstore::store::{KeyInfo, NewKey};
 use proto::amphora::admin::v1 as api;

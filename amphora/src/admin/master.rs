@@ -1,4 +1,4 @@
-//! The master key, over the admin socket.
+//! Rotation of the master key for the admin service.
 
 use proto::amphora::admin::v1 as api;
 use tonic::Status;

@@ -1,7 +1,7 @@
-//! The admin service: what the command line asks a running server.
+//! The admin service: answers the command line's requests to a running server.
 //!
-//! - The socket is open to root and to the server's own user, which the door checks (`serve`).
-//! - Each noun has its file; this one only hands calls on.
+//! - Its socket accepts root and the server's own user; `serve` checks that.
+//! - Each noun has its file; this one only delegates.
 
 mod account;
 mod backup;
@@ -31,31 +31,31 @@ use crate::backups::Backups;
 use crate::mounts::Table;
 pub use upgrade::Upgrade;
 
-/// What the admin service answers from.
+/// The state that the admin service uses.
 pub struct Service {
     /// The store.
     pub store: Store,
     /// The mounts of this process.
     pub mounts: Arc<Table>,
-    /// Name of the account of the root key.
+    /// Name of the root key's account.
     pub root_account: String,
-    /// The folder of the store.
+    /// The data folder of the store.
     pub data_dir: String,
-    /// Where S3 is served.
+    /// The address of the S3 endpoint.
     pub s3_address: String,
-    /// The URL of S3, as clients are to use it.
+    /// The URL of the S3 endpoint for clients.
     pub s3_url: String,
-    /// When the server started.
+    /// When the server started, for durations.
     pub started: Instant,
-    /// The same, as a time.
+    /// When the server started, as a date.
     pub started_at: Timestamp,
-    /// This program, and what has the server go on as the next one.
+    /// The running program, and the trigger of an upgrade.
     pub upgrade: Upgrade,
-    /// The worker of lifecycle rules.
+    /// The lifecycle worker.
     pub lifecycle: Arc<objstore::lifecycle::Worker>,
-    /// The scrub.
+    /// The scrub worker.
     pub scrub: Arc<objstore::scrub::Worker>,
-    /// When buckets were backed up.
+    /// The times of the last backups.
     pub backups: Arc<Backups>,
 }
 
@@ -77,12 +77,12 @@ impl Service {
     }
 }
 
-/// The value of a task that was not cancelled: a panic in it is this request's failure, not the server's.
+/// The result of a task that was not cancelled: a panic fails this request, not the server.
 fn finished<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, Status> {
     joined.map_err(|error| Status::internal(format!("the server failed at this request: {error}")))
 }
 
-/// Maps the store's refusals to gRPC codes (`admin.proto`).
+/// Maps errors of the store to gRPC codes (`admin.proto`).
 fn refused(error: &objstore::Error) -> Status {
     use objstore::Error as E;
     let text = crate::failure::with_causes(error);

@@ -1,4 +1,4 @@
-//! Mounts, over the admin socket.
+//! Mount operations of the admin service.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
@@ -16,9 +16,9 @@ use super::{Service, finished, refused};
 use crate::credentials::Credentials;
 use crate::mounts::{Access, Error, Look, LostMount, MountPoint, Origin, Remount, Request, Unmounting, UnservedMount};
 
-/// Calls that wait for a watcher.
+/// The most calls that wait for a slow watcher.
 const WATCHED_MAX: usize = 256;
-/// How often it is looked whether a watcher is still there.
+/// How often the server checks whether a watcher is still connected.
 const WATCH_PERIOD: Duration = Duration::from_millis(500);
 
 pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Result<api::MountResponse, Status> {
@@ -68,7 +68,7 @@ pub(super) async fn unmount(service: &Service, request: api::UnmountRequest) -> 
     Ok(api::UnmountResponse {})
 }
 
-/// Has a mount refuse changes, or take them again.
+/// Makes a mount read-only or writable.
 pub(super) async fn remount(service: &Service, request: api::RemountRequest) -> Result<api::RemountResponse, Status> {
     let dir = directory(&request.dir)?;
     let api::RemountRequest { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = request;
@@ -79,7 +79,7 @@ pub(super) async fn remount(service: &Service, request: api::RemountRequest) -> 
     Ok(api::RemountResponse {})
 }
 
-/// What mounts did.
+/// Statistics of mounts.
 pub(super) fn stats(service: &Service, request: &api::MountStatsRequest) -> Result<api::MountStatsResponse, Status> {
     let dir = request.dir.as_deref().map(directory).transpose()?;
     let told = service.mounts.stats(dir.as_deref()).map_err(|error| status_of(&error))?;
@@ -113,10 +113,10 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a watcher of a mount gets.
+/// The stream of calls that a watcher receives.
 pub(super) type Watched = ReceiverStream<Result<api::WatchedCall, Status>>;
 
-/// The calls of a mount, as they are answered, until the client goes away or the mount ends.
+/// Streams the calls of a mount as they are answered, until the client disconnects or the mount ends.
 pub(super) fn watch(service: &Service, request: &api::WatchMountRequest) -> Result<Watched, Status> {
     let dir = directory(&request.dir)?;
     let calls = service.mounts.watch(&dir).map_err(|error| status_of(&error))?;
@@ -145,7 +145,7 @@ fn watched(call: WatchedCall, path: Option<String>) -> api::WatchedCall {
     api::WatchedCall { operation, inode: node, path, name, took_ns: nanos(took), errno, missed }
 }
 
-/// A mount as the protocol writes it.
+/// A mount in the protocol's form.
 pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
     api::MountPoint {
         bucket: point.bucket.to_string(),
@@ -155,19 +155,19 @@ pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
     }
 }
 
-/// A mount that cannot be served as the protocol writes it.
+/// A mount whose requests are refused, in the protocol's form.
 pub(super) fn unserved(mount: UnservedMount) -> api::UnservedMount {
     let UnservedMount { bucket, dir, why } = mount;
     api::UnservedMount { bucket, dir: dir.map(|dir| dir.display().to_string()), why }
 }
 
-/// A mount that is not there any more as the protocol writes it.
+/// A lost mount in the protocol's form.
 pub(super) fn lost(mount: LostMount) -> api::LostMount {
     let LostMount { bucket, dir, why, command } = mount;
     api::LostMount { bucket, dir: dir.display().to_string(), why, command }
 }
 
-/// A directory of this machine, as a request names it.
+/// Parses a directory of this machine.
 pub(super) fn directory(text: &str) -> Result<PathBuf, Status> {
     let path = Path::new(text);
     if path.is_absolute() {
@@ -184,7 +184,7 @@ fn key(request: &api::MountRequest) -> Result<Option<Credentials>, Status> {
     key.map(Some).map_err(Status::invalid_argument)
 }
 
-/// The bucket, or the snapshot of it that was asked for.
+/// The requested bucket, or the requested snapshot of it.
 fn shown_bucket(store: &Store, bucket: BucketName, snapshot: Option<BucketName>) -> objstore::Result<BucketName> {
     let Some(snapshot) = snapshot else { return Ok(bucket) };
     if store.snapshot(snapshot.as_str())?.bucket == bucket {

@@ -1,4 +1,4 @@
-//! The scrub, over the admin socket.
+//! Scrub operations of the admin service.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tonic::Status;
 
 use super::{Service, finished, refused};
 
-/// How often who listens is told.
+/// The interval of progress messages.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// What who asked for a scrub gets.
+/// The stream of progress messages of a scrub.
 pub(super) type Scrubbed = ReceiverStream<Result<api::ScrubProgress, Status>>;
 
-/// Begins a pass, or goes on with the one under way, and tells how far it is until it ends.
+/// Begins a scrub pass or joins the one in progress, and reports its progress until it ends.
 pub(super) fn run(service: &Service, request: &api::ScrubRequest) -> Scrubbed {
     let (answers, stream) = tokio::sync::mpsc::channel(1);
     let (store, scrub) = (service.store.clone(), service.scrub.clone());
@@ -24,7 +24,7 @@ pub(super) fn run(service: &Service, request: &api::ScrubRequest) -> Scrubbed {
     tokio::spawn(async move {
         loop {
             let figures = scrub.figures();
-            // One that was under way may end while this begins: it is the one that was asked for then.
+            // A pass in progress may end just now; then it is the one that was asked for.
             if figures.passes > before.passes {
                 let store = store.clone();
                 let known = tokio::task::spawn_blocking(move || objstore::scrub::damage(&store)).await;
@@ -54,7 +54,7 @@ pub(super) fn shown(damage: Damage) -> api::DamagedContent {
     api::DamagedContent { owners: damage.who, reason: damage.why, found_unix_ms: damage.found.millis() }
 }
 
-/// How it is.
+/// The state of the scrub.
 pub(super) fn status(worker: &Worker) -> api::ScrubStatus {
     let figures = worker.figures();
     let (done_bytes, total_bytes) = figures.progress.unwrap_or_default();

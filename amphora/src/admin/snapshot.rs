@@ -1,4 +1,4 @@
-//! Snapshots, over the admin socket.
+//! Snapshot operations of the admin service.
 
 use objstore::name::BucketName;
 use objstore::store::{Outcome, SnapshotInfo};
@@ -9,7 +9,7 @@ use tonic::Status;
 use super::bucket::{name, taken};
 use super::{Service, refused};
 
-/// How many snapshots are read at a time.
+/// Number of snapshots read at a time.
 const PAGE: usize = 1000;
 
 pub(super) async fn create(service: &Service, request: &api::CreateSnapshotRequest) -> Result<api::Snapshot, Status> {
@@ -29,7 +29,7 @@ pub(super) async fn list(service: &Service, bucket: Option<String>) -> Result<ap
 
 pub(super) async fn delete(service: &Service, text: &str) -> Result<api::DeleteSnapshotResponse, Status> {
     let snapshot = name(text)?;
-    // First: a bucket of that name may be mounted, too.
+    // Checked first, because a bucket of that name may be mounted too.
     let asked = snapshot.clone();
     service.blocking(move |store| store.snapshot(asked.as_str()).map(drop)).await?;
     if let Some(dir) = service.mounts.dirs_of(&snapshot).first() {

@@ -1,4 +1,4 @@
-//! How the server is, over the admin socket.
+//! The status report of the admin service.
 
 use objstore::clock::Timestamp;
 use objstore::lifecycle::Worker;
@@ -8,7 +8,7 @@ use tonic::Status;
 use super::bucket::all;
 use super::{Service, scrub};
 
-/// How much damage is listed.
+/// The most damaged blobs that are listed.
 const DAMAGED_MAX: usize = 100;
 
 pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status> {

@@ -1,4 +1,4 @@
-//! Upgrading the server in its place, over the admin socket.
+//! Upgrade of the running server in place, for the admin service.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use tonic::Status;
 use super::{Service, finished};
 use crate::serve::Program;
 
-/// This program, and what has the server go on as the next one.
+/// The running program, and the trigger of an upgrade.
 #[derive(Clone)]
 pub struct Upgrade {
-    /// What was started.
+    /// The program that was started.
     pub program: Program,
-    /// Tells the server.
+    /// Notifies the server that an upgrade is wanted.
     pub wanted: Arc<Notify>,
 }
 
-/// Answers what will run; the server then drains, and starts it in its place.
+/// Answers with the version that will run. The server then drains and starts that program in its place.
 pub(super) async fn begin(service: &Service) -> Result<api::UpgradeResponse, Status> {
     let (mounts, program) = (service.mounts.clone(), service.upgrade.program.clone());
     let checked = tokio::task::spawn_blocking(move || {
@@ -26,7 +26,7 @@ pub(super) async fn begin(service: &Service) -> Result<api::UpgradeResponse, Sta
         if !ending.is_empty() {
             let dirs: Vec<_> = ending.iter().map(|dir| dir.display().to_string()).collect();
             return Err(format!(
-                "no holder keeps the mounts {}: they would end; stop the server and start it anew, if they may",
+                "no holder keeps the mounts {}: an upgrade would end them; stop and start the server if that is acceptable",
                 dirs.join(", ")
             ));
         }

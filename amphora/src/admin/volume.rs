@@ -1,4 +1,4 @@
-//! Volumes, over the admin socket: the buckets CSI made or published, and those mounted for it here.
+//! Volume operations of the admin service: buckets that CSI created or published, and those mounted for it here.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! The audit of calls over the Unix sockets: what a request says is read as it passes, and the line is written when the
-//! answer ends.
+//! Auditing of gRPC calls on the Unix sockets: reads the request's subject as it passes, and writes the line when the
+//! response ends.
 //!
-//! - It is around everything else, so that also calls have a line that are refused before a service sees them.
-//! - A call is worked on to its end though its caller leaves, and its line says how it ended.
+//! - It wraps everything else, so calls that are refused before they reach a service have a line too.
+//! - A call runs to its end even if its caller disconnects, and its line says how it ended.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -20,16 +20,16 @@ use tracing::Instrument as _;
 use super::{Audit, Caller, Entry, Outcome};
 use crate::observed::{Observed, Observer};
 
-/// Bytes of a message that are read for its subject; what a longer one names is left out.
+/// Bytes of a message that are read for its subject; fields beyond them are omitted.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// Before each message: whether it is compressed, and its length (gRPC over HTTP/2).
+/// The prefix of each message: a compression flag and its length (gRPC over HTTP/2).
 const PREFIX_BYTES: usize = 5;
-/// Characters of a reason.
+/// The most characters of a reason.
 const REASON_CHARS_MAX: usize = 512;
-/// The answer carries the id of its line under this name.
+/// The response header with the id of the audit line.
 const REQUEST_ID: &str = "x-request-id";
 
-/// Counts a call, and writes its line if it changes something, or if its caller may not make it.
+/// Counts a call, and writes its line if it changes something or if its caller may not make it.
 pub async fn record(State(audit): State<Audit>, request: Request, next: Next) -> Response {
     let mut trail = Trail::new(audit, &request);
     let id = trail.id.clone();
@@ -50,7 +50,7 @@ pub async fn record(State(audit): State<Audit>, request: Request, next: Next) ->
     work.await.unwrap_or_else(|error| Status::internal(format!("the server failed at this call: {error}")).into_http())
 }
 
-/// The first bytes of a message, as they pass.
+/// The first bytes of a message, kept as they pass.
 #[derive(Clone, Debug, Default)]
 struct Taken(Arc<Mutex<Vec<u8>>>);
 
@@ -61,7 +61,7 @@ impl Taken {
         taken.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// The first message, if it is there whole.
+    /// Decodes the first message, if it is complete.
     fn message<T: Default>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
         let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(([0, length @ ..], rest)) = taken.split_first_chunk::<PREFIX_BYTES>() else { return T::default() };
@@ -70,7 +70,7 @@ impl Taken {
     }
 }
 
-/// What is known of a call; its line is written when it drops.
+/// The facts about a call; dropping it writes the line.
 struct Trail {
     audit: Audit,
     call: Option<&'static Call>,
@@ -79,7 +79,7 @@ struct Trail {
     process: Option<(u32, Option<i32>)>,
     request: Taken,
     answer: Taken,
-    /// How it ended: a call that ends without saying so broke off.
+    /// How it ended; the default stands for a call that broke off.
     status: Status,
 }
 
@@ -93,17 +93,17 @@ impl Trail {
             process: peer.map(|peer| (peer.uid(), peer.pid())),
             request: Taken::default(),
             answer: Taken::default(),
-            status: Status::internal("the call broke off; see the log"),
+            status: Status::internal("the call ended without a status; see the log"),
             audit,
         }
     }
 
-    /// The head of the answer: it carries the status of an error. A call with one answer succeeded without one.
+    /// Reads the response head, which carries the status of an error. A unary call without one succeeded.
     fn begun(&mut self, headers: &HeaderMap) {
         let streams = self.call.is_some_and(Call::streams);
         self.status = match Status::from_header_map(headers) {
             Some(status) => status,
-            None if streams => Status::cancelled("the caller left before the end"),
+            None if streams => Status::cancelled("the caller disconnected before the end"),
             None => Status::new(Code::Ok, ""),
         };
     }
@@ -139,7 +139,7 @@ impl Observer for Taken {
     }
 }
 
-/// Of the answer, with which the call ends.
+/// Observes the response, whose end is the end of the call.
 impl Observer for Trail {
     fn data(&mut self, data: &[u8]) {
         self.answer.add(data);
@@ -164,7 +164,7 @@ impl Drop for Trail {
     }
 }
 
-/// What a code says of the change (gRPC, "Status codes and their use").
+/// The outcome of a change for a gRPC code (gRPC, "Status codes and their use").
 fn outcome(code: Code) -> Outcome {
     match code {
         Code::Ok => Outcome::Ok,
@@ -174,7 +174,7 @@ fn outcome(code: Code) -> Outcome {
     }
 }
 
-/// A code as gRPC writes it.
+/// A code's name in gRPC.
 fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -1,10 +1,10 @@
-//! The audit trail: one line for each change that was asked for over the Unix sockets, and for each change of a bucket's
-//! settings over S3, whatever came of it.
+//! The audit trail: one line for each change requested over the Unix sockets, and for each change of a bucket's
+//! settings over S3, whatever the outcome.
 //!
-//! - `grpc` is around every gRPC service and asks `proto::calls` which methods change something, so a method that is added
-//!   later has its line too. S3 hands its changes to [`Audit::settings`].
-//! - A line says who, what, on what, the outcome, how long it took, and the request's id. It holds no secret.
-//! - Lines have the target [`TARGET`], which a log filter holds back only if it names that target.
+//! - `grpc` wraps every gRPC service and asks `proto::calls` which methods change something, so a new method is covered
+//!   automatically. S3 passes its changes to [`Audit::settings`].
+//! - A line says who, what, on what, the outcome, the duration, and the request's id. It contains no secret.
+//! - Lines have the target [`TARGET`]; a log filter suppresses them only if it names that target.
 
 mod grpc;
 
@@ -23,17 +23,17 @@ pub use grpc::record;
 /// The target of the lines.
 pub const TARGET: &str = "audit";
 
-/// Upper bounds of the latencies of calls, in seconds: a backup takes minutes.
+/// Upper bounds of call latencies in seconds: a backup takes minutes.
 const BOUNDS: [f64; 11] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
-/// What became of a change.
+/// The outcome of a requested change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// The change was made.
     Ok,
-    /// It was refused, and nothing was changed.
+    /// The change was refused, and nothing was changed.
     Refused,
-    /// It failed, and may have been done in part.
+    /// The change failed, and may have been made in part.
     Failed,
 }
 
@@ -47,39 +47,39 @@ impl Outcome {
     }
 }
 
-/// Who asked for a change.
+/// The caller who requested a change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
     /// The process at the other end of a Unix socket: its user and its id.
     pub process: Option<(u32, Option<i32>)>,
-    /// The account, where a signature was verified.
+    /// The account, if a signature was verified.
     pub account: Option<&'a str>,
-    /// The id of the access key, where the store knows it.
+    /// The id of the access key, if it exists.
     pub key_id: Option<&'a str>,
     /// The address of a network client.
     pub peer: Option<std::net::SocketAddr>,
 }
 
-/// One change that was asked for.
+/// One requested change.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// `admin`, `csi`, `cosi` or `s3`.
     pub interface: &'static str,
-    /// Who asked.
+    /// The caller.
     pub caller: Caller<'a>,
     /// The call's name.
     pub call: &'a str,
-    /// What it is about, as `field=value` with spaces between.
+    /// What it concerns, as `field=value` separated by spaces.
     pub subject: &'a str,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// The protocol's code.
     pub code: &'a str,
     /// Why it was refused or failed.
     pub reason: &'a str,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
-    /// The request's id, which other lines about it have too.
+    /// The request's id, which other log lines about it carry too.
     pub request_id: &'a str,
 }
 
@@ -102,19 +102,19 @@ struct Method {
     method: &'static str,
 }
 
-/// The trail: a cheap handle.
+/// The audit trail: a cheap handle.
 #[derive(Clone, Debug)]
 pub struct Audit {
     events: Family<Event, Counter>,
     calls: Family<Answered, Counter>,
     seconds: Family<Method, Histogram>,
     next: Arc<AtomicU64>,
-    /// Tells the ids of this run from those of others.
+    /// Distinguishes the ids of this run from those of others.
     run: Arc<str>,
 }
 
 impl Audit {
-    /// The trail of a server that started at `run`, its metrics registered.
+    /// The trail of a server that started at `run`, with its metrics registered.
     pub fn new(registry: &mut Registry, run: &str) -> Self {
         let audit = Self {
             events: Family::default(),
@@ -190,7 +190,7 @@ impl Audit {
     }
 }
 
-/// Milliseconds to the microsecond.
+/// Milliseconds, rounded to the microsecond.
 fn millis(took: Duration) -> f64 {
     (took.as_secs_f64() * 1e6).round() / 1e3
 }

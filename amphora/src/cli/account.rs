@@ -30,7 +30,7 @@ pub enum Command {
     },
 }
 
-/// An account as it is printed.
+/// The printed form of an account.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {

@@ -57,7 +57,7 @@ enum LookAfter {
     },
 }
 
-/// A backup as it is printed.
+/// The printed form of a backup.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Shown {
@@ -100,7 +100,7 @@ impl Row for Shown {
     }
 }
 
-/// What a look found or did, as it is printed.
+/// The printed result of verifying or pruning.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Verified {
@@ -118,12 +118,12 @@ impl Row for Verified {
 }
 
 impl Backup {
-    /// Whether it needs no server.
+    /// Whether the command needs no server.
     pub(super) fn is_local(&self) -> bool {
         self.look_after.is_some()
     }
 
-    /// Looks after a folder.
+    /// Runs a command on a backup folder.
     pub(super) fn look_after(&self, printer: &mut Printer) -> Result<(), Failure> {
         match &self.look_after {
             Some(LookAfter::List { dir }) => list(dir, printer),
@@ -133,7 +133,7 @@ impl Backup {
         }
     }
 
-    /// Has the server back up.
+    /// Asks the server to back up.
     pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
         let (buckets, dir) = match (self.all, self.what.as_slice()) {
             (false, [bucket, dir]) => (vec![bucket.clone()], dir),
@@ -158,12 +158,12 @@ impl Backup {
     }
 }
 
-/// What is damaged in the store is not in the backup: nobody should think so.
+/// Fails if damaged content is missing from a backup, so that no one takes the backup for complete.
 pub(super) fn refuse_damaged<'a>(made: impl IntoIterator<Item = &'a Shown>) -> Result<(), Failure> {
     let damaged: Vec<_> = made.into_iter().flat_map(|made| &made.damaged).map(|line| format!("\n  {line}")).collect();
     match damaged.len() {
         0 => Ok(()),
-        _ => Err(Failure::failed(format!("all is in the backup but content that is damaged:{}", damaged.concat()))),
+        _ => Err(Failure::failed(format!("the backup lacks damaged content:{}", damaged.concat()))),
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn follow(
     let mut line = Line::new();
     loop {
         let Some(next) = next(&mut told).await? else {
-            return Err(Failure::failed("the server stopped: run this again"));
+            return Err(Failure::failed("the server stopped: run the command again"));
         };
         if let Some(result) = next.result {
             return Ok(result);
@@ -216,11 +216,11 @@ fn verify(dir: &Path, printer: &mut Printer) -> Result<(), Failure> {
     drop(line);
     let shown = Verified { clean: problems.is_empty(), problems, verified_bytes };
     printer.one(&shown)?;
-    if shown.clean { Ok(()) } else { Err(Failure::failed("backups are damaged: back up anew into another folder")) }
+    if shown.clean { Ok(()) } else { Err(Failure::failed("backups are damaged: back up into another folder")) }
 }
 
 fn prune(dir: &Path, keep: u32, printer: &mut Printer) -> Result<(), Failure> {
-    // A folder that is no folder of backups is not made one.
+    // A folder without backups is not turned into a backup folder.
     Folder::for_reading(dir).and_then(|_| Folder::for_writing(dir)).map_err(|error| failed(&error)).and_then(|folder| {
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
         let pruned = backup::prune(&folder, keep).map_err(|error| failed(&error))?;

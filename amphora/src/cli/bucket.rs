@@ -87,7 +87,7 @@ enum Versioning {
     Suspended,
 }
 
-/// A bucket as it is printed.
+/// The printed form of a bucket.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {

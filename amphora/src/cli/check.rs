@@ -28,7 +28,7 @@ pub struct Check {
     master_key_file: Option<PathBuf>,
 }
 
-/// What a check found, as it is printed.
+/// The printed result of a check.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -104,7 +104,7 @@ impl Row for Shown {
 }
 
 impl Check {
-    /// Verifies; damage is printed and makes the command fail.
+    /// Verifies the store; damage is printed and makes the command fail.
     pub(super) fn run(&self, env: Env<'_>, printer: &mut Printer) -> Result<(), Failure> {
         let named = || env("AMPHORA_MASTER_KEY_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
         let master_key = self.master_key_file.clone().or_else(named);
@@ -127,13 +127,13 @@ impl Check {
         match (shown.clean, shown.quarantined.is_empty()) {
             (true, true) => Ok(()),
             (true, false) => Err(Failure::failed(format!(
-                "the store {dir} is whole but for what is quarantined: put that anew, delete it, or restore it from a backup"
+                "the store {dir} is intact except for the quarantined files: upload them again, delete them, or restore them from a backup"
             ))),
             (false, _) if self.repair => Err(Failure::failed(format!(
-                "the store {dir} is damaged beyond what can be mended: do what is listed, or restore it from a backup"
+                "the store {dir} has damage that --repair cannot fix: follow the list above, or restore from a backup"
             ))),
             (false, _) => Err(Failure::failed(format!(
-                "the store {dir} is damaged: mend it with `amphora check {dir} --repair`, or bring back what is listed from a backup"
+                "the store {dir} is damaged: repair it with `amphora check {dir} --repair`, or restore the listed files from a backup"
             ))),
         }
     }

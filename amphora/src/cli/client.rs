@@ -1,4 +1,4 @@
-//! The admin service of a running server, over its Unix socket.
+//! The command line's client of the admin service, over a Unix socket.
 
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use tonic::{Response, Status, Streaming};
 use crate::config::SocketPath;
 use crate::failure::{Failure, with_causes};
 
-/// The longest answer: a list of all that the store has room for.
+/// The largest answer in bytes: a list of everything that the store has room for.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A connection to a server. Dereferences to the generated client.
 pub(super) struct Client(AdminClient<Channel>);
 
 impl Client {
-    /// Connects to the server of a socket.
+    /// Connects to the server at a socket.
     pub(super) async fn connect(socket: &SocketPath) -> Result<Self, Failure> {
-        // A connection of our own first: what the system says about a socket gets lost in a channel's error.
+        // Tried directly first, because a gRPC channel hides the system's error about a socket.
         if let Err(error) = tokio::net::UnixStream::connect(socket.path()).await {
             return Err(Failure::failed(no_server(socket, &error)));
         }
@@ -32,7 +32,7 @@ impl Client {
     }
 }
 
-/// Whether no server runs that has this socket.
+/// Whether no server listens on this socket.
 pub(super) fn is_absent(socket: &SocketPath) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     let connected = std::os::unix::net::UnixStream::connect(socket.path());
@@ -65,12 +65,12 @@ impl std::ops::DerefMut for Client {
     }
 }
 
-/// The message of an answer, or why the server refused.
+/// The message of an answer, or the server's refusal.
 pub(super) fn answer<T>(result: Result<Response<T>, Status>) -> Result<T, Failure> {
     result.map(Response::into_inner).map_err(|status| refusal(&status))
 }
 
-/// The next message of a stream, or why the server ended it.
+/// The next message of a stream, or the error that ended it.
 pub(super) async fn next<T>(stream: &mut Streaming<T>) -> Result<Option<T>, Failure> {
     stream.message().await.map_err(|status| refusal(&status))
 }
@@ -80,7 +80,7 @@ fn refusal(status: &Status) -> Failure {
     Failure::failed(if text.is_empty() { format!("the server answered {}", status.code()) } else { text })
 }
 
-/// The path as the server sees it, whose working directory is another.
+/// The absolute path, because the server has another working directory.
 pub(super) fn absolute(dir: &Path) -> Result<String, Failure> {
     let path = std::path::absolute(dir);
     let path = path.map_err(|error| Failure::failed(format!("the directory {}: {error}", dir.display())))?;

@@ -1,4 +1,4 @@
-//! The examples that `--help` of each command group shows. A test parses each line of them.
+//! The examples in the `--help` of each command group. A test parses each line of them.
 
 pub(super) const ALL: &str = "\
 Examples:

@@ -42,7 +42,7 @@ pub enum Command {
     },
 }
 
-/// A grant as it is printed.
+/// The printed form of a grant.
 #[derive(Serialize)]
 struct Shown {
     bucket: String,

@@ -7,7 +7,7 @@ use super::client::{Client, answer};
 use super::output::Printer;
 use crate::failure::Failure;
 
-/// A hidden key as it is printed.
+/// The printed form of a hidden key.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -29,7 +29,7 @@ impl From<HiddenKey> for Shown {
     }
 }
 
-/// Prints the hidden keys of a bucket or snapshot, a page at a time as they are found.
+/// Prints the hidden keys of a bucket or snapshot, page by page.
 pub(super) async fn run(
     client: &mut Client,
     printer: &mut Printer,
@@ -42,7 +42,7 @@ pub(super) async fn run(
         let page = answer(client.list_hidden_keys(request).await)?;
         for key in page.keys {
             let shown = Shown::from(key);
-            // A key may hold line breaks and control characters, which a terminal would obey.
+            // A key may contain line breaks and control characters, which a terminal would execute, so it is escaped.
             printer.line(&shown, &format!("{:?}  {}: {}", shown.key, shown.reason, shown.explanation))?;
             found += 1;
         }

@@ -38,7 +38,7 @@ pub enum Command {
     },
 }
 
-/// A key as it is printed.
+/// The printed form of a key.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -47,7 +47,7 @@ struct Shown {
     created_at: String,
 }
 
-/// A new key as it is printed.
+/// The printed form of a new key.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct New {
@@ -114,12 +114,12 @@ impl Command {
     }
 }
 
-/// Prints a new key, and tells people what to paste.
+/// Prints a new key, and for people also how to use it.
 async fn show(key: admin::Key, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
     let new = New::from(key);
     printer.one(&new)?;
     if let (true, Some(secret)) = (printer.is_for_people(), &new.secret_access_key) {
-        // The key is made and shown: that nobody says where the server is, is no failure of it.
+        // The key exists and was printed, so a missing address of the server is not an error.
         if let Ok(status) = answer(client.status(admin::StatusRequest {}).await) {
             printer.raw(crate::hints::new_key(&status.s3_url, &new.access_key_id, secret).as_bytes())?;
         }

@@ -15,7 +15,7 @@ pub enum Command {
     Rotate,
 }
 
-/// What was done, as it is printed.
+/// The printed result of a rotation.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rotated {

@@ -1,8 +1,8 @@
-//! The command line: one file per noun, each with its arguments and what it asks the server.
+//! The command line: one file per noun, each with its arguments and its requests to the server.
 //!
-//! - Flags, exit statuses and JSON field names are stable: people and tests script them.
-//! - Every command but `serve`, `holder`, `check`, `completions` and what looks after backups talks to a running server
-//!   over its admin socket; `umount` also does without one.
+//! - Flags, exit statuses and JSON field names are stable, because people and tests script them.
+//! - Every command except `serve`, `holder`, `check`, `completions` and those on backup folders talks to a running
+//!   server over its admin socket; `umount` also works without one.
 
 mod account;
 mod backup;
@@ -35,7 +35,7 @@ use crate::holder::Holder;
 use client::Client;
 use output::Printer;
 
-/// Where `--help` shows what every command takes: behind its own flags.
+/// The position in `--help` of flags that all commands share: after a command's own.
 const LAST: usize = 900;
 
 /// Object and volume store: every bucket is served by S3 and can be mounted as a file system.
@@ -177,11 +177,11 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
     }
 }
 
-/// Where the server of the systemd unit answers.
+/// The admin socket of the systemd unit's server.
 const PACKAGED_SOCKET: &str = "/run/amphora/admin.sock";
 
-/// The socket of a server that was started with the same environment and no `--admin-endpoint`; where there is none, and
-/// nobody named a data folder, that of the server that the machine runs as a service.
+/// The socket of a server started with the same environment and without `--admin-endpoint`. If it does not exist and no
+/// data folder is named, the socket of the systemd unit's server.
 fn default_endpoint(env: Env<'_>) -> Result<SocketPath, Failure> {
     endpoint(env, Path::new(PACKAGED_SOCKET))
 }

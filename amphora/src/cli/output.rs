@@ -1,4 +1,4 @@
-//! What commands print: tables for people, or JSON with stable field names.
+//! Output of commands: tables for people, or JSON with stable field names.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -19,20 +19,20 @@ pub(super) enum Format {
     Json,
 }
 
-/// A thing that is printed: as a row of a table, as lines, or as a JSON object.
+/// A printable record: a row of a table, lines, or a JSON object.
 pub(super) trait Row: Serialize {
-    /// What the columns are.
+    /// The headers of the columns.
     const HEADERS: &'static [&'static str];
 
-    /// Their values here.
+    /// The values of the columns.
     fn cells(&self) -> Vec<String>;
 }
 
-/// Prints in the format asked for.
+/// Prints in the requested format.
 pub(super) struct Printer {
     format: Format,
     out: Box<dyn Write>,
-    /// Characters in a line of the terminal that is written to.
+    /// The width of the terminal in characters, if the output is one.
     width: Option<usize>,
 }
 
@@ -41,19 +41,19 @@ impl Printer {
         Self { format, out: Box::new(out), width: None }
     }
 
-    /// One for stdout: tables fit the terminal, if it is one.
+    /// A printer to stdout; tables fit the terminal, if it is one.
     pub(super) fn to_stdout(format: Format) -> Self {
         let size = rustix::termios::tcgetwinsize(std::io::stdout());
         let width = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
         Self { width, ..Self::new(format, std::io::stdout()) }
     }
 
-    /// Whether people read what is printed, and may be told more.
+    /// Whether the output is for people, who may get further hints.
     pub(super) fn is_for_people(&self) -> bool {
         self.format == Format::Text
     }
 
-    /// Many of a kind: a table, or a JSON array.
+    /// Prints many records: a table, or a JSON array.
     pub(super) fn list<R: Row>(&mut self, rows: &[R]) -> Result<(), Failure> {
         match self.format {
             Format::Json => self.json(&rows),
@@ -64,7 +64,7 @@ impl Printer {
         }
     }
 
-    /// One: a line per field, or a JSON object.
+    /// Prints one record: a line per field, or a JSON object.
     pub(super) fn one<R: Row>(&mut self, row: &R) -> Result<(), Failure> {
         match self.format {
             Format::Json => self.json(row),
@@ -77,7 +77,7 @@ impl Printer {
         }
     }
 
-    /// That something was done: a line for people, nothing for programs, which have the exit status.
+    /// Prints that an operation succeeded: a line for people, nothing for programs, which have the exit status.
     pub(super) fn done(&mut self, text: &str) -> Result<(), Failure> {
         match self.format {
             Format::Json => Ok(()),
@@ -85,7 +85,7 @@ impl Printer {
         }
     }
 
-    /// One of a stream: this line, or a JSON object on a line of its own.
+    /// Prints one item of a stream: a line, or a JSON object on its own line.
     pub(super) fn line(&mut self, value: &impl Serialize, text: &str) -> Result<(), Failure> {
         match self.format {
             Format::Text => self.raw(format!("{text}\n").as_bytes()),
@@ -96,10 +96,10 @@ impl Printer {
         }
     }
 
-    /// These bytes, whatever the format.
+    /// Prints raw bytes, whatever the format.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self.out.write_all(bytes).and_then(|()| self.out.flush()) {
-            // The reader had enough, as `head` has; that is no failure.
+            // The reader stopped reading, as `head` does; that is not an error.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(Failure::failed(format!("the result cannot be written: {error}"))),
             Ok(()) => Ok(()),
@@ -119,13 +119,13 @@ fn table(headers: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String
     aligned(&all, width)
 }
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
-/// What no column is cut below.
+/// The least width of a truncated column.
 const NARROWEST: usize = 8;
 
-/// Columns as wide as their widest cell, or so that a line has at most `limit` characters: then the widest are cut. An empty
-/// cell shows as `-`.
+/// Columns as wide as their widest cell. If a line would exceed `limit` characters, the widest columns are truncated.
+/// An empty cell is shown as `-`.
 fn aligned(rows: &[Vec<String>], limit: Option<usize>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
@@ -144,7 +144,7 @@ fn aligned(rows: &[Vec<String>], limit: Option<usize>) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A cell as it is printed. A name may hold what a terminal would obey.
+/// A cell with control characters escaped, which a terminal would execute.
 fn shown(cell: &str) -> String {
     let escaped = |letter: char| match letter.is_control() && letter != '\n' {
         true => letter.escape_default().collect::<String>(),
@@ -153,7 +153,7 @@ fn shown(cell: &str) -> String {
     if cell.is_empty() { "-".to_owned() } else { cell.chars().map(escaped).collect() }
 }
 
-/// Takes from the widest columns until a line fits.
+/// Narrows the widest columns until a line fits.
 fn fit(widths: &mut [usize], limit: usize) {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > limit
@@ -164,7 +164,7 @@ fn fit(widths: &mut [usize], limit: usize) {
     }
 }
 
-/// The beginning of a text that is too long for its column.
+/// A text truncated to the width of its column.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -172,13 +172,13 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A time, for people and programs alike; empty when it is out of range.
+/// A time, for people and programs alike; empty if it is out of range.
 pub(super) fn time_text(unix_ms: i64) -> String {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
     time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }
 
-/// How many there are, and each that is named on a line of its own.
+/// A count, followed by each listed item on a line of its own.
 pub(super) fn listed(lines: impl IntoIterator<Item = impl Display>, count: u64) -> String {
     let lines: String = lines.into_iter().map(|line| format!("\n  {line}")).collect();
     if count == 0 { "none".to_owned() } else { format!("{count}{lines}") }
@@ -189,12 +189,12 @@ pub(super) fn size_text(bytes: u64) -> String {
     Size { bytes }.to_string()
 }
 
-/// A limit for people.
+/// An optional limit for people.
 pub(super) fn limit_text(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "none".to_owned(), size_text)
 }
 
-/// `None` for what the wire writes as an empty text.
+/// `None` for an empty text, which stands for an absent value on the wire.
 pub(super) fn some(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
@@ -204,7 +204,7 @@ pub(super) mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// What a printer printed.
+    /// The output that a printer wrote.
     #[derive(Clone, Default)]
     pub(in crate::cli) struct Capture(Arc<Mutex<Vec<u8>>>);
 
@@ -225,7 +225,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The names of the fields of a row's JSON object, in order.
+    /// The field names of a row's JSON object, in order.
     pub(in crate::cli) fn json_fields<R: Row>(row: &R) -> Vec<String> {
         let capture = Capture::default();
         Printer::new(Format::Json, capture.clone()).one(row).expect("printed");

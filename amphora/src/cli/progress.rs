@@ -1,15 +1,15 @@
-//! How far a long command is: one line on stderr that is written over, and only if that is a terminal.
+//! Progress of a long command: one line on stderr that is overwritten, only if stderr is a terminal.
 //!
-//! - Of bytes it tells the rate, and where their sum is known the time left at the rate so far.
+//! - For bytes it shows the rate, and if the total is known, the remaining time at that rate.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use super::output::size_text;
 
-/// How often the line changes.
+/// The interval of updates.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Before so much time has passed a rate says nothing.
+/// How long to wait before a rate is meaningful.
 const FIRST_RATE: Duration = Duration::from_secs(1);
 
 /// The line.
@@ -24,16 +24,16 @@ impl Line {
         Self { terminal: std::io::stderr().is_terminal(), shown: None, pace: None }
     }
 
-    /// Shows a text, unless the last one is very new.
+    /// Shows a text, unless the last one is very recent.
     pub(super) fn show(&mut self, text: &dyn Fn() -> String) {
         if self.is_due() {
             self.write(&text());
         }
     }
 
-    /// Shows how many bytes of how many are done, of which work, with the rate; `more` is put behind it.
+    /// Shows how many of how many bytes are done, with the rate; `more` is appended.
     pub(super) fn show_bytes(&mut self, work: &str, (done, total): (u64, u64), more: &str) {
-        // Another bucket, or another phase, begins anew.
+        // The next bucket or phase starts a new rate.
         if self.pace.as_ref().is_none_or(|pace| pace.work != work || done < pace.first) {
             self.pace = Some(Pace { work: work.to_owned(), begun: Instant::now(), first: done });
         }
@@ -50,7 +50,7 @@ impl Line {
 
     fn write(&mut self, text: &str) {
         self.shown = Some(Instant::now());
-        // Whether anybody can read it makes no difference to the command.
+        // A failed write does not matter to the command.
         let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
     }
 }
@@ -63,14 +63,14 @@ impl Drop for Line {
     }
 }
 
-/// Since when some work goes on, and what was done of it before.
+/// The work in progress, when it began, and what was done before.
 struct Pace {
     work: String,
     begun: Instant,
     first: u64,
 }
 
-/// So much of so much.
+/// A share of a total.
 pub(super) fn share(done: u64, total: u64) -> String {
     if total == 0 {
         return size_text(done);
@@ -79,7 +79,7 @@ pub(super) fn share(done: u64, total: u64) -> String {
     format!("{percent:3} %  {} of {}", size_text(done), size_text(total))
 }
 
-/// The rate of `done` bytes in a time, and how long `left` more take at it.
+/// The rate of `done` bytes in `time`, and the remaining time for `left` bytes.
 fn pace_text(done: u64, time: Duration, left: u64) -> String {
     if time < FIRST_RATE || done == 0 {
         return String::new();
@@ -93,7 +93,7 @@ fn pace_text(done: u64, time: Duration, left: u64) -> String {
     format!(", {rate}/s, {} left", span_text(u64::try_from(seconds).unwrap_or(u64::MAX)))
 }
 
-/// A span of time in its two largest units.
+/// A duration in its two largest units.
 fn span_text(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match hours {

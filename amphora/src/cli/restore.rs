@@ -31,7 +31,7 @@ pub struct Restore {
     name: Option<String>,
 }
 
-/// What was restored, as it is printed.
+/// The printed form of a restored bucket.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Restored {

@@ -18,10 +18,10 @@ pub struct Scrub {
     rate: Option<Size>,
 }
 
-/// Whose damaged content is where nobody has looked for its names: that reads all records.
+/// The placeholder for names of damaged content, which are found only by reading all records.
 const UNNAMED: &str = "objects that `amphora check`, run on the closed store, names";
 
-/// Damaged content, as it is printed.
+/// The printed form of damaged content.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Damaged {
@@ -37,14 +37,14 @@ impl From<admin::DamagedContent> for Damaged {
 }
 
 impl Damaged {
-    /// One line.
+    /// One line of text.
     pub(super) fn text(&self) -> String {
         let who = if self.owners.is_empty() { UNNAMED.to_owned() } else { self.owners.join(", ") };
         format!("{who}: {} (found {})", self.reason, self.found_at)
     }
 }
 
-/// What a scrub found, as it is printed.
+/// The printed result of a scrub.
 #[derive(Serialize)]
 struct Shown {
     damaged: Vec<Damaged>,

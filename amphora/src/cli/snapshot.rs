@@ -32,7 +32,7 @@ pub enum Command {
     },
 }
 
-/// A snapshot as it is printed.
+/// The printed form of a snapshot.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {

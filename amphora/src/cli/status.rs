@@ -10,7 +10,7 @@ use super::scrub::Damaged;
 use super::volume::MountPoint;
 use crate::failure::Failure;
 
-/// How a server is, as it is printed.
+/// The printed status of a server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -39,7 +39,7 @@ struct Unserved {
     why: String,
 }
 
-/// A mount that is not there any more.
+/// A lost mount.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Lost {
@@ -64,7 +64,7 @@ impl Lost {
     }
 }
 
-/// The worker of lifecycle rules.
+/// The lifecycle worker.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Lifecycle {
@@ -142,7 +142,7 @@ impl From<admin::StatusResponse> for Shown {
 impl Lifecycle {
     fn text(&self) -> String {
         let Self { expired, errors, .. } = self;
-        let now = self.bucket.as_ref().map_or_else(|| "waits".to_owned(), |bucket| format!("looks at {bucket}"));
+        let now = self.bucket.as_ref().map_or_else(|| "waits".to_owned(), |bucket| format!("examining {bucket}"));
         format!("{now}, {}, {expired} expired, {errors} errors", last_pass(self.completed_at.as_deref()))
     }
 }
@@ -203,7 +203,7 @@ impl Row for Shown {
     }
 }
 
-/// Asks and prints.
+/// Requests the status and prints it.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
     let status = answer(client.status(admin::StatusRequest {}).await)?;
     printer.one(&Shown::from(status))

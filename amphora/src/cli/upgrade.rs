@@ -11,11 +11,11 @@ use super::progress::Line;
 use crate::config::SocketPath;
 use crate::failure::Failure;
 
-/// How long the next program may take until it answers: the last one drains first, and it opens the store.
+/// The time limit until the next program answers: the old one drains first, and the new one opens the store.
 const LIMIT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What happened, as it is printed.
+/// The printed result of an upgrade.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -32,7 +32,7 @@ impl Row for Shown {
     }
 }
 
-/// Asks, and waits for the next program to answer.
+/// Requests the upgrade, and waits for the next program to answer.
 pub(super) async fn run(mut client: Client, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
     let last = answer(client.status(admin::StatusRequest {}).await)?.started_unix_ms;
     let begun = Instant::now();
@@ -43,12 +43,12 @@ pub(super) async fn run(mut client: Client, socket: &SocketPath, printer: &mut P
     printer.one(&Shown { from_version: api.from_version, to_version, took_ms })
 }
 
-/// The version of the server that was started after the last one.
+/// The version of the server that was started after `last`.
 async fn next(socket: &SocketPath, last: i64) -> Result<String, Failure> {
     let (begun, mut line) = (Instant::now(), Line::new());
     let mut failed = Failure::failed("the server that was upgraded does not answer: see its log");
     while begun.elapsed() < LIMIT {
-        // Either may be in its way out or in: the socket stays, but not each connection.
+        // Either program may be starting or ending: the socket stays, but connections may break.
         match status(socket).await {
             Ok(status) if status.started_unix_ms != last => return Ok(status.version),
             Ok(_) => {}

@@ -21,7 +21,7 @@ pub enum Command {
     },
 }
 
-/// A volume as it is printed.
+/// The printed form of a volume.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -41,7 +41,7 @@ struct Publication {
     read_only: bool,
 }
 
-/// A mount as it is printed, also by `status`.
+/// The printed form of a mount, also for `status`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MountPoint {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Interval, Period, Size, SocketPath};
 
-/// The largest share that one request may ask for is 37 MiB; it gets all there is if that is less.
+/// The smallest memory limit. The largest share of one request is 37 MiB; under a smaller limit it gets all of it.
 const MEMORY_MIN: u64 = 16 << 20;
 
 /// The flags of `serve`. A field `s3_listen` is the flag `--s3-listen`, `AMPHORA_S3_LISTEN` in the environment and

@@ -1,8 +1,8 @@
-//! Where a flag's value comes from: the command line, else the environment, else the config file, else its default.
+//! The source of a setting: command line, else environment, else config file, else default.
 //!
-//! - The environment and the file become defaults of the command line's own parser, so a value means the same
-//!   wherever it is written.
-//! - Each value is checked where it stands, also one that a stronger layer overrides.
+//! - Environment and file become defaults of the command line's own parser, so a value means the same wherever it is
+//!   written.
+//! - Each value is validated where it is written, even if another source overrides it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use crate::failure::Failure;
 /// Looks up a variable of the environment.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Variables of the container interfaces that stand for one of ours, after it.
+/// Variables of the container interfaces that stand for one of ours, with lower precedence.
 const ALIASES: [(&str, &str); 2] = [("csi-endpoint", "CSI_ENDPOINT"), ("cosi-endpoint", "COSI_ENDPOINT")];
 
-/// The config file, at most, in bytes.
+/// The largest config file in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
 const SERVE: &str = "serve";
 
-/// Parses a command line with the environment and the config file it names beneath.
+/// Parses a command line, on top of the environment and the config file it names.
 ///
 /// # Errors
-/// [`Failure::Clap`] for the command line itself, [`Failure::Usage`] for the layers below.
+/// [`Failure::Clap`] for the command line itself, [`Failure::Usage`] for the other sources.
 pub fn parse(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<Cli, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
     let command = with_environment(Cli::command(), env)?;
@@ -55,7 +55,8 @@ fn with_environment(mut command: Command, env: Env<'_>) -> Result<Command, Failu
     Ok(command)
 }
 
-/// The variable that sets an argument, and its value; an empty one counts as unset, as deployments leave them.
+/// The variable that sets an argument, and its value. An empty value counts as unset, since deployments leave such
+/// values.
 fn from_environment(arg: &Arg, env: Env<'_>) -> Option<(String, OsString)> {
     let long = arg.get_long()?;
     let own = format!("AMPHORA_{}", long.replace('-', "_").to_uppercase());
@@ -95,7 +96,7 @@ fn unknown_key(file: &Path, key: &str, settings: &[(Arg, Level)]) -> String {
     format!("the config file {} has the unknown key {key}: known are {}", file.display(), known.join(", "))
 }
 
-/// Where an argument is declared.
+/// The command level at which an argument is declared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Every,
@@ -117,20 +118,20 @@ fn set_default(command: Command, level: Level, arg: &Arg, value: OsString) -> Co
     }
 }
 
-/// Passes a value through the parser of its argument.
+/// Validates a value with the parser of its argument.
 fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
     let mut given = OsString::from(format!("--{}=", arg.get_long().unwrap_or_default()));
     given.push(value);
     let parser = Command::new("value").no_binary_name(true).disable_help_flag(true).arg(arg.clone());
     parser.try_get_matches_from([given]).map(drop).map_err(|error| {
-        // A parser of our own says what is wrong; clap's own text begins with the flag, and hints follow its first line.
+        // Our parsers say what is wrong. Clap's own text begins with the flag, and its hints follow the first line.
         let text = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         let possible = text.lines().find(|line| line.contains("possible values")).or_else(|| text.lines().next());
         possible.unwrap_or_default().trim().trim_start_matches("error: ").to_owned()
     })
 }
 
-/// A value of the file, as the command line would have it. A list is for flags that take several values.
+/// A value of the file in the form of the command line. Lists are for flags with several values.
 fn plain(arg: &Arg, value: &toml::Value) -> Result<OsString, String> {
     match (value, arg.get_value_delimiter()) {
         (toml::Value::Array(values), Some(delimiter)) => {

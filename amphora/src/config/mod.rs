@@ -1,7 +1,7 @@
-//! What `serve` is told: flags, environment and file, checked before anything is touched.
+//! The settings of `serve`, from flags, environment and file, validated before anything is touched.
 //!
-//! - Precedence: flag, environment, file, default. All four pass the same parsers.
-//! - A bad value or an unknown key ends the start with exit status 2, named.
+//! - Precedence: flag, environment, file, default. The same parsers validate all four.
+//! - A bad value or an unknown key ends the start with exit status 2 and is named.
 
 mod flags;
 mod layers;
@@ -22,36 +22,36 @@ use std::time::Duration;
 use crate::credentials::Credentials;
 use crate::failure::Failure;
 
-/// What `serve` runs with: nothing left to decide.
+/// The complete settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Absolute.
+    /// The data folder as an absolute path.
     pub data_dir: PathBuf,
-    /// The file of the master key, absolute; `None`: the one in the data folder.
+    /// The absolute path of the master key file; `None`: the one in the data folder.
     pub master_key: Option<PathBuf>,
-    /// Where S3 is served.
+    /// The address of the S3 endpoint.
     pub s3_listen: SocketAddr,
-    /// Where metrics and health are served.
+    /// The address for metrics and health.
     pub http_listen: SocketAddr,
-    /// The certificate S3 is served with; `None`: plain HTTP.
+    /// The TLS certificate of S3; `None`: plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// The domains whose hosts are buckets.
+    /// The domains for virtual-hosted addressing.
     pub s3_domains: s3::Domains,
-    /// S3 connections at once.
+    /// The most S3 connections.
     pub s3_max_connections: usize,
-    /// S3 requests at once.
+    /// The most S3 requests in progress.
     pub s3_max_requests: usize,
-    /// Memory of S3 bodies under way, in bytes.
+    /// Memory for S3 request bodies in progress, in bytes.
     pub s3_body_memory: u64,
-    /// Memory of S3 answers under way, in bytes.
+    /// Memory for S3 responses in progress, in bytes.
     pub s3_answer_memory: u64,
     /// How long an S3 connection may be idle.
     pub s3_idle_time: Duration,
-    /// How long an S3 body may send nothing.
+    /// How long the client of an S3 upload may send nothing.
     pub s3_upload_stall: Duration,
-    /// How long nothing of an S3 answer may be taken.
+    /// How long the client of an S3 download may read nothing.
     pub s3_download_stall: Duration,
-    /// Mounts at once.
+    /// The most mounts.
     pub max_mounts: usize,
     /// Whether the administrator's mounts end with the server.
     pub unmount_at_exit: bool,
@@ -61,15 +61,15 @@ pub struct Settings {
     pub sockets: Sockets,
     /// S3 region.
     pub region: String,
-    /// What COSI Secrets carry; `None`: the address S3 is served at.
+    /// The URL of S3 in COSI Secrets; `None`: the address of the S3 endpoint.
     pub s3_endpoint_url: Option<String>,
-    /// Whether new buckets begin with their public access block on.
+    /// Whether new buckets have their public access block on.
     pub s3_block_public_access: bool,
-    /// Whether S3 takes presigned URLs of Signature Version 2.
+    /// Whether S3 accepts presigned URLs of Signature Version 2.
     pub s3_presigned_v2: bool,
-    /// How long a day of lifecycle rules lasts.
+    /// The length of a day in lifecycle rules.
     pub lifecycle_day: Duration,
-    /// How often and how fast content is compared with its checksums.
+    /// The interval and read limit of the scrub.
     pub scrub: objstore::scrub::Rate,
     /// CSI node id.
     pub node_id: String,
@@ -77,42 +77,42 @@ pub struct Settings {
     pub csi_driver_name: String,
     /// COSI driver name.
     pub cosi_driver_name: String,
-    /// Whether people read stderr, who may be told how to begin.
+    /// Whether stderr is a terminal, so that hints for the first steps are printed.
     pub hints: bool,
-    /// How old a new bucket is when COSI answers for it.
+    /// The age of a new bucket at which COSI answers its creation.
     pub cosi_answer_delay: Duration,
     /// The root key to set at the first start.
     pub root_key: Option<Credentials>,
 }
 
-/// Where a certificate is.
+/// The files of a TLS certificate.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// Its chain.
+    /// The certificate chain.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key: PathBuf,
 }
 
-/// The Unix sockets of a server, no two alike.
+/// The Unix sockets of a server, all different.
 #[derive(Clone, Debug)]
 pub struct Sockets {
-    /// The admin service.
+    /// The socket of the admin service.
     pub admin: SocketPath,
-    /// CSI, all services or all but the node's.
+    /// The socket of CSI: all services, or all but the node service.
     pub csi: SocketPath,
-    /// The CSI node service, if on a socket of its own.
+    /// The separate socket of the CSI node service, if any.
     pub csi_node: Option<SocketPath>,
-    /// COSI.
+    /// The socket of COSI.
     pub cosi: SocketPath,
-    /// The holder's; `None`: do without one.
+    /// The socket of the fd holder; `None`: run without one.
     pub holder: Option<SocketPath>,
-    /// Where a server before this one may have had a holder, if this one does without.
+    /// The socket at which an earlier server may have had a holder, if this one runs without.
     pub former_holder: Option<SocketPath>,
 }
 
 impl Settings {
-    /// Fills in what follows from other settings and checks what only shows together.
+    /// Derives dependent settings and checks their combinations.
     ///
     /// # Errors
     /// [`Failure::Usage`] naming the setting.
@@ -187,7 +187,7 @@ impl Sockets {
     }
 }
 
-/// The socket of a server on `data_dir` that was not told another.
+/// The default socket of a server on `data_dir`.
 ///
 /// # Errors
 /// [`Failure::Usage`] when the path is too long.

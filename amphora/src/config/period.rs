@@ -1,11 +1,11 @@
-//! Spans of time as people write them: `24h`, `90s`, `500ms`.
+//! Durations as people write them: `24h`, `90s`, `500ms`.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use objstore::units::parse_duration;
 
-/// A span of time, longer than nothing.
+/// A duration greater than zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period(pub Duration);
 
@@ -17,7 +17,7 @@ impl FromStr for Period {
     }
 }
 
-/// How often something is done of its own accord: `7d`, or `off`.
+/// The interval of a periodic task: `7d`, or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval(pub Option<Duration>);
 

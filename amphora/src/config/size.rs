@@ -5,14 +5,14 @@ use std::str::FromStr;
 
 use objstore::units::parse_size;
 
-/// Suffixes of what is printed.
+/// Suffixes for printing.
 const SUFFIXES: [(&str, u64); 6] =
     [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40), ("Pi", 1 << 50), ("Ei", 1 << 60)];
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// How many.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
@@ -25,7 +25,7 @@ impl FromStr for Size {
 }
 
 impl fmt::Display for Size {
-    /// One decimal at most, in powers of 1024.
+    /// With at most one decimal, in powers of 1024.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match SUFFIXES.iter().rev().find(|(_, factor)| self.bytes >= *factor) {
             None => write!(f, "{}", self.bytes),

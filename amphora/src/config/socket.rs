@@ -1,4 +1,4 @@
-//! The path of a Unix socket, given as `unix:///run/amphora/csi.sock`.
+//! The path of a Unix socket, written as `unix:///run/amphora/csi.sock`.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What `sockaddr_un.sun_path` holds, without the NUL behind it (unix(7)).
+/// The capacity of `sockaddr_un.sun_path` without the final NUL (unix(7)).
 const PATH_BYTES_MAX: usize = 107;
 
 /// An absolute path short enough for a Unix socket.
@@ -14,7 +14,7 @@ const PATH_BYTES_MAX: usize = 107;
 pub struct SocketPath(PathBuf);
 
 impl SocketPath {
-    /// Checks a path, made absolute first.
+    /// Makes a path absolute and checks its length.
     ///
     /// # Errors
     /// What is wrong with it, in words.
@@ -30,17 +30,17 @@ impl SocketPath {
         Ok(Self(path))
     }
 
-    /// Makes the folder it lies in, for its owner alone.
+    /// Creates the folder of the socket, accessible by its owner only.
     ///
     /// # Errors
-    /// The folder, and what the system says.
+    /// The folder, and the system's error.
     pub fn make_folder(&self) -> Result<(), String> {
         let Some(folder) = self.0.parent() else { return Ok(()) };
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| format!("its folder {} cannot be made ({error})", folder.display()))
     }
 
-    /// Where the holder of the server listens whose admin socket this is, unless the server was told another place.
+    /// The default socket of the fd holder for the server with this admin socket.
     #[must_use]
     pub fn holder_beside(&self) -> Self {
         Self(self.0.with_file_name("holder.sock"))
@@ -56,7 +56,7 @@ impl SocketPath {
 impl FromStr for SocketPath {
     type Err = String;
 
-    /// `unix://PATH`, `unix:PATH` (gRPC naming) or a path that begins with `/`.
+    /// Parses `unix://PATH`, `unix:PATH` (gRPC naming) or a path that begins with `/`.
     fn from_str(text: &str) -> Result<Self, String> {
         let path = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:"));
         match path.or_else(|| text.starts_with('/').then_some(text)) {

@@ -1,10 +1,11 @@
-//! The role `amphora holder`: keeps the mounts of a server while that server is restarted, killed or replaced.
+//! The command `amphora holder`: the fd holder, which keeps a server's mounts while the server is restarted, killed or
+//! replaced.
 //!
-//! - It starts no runtime, opens no store and no other file: a few MiB that never have a reason to end.
-//! - Started by a server, it leaves that server's session and process group, and ends once it holds nothing. As a
-//!   service of its own, it stays until it is stopped.
+//! - It starts no runtime, and opens neither a store nor any other file: a few MiB that never have a reason to end.
+//! - If a server started it, it leaves that server's session and process group, and ends once it holds nothing. As a
+//!   service of its own it runs until it is stopped.
 //!
-//! What its death leaves: nothing lost while the server runs, which finds or starts the next one (`fuse::holder`).
+//! Its death loses nothing while the server runs, which finds or starts the next holder (`fuse::holder`).
 
 mod start;
 
@@ -17,10 +18,10 @@ use crate::config::{Env, SocketPath};
 use crate::failure::Failure;
 use crate::serve::Notify;
 
-/// What a holder and a server tell each other about themselves.
+/// The program name and version that holder and server exchange.
 const PROGRAM: &str = concat!("amphora ", env!("CARGO_PKG_VERSION"));
 
-/// Where to listen, and for how long.
+/// The holder's socket and lifetime.
 #[derive(Debug, Args)]
 pub struct Holder {
     /// Where servers reach it
@@ -32,10 +33,10 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Holds until it is not needed any more.
+    /// Runs until the holder is no longer needed.
     ///
     /// # Errors
-    /// [`Failure::Failed`] when it cannot begin.
+    /// [`Failure::Failed`] if it cannot start.
     pub fn run(self, env: Env<'_>) -> Result<(), Failure> {
         let Self { socket, detached } = self;
         crate::process::forbid_core_dumps();
@@ -47,7 +48,7 @@ impl Holder {
         let lifetime = if detached { Lifetime::WhileNeeded } else { Lifetime::Forever };
         let service = Service::bind(socket.path(), PROGRAM, lifetime).map_err(|error| failed(error.to_string()))?;
         if detached {
-            // Listening already, so whoever started it can connect as soon as this returns there.
+            // It listens already, so the starter can connect as soon as the parent process ends.
             detach().map_err(|error| failed(format!("it cannot leave its session ({error})")))?;
         }
         survive();
@@ -56,14 +57,14 @@ impl Holder {
     }
 }
 
-/// Whoever started the starter may wait for the end of a pipe that neither of them knows of.
+/// Closes inherited descriptors: the starter's parent may wait for the end of a pipe that neither of them knows of.
 fn close_inherited() {
     // SAFETY: close_range(2) on all but the standard streams; this process has opened nothing yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
-/// Goes on in a child of its own session, in the root folder, with nothing on its standard streams; the process that
-/// was started ends well.
+/// Continues in a child process with its own session, in the root folder, with no standard streams; the parent exits
+/// successfully.
 fn detach() -> std::io::Result<()> {
     // SAFETY: daemon(3) forks and redirects. This process has a single thread, so the child misses none.
     match unsafe { libc::daemon(0, 0) } {
@@ -72,16 +73,16 @@ fn detach() -> std::io::Result<()> {
     }
 }
 
-/// Memory that runs out has larger and less needed owners. Who may not say so is no worse off than before.
+/// Protects the process from the OOM killer, since others use more memory. Without the right to do so nothing changes.
 fn survive() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "-900");
     trim();
 }
 
-/// What parsing the command line needed goes back to the system.
+/// Returns the memory of command-line parsing to the system.
 #[cfg(target_env = "gnu")]
 fn trim() {
-    // SAFETY: malloc_trim(3) gives free memory back and touches nothing that is in use.
+    // SAFETY: malloc_trim(3) returns free memory and touches nothing in use.
     unsafe { libc::malloc_trim(0) };
 }
 

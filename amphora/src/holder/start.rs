@@ -1,4 +1,4 @@
-//! How a server finds its holder, and starts one where none is.
+//! Finding and starting the fd holder for a server.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use fuse::holder::{Error, Holder};
 
 use crate::config::SocketPath;
 
-/// How often to try: a holder that is just ending may have taken the connection with it.
+/// Number of attempts: a holder that is just ending may have accepted the connection.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(100);
-/// This very program, also where its file was replaced since.
+/// The running program, even if its file was replaced.
 const THIS: &str = "/proc/self/exe";
 
-/// The holder that answers at `socket`, if one does.
+/// The holder at `socket`, if one answers.
 ///
 /// # Errors
-/// [`Error::Version`] if it cannot be understood.
+/// [`Error::Version`] if there is no common protocol version.
 pub fn find(socket: &SocketPath) -> Result<Option<Holder>, Error> {
     for _ in 0..TRIES {
         match Holder::connect(socket.path()) {
@@ -30,10 +30,10 @@ pub fn find(socket: &SocketPath) -> Result<Option<Holder>, Error> {
     Ok(None)
 }
 
-/// The holder that answers at `socket`, started if there is none.
+/// The holder at `socket`, started if there is none.
 ///
 /// # Errors
-/// If it cannot be started or understood.
+/// If it cannot be started, or there is no common protocol version.
 pub fn find_or_start(socket: &SocketPath) -> Result<Holder, Error> {
     if let Some(holder) = find(socket)? {
         return Ok(holder);
@@ -41,7 +41,7 @@ pub fn find_or_start(socket: &SocketPath) -> Result<Holder, Error> {
     let mut failed = String::new();
     for _ in 0..TRIES {
         failed = start(socket).err().unwrap_or_default();
-        // Another may have been started at the same time; either is fine.
+        // A concurrent start is no problem: either holder will do.
         match Holder::connect(socket.path()) {
             Err(error) if error.is_broken() => std::thread::sleep(PAUSE),
             found => return found,
@@ -55,7 +55,7 @@ pub fn find_or_start(socket: &SocketPath) -> Result<Holder, Error> {
 fn start(socket: &SocketPath) -> Result<(), String> {
     let mut command = Command::new(THIS);
     command.arg0("amphora").args(["holder", "--detached", "--socket"]).arg(socket.path());
-    // It needs nothing from the environment, which may hold the root key.
+    // It needs nothing from the environment, which may contain the root key.
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let ended = command.output().map_err(|error| format!("it cannot be started ({error})"))?;
     if ended.status.success() {

@@ -1,9 +1,9 @@
-//! What each bucket holds, what it may hold, and when it was backed up.
+//! Metrics per bucket: usage, quota, and time of the last backup.
 //!
-//! - At most [`s3::BUCKETS_MAX`] buckets have series of their own, the same for all metrics, and keep them while they
+//! - At most [`s3::BUCKETS_MAX`] buckets have their own series, the same for all metrics, and keep them while they
 //!   exist; all others are summed as [`s3::REST`].
-//! - What is shown may be some seconds old: reading it takes at most a twentieth of the time, however many buckets there
-//!   are and however often somebody scrapes.
+//! - Values may be some seconds old: reading them takes at most a twentieth of the time, however many buckets exist and
+//!   however often a client scrapes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,9 +21,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::{counter, gauge, seconds, whole};
 use crate::backups::Backups;
 
-/// What is read is shown for so many times the time it took to read.
+/// Values are shown for this many times the duration of reading them.
 const REST_FACTOR: u32 = 20;
-/// And for so long at least.
+/// The least time for which values are shown.
 const REST_MIN: Duration = Duration::from_millis(200);
 
 /// The metrics of all buckets: a cheap handle.
@@ -41,39 +41,39 @@ impl fmt::Debug for Buckets {
     }
 }
 
-/// What was read last.
+/// The values read last.
 #[derive(Default)]
 struct Seen {
-    /// Until when it is shown.
+    /// Until when they are shown.
     until: Option<Instant>,
-    /// The buckets that have series of their own.
+    /// The buckets with their own series.
     own: BTreeSet<BucketName>,
     count: usize,
     rows: Vec<Row>,
 }
 
-/// What is shown of one bucket, or of the rest.
+/// The values of one bucket, or of the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
     name: String,
     bytes: u64,
     upload_bytes: u64,
     inodes: u64,
-    /// None where the store does not know it; of the rest the sum of those that are known.
+    /// `None` if the store does not know it; for the rest, the sum of the known ones.
     objects: Option<u64>,
     hidden_keys: Option<u64>,
     quota_bytes: Option<u64>,
-    /// In seconds since 1970; of the rest the oldest.
+    /// In seconds since 1970; for the rest, the oldest.
     backup: Option<u64>,
 }
 
 impl Buckets {
-    /// The metrics of the buckets of `store`; `s3` counts requests about those that have series of their own.
+    /// The metrics of the buckets of `store`; `s3` counts requests to those with their own series.
     pub fn new(store: &Store, s3: &s3::Metrics, backups: &Arc<Backups>) -> Self {
         Self { store: store.clone(), s3: s3.clone(), backups: backups.clone(), seen: Arc::default() }
     }
 
-    /// Reads what buckets hold, if what was read before is old. Blocking.
+    /// Reads the values if the last ones are too old. Blocking.
     pub fn refresh(&self) {
         self.look(|_| ());
     }
@@ -134,7 +134,7 @@ impl Row {
         }
     }
 
-    /// Adds a bucket to the rest, whose quotas make no sum.
+    /// Adds a bucket to the rest; quotas are not added up.
     fn add(&mut self, row: &Self) {
         self.bytes = self.bytes.saturating_add(row.bytes);
         self.upload_bytes = self.upload_bytes.saturating_add(row.upload_bytes);
@@ -156,7 +156,7 @@ impl Collector for Buckets {
         type Value = fn(&Row) -> Option<u64>;
         let families: [(&str, &str, Value); 7] = [
             ("bucket_size_bytes", "Sum of the sizes of the files of a bucket", |row| Some(row.bytes)),
-            ("bucket_upload_bytes", "Bytes of multipart uploads under way in a bucket", |row| Some(row.upload_bytes)),
+            ("bucket_upload_bytes", "Bytes of multipart uploads in progress in a bucket", |row| Some(row.upload_bytes)),
             ("bucket_inodes", "Files, directories and symbolic links of a bucket", |row| Some(row.inodes)),
             ("bucket_objects", "Current objects of a bucket, as a listing counts them", |row| row.objects),
             ("bucket_hidden_keys", "Current objects of a bucket that mounts cannot show", |row| row.hidden_keys),
@@ -178,7 +178,7 @@ impl Collector for Buckets {
         }
         let (done, failed) = self.backups.counts();
         counter(&mut encoder, "backups", "Backups of buckets that were made", done)?;
-        counter(&mut encoder, "backups_failed", "Backups of buckets that did not come to their end", failed)?;
+        counter(&mut encoder, "backups_failed", "Backups of buckets that failed", failed)?;
         let help = "The moment that the last backup of any bucket shows, in seconds since 1970; 0: there was none";
         gauge(&mut encoder, "backup_last_success_timestamp_seconds", help, seconds(self.backups.newest()))
     }

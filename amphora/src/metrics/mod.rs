@@ -1,9 +1,9 @@
-//! The metrics of `/metrics`: what the store, the mounts and the process say at the moment of a scrape, and what S3 and
-//! the audit trail count.
+//! The metrics of `/metrics`: values that the store, the mounts and the process report at each scrape, and counters of
+//! S3 and the audit trail.
 //!
-//! - Names follow Prometheus: `amphora_` before all but `process_…`, base units, `_total` behind counters.
-//!   `docs/operations.md` has each; a test compares that table with what is served.
-//! - Whatever grows with what is stored is bounded: `buckets` says how.
+//! - Names follow Prometheus: the prefix `amphora_` for all but `process_…`, base units, `_total` after counters.
+//!   `docs/operations.md` lists them; a test compares that table with the served metrics.
+//! - Series whose number grows with the stored data are bounded: see `buckets`.
 
 mod buckets;
 mod mounts;
@@ -30,34 +30,34 @@ use crate::mounts::Table;
 pub use buckets::Buckets;
 pub use text::{Format, encode};
 
-/// What metrics are read from.
+/// The sources of the metrics.
 pub struct Sources<'a> {
     /// The store.
     pub store: &'a Store,
     /// The mounts of this process.
     pub mounts: &'a Arc<Table>,
-    /// The worker of lifecycle rules.
+    /// The lifecycle worker.
     pub lifecycle: &'a Arc<Worker>,
-    /// The scrub.
+    /// The scrub worker.
     pub scrub: &'a Arc<objstore::scrub::Worker>,
-    /// When buckets were backed up.
+    /// The times of the last backups.
     pub backups: &'a Arc<Backups>,
 }
 
 /// The metrics of a server.
 pub struct Metrics {
-    /// All of them.
+    /// All metrics.
     pub registry: Registry,
-    /// Those that S3 counts.
+    /// The metrics that S3 counts.
     pub s3: s3::Metrics,
     /// The audit trail, which counts its lines and calls.
     pub audit: Audit,
-    /// Those of each bucket.
+    /// The metrics of each bucket.
     pub buckets: Buckets,
 }
 
 impl Metrics {
-    /// All metrics of a server.
+    /// Creates all metrics of a server.
     pub fn new(sources: &Sources<'_>) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(process::ProcessCollector::new()));
@@ -76,7 +76,7 @@ impl Metrics {
     }
 }
 
-/// Seconds since 1970; 0: never.
+/// Seconds since 1970; 0 if there is no time.
 fn seconds(at: Option<Timestamp>) -> u64 {
     at.and_then(|at| u64::try_from(at.parts().0).ok()).unwrap_or(0)
 }
@@ -91,12 +91,12 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64
     metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }
 
-/// A number as gauges take it.
+/// A number in the type of gauges.
 fn whole(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A latency of the store, in seconds.
+/// Encodes a latency of the store in seconds.
 fn latency(mut encoder: MetricEncoder<'_>, latency: &Latency) -> fmt::Result {
     #[expect(clippy::cast_precision_loss, reason = "microseconds of some centuries are exact")]
     let seconds = |us: u64| us as f64 / 1e6;

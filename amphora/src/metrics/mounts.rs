@@ -1,4 +1,4 @@
-//! What the mounts of this process do, all together, and how the holder is.
+//! Metrics of all mounts of this process together, and of the fd holder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use prometheus_client::registry::Unit;
 use super::{counter, gauge};
 use crate::mounts::{OperationTotal, Table};
 
-/// What the mounts of this process do, all together.
+/// The totals of all mounts of this process.
 pub(super) struct MountFigures(pub(super) Arc<Table>);
 
 impl fmt::Debug for MountFigures {
@@ -52,14 +52,14 @@ impl Collector for MountFigures {
     }
 }
 
-/// The latencies of one operation of the mounts.
+/// Encodes the latencies of one operation.
 fn histogram(mut encoder: MetricEncoder<'_>, total: &OperationTotal) -> fmt::Result {
     let bounds = LATENCY_BOUNDS_US.iter().map(|bound| Duration::from_micros(*bound).as_secs_f64()).chain([f64::MAX]);
     let buckets: Vec<_> = bounds.zip(total.buckets).collect();
     encoder.encode_histogram::<NoLabelSet>(total.took.as_secs_f64(), total.count, &buckets, None)
 }
 
-/// How the holder is; nothing where a server does without one.
+/// The state of the fd holder; nothing if the server runs without one.
 pub(super) struct HolderCollector(pub(super) Arc<Table>);
 
 impl fmt::Debug for HolderCollector {

@@ -1,4 +1,4 @@
-//! This process, under the names that all programs use (Prometheus, "Writing client libraries", process metrics).
+//! Process metrics under the standard names (Prometheus, "Writing client libraries", process metrics).
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{gauge, whole};
 
-/// What `/proc` says of this process.
+/// Reads `/proc` for this process.
 #[derive(Debug)]
 pub(super) struct ProcessCollector {
-    /// When the machine was started, in seconds since 1970.
+    /// The boot time of the machine in seconds since 1970.
     boot_seconds: u64,
 }
 
@@ -26,7 +26,7 @@ impl ProcessCollector {
     }
 }
 
-/// The fields of `/proc/PID/stat` that are shown (proc_pid_stat(5)).
+/// The fields of `/proc/PID/stat` that are used (proc_pid_stat(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     cpu_ticks: u64,
@@ -38,10 +38,10 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        // The name of the program stands in brackets and may hold blanks and brackets.
+        // The program's name stands in parentheses and may contain blanks and parentheses.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // The first field behind the name is the third of the line.
+        // The first field after the name is the third of the line.
         let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok());
         Some(Self {
             cpu_ticks: field(14)? + field(15)?,

@@ -1,4 +1,4 @@
-//! What the store and its workers say of themselves.
+//! Metrics of the store and its background workers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use prometheus_client::registry::Unit;
 
 use super::{counter, gauge, latency, seconds, whole};
 
-/// What the store says of itself.
+/// The metrics of the store.
 pub(super) struct StoreFigures(pub(super) Store);
 
 impl fmt::Debug for StoreFigures {
@@ -31,7 +31,7 @@ impl Collector for StoreFigures {
         let poisoned = u64::from(stats.poisoned.is_some());
         gauge(&mut encoder, "store_poisoned", "1 while the store refuses writes after a failed sync", poisoned)?;
         let full = u64::from(stats.disk_full);
-        gauge(&mut encoder, "store_disk_full", "1 while the disk has no room but for deletions", full)?;
+        gauge(&mut encoder, "store_disk_full", "1 while the disk is full and only deletions are accepted", full)?;
         gauge(&mut encoder, "store_disk_free_bytes", "Free on the disk of the data folder", stats.free_bytes)?;
         gauge(&mut encoder, "store_disk_size_bytes", "Size of the disk of the data folder", stats.total_bytes)?;
         let help = "Operations that wait to be committed";
@@ -43,14 +43,14 @@ impl Collector for StoreFigures {
         };
         let help = "How long a batch of metadata took to be committed, with its sync where one was asked for";
         histogram("store_commit_duration", help, &stats.commit_latency)?;
-        let help = "How long waits for metadata to be on disk took: synced commits, and syncs beside them";
+        let help = "How long callers waited for metadata to be synced, by commits or separate syncs";
         histogram("store_metadata_sync_duration", help, &stats.metadata_sync_latency)?;
-        let help = "How long each fsync, fdatasync and syncfs of the store took, but those within a synced commit";
+        let help = "How long each fsync, fdatasync and syncfs of the store took, without those within a synced commit";
         histogram("store_fsync_duration", help, &stats.disk_sync_latency)
     }
 }
 
-/// What the worker of lifecycle rules did.
+/// The metrics of the lifecycle worker.
 pub(super) struct LifecycleFigures(pub(super) Arc<Worker>);
 
 impl fmt::Debug for LifecycleFigures {
@@ -76,10 +76,10 @@ impl Collector for LifecycleFigures {
         for (kind, count) in kinds {
             ConstCounter::new(count).encode(expired.encode_family(&[("kind", kind)])?)?;
         }
-        counter(&mut encoder, "lifecycle_errors", "Buckets or passes given up until the next pass", figures.errors)?;
+        counter(&mut encoder, "lifecycle_errors", "Buckets or passes abandoned until the next pass", figures.errors)?;
         let help = "When the last whole pass ended, in seconds since 1970; 0: never";
         gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, seconds(figures.completed))?;
-        let help = "Keys, versions and uploads examined so far in the bucket under way";
+        let help = "Keys, versions and uploads examined so far in the current bucket";
         let mut progress = encoder.encode_descriptor("lifecycle_bucket_examined", help, None, MetricType::Gauge)?;
         if let Some(now) = &figures.progress {
             let seen = ConstGauge::new(whole(now.looked_at));
@@ -89,7 +89,7 @@ impl Collector for LifecycleFigures {
     }
 }
 
-/// What the scrub did, and what is damaged.
+/// The metrics of the scrub, and the amount of damage.
 pub(super) struct ScrubFigures(pub(super) Store, pub(super) Arc<objstore::scrub::Worker>);
 
 impl fmt::Debug for ScrubFigures {
@@ -106,14 +106,14 @@ impl Collector for ScrubFigures {
         counter(&mut encoder, "scrub_read_bytes", "Bytes compared with their checksums by the scrub", figures.bytes)?;
         counter(&mut encoder, "scrub_damaged_blobs", "Damaged blobs found by the scrub", figures.found)?;
         counter(&mut encoder, "scrub_errors", "Passes of the scrub interrupted by an error", figures.errors)?;
-        let help = "When the pass of the scrub under way, or the last one, began, in seconds since 1970; 0: never";
+        let help = "When the current or last pass of the scrub began, in seconds since 1970; 0: never";
         gauge(&mut encoder, "scrub_started_timestamp_seconds", help, seconds(figures.started))?;
         let help = "When the last whole pass of the scrub ended, in seconds since 1970; 0: never";
         gauge(&mut encoder, "scrub_completed_timestamp_seconds", help, seconds(figures.completed))?;
         let (done, total) = figures.progress.unwrap_or_default();
-        let help = "Bytes read in the pass of the scrub under way; 0: none is";
+        let help = "Bytes read in the current pass of the scrub; 0: none is running";
         gauge(&mut encoder, "scrub_pass_done_bytes", help, done)?;
-        let help = "Bytes there are to read in the pass of the scrub under way; 0: none is";
+        let help = "Bytes to read in the current pass of the scrub; 0: none is running";
         gauge(&mut encoder, "scrub_pass_size_bytes", help, total)?;
         let damaged = objstore::scrub::damage(&self.0).map_or(0, |damage| damage.len() as u64);
         gauge(&mut encoder, "damaged_blobs", "Blobs known to be damaged: reading them answers an error", damaged)

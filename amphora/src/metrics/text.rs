@@ -1,7 +1,7 @@
-//! The two text formats that scrapers ask for.
+//! The two text formats of Prometheus metrics.
 //!
-//! - OpenMetrics 1.0 names a family of counters without `_total`; the older format of Prometheus, 0.0.4, with it. Who asks
-//!   for neither gets the older one, which every tool reads.
+//! - OpenMetrics 1.0 names a family of counters without `_total`; the older Prometheus format, 0.0.4, with it. A client
+//!   that asks for neither gets the older one, which every tool reads.
 
 use std::fmt::Write as _;
 
@@ -32,23 +32,23 @@ impl Format {
     }
 }
 
-/// All metrics of a registry.
+/// Encodes all metrics of a registry.
 ///
 /// # Errors
-/// A metric cannot be written.
+/// If a metric cannot be written.
 pub fn encode(registry: &Registry, format: Format) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, registry)?;
     Ok(if format == Format::OpenMetrics { text } else { plain(&text) })
 }
 
-/// The older format of what OpenMetrics says.
+/// Converts OpenMetrics text to the older format.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut help = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            // The name depends on the type, which follows.
+            // The family's name depends on its type, which follows.
             help = rest.split_once(' ').map(|(_, words)| words);
         } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
             let (suffix, kind) = match kind {
@@ -57,7 +57,7 @@ fn plain(text: &str) -> String {
                 "unknown" => ("", "untyped"),
                 kind => ("", kind),
             };
-            // Writing to a String does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(plain, "# HELP {name}{suffix} {}", help.take().unwrap_or_default());
             let _ = writeln!(plain, "# TYPE {name}{suffix} {kind}");
         } else if !line.starts_with('#') {

@@ -1,4 +1,4 @@
-//! What a key may mount: as much as its grant says, less what the policy of the bucket may deny its account.
+//! Access of a mount made with a key: the account's grant, less what the policy of the bucket may deny the account.
 
 use objstore::name::BucketName;
 use objstore::store::{Account, Mode};
@@ -6,33 +6,33 @@ use objstore::{Error, Result, Store};
 
 use crate::credentials::Credentials;
 
-/// How wide a mount may be, and by whose grant.
+/// The access of a mount, and the account whose grant gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Whether it may only read.
+    /// Whether it is read-only.
     pub read_only: bool,
     /// The account that holds the grant; `None`: the administrator, who needs none.
     pub account: Option<String>,
 }
 
 impl Access {
-    /// What `key` may do with `bucket` through a mount. Blocking.
+    /// The access that `key` has to `bucket` through a mount. Blocking.
     ///
     /// # Errors
-    /// [`Error::Denied`] for a key that is unknown or revoked, whose secret is another, without a grant to read, or whom
-    /// the policy of the bucket may deny reading.
+    /// [`Error::Denied`] if the key is unknown or revoked, its secret is wrong, it has no grant to read, or the policy
+    /// of the bucket may deny its account reading.
     pub fn of(store: &Store, key: &Credentials, bucket: &BucketName) -> Result<Self> {
         let identity = store.identify(&key.access_key_id)?;
         let identity = identity.filter(|identity| same(identity.secret.reveal(), key.secret.reveal()));
-        // One answer for all three, so that nobody learns which keys exist.
+        // One answer for all three cases, so that it does not reveal which keys exist.
         let identity = identity.ok_or_else(|| Error::Denied {
-            why: format!("the key {key} is unknown or revoked, or its secret is another: check the credentials"),
+            why: format!("the key {key} is unknown or revoked, or its secret is wrong: check the credentials"),
         })?;
         Self::of_account(store, &identity.account, key, bucket)
     }
 
-    /// What a mount may do that was made with a key before, whose secret is not known any more: the key still has to be
-    /// there, and to belong to the account it belonged to. Blocking.
+    /// The access of a mount that was made with a key before, whose secret is no longer known: the key still has to
+    /// exist and belong to the same account. Blocking.
     ///
     /// # Errors
     /// As [`Access::of`].
@@ -58,7 +58,7 @@ impl Access {
     }
 }
 
-/// Compares in a time that tells only the length.
+/// Compares two texts; the time taken reveals only their length.
 fn same(a: &str, b: &str) -> bool {
     let differing = a.bytes().zip(b.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
     a.len() == b.len() && differing == 0

@@ -1,4 +1,4 @@
-//! The directories that are mounted at: their one name, and what lies at them.
+//! Mount point directories: canonical paths, and clearing of dead mounts.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use objstore::disk::PinnedPath;
 
 use super::{Error, Unmounting};
 
-/// The one name of a directory.
+/// The canonical path of a directory.
 pub(super) fn resolve(dir: &Path) -> Result<PathBuf, Error> {
     let found = PinnedPath::find(dir).map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })?;
     Ok(found.path().to_owned())
 }
 
-/// The one name of a directory that something is mounted at: nothing is where nothing can be.
+/// The canonical path of a mount point; an error if the directory does not exist.
 pub(super) fn mounted(dir: &Path) -> Result<PathBuf, Error> {
     use std::io::ErrorKind::{InvalidInput, NotFound};
     resolve(dir).map_err(|error| match error {
@@ -24,7 +24,7 @@ pub(super) fn mounted(dir: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Refuses a path that leads to nothing. What is mounted is not asked: its server may be gone.
+/// Refuses a missing path. A mounted file system is not asked, because its server may be gone.
 pub(super) fn refuse_missing(dir: &Path) -> Result<(), Error> {
     if fuse::mountpoint_state(dir) != MountpointState::NotMounted {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn refuse_missing(dir: &Path) -> Result<(), Error> {
     std::fs::symlink_metadata(dir).map(drop).map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })
 }
 
-/// Takes away what a server that died left at a directory.
+/// Unmounts the dead mount of a server that died.
 pub(super) fn clear_dead(dir: &Path) -> Result<(), Error> {
     if fuse::mountpoint_state(dir) == MountpointState::Stale {
         tracing::warn!(dir = %dir.display(), "unmounting a mount whose server died");
@@ -41,7 +41,7 @@ pub(super) fn clear_dead(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes away what nobody serves at a directory; whether there was anything.
+/// Unmounts a mount that no server serves. Returns whether there was one.
 pub(super) fn clear_lost(dir: &Path, how: Unmounting) -> Result<bool, Error> {
     match (fuse::mountpoint_state(dir), how) {
         (MountpointState::Stale, _) => clear_dead(dir).map(|()| true),

@@ -1,4 +1,4 @@
-//! Unmounting, one at a time on request, or all when the process ends.
+//! Unmounting: of one mount on request, or of all when the process ends.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use super::directory::{clear_lost, mounted};
 use super::records::quoted;
 use super::{Entry, Error, Origin, Slot, Table};
 
-/// How long what is under way may take once mounts are left to the next process.
+/// The time limit for requests in progress when mounts are left to the next process.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What to do with a mount that programs use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmounting {
-    /// Refuse to unmount it, naming them.
+    /// Refuse to unmount it, and name the programs.
     IfIdle,
-    /// Detach it: they keep what they have open.
+    /// Detach it; programs keep their open files.
     Lazily,
 }
 
-/// Why all mounts are to be without this process.
+/// Why this process ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Another program takes its place at once.
+    /// Another program replaces it at once.
     Upgrade,
-    /// It was told to stop.
+    /// It was asked to stop.
     Stop {
-        /// Unmount what the administrator mounted, also what a holder could keep.
+        /// Unmount the administrator's mounts, even those that a holder could keep.
         unmount: bool,
         /// The command that ends a mount, without the directory.
         command: String,
@@ -37,11 +37,11 @@ pub enum Ending {
 }
 
 impl Table {
-    /// Unmounts, also what nobody serves: what a server left there that died, or that a holder waits for in vain. Programs
-    /// inside of that are told that it is over. Blocking.
+    /// Unmounts, also a mount that no server serves: one whose server died, or one that a holder keeps in vain.
+    /// Programs in such a mount get errors. Blocking.
     ///
     /// # Errors
-    /// Nothing of ours is mounted there, programs use it, or the system refuses.
+    /// If the directory is not a mount of this server, programs use it, or the system refuses.
     pub fn unmount(&self, dir: &Path, how: Unmounting) -> Result<(), Error> {
         let dir = &mounted(dir)?;
         let (slot, entry) = match self.take(dir) {
@@ -67,7 +67,7 @@ impl Table {
         Ok(unmounted.map(drop)?)
     }
 
-    /// Ends what is mounted at a directory and served by nobody, and forgets what was.
+    /// Ends an unserved mount at a directory, and removes its record.
     fn forget(&self, dir: &Path, how: Unmounting) -> Result<(), Error> {
         let cleared = clear_lost(dir, how)?;
         let known = self.records.at(dir).is_some();
@@ -76,15 +76,15 @@ impl Table {
         if cleared || known { Ok(()) } else { Err(Error::NotMounted { dir: dir.to_owned() }) }
     }
 
-    /// Has all mounts be without this process, which is about to end: what is mapped in memory and changed reaches the
-    /// store; those that a holder keeps are left to the next process; the others end. Of those, the ones of CSI stay
-    /// where pods see them, dead until the next process rebuilds them; detaching them would only wait for the pods.
-    /// Blocking.
+    /// Detaches all mounts from this process, which is about to end. Changes made through mapped memory reach the store
+    /// first. Mounts that a holder keeps are left to the next process; the others end. Of those, CSI's mounts stay
+    /// attached where pods see them, dead until the next process rebuilds them, since detaching them would only wait
+    /// for the pods. Blocking.
     pub fn end_all(&self, ending: &Ending) {
         self.sweep(&Mountinfo::read());
         let state = std::mem::take(&mut *self.state());
         let entries: Vec<_> = state.slots.into_values().filter_map(Slot::into_entry).collect();
-        // All are still served: one may lie in another, and each takes its time.
+        // All are still served at this point: one may lie in another, and each takes its time.
         std::thread::scope(|threads| {
             for entry in &entries {
                 threads.spawn(|| entry.sync());
@@ -94,7 +94,7 @@ impl Table {
         let stays = |entry: &Entry| is_held && entry.mount.is_kept() && !ending.ends(entry);
         let (kept, over): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| stays(entry));
         std::thread::scope(|threads| {
-            // The innermost first.
+            // Innermost first.
             for entry in over.into_iter().rev() {
                 threads.spawn(move || self.end_with_process(*entry));
             }
@@ -105,9 +105,9 @@ impl Table {
                 threads.spawn(move || leave(mount));
             }
         });
-        // At the very end, where somebody looks who pressed Ctrl-C.
+        // Logged last, where a user who pressed Ctrl-C sees it.
         lines.iter().for_each(|line| tracing::warn!("{line}"));
-        // Their threads go with the process, and the holder keeps them.
+        // Their threads end with the process, and the holder keeps the mounts.
         state.unserved.into_iter().for_each(std::mem::forget);
     }
 
@@ -127,10 +127,10 @@ impl Table {
                 }
                 if busy {
                     if let Some((holding, session)) = self.holding.as_ref().zip(entry.mount.session()) {
-                        // Else its programs would wait for the next server.
+                        // Otherwise its programs would wait for the next server.
                         let _ = holding.withdraw(session.get());
                     }
-                    // Dropping it would wait for its programs once more; its threads go with the process.
+                    // Dropping it would wait for its programs again; its threads end with the process.
                     std::mem::forget(entry);
                 }
             }
@@ -148,7 +148,7 @@ impl Ending {
         matches!(self, Self::Stop { unmount: true, .. }) && entry.request.origin == Origin::Admin
     }
 
-    /// What to tell of a mount that stays.
+    /// The advice to log about a mount that stays.
     fn advice(&self, entry: &Entry) -> Option<String> {
         let Self::Stop { command, .. } = self else { return None };
         let (bucket, dir) = (&entry.request.bucket, entry.dir.display());
@@ -161,7 +161,7 @@ impl Ending {
 }
 
 impl Entry {
-    /// Has the kernel hand over what it holds of the mount: pages that programs mapped and changed.
+    /// Has the kernel write back dirty pages of the mount: memory that programs mapped and changed.
     fn sync(&self) {
         if !self.mount.is_alive() {
             return;

@@ -1,38 +1,38 @@
-//! Why a mount could not be made or ended.
+//! Errors of mounting and unmounting.
 
 use std::path::PathBuf;
 
 /// Why a mount could not be made or ended. `Display` never prints its source.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another request mounts or unmounts there.
+    /// Another request is mounting or unmounting there.
     #[error("{} is being mounted or unmounted: try again", dir.display())]
     Busy {
         /// The directory.
         dir: PathBuf,
     },
-    /// Something is mounted there.
+    /// A bucket is mounted there already.
     #[error("{} shows \"{bucket}\" already: unmount it first, or use another directory", dir.display())]
     Taken {
         /// The directory.
         dir: PathBuf,
-        /// What it shows.
+        /// The bucket that is mounted there.
         bucket: String,
     },
-    /// There are as many mounts as there may be.
+    /// The limit of mounts is reached.
     #[error("there are {limit} mounts, as many as may be: unmount one, or raise --max-mounts")]
     TooMany {
-        /// How many.
+        /// The limit.
         limit: usize,
     },
-    /// Nothing of this server is mounted there.
-    #[error("{} is no mount of this server: `amphora status` lists them", dir.display())]
+    /// No mount of this server is at the directory.
+    #[error("{} is not a mount of this server: `amphora status` lists them", dir.display())]
     NotMounted {
         /// The directory.
         dir: PathBuf,
     },
-    /// The path does not lead to a directory that can be mounted at.
-    #[error("{} is no directory to mount at: make it first, or name another", dir.display())]
+    /// The path is not a directory that can be a mount point.
+    #[error("{} is not a directory: create it first, or name another", dir.display())]
     NoDirectory {
         /// The path as given.
         dir: PathBuf,
@@ -40,25 +40,25 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// A server serves it, though not the one that was asked.
+    /// Another server serves the mount.
     #[error("{} is served by another server: name its socket with --admin-endpoint", dir.display())]
     Served {
         /// The directory.
         dir: PathBuf,
     },
-    /// It is Kubernetes' to unmount.
+    /// Kubernetes manages the mount.
     #[error("{} is a volume that Kubernetes staged: delete the pods that use it, or drain the node", dir.display())]
     Staged {
         /// The directory.
         dir: PathBuf,
     },
-    /// The mount cannot take changes, whatever the kernel is told.
+    /// The store refuses changes through the mount, so a remount cannot allow them.
     #[error("{} cannot be remounted read-write: it shows a snapshot, or its key's grant was for reading when it was mounted", dir.display())]
     FixedReadOnly {
         /// The directory.
         dir: PathBuf,
     },
-    /// An option cannot be changed by a remount.
+    /// A remount cannot change the option.
     #[error("{} is not mounted with this {option}, and a remount changes ro and rw alone: unmount it and mount it again", dir.display())]
     Fixed {
         /// The directory.
@@ -66,23 +66,23 @@ pub enum Error {
         /// The option's name.
         option: &'static str,
     },
-    /// The bucket that a mount showed is gone, and another has its name.
-    #[error("another bucket is called \"{bucket}\" now")]
+    /// The bucket of the mount was deleted, and another has its name.
+    #[error("bucket \"{bucket}\" was deleted, and another one has its name now")]
     Changed {
         /// The name.
         bucket: String,
     },
-    /// The holder cannot be asked.
-    #[error("the holder cannot be asked")]
+    /// The holder cannot be reached.
+    #[error("the holder cannot be reached")]
     Holder {
-        /// Why.
+        /// The cause.
         #[source]
         source: fuse::holder::Error,
     },
-    /// The store refuses.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] objstore::Error),
-    /// The system refuses.
+    /// An error of mounting.
     #[error(transparent)]
     Fuse(#[from] fuse::Error),
 }

@@ -1,8 +1,9 @@
-//! Mounts that outlive this process: what is written down about each for the next one, and what the last one left.
+//! Persistent mounts: the description of each that is deposited with the fd holder, and those that an earlier process
+//! left there.
 //!
-//! - A holder may keep mounts of several stores; each server takes those of its own, known by its data folder.
-//! - What cannot be read, because another version wrote it, stays with the holder, and its session goes on. If it is this
-//!   store's, its programs get EIO meanwhile.
+//! - A holder may keep mounts of several stores; each server takes its own, recognized by the data folder.
+//! - A description of an unknown version stays with the holder, and its session goes on. If it belongs to this store,
+//!   its programs get EIO meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::config::SocketPath;
 use crate::failure::with_causes;
 use crate::holder;
 
-/// What the next process has to know. Fields that are added later need a default.
+/// What the next process needs to know about a mount. New fields need a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Description {
     /// The data folder of the store.
@@ -29,7 +30,7 @@ pub(super) struct Description {
     pub origin: Origin,
     #[serde(default)]
     look: Look,
-    /// Missing in what older versions wrote, where `read_only` stands for both.
+    /// Absent in descriptions of older versions, where `read_only` stands for both.
     #[serde(default)]
     fixed_read_only: Option<bool>,
     #[serde(default)]
@@ -38,14 +39,14 @@ pub(super) struct Description {
     keep: bool,
 }
 
-/// Where this server's mounts are kept.
+/// The deposits of this server.
 pub struct Holding {
-    /// The deposits.
+    /// The connection to the holder.
     pub(super) custody: Arc<Custody>,
     store: PathBuf,
 }
 
-/// What a process before this one left.
+/// Mounts that an earlier process left.
 #[derive(Default)]
 pub struct Inheritance {
     mounts: Vec<Inherited>,
@@ -53,7 +54,7 @@ pub struct Inheritance {
     unreadable: Vec<Deposit>,
 }
 
-/// A mount that a process before this one left.
+/// A mount that an earlier process left.
 pub(super) struct Inherited {
     pub held: Held,
     pub request: Request,
@@ -63,7 +64,7 @@ impl Holding {
     /// Asks the holder at `socket`, if there is one, for the mounts of the store in `data_dir`. Blocking.
     ///
     /// # Errors
-    /// There is a holder, and it cannot be understood.
+    /// If there is a holder without a common protocol version.
     pub fn find(socket: &SocketPath, data_dir: &Path) -> Result<(Self, Inheritance), String> {
         let text = |error: fuse::holder::Error| {
             let why = with_causes(&error);
@@ -81,8 +82,8 @@ impl Holding {
         Ok((Self { custody: Arc::new(custody), store }, left))
     }
 
-    /// Ends what the holder at `socket` keeps for the store in `data_dir`, for a server that does without it: nobody would
-    /// answer in those mounts. Blocking.
+    /// Ends the mounts that the holder at `socket` keeps for the store in `data_dir`, for a server that runs without a
+    /// holder: no one would serve them. Blocking.
     pub fn end_left(socket: &SocketPath, data_dir: &Path) {
         let store = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
         let Ok(Some(holder)) = holder::find(socket) else { return };
@@ -97,8 +98,8 @@ impl Holding {
         }
     }
 
-    /// How to keep a mount. `None` if the path of the store cannot be written down, because it is not UTF-8: nobody would
-    /// know whose the mount is.
+    /// How to deposit a mount. `None` if the path of the store is not UTF-8: a description without it could not be
+    /// recognized.
     pub(super) fn keep(&self, session: SessionId, request: &Request) -> Option<fuse::Keep> {
         let description = Description {
             store: self.store.clone(),
@@ -116,13 +117,13 @@ impl Holding {
         Some(fuse::Keep { custody: self.custody.clone(), id: session.get(), description })
     }
 
-    /// Has the holder forget a mount that is over.
+    /// Withdraws the deposit of an ended mount.
     pub(super) fn withdraw(&self, id: u64) -> Result<(), fuse::holder::Error> {
         self.custody.withdraw(id)
     }
 }
 
-/// What a holder keeps for a store. What is over already is withdrawn.
+/// The mounts that a holder keeps for a store. Deposits of ended mounts are withdrawn.
 fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holder::Error> {
     let mut left = Inheritance::default();
     for deposit in holder.list()? {
@@ -168,7 +169,7 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
     Ok(left)
 }
 
-/// A deposit as a mount; else the deposit.
+/// Reads a deposit as a mount, or returns the deposit.
 fn read(deposit: Deposit) -> Result<(Held, Description), Deposit> {
     let held = Held::read(deposit)?;
     match serde_json::from_slice(held.description()) {
@@ -177,7 +178,7 @@ fn read(deposit: Deposit) -> Result<(Held, Description), Deposit> {
     }
 }
 
-/// Whether a record of whatever version says that its mount is the store's: only then may it be answered for, since another
+/// Whether a record of any version belongs to this store: only then may its requests be refused here, because another
 /// server may serve it. Every version writes the store's path as JSON.
 fn mentions(record: &[u8], store: &Path) -> bool {
     let Ok(path) = serde_json::to_string(store) else { return false };
@@ -195,7 +196,7 @@ impl Description {
 }
 
 impl Inheritance {
-    /// The sessions that go on.
+    /// The sessions of the mounts.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionId> {
         let mounts = self.mounts.iter().map(|inherited| inherited.held.id());
@@ -210,7 +211,7 @@ impl Inheritance {
 }
 
 impl Request {
-    /// How its volume is opened; `session` with a holder, and whether another process began it.
+    /// How to open the mount's volume: `session` if a holder keeps it, and whether an earlier process began it.
     pub(super) fn volume(&self, session: Option<SessionId>, inherited: bool) -> VolumeOptions {
         let (prefix, account) = (self.prefix.clone(), self.account.clone());
         VolumeOptions { read_only: self.fixed_read_only, prefix, account, session, inherited }

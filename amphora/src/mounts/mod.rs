@@ -1,14 +1,14 @@
-//! The mounts this process serves, by directory: those of `amphora mount` and those of CSI.
+//! The table of mounts that this process serves, by directory: those of `amphora mount` and those of CSI.
 //!
-//! - A directory is mounted once; an operation on one holds its slot, and a second one meanwhile is refused as busy.
+//! - A directory is mounted once. An operation on a directory holds its slot; a concurrent one is refused as busy.
 //! - The table's lock is never held while the system mounts or unmounts.
-//! - A mount that somebody else took away counts as gone, also while programs still are in it: they are served until they
-//!   leave, and the directory is free.
-//! - With a holder a mount outlives this process: the next one takes it over before it opens a door (`takeover`).
-//! - What the administrator mounted is on record (`records`), so that a mount that neither server nor holder kept is made
-//!   again or told of (`restore`).
-//! - A directory is known by its path with the links of its parent followed; the directory itself is never touched,
-//!   because a mount there may be dead.
+//! - A mount that another program unmounted counts as gone even while programs are still in it: they are served until
+//!   they leave, and the directory is free.
+//! - With a holder, a mount outlives this process: the next one takes it over before it opens an endpoint (`takeover`).
+//! - The administrator's mounts are recorded (`records`), so that a mount which neither server nor holder kept is made
+//!   again or reported as lost (`restore`).
+//! - A directory is identified by its path with the links of its parent resolved. The directory itself is never
+//!   accessed, because a mount there may be dead.
 
 mod access;
 mod directory;
@@ -48,29 +48,29 @@ use directory::{clear_dead, mounted, refuse_missing, resolve};
 use records::Records;
 use takeover::Unserved;
 
-/// A mount as it is told.
+/// A mount in the form of reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
     /// The bucket or snapshot.
     pub bucket: BucketName,
-    /// The directory.
+    /// The mount point.
     pub dir: PathBuf,
     /// Whether changes are refused.
     pub read_only: bool,
-    /// Who it was made for.
+    /// The requester of the mount.
     pub origin: Origin,
-    /// Whether it is made again at the start of a server, if it is not there then.
+    /// Whether it is made again at the start of a server if it is missing.
     pub keep: bool,
 }
 
-/// The mounts of this process.
+/// All mounts of this process.
 pub struct Table {
     store: Store,
-    /// Where mounts are kept; `None`: they end with this process.
+    /// The deposits with the fd holder; `None`: mounts end with this process.
     holding: Option<Holding>,
-    /// What the administrator mounted.
+    /// The records of the administrator's mounts.
     records: Records,
-    /// How many there may be.
+    /// The most mounts.
     limit: usize,
     state: Mutex<State>,
 }
@@ -78,18 +78,18 @@ pub struct Table {
 #[derive(Default)]
 struct State {
     slots: BTreeMap<PathBuf, Slot>,
-    /// Detached mounts that programs still hold files of.
+    /// Detached mounts of which programs still hold files.
     lingering: Vec<Mount>,
-    /// Mounts whose requests are refused, because nothing can be served through them.
+    /// Mounts whose requests are answered with errors.
     unserved: Vec<Unserved>,
-    /// Mounts on record that are not there, and why.
+    /// Recorded mounts that are missing, with the reason.
     lost: BTreeMap<PathBuf, String>,
-    /// What mounts that ended did.
+    /// The totals of mounts that ended.
     ended: Totals,
 }
 
 enum Slot {
-    /// Being mounted or unmounted.
+    /// A mount or unmount is in progress.
     Busy,
     Mounted(Box<Entry>),
 }
@@ -101,10 +101,10 @@ struct Entry {
 }
 
 impl Table {
-    /// An empty one, for up to `limit` mounts. What is taken over has a place in any case. Blocking.
+    /// An empty table for up to `limit` mounts; mounts that are taken over are always accepted. Blocking.
     ///
     /// # Errors
-    /// The records in the data folder cannot be read.
+    /// If the records in the data folder cannot be read.
     pub fn new(store: Store, holding: Option<Holding>, data_dir: &Path, limit: usize) -> objstore::Result<Self> {
         Ok(Self { store, holding, records: Records::open(data_dir)?, limit, state: Mutex::default() })
     }
@@ -112,12 +112,12 @@ impl Table {
     /// Mounts. Blocking.
     ///
     /// # Errors
-    /// The directory is busy, taken or unfit, or the bucket cannot be opened; nothing is mounted then.
+    /// If the directory is busy, taken or unusable, or the bucket cannot be opened; nothing is mounted then.
     pub fn mount(&self, request: Request, dir: &Path) -> Result<(), Error> {
         self.mount_checked(request, dir, |_| Ok(()))
     }
 
-    /// The same, if what is mounted passes a check.
+    /// Mounts, if the mounted volume passes `check`.
     fn mount_checked(
         &self,
         request: Request,
@@ -150,8 +150,7 @@ impl Table {
         })
     }
 
-    /// Puts a mount of the administrator's on record. One that is to be kept has to be; of another the log says that it is
-    /// not.
+    /// Records a mount of the administrator. For a mount with --keep a failure is an error; for another it is logged.
     fn record(&self, dir: &Path, request: &Request, mount: &Mount) -> Result<(), Error> {
         if request.origin != Origin::Admin {
             return Ok(());
@@ -166,7 +165,7 @@ impl Table {
         }
     }
 
-    /// What is mounted, by directory.
+    /// All mounts, by directory.
     #[must_use]
     pub fn list(&self) -> Vec<MountPoint> {
         let mountinfo = Mountinfo::read();
@@ -175,23 +174,23 @@ impl Table {
         state.slots.values().filter_map(|slot| slot.shown(&mountinfo)).map(|(_, point)| point).collect()
     }
 
-    /// What is mounted at a directory.
+    /// The mount at a directory.
     #[must_use]
     pub fn at(&self, dir: &Path) -> Option<MountPoint> {
         let (dir, mountinfo) = (resolve(dir).ok()?, Mountinfo::read());
         self.state().slots.get(&dir).and_then(|slot| slot.shown(&mountinfo)).map(|(_, point)| point)
     }
 
-    /// Where a bucket or snapshot is mounted.
+    /// The directories at which a bucket or snapshot is mounted.
     #[must_use]
     pub fn dirs_of(&self, bucket: &BucketName) -> Vec<PathBuf> {
         self.list().into_iter().filter(|point| point.bucket == *bucket).map(|point| point.dir).collect()
     }
 
-    /// What each mount did since this process serves it; only that at `dir`, if given.
+    /// The statistics of each mount since this process serves it, or only of the one at `dir`.
     ///
     /// # Errors
-    /// `dir` is no mount of this server.
+    /// If `dir` is not a mount of this server.
     pub fn stats(&self, dir: Option<&Path>) -> Result<Vec<(MountPoint, StatsSnapshot)>, Error> {
         let (dir, mountinfo) = (dir.map(mounted).transpose()?, Mountinfo::read());
         let state = self.state();
@@ -204,10 +203,10 @@ impl Table {
         }
     }
 
-    /// The calls of the kernel through the mount at `dir`, from now on.
+    /// Subscribes to the kernel's calls through the mount at `dir`.
     ///
     /// # Errors
-    /// It is no mount of this server.
+    /// If it is not a mount of this server.
     pub fn watch(&self, dir: &Path) -> Result<Receiver<WatchedCall>, Error> {
         let dir = mounted(dir)?;
         let state = self.state();
@@ -215,14 +214,14 @@ impl Table {
         entry.map(|entry| entry.mount.watch()).ok_or_else(|| Error::NotMounted { dir: dir.clone() })
     }
 
-    /// A path below the bucket of a node of the mount at `dir`.
+    /// A path in the bucket of a node of the mount at `dir`.
     #[must_use]
     pub fn path_of(&self, dir: &Path, node: u64) -> Option<String> {
         let dir = resolve(dir).ok()?;
         self.state().slots.get(&dir).and_then(Slot::alive)?.mount.path_of(node)
     }
 
-    /// The mounts that would end with this process, because no holder keeps them.
+    /// The mounts that end with this process because no holder keeps them.
     #[must_use]
     pub fn ending(&self) -> Vec<PathBuf> {
         let is_held = self.is_held();
@@ -231,13 +230,13 @@ impl Table {
         mounted.filter(|entry| !is_held || !entry.mount.is_kept()).map(|entry| entry.dir.clone()).collect()
     }
 
-    /// How the holder is; `None` where the server does without one.
+    /// The state of the holder; `None` if the server runs without one.
     #[must_use]
     pub fn holder(&self) -> Option<fuse::holder::Status> {
         self.holding.as_ref().map(|holding| holding.custody.status())
     }
 
-    /// What all mounts did since the process started.
+    /// The totals of all mounts since the process started.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let state = self.state();
@@ -250,12 +249,12 @@ impl Table {
         totals
     }
 
-    /// Whether a holder keeps what is to outlive this process.
+    /// Whether a holder keeps the mounts that outlive this process.
     fn is_held(&self) -> bool {
         self.holding.as_ref().is_some_and(|holding| holding.custody.is_held())
     }
 
-    /// Lets go of mounts that somebody else took away.
+    /// Removes mounts that other programs unmounted.
     fn sweep(&self, mountinfo: &Mountinfo) {
         let mut state = self.state();
         let gone: Vec<_> = state.slots.iter().filter(|(_, slot)| slot.is_gone(mountinfo)).collect();
@@ -267,7 +266,7 @@ impl Table {
         state.drop_ended();
     }
 
-    /// Forgets a mount that somebody else took away, as far as programs let it. One that is to be kept stays on record.
+    /// Removes a mount that another program unmounted, once its programs have left. One with --keep stays recorded.
     fn let_go(&self, state: &mut State, entry: Entry) {
         state.ended.add(&entry.mount.stats());
         tracing::info!(bucket = %entry.request.bucket, dir = %entry.dir.display(), "unmounted by another program");
@@ -278,11 +277,11 @@ impl Table {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No operation leaves it half changed, so a panic elsewhere does not spoil it.
+        // No operation leaves it half changed, so a panic elsewhere does not invalidate it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the slot of a directory that is free.
+    /// Reserves the slot of a free directory.
     fn reserve(&self, dir: &Path) -> Result<Reserved<'_>, Error> {
         self.sweep(&Mountinfo::read());
         let mut state = self.state();
@@ -300,7 +299,7 @@ impl Table {
         Ok(Reserved { table: self, dir: dir.to_owned() })
     }
 
-    /// Takes the slot of a directory that something of this process is mounted at.
+    /// Reserves the slot of a directory with a mount of this process, and takes that mount.
     fn take(&self, dir: &Path) -> Result<(Reserved<'_>, Box<Entry>), Error> {
         self.sweep(&Mountinfo::read());
         let mut state = self.state();
@@ -323,7 +322,7 @@ impl Slot {
         }
     }
 
-    /// The mount, if it is there to be seen, and how it is.
+    /// The mount with its state, if it is still attached.
     fn shown(&self, mountinfo: &Mountinfo) -> Option<(&Entry, MountPoint)> {
         let entry = self.alive()?;
         let Request { bucket, origin, keep, .. } = &entry.request;
@@ -333,7 +332,7 @@ impl Slot {
         Some((entry, MountPoint { bucket, dir, read_only, origin, keep }))
     }
 
-    /// Whether somebody else took the mount away.
+    /// Whether another program unmounted the mount.
     fn is_gone(&self, mountinfo: &Mountinfo) -> bool {
         matches!(self, Self::Mounted(_)) && self.shown(mountinfo).is_none()
     }
@@ -347,25 +346,25 @@ impl Slot {
 }
 
 impl State {
-    /// Keeps a detached mount until its programs let go; dropping it would wait for them.
+    /// Keeps a detached mount until its programs close their files; dropping it would wait for them.
     fn linger(&mut self, mount: Mount) {
         self.lingering.push(mount);
     }
 
-    /// Drops the mounts that their programs have let go of.
+    /// Drops the detached mounts whose programs have left.
     fn drop_ended(&mut self) {
         self.unserved.retain(|unserved| !unserved.is_over());
         let all = std::mem::take(&mut self.lingering);
         let (lingering, over): (Vec<_>, Vec<_>) = all.into_iter().partition(Mount::is_alive);
         self.lingering = lingering;
         if !over.is_empty() {
-            // What was written through them is brought to disk, which may take its time.
+            // Syncing what was written through them may take time.
             std::thread::spawn(move || drop(over));
         }
     }
 }
 
-/// A slot held for an operation; given back on drop unless filled.
+/// A slot reserved for an operation; released on drop unless filled.
 struct Reserved<'a> {
     table: &'a Table,
     dir: PathBuf,

@@ -1,4 +1,4 @@
-//! CSI mounts through the same table: what `csi` calls its mounter.
+//! The implementation of `csi`'s mounter over the table of mounts.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ impl csi::Mounter for Table {
             account: options.account.clone(),
             access_key_id: None,
             origin: Origin::Csi,
-            // The node's own records have it made again.
+            // The CSI node's own records restore it.
             keep: false,
         };
         Table::mount(self, request, at).map_err(into_store)
@@ -40,7 +40,7 @@ impl csi::Mounter for Table {
                 Origin::Admin => MountState::Other,
             },
             (MountpointState::NotMounted, _) => MountState::NotMounted,
-            // What this server could not take over, or what a store that is gone left with the holder.
+            // A mount that this server could not take over, or one that a deleted store left with the holder.
             (MountpointState::Stale | MountpointState::Silent, _) => MountState::Stale,
             (MountpointState::Amphora | MountpointState::Other, _) => MountState::Other,
         })
@@ -51,7 +51,7 @@ impl csi::Mounter for Table {
     }
 }
 
-/// A mount's failure as one of the store's, which have their codes in `csi`.
+/// Converts an error of a mount to an error of the store, which `csi` maps to codes.
 fn into_store(error: Error) -> objstore::Error {
     let text = crate::failure::with_causes(&error);
     match error {
@@ -61,7 +61,7 @@ fn into_store(error: Error) -> objstore::Error {
         Error::Taken { dir, bucket } => objstore::Error::Exists {
             noun: Noun::Publication,
             name: dir.display().to_string(),
-            why: format!("it shows \"{bucket}\""),
+            why: format!("bucket \"{bucket}\" is mounted there"),
         },
         Error::Fuse(fuse::Error::Unsynced { source, .. }) => source,
         Error::Fuse(fuse::Error::Option { option, why }) => objstore::Error::invalid("mount option", option, why),

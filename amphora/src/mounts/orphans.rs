@@ -1,4 +1,4 @@
-//! Unmounting while no server runs: what a holder keeps for the next one, and what died with a server.
+//! Unmounting without a running server: mounts that a holder keeps, and dead mounts.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::holding::Description;
 use super::records::Records;
 use super::{Error, Origin, Unmounting};
 
-/// Ends a mount that no server serves, with the record of it. `holders` are the holders that may keep it. Blocking.
+/// Ends a mount that no server serves, and its record. `holders` are the holders that may keep it. Blocking.
 ///
 /// # Errors
-/// It is none, somebody serves it, Kubernetes staged it, programs use it, or the system refuses.
+/// If it is not such a mount, a server serves it, Kubernetes staged it, programs use it, or the system refuses.
 pub fn unmount_without_server(holders: &[Holder], dir: &Path, how: Unmounting) -> Result<(), Error> {
     let dir = &mounted(dir)?;
     let failed = |source| Error::Holder { source };
@@ -30,7 +30,7 @@ pub fn unmount_without_server(holders: &[Holder], dir: &Path, how: Unmounting) -
 }
 
 fn end(held: &Held, dir: &Path, how: Unmounting) -> Result<(), Error> {
-    // A holder may keep mounts of several stores, and the server of another one may run.
+    // A holder may keep mounts of several stores, and another store's server may be running.
     if fuse::mountpoint_state(dir) == MountpointState::Amphora {
         return Err(Error::Served { dir: dir.to_owned() });
     }

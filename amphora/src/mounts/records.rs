@@ -1,12 +1,14 @@
-//! Which mounts the administrator made, in files of the data folder: what a server knows of mounts that no holder kept.
+//! Records of the administrator's mounts in the data folder, for mounts that no holder kept.
 //!
-//! - `DATA_DIR/mounts/NUMBER.json` for each, without secrets: of a key only its id. CSI's node has records of its own.
-//! - A record is written after its mount and before the request is answered, and removed after its unmount.
-//! - A record that cannot be read is left where it is, with a warning.
+//! - One file `DATA_DIR/mounts/NUMBER.json` for each, without secrets: of a key only its id. The CSI node has its own
+//!   records.
+//! - A record is written after the mount is made and before the request is answered, and removed after the unmount.
+//! - An unreadable record is skipped with a warning.
 //!
-//! A crash leaves, after the mount and before its record, a mount that the next server takes over from the holder and
-//! records then, or without a holder a dead one that nobody was told of; after the unmount and before the removal, a record
-//! of nothing: the next server drops it, or makes the mount again if it is to be kept. Neither request was answered.
+//! A crash after the mount and before its record leaves a mount that the next server takes over from the holder and
+//! records then, or, without a holder, a dead unrecorded mount. A crash after the unmount and before the removal leaves
+//! a record without a mount: the next server removes it, or mounts again if --keep was given. Neither request was
+//! answered.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,42 +22,42 @@ use serde::{Deserialize, Serialize};
 
 use super::request::{Look, Origin, Request};
 
-/// A mount of the administrator's. Fields that are added later need a default.
+/// The record of a mount. New fields need a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub dir: PathBuf,
-    /// The run of the machine it was made in.
+    /// The boot in which it was made.
     pub boot_id: String,
     pub bucket: String,
-    /// Another bucket of the same name has another id.
+    /// The bucket's id: a later bucket of the same name has another.
     pub bucket_id: u64,
     pub read_only: bool,
     pub prefix: String,
     pub account: Option<String>,
     pub access_key_id: Option<String>,
     pub look: Look,
-    /// Make it again at the start of a server.
+    /// Mount again at the start of a server.
     pub keep: bool,
 }
 
-/// The records of a data folder.
+/// All records of a data folder.
 pub(super) struct Records {
     folder: PathBuf,
     disk: RealDisk,
     boot_id: String,
     known: Mutex<BTreeMap<PathBuf, Filed>>,
-    /// The last number of a file, also of one that cannot be read.
+    /// The highest file number, including unreadable files.
     last: AtomicU64,
 }
 
-/// A record and the number of its file.
+/// A record and its file number.
 struct Filed {
     number: u64,
     record: Record,
 }
 
 impl Records {
-    /// Reads the records of a data folder. Nothing is written: a server starts on a full disk too.
+    /// Reads the records of a data folder. It writes nothing, so that a server can start on a full disk.
     pub fn open(data_dir: &Path) -> objstore::Result<Self> {
         let (folder, disk) = (data_dir.join("mounts"), RealDisk::new());
         let (known, last) = (Mutex::default(), AtomicU64::new(0));
@@ -87,12 +89,12 @@ impl Records {
         self.known.lock().get(dir).map(|filed| filed.record.clone())
     }
 
-    /// Whether a record is of this run of the machine.
+    /// Whether a record belongs to the current boot.
     pub fn is_current(&self, record: &Record) -> bool {
         record.boot_id == self.boot_id
     }
 
-    /// Records a mount, in place of what was recorded at its directory. Durable when it returns.
+    /// Records a mount, replacing the record of its directory. Durable when it returns.
     pub fn put(&self, dir: &Path, request: &Request, bucket_id: u64) -> objstore::Result<()> {
         let record = Record {
             dir: dir.to_owned(),
@@ -137,7 +139,7 @@ impl Records {
 }
 
 impl Record {
-    /// What to ask for to have the mount again. `fixed_read_only`: what the grant says now.
+    /// The request that makes the mount again. `fixed_read_only` is the grant's current state.
     pub fn request(&self, bucket: BucketName, fixed_read_only: bool) -> Request {
         Request {
             bucket,
@@ -169,7 +171,7 @@ impl Record {
     }
 }
 
-/// A word for a shell.
+/// A path quoted for a shell.
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:=,@%".contains(&byte);

@@ -1,41 +1,41 @@
-//! `mount -o remount`: a mount that takes changes no more, or again.
+//! `mount -o remount`: makes a mount read-only or writable.
 //!
-//! - The kernel refuses changes or passes them on, so that a remount is exact at once, also one that goes past this server
-//!   (`mount -i -o remount,rw`). What the store refuses, because the grant is for reading, it is a snapshot or CSI said so,
-//!   stays refused whatever the kernel is told.
-//! - What else a mount was made with stays as it is; naming it again, as fstab does, is no harm.
+//! - The kernel enforces it, so a remount takes effect at once, even one that bypasses this server
+//!   (`mount -i -o remount,rw`). Changes that the store refuses, because of a read-only grant, a snapshot or CSI's
+//!   request, stay refused whatever the kernel allows.
+//! - All other options stay; repeating them unchanged, as fstab does, is allowed.
 
 use std::path::Path;
 
 use super::directory::mounted;
 use super::{Error, Look, Origin, Table};
 
-/// How to remount. What is not set stays as it is.
+/// The requested change; unset fields stay unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Remount {
-    /// Refuse changes, or take them.
+    /// Whether changes are refused.
     pub read_only: bool,
-    /// What it is expected to be mounted with.
+    /// The user that the mount is expected to show.
     pub uid: Option<u32>,
-    /// The same of the group.
+    /// The group that the mount is expected to show.
     pub gid: Option<u32>,
-    /// The same of the permission bits to hide.
+    /// The expected permission bits to hide.
     pub umask: Option<u32>,
-    /// The same of reading ahead.
+    /// The expected readahead.
     pub readahead_bytes: Option<u32>,
-    /// The same of the page cache.
+    /// The expected page cache setting.
     pub uncached: Option<bool>,
-    /// The same of programs.
+    /// The expected setting for programs.
     pub no_exec: Option<bool>,
-    /// The same of the folder that is shown.
+    /// The expected folder that is shown.
     pub prefix: Option<String>,
 }
 
 impl Table {
-    /// Has a mount of the administrator's refuse changes, or take them again. Blocking.
+    /// Makes a mount of the administrator's read-only or writable. Blocking.
     ///
     /// # Errors
-    /// It is none, cannot take changes, has files open for writing, or is mounted with other options.
+    /// If it is not such a mount, cannot accept changes, has files open for writing, or was mounted with other options.
     pub fn remount(&self, dir: &Path, remount: &Remount) -> Result<(), Error> {
         let dir = mounted(dir)?;
         let (slot, mut entry) = self.take(&dir)?;

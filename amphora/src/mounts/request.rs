@@ -1,9 +1,9 @@
-//! What is to be mounted, for whom, and how it looks.
+//! A request for a mount: the bucket, the requester and the options.
 
 use objstore::name::BucketName;
 use serde::{Deserialize, Serialize};
 
-/// What the source of a mount begins with in `/proc/mounts`; the bucket follows.
+/// The prefix of the source in `/proc/mounts`; the bucket follows.
 pub const SOURCE_PREFIX: &str = "amphora:";
 
 /// What to mount, and how.
@@ -11,43 +11,43 @@ pub const SOURCE_PREFIX: &str = "amphora:";
 pub struct Request {
     /// The bucket or snapshot.
     pub bucket: BucketName,
-    /// Begin as a read-only mount. The kernel refuses changes, and a remount may have it take them.
+    /// Begin as a read-only mount. The kernel enforces it, and a remount may lift it.
     pub read_only: bool,
-    /// Have the store refuse changes, whatever the kernel is told: the grant is for reading, or CSI asked for it.
+    /// Have the store refuse changes, whatever the kernel allows: the grant is read-only, or CSI asked for it.
     pub fixed_read_only: bool,
-    /// Show only what is below this directory of the bucket; empty: all.
+    /// The directory of the bucket to show; empty for all.
     pub prefix: String,
-    /// How files look, and how the kernel handles them.
+    /// Presentation of files, and caching.
     pub look: Look,
-    /// Whose grant opens it, by account: the mount ends with the grant. `None`: the administrator's.
+    /// The account whose grant opens the bucket; the mount loses access with the grant. `None`: the administrator.
     pub account: Option<String>,
-    /// The key that account was found by, where there is one.
+    /// The access key that identified the account, if there was one.
     pub access_key_id: Option<String>,
-    /// Who wants it.
+    /// The requester.
     pub origin: Origin,
-    /// Make it again at the start of a server, if it is not there then.
+    /// Mount again at the start of a server if the mount is missing.
     pub keep: bool,
 }
 
-/// How the files of a mount look, and how the kernel handles them.
+/// Presentation of files, and caching in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Show all files as this user's.
+    /// Show all files as owned by this user.
     pub uid: Option<u32>,
-    /// Show all files as this group's.
+    /// Show all files with this group.
     pub gid: Option<u32>,
     /// Permission bits to hide, 0 to 0o777.
     pub umask: u32,
-    /// How far the kernel reads ahead; `None`: as far as one request carries.
+    /// The kernel's readahead in bytes; `None`: the largest.
     pub readahead_bytes: Option<u32>,
-    /// Leave file content out of the kernel's page cache.
+    /// Do not cache file content in the kernel.
     pub uncached: bool,
-    /// Run no program from it.
+    /// Execute no programs from it.
     #[serde(default)]
     pub no_exec: bool,
 }
 
-/// Who a mount was made for.
+/// The requester of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     /// `amphora mount`.
@@ -57,7 +57,7 @@ pub enum Origin {
 }
 
 impl Look {
-    /// The same as the options of `amphora mount -o`.
+    /// The options in the form of `amphora mount -o`.
     pub(super) fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
         options.extend(self.uid.map(|uid| format!("uid={uid}")));
@@ -71,7 +71,7 @@ impl Look {
 }
 
 impl Request {
-    /// The options of the mount itself. `read_only`: whether the volume is so, whatever was asked.
+    /// The options of the FUSE mount. `read_only`: whether the volume is read-only, whatever was requested.
     pub(super) fn options(&self, read_only: bool) -> fuse::Options {
         let defaults = fuse::Options::default();
         fuse::Options {
@@ -83,7 +83,7 @@ impl Request {
             page_cache: !self.look.uncached,
             no_exec: self.look.no_exec,
             fs_name: format!("{SOURCE_PREFIX}{}", self.bucket),
-            // This very program, also where its file was replaced since.
+            // The running program, even if its file was replaced.
             notifier: Some("/proc/self/exe".into()),
             ..defaults
         }

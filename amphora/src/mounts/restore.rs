@@ -1,10 +1,10 @@
-//! Mounts on record that no process kept: those that are to be kept are made again, the others are told of.
+//! Recorded mounts that no process kept: those with --keep are made again, the others are reported as lost.
 //!
-//! - A mount is lost when its server and its holder ended together: its programs get ENOTCONN. One that is simply not there
-//!   was unmounted by somebody while no server ran, or went with the machine: its record goes too.
-//! - What is made again has no more rights than it had: the key it was made with still has to be there, with a grant, and the
-//!   bucket has to be the same, not another of that name.
-//! - Nothing that fails here keeps the server from starting.
+//! - A mount is lost if its server and its holder ended together: its programs get ENOTCONN. A missing mount was
+//!   unmounted while no server ran, or ended with the machine: its record is removed.
+//! - A restored mount has no more access than before: its key still has to exist, with a grant, and the bucket has to
+//!   be the same, not another of that name.
+//! - A failure here never keeps the server from starting.
 
 use std::path::PathBuf;
 
@@ -14,22 +14,21 @@ use objstore::name::BucketName;
 use super::records::Record;
 use super::{Access, Error, Table};
 
-/// A mount that is not there any more, or not yet.
+/// A recorded mount that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostMount {
-    /// What it showed.
+    /// The bucket it showed.
     pub bucket: String,
-    /// Where it was.
+    /// Its mount point.
     pub dir: PathBuf,
-    /// Why it is not there.
+    /// Why it is missing.
     pub why: String,
     /// The command that makes it again.
     pub command: String,
 }
 
 impl Table {
-    /// Makes the mounts again that are to be kept, and finds those that were lost. To be called once, after
-    /// [`Table::adopt`]. Blocking.
+    /// Makes the mounts with --keep again, and finds the lost ones. Called once, after [`Table::adopt`]. Blocking.
     pub fn restore(&self) {
         for record in self.records.all() {
             let dir = &record.dir;
@@ -50,7 +49,7 @@ impl Table {
         }
     }
 
-    /// The mounts on record that are not there.
+    /// The recorded mounts that are missing.
     #[must_use]
     pub fn lost(&self) -> Vec<LostMount> {
         let lost = self.state().lost.clone();
@@ -80,11 +79,11 @@ fn text(error: &Error) -> String {
     crate::failure::with_causes(error)
 }
 
-/// Why a mount that is not made again is not there; `None` if nobody can miss it.
+/// Why a mount without --keep is missing; `None` if no program can have it open.
 fn lost(record: &Record) -> Option<String> {
     let why = match fuse::mountpoint_state(&record.dir) {
         MountpointState::Stale => "the server and its holder ended together",
-        MountpointState::Silent => "nobody answers in it: is its holder at another --holder-endpoint?",
+        MountpointState::Silent => "no server answers its programs: is its holder at another --holder-endpoint?",
         MountpointState::NotMounted | MountpointState::Amphora | MountpointState::Other => return None,
     };
     Some(why.to_owned())

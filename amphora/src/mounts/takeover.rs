@@ -1,8 +1,9 @@
-//! Going on with the mounts of a process before this one.
+//! Takeover of mounts that an earlier process left.
 //!
-//! - Each is answered by somebody afterwards: served; or, if the store knows nothing of it, ended; or, where neither can be
-//!   done, its requests are refused with EIO, and `amphora status` tells why. No program waits for a server that is there.
-//! - A grant that was taken back is no reason to give a mount up: its calls are refused until there is a grant again.
+//! - Each mount is answered afterwards: it is served; or, if the store does not know it, ended; or, if neither is
+//!   possible, its requests are answered with EIO, and `amphora status` reports why. No program waits for a server that
+//!   is there.
+//! - A revoked grant does not end a mount: its requests are refused until there is a grant again.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +18,9 @@ use super::{Entry, Error, Holding, Inheritance, Slot, Table};
 /// A mount whose programs get EIO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnservedMount {
-    /// What it shows, if that is known.
+    /// The bucket it shows, if known.
     pub bucket: Option<String>,
-    /// Where it is, if that is known.
+    /// Its mount point, if known.
     pub dir: Option<PathBuf>,
     /// Why it is not served.
     pub why: String,
@@ -27,7 +28,7 @@ pub struct UnservedMount {
 
 pub(super) struct Unserved {
     told: UnservedMount,
-    /// Dropped with the table, whose process answers no longer then.
+    /// Dropped with the table, when the process ends.
     session: fuse::Unserved,
 }
 
@@ -38,7 +39,7 @@ impl Unserved {
 }
 
 impl Table {
-    /// Goes on with the mounts of a process before this one. Blocking.
+    /// Takes over the mounts of an earlier process. Blocking.
     pub fn adopt(&self, inheritance: Inheritance) {
         let Some(holding) = &self.holding else { return };
         let (mounts, unreadable) = inheritance.into_parts();
@@ -46,13 +47,12 @@ impl Table {
             self.take_over_or_refuse(holding, inherited);
         }
         for deposit in unreadable {
-            let why =
-                "another version made it, and this one cannot read what was written down about it: start that version";
+            let why = "another version made it, and this version cannot read its record: start that version";
             self.refuse(holding, deposit.id, None, why.to_owned(), Refusal::of(&deposit));
         }
     }
 
-    /// The mounts whose requests are refused.
+    /// The mounts whose requests are answered with errors.
     #[must_use]
     pub fn unserved(&self) -> Vec<UnservedMount> {
         let mut state = self.state();
@@ -63,7 +63,7 @@ impl Table {
     fn take_over_or_refuse(&self, holding: &Holding, inherited: Inherited) {
         let Inherited { held, request } = inherited;
         let (id, bucket, dir) = (held.id(), request.bucket.to_string(), held.path().to_owned());
-        // While the deposit is here: taking over consumes it.
+        // Prepared while the deposit is available: a takeover consumes it.
         let refusal = held.refusal();
         if let Err(error) = self.take_over(holding, held, request) {
             let why = crate::failure::with_causes(&error);
@@ -99,7 +99,7 @@ impl Table {
         Ok(())
     }
 
-    /// Ends a mount that the store knows nothing of: it was put back to an earlier time, perhaps.
+    /// Ends a mount that the store does not know, perhaps because the store was restored from an older copy.
     fn give_up(&self, holding: &Holding, held: &Held) -> Result<(), Error> {
         let dir = held.path();
         tracing::warn!(dir = %dir.display(), "the store has no session for a mount that names it; the mount is ended");
@@ -109,13 +109,14 @@ impl Table {
         held.abandon()?;
         holding.withdraw(held.id()).map_err(|source| Error::Holder { source })?;
         if self.records.at(dir).is_some() {
-            let why = "the store knew nothing of it: it was put back to an earlier time, or too much changed meanwhile";
+            let why =
+                "the store does not know it: the store was restored to an earlier state, or too much changed meanwhile";
             self.state().lost.insert(dir.to_owned(), why.to_owned());
         }
         Ok(())
     }
 
-    /// Refuses the requests of a mount from now on. Where that cannot be done either, the mount is ended.
+    /// Answers the requests of a mount with errors from now on. If that is not possible either, the mount is ended.
     fn refuse(
         &self,
         holding: &Holding,
@@ -137,7 +138,7 @@ impl Table {
                 self.state().unserved.push(Unserved { told, session });
             }
             Err(error) => {
-                // Without a descriptor of its device the kernel ends a mount (ENOTCONN).
+                // When no descriptor of its device is left, the kernel ends a mount (ENOTCONN).
                 tracing::error!(id, %error, "a mount is ended because its requests could not be answered");
                 if let Err(error) = holding.withdraw(id) {
                     let error = crate::failure::with_causes(&error);
@@ -147,7 +148,7 @@ impl Table {
         }
     }
 
-    /// Whether a mount at a directory is one whose requests are refused.
+    /// Whether the mount at a directory is one whose requests are answered with errors.
     pub(super) fn is_unserved(&self, dir: &Path) -> bool {
         self.state().unserved.iter().any(|unserved| !unserved.is_over() && unserved.told.dir.as_deref() == Some(dir))
     }

@@ -1,4 +1,4 @@
-//! What all mounts of this process did, also those that ended: a counter never falls.
+//! Totals over all mounts of this process, including ended ones, so that counters never decrease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,27 +10,27 @@ use fuse::{LATENCY_BOUNDS_US, StatsSnapshot};
 pub struct Totals {
     /// By the operation's name.
     pub operations: BTreeMap<&'static str, OperationTotal>,
-    /// Bytes read, past the kernel's cache.
+    /// Bytes that programs read from the server, not from the kernel's cache.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
 }
 
-/// Sums of one operation.
+/// Totals of one operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OperationTotal {
     /// Calls.
     pub count: u64,
     /// Calls answered with an error.
     pub errors: u64,
-    /// The time they took.
+    /// The total time of the calls.
     pub took: Duration,
-    /// How many took how long, as [`fuse::OperationStats::buckets`] tells.
+    /// The latency histogram, as in [`fuse::OperationStats::buckets`].
     pub buckets: [u64; LATENCY_BOUNDS_US.len() + 1],
 }
 
 impl Totals {
-    /// Adds the figures of a mount.
+    /// Adds the statistics of a mount.
     pub(super) fn add(&mut self, stats: &StatsSnapshot) {
         self.read_bytes += stats.read_bytes;
         self.written_bytes += stats.written_bytes;

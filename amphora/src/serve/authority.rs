@@ -1,14 +1,16 @@
-//! The authority of gRPC requests over a Unix socket, made one that the HTTP/2 library takes.
+//! The `:authority` of gRPC requests over a Unix socket, changed to a value that the HTTP/2 library accepts.
 //!
 //! gRPC's C core (C++, Python, Ruby, PHP and others) sends the percent-encoded path of the socket as `:authority`, and
-//! grpc-java sends the path as it is. Neither is an authority (RFC 3986, section 3.2), and `h2` resets such a stream
+//! grpc-java sends the path itself. Neither is a valid authority (RFC 3986, section 3.2), and `h2` resets such a stream
 //! before a server sees it (decision 0057).
 //!
-//! - Each byte of such a value that no host name has becomes `-`, in place. Lengths stay as they are, so neither the
-//!   frames nor HPACK's table, which counts decoded lengths (RFC 7541, section 4.1), differ from what the client has.
-//! - An authority without `%` and `/` passes as it is, and so does everything that is not understood here: `h2` judges it.
-//! - Nobody reads the authority: a call is told by its path, and a caller by its socket.
-//! - At most one HEADERS frame is held back, of at most [`FRAME_BYTES_MAX`].
+//! - Each byte of such a value that a host name cannot have is replaced by `-`, in place. Lengths stay the same, so
+//!   neither the frames nor HPACK's table, which counts decoded lengths (RFC 7541, section 4.1), differ from the
+//!   client's view.
+//! - An authority without `%` and `/` is not changed, and neither is anything that this module cannot parse: `h2`
+//!   judges it.
+//! - No one uses the authority: a call is identified by its path, and a caller by its socket.
+//! - At most one HEADERS frame is buffered, of at most [`FRAME_BYTES_MAX`].
 
 use std::io;
 use std::ops::Range;
@@ -18,11 +20,11 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-/// What a connection begins with (RFC 9113, section 3.4).
+/// The length of a connection's preface (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
-/// The head of a frame: length, type, flags and stream (RFC 9113, section 4.1).
+/// The length of a frame's head: length, type, flags and stream (RFC 9113, section 4.1).
 const HEAD_BYTES: usize = 9;
-/// The largest frame that a client may send: no larger one is offered to it (RFC 9113, section 4.2).
+/// The largest frame that a client may send, the protocol's default (RFC 9113, section 4.2).
 const FRAME_BYTES_MAX: usize = 16 * 1024;
 /// The type of a HEADERS frame, and its flags (RFC 9113, section 6.2).
 const HEADERS: u8 = 1;
@@ -32,17 +34,17 @@ const PRIORITY: u8 = 0x20;
 /// The index of `:authority` in HPACK's static table (RFC 7541, appendix A).
 const AUTHORITY_INDEX: usize = 1;
 const AUTHORITY: &[u8] = b":authority";
-/// The same in HPACK's Huffman code.
+/// The name `:authority` in HPACK's Huffman code.
 const AUTHORITY_CODED: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
 
-/// How much is read at a time.
+/// Bytes read at a time.
 const READ_BYTES: usize = 8 * 1024;
 
 /// A connection whose requests have valid authorities.
 pub(super) struct Authorities<S> {
     io: S,
     filter: Filter,
-    /// Filtered, and not read yet from `taken` on.
+    /// Filtered bytes; those before `taken` were read already.
     ready: Vec<u8>,
     taken: usize,
     ended: bool,
@@ -53,7 +55,7 @@ impl<S> Authorities<S> {
         Self { io, filter: Filter::default(), ready: Vec::new(), taken: 0, ended: false }
     }
 
-    /// Gives what was filtered, as far as there is room.
+    /// Copies filtered bytes as far as there is room.
     fn give(&mut self, room: &mut ReadBuf<'_>) {
         let left = &self.ready[self.taken..];
         let count = left.len().min(room.remaining());
@@ -118,11 +120,11 @@ impl<S: Connected> Connected for Authorities<S> {
     }
 }
 
-/// Where in the frames of a client a connection is.
+/// The position in a client's frames.
 struct Filter {
-    /// Bytes that pass unseen: the preface, or what a frame holds that is no HEADERS.
+    /// Bytes to pass unchanged: the preface, or the payload of a frame other than HEADERS.
     unseen: usize,
-    /// The head of a frame, and what the frame holds if it is HEADERS, as far as it came.
+    /// The received part of a frame's head, and of its payload if it is HEADERS.
     held: Vec<u8>,
 }
 
@@ -133,7 +135,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Passes what came on, with authorities made valid.
+    /// Filters further bytes.
     fn pass(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while !bytes.is_empty() {
             let wanted = if self.unseen > 0 { self.unseen } else { self.frame_bytes() - self.held.len() };
@@ -149,17 +151,17 @@ impl Filter {
         }
     }
 
-    /// How many bytes are to be held: the head of a frame, and then all of it.
+    /// How many bytes have to be buffered: the head of a frame, and then all of it.
     fn frame_bytes(&self) -> usize {
         HEAD_BYTES + if self.held.len() < HEAD_BYTES { 0 } else { self.length() }
     }
 
-    /// How much the frame holds whose head is held.
+    /// The payload length in the buffered head.
     fn length(&self) -> usize {
         self.held[..3].iter().fold(0, |length, byte| length << 8 | usize::from(*byte))
     }
 
-    /// Lets a frame go that is there as a whole, or whose head says that it is none to look into.
+    /// Releases a frame that is complete, or whose head shows that it needs no filtering.
     fn release(&mut self, out: &mut Vec<u8>) {
         if self.held.len() < HEAD_BYTES {
             return;
@@ -177,7 +179,7 @@ impl Filter {
     }
 }
 
-/// Where the header block lies in what a HEADERS frame holds (RFC 9113, section 6.2).
+/// The position of the header block in the payload of a HEADERS frame (RFC 9113, section 6.2).
 fn block(held: &[u8], flags: u8) -> Option<Range<usize>> {
     let padded = flags & PADDED != 0;
     let padding = if padded { usize::from(*held.first()?) } else { 0 };
@@ -186,7 +188,7 @@ fn block(held: &[u8], flags: u8) -> Option<Range<usize>> {
     (start <= end).then_some(start..end)
 }
 
-/// Makes the authorities in a header block valid, as far as the block is understood.
+/// Makes the authorities in a header block valid, as far as the block can be parsed.
 fn mend(block: &mut [u8]) {
     let mut at = 0;
     while let Some((authority, next)) = field(block, at) {
@@ -206,8 +208,8 @@ struct Text {
     coded: bool,
 }
 
-/// The value of the field at `at`, if it is a new authority; and where the next field begins (RFC 7541, section 6).
-/// `None` at the end, and where the block cannot be read.
+/// The value of the field at `at` if it is a literal authority, and the position of the next field (RFC 7541, section
+/// 6). `None` at the end, or if the block cannot be parsed.
 fn field(block: &[u8], at: usize) -> Option<(Option<Text>, usize)> {
     let prefix_bits = match *block.get(at)? {
         indexed if indexed & 0x80 != 0 => return Some((None, integer(block, at, 7)?.1)),
@@ -243,7 +245,7 @@ fn integer(block: &[u8], at: usize, prefix_bits: u32) -> Option<(usize, usize)> 
     if value < prefix_max {
         return Some((value, at));
     }
-    // Three bytes say more than a frame holds.
+    // Three bytes encode more than a frame holds.
     for shift in [0, 7, 14] {
         let byte = usize::from(*block.get(at)?);
         at += 1;
@@ -262,13 +264,14 @@ fn mend_plain(value: &mut [u8]) {
     }
 }
 
-/// The same in Huffman code (RFC 7541, appendix B): `%`, `/` and `-` have codes of six bits. Codes of more than eight are
-/// of characters that paths of sockets do not have.
+/// Makes a Huffman-coded authority valid (RFC 7541, appendix B): `%`, `/` and `-` have codes of six bits. Longer codes
+/// than eight bits are of characters that socket paths do not have.
 fn mend_coded(value: &mut [u8]) {
     let (percent, slash, hyphen) = (0x15, 0x18, 0x16);
     let mut at = 0;
     loop {
-        // Of codes as long as this the smallest is not below the bound: a shorter code is told by its first bits.
+        // Among codes of one length the smallest is not below the bound: a shorter code is recognized by its first
+        // bits.
         let length = [(5, 0x0a), (6, 0x2e), (7, 0x7c), (8, 0xfe)]
             .into_iter()
             .find(|(length, bound)| bits(value, at, *length).is_some_and(|code| code < *bound));
@@ -280,7 +283,7 @@ fn mend_coded(value: &mut [u8]) {
     }
 }
 
-/// `count` bits, at most eight, from the bit `at` on.
+/// Reads `count` bits, at most eight, from bit `at` on.
 fn bits(value: &[u8], at: usize, count: usize) -> Option<u8> {
     if at + count > value.len() * 8 {
         return None;
@@ -289,7 +292,7 @@ fn bits(value: &[u8], at: usize, count: usize) -> Option<u8> {
     Some((at..at + count).fold(0, |bits, at| bits << 1 | bit(at)))
 }
 
-/// Writes six bits at the bit `at`.
+/// Writes six bits at bit `at`.
 fn set_bits(value: &mut [u8], at: usize, code: u8) {
     for (offset, at) in (at..at + 6).enumerate() {
         let (byte, mask) = (at / 8, 0x80 >> (at % 8));

@@ -1,4 +1,4 @@
-//! The doors of a server: each a task that serves until it is told to stop.
+//! The endpoints of a server: each is a task that serves until it is told to stop.
 
 use std::fmt::Display;
 use std::future::IntoFuture as _;
@@ -17,9 +17,9 @@ use crate::audit::Audit;
 use crate::config::Settings;
 use crate::failure::Failure;
 
-/// The TCP ports, bound and not yet served.
+/// The TCP listeners, bound and not yet served.
 pub(super) struct Ports {
-    /// The certificate to serve S3 with, if it is served with TLS.
+    /// The TLS certificate of S3, if any.
     pub(super) tls: Option<s3::Tls>,
     pub(super) s3: TcpListener,
     pub(super) s3_address: SocketAddr,
@@ -35,14 +35,14 @@ impl Ports {
         Ok(Self { tls, s3, s3_address, http, http_address })
     }
 
-    /// The URL of S3 at the address it is bound to.
+    /// The URL of S3 at its bound address.
     pub(super) fn s3_url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.s3_address)
     }
 }
 
-/// The port of the flag `--NAME-listen`: passed on, or bound.
+/// The listener of the flag `--NAME-listen`: inherited, or newly bound.
 async fn open(name: &str, address: SocketAddr, passed: &mut Passed) -> Result<(TcpListener, SocketAddr), Failure> {
     let opened = match passed.socket(name).and_then(|socket| inherited(socket, address)) {
         Some(inherited) => inherited,
@@ -52,7 +52,7 @@ async fn open(name: &str, address: SocketAddr, passed: &mut Passed) -> Result<(T
     Ok(opened)
 }
 
-/// A socket that listens at the address already.
+/// An inherited socket that already listens at the address.
 fn inherited(socket: OwnedFd, address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
     let listener = std::net::TcpListener::from(socket);
     let bound = listener.local_addr().ok()?;
@@ -61,7 +61,7 @@ fn inherited(socket: OwnedFd, address: SocketAddr) -> Option<(TcpListener, Socke
     fits.then(|| TcpListener::from_std(listener).ok()).flatten().map(|listener| (listener, bound))
 }
 
-/// Binds an address; the one bound differs when port 0 was asked for.
+/// Binds an address; with port 0 the bound address differs.
 async fn bind(flag: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
     let bound = match TcpListener::bind(address).await {
         Ok(listener) => listener.local_addr().map(|bound| (listener, bound)),
@@ -75,7 +75,7 @@ async fn bind(flag: &str, address: SocketAddr) -> Result<(TcpListener, SocketAdd
     })
 }
 
-/// The doors that are open.
+/// The open endpoints.
 pub(super) struct Doors {
     tasks: JoinSet<(&'static str, Result<(), String>)>,
     stop: watch::Sender<bool>,
@@ -87,21 +87,21 @@ impl Doors {
         Self { tasks: JoinSet::new(), stop: watch::Sender::new(false), calls: grpc::Calls::default() }
     }
 
-    /// Turns true when the doors are to close.
+    /// Becomes true when the endpoints have to close.
     pub(super) fn stopping(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
 
-    /// Ends when the doors are to close.
+    /// Completes when the endpoints have to close.
     pub(super) fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stop = self.stop.subscribe();
         async move {
-            // A sender that is gone means the same.
+            // A dropped sender means the same.
             let _ = stop.wait_for(|stop| *stop).await;
         }
     }
 
-    /// Opens a door: `served` ends once the doors are to close and its requests are answered.
+    /// Opens an endpoint: `served` completes once it was told to close and its requests are answered.
     pub(super) fn open<E: Display>(
         &mut self,
         name: &'static str,
@@ -110,18 +110,18 @@ impl Doors {
         self.tasks.spawn(async move { (name, served.await.map_err(|error| error.to_string())) });
     }
 
-    /// Opens the door for metrics and health.
+    /// Opens the endpoint for metrics and health.
     pub(super) fn open_http(&mut self, listener: TcpListener, source: http::Source) {
         let served = axum::serve(http::Listener::new(listener), http::routes(source));
         self.open("HTTP", served.with_graceful_shutdown(self.stopped()).into_future());
     }
 
-    /// Opens a door for gRPC, to root and the own user; each call passes `audit`.
+    /// Opens a gRPC endpoint for root and the own user; each call passes `audit`.
     pub(super) fn open_grpc(&mut self, name: &'static str, listener: UnixListener, routes: Routes, audit: &Audit) {
         self.open(name, grpc::serve(listener, routes, self.calls.clone(), audit.clone(), self.stopped()));
     }
 
-    /// Waits for a door that ends by itself, which none should.
+    /// Waits for an endpoint that ends by itself, which none should.
     pub(super) async fn broken(&mut self) -> Failure {
         match self.tasks.join_next().await {
             Some(Ok((name, Ok(())))) => Failure::failed(format!("the {name} endpoint ended by itself")),
@@ -131,7 +131,7 @@ impl Doors {
         }
     }
 
-    /// Takes nothing new and gives the requests under way until `limit`.
+    /// Accepts no new work and gives requests in progress until `limit`.
     pub(super) async fn close(mut self, limit: Duration) {
         self.stop.send_replace(true);
         let drained = tokio::time::timeout(limit, async {

@@ -1,10 +1,10 @@
-//! A gRPC door and its bounds: connections, streams, calls under way, sizes, times.
+//! A gRPC endpoint and its limits: connections, streams, calls in progress, sizes and times.
 //!
-//! - A call beyond [`CALLS_MAX`] is answered RESOURCE_EXHAUSTED before it is read, so nothing of it was done. One to
-//!   CreateVolume is answered UNAVAILABLE: with any other code but a few the sidecar forgets a volume that an earlier
-//!   try may have made (CSI v1.12, and the external-provisioner).
-//! - A call whose client leaves is worked on to its end (the audit around it sees to that), and counts so long.
-//! - All doors share the calls, so that one cannot take the threads of the others without bound.
+//! - A call beyond [`CALLS_MAX`] is answered RESOURCE_EXHAUSTED before it is read, so it has no effect. A call to
+//!   CreateVolume is answered UNAVAILABLE instead: with most other codes the sidecar forgets a volume that an earlier
+//!   attempt may have created (CSI v1.12, and the external-provisioner).
+//! - A call whose client disconnects runs to its end (the audit layer ensures that), and counts until then.
+//! - All endpoints share the call limit, so that one cannot take all threads from the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,29 +26,29 @@ use super::seats::{Patience, Seats};
 use crate::audit::{self, Audit};
 use crate::observed::{Observed, Observer};
 
-/// Connections of one door. The sidecars have one each.
+/// The most connections of one endpoint. Each sidecar has one.
 const CONNECTIONS_MAX: usize = 256;
-/// Calls under way on one connection; more wait in the client.
+/// The most calls in progress on one connection; further ones wait in the client.
 const STREAMS_MAX: u32 = 64;
-/// Calls under way, over all doors: twice the threads there are for them.
+/// The most calls in progress over all endpoints: twice the number of their threads.
 const CALLS_MAX: usize = 256;
-/// The metadata of one call.
+/// The largest metadata of one call in bytes.
 const METADATA_BYTES_MAX: u32 = 16 * 1024;
-/// What may be on its way to one call, and on one connection. A message has 4 MiB at most, tonic's default.
+/// The flow-control windows of a call and of a connection. A message has at most 4 MiB, tonic's default.
 const WINDOW_BYTES: u32 = 64 * 1024;
-/// Streams that were opened and reset at once, before a connection is closed (CVE-2023-44487).
+/// The most streams that a client may open and reset at once; then the connection is closed (CVE-2023-44487).
 const RESETS_MAX: usize = 20;
-/// How often a quiet connection is asked whether it lives, and how long it may take to say so.
+/// The interval of pings on a quiet connection, and the time limit for their answers.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
-/// How long nothing may move on a connection: longer than between two such questions, so it is who never says anything.
+/// How long a connection may be silent: longer than the ping interval, so only a client that never answers is closed.
 const PATIENCE: Patience = Patience { silence: Duration::from_secs(90), life: None };
-/// How long a call may take until it answers; its work goes on. Callers have deadlines of their own, far below.
+/// The time limit of a call's answer; its work goes on. Callers' own deadlines are far shorter.
 const CALL: Duration = Duration::from_secs(60 * 60);
 
 const CREATE_VOLUME: &str = "/csi.v1.Controller/CreateVolume";
 
-/// The calls that may be under way: a cheap handle.
+/// The limit of calls in progress: a cheap handle.
 #[derive(Clone)]
 pub(super) struct Calls(Arc<Semaphore>);
 
@@ -81,8 +81,7 @@ pub(super) async fn serve(
         .await
 }
 
-/// What surrounds the services: the audit outermost, so that a call has a line also if it is refused before one of them
-/// sees it.
+/// The layers around the services: audit is outermost, so that a call which another layer refuses has a line too.
 fn guarded(routes: Routes, calls: Calls, audit: Audit) -> Routes {
     let router = routes.into_axum_router().layer(from_fn_with_state(calls, admit)).layer(from_fn(peer::admit));
     Routes::from(router.layer(from_fn_with_state(audit, audit::record)))
@@ -100,7 +99,7 @@ fn refusal(path: &str) -> Status {
     if path == CREATE_VOLUME { Status::unavailable(words) } else { Status::resource_exhausted(words) }
 }
 
-/// A place among the calls under way: it is free again when the answer's body drops.
+/// A permit of a call in progress, released when the response body is dropped.
 struct Place {
     _permit: OwnedSemaphorePermit,
 }

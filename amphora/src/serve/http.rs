@@ -1,7 +1,7 @@
-//! `/metrics`, `/healthz` and `/readyz`.
+//! The HTTP endpoint for `/metrics`, `/healthz` and `/readyz`.
 //!
-//! - `/healthz` answers while the process serves at all; `/readyz` only while it takes writes.
-//! - What asks is a machine that asks again: connections are few, short, and closed when silent.
+//! - `/healthz` succeeds while the process serves at all; `/readyz` only while the store accepts writes.
+//! - Its clients are machines that retry: connections are few, short, and closed when silent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,14 +21,14 @@ use tokio::sync::{Semaphore, watch};
 use super::seats::{Patience, Seated, Seats};
 use crate::metrics::{Format, encode};
 
-/// Connections at once.
+/// The most connections.
 const CONNECTIONS_MAX: usize = 256;
-/// How long a connection may be silent, and how long it may last. Who kept it opens another.
+/// How long a connection may be silent, and how long it may last. Its client opens another.
 const PATIENCE: Patience = Patience { silence: Duration::from_secs(20), life: Some(Duration::from_secs(5 * 60)) };
-/// Answers that are made at once: each walks all that is counted.
+/// The most responses built at a time, since each reads all metrics.
 const ANSWERS_MAX: usize = 8;
 
-/// What the answers come from.
+/// The sources of the responses.
 #[derive(Clone)]
 pub(super) struct Source {
     store: Store,
@@ -37,7 +37,7 @@ pub(super) struct Source {
     answers: Arc<Semaphore>,
 }
 
-/// The door's listener, as axum takes it.
+/// The endpoint's listener in axum's form.
 pub(super) struct Listener(Seats<TcpListener>);
 
 impl Listener {
@@ -52,7 +52,7 @@ impl axum::serve::Listener for Listener {
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         let seated = std::future::poll_fn(|context| self.0.poll_next(context)).await;
-        // Nobody asks who it is.
+        // The peer's address is not used.
         (seated, SocketAddr::from(([0, 0, 0, 0], 0)))
     }
 
@@ -100,7 +100,7 @@ async fn ready(State(source): State<Source>) -> Response {
     let stats = tokio::task::spawn_blocking(move || source.store.stats()).await;
     match stats.map(|stats| (stats.poisoned, stats.disk_full)) {
         Ok((None, false)) => "ready\n".into_response(),
-        // It reads and deletes: a restart elsewhere would not help.
+        // The store still reads and deletes; a restart elsewhere would not help.
         Ok((None, true)) => "ready; the disk is full: writes are refused but for deletions\n".into_response(),
         Ok((Some(why), _)) => {
             let text = format!("the store refuses writes since a write to disk failed: {why}\n");

@@ -1,14 +1,14 @@
-//! Children of the program that this process was before an upgrade: the new program knows nothing of them, but they are
-//! its to wait for, or they stay behind as zombies.
+//! Child processes left from before an upgrade: the new program in this process has to wait for them, or they stay as
+//! zombies.
 
 use std::time::Duration;
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-/// How often they are looked at: nobody waits for the outcome.
+/// The interval of checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Waits for all that are there, beside what this process does. To be called before it starts any of its own.
+/// Waits for all existing children in the background. Must be called before this program starts any of its own.
 pub(super) fn wait_for_children() {
     let mut children = children();
     if children.is_empty() {
@@ -25,9 +25,9 @@ pub(super) fn wait_for_children() {
     }
 }
 
-/// This process's; none where the kernel does not tell (CONFIG_PROC_CHILDREN).
+/// The children of this process; empty if the kernel does not report them (CONFIG_PROC_CHILDREN).
 fn children() -> Vec<Pid> {
-    // After exec(2) there is one thread, and it has the children of all that were there.
+    // After exec(2) there is a single thread, which has inherited the children of all threads.
     let text = std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id()));
     let numbers = text.unwrap_or_default();
     numbers.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?)).collect()

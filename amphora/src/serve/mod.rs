@@ -1,16 +1,18 @@
-//! The server: opens the store, binds every door, announces itself, and closes in the reverse order.
+//! The server: opens the store, binds every endpoint, announces itself, and shuts down in the reverse order.
 //!
-//! - A data folder that belongs to somebody else, or holds something else, is refused before anything is made or bound.
-//! - TCP ports are bound before the store is opened, so that a second server with the same settings changes nothing;
-//!   sockets after it, because the store's lock is what tells whose they are.
-//! - Nothing is announced before every door is bound; a door that cannot be bound ends the start with its flag named.
-//! - The mounts of a process before this one are taken over before any door opens, and those that are to be kept and are
-//!   not there are made again.
-//! - On SIGTERM or SIGINT: no new work, requests under way get [`DRAIN_LIMIT`], then mounts are left to the holder, or
-//!   ended if there is none, then the store is closed. A second signal ends the process at once.
-//! - A crash leaves the store to its own recovery, stale sockets to the next start, and mounts to the holder. Without
-//!   one they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made again,
-//!   and the others are told of until they are mounted again or unmounted.
+//! - A data folder that belongs to another user, or holds something else, is refused before anything is created or
+//!   bound.
+//! - TCP ports are bound before the store is opened, so that a second server with the same settings changes nothing.
+//!   Unix sockets are bound after it, because the store's lock decides whose they are.
+//! - The server is announced only when every endpoint is bound; one that cannot be bound ends the start, and its flag
+//!   is named.
+//! - Mounts of an earlier process are taken over before any endpoint opens, and missing mounts with --keep are made
+//!   again.
+//! - On SIGTERM or SIGINT no new work is accepted, requests in progress get [`DRAIN_LIMIT`], then mounts are left to
+//!   the holder, or ended if there is none, then the store is closed. A second signal ends the process at once.
+//! - A crash leaves the store to its own recovery, stale sockets to the next start, and mounts to the holder. Without a
+//!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made
+//!   again, and the others are reported until they are mounted again or unmounted.
 
 mod authority;
 mod doors;
@@ -48,16 +50,16 @@ pub use program::Program;
 use signals::Signals;
 use sockets::Sockets;
 
-/// How long requests under way may take once the server was told to stop.
+/// The time limit for requests in progress after the server was told to stop.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Threads for blocking work: enough to keep the disk busy, few enough for a small machine.
+/// The number of threads for blocking work: enough to keep the disk busy, few enough for a small machine.
 const BLOCKING_THREADS: usize = 128;
 
 /// Runs a server until it is told to stop.
 ///
 /// # Errors
-/// [`Failure::Usage`] for settings, [`Failure::Failed`] for a start that did not work or a door that broke.
+/// [`Failure::Usage`] for invalid settings, [`Failure::Failed`] for a failed start or a failed endpoint.
 pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
     crate::memory::set_up();
     let audit_log = flags.audit_log.as_deref().filter(|_| !flags.check_config);
@@ -65,7 +67,7 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
     if !flags.core_dumps {
         crate::process::forbid_core_dumps();
     }
-    // Before anything is opened, or replaced.
+    // Recorded before anything is opened or replaced.
     let (passed, program) = (Passed::take(env), Program::started(env));
     left::wait_for_children();
     raise_open_files();
@@ -82,7 +84,7 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
         return runtime.block_on(wiring::check(&settings));
     }
     let result = runtime.block_on(serve(settings, &Notify::new(env), program.clone(), passed));
-    // A blocking call that hangs, on a dead disk say, must not keep the process.
+    // A hanging blocking call, for instance on a dead disk, must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result? {
         End::Stopped => Ok(()),
@@ -90,16 +92,16 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
     }
 }
 
-/// How a server ended that was told to.
+/// How a server ended.
 enum End {
-    /// For good.
+    /// It stopped.
     Stopped,
-    /// To go on as the next program, with these sockets.
+    /// It continues as the next program, with these sockets.
     Upgrade(Passed),
 }
 
-/// Takes as many open files as the system allows: connections, content and mounts each hold some, and a shell's
-/// limit of 1,024 is for programs that wait with select(2).
+/// Raises the limit of open files to the maximum: connections, content and mounts need many, and a shell's limit of
+/// 1,024 suits programs that use select(2).
 fn raise_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -128,13 +130,13 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
     let upgrade = Upgrade { program, wanted: Arc::default() };
     let served = match Server::start(&settings, csi_config, ports, &store, &mounts, upgrade, passed).await {
         Ok(server) => {
-            // Doors are open meanwhile, and programs in the mounts are served.
+            // Endpoints stay open meanwhile, and programs in the mounts are served.
             store.mounts_told().await;
             server.until_stopped(signals, notify).await
         }
         Err(failure) => Err(failure),
     };
-    // Also after a start that failed: nothing may be answered from a store that is closed.
+    // Also after a failed start: nothing may be answered from a closed store.
     let ending = wiring::ending(&settings, &served);
     if let Err(failure) = blocking("ending the mounts", move || mounts.end_all(&ending)).await {
         tracing::error!(%failure, "mounts could not be unmounted in time");
@@ -143,7 +145,7 @@ async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed
     served.and_then(|end| closed.map(|()| end))
 }
 
-/// Runs what blocks beside the async workers.
+/// Runs blocking work off the async workers.
 async fn blocking<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Failure::failed(format!("{what}: {error}")))
 }
@@ -156,12 +158,12 @@ async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, F
     options.continued = inheritance.sessions();
     let opened = blocking("opening the store", move || Store::open(options)).await?;
     let store = opened.map_err(|error| Failure::failed(with_causes(&error)))?;
-    // Before a mount is opened or taken over: without them a policy closes every mount that a key opened.
+    // Set before any mount is opened or taken over: without these rules a policy closes every mount that a key opened.
     store.set_mount_policies(Arc::new(s3::MountRules));
     Ok(store)
 }
 
-/// A server with every door open.
+/// A server with all endpoints open.
 struct Server {
     doors: Doors,
     sockets: Sockets,
@@ -197,7 +199,7 @@ impl Server {
         let backups = Arc::new(Backups::open(&settings.data_dir));
         let sources = Sources { store, mounts, lifecycle: &lifecycle, scrub: &scrub, backups: &backups };
         let Metrics { registry, s3: s3_metrics, audit, buckets } = Metrics::new(&sources);
-        // Beside the start: requests count for their buckets once these are known.
+        // In the background: requests count per bucket once the buckets are known.
         tokio::task::spawn_blocking(move || buckets.refresh());
         let admin_service = crate::admin::Service {
             store: store.clone(),
@@ -235,7 +237,7 @@ impl Server {
         Ok(Self { doors, sockets, lifecycle, scrub, upgrade, passed, ready })
     }
 
-    /// Announces the server, waits for a signal or a broken door, and closes everything but the store.
+    /// Announces the server, waits for a signal or a failed endpoint, and closes everything except the store.
     async fn until_stopped(mut self, mut signals: Signals, notify: &Notify) -> Result<End, Failure> {
         announce(&self.ready)?;
         notify.ready();
@@ -262,7 +264,7 @@ impl Server {
 
     async fn close(self) {
         drop((self.sockets, self.passed));
-        // A moment longer than each door may take, so that it can tell what it cut off.
+        // Slightly longer than each endpoint's own limit, so that it can report what it cut off.
         self.doors.close(DRAIN_LIMIT + Duration::from_secs(1)).await;
         let lifecycle = self.lifecycle;
         if let Err(failure) = blocking("stopping the lifecycle rules", move || lifecycle.stop()).await {
@@ -275,7 +277,7 @@ impl Server {
     }
 }
 
-/// The one line on stdout, for programs that wait for it. Who closed stdout did not want it.
+/// Prints the ready line on stdout, for programs that wait for it. A closed stdout is no error.
 fn announce(ready: &str) -> Result<(), Failure> {
     match writeln!(std::io::stdout(), "{ready}").and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

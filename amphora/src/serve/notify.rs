@@ -1,4 +1,4 @@
-//! Telling systemd how a server or a holder is (sd_notify(3)): one datagram to the socket `NOTIFY_SOCKET` names.
+//! Notifications to systemd (sd_notify(3)): one datagram to the socket that `NOTIFY_SOCKET` names.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::config::Env;
 
-/// Where to tell it; `None` without systemd.
+/// The notification socket; `None` without systemd.
 pub(crate) struct Notify(Option<SocketAddr>);
 
 impl Notify {
@@ -18,17 +18,17 @@ impl Notify {
         Self(socket)
     }
 
-    /// Every door is open.
+    /// Reports that every endpoint is open.
     pub(crate) fn ready(&self) {
         self.send("READY=1");
     }
 
-    /// The process goes on as another program; ready once more when that is.
+    /// Reports that the process continues as another program, which reports when it is ready.
     pub(super) fn reloading(&self) {
         self.send("RELOADING=1");
     }
 
-    /// The doors are closing.
+    /// Reports that the endpoints are closing.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1");
     }

@@ -1,9 +1,9 @@
-//! Listening sockets that go from one process to the next: with an upgrade, or from systemd.
+//! Listening sockets passed from one process to the next: in an upgrade, or by systemd.
 //!
-//! - An upgrade names them in [`VARIABLE`], as `PID:s3=12,http=13`; systemd in `LISTEN_FDS` and its like
+//! - An upgrade names them in [`VARIABLE`], as `PID:s3=12,http=13`; systemd in `LISTEN_FDS` and related variables
 //!   (sd_listen_fds(3)), with the same names in `FileDescriptorName=`.
-//! - A door takes the socket of its name if it listens where the door should; what no door takes is closed.
-//! - Connections made while one process is gone and the next not there yet wait in the socket.
+//! - An endpoint takes the socket of its name if it listens at the endpoint's address; unused sockets are closed.
+//! - Connections made between the two processes wait in the socket.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -14,22 +14,22 @@ use rustix::net::sockopt::socket_acceptconn;
 
 use crate::config::Env;
 
-/// Names the sockets an upgrade passes on.
+/// The variable that names the sockets of an upgrade.
 pub(super) const VARIABLE: &str = "AMPHORA_PASSED_SOCKETS";
-/// The first that systemd passes.
+/// The first descriptor that systemd passes.
 const SYSTEMD_FIRST: RawFd = 3;
 
-/// Sockets by the names of their doors.
+/// Sockets by the names of their endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
-    /// From the process before, and not taken yet.
+    /// Received from the previous process and not used yet.
     came: BTreeMap<String, OwnedFd>,
-    /// For the process after.
+    /// To pass to the next process.
     going: BTreeMap<String, OwnedFd>,
 }
 
 impl Passed {
-    /// Those this process was started with. To be called once, before it opens anything.
+    /// The sockets that this process was started with. Must be called once, before it opens anything.
     pub fn take(env: Env<'_>) -> Self {
         let text = |name: &str| env(name).and_then(|value| value.into_string().ok()).unwrap_or_default();
         let pid = std::process::id().to_string();
@@ -42,20 +42,22 @@ impl Passed {
         Self { came, going: BTreeMap::new() }
     }
 
-    /// The socket of a door.
+    /// Takes the socket of an endpoint.
     pub fn socket(&mut self, name: &str) -> Option<OwnedFd> {
         self.came.remove(name)
     }
 
-    /// Keeps a copy of a door's socket, to be passed on.
+    /// Keeps a duplicate of an endpoint's socket to pass on.
     pub fn keep(&mut self, name: &str, socket: impl AsFd) {
         match socket.as_fd().try_clone_to_owned() {
             Ok(copy) => drop(self.going.insert(name.to_owned(), copy)),
-            Err(error) => tracing::warn!(%error, door = name, "an upgrade will bind this endpoint anew"),
+            Err(error) => {
+                tracing::warn!(%error, door = name, "an upgrade will bind this endpoint again, and drop connections meanwhile")
+            }
         }
     }
 
-    /// Has `command` inherit all, and know their names.
+    /// Makes `command` inherit all sockets and their names.
     pub fn hand_on(&self, command: &mut Command) -> std::io::Result<()> {
         for socket in self.going.values() {
             fcntl_setfd(socket, FdFlags::empty())?;
@@ -79,18 +81,18 @@ fn systemd_list(count: &str, names: &str) -> Vec<(String, RawFd)> {
     names.split(':').map(str::to_owned).zip(SYSTEMD_FIRST..).take(count).collect()
 }
 
-/// Owns an inherited descriptor, if it is a socket that listens.
+/// Takes ownership of an inherited descriptor, if it is a listening socket.
 fn own(number: RawFd) -> Option<OwnedFd> {
     if number < SYSTEMD_FIRST {
         return None;
     }
-    // SAFETY: borrowed for two questions; a number that is not open is answered with EBADF.
+    // SAFETY: borrowed for two system calls; a closed number is answered with EBADF.
     let asked = unsafe { BorrowedFd::borrow_raw(number) };
     if fcntl_getfd(asked).is_err() || !socket_acceptconn(asked).unwrap_or(false) {
         tracing::warn!(number, "an inherited descriptor is not a listening socket");
         return None;
     }
-    // SAFETY: it is open, and was passed to this process by its number to be owned: nothing else here has it, because
+    // SAFETY: it is open, and was passed to this process by number to be owned. Nothing else here owns it, because
     // nothing was opened before.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&socket, FdFlags::CLOEXEC).ok()?;

@@ -1,6 +1,6 @@
-//! Who may use a Unix socket of the server: root, and the user the server runs as.
+//! Authorization of callers on the Unix sockets: root, and the user of the server.
 //!
-//! - The socket's mode says the same; this holds where the mode was changed, or its folder shared.
+//! - The socket's mode allows no others; this check holds even if the mode was changed or the folder is shared.
 
 use axum::extract::Request;
 use axum::http::Extensions;
@@ -9,7 +9,7 @@ use axum::response::Response;
 use tonic::Status;
 use tonic::transport::server::UdsConnectInfo;
 
-/// Refuses every call of anybody else, before it reaches a service.
+/// Refuses calls of all other users before they reach a service.
 pub(super) async fn admit(request: Request, next: Next) -> Response {
     match check(request.extensions()) {
         Ok(()) => next.run(request).await,
@@ -24,7 +24,7 @@ fn check(connection: &Extensions) -> Result<(), Status> {
         Some(uid) => Err(Status::permission_denied(format!(
             "user {uid} may not use this socket: only root and the user the server runs as may"
         ))),
-        None => Err(Status::permission_denied("the system does not say who calls")),
+        None => Err(Status::permission_denied("the system does not report the calling user")),
     }
 }
 

@@ -1,6 +1,6 @@
-//! This program as it was started, to be started again in its own place.
+//! The program file of this server, to be executed again in its place.
 //!
-//! - Its path is the one it was started by: what lies there may be another program by now, which is the point.
+//! - Its path is the one that it was started by. An upgrade means that another program lies there now.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,21 +13,21 @@ use super::passed::{self, Passed};
 use crate::config::Env;
 use crate::failure::Failure;
 
-/// How long a program may take to tell its version, or whether it takes its settings.
+/// The time limit for a program's answer to `--version` or to the check of its settings.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// What has a program look at its settings. One that is older does not know it.
+/// The flag with which a program checks its settings. Older versions do not know it.
 const CHECK: &str = "--check-config";
 
 /// A program and its arguments.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
-    /// With its name, as it was called.
+    /// Including its name as it was called.
     args: Vec<OsString>,
 }
 
 impl Program {
-    /// This process's. To be asked at once: later, its file may have been replaced.
+    /// The program of this process. Must be called at once, because its file may be replaced later.
     pub(super) fn started(env: Env<'_>) -> Self {
         let args: Vec<OsString> = std::env::args_os().collect();
         let named = args.first().map(Path::new).and_then(|name| found(name, env));
@@ -35,10 +35,10 @@ impl Program {
         Self { path, args }
     }
 
-    /// The version of what lies at the path now. Blocking.
+    /// The version of the program file that is there now. Blocking.
     ///
     /// # Errors
-    /// It does not run, or is something else.
+    /// If it does not run, or is another program.
     pub fn version(&self) -> Result<String, String> {
         let path = self.path.display();
         let said = self.ask(&["--version".into()])?;
@@ -46,14 +46,14 @@ impl Program {
         let version = text.trim().strip_prefix("amphora ").filter(|_| said.status.success());
         version
             .map(str::to_owned)
-            .ok_or_else(|| format!("{path} is no amphora: `--version` ended with {}", said.status))
+            .ok_or_else(|| format!("{path} is not an amphora program: `--version` ended with {}", said.status))
     }
 
-    /// Whether what lies at the path now takes this server's settings: arguments, environment and file as they are by
-    /// now. Blocking.
+    /// Whether the program file that is there now accepts this server's settings: arguments, environment and file as
+    /// they are now. Blocking.
     ///
     /// # Errors
-    /// It does not; with its own words.
+    /// If it does not, with its own message.
     pub fn check(&self) -> Result<(), String> {
         let mut args: Vec<OsString> = self.args.iter().skip(1).cloned().collect();
         args.push(CHECK.into());
@@ -86,7 +86,7 @@ impl Program {
         child.wait_with_output().map_err(|error| format!("{path} does not run ({error})"))
     }
 
-    /// Becomes that program, with the same arguments and the sockets that are passed on. Returns only if it cannot.
+    /// Replaces this process by that program, with the same arguments and the passed sockets. Returns only on failure.
     pub(super) fn replace(&self, passed: &Passed) -> Failure {
         let mut command = Command::new(&self.path);
         if let Some((name, args)) = self.args.split_first() {
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// The path behind the name of this program, if it leads to what runs.
+/// The path of this program's name, if it leads to the running program.
 fn found(name: &Path, env: Env<'_>) -> Option<PathBuf> {
     let running = std::fs::metadata("/proc/self/exe").ok()?;
     let same = |path: &PathBuf| {
@@ -132,7 +132,7 @@ mod tests {
         let program = |path: &str| Program { path: path.into(), args: Vec::new() };
         let text = program("/nowhere/amphora").version().expect_err("absent");
         assert!(text.contains("/nowhere/amphora") && text.contains("install"), "{text}");
-        assert!(program("/bin/true").version().expect_err("another").contains("no amphora"));
+        assert!(program("/bin/true").version().expect_err("another").contains("not an amphora program"));
         assert!(program("/bin/true").check().is_ok());
         let text = program("/bin/false").check().expect_err("refused");
         assert!(text.contains("/bin/false does not take"), "{text}");

@@ -1,4 +1,4 @@
-//! The root key: in the store, and in a file for whoever may read the data folder.
+//! The root key: in the store, and in a file that the owner of the data folder can read.
 
 use std::path::PathBuf;
 
@@ -9,17 +9,17 @@ use crate::config::Settings;
 use crate::credentials::Credentials;
 use crate::failure::{Failure, with_causes};
 
-/// Where the root key is.
+/// The location of the root key.
 pub(super) struct Root {
     /// Name of its account.
     pub(super) account: String,
-    /// The file that holds it.
+    /// The file with the key.
     pub(super) credentials: PathBuf,
-    /// Whether that file was not there before: this is the first start.
+    /// Whether that file was missing before, which means a first start.
     pub(super) is_new: bool,
 }
 
-/// Writes the root key of the store to `DATA_DIR/root-credentials`, unless the file holds it already.
+/// Writes the root key of the store to `DATA_DIR/root-credentials`, unless the file contains it already.
 pub(super) async fn key(settings: &Settings, store: &Store) -> Result<Root, Failure> {
     let reader = store.clone();
     let key = blocking("reading the root key", move || reader.root_key()).await?;

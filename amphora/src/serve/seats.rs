@@ -1,9 +1,9 @@
-//! How many connections a door has at once, and how long one may be silent.
+//! Connection limits of an endpoint: how many connections, and how long one may be silent.
 //!
-//! - One too many is closed unheard: what is behind the door costs nothing before a call is admitted.
-//! - An accept that fails for want of descriptors or memory waits a moment: it would fail again at once.
-//! - A connection on which nothing moves for as long as the door's [`Patience`] is closed, and some doors close each
-//!   after a while.
+//! - A connection beyond the limit is closed at once: the services behind it need no protection beyond that.
+//! - After accept(2) failed for lack of descriptors or memory, the next attempt waits a moment.
+//! - A connection that is silent for longer than the endpoint's [`Patience`] is closed, and some endpoints close each
+//!   connection after a fixed time.
 
 use std::future::Future as _;
 use std::io;
@@ -18,24 +18,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// Pause after an accept that failed.
+/// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection may be.
+/// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// How long nothing may move.
+    /// How long it may be silent.
     pub(super) silence: Duration,
-    /// How long it may last, if that is limited.
+    /// How long it may last, if limited.
     pub(super) life: Option<Duration>,
 }
 
 /// A listening socket.
 pub(super) trait Accept: Send + 'static {
-    /// What it gives.
+    /// The type of its connections.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next connection.
+    /// Polls for the next connection.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
 }
 
@@ -55,12 +55,12 @@ impl Accept for TcpListener {
     }
 }
 
-/// A door's listener with so many seats.
+/// An endpoint's listener with a connection limit.
 pub(super) struct Seats<L> {
     listener: L,
     free: Arc<Semaphore>,
     patience: Patience,
-    /// Runs after an accept that failed.
+    /// Set after a failed accept.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -69,7 +69,7 @@ impl<L: Accept> Seats<L> {
         Self { listener, free: Arc::new(Semaphore::new(count)), patience, pause: None }
     }
 
-    /// The next connection that has a seat.
+    /// Polls for the next connection within the limit.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Seated<L::Io>> {
         loop {
             if let Some(pause) = &mut self.pause {
@@ -81,7 +81,7 @@ impl<L: Accept> Seats<L> {
                     if let Ok(seat) = Arc::clone(&self.free).try_acquire_owned() {
                         return Poll::Ready(Seated::new(io, seat, self.patience));
                     }
-                    tracing::debug!("a connection is closed: its door has no seat left");
+                    tracing::debug!("closing a connection: the endpoint's connection limit is reached");
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
@@ -91,13 +91,13 @@ impl<L: Accept> Seats<L> {
         }
     }
 
-    /// The listener itself.
+    /// The underlying listener.
     pub(super) fn listener(&self) -> &L {
         &self.listener
     }
 }
 
-/// As tonic takes connections.
+/// The stream of connections in tonic's form.
 impl<L: Accept + Unpin> tokio_stream::Stream for Seats<L> {
     type Item = io::Result<Seated<L::Io>>;
 
@@ -106,14 +106,14 @@ impl<L: Accept + Unpin> tokio_stream::Stream for Seats<L> {
     }
 }
 
-/// A connection that has a seat, until it drops.
+/// A connection that counts against the limit until it is dropped.
 pub(super) struct Seated<S> {
     io: S,
     clock: Clock,
     _seat: OwnedSemaphorePermit,
 }
 
-/// Runs while nothing moves.
+/// The timers of a connection.
 struct Clock {
     patience: Patience,
     ends: Option<Instant>,
@@ -142,7 +142,7 @@ impl<S> Seated<S> {
         Self { io, clock: Clock::new(patience), _seat: seat }
     }
 
-    /// What the connection answered, or that it was silent for too long.
+    /// The connection's result, or a timeout.
     fn timed<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match polled {
             Poll::Ready(moved) => {
@@ -190,7 +190,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Seated<S> {
     }
 }
 
-/// Who is at the other end, for the check of each call (`peer`).
+/// The peer's credentials, for the check of each call (`peer`).
 impl Connected for Seated<UnixStream> {
     type ConnectInfo = UdsConnectInfo;
 

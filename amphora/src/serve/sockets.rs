@@ -1,8 +1,8 @@
-//! Unix sockets that only root and the server's own user may open.
+//! Unix sockets that only root and the server's own user may connect to.
 //!
-//! - The mode is set before the socket listens, so nobody slips in.
-//! - A socket somebody answers at is left alone; one that nobody answers at is the rest of a crash, and replaced.
-//! - Its file is removed while it still listens, so that nobody can have put another there.
+//! - The mode is set before the socket listens, so that no other user can connect in between.
+//! - A socket with a listening process is left alone; one without is a leftover of a crash, and is replaced.
+//! - A socket's file is removed while it still listens, so that it cannot be another process's file.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -16,15 +16,15 @@ use super::passed::Passed;
 use crate::config::SocketPath;
 use crate::failure::Failure;
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// The sockets of a server. Dropping it removes their files: while the listeners live.
+/// The sockets of a server. Dropping it removes their files, while the listeners still exist.
 #[derive(Default)]
 pub(super) struct Sockets(Vec<(&'static str, SocketFile)>);
 
 impl Sockets {
-    /// The socket of the flag `--NAME-endpoint`: passed on, or bound.
+    /// Opens the socket of the flag `--NAME-endpoint`: inherited, or newly bound.
     pub(super) fn open(
         &mut self,
         name: &'static str,
@@ -40,14 +40,14 @@ impl Sockets {
         Ok(listener)
     }
 
-    /// Leaves the files, for the process that gets the sockets.
+    /// Leaves the files for the process that receives the sockets.
     pub(super) fn leave(self) {
         std::mem::forget(self);
     }
 }
 
 impl std::fmt::Display for Sockets {
-    /// The words of the ready line: `admin=unix://… csi=unix://…`.
+    /// The sockets in the form of the ready line: `admin=unix://… csi=unix://…`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let words: Vec<_> = self.0.iter().map(|(name, file)| format!("{name}={}", file.0)).collect();
         f.write_str(&words.join(" "))
@@ -59,12 +59,12 @@ struct SocketFile(SocketPath);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // What cannot be removed is a stale socket for the next start.
+        // If it cannot be removed, the next start finds a stale socket.
         let _ = std::fs::remove_file(self.0.path());
     }
 }
 
-/// A socket that listens at the path already.
+/// An inherited socket that already listens at the path.
 fn inherited(socket: OwnedFd, path: &SocketPath) -> Option<(UnixListener, SocketFile)> {
     let listener = std::os::unix::net::UnixListener::from(socket);
     let fits = listener.local_addr().ok()?.as_pathname() == Some(path.path()) && path.path().exists();
@@ -88,7 +88,7 @@ fn clear_way(path: &SocketPath) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     if !found.file_type().is_socket() {
-        return Err("there is a file that is no socket".into());
+        return Err("the path is taken by a file that is not a socket".into());
     }
     match UnixStream::connect(path.path()) {
         Ok(_) => Err("a running process answers there, perhaps another server".into()),
@@ -151,7 +151,7 @@ mod tests {
         let path = path(&dir, "a.sock");
         std::fs::write(path.path(), "mine").expect("written");
         let text = bind("--a-endpoint", &path).err().expect("refused").to_string();
-        assert!(text.contains("no socket"), "{text}");
+        assert!(text.contains("not a socket"), "{text}");
         assert_eq!(std::fs::read_to_string(path.path()).expect("kept"), "mine");
     }
 }

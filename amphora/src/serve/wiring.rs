@@ -1,4 +1,4 @@
-//! What each door is told, from the settings.
+//! The configuration of each endpoint and worker, derived from the settings.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::config::{Settings, Sockets};
 use crate::failure::{Failure, with_causes};
 use crate::mounts::{Ending, Holding, Inheritance, Table};
 
-/// Whether a server could be started with the settings, as far as that shows without touching anything.
+/// Checks whether a server could start with the settings, as far as that is possible without changing anything.
 pub(super) async fn check(settings: &Settings) -> Result<(), Failure> {
     csi(settings)?;
     folder(settings)?;
     tls(settings).await.map(drop)
 }
 
-/// Refuses a data folder that cannot be one.
+/// Refuses an unusable data folder.
 pub(super) fn folder(settings: &Settings) -> Result<(), Failure> {
     let checked = objstore::store::check_folder(&settings.data_dir);
     checked.map_err(|error| Failure::failed(format!("--data-dir: {}", with_causes(&error))))
 }
 
-/// COSI, with the URL of S3 that its Secrets carry.
+/// COSI, with the URL of S3 for its Secrets.
 pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
     cosi::Config {
         driver_name: settings.cosi_driver_name.clone(),
@@ -33,7 +33,7 @@ pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
     }
 }
 
-/// The certificate of S3, where TLS is asked for.
+/// The certificate of S3, if TLS is configured.
 pub(super) async fn tls(settings: &Settings) -> Result<Option<s3::Tls>, Failure> {
     let Some(files) = settings.tls.clone() else { return Ok(None) };
     let loaded = blocking("reading the TLS certificate", move || s3::Tls::load(files.certificate, files.key)).await?;
@@ -41,7 +41,7 @@ pub(super) async fn tls(settings: &Settings) -> Result<Option<s3::Tls>, Failure>
     loaded.map(Some)
 }
 
-/// S3.
+/// The S3 endpoint.
 pub(super) fn s3(
     settings: &Settings,
     store: &Store,
@@ -62,11 +62,10 @@ pub(super) fn s3(
     s3::Server::new(store.clone(), config).map_err(|error| Failure::usage(format!("--region: {error}")))
 }
 
-/// Files that content, mounts and the store may want open.
+/// Open files reserved for content, mounts and the store.
 const OTHER_FILES: u64 = 4096;
 
-/// What S3 clients may make the server hold. Of the files that may be open connections get what others do not want, or
-/// half.
+/// The limits for S3 clients. Connections get the open files that others do not need, or half.
 fn limits(settings: &Settings) -> s3::Limits {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let room = files.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES).max(files / 2).max(1));
@@ -91,19 +90,19 @@ fn limits(settings: &Settings) -> s3::Limits {
     }
 }
 
-/// The worker of lifecycle rules.
+/// The lifecycle worker.
 pub(super) fn lifecycle(settings: &Settings, store: &Store) -> Result<Arc<Worker>, Failure> {
     let worker = Worker::start(store, Day::new(settings.lifecycle_day));
     worker.map(Arc::new).map_err(|error| Failure::failed(with_causes(&error)))
 }
 
-/// The scrub.
+/// The scrub worker.
 pub(super) fn scrub(settings: &Settings, store: &Store) -> Result<Arc<objstore::scrub::Worker>, Failure> {
     let worker = objstore::scrub::Worker::start(store, settings.scrub);
     worker.map(Arc::new).map_err(|error| Failure::failed(with_causes(&error)))
 }
 
-/// CSI, as its specification allows.
+/// CSI, with the names that its specification allows.
 pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
     let config = csi::Config {
         driver_name: settings.csi_driver_name.clone(),
@@ -116,7 +115,7 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
     Ok(config)
 }
 
-/// The holder, and what it keeps for the store: nothing without one.
+/// The connection to the fd holder, and the mounts it keeps for the store; none without a holder.
 pub(super) async fn holding(settings: &Settings) -> Result<(Option<Holding>, Inheritance), Failure> {
     let data_dir = settings.data_dir.clone();
     let Some(socket) = settings.sockets.holder.clone() else {
@@ -129,32 +128,32 @@ pub(super) async fn holding(settings: &Settings) -> Result<(Option<Holding>, Inh
     found.map(|(holding, inheritance)| (Some(holding), inheritance)).map_err(Failure::failed)
 }
 
-/// The table of mounts, with what is on record in the data folder.
+/// The table of mounts, with the records in the data folder.
 pub(super) fn mounts(settings: &Settings, store: &Store, holding: Option<Holding>) -> Result<Table, Failure> {
     let table = Table::new(store.clone(), holding, &settings.data_dir, settings.max_mounts);
     table.map_err(|error| Failure::failed(format!("the records of mounts: {}", with_causes(&error))))
 }
 
-/// What becomes of the mounts as the server ends.
+/// How mounts are treated when the server ends.
 pub(super) fn ending(settings: &Settings, served: &Result<End, Failure>) -> Ending {
     if matches!(served, Ok(End::Upgrade(_))) {
         return Ending::Upgrade;
     }
     let Sockets { admin, holder, .. } = &settings.sockets;
     let mut command = format!("amphora --admin-endpoint {admin} umount");
-    // Beside the admin socket the command finds it by itself.
+    // The command finds a holder beside the admin socket by itself.
     if let Some(holder) = holder.as_ref().filter(|holder| **holder != admin.holder_beside()) {
         command.push_str(&format!(" --holder-endpoint {holder}"));
     }
     Ending::Stop { unmount: settings.unmount_at_exit, command }
 }
 
-/// The CSI node of this machine, with the mounts of a former process rebuilt.
+/// The CSI node of this machine, with the mounts of an earlier process rebuilt.
 pub(super) async fn csi_node(config: csi::Config, store: &Store, mounts: &Arc<Table>) -> Result<csi::Node, Failure> {
     let (store, mounts) = (store.clone(), mounts.clone());
     let node = blocking("opening the CSI node", move || csi::Node::new(store, config, mounts)).await?;
     let node = node.map_err(|error| Failure::failed(format!("the CSI node: {}", with_causes(&error))))?;
-    // A volume that cannot be rebuilt is told in the log and fails its own calls; the others are served.
+    // A volume that cannot be rebuilt is logged and fails its own calls; the others are served.
     node.recover().await;
     Ok(node)
 }

@@ -144,7 +144,7 @@ fn a_certificate_that_cannot_be_served_ends_the_start() {
         (&text, &good.key, ["text", "no certificate"]),
         (&good.certificate, &text, ["text", "no private key"]),
         (&good.certificate, &shared, ["shared", "open to others (mode 0644): run chmod 640"]),
-        (&good.certificate, &other.key, ["not the one of", "first certificate"]),
+        (&good.certificate, &other.key, ["does not belong to", "first certificate"]),
     ] {
         let args = [format!("--tls-cert={}", certificate.display()), format!("--tls-key={}", key.display())];
         let words = [words[0], words[1], "--tls-cert, --tls-key"];
@@ -202,7 +202,7 @@ fn what_is_in_use_stays_with_its_owner() {
     let file = home.path().join("file");
     fs::write(&file, "mine").expect("written");
     let arg = format!("--csi-endpoint={}", file.display());
-    Case::new("a file where a socket should be", 1, &[&arg], &["--csi-endpoint", "no socket"]).refused(&home);
+    Case::new("a file where a socket should be", 1, &[&arg], &["--csi-endpoint", "not a socket"]).refused(&home);
     assert_eq!(fs::read(&file).expect("there"), b"mine");
 
     assert_eq!(cli::listings(&server), before, "the server that was there goes on");

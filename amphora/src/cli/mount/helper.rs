@@ -1,8 +1,8 @@
-//! `mount -t amphora BUCKET DIR`: what mount(8), fstab(5) and systemd.mount(5) call as `mount.amphora`.
+//! `mount -t amphora BUCKET DIR`: the helper `mount.amphora`, which mount(8), fstab(5) and systemd.mount(5) call.
 //!
-//! - The program answers under the names `mount.amphora` and `mount.fuse.amphora` (links to it, in `/sbin`). It takes the
-//!   arguments that mount(8) hands to helpers, and ends with the statuses that mount(8) asks for.
-//! - `options` tells which options of mount(8) itself are taken, and which are refused.
+//! - The program acts as helper under the names `mount.amphora` and `mount.fuse.amphora` (links to it in `/sbin`). It
+//!   accepts the arguments that mount(8) passes to helpers, and ends with the exit statuses of mount(8).
+//! - `options` lists which options of mount(8) itself are accepted, and which are refused.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::credentials::Credentials;
 use crate::failure::Failure;
 use crate::mounts::SOURCE_PREFIX;
 
-/// The names the program answers to as a helper of mount(8).
+/// The names under which the program acts as a helper of mount(8).
 const NAMES: [&str; 2] = ["mount.amphora", "mount.fuse.amphora"];
 
 /// Mount a bucket: the helper of mount(8)
@@ -48,7 +48,7 @@ struct Helper {
     type_: Option<String>,
 }
 
-/// What the options say together.
+/// The combined options.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wanted {
     options: Options,
@@ -63,7 +63,7 @@ impl Wanted {
                 let parsed = endpoint.parse().map_err(|error| Failure::usage(format!("-o {option}: {error}")))?;
                 wanted.admin_endpoint = Some(parsed);
             } else if !wanted.options.take(option)? && !sloppy {
-                return Err(Failure::usage(format!("-o {option} is no option of amphora or of mount(8)")));
+                return Err(Failure::usage(format!("-o {option} is not an option of amphora or of mount(8)")));
             }
         }
         wanted.options.check()?;
@@ -71,7 +71,7 @@ impl Wanted {
     }
 }
 
-/// The socket of the machine's server: mount(8) is called where nobody set an environment.
+/// The socket of the machine's server: mount(8) is called without a prepared environment.
 fn default_socket(env: Env<'_>) -> Result<SocketPath, Failure> {
     let Some(named) = env("AMPHORA_ADMIN_ENDPOINT").filter(|named| !named.is_empty()) else {
         return SocketPath::new(Path::new(PACKAGED_SOCKET)).map_err(Failure::usage);
@@ -80,9 +80,9 @@ fn default_socket(env: Env<'_>) -> Result<SocketPath, Failure> {
     text.parse().map_err(|error| Failure::usage(format!("AMPHORA_ADMIN_ENDPOINT \"{text}\": {error}")))
 }
 
-/// Whether the program was called as a helper of mount(8): under the name of one, or by mount.fuse(8), the helper for all
-/// types that begin with `fuse`, which runs the program that the rest of the type names with the source as its first
-/// argument. A machine with the package fuse does so when a mount is remounted.
+/// Whether the program was called as a helper of mount(8): under a helper's name, or by mount.fuse(8). That is the
+/// helper for all types that begin with `fuse`; it runs the program named by the rest of the type, with the source as
+/// its first argument. A machine with the package fuse does this at remounts.
 pub(crate) fn is_called(args: &[OsString]) -> bool {
     let name = args.first().and_then(|program| Path::new(program).file_name());
     let source = args.get(1).and_then(|source| source.to_str());

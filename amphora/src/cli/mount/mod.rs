@@ -74,7 +74,7 @@ impl Mount {
     }
 }
 
-/// Asks the server for a mount, or for a change of one.
+/// Asks the server for a mount, or to change one.
 async fn mount(
     client: &mut Client,
     bucket: String,
@@ -107,7 +107,7 @@ async fn mount(
     answer(client.mount(request).await).map(drop)
 }
 
-/// Asks the server to have a mount refuse changes, or take them again.
+/// Asks the server to make a mount read-only or writable.
 async fn remount(client: &mut Client, dir: &Path, options: Options) -> Result<(), Failure> {
     let Options { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = options;
     let dir = absolute(dir)?;

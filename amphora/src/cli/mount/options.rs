@@ -1,14 +1,14 @@
-//! The options of a mount, as `-o` lists them: for `amphora mount` and for `mount -t amphora`.
+//! Mount options of `-o`, for `amphora mount` and for `mount -t amphora`.
 //!
-//! - Options that mount(8), fstab(5) and systemd.mount(5) have for themselves, and those that every mount has anyway, are
-//!   taken and change nothing. What would promise more than a mount keeps is refused, with what to do instead.
+//! - Options that mount(8), fstab(5) and systemd.mount(5) use themselves, and those that hold for every mount anyway,
+//!   are accepted and change nothing. An option that promises more than a mount does is refused with an alternative.
 
 use std::path::PathBuf;
 
 use crate::config::Size;
 use crate::failure::Failure;
 
-/// What `--help` says of `-o`.
+/// The `--help` text of `-o`.
 pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); \
                                prefix=P (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content \
                                in the kernel's page cache); credentials=FILE; remount (with ro or rw: change a mount \
@@ -17,7 +17,7 @@ pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as th
 const KNOWN: &str = "known are ro, rw, remount, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
                      cache=on|off, credentials=FILE, and those of mount(8) that change nothing";
 
-/// Options that change nothing: mount(8)'s own, and what holds for every mount in any case.
+/// Options without effect: mount(8)'s own, and those that always hold.
 const HARMLESS: [&str; 29] = [
     "defaults",
     "auto",
@@ -50,10 +50,10 @@ const HARMLESS: [&str; 29] = [
     "default_permissions",
 ];
 
-/// How further ones begin: comments for other programs, and who mounts what everybody may mount.
+/// Prefixes of further options without effect: comments for other programs, and user mounts.
 const HARMLESS_STARTS: [&str; 5] = ["x-", "X-", "comment=", "user=", "uhelper="];
 
-/// Options that a mount does not have, and what to do.
+/// Options that mounts do not support, and what to do instead.
 const REFUSED: [(&str, &str); 5] = [
     ("suid", "a mount honours no setuid programs, since whoever may write the bucket could plant one: leave it out"),
     ("dev", "a mount honours no device files, since whoever may write the bucket could plant one: leave it out"),
@@ -62,17 +62,17 @@ const REFUSED: [(&str, &str); 5] = [
     ("strictatime", "reading moves no access time"),
 ];
 
-/// What the kernel tells of every mount, and mount(8) hands back for a remount.
+/// Options that the kernel reports for every mount, and that mount(8) passes back for a remount.
 const KERNELS: [&str; 4] = ["user_id=", "group_id=", "max_read=", "seclabel"];
 
-/// The most the kernel reads ahead: what one request carries.
+/// The largest readahead: what one request carries.
 const READAHEAD_BYTES_MAX: u64 = 1 << 20;
 
-/// The values of `-o`.
+/// The parsed values of `-o`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub read_only: bool,
-    /// Change a mount that is there.
+    /// Change an existing mount.
     pub remount: bool,
     pub no_exec: Option<bool>,
     pub uid: Option<u32>,
@@ -82,12 +82,12 @@ pub(super) struct Options {
     pub readahead_bytes: Option<u32>,
     pub uncached: Option<bool>,
     pub credentials: Option<PathBuf>,
-    /// One of the kernel's own, which only a remount may name.
+    /// An option of the kernel's own, which only a remount may name.
     kernels: Option<String>,
 }
 
 impl Options {
-    /// Reads lists of options; the last of two that contradict counts.
+    /// Parses lists of options; the last of two contradicting ones counts.
     pub fn parse<'a>(lists: impl IntoIterator<Item = &'a String>) -> Result<Self, Failure> {
         let mut options = Self::default();
         for option in lists.into_iter().flat_map(|list| list.split(',')).filter(|option| !option.is_empty()) {
@@ -99,7 +99,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Refuses what only shows when all options are there.
+    /// Refuses combinations that are not allowed.
     pub fn check(&self) -> Result<(), Failure> {
         match &self.kernels {
             Some(option) if !self.remount => Err(unknown(option)),
@@ -107,7 +107,7 @@ impl Options {
         }
     }
 
-    /// Takes one option; whether there is such a one.
+    /// Parses one option. Returns whether it is an option of Amphora.
     pub fn take(&mut self, option: &str) -> Result<bool, Failure> {
         let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
         match (name, value) {
@@ -129,7 +129,7 @@ impl Options {
         Ok(true)
     }
 
-    /// Takes an option that is not ours.
+    /// Parses an option that is not Amphora's.
     fn take_foreign(&mut self, option: &str) -> Result<bool, Failure> {
         let begins = |starts: &[&str]| starts.iter().any(|start| option.starts_with(start));
         if let Some((_, instead)) = REFUSED.iter().find(|(name, _)| *name == option) {
@@ -148,7 +148,7 @@ fn unknown(option: &str) -> Failure {
 }
 
 fn id(option: &str, value: &str) -> Result<u32, Failure> {
-    // u32::MAX means "leave as it is" to chown(2), so it is nobody's id.
+    // u32::MAX means "unchanged" for chown(2), so it is not a valid id.
     let id = value.parse().ok().filter(|id| *id != u32::MAX);
     id.ok_or_else(|| Failure::usage(format!("-o {option}: use a number from 0 to {}", u32::MAX - 1)))
 }

@@ -10,7 +10,7 @@ use crate::cli::client::{Client, absolute, answer};
 use crate::cli::output::{Printer, Row, size_text};
 use crate::failure::Failure;
 
-/// What an operation of a mount did, as it is printed.
+/// The printed statistics of one operation of a mount.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -21,7 +21,7 @@ struct Shown {
     errors: u64,
     total_ns: u64,
     mean_ns: u64,
-    /// Half of the calls took no longer; `None`: longer than the last bound.
+    /// An upper bound of the median latency; `None` if it is above the last bound.
     p50_at_most_us: Option<u64>,
     p99_at_most_us: Option<u64>,
     buckets: Vec<Bucket>,
@@ -55,7 +55,7 @@ impl Shown {
     }
 }
 
-/// The bound below which so many percent of the calls lie.
+/// An upper bound of the latency of this percentage of the calls.
 fn quantile(operation: &admin::OperationFigures, percent: u64) -> Option<u64> {
     let wanted = (operation.count * percent).div_ceil(100);
     let mut sum = 0;
@@ -84,7 +84,7 @@ impl Row for Shown {
     }
 }
 
-/// Asks and prints: a row for each operation that was called, the busiest of a mount first.
+/// Requests the statistics and prints a row for each operation that was called, the busiest of a mount first.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: Option<&Path>) -> Result<(), Failure> {
     let dir = dir.map(absolute).transpose()?;
     let mounts = answer(client.mount_stats(admin::MountStatsRequest { dir }).await)?.mounts;

@@ -10,7 +10,7 @@ use crate::cli::client::{Client, absolute, answer, next};
 use crate::cli::output::Printer;
 use crate::failure::Failure;
 
-/// A call as it is printed.
+/// The printed form of a call.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -31,7 +31,7 @@ impl From<admin::WatchedCall> for Shown {
 }
 
 impl Shown {
-    /// One line, as strace(1) would: the call, what it was made on, the name in there, how it ended, how long it took.
+    /// One line in the style of strace(1): operation, path, name, result, duration.
     fn line(&self) -> String {
         let missed = if self.missed > 0 { format!("({} calls were left out)\n", self.missed) } else { String::new() };
         let ended = if self.errno == 0 { "0".to_owned() } else { error_text(self.errno) };
@@ -42,13 +42,13 @@ impl Shown {
     }
 }
 
-/// What the system calls an error, without the number that the standard library adds.
+/// The system's text for an error, without the number that the standard library appends.
 fn error_text(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Prints calls until the mount or the patience of who watches ends.
+/// Prints calls until the mount ends or the user interrupts.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: &Path) -> Result<(), Failure> {
     let mut calls = answer(client.watch_mount(admin::WatchMountRequest { dir: absolute(dir)? }).await)?;
     loop {

@@ -1,4 +1,4 @@
-//! `amphora umount`, which needs no server.
+//! `amphora umount`, which also works without a server.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::config::{Env, SocketPath};
 use crate::failure::{Failure, with_causes};
 use crate::mounts::{Unmounting, unmount_without_server};
 
-/// Where the holder of the systemd unit answers.
+/// The socket of the systemd unit's fd holder.
 const HOLDER: &str = "/run/amphora-holder/holder.sock";
 
 /// What to unmount.
@@ -29,7 +29,7 @@ pub struct Umount {
 }
 
 impl Umount {
-    /// Unmounts, through the server whose socket it is, or without one if it does not run.
+    /// Unmounts through the server at this socket, or without a server if none runs.
     pub(in crate::cli) async fn run(self, socket: &SocketPath, env: Env<'_>) -> Result<(), Failure> {
         if is_absent(socket) {
             return self.without_server(socket, env);
@@ -53,7 +53,7 @@ impl Umount {
             .map_err(|error| Failure::failed(format!("no server answers at {socket}, and {}", with_causes(&error))))
     }
 
-    /// Where holders may be.
+    /// The sockets at which a holder may listen.
     fn holder_sockets(&self, admin: &SocketPath, env: Env<'_>) -> Result<Vec<SocketPath>, Failure> {
         if let Some(named) = &self.holder_endpoint {
             return Ok(vec![named.clone()]);

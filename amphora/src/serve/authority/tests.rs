@@ -17,7 +17,7 @@ fn connection(frames: &[Vec<u8>]) -> Vec<u8> {
     [PREFACE, &frame(4, 0, &[0; 6]), &frames.concat(), &data].concat()
 }
 
-/// A literal with a name and a value that are not coded.
+/// A literal with a name and a value that are not Huffman-coded.
 fn literal(first: u8, name: &[u8], value: &[u8]) -> Vec<u8> {
     let length = |text: &[u8]| u8::try_from(text.len()).unwrap();
     [&[first, length(name)], name, &[length(value)], value].concat()

@@ -208,7 +208,7 @@ mod tests {
             (key.as_str(), key.as_str(), ["tls.crt", "no certificate"]),
             (&certificate, "", ["tls.key", "no private key"]),
             (&certificate, &certificate, ["tls.key", "no private key"]),
-            (&certificate, &made().1, ["tls.key", "not the one of"]),
+            (&certificate, &made().1, ["tls.key", "does not belong to"]),
         ] {
             folder.write(certificate, key);
             assert!(words.iter().all(|word| refused().contains(word)), "{words:?}: {}", refused());
