@@ -1,6 +1,7 @@
 //! What no linter knows about this tree. Every finding names a file, a line and what to do.
 
 mod arrows;
+mod links;
 mod promises;
 mod sources;
 mod text;
@@ -74,4 +75,14 @@ fn private_words_become_fewer() {
 #[test]
 fn promises_name_their_tests() {
     expect_none(&promises::missing_tests(&tree::files()));
+}
+
+#[test]
+fn every_page_of_the_documents_is_listed() {
+    expect_none(&links::unlisted_pages(&tree::files()));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    expect_none(&links::broken(&tree::files()));
 }
