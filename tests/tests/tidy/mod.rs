@@ -1,9 +1,11 @@
 //! What no linter knows about this tree. Every finding names a file, a line and what to do.
 
 mod arrows;
+mod code;
 mod links;
 mod promises;
 mod sources;
+mod strata;
 mod text;
 mod tree;
 mod words;
@@ -70,6 +72,11 @@ fn no_paths_of_one_machine() {
 #[test]
 fn private_words_become_fewer() {
     expect_none(&words::beyond_ceilings(&tree::files()));
+}
+
+#[test]
+fn modules_lie_in_strata() {
+    expect_none(&strata::beyond_ceilings(&tree::files()));
 }
 
 #[test]
