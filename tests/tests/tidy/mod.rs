@@ -2,6 +2,7 @@
 
 mod arrows;
 mod code;
+mod commands;
 mod links;
 mod promises;
 mod sources;
@@ -92,4 +93,10 @@ fn every_page_of_the_documents_is_listed() {
 #[test]
 fn links_lead_somewhere() {
     expect_none(&links::broken(&tree::files()));
+}
+
+#[test]
+fn commands_in_documents_exist() {
+    let program = tests::tools::amphora().expect("the server is built");
+    expect_none(&commands::unknown(&tree::files(), &program));
 }
