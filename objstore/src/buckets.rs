@@ -1,8 +1,8 @@
-//! Bucket records, kept once read: each call of a mount asks for its bucket's, and each of its changes.
+//! The cache of bucket records, which each call of a mount and each of its changes reads.
 //!
-//! - A record is kept with the number of changes of buckets until then. It stands for what a snapshot shows, or a
-//!   transaction finds, as long as that number is the same and no change is under way.
-//! - A change is announced before it is written, and ends with its transaction, whether that is committed or not.
+//! - A record is cached with the count of bucket changes at that time. It is valid for a snapshot or a transaction as
+//!   long as that count is unchanged and no change is in progress.
+//! - A change is announced before it is written, and ends with its transaction, committed or not.
 
 use std::collections::HashMap;
 use std::sync::Arc;

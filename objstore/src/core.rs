@@ -1,4 +1,4 @@
-//! What all operations of an open store share.
+//! The state that all operations of an open store share.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};

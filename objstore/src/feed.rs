@@ -1,14 +1,14 @@
-//! What mounts have to forget: changes of a bucket by anybody but themselves.
+//! Change feeds: the cache invalidations for each mount of a bucket, for every change made by another client.
 //!
 //! - Changes arrive in commit order, before the operation that made them is answered.
-//! - An S3 write is answered once every feed of its bucket has acknowledged it, so that no mount shows what it
-//!   replaced. A mount that does not answer within [`PATIENCE`] is not waited for: its kernel is stuck anyway.
-//! - A mount's own operations never wait for feeds: two mounts that waited for each other would never end.
-//! - The feed of a mount that outlives the server (a *lasting* one) is there from the opening of the store, before
-//!   anybody listens, and stays when its listener goes: what it is not given is owed to it (`owed.rs`).
-//! - A queue is bounded. One that grows is thinned out: what is said twice has to be done once. Beyond [`CROWDED`] other
-//!   mounts go slower ([`Feeds::make_room`]), as S3 does already. A mount that leaves [`CHANGES_MAX`] lie is *lost*: it may
-//!   show what is gone, so it is to be ended.
+//! - An S3 write is answered once every feed of its bucket has acknowledged it, so that no mount shows the replaced
+//!   content. A mount that does not acknowledge within [`PATIENCE`] is not waited for: its kernel is stuck anyway.
+//! - A mount's own operations never wait for feeds, because two mounts could then wait for each other forever.
+//! - The feed of a persistent session exists from the opening of the store, before there is a listener, and stays when
+//!   its listener ends: invalidations without a listener are recorded as undelivered (`owed.rs`).
+//! - A queue is bounded. A growing one drops repeated invalidations. Beyond [`CROWDED`], other mounts are slowed down
+//!   ([`Feeds::make_room`]), as S3 is already. A mount that leaves [`CHANGES_MAX`] changes unread is *lost*: its caches
+//!   may be wrong, so it has to be ended.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What reads bytes of strangers, as functions that take any bytes: the bodies of the fuzz targets (`fuzz/`).
+//! The bodies of the fuzz targets (`fuzz/`): decoders of untrusted bytes, called with arbitrary bytes.
 //!
-//! - A function returns whatever the bytes are; it panics only where a promise is broken.
+//! - Each function accepts any bytes and panics only where a guarantee is broken.
 //! - The corpora run as ordinary tests, below.
 
 use std::collections::BTreeMap;

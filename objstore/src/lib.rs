@@ -1,8 +1,8 @@
-//! The store under both handles: records, tree, content, branches, buckets, volumes and grants. It knows nothing of
-//! HTTP, gRPC or FUSE.
+//! The storage core: records, directory tree, content, branches, buckets, volumes and grants. It knows nothing of HTTP,
+//! gRPC or FUSE.
 //!
-//! From the ground up: [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch` → `tree` and [`content`] →
-//! [`store`] and [`volume`], with `gc` and [`check`] behind them.
+//! From the ground up: [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch` → `tree` and [`content`] → [`store`] and
+//! [`volume`], with `gc` and [`check`] behind them.
 
 pub mod backup;
 pub mod blob;

@@ -1,13 +1,13 @@
-//! Notices owed to mounts that outlive the server.
+//! Undelivered cache invalidations of persistent sessions, kept in the store across a restart of the server.
 //!
-//! - A change that such a mount has to hear of, and did not make, records in its own transaction what there is to
-//!   forget: a server that dies between the commit and the notice would leave a kernel with what was before, for a
-//!   day. The next server gives the notices again before anything else; twice is no harm.
-//! - A record goes with a later change that records one, once every mount concerned has acknowledged it; as long as
-//!   one does not, they stay. What is left at the end goes when a store opens, or the last such mount of the bucket
-//!   ends.
-//! - There are [`RECORDS_MAX`] at most. Mounts that have not acknowledged the oldest by then are lost (`feed.rs`).
-//! - A bucket without such mounts, or whose changes are all its one mount's own, records nothing.
+//! - A change that such a mount has to be notified of records its invalidations in its own transaction. Otherwise a
+//!   server that dies between the commit and the notification would leave a kernel with stale caches for a day. The
+//!   next server sends the invalidations again before anything else; a repeated one does no harm.
+//! - A record is removed with a later change that adds one, once every mount concerned has acknowledged it. The rest is
+//!   removed when a store opens, or when the last such mount of the bucket ends.
+//! - There are at most [`RECORDS_MAX`] records. Mounts that have not acknowledged the oldest by then are lost
+//!   (`feed.rs`).
+//! - A bucket without persistent sessions, or whose changes all come from its only mount, records nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

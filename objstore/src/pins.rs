@@ -1,13 +1,16 @@
-//! Inodes that mounts hold: by the kernel's lookup counts, and by what a kernel may know from a server before.
+//! Inode references of mounts: the kernels' lookup counts, and inodes that a kernel may still know from an earlier
+//! server.
 //!
-//! - A pinned inode that loses its last name stays, as an orphan, until its last pin goes.
-//! - Counts live in memory and end with the process. A mount that was served by a process before is an *heir*: its
-//!   kernel may hold inodes nobody here counted, as long as they were made before it was taken over. Each heir is a
-//!   *suspect* of such an orphan, which stays until the kernel behind each suspect was asked and did not hold it.
-//! - Between the decision that nobody holds an inode and the commit that ends it, the inode can still be found in the
-//!   store as it was. Who pins it then waits for the commit before looking ([`Pins::await_end`]), and finds it gone.
-//! - A kernel forgets with all lookups it ever counted. So a forget that takes more than was counted here, or just as
-//!   much, says nothing certain about an heir; the kernel is asked again (`Left::Unsure`).
+//! - A referenced inode that loses its last name stays as an orphan until its last reference is dropped.
+//! - Counts live in memory and end with the process. A mount taken over from an earlier process is an *inherited*
+//!   session (`heir`): its kernel may hold inodes that were not counted here, if they were created before the takeover.
+//!   Each inherited session is a *suspect* for such an orphan, which stays until the kernel of each suspect was asked
+//!   and did not hold it.
+//! - Between the decision that an inode is unreferenced and the commit that deletes it, the inode is still visible in
+//!   the store. A thread that takes a reference then waits for the commit before it looks ([`Pins::await_end`]), and
+//!   finds the inode gone.
+//! - FORGET counts include lookups from before a takeover, so after one our count is a lower bound: a FORGET of as many
+//!   references as were counted here, or more, proves nothing, and the kernel is asked again (`Left::Unsure`).
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tables in memory that give room back: a table that was large once, such as while a million files were deleted, keeps
-//! its room otherwise until the process ends.
+//! Shrinking of in-memory tables: a table that was large once, for instance while a million files were deleted, would
+//! otherwise keep its memory until the process ends.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};

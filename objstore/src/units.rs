@@ -1,12 +1,10 @@
-//! Sizes and spans of time as people and Kubernetes write them: the one parser for flags, files, class parameters and
-//! mount options.
+//! The parser of sizes and durations, for flags, files, class parameters and mount options.
 //!
 //! - A size is a `resource.Quantity` of Kubernetes: a decimal number with a suffix (`Ki` to `Ei`; `n`, `u`, `m`, `k` to
-//!   `E`) or an exponent (`e3`, `E3`), rounded up to whole bytes as `Quantity.Value` does. `K` counts as `k`, which it is
-//!   often written for.
-//! - A span of time is written as Go's `time.ParseDuration` reads it, with `d` and `w` beside, in whole
-//!   milliseconds, rounded up: `90s`, `1h30m`, `1.5h`.
-//! - There is no sign but `+`, no space, and nothing is guessed.
+//!   `E`) or an exponent (`e3`, `E3`), rounded up to whole bytes as `Quantity.Value` does. `K` is accepted for `k`.
+//! - A duration is what Go's `time.ParseDuration` accepts, plus `d` and `w`, rounded up to whole milliseconds: `90s`,
+//!   `1h30m`, `1.5h`.
+//! - The only sign is `+`; spaces are refused, and nothing is guessed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The bytes of blobs: small ones together in a chunk, large ones in chunks of their own.
+//! Blob content in a backup: small blobs share a chunk, large ones have their own chunks.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Messages in chunks: cut where the messages say so, so that what two backups share lies in the same chunks.
+//! Content-defined chunking of messages, so that two backups with the same messages share chunks.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! Backing up a bucket.
+//! Creating a backup of a bucket.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Filling a branch that nobody sees yet: blobs, and then the records that refer to them.
+//! Filling a hidden branch during a restore: first blobs, then the records that refer to them.
 //!
-//! - Each blob is named, in the transaction that makes its record, by an extent of an inode that there is none of: so it
-//!   is found by its old id, and collected with the branch if the restore does not come to its end.
+//! - The transaction that creates a blob's record also adds an extent of a reserved inode that refers to it. So the
+//!   blob is found by its old id, and an interrupted restore is collected with the branch.
 
 use bytes::Bytes;
 use prost::Message;

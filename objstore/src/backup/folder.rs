@@ -1,15 +1,16 @@
-//! The folder backups lie in.
+//! The backup repository: the folder in which backups lie.
 //!
 //! ```text
-//! amphora-backup              what this is, and the number of this folder
-//! lock                        held by who writes
+//! amphora-backup              the kind of folder, and its id
+//! lock                        held by a writer
 //! backups/BUCKET/ID.manifest  a backup
 //! data/XX/HASH                a chunk; XX are the first two digits
 //! ```
-//! - Everything is for its owner alone (0700, 0600), written beside its place, synced and renamed: a file that has its
-//!   name is whole. A crash leaves `*.tmp` files, and chunks that no manifest names.
-//! - Nothing in it is trusted: somebody else may have made it ([`UntrustedDir`]). Every read and every listing has a bound,
-//!   and a chunk of messages is as long as its manifest says.
+//!
+//! - Everything is private to its owner (0700, 0600), and written under a temporary name, synced and renamed: a file
+//!   with its final name is complete. A crash leaves `*.tmp` files, and chunks that no manifest names.
+//! - Nothing in it is trusted, because another user may have created it ([`UntrustedDir`]). Every read and listing is
+//!   bounded, and the length of a chunk of messages comes from its manifest.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,12 @@
-//! What lies in a backup: manifests, and the messages in chunks.
+//! The byte format of a backup: manifests, and the messages in chunks.
 //!
 //! ```text
 //! manifest   AMPHORA1 (8 bytes), a Manifest, the SHA-256 of both (32 bytes)
 //! chunk      its bytes and nothing else; its name is their SHA-256
 //! ```
-//! Chunks of records hold [`Entry`] messages, chunks of blobs [`BlobEntry`] messages, each behind its length as a varint.
-//! Chunks of content hold the bytes of blobs.
+//!
+//! Chunks of records hold [`Entry`] messages, chunks of blobs [`BlobEntry`] messages, each preceded by its length as a
+//! varint. Chunks of content hold the bytes of blobs.
 
 use bytes::Bytes;
 use prost::Message;

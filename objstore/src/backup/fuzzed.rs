@@ -1,6 +1,6 @@
-//! Folders of backups that no store made, restored: the body of a fuzz target (`fuzz/`).
+//! The body of a fuzz target (`fuzz/`): restores backup repositories made of arbitrary bytes.
 //!
-//! - Checksums and names of files are made right, so that what lies behind them is reached.
+//! - Checksums and file names are corrected first, so that the code behind them is reached.
 
 use std::fs;
 use std::sync::Arc;

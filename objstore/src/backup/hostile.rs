@@ -1,4 +1,4 @@
-//! Folders that no store wrote: each is refused in words, before anything of it is written.
+//! Malformed backup repositories: each is refused with a message before anything of it is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

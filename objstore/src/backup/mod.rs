@@ -1,15 +1,16 @@
-//! Backups of buckets: taken of a snapshot while the store runs, kept in a folder of their own, and restored.
+//! Backups of buckets: created from a snapshot while the store runs, kept in a repository, and restored.
 //!
-//! - A backup is a *manifest*: all records of the bucket as its snapshot shows them, and where the bytes of its blobs lie.
-//!   Both are cut in chunks, each a file named by the SHA-256 of what is in it; what two backups share is there once.
-//! - The snapshot of the last backup stays in the store. As long as it does, no blob it shows has changed, so the next
-//!   backup reads and writes only what the bucket got since. Without it, everything is read.
-//! - A manifest is written last, when all it names is on disk. A backup that was killed leaves chunks that the next one
+//! - A backup is a *manifest*: it lists all records of the bucket as its snapshot shows them, and where the bytes of
+//!   its blobs lie. Both are cut into chunks, each a file named by the SHA-256 of its content; equal chunks of several
+//!   backups are stored once.
+//! - The snapshot of the last backup stays in the store. While it exists, none of its blobs has changed, so the next
+//!   backup reads and writes only what was added since. Without it, everything is read.
+//! - A manifest is written last, when all it names is on disk. An interrupted backup leaves chunks that the next one
 //!   uses or `prune` removes.
-//! - A restore fills a branch that no name leads to, and names it in its last transaction. One that was killed leaves a
-//!   mark by which the next opening of the store has it collected.
-//! - Restored are inode numbers, versions, entity tags and times as they were. Accounts are made anew where they are
-//!   missing, without keys: a backup holds no secret. Uploads under way, and files without a name, are not part of it.
+//! - A restore fills a branch without a name, and names it in its last transaction. An interrupted one leaves a mark by
+//!   which the next opening of the store collects it.
+//! - A restore preserves inode numbers, versions, entity tags and times. Missing accounts are created without keys,
+//!   since a backup holds no secret. Uploads in progress, and files without a name, are not included.
 
 mod blobs;
 mod chunks;

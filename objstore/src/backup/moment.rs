@@ -1,7 +1,7 @@
-//! The ids of backups: when they were made, as `20261121T223523.123Z`.
+//! Backup ids: the time of the backup, as `20261121T223523.123Z`.
 //!
-//! - They rise, since backups are in the order of their ids: where the clock was set back, the next one is a millisecond
-//!   after the last. What the clock said is in the manifest.
+//! - Ids always rise, because they define the order of backups: if the clock was set back, the next id is one
+//!   millisecond after the last. The manifest has the clock's time.
 
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;

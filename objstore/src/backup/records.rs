@@ -1,4 +1,4 @@
-//! The records of a bucket as a snapshot shows them.
+//! The records of a bucket as a snapshot shows them, read for a backup.
 
 use std::collections::{BTreeMap, HashSet};
 

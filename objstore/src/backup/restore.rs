@@ -1,4 +1,4 @@
-//! Restoring a bucket.
+//! Restoring a bucket from a backup.
 
 use std::sync::Arc;
 

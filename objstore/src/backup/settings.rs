@@ -1,9 +1,10 @@
-//! Settings of a bucket on their way into a store where accounts have other ids, and the bucket perhaps another name.
+//! Adapting a bucket's settings during a restore, where accounts have other ids and the bucket may have another name.
 //!
-//! - A policy is about accounts by their names, as whose the store knows the ids (`Settings::policy_accounts`). Those of
-//!   another store would make strangers of all it names, and what it denies them would be allowed: so the names are looked
-//!   up anew. An account that was another by then stays a stranger.
-//! - The resources of a policy name its bucket: under another name they follow, else nobody would get in.
+//! - A policy names accounts, whose ids are stored beside it (`Settings::policy_accounts`). With the ids of another
+//!   store, every named account would count as a stranger, and denials for it would not apply; so the names are looked
+//!   up again. A name that already meant a different account stays a stranger.
+//! - The resources of a policy name its bucket. They are renamed with it, because otherwise the policy would apply to
+//!   nothing.
 
 use prost::Message;
 

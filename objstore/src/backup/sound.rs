@@ -1,9 +1,10 @@
-//! Whether a backup makes sense: all of it is looked at before anything of it is written.
+//! Validation of a backup before anything of it is restored.
 //!
-//! - A checksum tells of damage, not of who made a file. So what a store adds up, allocates or finds its way by is held to
-//!   what a store can have written; whatever else records say is an error where it is read, as damage in a store is.
-//! - Its records are as many as it counts, and the content that they refer to is part of it. Whether names lead to files and
-//!   files have names is not asked: a store that is damaged there may be backed up, and has to come back.
+//! - A checksum reveals damage, not who made a file. So values that the store adds up, allocates or navigates by are
+//!   limited to what a store can have written. Other invalid values in records are errors when they are read, as damage
+//!   in a store is.
+//! - The number of records has to match the manifest, and all content that they refer to has to be part of the backup.
+//!   Whether names and files match is not checked: a store with such damage may be backed up, and has to be restorable.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

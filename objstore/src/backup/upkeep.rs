@@ -1,4 +1,4 @@
-//! Looking after a folder of backups: listing, verifying and pruning.
+//! Maintenance of a backup repository: listing, verifying and pruning.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
-//! Blocks of memory for content on its way to and from disk, used again and again.
+//! A pool of memory blocks for content on its way to and from disk.
 //!
-//! - A block begins at a page, so that a disk takes it without a copy.
-//! - Given back, it serves the next writer: fresh memory costs a page fault for each page, as much as a copy.
-//! - At most [`KEPT`] idle blocks are kept. How many are in use is up to their users.
+//! - A block is aligned to a page, so that a disk accepts it without a copy.
+//! - A returned block serves the next writer: fresh memory costs a page fault per page, as much as a copy.
+//! - At most [`KEPT`] idle blocks are kept. The users bound the number of blocks in use.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! Blobs in files of their own: `blobs/<2 hex of the low byte>/<16 hex id>`.
+//! Blobs in separate files: `blobs/<2 hex of the low byte>/<16 hex id>`.
 //!
-//! - A file is durable when its content and its name are: [`Files::sync`] sees to both, and to the name only once.
-//! - The folders of a new store are placed far from each other: on ext4 they would all lie in one group of blocks, whose
-//!   inodes it searches through for each new file.
+//! - A file is durable when its content and its name are: [`Files::sync`] ensures both, and the name only once.
+//! - The folders of a new store are spread over the disk: on ext4 they would otherwise lie in one block group, whose
+//!   inode table is searched for each new file.
 //!
-//! A crash leaves files that nothing refers to; they are found by [`Files::ids`] and removed by their collector.
+//! A crash leaves unreferenced files; the collector finds them by [`Files::ids`] and removes them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

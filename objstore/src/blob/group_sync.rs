@@ -1,8 +1,8 @@
-//! One sync for all who ask at the same time.
+//! Group sync: one sync for all concurrent callers.
 //!
 //! - A caller returns only after a sync that began after its call.
-//! - At most one sync runs; those who come meanwhile share the next one.
-//! - A failure stays: every later caller gets it too.
+//! - At most one sync runs; callers that arrive meanwhile share the next one.
+//! - A failure is permanent: every later caller gets it too.
 
 use parking_lot::{Condvar, Mutex};
 

@@ -1,12 +1,12 @@
-//! The names of blobs.
+//! Blob ids.
 //!
-//! - An id is used once in the life of a store, whatever was removed since: it is an epoch, which grows at each open,
-//!   and a sequence within it.
-//! - An epoch that runs out of sequences (after 2^32 blobs) is followed by the next one at once. The file `epoch`
-//!   then holds the highest epoch in use and its CRC-32C, and from then on the store counts by it rather than by its
-//!   caller.
+//! - An id is never reused in the life of a store: it consists of an epoch, which grows at each open, and a sequence
+//!   number within it.
+//! - An epoch that runs out of numbers (after 2^32 blobs) is followed by the next one at once. The file `epoch` then
+//!   holds the highest epoch in use and its CRC-32C, and from then on the store counts from it instead of from its
+//!   caller's epoch.
 //!
-//! A crash leaves the file `epoch` at a value no id is above.
+//! A crash leaves the file `epoch` at a value that no id exceeds.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

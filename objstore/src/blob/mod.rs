@@ -1,13 +1,13 @@
-//! Content outside the metadata: blobs in files of their own, and blobs packed in segments.
+//! Content outside the metadata: blobs in separate files, and small blobs packed in segments.
 //!
-//! - A blob's id is never used twice, and an immutable blob's bytes never change.
-//! - Nothing here knows which blobs are referred to: a blob exists once its bytes are durable, and counts once the
-//!   metadata, committed after that, refers to it.
+//! - A blob's id is never reused, and an immutable blob's bytes never change.
+//! - This module does not know which blobs are referenced. A blob's bytes are durable first; the metadata that refers
+//!   to it is committed after that.
 //! - Content read with its checksums is what was written, or an [`Error::Corrupt`](crate::error::Error::Corrupt).
-//! - After a failed sync, of content or of metadata, nothing is written or removed any more until the store is reopened.
+//! - After a failed sync, of content or of metadata, nothing is written or removed until the store is reopened.
 //!
-//! A crash leaves blobs without a reference, in files and in segments; their collector finds them by
-//! [`Blobs::file_ids`] and [`Blobs::scan_segment`]. A removal may be undone by a crash, and is found the same way.
+//! A crash leaves unreferenced blobs, in files and in segments; the collector finds them by [`Blobs::file_ids`] and
+//! [`Blobs::scan_segment`]. A crash may undo a removal, which is found the same way.
 
 mod block;
 mod files;

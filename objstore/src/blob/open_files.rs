@@ -1,8 +1,8 @@
-//! The files held open, at most so many.
+//! A bounded cache of open files.
 //!
-//! - A file in use stays open with its user; the bound is on those kept for the next reader.
-//! - No file is kept after [`OpenFiles::forget`], even if a slow opener still had it in hand: a kept file would hold
-//!   its space after it was removed.
+//! - A file in use stays open with its user; the bound applies to those kept for the next reader.
+//! - No file is kept after [`OpenFiles::forget`], even if a slow opener was about to add it: a cached file would occupy
+//!   its space after its removal.
 
 use std::num::NonZeroUsize;
 use std::path::Path;

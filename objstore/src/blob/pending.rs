@@ -1,8 +1,8 @@
-//! What of the files is not on disk yet.
+//! Tracking of files with unsynced writes.
 //!
-//! - A file is forgotten here only after the sync that covers it has ended, so nobody relies on one that is still under
-//!   way.
-//! - What was written during a sync is marked anew, after the write: so a mark is taken off before its sync begins.
+//! - A file is removed from the set only after the sync that covers it has ended, so no caller relies on a sync still
+//!   in progress.
+//! - A write during a sync marks its file again afterwards; therefore a mark is removed before its sync begins.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Reading a blob that has a file of its own.
+//! Reading a blob from its own file.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A run of a blob's blocks with its file and checksums at hand: to read on without asking the metadata again.
+//! A run of a blob's blocks with its open file and checksums, for reading on without asking the metadata again.
 
 use std::sync::Arc;
 

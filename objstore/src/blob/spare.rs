@@ -1,15 +1,16 @@
-//! Files made ahead, so that a file that gets a home waits neither for it to be created nor for its name to be on disk.
+//! Preallocated blob files, so that a file that gets an in-place blob waits neither for its creation nor for its name
+//! to be synced.
 //!
-//! - The name of a spare is on disk before it is given away. So a record that names a home never names a file that a
-//!   power cut took, and syncing a new home is syncing its content.
-//! - They are made by a thread of their own, which begins with the first that is asked for. All of one batch lie in one
-//!   folder: that is one sync for all their names.
-//! - Who finds none makes one himself, and waits until its name is on disk: in one sync with all who do. The next batch is
-//!   twice as large then, and half as large again once they are taken slowly.
-//! - The thread offers its processor to others between two files: where the disk's file system takes long to create one,
-//!   whoever waits for a mount's answer would otherwise wait behind many.
+//! - The name of a preallocated file is on disk before the file is handed out. So a record never names a blob file that
+//!   a power cut removed, and syncing a new blob means syncing its content only.
+//! - A thread creates them; it starts with the first request. All of one batch lie in one folder, so one sync covers
+//!   all names.
+//! - A caller that finds none creates a file itself, and waits until its name is synced, together with other such
+//!   callers. The next batch is twice as large then, and half as large again once files are used slowly.
+//! - The thread yields its processor between two files: where the file system takes long to create one, callers that
+//!   wait for a mount's reply would otherwise wait behind many.
 //!
-//! A crash leaves them as files that no record names.
+//! A crash leaves files that no record names.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Checksums over blocks of content.
 //!
-//! - One CRC-32C per [`SUM_BLOCK`] bytes, counted from the start of the blob; the last block may be shorter.
-//! - CRC-32C is the catalogue's CRC-32/ISCSI.
-//! - So a range can be verified by reading no more than the blocks it touches.
+//! - There is one CRC-32C (CRC-32/ISCSI) per [`SUM_BLOCK`] bytes, counted from the start of the blob; the last block
+//!   may be shorter.
+//! - So a range can be verified by reading only the blocks that it touches.
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::{Digest, crc32_iscsi};

@@ -1,4 +1,4 @@
-//! Blobs in files of their own, and what holds for all blobs.
+//! Blobs in separate files, and guarantees of all blobs.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

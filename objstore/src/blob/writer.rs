@@ -1,14 +1,13 @@
-//! Writing one large blob as it arrives.
+//! Streaming writer of one large blob.
 //!
-//! - The file gets whole blocks, from aligned memory and at aligned places, whatever the pieces that come in. Pieces that
-//!   are such blocks already are not copied.
-//! - The beginning goes through the page cache, where the next reader finds it; what is beyond [`CACHED_BYTES`] goes
-//!   past it, where the file system can (docs/decisions/0016).
-//! - Checksums are made on the way; nothing is read back.
-//! - Content and name are durable when [`FileWriter::finish`] returns; until then nobody else knows the id.
+//! - The file receives whole blocks, from aligned memory and at aligned offsets, however the input is split. Input
+//!   pieces that are such blocks already are not copied.
+//! - The beginning is written through the page cache, where the next reader finds it; bytes beyond [`CACHED_BYTES`]
+//!   bypass it if the file system can (docs/decisions/0016).
+//! - Checksums are computed while writing; nothing is read back.
+//! - Content and name are durable when [`FileWriter::finish`] returns; until then no one else knows the id.
 //!
-//! A crash, or a drop before the end, leaves nothing that counts: the drop removes the file, and after a crash the
-//! collector of unreferenced files does.
+//! Dropping the writer early removes the file. After a crash the collector of unreferenced files removes it.
 
 use std::sync::Arc;
 

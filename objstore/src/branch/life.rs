@@ -1,9 +1,11 @@
-//! How branches come and go.
+//! Creation and deletion of branches.
 //!
-//! - A snapshot of a live branch makes it interior, with two children: the snapshot and the new live leaf.
-//! - A clone is a live child of a snapshot's branch, or, of a bucket, one of the two children the bucket splits into.
-//! - Uploads under way belong to a bucket: their bytes go on with it, not with its snapshots and clones.
-//! - Deleting marks a branch dead: one record. Collection of what only it saw follows in the background.
+//! - A snapshot of a live branch turns it into an interior branch with two children: the snapshot and the new live
+//!   leaf.
+//! - A clone is a live child of a snapshot's branch, or, for a bucket, one of the two children into which the bucket
+//!   splits.
+//! - Uploads in progress belong to a bucket: their bytes continue with it, not with its snapshots and clones.
+//! - Deletion marks a branch dead in one record. Versions that only it saw are collected in the background.
 
 use prost::Message;
 

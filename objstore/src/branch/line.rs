@@ -1,7 +1,7 @@
-//! A branch and its ancestors, and reading and writing through them.
+//! A branch with its ancestry, and reading and writing records through it.
 //!
-//! - What a lookup costs depends on how many branches wrote the record, not on how many ancestors there are. These cost
-//!   memory, once for all branches that share them, and reading them the first time: so there is a bound.
+//! - The cost of a look-up depends on how many branches wrote the record, not on the number of ancestors. Ancestors
+//!   cost memory, shared by all branches below them, and time when they are read first; so their number is bounded.
 
 use std::collections::HashMap;
 use std::sync::Arc;

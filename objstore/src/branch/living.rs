@@ -1,9 +1,10 @@
-//! The branches of a family that somebody reads, and which versions of a record they need.
+//! The living branches of a clone group, and which versions of a record they need.
 //!
-//! - Living branches, which are live ones and snapshots, are numbered so that those that descend from any one branch follow
-//!   each other: a *run*. What a record needs is then told by its own versions, however many branches there are.
-//! - A branch that dies later only keeps too much, and leaves its mark for the collector. One that is made later has to be
-//!   known: [`Living::renewed`].
+//! - Living branches, which are live ones and snapshots, are numbered so that the descendants of any one branch are
+//!   consecutive: a *run*. Which versions of a record are needed then follows from its versions alone, however many
+//!   branches exist.
+//! - A branch that is deleted later only keeps too much, and leaves its own mark for the collector. A branch created
+//!   later has to be known: [`Living::renewed`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

@@ -1,11 +1,12 @@
-//! Branch-tagged records: what each branch sees, and how branches come and go.
+//! Branch-tagged records: what each branch sees, and how branches are created and deleted.
 //!
-//! - Versions of a record lie side by side, keyed by the branch that wrote them. Branch ids fall, so from a branch's
-//!   own version upward the first one written by an ancestor is the one it sees.
-//! - A branch writes only its own version: what an ancestor holds never changes.
-//! - A branch that first hides what an ancestor holds leaves a mark: the collector looks whether anybody else sees it.
-//! - A deletion leaves a tombstone only where an ancestor's version would show through.
-//! - Snapshot and clone write a handful of records, whatever the bucket holds.
+//! - Versions of a record lie side by side, keyed by the branch that wrote them. Branch ids fall, so a branch sees the
+//!   first version, from its own upward, that an ancestor or itself wrote.
+//! - A branch writes only its own version: an ancestor's versions never change.
+//! - A branch that first overrides an ancestor's version leaves a mark, and the collector checks whether another branch
+//!   still sees that version.
+//! - A deletion leaves a tombstone only where an ancestor's version would otherwise be visible.
+//! - A snapshot or clone writes a handful of records, however large the bucket.
 
 mod life;
 mod line;

@@ -1,4 +1,4 @@
-//! Branches against a map of maps.
+//! Branches compared with a map of maps.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Accounts and what is theirs: whether names and numbers lead to each other, and keys, grants and publications belong
-//! to somebody.
+//! Check of accounts: names and ids lead to each other, and keys, grants and publications have an owner.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who has damaged content: the objects, versions and parts that refer to a blob.
+//! The owners of damaged content: objects, versions and parts that refer to a blob.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,9 +1,9 @@
-//! Names and versions whose records cannot be read: an inode says what its name is, and of which key and order it is a
-//! version.
+//! Relinking: names and versions whose records cannot be read, rebuilt from the inodes. An inode records its name, and
+//! the key and order of its version.
 //!
-//! - If one inode says so, and has fewer names than it counts, the name leads to it again.
-//! - If none does, the name leads to one that answers an error, as for an inode that cannot be read. A version with nothing
-//!   newer under its key was a delete marker: the newest version is only kept so if it is one.
+//! - If exactly one inode has this name, and fewer links than it counts, the name leads to it again.
+//! - If none has, the name leads to a placeholder that answers an error, as for an unreadable inode. A version without
+//!   a newer one under its key was a delete marker: the newest version is a record of its own only if it is one.
 
 use prost::Message;
 

@@ -1,9 +1,10 @@
-//! Records that cannot be read go to files in `quarantine/`, and what follows from others takes their place.
+//! Quarantine of unreadable records: they are moved to files in `quarantine/` and replaced by what follows from other
+//! records.
 //!
-//! - The file is on disk before the record goes. It holds the key and the value as they were, as the message
-//!   [`Aside`], and its name says what it is: nothing reads it, and whoever knows better can.
+//! - The file is on disk before the record is removed. It holds the original key and value as the message [`Aside`],
+//!   and its name says what it is. No program reads it; an expert can.
 //!
-//! A crash leaves the file, and the record: the next repair writes the same file again.
+//! A crash leaves the file and the record: the next repair writes the same file again.
 
 use bytes::Bytes;
 use prost::Message;

@@ -1,8 +1,8 @@
-//! Branches: a bucket writes a live one, a snapshot reads one of its own, and each knows its parent.
+//! Check of branches: a bucket writes a live one, a snapshot reads one of its own, and each knows its parent.
 //!
-//! - The first branch of a family has no parent, and who shows a branch tells its kind. A snapshot and the branch where
-//!   its bucket went on are made together, with numbers that follow each other: both have the same parent. Of any other
-//!   branch that cannot be read nobody knows the parent: that is listed, and left as it is.
+//! - The first branch of a clone group has no parent, and the record that shows a branch determines its kind. A
+//!   snapshot and the branch where its bucket continues are created together with consecutive numbers, so they have the
+//!   same parent. For any other unreadable branch the parent is unknown: it is reported and left unchanged.
 
 use prost::Message;
 

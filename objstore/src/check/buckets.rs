@@ -1,7 +1,7 @@
-//! Buckets and snapshots: whether ids lead to names and settings agree with buckets.
+//! Check of buckets and snapshots: ids lead to names, and settings agree with buckets.
 //!
-//! - Settings that cannot be read, or are gone, may have held a policy that forbids: others take their place that let in
-//!   nobody but by the owner, who puts the policy anew. A lock is kept where something is locked.
+//! - Settings that are missing or unreadable may have included a denying policy. They are replaced by settings that
+//!   admit only the owner, who has to set the policy again. Object lock is kept where something is locked.
 
 use prost::Message;
 

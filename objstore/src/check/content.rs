@@ -1,4 +1,4 @@
-//! Content: whether each blob's bytes are there, and are what was written.
+//! Check of content: each blob's bytes exist and match their checksums.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,5 @@
-//! What a repair does about a problem: collected while checking, carried out by [`repair`](super::repair).
+//! Fixes: what a repair does about each problem. They are collected while checking and carried out by
+//! [`repair`](super::repair).
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Which directories lead to a key: those that are one, or hold one at any depth.
+//! Directories that correspond to keys: those that are one, or contain one at any depth.
 
 use std::collections::{HashMap, HashSet};
 

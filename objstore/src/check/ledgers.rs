@@ -1,5 +1,5 @@
-//! The store's own records: numbers that were given stay below the next ones, checksums belong to blobs, what is in the
-//! trash is referred to by nobody, and the workers' places can be read.
+//! Check of the store's own records: issued numbers are below the next ones, checksums belong to blobs, blobs in the
+//! trash are unreferenced, and the positions of background workers can be read.
 
 use std::collections::HashSet;
 

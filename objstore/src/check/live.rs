@@ -1,6 +1,6 @@
-//! Live files: whether each record that says a file is written in place, or past the server, agrees with the file's inode.
+//! Check of dirty files: each record of a file written in place, or by passthrough, agrees with the file's inode.
 //!
-//! - A server that dies leaves such records, and the next opening settles them: that is no damage.
+//! - A server that dies leaves such records, and the next opening flushes them: that is not damage.
 
 use prost::Message;
 

@@ -1,11 +1,11 @@
-//! Branches that nobody shows: what is left of a bucket or a snapshot whose record cannot be read, or is gone.
+//! Orphan branches: what remains of a bucket or snapshot whose record is missing or unreadable.
 //!
-//! - Each live branch is a bucket's, and each branch of a snapshot a snapshot's, but for one that a restore fills. One that
-//!   nobody shows lost its record.
-//! - If one record of a kind cannot be read and one branch of that kind is left, they belong together: the name shows it
-//!   again. Otherwise nobody knows which is which, and each branch gets a name of its own.
-//! - What was kept in the record alone is lost: the branch is root's, a bucket has no quota, and whether it keeps versions
-//!   follows from whether there are any.
+//! - Each live branch belongs to a bucket, and each snapshot branch to a snapshot, except for one that a restore fills.
+//!   A branch without an owner lost its record.
+//! - If exactly one record of a kind is unreadable and one branch of that kind is left, they belong together, and the
+//!   name shows the branch again. Otherwise the assignment is unknown, and each branch gets a new name.
+//! - Facts that only the record held are lost: the branch belongs to root, a bucket has no quota, and it has versioning
+//!   if there are versions.
 
 use std::collections::HashSet;
 

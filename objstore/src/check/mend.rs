@@ -1,9 +1,9 @@
-//! Mending the tree: inodes that stand for those that cannot be read, names for those that have none, and counts.
+//! Repair of the tree: placeholders for unreadable inodes, names for inodes without one, and counts.
 //!
-//! - An inode that cannot be read gets another in its place, whose content answers an error: its names stay, and
-//!   deleting or overwriting it is up to who owns it. In a bucket with object lock it is under legal hold, since how long
-//!   it had to be kept is not known.
-//! - An inode without a name is found in the directory `lost+found` at the top.
+//! - An unreadable inode is replaced by a placeholder whose content answers an error. Its names stay, and its owner
+//!   decides whether to delete or overwrite it. In a bucket with object lock it is under legal hold, because its
+//!   retention is unknown.
+//! - An inode without a name gets one in the directory `lost+found` at the top.
 
 use prost::Message;
 

@@ -1,9 +1,9 @@
-//! `amphora check`: whether a store that no server has open is whole, and with `--repair` making it so.
+//! `amphora check`: verifies a store that no server has open, and repairs it with `--repair`.
 //!
-//! - Every record is decoded, every reference counted anew, every directory recounted, every checksum verified.
-//! - A problem is reported with what is affected and what to do; nothing is guessed.
-//! - Checking changes no record. Repairing (the module `repair`) changes what follows from other records, and quarantines
-//!   what does not.
+//! - Every record is decoded, every reference and directory recounted, every checksum verified.
+//! - A problem is reported with what it affects and what to do; nothing is guessed.
+//! - Checking changes no record. Repairing (the module `repair`) changes what follows from other records, and
+//!   quarantines the rest.
 
 mod accounts;
 mod affected;

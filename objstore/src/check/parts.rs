@@ -1,4 +1,5 @@
-//! The parts objects were uploaded in: whether each record belongs to an object, and they make its size.
+//! Check of the parts in which objects were uploaded: each record belongs to an object, and its sizes add up to the
+//! object's.
 
 use super::{Checked, Report, Root};
 use crate::error::Result;

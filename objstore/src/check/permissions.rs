@@ -1,4 +1,4 @@
-//! ACLs: whether each is valid, and says what the mode beside it says.
+//! Check of ACLs: each is valid and agrees with the mode beside it.
 
 use super::Report;
 use crate::record::acl::{ACCESS, DEFAULT};

@@ -1,4 +1,4 @@
-//! References to blobs: counted anew over all branches and parts, and compared with what the records say.
+//! Check of references to blobs: recounted over all branches and parts, and compared with the records.
 
 use std::collections::HashMap;
 

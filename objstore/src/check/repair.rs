@@ -1,12 +1,13 @@
-//! `amphora check --repair`: what follows from other records is written anew, what does not is quarantined.
+//! `amphora check --repair`: rewrites what follows from other records, and quarantines the rest.
 //!
-//! - Counts, usage and numbers follow from other records. What cannot be read, or is not what was written, does not: it is
-//!   quarantined, listed, and left to its owner, who deletes it or puts it anew. Nothing is guessed, nothing dropped.
-//! - Each step is one transaction that looks again whether it is needed, so a repair that is killed anywhere is run again.
-//! - First names and inodes, then counts, then content: the later follow from the earlier. After each round everything is
-//!   checked anew, until there is nothing left to do. At last who has what is quarantined is noted with it.
+//! - Counts, usage and numbers follow from other records. What is unreadable or does not match its checksum does not:
+//!   it is quarantined and listed, and its owner deletes or uploads it again. Nothing is guessed and nothing dropped.
+//! - Each step is one transaction that checks again whether it is needed, so an interrupted repair can be run again.
+//! - Names and inodes come first, then counts, then content, because each follows from the one before. After each round
+//!   everything is checked again, until nothing is left to do. Finally the owners of quarantined content are recorded
+//!   with it.
 //!
-//! A crash leaves whole steps, and perhaps a copy of a segment in `quarantine/` that is made again.
+//! A crash leaves whole steps, and possibly a copy of a segment in `quarantine/` that is written again.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a check found, and how far it is.
+//! The report of a check, and its progress.
 
 use crate::error::Result;
 

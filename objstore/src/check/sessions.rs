@@ -1,6 +1,6 @@
-//! Records of mounts' sessions: whether they can be read.
+//! Check of mount session records: each can be read.
 //!
-//! - Any of them may be left of a session that ended with its server: the next opening removes them. That is no damage.
+//! - Records may be left of a session that ended with its server: the next opening removes them. That is not damage.
 
 use super::{Checked, Report};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! One tree: whether every name leads to an inode, every inode has its names, and every count is right.
+//! Check of one tree: every name leads to an inode, every inode has its names, and every count is right.
 
 use std::collections::HashMap;
 

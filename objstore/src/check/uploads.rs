@@ -1,4 +1,4 @@
-//! Multipart uploads: whether each belongs to a bucket, each part to an upload, and their bytes are counted.
+//! Check of multipart uploads: each belongs to a bucket, each part to an upload, and their bytes are counted.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Versions that are not current: whether each agrees with the inode it is of.
+//! Check of noncurrent versions: each agrees with its inode.
 
 use super::fix::Fix;
 use super::{Checked, Report, Root};

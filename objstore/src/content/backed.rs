@@ -1,16 +1,16 @@
-//! Files that programs have open past the server: a kernel reads their blobs by itself, and may write one through a
-//! shared mapping.
+//! Files opened by passthrough: a kernel reads their blobs itself, and may write one through a shared mapping.
 //!
-//! - While a file is *backed* its content stays in its blob, and the blob is exactly as long as the file. Before the
-//!   content changes, whoever else sees the blob gets a copy of it (`part`); a copy by reference is made of a copy.
+//! - While a file is *backed* (open by passthrough), its content stays in its blob, and the blob is exactly as long as
+//!   the file. Before the content changes, every other view of the blob gets a copy of it (`part`); a copy by reference
+//!   refers to such a copy.
 //! - A blob is backed for one file of one bucket. Of two views of the same content, such as a bucket and its snapshot,
 //!   the second is read through the server.
-//! - A mapping outlives the handle it was made from. So a file that no mount holds any more stays here until the disk
-//!   says that nobody else has the blob open.
-//! - A blob that is being referred to once more cannot become backed until that is committed.
-//! - A file that may be written past the server is *exposed*. That stands in the store, since the mapping may also
-//!   outlive this process. It stays here until what was written is counted as a change (`volume/exposed.rs`), or its blob
-//!   is removed: then a mapping shows what nobody else will ever see.
+//! - A mapping outlives the handle that it was made from. So a file that no mount holds any more stays registered here
+//!   until the disk reports that no process has the blob open.
+//! - A blob that is getting another reference cannot become backed until that is committed.
+//! - A file that may be written through a mapping is *exposed*. That is recorded in the store, since the mapping may
+//!   also outlive this process. It stays until the writes were counted as a change (`volume/exposed.rs`), or its blob
+//!   is removed, after which no one else sees what a mapping writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;

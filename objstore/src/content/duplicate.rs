@@ -1,8 +1,8 @@
 //! A copy of a whole blob under a new id.
 //!
-//! - It shares the space of the first where the disk can do that; otherwise its bytes are copied, its holes are not.
-//! - It is on disk before anything refers to it. A copy that is dropped is removed; a crash leaves a file that opening
-//!   the store collects.
+//! - It shares the space of the original where the disk can do that; otherwise its bytes are copied, without the holes.
+//! - It is on disk before anything refers to it. A dropped copy is removed; a crash leaves a file that opening the
+//!   store collects.
 
 use std::sync::Arc;
 

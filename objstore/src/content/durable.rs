@@ -1,7 +1,7 @@
-//! The content of a file on disk, for whoever promises that.
+//! Making a file's content durable, for operations that promise it.
 //!
-//! - What was its home, until a version or a copy came to refer to it too, may hold bytes that no disk has. So it is
-//!   brought there before a file in extents is given another home: from then on only that may lack anything.
+//! - An in-place blob that a version or a copy came to refer to may hold unsynced bytes. It is synced before a file in
+//!   extents gets another in-place blob: from then on only the new one can have unsynced bytes.
 
 use crate::blob::BlobId;
 use crate::core::Core;

@@ -1,4 +1,4 @@
-//! The entity tag S3 gives an object made of parts: the MD5 of the parts' MD5s, and their count.
+//! The entity tag of a multipart object: the MD5 of the parts' MD5s, and their count.
 
 use md5::{Digest, Md5};
 

@@ -1,9 +1,9 @@
-//! Who may write content in place, and when.
+//! Gates and inode locks: when content may be written in place.
 //!
-//! - A write in place holds its bucket's gate shared, from deciding that it may to the end of the write. Who is about
-//!   to share content (a snapshot, a copy by reference) holds it alone until the sharing is committed: so no write
-//!   that was decided before lands in shared content.
-//! - Changes of one inode's size and layout hold its lock alone; writes within its size hold it shared.
+//! - A write in place holds its bucket's gate shared, from the decision to the end of the write. An operation that
+//!   shares content (a snapshot, a copy by reference) holds it exclusively until the sharing is committed, so no write
+//!   decided earlier lands in shared content.
+//! - Changes of one inode's size and layout hold its lock exclusively; writes within its size hold it shared.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Growth of live files that the records do not count yet, bucket by bucket, and how much more of it is allowed.
+//! Granted growth of dirty files per bucket: bytes that the records do not count yet.
 //!
-//! - What the records count and what is allowed here never pass a quota together. Both only rise on the thread of the
-//!   transactions: a file that grows past what is allowed asks there, and gets a step more, or less where the quota is
-//!   near. A transaction that needs room takes back what was allowed and is not used: so a quota holds to the byte.
-//! - All of it is in memory: after a crash the records count what the files have, none of which was past the quota.
+//! - Invariant: recorded usage + granted unflushed growth ≤ quota. Both rise only on the transaction thread: a file
+//!   that outgrows its grant asks there, and gets another step, smaller near the quota. A transaction that needs room
+//!   takes back unused grants, so a quota is exact to the byte.
+//! - It is in memory only: after a crash the records count the files' sizes, all of which were within the quota.
 
 use std::collections::HashMap;
 

@@ -1,15 +1,16 @@
-//! Files that mounts are writing in place, so that a write needs no transaction.
+//! Dirty files: files that mounts write in place, so that a write needs no transaction.
 //!
-//! - A *live* file has a record that says so ([`crate::record::live`]), committed before its bytes first change. From
-//!   then on writes go to its home alone: what the inode's record does not know of them yet (size, times, that there
-//!   was a change) is kept here, and after a crash told by the home itself (`volume/settle.rs`).
-//! - To *settle* a file is to put that in its record (`tree/in_place.rs`). A settlement that ends the file's being live
-//!   *retires* the entry inside its transaction: a write that was under way is not answered by its entry any more, and
-//!   is made again by the way of files that are not live. So nothing that is answered is missing in the record, and a
-//!   settlement waits for nobody.
-//! - The generation rises before somebody sees content that changed since it was last shown: S3 settles what it shows.
-//!   A change is announced before the first byte and noted after the last, so that whoever looks between has another
-//!   entity tag than whoever looks after.
+//! - A *dirty* (here *live*) file has a record that says so ([`crate::record::live`]), committed before its bytes first
+//!   change. From then on writes go to its in-place blob alone. Attributes that the inode's record does not have yet
+//!   (size, times, the fact of a change) are kept here; after a crash they are derived from the blob
+//!   (`volume/settle.rs`).
+//! - *Flushing* a file (here *settling*) writes these attributes to its record (`tree/in_place.rs`). A flush that also
+//!   ends the dirty state *retires* the entry inside its transaction: a write in progress is not answered through its
+//!   entry any more, and is repeated as a write to a clean file. So nothing answered is missing in the record, and a
+//!   flush waits for no write.
+//! - The generation rises before a client sees content that changed since it was last shown: S3 flushes what it shows.
+//!   A change is announced before its first byte and recorded after its last, so readers before and after it see
+//!   different entity tags.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! Content: where the bytes of a file lie, and reading and changing them.
+//! File content: where the bytes of a file lie, and reading and changing them.
 //!
-//! - Up to [`INLINE_MAX`] bytes lie in the inode's record. S3 packs up to [`PACKED_MAX`] in segments; more, and what
-//!   outgrows the record through a mount, has a file of its own.
-//! - A blob written by S3 has checksums and never changes. A blob is changed in place only if it is the *home* of an
-//!   inode that the writing branch wrote, and nothing else refers to it; otherwise new bytes go to a new home, and
-//!   extents say which bytes lie where.
-//! - A blob counts once its record is committed: its bytes are on disk before that.
-//! - Removing goes the other way round: the record goes first, into the trash, the bytes after.
+//! - Up to [`INLINE_MAX`] bytes lie in the inode's record. S3 packs up to [`PACKED_MAX`] in segments. Larger content,
+//!   and content that outgrows the record through a mount, has a separate blob file.
+//! - A blob written by S3 has checksums and never changes. A blob is changed in place only if it is the in-place blob
+//!   (`home`) of an inode that the writing branch wrote, and nothing else refers to it; otherwise new bytes go to a new
+//!   in-place blob, and extents record which bytes lie where.
+//! - A blob's bytes are on disk before the record that refers to it is committed.
+//! - Removal is the reverse: first the record moves to the trash, then the bytes are removed.
 
 mod backed;
 mod duplicate;

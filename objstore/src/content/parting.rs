@@ -1,11 +1,11 @@
-//! Copy on write the other way round: the blob stays with the file that programs have open past the server, and every
-//! other view of the inode gets a copy.
+//! Reverse copy-on-write: the blob stays with the file that programs have open by passthrough, and every other view of
+//! the inode gets a copy.
 //!
-//! - Only records of the inode itself, on whatever branch, refer to a blob that is backed: a copy by reference took a
-//!   copy, and so did every other inode (`backed`).
-//! - The change is on disk before a byte of the blob changes: a power cut must not leave a snapshot that refers to what
-//!   the live file wrote.
-//! - Readers that began before go on with the copy (`readers`).
+//! - Only records of the inode itself, on any branch, refer to a blob that is open by passthrough: copies by reference,
+//!   and all other inodes, refer to a copy (`backed`).
+//! - The change is on disk before a byte of the blob changes: after a power cut, a snapshot must not refer to bytes
+//!   that the file wrote later.
+//! - Readers that began before continue with the copy (`readers`).
 
 use std::sync::Arc;
 

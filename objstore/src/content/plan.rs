@@ -1,4 +1,4 @@
-//! Where the bytes of a range lie: read from the metadata at one moment, carried out on blobs after.
+//! Read plans: where the bytes of a range lie, read from the metadata at one moment and executed on blobs afterwards.
 
 use std::ops::Range;
 

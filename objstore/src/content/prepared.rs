@@ -1,7 +1,7 @@
-//! Copies made before the transaction that refers to content by reference.
+//! Copies made before a transaction that refers to content by reference.
 //!
-//! - The source may change between the copy and the transaction only if it ceases to refer to the blob first: then the
-//!   copy is not used, and goes.
+//! - Between the copy and the transaction, the source can change only after it stops referring to the blob: then the
+//!   copy is discarded.
 
 use std::sync::Arc;
 

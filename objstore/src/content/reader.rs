@@ -1,4 +1,4 @@
-//! Reading an object as it was when opened, however long that takes.
+//! A reader of an object as it was when opened, however long reading takes.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Readers under way, so that the trash keeps what they may still need.
+//! Registered readers, so that the trash keeps the blobs they may need.
 //!
-//! - Where a blob stays with a file that changes it, and others get a copy, a reader that began before reads the copy: it
-//!   sees what it opened.
+//! - If a blob stays with a file that changes it, and other views get a copy, a reader that began before reads the
+//!   copy: it sees what it opened.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

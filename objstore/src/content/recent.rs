@@ -1,10 +1,10 @@
-//! Files whose content was promised to be on disk a moment ago.
+//! Files whose content may not be on disk yet.
 //!
-//! - Content that is older than [`SETTLING`], that S3 wrote, or that was synced, is on disk: who moves it has to
-//!   sync the copy before the metadata refers to it. Younger content of a mount is on disk only by chance, so its
-//!   copy may follow with the next sync of everything.
-//! - What counts is the oldest byte, not the last write: a write of one byte leaves the others as old as they were. So
-//!   only a file that a mount made a moment ago, and nobody synced since, is young.
+//! - Content that is older than [`SETTLING`], was written by S3, or was synced, is on disk: an operation that moves it
+//!   has to sync the copy before the metadata refers to it. Younger content of a mount is on disk only by chance, so
+//!   its copy may follow with the next sync of everything.
+//! - The age of the oldest byte counts, not of the last write, since writing one byte leaves the others as old as they
+//!   were. So only a file that a mount created recently, and no one synced since, is young.
 
 use std::collections::HashMap;
 

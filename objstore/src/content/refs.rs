@@ -1,8 +1,9 @@
-//! Who refers to a blob: counted in its record, in the transaction that adds or drops the reference.
+//! Reference counts of blobs, kept in the blob's record and changed in the transaction that adds or drops the
+//! reference.
 //!
-//! - One reference each: an inode version's blob or home, an extent version, a piece of a part.
-//! - The last reference to go takes the blob's record with it and puts its file in the trash; packed bytes count as
-//!   dead in their segment.
+//! - Each of these holds one reference: an inode version's blob or in-place blob, an extent version, a piece of a part.
+//! - The last reference removes the blob's record and puts its file in the trash; packed bytes count as dead in their
+//!   segment.
 
 use prost::Message;
 

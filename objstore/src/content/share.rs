@@ -1,9 +1,8 @@
-//! Content by reference: copies and parts refer to the blobs of their source.
+//! Content by reference: copies and parts that refer to the blobs of their source.
 //!
-//! - The source gives up its home, so that nobody changes in place what others refer to. The bucket's gate is held
-//!   alone until that is committed.
-//! - A blob that programs have open past the server stays the file's own: others refer to a copy, made before the
-//!   transaction (`Prepared`).
+//! - The source gives up its in-place blob, so that content with other references is never changed in place. The
+//!   bucket's gate is held exclusively until that is committed.
+//! - A blob open by passthrough stays the file's own: others refer to a copy, made before the transaction (`Prepared`).
 
 use std::collections::HashMap;
 

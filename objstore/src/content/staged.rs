@@ -1,7 +1,7 @@
-//! Content written but not yet named by any record.
+//! Staged content: written, but not yet named by any record.
 //!
-//! - Staged content that is dropped is removed, unless a commit failed: the record that names it may be on disk. A crash
-//!   leaves a file that opening the store collects, or bytes in a segment that count as dead.
+//! - Dropped staged content is removed, unless a commit failed, because the record that names it may be on disk. A
+//!   crash leaves a file that opening the store collects, or bytes in a segment that count as dead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
-//! Blobs that were compared with their checksums whole, so that a kernel may read them past the server.
+//! Blobs whose checksums were verified in full, so that a kernel may read them by passthrough.
 //!
-//! - One thread compares them, one after the other, while there are any to compare. Until then they are read through
-//!   the server, which compares what it reads.
-//! - It holds for a day: then a blob is compared again before it is opened past the server the next time.
-//! - A blob that was found damaged is never read past the server: reading it answers the damage.
+//! - One thread verifies them one by one while any are queued. Until then they are read through the server, which
+//!   verifies what it reads.
+//! - A verification is valid for a day; then the blob is verified again before its next passthrough open.
+//! - A damaged blob is never opened by passthrough: reading it answers an error.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};

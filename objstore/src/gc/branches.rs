@@ -1,9 +1,9 @@
-//! What nobody sees any more: only dead branches did, or every living one hid it.
+//! Collection of record versions that no living branch sees.
 //!
-//! - All tree records of a family that has a dead branch are looked through, a bounded number a transaction; a version
-//!   that no living line needs goes, with its references.
-//! - The mark of the dead branch goes last: a crash begins the walk anew, which does no harm.
-//! - A branch that hides what an ancestor held leaves a mark at the record: only its versions are looked at then.
+//! - All tree records of a clone group with a dead branch are scanned, a bounded number per transaction; a version that
+//!   no living branch needs is removed with its references.
+//! - The mark of the dead branch is removed last: after a crash the scan starts again, which does no harm.
+//! - A branch that overrides an ancestor's version leaves a mark at the record: only its versions are examined then.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! What is remembered of completed uploads: it goes after a day.
+//! Collection of records of completed uploads, after one day.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Collecting what nobody refers to, in bounded steps behind the store.
+//! The garbage collector: removes unreferenced content and records, in bounded steps in the background.
 //!
-//! - Nothing is removed that a reader under way might need: the trash is emptied past its time only.
-//! - Each step is one transaction or one removal, so a crash loses nothing: opening the store goes on.
+//! - Nothing is removed that an active reader may need: the trash is emptied only after its grace period.
+//! - Each step is one transaction or one removal, so a crash loses nothing: collection continues when the store opens.
 
 mod branches;
 mod completed;

@@ -1,7 +1,7 @@
-//! Unlinked inodes that a mount kept in use.
+//! Collection of unlinked inodes that a mount kept in use.
 //!
-//! - Their marks are seen through branches as the inodes are: a snapshot keeps both, a clone of it collects them as it
-//!   is made, and a bucket as its mounts forget them.
+//! - Their marks are seen through branches as the inodes are: a snapshot keeps both, a clone of it collects them when
+//!   it is created, and a bucket when its mounts forget them.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
-//! Segments: empty ones are removed, and those under half live are rewritten.
+//! Compaction of segments: empty ones are removed, and those with less than half of their bytes referenced are
+//! rewritten.
 //!
-//! - A record moves by writing it anew, on disk, and then letting its blob's record point there, in one transaction
-//!   that looks again whether it is still referred to.
-//! - The old segment goes once readers that began before have ended.
-//! - Damaged records stay, and their segment with them: the sound ones around them move. It is walked again once fewer
-//!   refer to it.
+//! - A record is moved by appending it to another segment, durably, and then updating its blob's record, in one
+//!   transaction that checks again whether it is still referenced.
+//! - The old segment is removed once readers that began before have ended.
+//! - Damaged records stay, and their segment with them; the intact ones around them are moved. The segment is scanned
+//!   again once fewer records refer to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Sessions of mounts when a store opens: those that go on are known again, the others end.
+//! Recovery of mount sessions when a store opens: those that continue are registered again, the others are ended.
 //!
-//! - Before orphans are collected: one of a bucket with a session that goes on may be open there.
-//! - Before anybody is served: what appends under way had done is told by the sizes that files have now.
+//! - Before orphans are collected, because inodes of a bucket with a continuing session may be open there.
+//! - Before requests are served, because the current file sizes show how far appends in progress had got.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The trash: files of blobs whose last reference went, and files no record ever named.
+//! The trash: files of blobs that lost their last reference, and files that no record ever named.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,14 +1,15 @@
-//! The master key: a file beside the database or where the administrator wants it, and how another takes its place.
+//! The master key file, beside the database or at a path of the administrator's choice, and its rotation.
 //!
-//! - The file in the data folder is for its owner alone: one that others may read, or that belongs to somebody else, is
-//!   refused. One that is named is judged as all secrets are that an administrator names ([`Permissions::of_a_secret`]).
-//! - There is one place: a key that lies in the data folder while another is named is refused.
-//! - A rotation writes the next key to a file of its own before anything is sealed under it. While both files are there,
-//!   secrets are sealed under the next key and open under either.
-//! - The next key takes the place of the last one only when nothing is sealed under that any more.
+//! - A key file in the data folder is private: one that other users may read, or that belongs to another user, is
+//!   refused. A file at a configured path is checked like all secrets that an administrator configures
+//!   ([`Permissions::of_a_secret`]).
+//! - There is one location: a key in the data folder is refused while another path is configured.
+//! - A rotation writes the next key to a separate file before anything is sealed under it. While both files exist,
+//!   secrets are sealed under the next key and opened under either.
+//! - The next key replaces the old one only when nothing is sealed under the old one any more.
 //!
-//! A crash leaves one file, or both; with both, the next opening of the store ends the rotation. A next key that
-//! equals the master key was taken over already, and only its file is left.
+//! A crash leaves one file, or both; with both, the next opening of the store completes the rotation. If the next key
+//! equals the master key, it was installed already, and only its file is left over.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

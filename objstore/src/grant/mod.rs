@@ -1,4 +1,4 @@
-//! Secrets at rest: sealed, so that neither the database nor a copy of it gives them away.
+//! Encryption of secrets at rest, so that neither the database nor a copy of it reveals them.
 
 mod master;
 mod seal;

@@ -1,7 +1,7 @@
 //! Sealing secrets with AES-256-GCM under a master key kept outside the database.
 //!
-//! - Account, key id and key version are bound to the seal: a sealed secret moved to another record does not open.
-//! - Each seal has a fresh random nonce of 96 bits, kept before the sealed bytes.
+//! - Account, key id and key version are authenticated: a sealed secret moved to another record does not open.
+//! - Each seal has a fresh random nonce of 96 bits, stored before the ciphertext.
 //! - While the master key is rotated there are two: the new one seals, either opens.
 
 use aes_gcm::aead::{Aead, Payload};

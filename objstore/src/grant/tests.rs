@@ -1,4 +1,4 @@
-//! The master key on disk: who may read it, and a rotation that stops anywhere.
+//! The master key on disk: who may read it, and a rotation that is interrupted anywhere.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Changing what was due, after deciding it again inside the transaction.
+//! Applying due lifecycle actions, after they were decided again inside the transaction.
 
 use super::Day;
 use super::rules::{Rules, Subject};

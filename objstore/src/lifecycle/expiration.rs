@@ -1,4 +1,4 @@
-//! What clients are told of the end of an object (S3 API, GetObject, `x-amz-expiration`).
+//! The announced expiration of an object (S3 API, GetObject, `x-amz-expiration`).
 
 use super::Day;
 use super::rules::{Rules, Subject};

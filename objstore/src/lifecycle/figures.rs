@@ -1,4 +1,4 @@
-//! What the worker did and does.
+//! Progress and statistics of the lifecycle worker.
 
 use crate::clock::Timestamp;
 use crate::name::BucketName;

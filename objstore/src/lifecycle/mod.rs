@@ -1,20 +1,20 @@
-//! Lifecycle rules put into effect: what is due expires, in small steps behind the clients (S3 User Guide, "Managing
-//! the lifecycle of objects").
+//! The lifecycle worker: expires what is due by the buckets' rules, in small steps in the background (S3 User Guide,
+//! "Managing the lifecycle of objects").
 //!
-//! - A pass visits each bucket that has enabled rules: its current objects, then its noncurrent versions and delete
-//!   markers, then its uploads; only below the prefixes that rules name. Snapshots are never touched.
-//! - A step looks at no more than [`LOOKED_MAX`] things in one snapshot and changes no more than [`CHANGES_MAX`] in one
-//!   transaction. Between steps the worker rests, several times as long as the step took.
-//! - Whatever a snapshot showed to be due is decided again inside the transaction, by the rules as they are then: an
-//!   object that was overwritten, tagged, locked or taken out of a rule meanwhile stays.
-//! - What expires goes the way of a deletion by a client: quota, mounts and open files see no difference.
-//! - The place in the pass is a record, written with the changes, so a restarted server goes on there. A crash leaves
-//!   whole transactions, and perhaps a place some steps back; looking at the same things again changes nothing.
+//! - A pass visits each bucket with enabled rules: its current objects, then its noncurrent versions and delete
+//!   markers, then its uploads; only below the prefixes of the rules. Snapshots are never touched.
+//! - A step examines at most [`LOOKED_MAX`] items in one snapshot and changes at most [`CHANGES_MAX`] in one
+//!   transaction. Between steps the worker rests several times as long as the step took.
+//! - What a snapshot showed to be due is decided again inside the transaction, by the current rules: an object that was
+//!   overwritten, tagged, locked or excluded meanwhile stays.
+//! - An expiration is carried out like a client's deletion; quota, mounts and open files see no difference.
+//! - The position in the pass is a record, written with the changes, so a restarted server continues there. A crash
+//!   leaves whole transactions, and possibly a position some steps back; examining items again changes nothing.
 //!
-//! Where the rules leave room, they are read so: the age of an object counts from its making or its last change,
-//! whatever time a mount set, and that of a delete marker from its making. `NewerNoncurrentVersions` counts versions with
-//! content that no rule removes. A directory that `mkdir` made is no object and never expires; one that was put through S3
-//! as `name/` does. Filters by tag or size never match delete markers.
+//! Where the rules are ambiguous, they are read as follows. An object's age counts from its creation or last change,
+//! whatever time a mount set, and a delete marker's from its creation. `NewerNoncurrentVersions` counts versions with
+//! content that no rule removes. A directory made by `mkdir` is not an object and never expires; one that S3 put as
+//! `name/` does. Filters by tag or size never match delete markers.
 
 mod apply;
 mod day;

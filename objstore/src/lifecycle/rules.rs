@@ -1,4 +1,4 @@
-//! What the rules of a bucket say of one thing: pure decisions.
+//! Evaluation of a bucket's lifecycle rules for one item: pure decisions.
 
 use std::collections::BTreeMap;
 

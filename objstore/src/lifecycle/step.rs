@@ -1,4 +1,4 @@
-//! One step of a pass.
+//! One step of a lifecycle pass.
 
 use std::sync::Arc;
 

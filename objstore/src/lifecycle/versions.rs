@@ -1,4 +1,4 @@
-//! Looking at noncurrent versions and delete markers: all of a key, newest first.
+//! Examination of noncurrent versions and delete markers: all of a key, newest first.
 
 use super::rules::Subject;
 use super::walk::{Change, View, Walked};

@@ -1,4 +1,4 @@
-//! Looking for what is due, in a snapshot.
+//! The search for due items in a snapshot.
 
 use super::rules::{Rules, Subject};
 use super::{CHANGES_MAX, LOOKED_MAX, UPLOADS_MAX};

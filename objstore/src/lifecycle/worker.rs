@@ -1,4 +1,4 @@
-//! The worker's thread.
+//! The thread of the lifecycle worker.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

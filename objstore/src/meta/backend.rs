@@ -1,4 +1,4 @@
-//! What the writer needs of a store: snapshots, one atomic commit, a sync. Engines differ here only.
+//! The interface between the writer and an engine: snapshots, an atomic commit, a sync. Engines differ here only.
 
 use std::collections::BTreeMap;
 

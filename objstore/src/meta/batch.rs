@@ -1,7 +1,7 @@
-//! One batch: the operations that commit together.
+//! A batch: the operations that are committed together.
 //!
 //! - Each operation sees the writes of those before it, and is undone alone if it fails or panics.
-//! - No operation is answered before the whole batch is committed: what it saw may be another's writes.
+//! - No operation is answered before the whole batch is committed, because it may have seen another's writes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

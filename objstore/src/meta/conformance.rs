@@ -1,4 +1,4 @@
-//! What every engine must do; [`suite`] runs it all against one.
+//! The conformance suite of all engines; [`suite`] runs it against one.
 
 mod scans;
 mod turns;

@@ -1,4 +1,4 @@
-//! What every engine promises.
+//! The trait of a metadata engine.
 
 use super::stats::Stats;
 use super::txn::{Snapshot, Txn};

@@ -1,9 +1,9 @@
-//! How often keys of each kind were changed; a key's kind is its first byte.
+//! Change counts for each kind of key; a key's kind is its first byte.
 //!
-//! - A count is odd while a commit changes its kind, and even otherwise. It turns odd before a reader can see the
-//!   change, and even before anybody is told of it.
-//! - Counts only rise, and commits come one after another. So while the sum of some counts is the same, none of those
-//!   kinds changed: what was read after the sum was taken is what would be read now.
+//! - A count is odd while a commit changes its kind, and even otherwise. It becomes odd before a reader can see the
+//!   change, and even before the change is answered or announced.
+//! - Counts only rise, and commits are serial. So while the sum of some counts is the same, none of those kinds has
+//!   changed: a value read after the sum was taken is still current.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -1,4 +1,4 @@
-//! A disk that fails when told to, under the real writer.
+//! A disk that fails on demand, under the real writer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! An engine for tests whose disk outlives it, and whose commits fail on demand: before they are on disk, or after.
+//! A test engine whose disk outlives it, and whose commits fail on demand: before they are on disk, or after.
 
 use std::sync::Arc;
 

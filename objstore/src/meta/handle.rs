@@ -1,4 +1,4 @@
-//! The cheap handle all callers use.
+//! The cheap handle to an engine that all callers use.
 
 use std::sync::Arc;
 

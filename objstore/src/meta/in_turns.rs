@@ -1,9 +1,9 @@
-//! An engine for tests that replay: no thread of its own, and a plain log on the test's disk.
+//! A deterministic test engine: no thread, and a plain log on the test's disk.
 //!
-//! - Whoever submits an operation runs it, and all that are queued, before the call returns. Turns, batches and answers
-//!   are those of every engine ([`turn`](super::turn)).
-//! - The log is one file of records, each a batch: its length, a checksum that also covers the record before it, and the
-//!   changes. A buffered commit is a write, a synced one a write and a sync; no time makes one due.
+//! - The caller that submits an operation runs it, and all queued ones, before the call returns. Commits, batches and
+//!   answers work as in every engine ([`turn`](super::turn)).
+//! - The log is one file of records, each a batch: its length, a checksum that also covers the record before it, and
+//!   the changes. A buffered commit is a write, a synced one a write and a sync; time triggers no sync.
 //!
 //! A crash leaves a prefix of the records: opening cuts off what follows the last whole one.
 

@@ -1,7 +1,6 @@
-//! An engine that keeps everything in memory, for tests: the same writer over a map that is copied when a
-//! snapshot still needs the old one.
+//! An engine in memory, for tests: the real writer over a map that is copied when a snapshot still needs the old one.
 //!
-//! A crash leaves nothing; a synced write is as lost as a buffered one.
+//! A crash leaves nothing, neither synced nor buffered writes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,7 +1,7 @@
-//! A batch's writes laid over the store beneath, read as one.
+//! The writes of a batch, overlaid on the stored data and read as one.
 //!
-//! - The operation in progress can be undone alone, all of it or its end: the log holds what it replaced.
-//! - The store beneath is read in bounded chunks, never past the range asked for.
+//! - The operation in progress can be undone alone, in full or back to a mark: the log holds what it replaced.
+//! - Stored data is read in bounded chunks, never beyond the requested range.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;

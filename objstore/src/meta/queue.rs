@@ -1,10 +1,11 @@
-//! The operations that wait to be written.
+//! The queue of operations to commit.
 //!
 //! - First in, first out: the order of pushes is the order of commits.
-//! - Closing refuses new requests; those already queued are still taken.
-//! - Every caller waits for its ticket, so callers bound it, and [`QUEUED_MAX`] those who left without waiting.
-//! - The writer thread sleeps until it is called. Whoever pushes calls it, or takes its turn at writing himself and calls
-//!   it only for what he leaves.
+//! - Closing refuses new requests; queued ones are still executed.
+//! - Every caller waits for its ticket, so callers bound the queue, and [`QUEUED_MAX`] bounds those of callers that
+//!   left without waiting.
+//! - The writer thread sleeps until it is notified. The caller that pushes notifies it, or becomes the commit leader
+//!   itself and notifies it only for what remains.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

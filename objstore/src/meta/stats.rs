@@ -1,4 +1,4 @@
-//! What the engine did, for metrics.
+//! Statistics of the engine, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

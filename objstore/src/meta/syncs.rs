@@ -1,12 +1,12 @@
-//! Syncs beside the turns: one at a time, each for all who wait for it.
+//! Syncs outside of commits: one at a time, each for all callers that wait.
 //!
-//! - A sync brings to disk what was committed before it began. Who comes while one runs waits for its end, and of those
-//!   that it did not serve one makes the next, for all.
-//! - It needs no turn: others commit meanwhile.
-//! - The first that fails poisons. Nobody is told after that that anything is on disk.
-//! - What nobody asks a sync for has a deadline, which the writer thread keeps.
+//! - A sync makes durable what was committed before it began. A caller that arrives during one waits for its end; of
+//!   those that it did not cover, one makes the next sync for all.
+//! - It needs no commit leader: others commit meanwhile.
+//! - The first failure poisons the store. After it no caller is told that anything is on disk.
+//! - Commits that no caller asked to sync have a deadline, which the writer thread keeps.
 //!
-//! A crash during one leaves what it was to bring to disk there or not: nobody was told.
+//! A crash during a sync leaves its data on disk or not; no caller was answered.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

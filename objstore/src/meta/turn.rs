@@ -1,11 +1,11 @@
-//! A turn at writing: run what is queued, commit once, synced if any asks for it, answer all.
+//! One round of the commit leader: run the queued operations, commit once, sync if any asks for it, answer all.
 //!
 //! - Commits are numbered from 1; each stores its number under the engine's own key, in the same batch.
-//! - What operations ask for after the commit runs within the turn, so in commit order; they are answered after it, so
-//!   that whoever is answered finds the turn free.
-//! - Operations that wrote nothing but wait for the disk do so after the turn ([`syncs`](super::syncs)).
-//! - The first failed commit or sync poisons: nothing is written after it, so what is on disk stays a prefix. The batch
-//!   it failed is dropped after that, so that what its operations would remove when they fail is not removed.
+//! - After-commit actions run within the round, so in commit order. Operations are answered after it, so that an
+//!   answered caller finds the leader's place free.
+//! - Operations that wrote nothing but have to wait for the disk do so after the round ([`syncs`](super::syncs)).
+//! - The first failed commit or sync poisons the store: nothing is written after it, so the data on disk stays a
+//!   prefix. The failed batch is dropped after that, so that failure handlers of its operations remove no content.
 //!
 //! A crash at any point leaves whole batches: see the module [`meta`](super).
 

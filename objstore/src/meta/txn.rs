@@ -1,4 +1,4 @@
-//! What a transaction and a reader see of the store.
+//! Transactions and readers: the view of the store that operations have.
 
 use bytes::Bytes;
 

@@ -1,14 +1,15 @@
-//! Writing in turns: whoever has the turn takes all queued operations, commits once, syncs once and answers all.
+//! The writer: group commit by a commit leader, which takes all queued operations, commits once, syncs once and answers
+//! all.
 //!
-//! - There is one turn. A thread of the engine takes it for those who cannot wait; who waits anyway takes it himself
-//!   while nobody else has it, which saves two switches of threads. Either way operations run in the order they were
-//!   queued.
-//! - An async task takes it only if nobody else seems to write: where many do, the thread makes the larger batches, and
-//!   each sync serves more of them.
-//! - Nothing that was queued is left: who had the turn looks at the queue once more after it, and who finds it taken has
-//!   queued before.
-//! - The thread syncs buffered commits within [`SYNC_AFTER`], unless somebody does before.
-//! - What is done in a turn is described in [`turn`](super::turn), what beside it in [`syncs`](super::syncs).
+//! - There is one leader at a time. A thread of the engine leads for callers that cannot wait; a caller that waits
+//!   anyway leads itself if no one else does, which saves two thread switches. Either way operations run in queue
+//!   order.
+//! - An async task leads only if no one else seems to write: under load the thread makes larger batches, and each sync
+//!   covers more of them.
+//! - No queued operation is left behind: the leader checks the queue once more after its round, and a caller that finds
+//!   a leader has queued before.
+//! - The thread syncs buffered commits within [`SYNC_AFTER`], unless another sync covers them first.
+//! - [`turn`](super::turn) describes a round, [`syncs`](super::syncs) the syncs outside of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

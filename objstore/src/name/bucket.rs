@@ -1,4 +1,4 @@
-//! The name of a bucket, which is also the name of a snapshot and the id of a volume.
+//! Bucket names, which are also the names of snapshots and the ids of volumes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
-//! The key of an object: a path in its bucket.
+//! Object keys: a path in a bucket.
 //!
 //! - A key is UTF-8 of 1 to 1,024 bytes without NUL (S3 User Guide, "Object key naming guidelines").
-//! - Splitting at each `/` gives its components; a component may be empty, `.` or `..`, or longer than 255 bytes:
-//!   such keys live in S3 only.
+//! - Splitting at each `/` gives its components. A key with a component that is empty, `.`, `..` or longer than 255
+//!   bytes is visible in S3 only.
 //! - A key that ends in `/` is the directory itself.
 
 use std::fmt;

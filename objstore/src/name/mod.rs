@@ -1,4 +1,4 @@
-//! Names, parsed once at the border: inside, nothing is checked again.
+//! Names, validated once at the border: inside, nothing is checked again.
 
 mod bucket;
 mod key;

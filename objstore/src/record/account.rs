@@ -1,4 +1,4 @@
-//! Accounts, keys, grants and publications.
+//! Records of accounts, keys, grants and publications.
 
 use prost::Message;
 

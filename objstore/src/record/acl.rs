@@ -1,9 +1,9 @@
-//! POSIX ACLs, as Linux passes them in extended attributes (acl(5); `linux/posix_acl_xattr.h`).
+//! POSIX ACLs in the form of Linux's extended attributes (acl(5); `linux/posix_acl_xattr.h`).
 //!
-//! - An [`Acl`] that exists is valid: its entries are of the kinds and in the order of acl(5), and there is a mask if a
-//!   user or group is named. The order of names within a kind is the setter's, as on other filesystems.
-//! - Layout, little-endian: the version 2 (4 bytes), then for each entry its tag (2), permissions (2) and id (4); the id
-//!   is all ones where the tag needs none. It is the kernel's own, so it is stored as it came.
+//! - An [`Acl`] value is always valid: its entries are of the kinds and in the order of acl(5), and there is a mask if
+//!   a user or group is named. The order of names within a kind is the setter's, as on other file systems.
+//! - Layout, little-endian: the version 2 (4 bytes), then for each entry its tag (2), permissions (2) and id (4); the
+//!   id is all ones where the tag needs none. It is the kernel's own layout and stored unchanged.
 
 use crate::error::{Posix, Result};
 

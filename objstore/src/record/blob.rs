@@ -1,4 +1,4 @@
-//! What is known of content outside the metadata.
+//! Records of blobs: content outside the metadata.
 
 use prost::Message;
 

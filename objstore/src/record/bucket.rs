@@ -1,4 +1,4 @@
-//! Buckets, their branches and snapshots, and how full they are.
+//! Records of buckets, their branches and snapshots, and their usage.
 
 use std::collections::BTreeMap;
 

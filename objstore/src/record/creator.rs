@@ -1,4 +1,4 @@
-//! Who made an account or a snapshot: a driver of Kubernetes removes only what it made itself.
+//! The creator of an account or a snapshot: a Kubernetes driver removes only what it created itself.
 
 /// Who made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]

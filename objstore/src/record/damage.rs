@@ -1,7 +1,8 @@
-//! Damage that was found and is not mended: what is quarantined.
+//! Records of quarantined content: damage that was found and not repaired.
 //!
-//! - Keyed by a blob that something refers to: while this is there, reading the content answers an error. It goes with
-//!   the blob, when the object is deleted or put anew; ids are never used twice, so one whose blob is gone means nothing.
+//! - A record is keyed by the id of a referenced blob: while it exists, reading the content answers an error. It is
+//!   removed with the blob, when the object is deleted or uploaded again. Ids are never reused, so a record without its
+//!   blob is meaningless.
 
 use prost::Message;
 

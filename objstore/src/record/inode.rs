@@ -1,4 +1,4 @@
-//! Inodes, the names that lead to them, and where their content lies.
+//! Records of inodes, of the names that lead to them, and of where their content lies.
 
 use std::collections::BTreeMap;
 

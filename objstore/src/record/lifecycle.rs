@@ -1,4 +1,4 @@
-//! How far the worker of lifecycle rules is.
+//! The position of the lifecycle worker.
 
 use prost::Message;
 

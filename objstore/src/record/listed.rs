@@ -1,9 +1,9 @@
-//! What a listing reads: names with a copy of what it shows of their files, and of other files the inode.
+//! The partial records that a listing reads: names with a copy of their file's attributes, and otherwise inodes.
 //!
-//! - A name that S3 put carries the copy ([`Shown`]), beside the fields of [`Dirent`]: a page reads a thousand names, and
-//!   their inodes lie far apart and hold small contents. It is true as long as it is there (`tree/shown.rs`).
-//! - Of an inode a listing reads the same record as [`Inode`], most of it passed over. Field numbers and meanings are
-//!   those of `Inode` and its `Object`; no inode is ever written from here.
+//! - A name that S3 put carries the copy ([`Shown`]), beside the fields of [`Dirent`]: a page reads a thousand names,
+//!   whose inodes lie far apart and contain small contents. A copy that is present is always correct (`tree/shown.rs`).
+//! - For an inode, a listing decodes only some fields of [`Inode`]. Field numbers and meanings are those of `Inode` and
+//!   its `Object`; an inode is never written from here.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! That a file is being written in place, and that its inode's record may be behind.
+//! The record of a dirty file: it is written in place, and its inode's record may be out of date.
 
 use prost::Message;
 

@@ -1,8 +1,8 @@
-//! What the store keeps, as bytes: order-preserving keys and prost values.
+//! The stored records as bytes: order-preserving keys and prost values.
 //!
-//! - A key's order is its meaning: each scan in the store is a range of keys. Layouts stand in [`key`] alone.
-//! - Values are prost messages, so fields can be added; a number is never used again for something else.
-//! - Records of a tree carry the branch that wrote them as the last four bytes of the key. An empty value there is a
+//! - A key's order carries meaning: each scan in the store is a range of keys. Layouts are in [`key`] alone.
+//! - Values are prost messages, so fields can be added; a field number is never reused.
+//! - Records of a tree have the branch that wrote them as the last four bytes of the key. An empty value there is a
 //!   tombstone: this branch deleted what an ancestor would show.
 
 pub mod account;

@@ -1,4 +1,4 @@
-//! A restore under way: the branch it fills, which nobody sees before it is whole.
+//! The record of a restore in progress: the branch that it fills, which stays hidden until it is complete.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! How far the scrub is.
+//! The position of the scrub.
 
 use prost::Message;
 

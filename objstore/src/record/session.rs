@@ -1,4 +1,4 @@
-//! Sessions of mounts that outlive the server: what the next server has to know of them.
+//! Records of persistent sessions: mounts that outlive the server.
 
 use prost::Message;
 

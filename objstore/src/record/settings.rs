@@ -1,9 +1,9 @@
-//! What a bucket is told through S3: policy, tags, CORS, lifecycle, object lock and the like.
+//! Settings of a bucket made through S3: policy, tags, CORS, lifecycle, object lock and the like.
 //!
-//! - All of it lies in one record beside the bucket's, so a change of one setting cannot tear another.
+//! - All settings are one record beside the bucket's, so a change of one setting cannot tear another.
 //! - The bucket's record counts the changes (`settings`); zero means there never was one, and nothing is read.
-//! - Documents that only the S3 endpoint interprets (the policy) are kept as they came; what the store itself acts on
-//!   (lifecycle, object lock) is kept as values.
+//! - Documents that only the S3 endpoint interprets (the policy) are stored as received; settings that the store itself
+//!   uses (lifecycle, object lock) are stored as values.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Multipart uploads: under way, completed, and the parts an object keeps of its own.
+//! Records of multipart uploads in progress and completed, and of the parts of an object.
 
 use prost::Message;
 

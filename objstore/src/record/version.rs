@@ -1,4 +1,4 @@
-//! Versions of a key that are not, or no longer, the current one.
+//! Records of noncurrent versions and delete markers.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! What is known to be damaged: noted, listed and forgotten.
+//! Known damage: recording, listing and clearing.
 
 use prost::Message;
 

@@ -1,14 +1,14 @@
-//! The scrub: all content that has checksums is read and compared with them, slowly and again and again, behind the
-//! clients.
+//! The scrub: reads all content that has checksums and verifies it, slowly and repeatedly, in the background.
 //!
-//! - A pass visits every blob, by rising id. A step reads a few MiB at most; between steps the worker rests, so that no
-//!   more is read in a second than it was told.
-//! - What is damaged is logged, remembered in a record and listed, and stays where it is: reading it answers the damage,
-//!   as it did before. It is forgotten when the object is deleted or put anew, or reads well again.
-//! - A blob that a client deletes, moves or makes its own meanwhile is looked at again before it is called damaged.
-//! - The place in the pass is a record, so a restarted server goes on there. A crash repeats some steps at most.
+//! - A pass visits every blob in the order of ids. A step reads a few MiB at most; between steps the worker rests, to
+//!   stay below the configured read limit per second.
+//! - Damage is logged, recorded and listed, and the content stays: reading it answers an error, as before. The record
+//!   is removed when the object is deleted or uploaded again, or reads well again.
+//! - A blob that a client deletes, moves or changes in place meanwhile is examined again before it is reported as
+//!   damaged.
+//! - The position in the pass is a record, so a restarted server continues there. A crash repeats at most some steps.
 //!
-//! Files that mounts write in place have no checksums: of them it only sees that they are there.
+//! Files that mounts write in place have no checksums: the scrub only verifies that they exist.
 
 mod damage;
 mod pass;

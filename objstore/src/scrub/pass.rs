@@ -1,7 +1,7 @@
-//! A pass over all blobs, step by step.
+//! A pass of the scrub over all blobs, step by step.
 //!
-//! - What is compared is what lies on the disk: the system lets go of what it holds in memory first, but for what a program
-//!   has mapped. It is in memory again afterwards, so clients lose nothing by it.
+//! - The bytes on the disk are verified, not the page cache: cached pages are dropped first, except those that a
+//!   program has mapped. They are cached again afterwards, so clients lose nothing.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! Accounts.
+//! Operations on accounts.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! Buckets: made, changed, deleted, shown.
+//! Operations on buckets: creating, changing, deleting and listing them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

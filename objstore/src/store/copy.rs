@@ -1,8 +1,8 @@
-//! Copies: by reference, whatever the size (S3 API, CopyObject, UploadPartCopy).
+//! Copies by reference, of any size (S3 API, CopyObject, UploadPartCopy).
 //!
-//! - Writes in place to the source are held back while its content is shared, and what they wrote before is on disk: a
-//!   copy is on disk when it is answered. A crash before the commit leaves the source as it was and no copy.
-//! - Names are not held: a source that has given its key to another by then is held anew.
+//! - Writes in place to the source are blocked while its content is being shared, and earlier ones are synced: a copy
+//!   is on disk when it is answered. A crash before the commit leaves the source unchanged and no copy.
+//! - Names are not locked: if the source's key leads to another object by then, the copy starts again.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! How many buckets, snapshots, accounts and grants a store has at most: it lists them whole here and there.
+//! Limits on the number of buckets, snapshots, accounts and grants: some operations list all of them.
 //!
-//! - Each bucket, snapshot and account takes a number that is never given again. While fewer numbers were given than
-//!   there may be things, nothing has to be counted.
+//! - Each bucket, snapshot and account takes a number that is never reused. While fewer numbers were issued than the
+//!   limit, nothing has to be counted.
 
 use super::header;
 use crate::error::{Error, Result};

@@ -1,13 +1,12 @@
-//! Whether a folder is one for a store, looked at before anything in it is touched.
+//! Whether a folder can be a data folder, checked before anything in it is touched.
 //!
-//! - A folder with `meta/version` holds a store, whatever else lies there: that file is in every store, and its opening
-//!   says what is missing besides.
-//! - A folder without it is taken for a new store if it is absent or empty, but for names that a file system makes by itself
+//! - A folder with `meta/version` holds a store, whatever else is there: every store has that file, and opening reports
+//!   what else is missing.
+//! - A folder without it counts as new if it is absent or empty, except for names that a file system creates by itself
 //!   ([`is_of_the_volume`]).
-//! - So is one that holds nothing but names which a store has: a first start that a crash interrupted leaves some of them,
-//!   and has answered nobody yet. Content that somebody was promised cannot be there without metadata: the opening
-//!   compares the two.
-//! - Everything else belongs to somebody and is refused; and so is a folder of another user, unless that is root.
+//! - So does one that holds only names of a store: an interrupted first start leaves some of them, and has answered no
+//!   client yet. Acknowledged content cannot be there without metadata: opening compares the two.
+//! - Any other folder belongs to another program and is refused; so is a folder of another user, unless that is root.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;

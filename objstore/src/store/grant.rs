@@ -1,4 +1,4 @@
-//! Grants: what an account may do with a bucket. Without one, nothing.
+//! Operations on grants: what an account may do with a bucket. Without a grant, nothing.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! The store's own record: its format, how often it was opened, and the numbers it hands out.
+//! The store's header record: its format, how often it was opened, and the numbers it issues.
 
 use prost::Message;
 

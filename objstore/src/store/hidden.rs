@@ -1,4 +1,4 @@
-//! Keys that mounts cannot show, and counting the objects of buckets that an earlier version wrote.
+//! Hidden keys, which mounts cannot show, and counting the objects of buckets that an earlier version wrote.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Access keys: at most two an account, so that they can rotate.
+//! Operations on access keys: at most two for an account, so that they can be rotated.
 
 use prost::Message;
 

@@ -1,10 +1,10 @@
-//! What is said of a version after it was written: tags, retention, legal hold.
+//! Changes to an existing version: tags, retention, legal hold.
 //!
-//! - None of it changes the version's content, entity tag or Last-Modified, and each change is one transaction.
-//! - A lock only ever gets stronger, but for what governance lets its bypassers do and for a legal hold, which whoever
-//!   may set it may take off (S3 User Guide, "Object Lock considerations").
-//! - Keys that end in `/` are directories, which have no versions: they take tags and no lock, and the bucket's default
-//!   retention leaves them out.
+//! - None of them changes the version's content, entity tag or Last-Modified, and each is one transaction.
+//! - A lock only gets stronger, with two exceptions: callers who may bypass governance, and a legal hold, which anyone
+//!   who may set it may remove (S3 User Guide, "Object Lock considerations").
+//! - Keys that end in `/` are directories, which have no versions: they accept tags but no lock, and the bucket's
+//!   default retention does not apply to them.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Rotating the master key of an open store: every secret is sealed anew, some in each transaction.
+//! Rotation of the master key in an open store: every secret is sealed again, some in each transaction.
 //!
-//! - A key that is made meanwhile is sealed under the new master key at once.
+//! - A key that is created meanwhile is sealed under the new master key at once.
 //!
-//! A crash leaves secrets under both master keys, which are both there; the next opening seals the rest anew.
+//! A crash leaves secrets under both master keys, which both exist; the next opening seals the rest again.
 
 use prost::Message;
 

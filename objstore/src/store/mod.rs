@@ -1,8 +1,7 @@
-//! The store as its callers hold it: one cheap handle, plain values in, plain values out.
+//! The store's handle for S3, COSI, CSI and administration: cheap to clone, plain values in and out.
 //!
 //! - Methods that are not async may block on the disk: call them from plain threads or `spawn_blocking`.
-//! - An async method answers when its change is on disk and every mount of the bucket has dropped what it had cached
-//!   of the old state.
+//! - An async method answers when its change is on disk and every mount of the bucket has dropped its cached old state.
 
 mod account;
 mod bucket;

@@ -1,10 +1,11 @@
-//! What an account may do through a mount: what its grant allows, less what the bucket's policy may deny it.
+//! Access of an account through a mount: what its grant allows, less what the bucket's policy may deny it.
 //!
-//! - A mount has no request whose key, address or headers a policy could be asked about. So a statement that denies counts
-//!   if it could be about any call of the mount: one about reading closes the mount, one about writing makes it read-only.
-//! - What a policy allows opens no mount: that takes a grant.
-//! - Policies are read by the S3 endpoint alone, which the store asks through [`MountPolicies`]. As long as nobody answers,
-//!   a policy leaves nothing to a mount.
+//! - A mount has no request whose key, address or headers a policy could be evaluated with. So a denying statement
+//!   applies if it could apply to any call of the mount: one that denies reading closes the mount, one that denies
+//!   writing makes it read-only.
+//! - An allowing statement opens no mount: that takes a grant.
+//! - Only the S3 endpoint parses policies; the store asks it through [`MountPolicies`]. Without an answer, a policy
+//!   leaves no access to a mount.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Objects: put, head, open, delete.
+//! Operations on objects: put, head, open, delete.
 
 use parking_lot::Mutex;
 

@@ -1,16 +1,17 @@
 //! Opening a store: the order of recovery, and closing.
 //!
-//! 0. The folder: one of somebody else, or that holds other things, is refused (the module `folder`).
+//! 0. The folder: one that belongs to another user, or holds other things, is refused (the module `folder`).
 //! 1. The lock: a second server on the folder is refused.
-//! 2. The metadata engine: whole batches up to the last one on disk. Beside it, what the last process wrote goes to disk.
+//! 2. The metadata engine: all whole batches up to the last one on disk. Beside it, the last process's writes are
+//!    synced.
 //! 3. The header: a store of another format is refused before anything is written.
-//! 4. The master key: refused if it is missing from a store that exists.
-//! 5. The blobs; their records name the metadata batch they were written after. If the metadata ends before that, its
-//!    log lost a tail it had synced: refused, before a batch is added that would hide it.
-//! 6. The epoch rises, synced: no blob id is used twice, whatever the last process left. The root account.
-//! 7. What the last process left: sessions of its mounts, the unlinked inodes they held, files no record names, the
+//! 4. The master key: refused if it is missing from an existing store.
+//! 5. The blobs; their records name the metadata batch after which they were written. If the metadata ends before that,
+//!    its log lost a synced tail: the store is refused before a new batch could hide the loss.
+//! 6. The epoch rises, synced: no blob id is reused, whatever the last process left. Then the root account.
+//! 7. Remains of the last process: mount sessions, the unlinked inodes they held, files that no record names, the
 //!    trash. Segments and dead branches follow in the background.
-//! 8. The objects of buckets that an earlier version wrote, which did not count them: once.
+//! 8. Counting the objects of buckets that an earlier version wrote and did not count; once.
 
 use std::path::PathBuf;
 use std::sync::Arc;

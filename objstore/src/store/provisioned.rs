@@ -1,7 +1,7 @@
-//! Deletion for drivers of Kubernetes: only what the caller made, and only while nobody uses it.
+//! Deletion for Kubernetes drivers: only resources that the caller created, and only while they are unused.
 //!
-//! - The caller names a bucket by its id as well, so one that took the name since is never deleted for it.
-//! - A bucket and the accounts made for it go in one transaction: a deletion that is refused takes no access away.
+//! - The caller also gives the bucket's id, so that a later bucket of the same name is never deleted instead.
+//! - A bucket and the accounts created for it are deleted in one transaction: a refused deletion removes no access.
 
 use super::types::Deletion;
 use super::{Store, account, bucket, publication, snapshot};

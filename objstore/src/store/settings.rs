@@ -1,4 +1,4 @@
-//! What a bucket is told through S3, kept and cached.
+//! Reading, changing and caching a bucket's settings.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

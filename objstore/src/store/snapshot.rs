@@ -1,4 +1,4 @@
-//! Snapshots: a bucket as it was, under a name of its own, readable as a bucket and as a mount.
+//! Snapshots: a bucket as it was at one moment, under its own name, readable as a bucket and as a mount.
 
 use std::sync::Arc;
 

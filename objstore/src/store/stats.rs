@@ -1,4 +1,4 @@
-//! Figures for metrics.
+//! Statistics of the store, for metrics.
 
 use super::{Store, Usage};
 use crate::core::Named;

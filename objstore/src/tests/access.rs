@@ -1,4 +1,4 @@
-//! Accounts, keys, grants and publications.
+//! Tests of accounts, keys, grants and publications.
 
 use super::rig::{Rig, name};
 use crate::error::{Error, Noun};

@@ -1,6 +1,6 @@
-//! A recount of all that the store counts.
+//! An audit of a store: recounts everything that the store counts.
 //!
-//! It reads the records alone, so what it finds does not depend on the code that keeps the counts.
+//! It reads the records alone, so its result does not depend on the code that maintains the counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,5 +1,5 @@
-//! Files that are read past the server, on buckets, snapshots and clones, against vectors of bytes: the blob that a
-//! kernel has is the file's content at every moment, and nobody else's.
+//! Passthrough files on buckets, snapshots and clones, compared with vectors of bytes: the blob that a kernel has is
+//! the file's content at every moment, and no other view's.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! Backups: what comes back is what was there, the next one sends what changed, and what was killed leaves nothing.
+//! Backups: a restore returns what was there, the next backup transfers only changes, and an interrupted one leaves
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Content through both handles, on buckets, snapshots and clones, against vectors of bytes.
+//! Content through both handles, on buckets, snapshots and clones, compared with vectors of bytes.
 
 use std::collections::{BTreeMap, HashMap};
 

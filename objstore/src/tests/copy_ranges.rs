@@ -1,4 +1,4 @@
-//! Copies from file to file through a mount.
+//! Copies between files through a mount.
 
 use super::rig::{Rig, bucket_request, make, make_file, name, read_file};
 use crate::error::{Error, Posix, Result};

@@ -1,4 +1,4 @@
-//! A commit that failed may be on disk all the same: whatever it names is there when the store is opened again.
+//! A failed commit may be on disk nevertheless: all content that it names exists when the store is opened again.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The flags of chattr(1), against S3, versions, snapshots, clones and backups.
+//! The chattr(1) flags, with S3, versions, snapshots, clones and backups.
 
 use std::sync::Arc;
 

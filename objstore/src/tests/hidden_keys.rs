@@ -1,4 +1,4 @@
-//! Keys that mounts cannot show: the counts of both handles' changes, the listing, and that no mount removes one.
+//! Hidden keys: the counts under changes of both handles, the listing, and that no mount removes one.
 
 use super::mounted_versions::kept;
 use super::rig::{Rig, find, make, make_file, name};

@@ -1,4 +1,4 @@
-//! Folders of backups with links, devices and FIFOs in the place of files: refused at once, and they lead nowhere.
+//! Backup repositories with links, devices and FIFOs in place of files: refused at once, and never followed.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

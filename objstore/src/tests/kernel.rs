@@ -1,4 +1,4 @@
-//! A kernel behind a mount's session, as far as the store can tell: what it holds, and what it is told.
+//! A simulated kernel behind a mount's session: what it holds, and what it is notified of.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Lifecycle rules: the worker against a model of what the rules say, and what may happen meanwhile.
+//! Lifecycle rules: the worker compared with a model of the rules, and interference by clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The worker of lifecycle rules where something is wrong: records it cannot read, a clock that was ahead.
+//! The lifecycle worker under faults: unreadable records, and a clock that was ahead.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Random lifecycle rules on random versions: the worker leaves what a model of the rules leaves.
+//! Random lifecycle rules on random versions: the worker's result equals that of a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Listings against the inodes, whatever S3, mounts, snapshots, clones and crashes did in between. (The audit compares what
-//! each name carries with its inode, after this schedule and after those of all other models.)
+//! Listings compared with the inodes, after random operations of S3, mounts, snapshots, clones and crashes. (The audit
+//! compares each name's copy of attributes with its inode, after this schedule and after those of all other models.)
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Files written in place without transactions: what S3, quotas, snapshots and a crash see of them.
+//! Dirty files, written in place without transactions, as S3, quotas, snapshots and a crash see them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Names whose keys would be longer than S3 can name: no call of a mount makes one.
+//! Names whose keys would exceed S3's limit: no call of a mount creates one.
 
 use super::rig::{Rig, find, make, make_file};
 use crate::error::{Error, Posix, Result};

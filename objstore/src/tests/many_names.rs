@@ -1,4 +1,4 @@
-//! Many names looked up at once, against the same one by one.
+//! Many names looked up at once, compared with looking them up one by one.
 
 use super::random::Choices;
 use super::rig::{self, Rig};

@@ -1,4 +1,4 @@
-//! The store as its callers see it, compared with models of it, and audited after each run.
+//! Tests of the store through its public handles, compared with models, and audited after each run.
 
 mod access;
 pub(crate) mod audit;

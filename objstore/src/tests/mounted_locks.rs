@@ -1,5 +1,5 @@
-//! Object lock against mounts: nothing a mount does changes, moves or loses a version that is protected, and each
-//! version a mount makes is retained.
+//! Object lock and mounts: no operation of a mount changes, moves or loses a protected version, and each version that a
+//! mount creates is retained.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What mounts do in a bucket that keeps versions, and under object lock.
+//! Mounts in a bucket with versioning, and under object lock.
 
 use super::rig::{Rig, by_root, find, key, make, make_file, read_file};
 use crate::error::{Error, Posix, Result};

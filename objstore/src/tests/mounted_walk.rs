@@ -1,4 +1,4 @@
-//! Both handles at once in a bucket that keeps versions: no version that is not current ever changes.
+//! Both handles at once in a bucket with versioning: no noncurrent version ever changes.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Directories that mounts move, in buckets that keep versions or did: what stays under the old keys, and which object
-//! has which id.
+//! Directories that mounts move in buckets with current or former versioning: what stays under the old keys, and the
+//! version ids of the objects.
 
 use std::collections::BTreeSet;
 

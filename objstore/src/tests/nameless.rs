@@ -1,4 +1,4 @@
-//! Files made without a name.
+//! Files created without a name.
 
 use super::rig::{Rig, bucket_request, by_root, find, key, make, make_file, name, read_file};
 use crate::error::{Error, Posix, Result};

@@ -1,4 +1,4 @@
-//! Objects: conditions, deletions, copies, and what mounts hear of them.
+//! Objects: conditions, deletions, copies, and the invalidations that mounts receive.
 
 use super::rig::{Rig, by_root, find, key, make_file, md5, name, read_file};
 use crate::error::{Error, Noun};

@@ -1,4 +1,4 @@
-//! Inodes that lost their last name while somebody uses them.
+//! Inodes that lost their last name while they are in use.
 
 use super::rig::{Rig, find, read_file};
 use crate::error::{Error, Posix};

@@ -1,4 +1,4 @@
-//! Accounts made again under an old name, and mounts under a bucket policy.
+//! Accounts created again under an old name, and mounts under a bucket policy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

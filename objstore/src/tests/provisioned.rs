@@ -1,4 +1,4 @@
-//! Who made an account or a snapshot, and what a driver of Kubernetes may delete.
+//! Creators of accounts and snapshots, and what a Kubernetes driver may delete.
 
 use prost::Message;
 

@@ -1,4 +1,4 @@
-//! Many deletions in one commit against the same ones, each in a commit of its own: what is refused leaves nothing.
+//! Many deletions in one commit, compared with the same ones in separate commits: refused ones leave nothing.
 
 use super::random::Choices;
 use super::rig::{Rig, find, key, make};

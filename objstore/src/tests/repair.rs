@@ -1,4 +1,4 @@
-//! Damage of each kind, found by a check, mended or quarantined by a repair, with all else as it was.
+//! Damage of each kind: found by a check, and repaired or quarantined, with everything else unchanged.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Requests that a server served and did not answer, sent again to the next one.
+//! Requests that a server executed and did not answer, sent again to the next one.
 
 use super::kernel::{Kernel, restart};
 use super::mounted_versions::{history, resize, texts};

@@ -1,4 +1,5 @@
-//! Reserved space (fallocate(2)): it is on the disk and in the quota, or the call is refused and leaves nothing.
+//! Reserved space (fallocate(2)): it is allocated on the disk and in the quota, or the call is refused and changes
+//! nothing.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A store in a temporary folder, and short words for what tests do with it.
+//! The test store: a store in a temporary folder, with short helpers.
 
 use std::future::Future;
 use std::path::Path;

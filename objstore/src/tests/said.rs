@@ -1,4 +1,4 @@
-//! What is said of a file besides its content: ACLs, extended attributes, and what S3 keeps with the object.
+//! Metadata of a file: ACLs, extended attributes, and the S3 attributes of the object.
 
 use super::rig::{Rig, by_root, find, key, make, make_file};
 use crate::error::{Error, Posix, Result};

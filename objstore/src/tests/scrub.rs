@@ -1,4 +1,4 @@
-//! The scrub: what it reads, finds, remembers and forgets.
+//! The scrub: what it reads, finds, records and clears.
 
 use std::time::{Duration, Instant};
 

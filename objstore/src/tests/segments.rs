@@ -1,4 +1,4 @@
-//! Packed objects: rewriting what is left of a segment.
+//! Packed objects: compaction of segments.
 
 use super::rig::{Rig, key, name};
 use crate::store::Source;

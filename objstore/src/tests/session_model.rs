@@ -1,5 +1,5 @@
-//! Random schedules of two mounts and S3, with servers that die before, amid and after any request, compared with a
-//! model in which nothing ever dies.
+//! Random schedules of two mounts and S3, with servers that die before, during and after requests, compared with a
+//! model in which nothing dies.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Sessions of mounts that outlive their servers: what is kept for them, what they are told, how they end.
+//! Persistent sessions: what is kept for them, which invalidations they receive, how they end.
 
 use super::kernel::{Kernel, restart};
 use super::rig::{Rig, find, make_file, read_file};

@@ -1,5 +1,5 @@
-//! Records of each kind that cannot be read: found by a check, mended or set aside by a repair, with all else as it was and
-//! nothing let in that was not.
+//! Unreadable records of each kind: found by a check, and repaired or quarantined, with everything else unchanged and
+//! no additional access.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What all buckets hold, as metrics read it, and how long commits and syncs took.
+//! The usage of all buckets as metrics read it, and the latencies of commits and syncs.
 
 use super::rig::{Rig, bucket_request, by_root, name};
 use crate::store::*;

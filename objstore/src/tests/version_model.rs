@@ -1,4 +1,4 @@
-//! Versions against a naive list of them for each key, with locks, tags, deletions and snapshots at random.
+//! Versions compared with a naive list for each key, with random locks, tags, deletions and snapshots.
 
 use std::collections::{BTreeMap, VecDeque};
 

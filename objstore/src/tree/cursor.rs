@@ -1,9 +1,9 @@
-//! A walk over the keys of a bucket in byte order.
+//! A cursor over the keys of a bucket in byte order.
 //!
 //! - It reads one directory's entries in chunks, and descends where a sort name is a directory's: that order is the
 //!   byte order of full keys.
-//! - It seeks to any key at the cost of its depth, and passes over a directory at none, so a listing costs in
-//!   proportion to what it gives.
+//! - It seeks to any key at the cost of its depth, and skips a directory at no cost, so the cost of a listing is
+//!   proportional to its result.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Adding and removing names, and what that does to the directory and to the inode.
+//! Adding and removing names, with the effects on directory and inode.
 
 use crate::clock::Timestamp;
 use crate::error::{Posix, Result};

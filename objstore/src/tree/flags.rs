@@ -1,8 +1,8 @@
-//! What the flags of chattr(1) forbid, for mounts and for S3 alike: EPERM, which S3 calls AccessDenied.
+//! Enforcement of the chattr(1) flags for mounts and S3: EPERM, which S3 reports as AccessDenied.
 //!
-//! - An immutable inode keeps content, attributes and names; an append-only one keeps them, but for bytes at its end. An
-//!   immutable directory keeps its names, an append-only one gets new ones and loses none.
-//! - The flags belong to what a name leads to now: a version that ceases to be current has neither.
+//! - An immutable inode keeps content, attributes and names; an append-only one too, except for bytes appended at its
+//!   end. An immutable directory keeps its names; an append-only one accepts new names and loses none.
+//! - The flags belong to the current file: a version that ceases to be current loses them.
 
 use crate::error::{Posix, Result};
 use crate::record::inode::{Inode, flag};

@@ -1,8 +1,9 @@
-//! Keys that a mount cannot show: counted in the transaction that makes or removes them, told once, and listed.
+//! Hidden keys, which a mount cannot show: counted in the transaction that creates or removes them, logged once, and
+//! listed.
 //!
-//! - A key is hidden by a component that no mount can name, or by a directory of the same name. S3 alone makes
-//!   components of the first kind, and no mount moves one but with a directory above it: so what hides a key so hides it
-//!   for good.
+//! - A key is hidden by a component that no mount can name, or by a directory of the same name. Only S3 creates
+//!   components of the first kind, and a mount moves one only together with a directory above it: so such a key stays
+//!   hidden.
 //! - The count is part of the branch's usage, with the count of objects.
 
 use std::collections::{HashMap, HashSet};

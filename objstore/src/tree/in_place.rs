@@ -1,9 +1,9 @@
-//! What transactions do with live files: files whose content mounts write in place, ahead of their records.
+//! Flushing of dirty files inside transactions: files whose content mounts write in place, ahead of their records.
 //!
-//! - Settling puts size, times and generation of a live file in its inode's record. Its growth was allowed when it
-//!   happened, so settling is never refused for the quota.
-//! - Content that is about to be shared, cut or replaced is settled for good first, in the same transaction: the record
-//!   that says the file is live goes, and writes under way find their entry retired (`content/live.rs`).
+//! - A flush writes size, times and generation of a dirty file to its inode's record. Its growth was granted when it
+//!   happened, so a flush is never refused for the quota.
+//! - Before content is shared, cut or replaced, the file is flushed and made clean in the same transaction: the record
+//!   of its dirty state is removed, and writes in progress find their entry retired (`content/live.rs`).
 
 use std::sync::Arc;
 

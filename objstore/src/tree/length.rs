@@ -1,10 +1,10 @@
-//! How long keys are: a mount makes no name whose key S3 could not name, since a key has at most 1,024 bytes.
+//! Key lengths: a mount creates no name whose key exceeds S3's limit of 1,024 bytes.
 //!
-//! - The length of a directory's path is its *place*. Places are kept in memory for directories that changed lately, and
-//!   dropped when a directory of the bucket moves.
-//! - A directory's record has an upper bound of the lengths below it, its *reach*: so renaming a directory to a longer
-//!   path costs the same whatever lies in it. Deletions leave the bound too high; where it alone would refuse a rename,
-//!   a bounded look decides.
+//! - The length of a directory's path is its *place*. Places are cached for recently changed directories, and dropped
+//!   when a directory of the bucket moves.
+//! - A directory's record has an upper bound of the path lengths below it, its *reach*: so renaming a directory to a
+//!   longer path has the same cost whatever its content. Deletions leave the bound too high; if the bound alone would
+//!   refuse a rename, a bounded search decides.
 
 use std::collections::HashMap;
 

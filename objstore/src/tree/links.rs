@@ -1,4 +1,4 @@
-//! Names a mount adds and removes: link, unlink, rmdir.
+//! Adding and removing names through a mount: link, unlink, rmdir.
 
 use crate::error::{Posix, Result};
 use crate::record::bucket::VersioningState;

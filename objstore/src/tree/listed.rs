@@ -1,7 +1,7 @@
-//! Many inodes at once.
+//! Reading many inodes at once.
 //!
-//! - Numbers that lie close together are read by one scan, since objects written one after the other have such: a step
-//!   of a scan costs a fraction of a search. Others are searched for one by one.
+//! - Inode numbers close to each other are read by one scan, since objects written one after the other have such
+//!   numbers, and a scan step costs a fraction of a look-up. Others are looked up one by one.
 
 use prost::Message;
 

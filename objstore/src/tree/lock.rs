@@ -1,9 +1,9 @@
-//! What keeps a version of an object from being deleted (S3 User Guide, "Locking objects with Object Lock").
+//! Object lock of versions (S3 User Guide, "Locking objects with Object Lock").
 //!
-//! - A legal hold protects until it is taken off; a retention until it ends: compliance from everybody, governance
-//!   from all who may not bypass it.
-//! - The lock lies in the version's own inode, so it goes wherever the version goes: into snapshots and clones, and
-//!   under whatever name a mount gives it.
+//! - A legal hold protects until it is removed. A retention protects until it ends: in compliance mode from everyone,
+//!   in governance mode from everyone who may not bypass it.
+//! - The lock is stored in the version's own inode, so it stays with the version in snapshots and clones, and under any
+//!   name that a mount gives it.
 
 use super::versions::{order_of, version_id};
 use crate::clock::Timestamp;

@@ -1,11 +1,11 @@
-//! The tree of a bucket: one set of records that S3 reads as keys and a mount as files.
+//! The directory tree of a bucket: one set of records that S3 reads as keys and a mount as files.
 //!
-//! - A dirent's *sort name* is `name` for anything but a directory and `name/` for a directory, so the byte order of
-//!   full keys is a depth-first walk, and `a` and `a/b` can both be.
-//! - An *implicit* directory exists only because something lies in it: it has at least one name. S3 does not list it and
-//!   prunes it with its last name; a mount that empties it makes it explicit instead.
-//! - Names that only mounts see (symbolic links and special files) change nothing for S3: an implicit directory that holds
-//!   nothing else leads to no key, so it is no common prefix either.
+//! - A dirent's *sort name* is `name/` for a directory and `name` for anything else, so a depth-first walk is in the
+//!   byte order of full keys, and `a` and `a/b` can both exist.
+//! - An *implicit* directory exists only because of its content: it has at least one name. S3 does not list it and
+//!   removes it with its last name; a mount that empties it makes it explicit instead.
+//! - Names that only mounts see (symbolic links and special files) do not affect S3: an implicit directory with nothing
+//!   else in it leads to no key, so it is not a common prefix.
 //! - A mount that looks up `a` finds the directory `a/` before the file `a`.
 //! - Every change runs inside one transaction, through [`Tx`]: a crash leaves all of it or nothing.
 

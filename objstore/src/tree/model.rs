@@ -1,4 +1,4 @@
-//! The tree against a plain map of keys, and against a naive tree when a mount joins in.
+//! The tree compared with a plain map of keys, and with a naive tree when a mount takes part.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
-//! Files that are made without a name (open(2), O_TMPFILE) and may be given one later.
+//! Files created without a name (open(2), O_TMPFILE), which may get one later.
 //!
-//! - Such a file is an orphan from its beginning: it counts against the quota, S3 does not see it, and where nobody holds
-//!   it any more, or the server dies, it is collected as a file that was unlinked.
-//! - Its mark tells it from a file that lost its names: only what never had one may be given one (linkat(2)).
-//! - In a bucket that keeps versions the name makes it the current version of its key, as a rename would.
+//! - Such a file is an orphan from the start: it counts against the quota, S3 does not see it, and when it is no longer
+//!   referenced, or the server dies, it is collected like an unlinked file.
+//! - Its mark distinguishes it from a file that lost its names: only a file that never had a name may be linked
+//!   (linkat(2)).
+//! - In a bucket with versioning the name makes it the current version of its key, as a rename would.
 
 use super::flags::Touching;
 use super::tx::Tx;

@@ -1,8 +1,9 @@
-//! The parts an object was uploaded in: a record of their own, so that an inode with 10,000 of them stays small.
+//! The parts in which an object was uploaded: a separate record, so that the inode of an object with 10,000 parts stays
+//! small.
 //!
-//! - It is written and dropped with the content it belongs to, and seen through branches as that is.
-//! - `object.part_table` of the inode says that it is there. Once a mount changed the content, `object.parts` is zero
-//!   and it means nothing any more; it goes when the content goes.
+//! - It is written and removed with the content that it describes, and seen through branches as the content is.
+//! - `object.part_table` of the inode says that it exists. Once a mount changed the content, `object.parts` is zero and
+//!   the record has no meaning; it is removed with the content.
 
 use prost::Message;
 

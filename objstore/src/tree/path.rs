@@ -1,4 +1,4 @@
-//! From a name in a directory to its key.
+//! The key of a name in a directory.
 
 use super::read::Tree;
 use crate::error::Result;

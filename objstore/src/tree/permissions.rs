@@ -1,9 +1,9 @@
-//! Mode, owner and ACLs of an inode, which say one thing together.
+//! Mode, owner and ACLs of an inode, kept consistent with each other.
 //!
-//! - The ACLs lie among the extended attributes, in the kernel's form. An access ACL that a mode says as well is not
-//!   kept; beside one that is kept the mode's group bits are its mask, so whoever asks only for the mode sees the most
-//!   that anybody but owner and others may have.
-//! - Who may change them is the kernel's to check; what a change does to the others is done here, in one transaction.
+//! - ACLs are stored among the extended attributes, in the kernel's form. An access ACL equivalent to the mode is not
+//!   stored. Beside a stored one the mode's group bits are its mask, so a program that reads only the mode sees the
+//!   most that anyone except owner and others may have.
+//! - The kernel checks who may change them. The effect of a change on the others is applied here, in one transaction.
 
 use crate::error::{Error, Result};
 use crate::record::acl::{ACCESS, Acl, DEFAULT};

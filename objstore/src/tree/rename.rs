@@ -1,14 +1,15 @@
-//! Renames, in all modes of renameat2(2). A directory moves with one name: what lies in it is not touched.
+//! Renames in all modes of renameat2(2). A directory moves with one name: its content is not touched.
 //!
-//! In a bucket that keeps versions a file that moves becomes the current version of its new key, and what it replaces a
-//! noncurrent one. The files in a directory that moves take only their current versions along: older ones stay under
-//! their old keys. A key has each version id once, so some moves are EXDEV: mv(1) then copies the files, and each is a
-//! version of its own. These are moves that would bring
+//! In a bucket with versioning, a moved file becomes the current version of its new key, and the file that it replaces
+//! a noncurrent one. The files in a moved directory take only their current versions along: older ones stay under their
+//! old keys. A version id exists once under a key, so some moves are EXDEV: mv(1) then copies the files, each as a new
+//! version. These are moves of
 //!
-//! - a file that is the version `null` under a key that has one already, or of which that cannot be told in a bounded look;
-//! - one of several names of a file, from a time before the bucket kept versions: all of them lead to the same version. By
-//!   itself it does not move, since the file would be a new version, also `null`, of the keys that stay, whatever
-//!   versions those have. In a directory it does not come under a key that has versions.
+//! - a file that is the version `null` to a key that already has one, or may have one that a bounded search does not
+//!   find;
+//! - one of several names of a file, from a time before the bucket had versioning: all of them lead to the same
+//!   version. Such a name does not move by itself, since the file would become a new version, also `null`, of the
+//!   remaining keys, whatever versions those have. Within a directory it does not move to a key that has versions.
 
 use crate::error::{Posix, Result};
 use crate::record::bucket::VersioningState;

@@ -1,4 +1,4 @@
-//! Objects: what S3 writes into the tree.
+//! Writing objects into the tree for S3.
 
 use crate::error::Result;
 use crate::name::Key;

@@ -1,9 +1,10 @@
-//! What a name carries of its file, so that a listing need not read the inode.
+//! Copies of a file's attributes in its name's record, so that a listing need not read the inode.
 //!
-//! - Only the name that S3 gave a file carries it, as long as the file has no other. The inode says that it may be so.
-//! - Every change of an inode comes by here before it is written: one that would make the copy untrue takes it away in
-//!   the same transaction, and the inode is read from then on. A mount that writes to a file pays for that once.
-//! - A name that moves, or leads to another inode, is written without it.
+//! - Only the name that S3 gave a file carries the copy, while the file has no other name. The inode records that the
+//!   copy may exist.
+//! - Every change of an inode passes here before it is written: one that would make the copy wrong removes it in the
+//!   same transaction, and listings read the inode from then on. A mount that writes to a file pays for that once.
+//! - A name that moves, or leads to another inode, is written without the copy.
 
 use crate::branch::Line;
 use crate::error::Result;

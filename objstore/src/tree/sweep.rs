@@ -1,4 +1,4 @@
-//! A walk over current objects with their whole inodes, for what works through a bucket behind its clients.
+//! A walk over current objects with their whole inodes, for background work on a bucket.
 
 use super::cursor::{Cursor, after};
 use super::read::Tree;

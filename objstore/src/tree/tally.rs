@@ -1,4 +1,4 @@
-//! Counting a whole tree: what a branch's usage says of objects and hidden keys, from the names themselves.
+//! Recounting a whole tree: a branch's objects and hidden keys, from the names themselves.
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
-//! One change of one bucket: what every operation on a tree runs in.
+//! A change of one bucket: the transaction in which every operation on a tree runs.
 //!
-//! - Usage and quota are settled in [`Tx::finish`], inside the transaction; what mounts have to forget is told in the
-//!   order of commits, before the operation is answered.
+//! - Usage and quota are checked in [`Tx::finish`], inside the transaction. Cache invalidations are sent in commit
+//!   order, before the operation is answered.
 
 use std::sync::Arc;
 

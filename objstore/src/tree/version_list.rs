@@ -1,4 +1,4 @@
-//! Pages of versions (S3 API, ListObjectVersions): the walk over current keys and the versions' records, merged.
+//! Pages of versions (S3 API, ListObjectVersions): current keys and version records, merged.
 
 use super::cursor::{Cursor, Item};
 use super::list::{beyond, common_prefix, start};

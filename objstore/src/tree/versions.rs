@@ -1,12 +1,11 @@
-//! Versions of objects, in a bucket that keeps them (S3 User Guide, "Using versioning in S3 buckets").
+//! Versions of objects in a bucket with versioning (S3 User Guide, "Using versioning in S3 buckets").
 //!
-//! - The dirent names the current version. Every other version, and every delete marker, has a record keyed by the
-//!   full key and then by an order that falls with each version made in the family: the newest comes first.
-//! - A version's record holds one of its inode's links, so the inode ends with its last version and name.
-//! - An object written while versions were not kept is the version `null`; there is at most one under a key. What a
-//!   directory takes along when it moves keeps its versions' orders, so [`rename`](super::rename) refuses a move that
-//!   would bring a second `null`.
-//! - Keys that end in `/` are directories: they have no versions.
+//! - The dirent names the current version. Every other version, and every delete marker, has a record keyed by the full
+//!   key and an order number that falls with each version created in the clone group: the newest comes first.
+//! - A version's record holds one of its inode's links, so the inode is deleted with its last version and name.
+//! - An object written without versioning is the version `null`; a key has at most one. A moved directory keeps the
+//!   order numbers of its files, so [`rename`](super::rename) refuses a move that would give a key a second `null`.
+//! - Keys that end in `/` are directories, which have no versions.
 
 use prost::Message;
 

@@ -1,24 +1,24 @@
-//! Versions that mounts make, in a bucket that keeps versions, and what object lock forbids mounts.
+//! Versions created by mounts in a bucket with versioning, and object lock for mounts.
 //!
-//! - Protection comes first, whatever the inode is to its key: content that object lock protects is not changed, and
-//!   its name is neither moved nor unlinked. The one exception is a version that mounts of this process are writing,
-//!   under the default retention it was given when it was begun, or got its name (`volume/writers.rs`).
-//! - A version is retained by the bucket's default from the change that makes it: its first write, the making of a
-//!   file, the arrival of one under a new name. So no version is ever without, wherever a process dies.
-//! - A file knows the name it is found under. Its inode is the current version as long as that name leads to it; one
-//!   that a mount holds when it ceases to be current is told its key. What is no longer current is never changed: a
-//!   write to it, through a handle opened before, first moves the version to an inode of its own, and the handle goes on
-//!   with a file that has no name.
-//! - No name leads to the inode of a version that is not current: if further names lead there, from a time before the
-//!   bucket kept versions, the version gets a copy.
-//! - Where the first change after the last close begins, what was there is kept as a version, by reference; the inode
-//!   gets the next version's order. An empty file that nothing was ever written to makes no version.
-//! - Unlinking and renaming over a file keep it as a version; a key whose newest version would show again gets a delete
-//!   marker.
-//! - A file with several names keeps its versions under the one it knows. If that name is gone it learns the next one a
-//!   mount looks it up under; until then it cannot be written (ESTALE, upon which the kernel looks up again).
-//!   The keys of its other names have no versions: none is made under them, and none of its names moves to another key
-//!   (`rename`). So no key has a version twice, whatever order the inode gets.
+//! - Protection comes first: content under object lock is not changed, and its name is neither moved nor unlinked,
+//!   whatever the inode is to its key. The one exception is a version that mounts of this process are writing, under
+//!   the default retention that it got when it was begun or named (`volume/writers.rs`).
+//! - A version gets the bucket's default retention with the change that begins it: its first write, the creation of a
+//!   file, the arrival of one under a new name. So no version is ever without it, wherever a process dies.
+//! - A file records the name that it is found under. Its inode is the current version as long as that name leads to it;
+//!   if a mount holds it when it ceases to be current, it records its key. A noncurrent version is never changed: a
+//!   write through a handle opened before first moves the version to a separate inode, and the handle continues with a
+//!   file without a name.
+//! - No name leads to the inode of a noncurrent version: if other names lead there, from a time before the bucket had
+//!   versioning, the version gets a copy.
+//! - At the first change after the last close, the previous content is kept as a version, by reference, and the inode
+//!   gets the next order number. An empty file that was never written makes no version.
+//! - Unlinking, and renaming over a file, keep it as a version; a key whose newest version would become visible again
+//!   gets a delete marker.
+//! - A file with several names keeps its versions under the recorded one. If that name is gone, it records the next one
+//!   under which a mount looks it up; until then it cannot be written (ESTALE, after which the kernel looks it up
+//!   again). The keys of its other names have no versions: none is created under them, and none of these names moves to
+//!   another key (`rename`). So no key has a version twice, whatever order number the inode gets.
 
 use super::lock::protection;
 use super::read::{Found, Tree};

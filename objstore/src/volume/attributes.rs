@@ -1,4 +1,4 @@
-//! Attributes: reading them, and changing all but content.
+//! Reading attributes, and changing them without the content.
 
 use super::flags::Touching;
 use super::session::{Volume, attr};

@@ -1,11 +1,11 @@
-//! Files that a kernel reads past the server, from their blobs (FUSE passthrough).
+//! Opening files for passthrough: the kernel reads the blob itself (FUSE passthrough).
 //!
-//! - That is right for content that is one whole blob file, which nothing but this inode refers to, and where the
-//!   bucket keeps no versions. What S3 wrote has checksums: it is compared whole first, behind the store.
-//! - While a file is backed, the blob is exactly as long as the file: longer ones are cut when they become backed, and
-//!   every change of size goes through to the blob before it is answered.
-//! - A write to a backed file leaves the blob where it is: other views of the inode get a copy first (`keep_blob`).
-//! - Deciding never waits: where the file or its bucket is being reshaped, it is read through the server.
+//! - It is correct for content that is one whole blob file which only this inode refers to, in a bucket without
+//!   versioning. Content from S3 has checksums, and is verified in full first, in the background.
+//! - While a file is open by passthrough, the blob is exactly as long as the file: a longer one is truncated at the
+//!   open, and every change of size is applied to the blob before it is answered.
+//! - A write to such a file keeps the blob in place: other views of the inode get a copy first (`keep_blob`).
+//! - The decision never waits: while the file or its bucket is being restructured, the file is read through the server.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Files that are being closed: whoever opens one next waits until they are.
+//! Files that are being closed: the next writer waits until they are.
 //!
-//! - close(2) returns before the kernel tells that a file was closed for good (RELEASE), and what a program does next can
-//!   overtake that. What is told in time is that one descriptor is closed (FLUSH), which as a rule is the last. So a
-//!   writer who comes while a version is written waits until the handles that were said to close are closed.
-//! - One that does not close within [`PATIENCE`] has another descriptor (dup(2), fork(2)) or a mapping: the version goes on,
-//!   and nobody waits for that handle again.
-//! - All of it is in memory: a process that dies ends every version that was open (`writers`).
+//! - close(2) returns before the kernel reports that a file was finally closed (RELEASE), and the program's next action
+//!   can overtake that report. FLUSH, which reports the close of one descriptor, comes in time, and that is usually the
+//!   last. So while a version is being written, a new writer waits until the handles that sent FLUSH are released.
+//! - A handle that is not released within [`PATIENCE`] has another descriptor (dup(2), fork(2)) or a mapping: the
+//!   version continues, and no writer waits for that handle again.
+//! - All of it is in memory: the death of the process ends every open version (`writers`).
 
 use std::collections::HashMap;
 use std::time::Duration;

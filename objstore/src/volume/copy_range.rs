@@ -1,14 +1,15 @@
-//! Copying from file to file within the bucket (copy_file_range(2)).
+//! Copying between files of the bucket (copy_file_range(2)).
 //!
-//! - A whole file into an empty one goes by reference, whatever its size: both then refer to the same blobs, and either
-//!   goes on in new space when it is written. What the copy refers to is on disk before, as the copy's fsync promises.
-//! - Anything else is copied here, a bounded piece for each call: the caller asks for the rest. So is what is cheap to
-//!   copy, what somebody has open for writing (a file that is rewritten in place should not lose its place for a copy),
-//!   and what the kernel reads past the server.
-//! - Where both lie in files of their own, those are copied from one to the other by the system, which shares their space
-//!   where it can. What has checksums is compared with them on the way, unless that was done of late.
+//! - A whole file copied into an empty one is copied by reference, whatever its size: both then refer to the same
+//!   blobs, and each writes new blobs when it changes. The source's content is synced before, as an fsync of the copy
+//!   promises.
+//! - Anything else is copied here, a bounded piece per call: the caller asks for the rest. So are small files, files
+//!   open for writing (one that is rewritten in place should not lose its blob for a copy), and files open by
+//!   passthrough.
+//! - If both have blob files, the system copies from one to the other, and shares the space where it can. Content with
+//!   checksums is verified on the way, unless it was verified recently.
 //! - Holes of the source stay holes where the target ends before them.
-//! - A crash leaves the pieces that were copied, as after write(2).
+//! - A crash leaves the pieces copied so far, as after write(2).
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Files that programs may write past the server, through a mapping: what they wrote counts as a change when somebody
-//! looks.
+//! Files that programs may write through a mapping of a passthrough blob: their writes are counted as changes when
+//! someone looks.
 //!
-//! - Looking writes the blob's dirty pages back first, so that the next store into the mapping moves the blob's time
-//!   again; if it moved since the last look, the content changed.
+//! - Looking first writes the blob's dirty pages back, so that the next store into the mapping changes the blob's time
+//!   again. If the time changed since the last look, the content changed.
 
 use std::sync::Arc;
 

@@ -1,13 +1,14 @@
-//! The flags of chattr(1): reading and setting them, and what they forbid a mount (ioctl_iflags(2)).
+//! The chattr(1) flags of a mount's files: reading, setting and enforcing them (ioctl_iflags(2)).
 //!
-//! - What they forbid of names and of S3 is in `tree/flags.rs`; here is what they forbid of content and attributes. Who
-//!   may set them, the kernel checks (CAP_LINUX_IMMUTABLE).
-//! - They hold at once, also for files that are open: setting one ends the file's being written in place, so that each
-//!   write asks again. Pages that a program changed through a mapping are still written back to an immutable file, which
-//!   nobody can open and map any more; to an append-only one they are not.
-//! - Stores into a mapping of a large file never come here. While such a mapping may exist the flags are refused (EBUSY).
+//! - `tree/flags.rs` enforces them for names and S3; this module enforces them for content and attributes. The kernel
+//!   checks who may set them (CAP_LINUX_IMMUTABLE).
+//! - They take effect at once, even for open files: setting one ends the file's dirty state, so that each write checks
+//!   again. Pages changed through a mapping before are still written back to an immutable file, which can no longer be
+//!   opened or mapped for writing; to an append-only one they are not.
+//! - Stores into a mapping of a passthrough blob do not pass here. While such a mapping may exist, setting flags is
+//!   refused (EBUSY).
 //!
-//! The flags lie in the inode's record: a crash leaves the ones before or the ones after.
+//! The flags are in the inode's record: a crash leaves the old or the new ones.
 
 use super::session::Volume;
 use super::types::{Change, Flags};

@@ -1,9 +1,9 @@
-//! What the kernel behind a session holds: pins, forgets, and asking it.
+//! Inode references of the kernel behind a session: taking, forgetting, and asking the kernel.
 //!
-//! - A session that was taken over holds what a server before counted. When all that was counted here is given back,
-//!   nothing is certain of an unlinked inode but what the kernel says: it is asked through the feed
-//!   ([`Change::Probe`]) and answers with [`Volume::probe_result`]. Each eviction in the kernel sends a forget, so an
-//!   answer that comes too early ("held", while the last user lets go) is followed by another question.
+//! - A session that was taken over has references that an earlier server counted. When all references counted here are
+//!   returned, only the kernel knows whether it still holds an unlinked inode: it is asked through the feed
+//!   ([`Change::Probe`]) and answers with [`Volume::probe_result`]. Each eviction in the kernel sends FORGET, so an
+//!   answer that comes too early ("held", while the last user closes it) is followed by another question.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! Giving a file a home: a blob of its own that its branch may change in place.
+//! Giving a file an in-place blob: a separate blob that its branch may change in place.
 //!
-//! - Callers hold the bucket's gate shared and the inode's lock alone, so nothing else changes its content meanwhile.
-//! - A crash between making the home and committing it leaves a file nobody refers to, which opening the store
-//!   collects. So does a commit that failed, if it is not on disk: if it is, the home is the file's only copy.
+//! - Callers hold the bucket's gate shared and the inode's lock exclusively, so nothing else changes its content
+//!   meanwhile.
+//! - A crash between creating the blob and committing it leaves an unreferenced file, which opening the store collects.
+//!   So does a failed commit that is not on disk; if it is on disk, the blob is the file's only copy.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,15 +1,14 @@
-//! Sessions that outlive the server: begun, left, taken over, ended.
+//! Persistent sessions, which outlive the server: begin, detach, takeover and end.
 //!
-//! - Such a session has an id and a record. The record says which bucket it is of and which directory is its root, so a
-//!   server that takes it over serves the same inodes, whatever is called so by then; of a bucket that is gone every
-//!   call is ESTALE, as it was before.
-//! - It ends with [`Volume::end`], or when a store opens and is not told that it goes on. A [`Volume`] that is merely
-//!   dropped leaves it: the kernel behind it goes on, and so does all it holds.
-//! - While it is not served, what its mount has to be told is owed to it (`owed.rs`), and S3 answers wait a moment for
-//!   it, as they do for a mount that is stuck.
+//! - A persistent session has an id and a record with its bucket and root directory. So a server that takes it over
+//!   serves the same inodes, even if names changed meanwhile; if the bucket is gone, every call is ESTALE, as before.
+//! - It ends with [`Volume::end`], or when a store opens and is not told that it continues. Dropping a [`Volume`]
+//!   leaves the session: the kernel mount continues, with everything it holds.
+//! - While it is not served, its invalidations are recorded as undelivered (`owed.rs`), and S3 writes wait a moment for
+//!   it, as for a mount that is stuck.
 //!
-//! Ending removes the record and the replay records in one transaction, after the orphans that nobody else holds were
-//! queued to go: a crash in between leaves a session that the next opening ends.
+//! Ending removes the record and the replay records in one transaction, after the orphans that no other session holds
+//! were queued for deletion: a crash in between leaves a session that the next opening ends.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;

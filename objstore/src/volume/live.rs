@@ -1,12 +1,14 @@
-//! Writing live files: in place, without a transaction.
+//! Writing dirty files: in place, without a transaction.
 //!
-//! - A file becomes live with its first write in its own home. The transaction that says so raises its generation before
-//!   its bytes change; what makes a new home says it too.
-//! - A write within the size holds the inode's lock shared, one past it alone. A file that is whole in its home is as
-//!   long as that: so is what a crash leaves. What a failed write put past the end is cut off again.
-//! - Growth is counted before it happens (`content/ledger.rs`): what the quota does not allow writes no byte.
-//! - A file whose content lies in extents is live only for ranges that its home holds already; any other write of it is
-//!   a transaction.
+//! - A file becomes dirty with its first write to its in-place blob. The commit that marks a file dirty bumps its
+//!   generation first, so that no reader sees new bytes under an old entity tag. A commit that creates an in-place blob
+//!   marks the file dirty too.
+//! - A write within the size holds the inode's lock shared, one past it exclusively. A file that lies completely in its
+//!   in-place blob is as long as the blob; so it is after a crash. Bytes that a failed write put past the end are cut
+//!   off again.
+//! - Growth is granted before it happens (`content/ledger.rs`): a write that the quota does not allow writes no byte.
+//! - A file with content in extents is dirty only for ranges that lie in its in-place blob; any other write to it is a
+//!   transaction.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Many names of a directory at once, as a READDIRPLUS answer holds them.
+//! Looking up many names of a directory at once, for a READDIRPLUS reply.
 //!
-//! - Names are found at one moment and then the inodes read at another, after they are pinned, as [`Volume::lookup`]
-//!   does for one. Both moments are after the call began.
+//! - Names are read at one moment, then references are taken, and then inodes are read, as [`Volume::lookup`] does for
+//!   one name. Both reads are after the call began.
 
 use super::session::attr;
 use super::{Attr, DirEntry, Volume};

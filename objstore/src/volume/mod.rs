@@ -1,12 +1,13 @@
-//! A bucket as a mount uses it: by inode numbers, one session per mount.
+//! The volume: a bucket as a mount uses it, by inode numbers, with one session per mount.
 //!
 //! - A change is in the store when the call returns: it survives the death of the process, and is on disk after
 //!   [`Volume::sync`] or within 5 s.
-//! - An inode the kernel knows is pinned: unlinked or replaced, it stays until the last pin goes.
-//! - A session may outlive the server: the next one takes it over with all its kernel holds (`lasting`, `holds`), and
-//!   serves what was under way without doing it twice (`replay`).
+//! - An inode that the kernel knows is referenced: if it is unlinked or replaced, it stays until the last reference is
+//!   dropped.
+//! - A session may outlive the server: the next one takes it over with everything its kernel holds (`lasting`,
+//!   `holds`), and serves the requests in progress without executing one twice (`replay`).
 //! - A session on a snapshot refuses every change.
-//! - In a bucket that keeps versions a change of content begins a version (see `writers` and `tree/written.rs`).
+//! - In a bucket with versioning a change of content begins a version (see `writers` and `tree/written.rs`).
 
 mod acl;
 mod allocate;

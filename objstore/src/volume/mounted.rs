@@ -1,6 +1,6 @@
-//! How many sessions of this process each bucket and snapshot has.
+//! The number of sessions that this process has for each bucket and snapshot.
 //!
-//! Sessions that outlive the server are counted here only while a volume serves them; [`super::Lasting`] has them all.
+//! Persistent sessions are counted here only while a volume serves them; [`super::Lasting`] has all of them.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Names: looking up, making, linking, removing, renaming, listing.
+//! Directory operations: lookup, create, link, remove, rename, list.
 
 use super::session::{Volume, attr};
 use super::types::{Attr, DirEntry, Kind, Make, Ownership, Rename};

@@ -1,11 +1,12 @@
-//! What S3 keeps with an object, as extended attributes `user.s3.*` of its file.
+//! S3 attributes of an object, shown as extended attributes `user.s3.*` of its file.
 //!
-//! - They are views: nothing is kept twice, so a HEAD shows what a mount set as soon as it is set, and the other way round.
+//! - They are views of the stored attributes: a HEAD shows what a mount set at once, and the other way round.
 //! - Headers, user metadata and tags can be set and removed, within the limits of S3. Entity tag, checksums and version
-//!   follow from the content, and nobody sets them (EPERM).
-//! - Setting one moves the ctime, neither the entity tag nor Last-Modified. Of a version that object lock protects only
+//!   follow from the content and cannot be set (EPERM).
+//! - Setting one changes the ctime, but neither the entity tag nor Last-Modified. Of a version under object lock only
 //!   tags can be set, as on S3.
-//! - A key of S3 that is too long for a name of an attribute (255 bytes) can be neither seen nor changed here.
+//! - An S3 metadata key that is too long for the name of an extended attribute (255 bytes) can be neither seen nor
+//!   changed here.
 
 use bytes::Bytes;
 

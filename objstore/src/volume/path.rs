@@ -1,4 +1,4 @@
-//! Where an inode lies, for people.
+//! The path of an inode, for people.
 
 use super::session::Volume;
 use super::types::ROOT_INO;

@@ -1,13 +1,13 @@
 //! Reserving space for a file, so that later writes of the range cannot fail for lack of it (fallocate(2)).
 //!
-//! - Space is reserved in the file's own blob, which it gets if it has none: a file in its record, one that S3 wrote and
-//!   one that shares its content are given theirs first. So a file with a reservation is no longer in its record.
-//! - What lies past the file's end counts against the quota at once, whether the file grows or not.
-//! - The quota is asked first, the disk second, and the record comes last. A refusal of any of them leaves the file as it
-//!   was. A crash before the record leaves space that no record tells of, until the file is cut or goes; of a file that
-//!   grows in place it leaves either size, as of a write.
-//! - A snapshot, a clone or a version shares the content it was taken of: what is written after that needs new space. The
-//!   share of the quota stays reserved; space on the disk is reserved by the next call.
+//! - Space is reserved in the file's in-place blob, which it gets if it has none: a file in its record, one written by
+//!   S3, or one that shares its content gets one first. So a file with a reservation is no longer inline.
+//! - Reserved bytes past the file's end count against the quota at once, whether the file grows or not.
+//! - The quota is checked first, the disk second, and the record is written last. If any of them refuses, the file is
+//!   unchanged. A crash before the record leaves allocated space that no record mentions, until the file is cut or
+//!   deleted; a file that grows in place has either size then, as after a write.
+//! - A snapshot, clone or version shares the content that existed: later writes need new space. The share of the quota
+//!   stays reserved; space on the disk is reserved by the next call.
 
 use std::ops::Range;
 use std::sync::Arc;

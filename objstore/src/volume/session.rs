@@ -1,4 +1,4 @@
-//! A mount's session: which tree it shows, and how its changes run.
+//! A mount's session: the tree it shows, and how its changes are executed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

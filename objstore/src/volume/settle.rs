@@ -1,15 +1,15 @@
-//! Settling live files, one or many at a time: when S3 looks, when content is about to be shared, when a file is closed
-//! for good, as a store closes, and as one opens.
+//! Flushing dirty files, one or many at a time: when S3 looks, before content is shared, after a final close, and when
+//! a store closes or opens.
 //!
-//! - A file that its last writer closed is settled behind the close, many in one transaction; what is asked of it
-//!   meanwhile is answered from memory. One that is open stays live, however often S3 looks.
-//! - A file that programs may write past the server stays live as long as they may; that they did is seen when somebody
-//!   looks.
+//! - A file whose last writer closed it is flushed in the background, many in one transaction; meanwhile its attributes
+//!   are answered from memory. An open file stays dirty, however often S3 looks.
+//! - A file that programs may write through a mapping stays dirty as long as they may; their writes are noticed when
+//!   someone looks.
 //!
-//! A crash leaves the records that say which files were live. Opening the store settles each from its home: the size is
-//! the home's, but at least the one the record has (of what was never synced a power cut may leave less, of what was
-//! synced never). The time is the home's, if that is later. The generation rises by more than the lost settlements can
-//! have raised it, so that no entity tag comes to stand for two contents.
+//! A crash leaves the records of which files were dirty. Opening the store flushes each from its in-place blob. The
+//! size is the blob's, but at least the recorded one (a power cut may leave less of unsynced bytes, never of synced
+//! ones). The time is the blob's if that is later. The generation rises by more than the lost flushes can have raised
+//! it, so that no entity tag stands for two contents.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The plain values that volume operations take and give.
+//! The plain values that volume operations take and return.
 
 use crate::clock::Timestamp;
 pub use crate::record::acl::{ACCESS as ACCESS_ACL, Acl, DEFAULT as DEFAULT_ACL, Hidden};

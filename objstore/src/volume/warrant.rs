@@ -1,11 +1,12 @@
-//! What the account behind a mount may do, asked anew whenever an account, a grant or a bucket policy changes.
+//! The access check of a mount: what the account behind it may do, evaluated again whenever an account, a grant or a
+//! bucket policy changes.
 //!
-//! - A grant taken back ends what a mount opened with it can do: its next request is refused, and what the kernel had
-//!   cached of it is dropped before the taking back is answered. The mount itself stays, also over a restart of the
-//!   server, and works again once there is a grant again.
-//! - A grant made narrower narrows the mount; one made wider does not widen it: it was opened as it was. What a policy denies
-//!   narrows it in the same way (`store/mounting.rs`).
-//! - The account is the one that opened the mount. Another one that is made under its name later is not.
+//! - Revoking a grant ends the access of a mount opened with it: its next request is refused, and what the kernel had
+//!   cached is dropped before the revocation is answered. The mount itself stays, also across a restart of the server,
+//!   and works again once there is a grant again.
+//! - A narrower grant narrows the mount; a wider one does not widen it beyond what it was opened with. A policy's
+//!   denial narrows it in the same way (`store/mounting.rs`).
+//! - The account is the one that opened the mount, not a later account of the same name.
 
 use std::sync::atomic::Ordering;
 

@@ -1,13 +1,14 @@
-//! Writing.
+//! Writing to files.
 //!
-//! - Up to 4 KiB a file lies in its record: a write is one transaction.
-//! - Larger files have a home. The first write in it is a transaction, by which the file is live; what follows goes to
-//!   the home alone (`live`), as long as all of the content lies there.
-//! - What makes a home puts the old bytes and the new in it first, and then commits it with all it means. So does a
-//!   write to a file whose content lies in extents: its bytes go to the home, and then belong to the file.
-//! - Bytes of a home that no extent shows are nobody's: those within the file's size are written and on disk before an
-//!   extent shows them, those past it are cut off before it grows.
-//! - A crash between the two leaves a file nobody refers to, or bytes in a home where no extent shows them.
+//! - A file of up to 4 KiB lies in its record: a write is one transaction.
+//! - Larger files have an in-place blob. The first write to it is a transaction that marks the file dirty; later ones
+//!   go to the blob alone (`live`), as long as all of the content lies there.
+//! - A write that creates an in-place blob puts the old and the new bytes into it first, and then commits it. A write
+//!   to a file with content in extents does the same: first bytes in the in-place blob, then the extent that shows
+//!   them.
+//! - Bytes of an in-place blob that no extent shows have no meaning: those within the file's size are overwritten and
+//!   synced before an extent shows them, those past it are cut off before it grows.
+//! - A crash in between leaves an unreferenced file, or bytes in an in-place blob that no extent shows.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,14 +1,15 @@
-//! Who has which file open for writing, and which files are at a version that mounts are writing.
+//! Writers of files, and the versions that mounts are writing.
 //!
-//! - A version that a mount's change began is open until the last writer closes the file: further changes belong to it.
-//!   truncate(2) by path is a writer of its own. A file that is created open is at such a version from the start. Who comes
-//!   after a close finds it closed, though the kernel may tell it later (`closing`).
-//! - A version has the bucket's default retention from its first change on. As long as it is open, that does not bind
-//!   those who write it, and it is counted anew from the last close. So an open version has no lock but that one: a
-//!   lock that is set meanwhile, or ceasing to be current, ends it, and the next change is decided anew.
-//! - All of it is in memory. A process or session that dies ends every version that was open, retained as it is: the
-//!   next change begins another, or is refused. Handles that outlive it are not counted; a write through one opens a
-//!   version, and closing it ends that, unless somebody who is counted has the file open.
+//! - A version that a mount's change began stays open until the last writer closes the file: further changes belong to
+//!   it. truncate(2) by path is a writer of its own. A file that is created open has an open version from the start. A
+//!   writer that comes after a close finds the version closed, though the kernel may report the close later
+//!   (`closing`).
+//! - A version has the bucket's default retention from its first change on. While it is open, the retention does not
+//!   restrict its writers, and it starts again at the last close. So an open version has only this lock: another lock
+//!   that is set meanwhile, or ceasing to be current, closes it, and the next change is decided again.
+//! - All of it is in memory. The death of a process or session closes every open version with its current retention:
+//!   the next change begins another version, or is refused. Handles that outlive it are not counted; a write through
+//!   one opens a version, and closing the handle closes the version, unless a counted writer has the file open.
 
 use std::collections::HashMap;
 

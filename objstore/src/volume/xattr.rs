@@ -1,9 +1,9 @@
 //! Extended attributes, in four namespaces (xattr(7)).
 //!
-//! - `user.`, `trusted.` and `security.` are kept as they are, in the inode's record. Who may use them is the kernel's to
-//!   check.
-//! - `system.` has the POSIX ACLs and nothing else.
-//! - `user.s3.` shows what S3 keeps with the object, and is not kept twice (see `object_attributes`).
+//! - `user.`, `trusted.` and `security.` are stored unchanged in the inode's record. The kernel checks who may use
+//!   them.
+//! - `system.` holds the POSIX ACLs only.
+//! - `user.s3.` shows the S3 attributes of the object, which are not stored twice (see `object_attributes`).
 
 use bytes::Bytes;
 

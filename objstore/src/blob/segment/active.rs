@@ -1,9 +1,9 @@
-//! The segment that grows.
+//! The growing segment.
 //!
-//! - One thread owns it; nobody else writes to it.
+//! - One thread owns it, and no other writes to it.
 //! - A group counts only once it is synced; a group that failed is cut off again.
 //!
-//! A crash leaves the synced groups, perhaps part of one more, and zeros.
+//! A crash leaves the synced groups, possibly a part of one more, and zeros.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The thread that appends: all that waits goes to disk in one write and one sync.
+//! The appender thread: writes all waiting appends to the segment in one write and one sync.
 //!
 //! - An append is answered after the sync that covers it, or with the error of its group.
-//! - The thread ends when its queue is closed, after what was queued is answered.
+//! - The thread ends when its queue is closed, after all queued appends were answered.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The bytes of a segment: one file header, then records, each a header, its data and zeros up to a multiple of 8.
+//! The byte format of a segment: a file header, then records, each a header, its data and zeros up to a multiple of 8.
 //!
-//! - All numbers are little endian; each header ends with the CRC-32C of the bytes before it.
-//! - A record names its segment and its blob, so a misplaced read is noticed.
-//! - A record names its group: where the write that carried it began. All of a group is synced before the next one is
-//!   written, so damage in front of a record of a later group is no torn write.
+//! - All numbers are little-endian; each header ends with the CRC-32C of the bytes before it.
+//! - A record names its segment and its blob, so a misplaced read is detected.
+//! - A record names its group: the offset where the write that carried it began. A group is synced before the next one
+//!   is written, so damage in front of a record of a later group is not a torn write.
 //!
 //! ```text
 //! file    0 magic, 8 version u32, 12 zero, 16 segment u64, 24 zero, 28 crc u32

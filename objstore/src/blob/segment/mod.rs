@@ -1,11 +1,11 @@
-//! Blobs packed together in segments: `segments/<16 hex>.seg`.
+//! Segments: files that hold many small blobs, `segments/<16 hex>.seg`.
 //!
-//! - Segments only grow at their end, and only in the process that began them: an old one is never written again, so
+//! - Segments grow only at their end, and only in the process that created them. An old one is never written again, so
 //!   a torn end needs no repair.
-//! - A segment id, like a blob id, is never used twice.
+//! - A segment id, like a blob id, is never reused.
 //! - A record is durable before its append is answered.
 //!
-//! A crash leaves, in the newest segment, perhaps part of a group that nobody was told of.
+//! A crash leaves, in the newest segment, possibly a part of a group whose appends were not answered.
 
 mod active;
 mod appender;

@@ -1,10 +1,10 @@
-//! Walking the records of a segment.
+//! Scanning the records of a segment.
 //!
-//! - The walk ends at the first place that holds no record: the end, zeros, or a group torn by a crash.
-//! - It ends with an error when synced records follow that place: then it is damage, and whoever took the walk for
-//!   the whole segment would lose them.
-//! - In the last group, damage and a torn write look alike: the walk ends there without an error. Only references can
-//!   tell whether a segment holds nothing any more.
+//! - The scan ends at the first place without a record: the end, zeros, or a group torn by a crash.
+//! - It ends with an error if synced records follow that place: that is damage, and a caller that took the scan as
+//!   complete would lose them.
+//! - In the last group, damage and a torn write look alike, and the scan ends there without an error. Only references
+//!   can tell whether a segment is empty.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Scans, both ways, over what is committed and what an operation wrote on top.
+//! Scans in both directions, over committed data and the writes of an operation on top.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

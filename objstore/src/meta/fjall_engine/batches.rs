@@ -1,7 +1,7 @@
 //! The batches in a file of fjall's journal, in its format 3.
 //!
-//! - Each has two numbers: fjall's in its head, which has no checksum, and ours, which is the value of its first item
-//!   ([`BATCH_KEY`]) and under the checksum of the items.
+//! - Each has two numbers: fjall's in its head, which has no checksum, and ours, the value of its first item
+//!   ([`BATCH_KEY`]), which the items' checksum covers.
 //!
 //! It writes nothing.
 

@@ -1,4 +1,4 @@
-//! fjall's errors in our words.
+//! The mapping from fjall's errors to the store's.
 
 use std::path::Path;
 

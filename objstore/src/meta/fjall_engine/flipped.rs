@@ -1,4 +1,4 @@
-//! Every bit of small files, flipped: opening and reading all refuses, or finds exactly what was there.
+//! Every bit of small files, flipped: opening or reading refuses, or finds exactly what was written.
 
 use std::path::Path;
 

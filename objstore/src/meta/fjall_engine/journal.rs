@@ -1,11 +1,11 @@
-//! The journal's newest file, synced beside fjall: its own sync holds back every commit meanwhile.
+//! Separate syncing of the journal's newest file, because fjall's own sync blocks every commit meanwhile.
 //!
-//! - fjall numbers the files, `N.jnl`, and writes to the one with the highest number. Before it begins the next it syncs
-//!   this one; it removes them in order, and never the newest. So whoever syncs the newest syncs all.
-//! - A commit that fjall has returned from is in the file, as far as other descriptors can tell.
-//! - Linux reports a write that failed to each descriptor once, and to none that is opened after one was told. fjall's own
-//!   hears of it in its background threads, too, which only tells the next commit. So a new file is opened here as soon as
-//!   there is one, and not when somebody asks for a sync of it.
+//! - fjall numbers the files `N.jnl` and writes to the one with the highest number. Before it begins the next it syncs
+//!   this one; it removes them in order, and never the newest. So syncing the newest makes everything durable.
+//! - A commit from which fjall has returned is visible in the file to other descriptors.
+//! - Linux reports a failed write once to each open descriptor, and not to descriptors opened after one was notified.
+//!   fjall's background threads may receive the report for its descriptor, which only the next commit learns. So each
+//!   new file is opened here as soon as it exists, not when a sync is requested.
 //!
 //! It writes nothing, and a crash leaves nothing of it.
 

@@ -1,8 +1,8 @@
-//! The lists of tables, which fjall reads and does not compare with their checksums.
+//! Verification of fjall's table lists, whose checksums fjall does not compare.
 //!
-//! - Each keyspace has a file `current`: the number of its list, the XXH3 of that, and the kind of checksum. The list says which
-//!   tables there are and what is added to their numbers. A table that no list names is removed, and so is a keyspace without
-//!   `current`: so both are looked at before.
+//! - Each keyspace has a file `current`: the number of its list, the list's XXH3, and the kind of checksum. The list
+//!   says which tables exist and what is added to their numbers. fjall removes a table that no list names, and a
+//!   keyspace without `current`: so both files are verified before.
 //!
 //! It writes nothing.
 

@@ -1,14 +1,15 @@
-//! The embedded engine: fjall 3, one keyspace, its journal as the log (docs/decisions/0001 says why fjall).
+//! The embedded engine: fjall 3 with one keyspace, and its journal as the log (docs/decisions/0001 explains the
+//! choice).
 //!
 //! - The folder belongs to one process: opening it twice is refused.
 //! - Memory: the block cache, and memtables of 8 MiB: one or two in quiet times, a few of up to 16 MiB while writes
-//!   come faster than the disk takes them. fjall keeps a keyspace's memtable size from its creation.
-//! - Disk: the journal is preallocated in files of 64 MiB, and is cut off as memtables become tables.
-//! - With [`Options::reserve`] a part of the disk is set aside, so that a store on a full one opens and can delete.
+//!   arrive faster than the disk accepts them. fjall keeps a keyspace's memtable size from its creation.
+//! - Disk: the journal is preallocated in files of 64 MiB, which are removed as memtables become tables.
+//! - With [`Options::reserve`] a part of the disk is set aside, so that a store on a full disk opens and can delete.
 //!
-//! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, but for
-//! those at the head that are in tables. Whatever else is not as it was written is damage and never cut off: opening fails with
-//! [`Error::Corrupt`](crate::error::Error::Corrupt), and has cut off nothing but what tables have.
+//! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, except
+//! those already in tables. Anything else that differs from what was written is damage and never cut off: opening fails
+//! with [`Error::Corrupt`](crate::error::Error::Corrupt), and has cut off only what tables contain.
 
 mod batches;
 mod error;

@@ -1,12 +1,13 @@
-//! Space that is taken while there is enough, and given back when the disk is full to the last byte.
+//! The disk reserve: space allocated while there is enough, and released when the disk is completely full.
 //!
-//! - What others write to the disk knows nothing of the room that the store keeps free ([`Room`](crate::disk::Room)). A
-//!   store on a disk without a free byte has to open all the same, which commits a batch, and has to commit deletions.
-//! - The file `reserve` holds that space. A part of it is given back each time that a commit finds less than it needs; it
-//!   is taken again once there is far more.
-//! - Where the file system cannot set space aside there is no such file.
+//! - Other programs that write to the disk do not respect the room that the store keeps free
+//!   ([`Room`](crate::disk::Room)). A store on a disk without a free byte still has to open, which commits a batch, and
+//!   has to commit deletions.
+//! - The file `reserve` holds that space. Each commit that finds too little space releases a part of it; it is
+//!   allocated again once there is far more.
+//! - Where the file system cannot preallocate there is no such file.
 //!
-//! A crash leaves the file with a part of its length, which counts.
+//! A crash leaves the file at some length, which then counts.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,19 +1,22 @@
-//! Whether the journal is what was written: looked at before fjall does, which believes more than it checks.
+//! Validation of the journal before fjall opens it, because fjall trusts more than it verifies.
 //!
-//! - fjall has a checksum of a batch's items and none of its number, by which it knows what tables have already and which
-//!   value is the newest. Where it can read no entry it takes a file for ended, also one that another follows, and cuts it.
-//! - Our numbers are under the checksum, and each is one more than that before it, over all files: so no batch is missing.
-//!   fjall's rise. The last has none behind it: with a higher number it is the last all the same.
-//! - Before the first batch, and before one that skips numbers, tables have all: those are compared when they are open
-//!   ([`Log::joins`]). Numbers are skipped where a power cut left tables that were ahead of the journal, since fjall takes along
-//!   what was committed while it synced, and where a large file lost its head to [`trim`](super::trim), a small one before it
-//!   not.
-//! - Only the newest file with anything in it may end in a batch that is not whole, and only if that was not on disk
-//!   ([`torn`](super::torn)). An empty one may follow: fjall may begin it after a write that failed, and nothing comes then.
-//! - What is read is on disk. After a write that failed the system may hold in memory what the disk never got, and forgets
-//!   that it did not: the next sync would succeed without it, and what follows would be built on nothing.
+//! - fjall checksums a batch's items but not its number, by which it knows what tables contain already and which value
+//!   is the newest. Where it cannot read an entry it takes a file to have ended, even if another file follows, and
+//!   truncates it.
+//! - Our numbers are covered by the checksum, and each is one more than the one before, over all files: so no batch is
+//!   missing. fjall's numbers rise. No number follows the last batch's, so a wrong higher number there is harmless: it
+//!   is the last all the same.
+//! - Everything before the first batch, and before a gap in the numbers, is in tables: those numbers are compared when
+//!   the tables are open ([`Log::joins`]). Gaps occur where a power cut left tables ahead of the journal, since fjall
+//!   also flushes what was committed while it synced, and where [`trim`](super::trim) cut the head of a large file, but
+//!   not a small file before it.
+//! - Only the newest non-empty file may end in an incomplete batch, and only if that was not on disk
+//!   ([`torn`](super::torn)). An empty file may follow: fjall may create it after a failed write, and nothing comes
+//!   then.
+//! - What was read is then synced. After a failed write the system may hold data in memory that the disk never got, and
+//!   forget about it: the next sync would succeed without it, and later data would depend on nothing.
 //!
-//! A crash leaves the files as they were, or the newest one without what was torn.
+//! A crash leaves the files as they were, or the newest one without its torn end.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! fjall under the writer.
+//! The backend of the writer on fjall.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,14 +1,15 @@
-//! The mark beside the journal: how much of it was on disk, and how much of it is in tables.
+//! The watermark file beside the journal: up to which batch it was synced, and up to which batch tables contain it.
 //!
-//! - fjall takes a journal that ends early for one that a crash tore, and rightly so: only the number of a batch that was
-//!   synced tells the two apart.
-//! - A batch that is not whole was torn by a crash only if it was not on disk ([`torn`](super::torn)).
-//! - What is in tables need not be read again when the store is opened ([`trim`](super::trim)).
-//! - The mark is 20 bytes: two numbers of ours and their CRC-32C, big-endian. It is written at most once a second, after the
-//!   sync that it speaks of, and when the store is closed; it is never synced, since an older one is as true. One of 28 bytes
-//!   is of an older version: of its three numbers the first is as here, the others are fjall's and not used.
+//! - fjall takes a journal that ends early to be torn by a crash; only the number of the last synced batch
+//!   distinguishes the two cases.
+//! - An incomplete batch was torn by a crash only if it was not on disk ([`torn`](super::torn)).
+//! - Batches that are in tables need not be read again when the store is opened ([`trim`](super::trim)).
+//! - The file has 20 bytes: two of our numbers and their CRC-32C, big-endian. It is written at most once a second,
+//!   after the sync that it records, and when the store is closed. It is never synced, since an older one is also true.
+//!   A file of 28 bytes is from an older version: its first number has the same meaning, the other two are fjall's and
+//!   not used.
 //!
-//! A crash leaves an older mark, or none that counts.
+//! A crash leaves an older file, or none that counts.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! The conformance suite on fjall, and what only an engine on disk can show.
+//! The conformance suite on fjall, and guarantees of an engine on disk.
 
 use std::path::Path;
 

@@ -1,11 +1,12 @@
-//! A batch whose pieces did not all reach the disk before a crash.
+//! Torn batches: those of which not all pieces reached the disk before a crash.
 //!
-//! - A process that is killed leaves the beginning of what it wrote, and zeros behind it or the file's end.
-//! - A power cut leaves any sectors of what nobody waited for, also some behind others that are missing: the disk writes in
-//!   any order. The journal is written where zeros were, so what is missing reads as zeros up to the end of a sector.
-//! - fjall takes zeros for the end where an entry should begin, but for damage within a value, and would not open. So a torn
-//!   batch is cut off before it looks, with what follows: of what came later nothing was on disk for certain either.
-//! - What is whole up to its end, and has no such zeros where it cannot be read, is damage ([`sound`](super::sound)).
+//! - A killed process leaves the beginning of what it wrote, followed by zeros or the file's end.
+//! - A power cut leaves any subset of the unsynced sectors, since the disk writes in any order. The journal is written
+//!   over zeros, so a missing part reads as zeros up to the end of a sector.
+//! - fjall takes zeros at an entry's start as the end, but zeros within a value as damage, and would not open. So a
+//!   torn batch is cut off before, with everything after it: nothing later was certainly on disk.
+//! - A batch that is complete to its end, and has no such zeros where it cannot be read, is damaged
+//!   ([`sound`](super::sound)).
 //!
 //! A crash leaves the file as it was, or cut.
 

@@ -1,12 +1,12 @@
-//! The head of a journal file that opening need not read: batches that are in tables.
+//! Trimming of journal files: cuts off batches at the head that are in tables, so that opening need not read them.
 //!
-//! - fjall reads each file whole when it opens, at 6 ms a MB, and begins a new one only after 64 MB; what the memtables
-//!   had not put into tables is a few MB of that. The rest is cut off before fjall looks, since the mark ([`tail`](super::tail))
-//!   says up to which batch the tables have it.
-//! - It is cut between batches, and nothing behind that is judged: the bytes that stay are those that were there.
-//! - A file is made anew beside the old one, synced and renamed. What cannot be cut stays, which costs only time.
+//! - fjall reads each file completely when it opens, at 6 ms per MB, and begins a new one only after 64 MB. Only a few
+//!   MB of that are not in tables yet. The rest is cut off before fjall opens the file, since the watermark
+//!   ([`tail`](super::tail)) records up to which batch tables contain it.
+//! - It is cut between batches; the remaining bytes are unchanged and are not judged here.
+//! - A new file is written beside the old one, synced and renamed. A failure only costs time.
 //!
-//! A crash leaves the old file or the new one, and perhaps `*.jnl.tmp`, which the next cut overwrites.
+//! A crash leaves the old file or the new one, and possibly `*.jnl.tmp`, which the next trim overwrites.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,8 +1,8 @@
-//! The file `version`, looked at before fjall does, which takes a folder without one for a new one; and its lock, which it
-//! takes to be there in every other.
+//! Checks of fjall's file `version` and of its lock file before fjall opens a folder: fjall would take a folder without
+//! `version` for a new one, and expects the lock file in every other.
 //!
-//! - fjall makes the file last when it makes a database: before that the folder has a journal without a batch and a folder
-//!   without a table. Where a crash left those, they are removed, and the database is made again.
+//! - fjall writes `version` last when it creates a database: before that the folder has a journal without a batch and a
+//!   folder without a table. If a crash left those, they are removed, and the database is created again.
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Buckets and snapshots: requests and what is shown of them.
+//! Buckets and snapshots: requests and results.
 
 use std::collections::BTreeMap;
 

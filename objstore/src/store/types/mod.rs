@@ -1,4 +1,4 @@
-//! The plain values that store operations take and give.
+//! The plain values that store operations take and return.
 
 mod access;
 mod bucket;

@@ -1,4 +1,4 @@
-//! Objects: requests and what is shown of them.
+//! Objects: requests and results.
 
 use std::collections::BTreeMap;
 

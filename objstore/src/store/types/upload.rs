@@ -1,4 +1,4 @@
-//! Multipart uploads: requests and what is shown of them.
+//! Multipart uploads: requests and results.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What may be said of an object: characters and limits of tags, user metadata and headers, whichever handle says it.
+//! Limits on an object's tags, user metadata and headers, for both handles.
 
 /// Tags of an object, at most (S3 User Guide, "Categorizing your storage using tags").
 pub const OBJECT_TAGS_MAX: usize = 10;

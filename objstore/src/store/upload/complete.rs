@@ -1,9 +1,9 @@
 //! Completing an upload (S3 API, CompleteMultipartUpload).
 //!
-//! - The references of the parts that are named become the object's; those of the others go.
-//! - In the same transaction goes a record of what was answered. For a day, the same request gets the same answer:
-//!   a client that did not hear the first cannot tell it from one that never came. Other parts under the id are an
-//!   upload that does not exist.
+//! - The references of the named parts become the object's; those of the others are dropped.
+//! - The same transaction writes a record of the answer. For a day a repeated request gets the same answer, because a
+//!   client that did not receive the first cannot distinguish that from a lost request. Other parts under the id are an
+//!   error: the upload no longer exists.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Parts that are ranges of objects (S3 API, UploadPartCopy).
 //!
-//! - Content moves by reference. The bytes are read once all the same, for the entity tag and the checksums.
-//! - The object must not change between the reading and the reference: otherwise the part is refused as busy.
+//! - Content is copied by reference. The bytes are still read once, for the entity tag and the checksums.
+//! - If the object changes between the reading and the reference, the part is refused as busy.
 
 use super::part::{check_number, put};
 use super::stored_checksums;

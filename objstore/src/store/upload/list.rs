@@ -1,6 +1,7 @@
-//! Pages of uploads: by key, then by the time they were begun (S3 API, ListMultipartUploads).
+//! Pages of uploads, by key and then by time of creation (S3 API, ListMultipartUploads).
 //!
-//! - A page costs in proportion to what it shows: it begins at its marker, and passes over a common prefix by seeking.
+//! - The cost of a page is proportional to what it shows: it begins at its marker, and skips a common prefix by
+//!   seeking.
 
 use std::collections::VecDeque;
 

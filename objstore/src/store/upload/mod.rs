@@ -1,10 +1,10 @@
-//! Multipart uploads (S3 API, CreateMultipartUpload and what follows).
+//! Multipart uploads (S3 API, CreateMultipartUpload and the related operations).
 //!
-//! - A part lies in blobs, referred to by its record; completing hands the references on to the object's extents.
-//! - The bytes of parts count against the quota from the moment they are stored.
-//! - An upload's id begins with the time it was begun, so that the uploads of a key lie in that order.
-//! - What was completed is remembered for a day: the same request again gets the same answer, whatever became of the
-//!   object (see [`complete`]).
+//! - A part lies in blobs, to which its record refers; completion transfers the references to the object's extents.
+//! - The bytes of parts count against the quota as soon as they are stored.
+//! - An upload's id begins with its time of creation, so that the uploads of a key are in that order.
+//! - A completion is remembered for a day: the same request gets the same answer, whatever became of the object (see
+//!   [`complete`]).
 //!
 //! Each operation is one transaction. A crash before it leaves staged content that opening the store removes.
 

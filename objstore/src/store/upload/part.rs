@@ -1,4 +1,4 @@
-//! Parts of uploads: stored, replaced, listed.
+//! Parts of uploads: storing, replacing and listing them.
 
 use std::collections::BTreeMap;
 

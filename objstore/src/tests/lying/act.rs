@@ -1,4 +1,4 @@
-//! The operations of a schedule, and what is on disk when each is answered.
+//! Applying the operations of a schedule, and what is on disk when each is answered.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! What the bytes of a file may be after a crash.
+//! The possible content of a file after a crash.
 //!
-//! - Each change makes an *image*: what the file is after it. Those up to the last sync count no more.
-//! - What no sync covered may come from any image since, byte by byte, and the size lies between theirs; where an image
-//!   is shorter than that, its bytes are zeros. Never anything else.
+//! - Each change creates an *image*: the file's content after it. Images before the last sync no longer count.
+//! - Unsynced bytes may come from any image since the sync, each byte on its own, and the size lies between theirs;
+//!   where an image is shorter than that, its bytes are zeros. Nothing else is allowed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What random schedules have found, each as the shortest one that shows it.
+//! Bugs that random schedules have found, each as the shortest schedule that shows it.
 
 use super::act::{Act, At, Rule};
 use super::must;

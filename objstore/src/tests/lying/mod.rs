@@ -1,8 +1,8 @@
-//! The store's own operations on a disk that keeps no more than it promised, with a crash at every call of the disk.
+//! The whole store on the simulated disk, which keeps only what was synced, with a crash at any call of the disk.
 //!
-//! - `disk/lying/` is the disk, `meta/in_turns.rs` the engine whose log lies on it, so that metadata and content crash
-//!   together. Everything runs on one thread: a seed replays exactly.
-//! - The amounts come from the environment: see docs/internals/testing.md, "The lying disk".
+//! - `disk/lying/` is the disk. `meta/in_turns.rs` is the engine, whose log lies on that disk, so that metadata and
+//!   content crash together. Everything runs on one thread: a seed replays exactly.
+//! - Environment variables set the number of runs: see docs/internals/testing.md, "The lying disk".
 
 mod act;
 mod content;

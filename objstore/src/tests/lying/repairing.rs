@@ -1,7 +1,7 @@
-//! `amphora check --repair` on a disk that a crash left, and on one that was damaged after that.
+//! `amphora check --repair` on a disk left by a crash, and on one that was damaged afterwards.
 //!
-//! - What a crash leaves is whole: a repair has nothing to mend there, and dies itself like anybody else.
-//! - Of a damaged disk everything that could be read before is read after, and every name is there.
+//! - A crash leaves a consistent store: a repair has nothing to do there, and may itself be killed.
+//! - On a damaged disk, everything that could be read before can be read after, and every name exists.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A bucket that was restored from a backup, on a disk that loses what was not synced.
+//! A bucket restored from a backup, on the simulated disk.
 
 use std::sync::Arc;
 

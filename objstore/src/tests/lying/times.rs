@@ -1,4 +1,4 @@
-//! When a file was last changed, also on a disk that loses each time that was not synced.
+//! Modification times, also on a disk that loses each unsynced time.
 
 use super::act::Act;
 use super::found::{at, bucket, open_past_the_server, put, write};

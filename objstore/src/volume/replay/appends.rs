@@ -1,17 +1,17 @@
-//! Where appends under way begin.
+//! The offsets of appends in progress, recorded so that a repeated append can be recognized.
 //!
-//! - An append decides its offset under the inode's lock, notes it in a slot of a small file of the session, and then
-//!   is a write at an offset, which can be done twice. So an append needs no transaction for the sake of being replayed.
-//! - The file is never synced: it has to survive the process, not the machine, and a mount ends with the machine too.
-//!   A slot lies within one page and is written by one call, which a death of the process does not cut.
-//! - The note and the bytes are written under one holding of the lock, so whatever lies past a noted offset when a
-//!   store opens is the append's own, if it is the one that was under way; if it was answered, nobody asks for it.
-//! - A slot is used again once its request is answered. Those of a process before are kept, since nobody knows which
-//!   are answered: the file grows by as many slots as there were appends under way, at each restart.
+//! - An append decides its offset under the inode's lock, records it in a slot of a small file of the session, and then
+//!   is a write at an offset, which can be repeated. So an append needs no transaction for the sake of replay.
+//! - The file is never synced: it has to survive the process, not the machine, since a mount ends with the machine too.
+//!   A slot lies within one page and is written by one call, which the death of the process does not split.
+//! - The slot and the bytes are written while the lock is held once. So bytes past a recorded offset at the opening of
+//!   a store belong to that append, if it was the one in progress; if it was answered, it is not sent again.
+//! - A slot is reused once its request is answered. Those of an earlier process are kept, since it is unknown which
+//!   were answered: at each restart the file grows by the number of appends in progress.
 //!
-//! A crash between the note and the bytes leaves a note that the next opening finds void, because the file ends at or
-//! before its offset: the append is then made as new. A crash amid the bytes leaves some of them: the same bytes are
-//! written over them, unless another mount has appended meanwhile. A crash after them: it was done.
+//! A crash between slot and bytes leaves a slot that the next opening finds void, because the file ends at or before
+//! its offset: the append is executed as new. A crash amid the bytes leaves some of them: the same bytes are written
+//! over them, unless another mount has appended meanwhile. After a crash behind them, the append was executed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

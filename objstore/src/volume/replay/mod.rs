@@ -1,15 +1,15 @@
-//! Requests that a server before this one may have served already: what is not to be done twice.
+//! Replay protection: requests that an earlier server may have executed are not executed twice.
 //!
-//! - A request that a server had taken when it died is sent again by the kernel, marked so (`FUSE_UNIQUE_RESEND`).
-//!   Whether it was served nobody else knows. A call that does the same twice needs no care; the others run as
-//!   [`Volume::once`], and leave a record of what they did in the transaction that did it ([`records`]); an append
-//!   notes where it writes ([`appends`]).
-//! - The request travels beside the call: [`serve`] sets it for the thread, and what runs once picks it up. Outside of
-//!   `serve`, and for sessions that end with the process, nothing is recorded, nothing looked up.
-//! - What failed left no record, since it changed nothing: sent again, it is simply tried again.
+//! - A request that a server had read when it died is sent again by the kernel, marked as resent
+//!   (`FUSE_UNIQUE_RESEND`). Only the store can tell whether it was executed. An idempotent call needs no care. The
+//!   others run as [`Volume::once`], and leave a record of their effect in the transaction that made it ([`records`]);
+//!   an append records its offset ([`appends`]).
+//! - The request is passed in a thread-local: [`serve`] sets it, and [`Volume::once`] reads it. Outside of `serve`, and
+//!   for sessions that end with the process, nothing is recorded or looked up.
+//! - A failed request left no record, since it changed nothing: sent again, it is executed again.
 //!
-//! A crash before the commit leaves nothing, and the request is served as new. After it, the record answers. After the
-//! answer the kernel does not send it again: the record is removed later, and until then harms nobody.
+//! A crash before the commit leaves nothing, and the request is executed as new. After it, the record answers. Once
+//! answered, the kernel does not send it again: the record is removed later, and is harmless until then.
 
 mod appends;
 mod records;

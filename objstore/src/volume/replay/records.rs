@@ -1,9 +1,8 @@
-//! Records of what requests did: written with the change, looked for when a request comes again, removed late.
+//! Replay records: written with a change, looked up when its request is resent, removed later.
 //!
-//! - Requests that are answered wait in a queue; each transaction that adds a record removes those of up to
-//!   [`REMOVED_MAX`] of them. So there are never more records than requests under way, and as many again that were
-//!   answered since: hundreds. A queue that a burst made long gets shorter with each change after it, and the rest goes
-//!   with the session.
+//! - Answered requests wait in a queue; each transaction that adds a record removes those of up to [`REMOVED_MAX`] of
+//!   them. So there are at most as many records as requests in progress, and as many again that were answered since:
+//!   hundreds. A long queue gets shorter with each change after it, and the rest is removed with the session.
 
 use parking_lot::Mutex;
 use prost::Message;

@@ -1,4 +1,4 @@
-//! Drawing operations: such as the model says must succeed, or be refused with nothing changed.
+//! Generation of operations that, by the model, have to succeed or be refused without effect.
 
 mod mounted;
 mod objects;

@@ -1,4 +1,4 @@
-//! Drawing what mounts do.
+//! Generation of operations of mounts.
 
 use super::{Draw, FOLDERS};
 use crate::tests::lying::act::{Act, At, bytes};

@@ -1,4 +1,4 @@
-//! Drawing what S3 does.
+//! Generation of operations of S3.
 
 use super::{Draw, FOLDERS};
 use crate::tests::lying::act::{Act, At};

@@ -1,4 +1,4 @@
-//! A bucket as it is seen, compared with the model's.
+//! Comparison of an observed bucket with the model's.
 
 use std::collections::{BTreeMap, BTreeSet};
 

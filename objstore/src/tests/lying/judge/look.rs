@@ -1,4 +1,4 @@
-//! Looking at a bucket or snapshot, through both handles.
+//! Observation of a bucket or snapshot through both handles.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! All that can be seen of a store, through both handles, compared with what the model says may be there.
+//! Comparison of everything observable in a store, through both handles, with what the model allows.
 
 mod bucket;
 mod look;

@@ -1,4 +1,4 @@
-//! A bucket of the model: keys, folders, versions, and who has a file open.
+//! A bucket of the reference model: keys, folders, versions, and open files.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
-//! What a store holds, as plain maps, and what each operation makes of it.
+//! The reference model: a store's content as plain maps, and the effect of each operation on it.
 //!
-//! - Days count from the beginning: a lock that ends with a day protects on it, a rule of some days falls due after them.
-//! - What only the process knows (who has a file open, which version is being written) is here too, and ends with it.
+//! - Days are counted from the beginning: a lock that ends with a day still protects on it, and a rule of some days is
+//!   due after them.
+//! - State of the process (open files, versions being written) is modelled too, and ends with it.
 
 mod bucket;
 mod mounted;

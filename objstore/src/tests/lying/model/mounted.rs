@@ -1,4 +1,4 @@
-//! What mounts make of the model.
+//! The effect of mounts on the model.
 
 use std::sync::Arc;
 

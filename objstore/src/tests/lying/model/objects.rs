@@ -1,4 +1,4 @@
-//! What S3 makes of the model.
+//! The effect of S3 on the model.
 
 use std::sync::Arc;
 

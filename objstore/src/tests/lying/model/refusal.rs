@@ -1,4 +1,4 @@
-//! What a store must refuse, whatever happened before.
+//! Operations that a store must refuse in any state.
 
 use super::{Bucket, State, to_noon};
 use crate::store::Versioning;

@@ -1,6 +1,6 @@
-//! What lifecycle rules make of the model.
+//! The effect of lifecycle rules on the model.
 //!
-//! - A pass removes in steps, each a transaction. So a crash finds each key at some stage of what the rules do with it.
+//! - A pass removes in steps, each a transaction. So after a crash, each key may be at any stage of its rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 

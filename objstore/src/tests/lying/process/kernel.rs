@@ -1,7 +1,7 @@
-//! The kernel behind the mounts, where these outlive their server: what it asked and was not answered, what it holds.
+//! The simulated kernel behind persistent mounts: requests without a reply, and the inodes it holds.
 //!
-//! - It dies with the power. After a kill or an orderly end the next process takes the mounts over, and is asked again
-//!   what the one before took and did not answer.
+//! - It ends with a power cut. After a kill or an orderly end the next process takes the mounts over and receives again
+//!   the requests that the one before read and did not answer.
 //! - Its feeds are read while an operation of S3 waits for them, on the same thread.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A process with a store on the lying disk: it does what a schedule says, on one thread, until the disk is dead.
+//! A process with a store on the simulated disk: executes a schedule's operations, on one thread, until the disk fails.
 
 mod kernel;
 mod mounted;

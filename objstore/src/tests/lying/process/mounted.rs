@@ -1,4 +1,4 @@
-//! What mounts ask of a process.
+//! Operations of mounts on a process.
 
 use super::Process;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! What S3 asks of a process.
+//! Operations of S3 on a process.
 
 use std::collections::BTreeMap;
 

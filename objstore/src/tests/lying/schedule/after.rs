@@ -1,4 +1,4 @@
-//! What follows a death: taking over what the process before left, and comparing all with the model.
+//! The time after a crash: taking over what the earlier process left, and comparing everything with the model.
 
 use super::Run;
 use crate::check;

@@ -1,10 +1,12 @@
-//! One schedule: processes that do what a seed draws, and die at some call of the disk, one after the other.
+//! A schedule: processes that execute generated operations, and die at some call of the disk, one after the other.
 //!
-//! - After each death, if not the next one dies while it opens the store, all is compared with the model, and recounted.
-//! - The *history* is what the store may be found to be: the state that was last known to be on disk, those after it
-//!   that were answered, and the one under way. After a kill only the last answered and the one under way count.
-//! - All that is drawn follows from the seed, each life's operations and crash on their own, so that a schedule can be
-//!   cut short and still be the same.
+//! - After each death, unless the next process dies while it opens the store, everything is compared with the model and
+//!   recounted.
+//! - The *history* is the set of states that the store may be found in: the last state known to be on disk, those after
+//!   it that were answered, and the one in progress. After a kill only the last answered one and the one in progress
+//!   count.
+//! - Everything follows from the seed, the operations and the crash of each process separately, so that a shortened
+//!   schedule stays the same.
 
 mod after;
 mod step;

@@ -1,4 +1,4 @@
-//! One operation after the other, each done by the process and by the model.
+//! One operation after the other, each executed by the process and by the model.
 
 use objstore_testing::lying::LyingDisk;
 
