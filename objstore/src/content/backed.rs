@@ -29,16 +29,16 @@ use crate::record::blob::Exposed;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 
-/// A bucket (or snapshot) by id, and an inode.
+/// A bucket or snapshot by id, and an inode.
 pub(crate) type Owner = (u64, u64);
 
-/// Files looked at in one sweep.
+/// The most files examined in one sweep.
 const SWEEP: usize = 256;
 
-/// All backed files.
+/// All files open by passthrough.
 #[derive(Default)]
 pub(crate) struct BackedFiles {
-    /// How many there are: mostly none, and then nobody waits for the table.
+    /// Their number: mostly zero, and then the table's lock is not taken.
     count: AtomicUsize,
     table: Mutex<Table>,
 }
@@ -47,9 +47,9 @@ pub(crate) struct BackedFiles {
 struct Table {
     files: HashMap<Owner, Backed>,
     owners: HashMap<u64, Owner>,
-    /// Blobs that are being referred to once more, counted.
+    /// Blobs that are getting another reference, with counts.
     shared: HashMap<u64, usize>,
-    /// Copies that wait for the transaction which refers to them.
+    /// Copies waiting for the transaction that refers to them.
     copies: HashMap<u64, Duplicate>,
 }
 
@@ -62,7 +62,7 @@ struct Backed {
 }
 
 impl Backed {
-    /// Whether no mount and no mapping has it.
+    /// Whether no mount and no mapping has it open.
     fn is_free(&self) -> bool {
         self.mounts.is_empty() && self.file.is_lone()
     }
@@ -70,31 +70,31 @@ impl Backed {
 
 #[derive(Clone, Copy, Default)]
 struct Exposure {
-    /// When the blob had changed last as it was looked at.
+    /// The blob's time of change at the last look.
     seen: Option<SystemTime>,
 }
 
-/// What is left of a backed file that a mount released.
+/// What remains of a passthrough file that a mount released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
     /// Nothing of this mount's.
     Done,
-    /// A mapping, made through a handle that is closed.
+    /// A mapping made through a closed handle.
     Mapped,
 }
 
-/// What became of an attempt to have a file open past the server.
+/// The result of registering a file for passthrough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Added {
-    /// It is backed now.
+    /// It was registered now.
     New,
-    /// It was already.
+    /// It was registered before.
     Known,
-    /// Another file has the blob, or somebody is about to refer to it.
+    /// Another file has the blob open, or an operation is about to refer to the blob.
     Refused,
 }
 
-/// Keeps a blob from becoming backed.
+/// Prevents a blob from being opened by passthrough.
 pub(crate) struct Sharing {
     core: Arc<Core>,
     blob: u64,
@@ -112,13 +112,13 @@ impl Drop for Sharing {
     }
 }
 
-/// How a reference to a blob can be had.
+/// How another reference to a blob can be made.
 pub(crate) enum Reference {
     /// To the blob itself; keep this until the commit.
     Own(Sharing),
-    /// To a copy that was made for this.
+    /// To a copy made for this purpose.
     Copy(Duplicate),
-    /// Not now: it needs a copy first.
+    /// Not now: a copy has to be made first.
     Missing,
 }
 
@@ -129,8 +129,7 @@ impl Table {
         }
     }
 
-    /// Takes a file out that only mappings held, if they are gone. One that was exposed stays until what they wrote is
-    /// counted.
+    /// Removes a file that only mappings held, if they are gone. An exposed one stays until its writes are counted.
     fn settle(&mut self, owner: Owner) {
         let free = |backed: &Backed| backed.exposure.is_none() && backed.is_free();
         if self.files.get(&owner).is_some_and(free) {
@@ -140,7 +139,7 @@ impl Table {
 }
 
 impl BackedFiles {
-    /// Lets a mount have a file open past the server. The caller looks at the references of a new one after this.
+    /// Registers a file of a mount. For a new one the caller checks the references afterwards.
     pub fn add(&self, owner: Owner, blob: BlobId, file: &Arc<dyn File>, mount: u64) -> Added {
         let mut table = self.table.lock();
         if let Some(other) = table.owners.get(&blob.0).copied().filter(|other| *other != owner) {
@@ -161,14 +160,14 @@ impl BackedFiles {
         added
     }
 
-    /// Takes back what was added as new, which no mount was given: whoever has the blob open has it for something else.
+    /// Undoes a new registration whose file was not handed to the mount; other users of the open blob are unaffected.
     pub fn withdraw(&self, owner: Owner) {
         let mut table = self.table.lock();
         table.remove(owner);
         self.count.store(table.files.len(), Ordering::Release);
     }
 
-    /// A blob is about to be removed: no file has it any more.
+    /// Called when a blob is about to be removed: no file has it any more.
     pub fn forget(&self, blob: BlobId) {
         if self.is_empty() {
             return;
@@ -180,12 +179,12 @@ impl BackedFiles {
         self.count.store(table.files.len(), Ordering::Release);
     }
 
-    /// Whether there is none.
+    /// Whether no file is registered.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// A mount has closed it.
+    /// Called when a mount has closed a file.
     pub fn release(&self, owner: Owner, mount: u64) -> Released {
         let mut table = self.table.lock();
         let Some(backed) = table.files.get_mut(&owner) else { return Released::Done };
@@ -196,7 +195,7 @@ impl BackedFiles {
         if left { Released::Mapped } else { Released::Done }
     }
 
-    /// A mount is gone.
+    /// Called when a mount is gone.
     pub fn release_all(&self, mount: u64) {
         let mut table = self.table.lock();
         let mine = table.files.iter().filter(|(_, backed)| backed.mounts.contains(&mount));
@@ -210,7 +209,7 @@ impl BackedFiles {
         self.count.store(table.files.len(), Ordering::Release);
     }
 
-    /// The blob of a file that is backed.
+    /// The blob of a passthrough file.
     pub fn blob(&self, owner: Owner) -> Option<BlobId> {
         if self.is_empty() {
             return None;
@@ -220,7 +219,7 @@ impl BackedFiles {
         table.files.get(&owner).map(|backed| backed.blob)
     }
 
-    /// Which of these blobs are backed, for whomever.
+    /// Which of these blobs are open by passthrough, for any file.
     pub fn backed_of(&self, blobs: impl Iterator<Item = u64>) -> Vec<u64> {
         if self.is_empty() {
             return Vec::new();
@@ -236,7 +235,7 @@ impl BackedFiles {
         found
     }
 
-    /// How a blob can be referred to once more.
+    /// How another reference to a blob can be made.
     pub fn refer(core: &Arc<Core>, blob: u64) -> Reference {
         let mut table = core.backed.table.lock();
         if let Some(copy) = table.copies.remove(&blob) {
@@ -252,23 +251,23 @@ impl BackedFiles {
         Reference::Own(Sharing { core: core.clone(), blob })
     }
 
-    /// Has a copy ready for whoever refers to `blob` next.
+    /// Provides a copy for the next operation that refers to `blob`.
     pub(super) fn prepare(&self, blob: u64, copy: Duplicate) {
         self.table.lock().copies.insert(blob, copy);
     }
 
-    /// Takes a copy back that nobody used.
+    /// Removes an unused copy.
     pub(super) fn unprepare(&self, blob: u64) {
         let unused = self.table.lock().copies.remove(&blob);
         drop(unused);
     }
 
-    /// Whether a file may be written past the server.
+    /// Whether a file may be written through a mapping.
     pub fn is_exposed(&self, owner: Owner) -> bool {
         !self.is_empty() && self.table.lock().files.get(&owner).is_some_and(|backed| backed.exposure.is_some())
     }
 
-    /// When the blob of an exposed file changed last.
+    /// The last time of change of an exposed file's blob.
     pub fn modified(&self, owner: Owner) -> Option<SystemTime> {
         if self.is_empty() {
             return None;
@@ -277,7 +276,7 @@ impl BackedFiles {
         table.files.get(&owner).filter(|backed| backed.exposure.is_some())?.file.modified().ok()
     }
 
-    /// The files of a bucket that may be written past the server, with their blobs.
+    /// The exposed files of a bucket, with their blobs.
     pub fn exposed_of(&self, bucket: u64) -> Vec<(u64, BlobId, Arc<dyn File>)> {
         if self.is_empty() {
             return Vec::new();
@@ -287,8 +286,8 @@ impl BackedFiles {
         exposed.map(|((_, ino), backed)| (*ino, backed.blob, backed.file.clone())).collect()
     }
 
-    /// From now on a backed file may be written past the server; whether that is new. Its blob changed last at `seen`,
-    /// by what the record knows.
+    /// Marks a passthrough file as exposed. Returns whether it is new. `seen` is the blob's time of change as far as
+    /// the record knows.
     pub fn expose(&self, owner: Owner, seen: SystemTime) -> bool {
         let mut table = self.table.lock();
         let Some(backed) = table.files.get_mut(&owner) else { return false };
@@ -306,8 +305,8 @@ impl BackedFiles {
         table.files.get(&owner).filter(|backed| backed.exposure.is_some()).map(|backed| backed.blob)
     }
 
-    /// When an exposed file was written past the server, if that was not told before. What was written is on disk: else
-    /// the next store into a mapping would not move the time.
+    /// The time of writes through a mapping that were not reported before. They are synced here: otherwise the next
+    /// store into a mapping would not change the time.
     pub fn written(&self, owner: Owner) -> Result<Option<SystemTime>> {
         let mut table = self.table.lock();
         let Some(backed) = table.files.get_mut(&owner) else { return Ok(None) };
@@ -317,11 +316,11 @@ impl BackedFiles {
         Ok((before.seen != Some(now)).then_some(now))
     }
 
-    /// Looks at files that only mappings hold. Of exposed ones that are free it counts what was written, and takes back
-    /// the mark.
+    /// Examines files that only mappings hold. For exposed ones that are free, it counts their writes and removes the
+    /// mark.
     pub fn sweep(core: &Arc<Core>) -> Result<()> {
         for (bucket, ino) in core.backed.free_exposed() {
-            // Free before it is counted: nothing is written after that.
+            // Freed before it is counted: nothing is written after that.
             core.count_past(bucket, &[ino])?;
             let mut table = core.backed.table.lock();
             if table.files.get(&(bucket, ino)).is_some_and(Backed::is_free) {
@@ -332,7 +331,7 @@ impl BackedFiles {
         Self::unmark(core)
     }
 
-    /// Lets go of files that only mappings held; gives those of them that were exposed.
+    /// Removes files that only mappings held; returns the exposed ones among them.
     fn free_exposed(&self) -> Vec<Owner> {
         if self.is_empty() {
             return Vec::new();
@@ -346,7 +345,7 @@ impl BackedFiles {
         left.into_iter().filter(free).collect()
     }
 
-    /// Takes back the marks of files that are exposed no longer.
+    /// Removes the marks of files that are no longer exposed.
     fn unmark(core: &Arc<Core>) -> Result<()> {
         let over: Vec<Owner> = marks(core)?.into_iter().map(|(owner, _)| owner).collect();
         let over: Vec<Owner> = over.into_iter().filter(|owner| !core.backed.is_exposed(*owner)).collect();
@@ -355,7 +354,7 @@ impl BackedFiles {
         }
         let shared = core.clone();
         let done = core.meta.write(Durability::Buffered, move |txn| {
-            // Asked again here, where exposing is recorded too.
+            // Checked again here, on the thread where exposing is recorded too.
             for (bucket, ino) in over {
                 if !shared.backed.is_exposed((bucket, ino)) {
                     txn.delete(key::exposed(bucket, ino));
@@ -366,8 +365,8 @@ impl BackedFiles {
         done.wait()
     }
 
-    /// Begins with the exposed files that a process before this one left. What was written to them since somebody looked
-    /// is not known: it counts as a change.
+    /// Begins with the exposed files that an earlier process left. Whether they were written since the last look is
+    /// unknown, so they count as changed.
     pub fn recover(core: &Arc<Core>) -> Result<()> {
         let mut table = core.backed.table.lock();
         for (owner, blob) in marks(core)? {
@@ -384,7 +383,7 @@ impl BackedFiles {
     }
 }
 
-/// Notes in the store that a file may be written past the server.
+/// Records in the store that a file may be written through a mapping.
 pub(crate) fn mark_exposed(txn: &mut dyn Txn, (bucket, ino): Owner, blob: BlobId) {
     use prost::Message;
     txn.put(key::exposed(bucket, ino), Exposed { blob: blob.0 }.encode_to_vec());

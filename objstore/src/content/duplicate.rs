@@ -23,7 +23,7 @@ pub(crate) struct Duplicate {
 }
 
 impl Duplicate {
-    /// Copies the first `length` bytes of `source`, all it has.
+    /// Copies `source`, whose length is `length` bytes.
     pub fn of(core: &Arc<Core>, source: &dyn File, length: u64) -> Result<Self> {
         let id = core.blobs.next_id();
         let file = core.blobs.create_file(id)?;
@@ -38,14 +38,14 @@ impl Duplicate {
         Ok(copy)
     }
 
-    /// The copy's id, to be referred to in this transaction: it is kept with it.
+    /// The copy's id, for a reference in this transaction; the copy is kept if the transaction commits.
     pub fn name(self, txn: &mut dyn Txn) -> BlobId {
         self.cleanup.keep_after(txn);
         self.id
     }
 }
 
-/// Copies what is data.
+/// Copies the data, without holes.
 fn copy_bytes(source: &dyn File, to: &dyn File, length: u64) -> Result<()> {
     let mut buffer = vec![0; STEP];
     for run in data_runs(source, 0..length)? {

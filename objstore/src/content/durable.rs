@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::record::inode::{Content, Inode};
 use crate::tree::Tree;
 
-/// The blobs that an inode's content lies in, but for a home where no extent shows anything.
+/// The blobs of an inode's content, without an in-place blob that no extent shows.
 pub(crate) fn blobs_of(tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Vec<u64>> {
     match &inode.content {
         Some(Content::Blob(content)) => Ok(vec![content.id]),
@@ -23,7 +23,7 @@ pub(crate) fn blobs_of(tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Vec<u6
     }
 }
 
-/// Returns once the content of an inode, as its record has it, is on disk. What is there already costs nothing.
+/// Syncs the content of an inode as its record describes it. Content that is durable already costs nothing.
 pub(crate) fn bring_to_disk(core: &Core, tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<()> {
     let blobs = match inode.home() {
         Some(home) => vec![home],

@@ -13,10 +13,10 @@ use crate::record::inode::Extent;
 use crate::record::key::{self, Branch};
 use crate::tree::{Tree, Tx};
 
-/// An extent at its place in the file.
+/// An extent at its position in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
-    /// Where in the file it begins.
+    /// Its first byte in the file.
     pub offset: u64,
     /// The branch that wrote it.
     pub branch: Branch,
@@ -52,7 +52,7 @@ fn placed(seen: &Seen) -> Result<Placed> {
 }
 
 impl Tree<'_> {
-    /// The extents of an inode that hold bytes from `start` to `end`, in order.
+    /// The extents of an inode with bytes from `start` to `end`, in order.
     pub fn extents(&self, ino: u64, start: u64, end: u64) -> Result<Vec<Placed>> {
         let mut found: Vec<Placed> =
             self.extent_before(ino, start)?.into_iter().filter(|before| before.end() > start).collect();
@@ -63,7 +63,7 @@ impl Tree<'_> {
         Ok(found)
     }
 
-    /// How many bytes from `start` to `end` extents hold.
+    /// The number of bytes from `start` to `end` that lie in extents.
     pub fn held_in_extents(&self, ino: u64, start: u64, end: u64) -> Result<u64> {
         let held = |placed: &Placed| placed.end().min(end).saturating_sub(placed.offset.max(start));
         Ok(self.extents(ino, start, end)?.iter().map(held).sum())
@@ -94,7 +94,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Lets a range that was cut free lie in `extent`, together with the extent before it if they join.
+    /// Places a range that was cut free in `extent`, merged with the extent before it if they are contiguous.
     pub fn add_extent(&mut self, ino: u64, offset: u64, extent: Extent) -> Result<()> {
         if extent.length == 0 {
             return Ok(());
@@ -113,7 +113,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Lets a range of an inode that is being made lie in `extent`, whose reference the caller hands over.
+    /// Places a range of a new inode in `extent`, whose reference the caller transfers.
     pub fn take_extent(&mut self, ino: u64, offset: u64, extent: Extent) {
         if extent.length > 0 {
             let base = key::extent(self.line.family, ino, offset);
@@ -121,7 +121,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Gives all extents of one inode to another that has none.
+    /// Moves all extents of one inode to another that has none.
     pub fn move_extents(&mut self, from: u64, to: u64) -> Result<()> {
         for placed in self.tree().extents(from, 0, u64::MAX)? {
             self.add_extent(to, placed.offset, placed.extent)?;

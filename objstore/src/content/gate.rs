@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock};
 
-/// How many locks all inodes share.
+/// Number of locks shared by all inodes.
 const STRIPES: usize = 256;
 
 /// Gates of buckets and locks of inodes.
@@ -19,9 +19,9 @@ pub(crate) struct Gates {
     inodes: Vec<Arc<RwLock<()>>>,
 }
 
-/// A lock held shared.
+/// A shared lock guard.
 pub(crate) type Shared = ArcRwLockReadGuard<RawRwLock, ()>;
-/// A lock held alone.
+/// An exclusive lock guard.
 pub(crate) type Alone = ArcRwLockWriteGuard<RawRwLock, ()>;
 
 impl Default for Gates {
@@ -40,37 +40,37 @@ impl Gates {
         &self.inodes[(mixed >> 56) as usize % STRIPES]
     }
 
-    /// Holds a bucket's gate to write in place.
+    /// Locks a bucket's gate shared, to write in place.
     pub fn write_in_place(&self, bucket: u64) -> Shared {
         self.bucket(bucket).read_arc()
     }
 
-    /// The same, if nobody shares content now.
+    /// Tries to lock a bucket's gate shared; `None` if content is being shared.
     pub fn try_write_in_place(&self, bucket: u64) -> Option<Shared> {
         self.bucket(bucket).try_read_arc()
     }
 
-    /// Holds a bucket's gate to share content.
+    /// Locks a bucket's gate exclusively, to share content.
     pub fn share(&self, bucket: u64) -> Alone {
         self.bucket(bucket).write_arc()
     }
 
-    /// Holds an inode to write within its size.
+    /// Locks an inode shared, to write within its size.
     pub fn within(&self, bucket: u64, ino: u64) -> Shared {
         self.inode(bucket, ino).read_arc()
     }
 
-    /// Holds an inode to change its size or layout.
+    /// Locks an inode exclusively, to change its size or layout.
     pub fn reshape(&self, bucket: u64, ino: u64) -> Alone {
         self.inode(bucket, ino).write_arc()
     }
 
-    /// The same, if nobody else holds it.
+    /// Tries to lock an inode exclusively; `None` if it is locked.
     pub fn try_reshape(&self, bucket: u64, ino: u64) -> Option<Alone> {
         self.inode(bucket, ino).try_write_arc()
     }
 
-    /// Forgets the gate of a bucket that is gone.
+    /// Removes the gate of a deleted bucket.
     pub fn forget(&self, bucket: u64) {
         self.buckets.lock().remove(&bucket);
     }

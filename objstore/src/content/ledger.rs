@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// How much a file that asks is allowed at a time, if there is room.
+/// The growth granted to a file at a time, if there is room.
 const STEP_BYTES: u64 = 4 << 20;
 
 /// The ledgers of all buckets.
@@ -18,13 +18,13 @@ pub(crate) struct Ledgers(Mutex<HashMap<u64, Ledger>>);
 
 #[derive(Clone, Copy, Default)]
 struct Ledger {
-    /// How much live files may have grown, together. It never falls below `grown`.
+    /// The total growth granted to dirty files; never below `grown`.
     allowed: u64,
-    /// How much they have.
+    /// Their total growth so far.
     grown: u64,
-    /// The same as snapshots of the store leave it out: it falls once the record that counts it can be seen.
+    /// The growth that snapshots of the store do not count yet: it falls once the record that counts it is visible.
     uncounted: u64,
-    /// Falls of `uncounted`.
+    /// How often `uncounted` fell.
     falls: u64,
 }
 
@@ -33,7 +33,7 @@ impl Ledgers {
         change(self.0.lock().entry(bucket).or_default())
     }
 
-    /// Counts growth that is about to happen, if it is allowed.
+    /// Counts growth that is about to happen, if it is granted.
     pub fn grow(&self, bucket: u64, bytes: u64) -> bool {
         self.with(bucket, |ledger| {
             let fits = ledger.grown.checked_add(bytes).is_some_and(|grown| grown <= ledger.allowed);
@@ -45,7 +45,7 @@ impl Ledgers {
         })
     }
 
-    /// Takes back growth that did not happen, or whose file is gone.
+    /// Takes back growth that did not happen, or whose file is deleted.
     pub fn shrink(&self, bucket: u64, bytes: u64) {
         self.with(bucket, |ledger| {
             ledger.leave(bytes);
@@ -53,8 +53,8 @@ impl Ledgers {
         });
     }
 
-    /// Allows `bytes` more, and a step beyond, of which `room` is left beside what the records count; whether there is
-    /// so much. On the thread of the transactions, as all that follow.
+    /// Grants `bytes` more and a step beyond, within `room` beyond the recorded usage. Returns whether there was
+    /// enough. Called, as all methods below, on the transaction thread.
     pub fn allow(&self, bucket: u64, room: u64, bytes: u64) -> bool {
         self.with(bucket, |ledger| {
             let wanted = ledger.grown.saturating_add(bytes);
@@ -66,8 +66,8 @@ impl Ledgers {
         })
     }
 
-    /// Whether the records may come to count `held` bytes of `limit`, of which `ending` are of live files that have to
-    /// make room.
+    /// Whether the recorded usage may become `held` of `limit` bytes, of which `ending` belong to dirty files that are
+    /// flushed for it.
     pub fn fits(&self, bucket: u64, limit: u64, held: u64, ending: u64) -> bool {
         self.with(bucket, |ledger| {
             let fits = |growth: u64| held.saturating_add(growth).saturating_sub(ending) <= limit;
@@ -78,17 +78,17 @@ impl Ledgers {
         })
     }
 
-    /// Allows nothing more to a bucket whose quota changes.
+    /// Removes unused grants of a bucket whose quota changes.
     pub fn restrict(&self, bucket: u64) {
         self.with(bucket, |ledger| ledger.allowed = ledger.grown);
     }
 
-    /// The change under way counts growth in a record.
+    /// Moves growth into a record, with the change in progress.
     pub fn leave(&self, bucket: u64, bytes: u64) {
         self.with(bucket, |ledger| ledger.leave(bytes));
     }
 
-    /// That change is refused.
+    /// Undoes [`Ledgers::leave`], because that change is refused.
     pub fn enter(&self, bucket: u64, bytes: u64) {
         self.with(bucket, |ledger| {
             ledger.grown = ledger.grown.saturating_add(bytes);
@@ -96,12 +96,13 @@ impl Ledgers {
         });
     }
 
-    /// That record can be seen.
+    /// Called when that record is visible.
     pub fn appear(&self, bucket: u64, bytes: u64) {
         self.with(bucket, |ledger| ledger.appear(bytes));
     }
 
-    /// What snapshots of the store leave out. `used` reads one; it is read again if growth came to be counted meanwhile.
+    /// Adds the growth that snapshots of the store do not count. `used` reads one; it is called again if growth was
+    /// recorded meanwhile.
     pub fn with_growth<T>(&self, bucket: u64, mut used: impl FnMut() -> T) -> (T, u64) {
         let read = || self.0.lock().get(&bucket).copied().unwrap_or_default();
         loop {
@@ -114,7 +115,7 @@ impl Ledgers {
         }
     }
 
-    /// Forgets a bucket that is gone.
+    /// Removes a deleted bucket.
     pub fn forget(&self, bucket: u64) {
         self.0.lock().remove(&bucket);
     }

@@ -26,34 +26,34 @@ use crate::meta::Txn;
 use crate::record::inode::Inode;
 use crate::shrink::Shrink;
 
-/// How much a file grows before it is written to disk unasked.
+/// Growth after which a file's writeback is started.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
-/// Files that are closed and held open here until they are settled.
+/// The most closed files that are kept open here until they are flushed.
 const CLOSED_MAX: usize = 128;
 
-/// The live files of all buckets, by bucket and inode, and how far they have grown.
+/// The dirty files of all buckets, by bucket and inode, and their growth.
 #[derive(Default)]
 pub(crate) struct LiveFiles {
     files: RwLock<HashMap<(u64, u64), Arc<Live>>>,
-    /// Files whose last writer closed them, to be settled together.
+    /// Files whose last writer closed them, to be flushed together.
     closed: Mutex<Vec<(u64, u64)>>,
     pub ledgers: Ledgers,
 }
 
-/// A live file.
+/// A dirty file.
 pub(crate) struct Live {
-    /// Its home.
+    /// Its in-place blob.
     pub blob: BlobId,
-    /// The home, open.
+    /// The blob's open file.
     pub file: Arc<dyn File>,
-    /// Whether all bytes lie in the home, each at its own offset, and the home has exactly as many as the file. If not,
-    /// what lies there is told by extents.
+    /// Whether all bytes lie in the in-place blob at their own offsets, and the blob has exactly the file's length.
+    /// Otherwise extents say what lies there.
     pub whole: bool,
-    /// Up to which byte space is reserved for it, which is counted already.
+    /// The end of its reserved space, which is counted already.
     reserved: u64,
-    /// Whether it is written at its end alone (chattr(1), `a`).
+    /// Whether it is append-only (chattr(1), `a`).
     pub append_only: bool,
-    /// What a write takes away from the inode.
+    /// What a write clears from the inode.
     privileges: Privileges,
     state: Mutex<State>,
 }
@@ -66,38 +66,38 @@ struct Privileges {
 
 struct State {
     size: u64,
-    /// When it was last written, if the record does not say so.
+    /// The time of the last write, if the record does not have it.
     written: Option<Timestamp>,
-    /// The same of what was written past the server, which may be before that.
+    /// The time of the last write through a mapping, which may be earlier.
     written_past: Option<Timestamp>,
-    /// Changes, counted; those up to `settled` are in the record.
+    /// The number of changes; those up to `settled` are in the record.
     changes: u64,
     settled: u64,
-    /// Up to where the system was asked to begin writing to disk.
+    /// The offset up to which writeback was started.
     begun: u64,
-    /// Whether nobody can have seen the record's generation.
+    /// Whether no client can have seen the record's generation.
     unseen: bool,
-    /// Whether the record that makes it live is not committed yet, and its content nobody's but the writer's.
+    /// Whether the record that marks it dirty is not committed yet, so that its content is visible to its writer only.
     hidden: bool,
     retired: bool,
 }
 
-/// What a record lacks.
+/// The attributes that a record lacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     /// The size.
     pub size: u64,
-    /// When it was last written, if the record does not say so.
+    /// The time of the last write, if the record does not have it.
     pub written: Option<Timestamp>,
-    /// The same of what was written past the server, which may be before that.
+    /// The time of the last write through a mapping, which may be earlier.
     pub written_past: Option<Timestamp>,
-    /// Whether the content changed since somebody may have seen the record's generation.
+    /// Whether the content changed since a client may have seen the record's generation.
     pub seen_before: bool,
     changes: u64,
 }
 
 impl Live {
-    /// A file whose generation is rising with this change of it, which is announced; it has `inode`'s privileges.
+    /// A file whose generation rises with the announced change; it has `inode`'s privileges.
     pub fn new(blob: BlobId, file: Arc<dyn File>, whole: bool, size: u64, inode: &Inode) -> Arc<Self> {
         let state = State {
             size,
@@ -123,8 +123,8 @@ impl Live {
         Arc::new(live)
     }
 
-    /// A file that gets its home together with this size, and its record with both, by the change that makes it live.
-    /// Until that is committed only transactions find it.
+    /// A file that gets its in-place blob, size and record in the change that marks it dirty. Until that is committed
+    /// only transactions find it.
     pub fn new_hidden(blob: BlobId, file: Arc<dyn File>, size: u64, inode: &Inode) -> Arc<Self> {
         let live = Self::new(blob, file, true, size, inode);
         live.recorded(size);
@@ -132,7 +132,7 @@ impl Live {
         live
     }
 
-    /// That change is committed.
+    /// Called when that change is committed.
     pub fn reveal(&self) {
         self.state.lock().hidden = false;
     }
@@ -146,12 +146,12 @@ impl Live {
         self.state.lock().size
     }
 
-    /// How many bytes more count against the quota once it has grown to `end`.
+    /// How many more bytes count against the quota once it has grown to `end`.
     pub fn growth(&self, end: u64) -> u64 {
         end.saturating_sub(self.size().max(self.reserved))
     }
 
-    /// Announces a change. Not if the entry is retired: then it must not be made through it.
+    /// Announces a change. Returns `false` if the entry is retired: the change must not be made through it then.
     #[must_use]
     pub fn begin(&self) -> bool {
         let mut state = self.state.lock();
@@ -159,8 +159,8 @@ impl Live {
         !state.retired
     }
 
-    /// Notes a change that was announced, up to `end`. Not if the entry was retired meanwhile: then the change is to be
-    /// made again.
+    /// Records an announced change up to `end`. Returns `false` if the entry was retired meanwhile: the change has to
+    /// be repeated then.
     #[must_use]
     pub fn wrote(&self, end: u64, now: Timestamp) -> bool {
         let mut state = self.state.lock();
@@ -173,7 +173,7 @@ impl Live {
         true
     }
 
-    /// Counts what was written past the server. Not if the entry was retired.
+    /// Counts writes through a mapping. Returns `false` if the entry was retired.
     #[must_use]
     pub fn wrote_past(&self, at: Timestamp) -> bool {
         let mut state = self.state.lock();
@@ -185,8 +185,8 @@ impl Live {
         true
     }
 
-    /// What a file has grown by since this last gave something, once that is much: time to begin writing it to disk, so
-    /// that a sync finds less to do.
+    /// The range by which a file has grown since the last call, once it is large: writeback is started for it, so that
+    /// a sync has less to do.
     pub fn grown(&self) -> Option<(u64, u64)> {
         let mut state = self.state.lock();
         let grown = state.size.saturating_sub(state.begun);
@@ -197,29 +197,29 @@ impl Live {
         Some((std::mem::replace(&mut state.begun, size), grown))
     }
 
-    /// Lets no change be made through the entry any more.
+    /// Retires the entry: no change is made through it any more.
     pub fn retire(&self) {
         self.state.lock().retired = true;
     }
 
-    /// Whether no change is made through it any more.
+    /// Whether the entry is retired.
     pub fn is_retired(&self) -> bool {
         self.state.lock().retired
     }
 
-    /// What the record lacks.
+    /// The attributes that the record lacks.
     pub fn pending(&self) -> Pending {
         self.state.lock().pending()
     }
 
-    /// Retires the entry, and gives what the record lacks.
+    /// Retires the entry, and returns the attributes that the record lacks.
     pub fn end(&self) -> Pending {
         let mut state = self.state.lock();
         state.retired = true;
         state.pending()
     }
 
-    /// Somebody is about to see the content; whether that needs the record settled first.
+    /// Called before a client sees the content. Returns whether the record has to be flushed first.
     pub fn seen(&self) -> bool {
         let mut state = self.state.lock();
         let pending = state.changes != state.settled;
@@ -229,7 +229,7 @@ impl Live {
         pending
     }
 
-    /// The record has what it lacked, and is about to be seen.
+    /// Called when the record was flushed, before a client sees it.
     pub fn settled(&self, pending: &Pending) {
         let mut state = self.state.lock();
         state.settled = state.settled.max(pending.changes);
@@ -239,29 +239,30 @@ impl Live {
         }
     }
 
-    /// The record has all of the content, this size and a generation of its own, by who holds the inode alone.
+    /// Called with the inode's lock held exclusively: the record has all of the content, this size and a new
+    /// generation.
     pub fn recorded(&self, size: u64) {
         let mut state = self.state.lock();
-        // The record may be seen before this is noted.
+        // The record may be seen before this is recorded.
         (state.size, state.unseen) = (size, false);
         (state.written, state.written_past) = (None, None);
         state.settled = state.changes;
     }
 
-    /// Puts in an inode as its record has it what that lacks.
+    /// Completes an inode read from its record.
     pub fn show(&self, inode: &mut Inode) {
         self.state.lock().pending().show(inode);
         self.measure(inode);
     }
 
-    /// Puts in an inode of this size the space that its content takes, if all of that lies in the home.
+    /// Sets the allocated space of an inode of this size, if all of its content lies in the in-place blob.
     pub fn measure(&self, inode: &mut Inode) {
         if let Some(taken) = self.file.blocks().ok().filter(|_| self.whole) {
             inode.take(taken);
         }
     }
 
-    /// The same with the generation the content would have if it was looked at now.
+    /// Completes an inode, with the generation that the content would have if it was looked at now.
     pub fn show_changed(&self, inode: &mut Inode) {
         let state = self.state.lock();
         let pending = state.pending();
@@ -271,8 +272,8 @@ impl Live {
         }
     }
 
-    /// Takes note of the privileges of an inode that is being saved: of those it gets at once, of those it loses once
-    /// that is committed.
+    /// Takes over the privileges of an inode that is being saved: added ones at once, removed ones once that is
+    /// committed.
     pub fn follow_privileges(self: Arc<Self>, txn: &mut dyn Txn, inode: &Inode) {
         let (setuid, capabilities) = (inode.may_lose_setuid(), inode.has_capabilities());
         let Privileges { setuid: had_setuid, capabilities: had_capabilities } = &self.privileges;
@@ -287,7 +288,7 @@ impl Live {
         self.privileges.capabilities.store(capabilities, Ordering::Relaxed);
     }
 
-    /// Whether a write takes something away from the inode; `kill` says that it is by somebody who may not keep setuid.
+    /// Whether a write clears privileges of the inode; `kill` says that the writer may not keep setuid.
     pub fn takes_privileges(&self, kill: bool) -> bool {
         self.privileges.capabilities.load(Ordering::Relaxed) || (kill && self.privileges.setuid.load(Ordering::Relaxed))
     }
@@ -302,7 +303,7 @@ impl State {
 }
 
 impl Pending {
-    /// Puts it in an inode as its record has it.
+    /// Completes an inode read from its record.
     pub fn show(&self, inode: &mut Inode) {
         inode.size = self.size;
         if let Some(written) = self.written {
@@ -319,23 +320,23 @@ impl Pending {
 }
 
 impl LiveFiles {
-    /// The file, if it is live.
+    /// The file, if it is dirty.
     pub fn get(&self, bucket: u64, ino: u64) -> Option<Arc<Live>> {
         self.entry(bucket, ino).filter(|live| !live.is_hidden())
     }
 
-    /// The same for transactions: also if it is live only by the changes before them, which may not be committed.
+    /// The entry for transactions, including one that only earlier, possibly uncommitted changes made dirty.
     pub fn entry(&self, bucket: u64, ino: u64) -> Option<Arc<Live>> {
         self.files.read().get(&(bucket, ino)).cloned()
     }
 
-    /// Enters a file.
+    /// Adds a file.
     pub fn insert(&self, bucket: u64, ino: u64, live: Arc<Live>) {
         self.files.write().insert((bucket, ino), live);
     }
 
-    /// The last writer of a file closed it. Gives the files this happened to, once they are many: they are to be settled,
-    /// or too many would be held open.
+    /// Records that the last writer of a file closed it. Once there are many such files, returns them to be flushed,
+    /// because they are kept open.
     pub fn closed(&self, bucket: u64, ino: u64) -> Vec<(u64, u64)> {
         if self.get(bucket, ino).is_none() {
             return Vec::new();
@@ -345,7 +346,7 @@ impl LiveFiles {
         if closed.len() < CLOSED_MAX { Vec::new() } else { std::mem::take(&mut *closed) }
     }
 
-    /// Removes this entry, and not one that followed it.
+    /// Removes this entry, but not a later one of the same file.
     pub fn remove(&self, bucket: u64, ino: u64, live: &Arc<Live>) {
         live.retire();
         let mut files = self.files.write();
@@ -355,7 +356,7 @@ impl LiveFiles {
         }
     }
 
-    /// Removes all files of a bucket that is gone.
+    /// Removes all files of a deleted bucket.
     pub fn forget(&self, bucket: u64) {
         self.files.write().retain(|(of, _), live| {
             if *of == bucket {
@@ -366,12 +367,12 @@ impl LiveFiles {
         self.ledgers.forget(bucket);
     }
 
-    /// The live inodes of a bucket.
+    /// The dirty inodes of a bucket.
     pub fn of_bucket(&self, bucket: u64) -> Vec<u64> {
         self.files.read().keys().filter(|(of, _)| *of == bucket).map(|(_, ino)| *ino).collect()
     }
 
-    /// All live files, by bucket and inode.
+    /// All dirty files, by bucket and inode.
     pub fn all(&self) -> Vec<(u64, u64)> {
         self.closed.lock().clear();
         self.files.read().keys().copied().collect()

@@ -24,8 +24,7 @@ use crate::record::key::{self, Branch};
 use crate::store::all;
 use crate::tree::Tx;
 
-/// A copy of a blob that a program may write past the server, for those who are about to share its content: it is what
-/// they see.
+/// A copy of a blob that a program may write through a mapping, for an operation that is about to share its content.
 pub(crate) struct Parted {
     ino: u64,
     blob: BlobId,
@@ -33,7 +32,7 @@ pub(crate) struct Parted {
 }
 
 impl Parted {
-    /// Of all such blobs of a bucket, which nobody else writes.
+    /// The copies for all such blobs of a bucket whose gate is locked.
     pub fn of_bucket(core: &Arc<Core>, bucket: u64) -> Result<Vec<Self>> {
         let exposed = core
             .backed
@@ -43,7 +42,7 @@ impl Parted {
         exposed.collect()
     }
 
-    /// Gives the copies to everybody but the live branch of `tx`.
+    /// Gives the copies to all branches except the live branch of `tx`.
     pub fn part(all: Vec<Self>, tx: &mut Tx<'_>) -> Result<()> {
         for Self { ino, blob, copy } in all {
             let kept = tx.attempt(|tx| tx.keep_blob(ino, blob, copy).map(|(_, copy)| copy));
@@ -52,7 +51,7 @@ impl Parted {
                     let core = tx.core.clone();
                     tx.txn.after_commit(Box::new(move || core.readers.redirect(blob, copy)));
                 }
-                // It was unlinked, or its content is another by now.
+                // It was unlinked, or has other content now.
                 Ok(None) | Err(Error::Busy { .. } | Error::Posix(Posix::Stale)) => {}
                 Err(error) => return Err(error),
             }
@@ -61,18 +60,18 @@ impl Parted {
     }
 }
 
-/// A record that refers to the blob, as it is to be.
+/// A record that refers to the blob, in its new form.
 struct Rewritten {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Tx<'_> {
-    /// Gives a copy of `blob` to every other view of the inode, whose home on this branch the blob becomes. Gives the
-    /// inode, and the copy's id if anybody needed it.
+    /// Gives a copy of `blob` to every other view of the inode, and makes the blob the inode's in-place blob on this
+    /// branch. Returns the inode, and the copy's id if it was needed.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the inode's content is not the blob any more.
+    /// [`Error::Busy`] if the inode's content is no longer the blob.
     pub fn keep_blob(&mut self, ino: u64, blob: BlobId, copy: Duplicate) -> Result<(Inode, Option<BlobId>)> {
         let (branch, mut inode) = self.tree().live_inode(ino)?;
         if !refers(&inode, blob) {
@@ -101,7 +100,7 @@ impl Tx<'_> {
         Ok((inode, copy))
     }
 
-    /// The records of other branches that refer to the blob, pointing where they do.
+    /// The records of other branches that refer to the blob, unchanged.
     fn others(&self, ino: u64, blob: BlobId, mine: Branch) -> Result<Vec<Rewritten>> {
         self.rewritten(ino, blob, blob, mine)
     }
@@ -113,7 +112,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The same, pointing to `copy`.
+    /// The records of other branches that refer to the blob, now referring to `copy`.
     fn rewritten(&self, ino: u64, blob: BlobId, copy: BlobId, mine: Branch) -> Result<Vec<Rewritten>> {
         let family = self.line.family;
         let mut found = Vec::new();

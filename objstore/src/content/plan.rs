@@ -19,9 +19,9 @@ use crate::tree::Tree;
 /// A run of bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
-    /// So many zeros.
+    /// This many zeros.
     Zeros(u64),
-    /// Bytes that lay in the record.
+    /// Bytes from the record.
     Bytes(Bytes),
     /// `length` bytes at `offset` of a blob.
     Blob {
@@ -29,18 +29,18 @@ pub(crate) enum Piece {
         id: u64,
         /// Its record.
         record: Blob,
-        /// Where in it.
+        /// The offset in the blob.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         length: u64,
     },
 }
 
-/// The runs that make a range.
+/// The runs that make up a range.
 pub(crate) struct Plan(pub Vec<Piece>);
 
 impl Plan {
-    /// Plans `len` bytes of an inode at `offset`, cut at its end.
+    /// Plans `len` bytes of an inode at `offset`, limited by its size.
     pub fn of(tree: Tree<'_>, ino: u64, inode: &Inode, offset: u64, len: u64) -> Result<Self> {
         let end = offset.saturating_add(len).min(inode.size);
         if offset >= end {
@@ -58,7 +58,7 @@ impl Plan {
         Ok(Self(pieces))
     }
 
-    /// Reads the bytes. `read` holds the records the plan was made from, and was taken after `reading` began.
+    /// Reads the bytes. `read` holds the records from which the plan was made, and was taken after `reading` began.
     pub fn read(&self, blobs: &Blobs, meta: &Meta, read: &dyn Read, reading: &ReadGuard) -> Result<Bytes> {
         if let [piece] = self.0.as_slice() {
             return piece.read(blobs, meta, read, reading);
@@ -72,8 +72,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Writes the bytes to a new file, from its beginning: what is a hole stays one. `read` and `reading` as in
-    /// [`Plan::read`].
+    /// Writes the bytes to a new file, from its beginning; holes stay holes. `read` and `reading` as in [`Plan::read`].
     pub fn copy_to(
         &self,
         file: &dyn File,
@@ -94,7 +93,7 @@ impl Plan {
     }
 }
 
-/// A part of a piece, and where in it.
+/// A part of a piece, and its offset in the piece.
 struct Part {
     offset: u64,
     piece: Piece,
@@ -104,7 +103,8 @@ fn inline(data: &Bytes, offset: u64, end: u64) -> Vec<Piece> {
     let at = |position: u64| usize::try_from(position).map_or(data.len(), |position| position.min(data.len()));
     let held = data.slice(at(offset)..at(end));
     let rest = end - offset - held.len() as u64;
-    // Nothing is no data: who looks for some past the bytes that are held would find it there, again and again.
+    // An empty run counts as no data: otherwise a search for data beyond the stored bytes would find it again and
+    // again.
     let bytes = (!held.is_empty()).then_some(Piece::Bytes(held));
     bytes.into_iter().chain((rest > 0).then_some(Piece::Zeros(rest))).collect()
 }
@@ -136,7 +136,7 @@ impl Piece {
         }
     }
 
-    /// The parts that hold data. What has checksums was written whole.
+    /// The parts that contain data. A blob with checksums was written as a whole.
     fn without_holes(&self, blobs: &Blobs, reading: &ReadGuard) -> Result<Vec<Part>> {
         match self {
             Self::Zeros(_) => Ok(Vec::new()),
@@ -164,7 +164,7 @@ impl Piece {
     }
 }
 
-/// Reads a range of a blob: verified, unless it changes in place. Past its end are zeros.
+/// Reads a range of a blob, verified unless the blob is an in-place blob. Bytes past its end are zeros.
 pub(crate) fn verified_blob(
     blobs: &Blobs,
     read: &dyn Read,
@@ -176,7 +176,7 @@ pub(crate) fn verified_blob(
     verified_at(blobs, read, (id, BlobId(id)), record, offset, length)
 }
 
-/// The same of a blob whose bytes lie in `file`.
+/// Reads a range of a blob whose bytes lie in `file`.
 fn verified_at(
     blobs: &Blobs,
     read: &dyn Read,
@@ -212,7 +212,7 @@ fn read_blob(
     length: u64,
 ) -> Result<Bytes> {
     match verified_at(blobs, read, (id, file), record, offset, length) {
-        // A mount may have made the blob its own and changed it since the plan was made.
+        // A mount may have turned the blob into an in-place blob and changed it since the plan was made.
         Err(damage @ Error::Corrupt { .. }) if record.sums => match blob(&*meta.snapshot(), id) {
             Ok(now) if !now.sums => blobs.read_file(file, offset, to_usize(length)?),
             _ => Err(damage),
@@ -240,7 +240,7 @@ fn sums_record(read: &dyn Read, id: u64, index: usize) -> Result<Vec<u32>> {
     Ok(decode::<Sums>("checksums of a blob", &value)?.crc)
 }
 
-/// The blocks around `offset` of a blob whose checksums lie in one record; `None` of a blob that has none, or is packed.
+/// The blocks around `offset` of a blob whose checksums are in one record; `None` if it has no checksums, or is packed.
 pub(super) fn run_at(blobs: &Blobs, read: &dyn Read, id: u64, offset: u64) -> Result<Option<Run>> {
     let record = blob(read, id)?;
     if record.place() != Place::File || !record.sums {

@@ -13,15 +13,15 @@ use crate::error::Result;
 use crate::record::inode::Inode;
 use crate::tree::Tree;
 
-/// Copies of blobs that programs have open past the server, for a transaction that refers to an inode's content. Drop it
-/// after that has ended.
+/// Copies of blobs that programs have open by passthrough, for a transaction that refers to an inode's content. Drop it
+/// after the transaction.
 pub(crate) struct Prepared {
     core: Arc<Core>,
     blobs: Vec<u64>,
 }
 
 impl Prepared {
-    /// For the content of an inode.
+    /// Copies for the content of an inode.
     pub fn of(core: &Arc<Core>, tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Self> {
         let mut prepared = Self { core: core.clone(), blobs: Vec::new() };
         if core.backed.is_empty() {

@@ -16,15 +16,15 @@ use crate::record::inode::{Content, Inode};
 use crate::store::{Checksum, ObjectPart};
 use crate::tree::Tree;
 
-/// How content is found.
+/// How to find the content.
 #[derive(Default)]
 pub(crate) enum Way {
-    /// Not looked at yet.
+    /// Not determined yet.
     #[default]
     Unknown,
-    /// It is one blob with checksums, of which this is where it was read last.
+    /// One blob with checksums; this is the run read last.
     Run(Arc<Run>),
-    /// It has to be planned each time.
+    /// By planning each read.
     Plan,
 }
 
@@ -40,7 +40,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The parts the content was uploaded in, in order; none if it was put whole, copied, or changed by a mount since.
+    /// The parts in which the content was uploaded, in order; empty if it was put in one piece, copied, or changed by a
+    /// mount since.
     pub fn parts(&self) -> Result<Vec<ObjectPart>> {
         let tree = Tree { read: &*self.snapshot, line: &self.line };
         let mut offset = 0;
@@ -54,11 +55,11 @@ impl Reader {
         Ok(placed.collect())
     }
 
-    /// Reads `len` bytes at `offset`, fewer only at the end. Blocking. Ask for up to a few MiB a call.
+    /// Reads `len` bytes at `offset`, fewer only at the end. Blocking. Ask for up to a few MiB per call.
     pub fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
         if let Some(run) = self.run_at(offset)?.filter(|run| self.holds(offset, len) && run.holds(offset, len)) {
             match run.read(offset, len) {
-                // A mount may have made the blob its own since: the plan finds that out.
+                // A mount may have turned the blob into an in-place blob since: the plan finds out.
                 Err(Error::Corrupt { .. }) => *self.run.lock() = Way::Plan,
                 read => return read,
             }
@@ -68,8 +69,8 @@ impl Reader {
         plan.read(&self.core.blobs, &self.core.meta, &*self.snapshot, &self.guard)
     }
 
-    /// Reads on after [`Reader::read`] from the memory of the system: all of `len` bytes at `offset`, or nothing where
-    /// that cannot be without waiting. Does not block.
+    /// Reads on after [`Reader::read`] from the page cache: all of `len` bytes at `offset`, or `None` if that would
+    /// wait for the disk. Does not block.
     pub fn read_cached(&self, offset: u64, len: usize) -> Option<Bytes> {
         let run = match &*self.run.try_lock()? {
             Way::Run(run) if self.holds(offset, len) => run.clone(),
@@ -82,7 +83,7 @@ impl Reader {
         offset.checked_add(len as u64).is_some_and(|end| end <= self.inode.size)
     }
 
-    /// The run of blocks around `offset`, where all of the content is one blob with checksums.
+    /// The run of blocks around `offset`, if all of the content is one blob with checksums.
     fn run_at(&self, offset: u64) -> Result<Option<Arc<Run>>> {
         let Some(Content::Blob(content)) = &self.inode.content else { return Ok(None) };
         let mut way = self.run.lock();
@@ -92,7 +93,7 @@ impl Reader {
             Way::Run(_) | Way::Unknown => {}
         }
         let run = match run_at(&self.core.blobs, &*self.snapshot, content.id, offset) {
-            // The plan meets the same, and knows whether it is one.
+            // The plan meets the same error, and knows whether it is one.
             Err(Error::Corrupt { .. }) => None,
             found => found?.map(Arc::new),
         };

@@ -10,14 +10,14 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::blob::BlobId;
 
-/// All readers, by when they began.
+/// All active readers, by their time of start.
 #[derive(Default)]
 pub(crate) struct Readers {
     table: Mutex<Table>,
     moved: RwLock<Vec<Moved>>,
 }
 
-/// Content that readers from before a moment find elsewhere.
+/// Content that earlier readers find elsewhere.
 struct Moved {
     from: BlobId,
     to: BlobId,
@@ -26,7 +26,7 @@ struct Moved {
 
 /// Where a reader finds the content of a blob, as long as this is held.
 pub(crate) struct Found<'a> {
-    /// There.
+    /// The blob to read.
     pub blob: BlobId,
     _stays: RwLockReadGuard<'a, Vec<Moved>>,
 }
@@ -37,14 +37,14 @@ struct Table {
     active: BTreeMap<u64, u64>,
 }
 
-/// A reader under way.
+/// An active reader.
 pub(crate) struct ReadGuard {
     readers: Arc<Readers>,
     began: u64,
 }
 
 impl Readers {
-    /// Begins a reader. Its snapshot has to be taken after this.
+    /// Registers a reader. Its snapshot has to be taken afterwards.
     pub fn begin(self: &Arc<Self>) -> ReadGuard {
         let mut table = self.table.lock();
         let began = table.clock;
@@ -52,7 +52,7 @@ impl Readers {
         ReadGuard { readers: self.clone(), began }
     }
 
-    /// A moment: readers that begin later are told apart from those before.
+    /// The current moment, which separates earlier from later readers.
     pub fn moment(&self) -> u64 {
         let mut table = self.table.lock();
         table.clock += 1;
@@ -64,8 +64,8 @@ impl Readers {
         self.table.lock().active.first_key_value().is_none_or(|(oldest, _)| *oldest >= moment)
     }
 
-    /// Lets readers that began before this find the content of `from` in `to`, where its copy is. When it returns nobody
-    /// reads `from` for them.
+    /// Makes earlier readers find the content of `from` in its copy `to`. When it returns, none of them is reading
+    /// `from`.
     pub fn redirect(&self, from: BlobId, to: BlobId) {
         let before = self.moment();
         let mut moved = self.moved.write();
@@ -75,7 +75,7 @@ impl Readers {
 }
 
 impl ReadGuard {
-    /// Where the content of a blob lies for this reader.
+    /// Where this reader finds the content of a blob.
     pub fn find(&self, blob: BlobId) -> Found<'_> {
         let stays = self.readers.moved.read();
         let moved = stays.iter().find(|moved| moved.from == blob && self.began < moved.before);

@@ -13,15 +13,15 @@ use parking_lot::Mutex;
 use crate::clock::Timestamp;
 use crate::record::inode::{Content, Inode};
 
-/// How old content has to be to count as on disk, in nanoseconds: less than what the copy then takes to get there
-/// may be added, and stay within 5 s.
+/// The age in nanoseconds at which content counts as on disk. A copy may then take the rest of the promised 5 s to
+/// become durable.
 const SETTLING: i64 = 2_000_000_000;
-/// Entries past which old ones are dropped.
+/// The number of entries above which old ones are dropped.
 const ENTRIES: usize = 4096;
 
-/// Files synced lately, by bucket and inode, and buckets.
+/// Recently synced files, by bucket and inode, and recently synced buckets.
 pub(crate) struct RecentSyncs {
-    /// When the store was opened, with all that it held put on disk.
+    /// When the store was opened, and all its content synced.
     opened: Timestamp,
     table: Mutex<Table>,
 }
@@ -33,12 +33,12 @@ struct Table {
 }
 
 impl RecentSyncs {
-    /// Of a store that is being opened.
+    /// For a store that is being opened.
     pub fn since(opened: Timestamp) -> Self {
         Self { opened, table: Mutex::default() }
     }
 
-    /// Notes that a file was synced.
+    /// Records that a file was synced.
     pub fn note(&self, bucket: u64, ino: u64, now: Timestamp) {
         let synced = &mut self.table.lock().files;
         if synced.len() >= ENTRIES {
@@ -47,7 +47,7 @@ impl RecentSyncs {
         synced.insert((bucket, ino), now);
     }
 
-    /// Notes that all of a bucket is about to be synced.
+    /// Records that all of a bucket is about to be synced.
     pub fn note_all(&self, bucket: u64, now: Timestamp) {
         let synced = &mut self.table.lock().buckets;
         synced.retain(|_, at| young(now, *at));
@@ -63,7 +63,7 @@ impl RecentSyncs {
         }
     }
 
-    /// Whether a mount made the file a moment ago, and nothing was synced that may have put any of it on disk.
+    /// Whether a mount created the file recently, and no sync since can have covered any of it.
     fn is_young(&self, bucket: u64, ino: u64, inode: &Inode, now: Timestamp) -> bool {
         let made = Timestamp(inode.btime);
         let table = self.table.lock();
@@ -75,7 +75,7 @@ impl RecentSyncs {
     }
 }
 
-/// A clock that jumps back makes nothing young.
+/// Whether `then` is recent; a clock that jumps back makes nothing recent.
 fn young(now: Timestamp, then: Timestamp) -> bool {
     (0..SETTLING).contains(&now.0.saturating_sub(then.0))
 }

@@ -17,7 +17,7 @@ use crate::record::inode::{BlobContent, Content, ExtentContent, Inode};
 use crate::record::key::{self, tag};
 use crate::tree::Tx;
 
-/// The record of a blob something refers to.
+/// The record of a referenced blob.
 pub(crate) fn blob(read: &dyn Read, id: u64) -> Result<Blob> {
     let value = read.get(&key::by_id(tag::BLOB, id))?;
     let value = value
@@ -62,7 +62,7 @@ pub(crate) fn drop_sums(txn: &mut dyn Txn, id: u64, record: &Blob) {
     }
 }
 
-/// Notes that a blob has no checksums any more: it is about to change in place.
+/// Records that a blob has no checksums any more, because it is about to change in place.
 pub(crate) fn forget_sums(txn: &mut dyn Txn, id: u64, record: &Blob) {
     put_blob(txn, id, &Blob { sums: false, length: 0, ..*record });
 }
@@ -79,7 +79,7 @@ fn discard(txn: &mut dyn Txn, id: u64) -> Result<()> {
     Ok(())
 }
 
-/// Counts bytes into or out of a segment.
+/// Adds to or subtracts from the bytes of a segment.
 fn count_segment(txn: &mut dyn Txn, at: PackedAt, bytes: i64) -> Result<()> {
     let segment_key = key::by_id(tag::SEGMENT, at.segment);
     let mut segment: Segment =
@@ -90,7 +90,7 @@ fn count_segment(txn: &mut dyn Txn, at: PackedAt, bytes: i64) -> Result<()> {
     Ok(())
 }
 
-/// Counts a packed blob out of one segment and into another, where its bytes lie now.
+/// Moves the bytes of a packed blob from one segment's count to another's.
 pub(crate) fn move_packed(txn: &mut dyn Txn, id: u64, record: &Blob, to: PackedAt) -> Result<()> {
     if let Some(from) = record.packed {
         count_segment(txn, from, -i64::try_from(record.length).unwrap_or(i64::MAX))?;
@@ -100,7 +100,7 @@ pub(crate) fn move_packed(txn: &mut dyn Txn, id: u64, record: &Blob, to: PackedA
     Ok(())
 }
 
-/// Takes staged content into the transaction, with one reference; `None` is empty content.
+/// Takes staged content into the transaction, with one reference; `None` for empty content.
 pub(crate) fn take_staged(txn: &mut dyn Txn, staged: Staged) -> Result<Option<Content>> {
     let Staged { length, body, cleanup, guard } = staged;
     let content = match body {
@@ -128,13 +128,13 @@ pub(crate) fn take_staged(txn: &mut dyn Txn, staged: Staged) -> Result<Option<Co
     Ok(content)
 }
 
-/// The record of a new home: a file that changes in place.
+/// Adds the record of a new in-place blob.
 pub(crate) fn add_home(txn: &mut dyn Txn, id: BlobId) {
     put_blob(txn, id.0, &Blob { refs: 1, length: 0, packed: None, sums: false });
 }
 
 impl Tx<'_> {
-    /// Lets a version taken over from an ancestor refer to the ancestor's content, and own none of it.
+    /// For a version inherited from an ancestor: refers to the ancestor's content without an in-place blob.
     pub fn adopt_content(&mut self, inode: &mut Inode) -> Result<()> {
         match &mut inode.content {
             Some(Content::Blob(content)) => {
@@ -149,7 +149,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Gives an inode other content; `content` carries its reference already.
+    /// Replaces an inode's content; `content` carries its reference already.
     pub fn replace_content(&mut self, ino: u64, inode: &mut Inode, content: Option<Content>, size: u64) -> Result<()> {
         self.drop_content(ino, inode, true)?;
         inode.content = content;
@@ -157,7 +157,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Drops what an inode refers to. `owned`: the inode is this branch's own version.
+    /// Drops an inode's references. `owned`: the inode is this branch's own version.
     pub fn drop_content(&mut self, ino: u64, inode: &Inode, owned: bool) -> Result<()> {
         if let Some(Content::Extents(_)) = &inode.content {
             self.cut_extents(ino, 0, u64::MAX)?;

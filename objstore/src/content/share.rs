@@ -18,11 +18,11 @@ use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 use crate::tree::Tx;
 
-/// Content of a source, to be given to others in the same transaction.
+/// Content of a source, to be referred to by others in the same transaction.
 pub(crate) enum Shared {
-    /// Bytes.
+    /// Inline bytes.
     Inline(Bytes),
-    /// The whole of a blob.
+    /// A whole blob.
     Blob(u64),
     /// Ranges of blobs.
     Extents(Vec<Placed>),
@@ -31,10 +31,10 @@ pub(crate) enum Shared {
 }
 
 impl Tx<'_> {
-    /// Makes the content of an inode safe to refer to, and gives it.
+    /// Makes the content of an inode safe to refer to, and returns it.
     ///
     /// # Errors
-    /// [`Error::Busy`] if a program has it open past the server, and no copy was prepared.
+    /// [`Error::Busy`] if a program has it open by passthrough, and no copy was prepared.
     pub fn share_content(&mut self, ino: u64) -> Result<(Inode, Shared)> {
         let (branch, mut inode) = self.tree().live_inode(ino)?;
         let mut copies = Copies::default();
@@ -56,7 +56,7 @@ impl Tx<'_> {
         Ok((inode, shared))
     }
 
-    /// The blob to refer to in place of `blob`: itself, or a copy, whose record this makes without a reference yet.
+    /// The blob to refer to in place of `blob`: itself, or a copy, whose record is created here without a reference.
     fn lent(&mut self, copies: &mut Copies, blob: u64) -> Result<u64> {
         if let Some(known) = copies.known.get(&blob) {
             return Ok(known.unwrap_or(blob));
@@ -98,7 +98,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Content for the inode `ino` that refers to what was shared.
+    /// Content for the inode `ino` that refers to shared content.
     pub fn take_shared(&mut self, ino: u64, shared: &Shared) -> Result<Option<Content>> {
         match shared {
             Shared::Nothing => Ok(None),
@@ -139,7 +139,7 @@ impl Tx<'_> {
     }
 }
 
-/// What is lent in place of blobs: a copy, or nothing for those that may be referred to.
+/// The replacements for blobs: a copy, or none for those that may be referred to.
 #[derive(Default)]
 struct Copies {
     known: HashMap<u64, Option<u64>>,

@@ -17,13 +17,13 @@ use crate::meta::Txn;
 use crate::record::blob::PackedAt;
 use crate::ticket::Ticket;
 
-/// Content on disk (or small enough for a record) that waits to be named.
+/// Content on disk (or small enough for a record) that no record names yet.
 pub struct Staged {
     pub(super) length: u64,
     pub(super) body: Body,
     /// Removes the file unless a transaction took it over.
     pub(super) cleanup: Option<Cleanup>,
-    /// Keeps the segment, in which nothing may be referred to yet.
+    /// Keeps the segment, in which nothing may be referenced yet.
     pub(super) guard: Option<ReadGuard>,
 }
 
@@ -33,11 +33,11 @@ pub(super) enum Body {
     Inline(Bytes),
     /// In a segment.
     Packed(BlobId, PackedAt),
-    /// In its own file, with its checksums.
+    /// In a separate file, with its checksums.
     File(BlobId, Vec<u32>),
 }
 
-/// Removes the file of a blob nobody named.
+/// Removes the file of a blob that no record names.
 pub(super) struct Cleanup {
     blobs: Blobs,
     id: BlobId,
@@ -49,8 +49,8 @@ impl Cleanup {
         Self { blobs, id, named: AtomicBool::new(false) }
     }
 
-    /// Keeps the file once the transaction that names it is committed. If that is refused the file goes; if its commit
-    /// fails, the blobs are poisoned by then and refuse to remove it.
+    /// Keeps the file once the transaction that names it is committed. If the transaction is refused, the file is
+    /// removed; if its commit fails, the store is poisoned and refuses to remove it.
     pub fn keep_after(self, txn: &mut dyn Txn) {
         txn.after_commit(Box::new(move || self.named.store(true, Ordering::Relaxed)));
     }
@@ -73,13 +73,13 @@ impl Staged {
         self.length
     }
 
-    /// Whether it holds no byte.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// Writes content of unknown length, in order; blocking.
+/// Writes content of unknown length, in order. Blocking.
 pub struct StageWriter {
     core: Arc<Core>,
     buffer: Vec<u8>,
@@ -88,7 +88,7 @@ pub struct StageWriter {
 }
 
 impl StageWriter {
-    /// Adds bytes; those of a [`Block`] of this store go to disk without a copy.
+    /// Appends bytes; those of a [`Block`] of this store are written without a copy.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         self.length += data.len() as u64;
         if self.file.is_none() && self.buffer.len() + data.len() <= PACKED_MAX {
@@ -106,7 +106,7 @@ impl StageWriter {
         file.write(data)
     }
 
-    /// Ends: on disk when it returns.
+    /// Finishes the content, which is on disk when it returns.
     pub fn finish(self) -> Result<Staged> {
         let Some(file) = self.file else {
             return stage_small(&self.core, self.buffer.into()).wait();
@@ -125,8 +125,8 @@ fn stage_small(core: &Core, data: Bytes) -> Staging {
     pack(core, data)
 }
 
-/// Stages contents that records refer to as blobs: all at once, so that they share their syncs. Each holds up to
-/// [`PACKED_MAX`] bytes.
+/// Stages contents that records refer to as blobs, all at once, so that they share syncs. Each has up to [`PACKED_MAX`]
+/// bytes.
 pub(crate) fn pack_all(core: &Core, contents: Vec<Bytes>) -> Result<Vec<Staged>> {
     let packing: Vec<Staging> = contents.into_iter().map(|data| pack(core, data)).collect();
     packing.into_iter().map(Staging::wait).collect()
@@ -172,7 +172,7 @@ fn at(id: BlobId, packed: &Packed, guard: ReadGuard) -> Staged {
 }
 
 impl crate::Store {
-    /// Stages content held in memory: on disk when it answers, but for up to 4 KiB, which go into the record.
+    /// Stages content held in memory: on disk when it returns, except up to 4 KiB, which are stored in the record.
     pub async fn stage(&self, data: Bytes) -> Result<Staged> {
         if data.len() <= PACKED_MAX {
             return stage_small(&self.core, data).answer().await;
@@ -195,7 +195,7 @@ impl crate::Store {
         self.core.blobs.block()
     }
 
-    /// Staged content in a blob: inline content is packed, for records that refer to blobs only.
+    /// Staged content as a blob: inline content is packed, for records that can refer to blobs only.
     pub(crate) async fn in_blob(&self, staged: Staged) -> Result<Staged> {
         match staged.body {
             Body::Inline(data) => pack(&self.core, data).answer().await,

@@ -16,13 +16,13 @@ use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::{Error, Result};
 
-/// How long it holds, in nanoseconds.
+/// How long a verification is valid, in nanoseconds.
 const VALID: i64 = 24 * 60 * 60 * 1_000_000_000;
-/// Bytes compared at a time.
+/// Bytes verified at a time.
 const STEP: u64 = 4 << 20;
-/// Blobs that may wait; more are asked for again by who opens them again.
+/// The most waiting blobs; further ones are requested again at their next open.
 const WAITING: usize = 1024;
-/// Outcomes kept.
+/// The most results kept.
 const KEPT: usize = 64 << 10;
 
 /// What is known of blobs with checksums.

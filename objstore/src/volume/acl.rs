@@ -6,17 +6,17 @@ use super::types::{ACCESS_ACL, Acl, Change, DEFAULT_ACL, SetAcl};
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Inode, InodeKind};
 
-/// Which of the two ACLs of an inode.
+/// The kind of an inode's ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhichAcl {
-    /// Decides about access.
+    /// The access ACL, which decides about access.
     Access,
-    /// Is given to what is made in the directory.
+    /// The default ACL, which new entries of the directory inherit.
     Default,
 }
 
 impl WhichAcl {
-    /// The one kept in an extended attribute of this name.
+    /// The kind stored in an extended attribute of this name.
     pub fn of_attribute(name: &str) -> Option<Self> {
         match name {
             ACCESS_ACL => Some(Self::Access),
@@ -25,7 +25,7 @@ impl WhichAcl {
         }
     }
 
-    /// The name of its extended attribute.
+    /// The name of the extended attribute.
     pub fn attribute(self) -> &'static str {
         match self {
             Self::Access => ACCESS_ACL,
@@ -35,17 +35,17 @@ impl WhichAcl {
 }
 
 impl Volume {
-    /// An ACL of an inode, if it has one that its mode does not say as well.
+    /// An ACL of an inode; `None` if there is none, or if it is equivalent to the mode.
     pub fn acl(&self, ino: u64, which: WhichAcl) -> Result<Option<Acl>> {
         let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
         inode.acl(which.attribute())
     }
 
-    /// Sets an ACL. The mode follows an access ACL; one that says no more than a mode is not kept beside it.
+    /// Sets an ACL. The mode follows an access ACL; one that is equivalent to a mode is not stored beside it.
     ///
     /// # Errors
-    /// EACCES for a default ACL of anything but a directory; EOPNOTSUPP for a symbolic link; ENOSPC if it has no room for
-    /// the names that the setter was not shown.
+    /// EACCES for a default ACL of anything but a directory; EOPNOTSUPP for a symbolic link; ENOSPC if it has no room
+    /// for the entries that the setter was not shown.
     pub fn set_acl(&self, ino: u64, which: WhichAcl, acl: Acl, how: SetAcl) -> Result<()> {
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
@@ -74,7 +74,7 @@ impl Volume {
         })
     }
 
-    /// Removes an ACL; that there is none is no error, as on other filesystems.
+    /// Removes an ACL; a missing one is no error, as on other file systems.
     pub fn remove_acl(&self, ino: u64, which: WhichAcl) -> Result<()> {
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
@@ -95,6 +95,6 @@ fn check_kind(inode: &Inode, which: WhichAcl) -> Result<()> {
     match (inode.kind(), which) {
         (InodeKind::Symlink, _) => Err(Posix::NotSupported.into()),
         (InodeKind::Directory, _) | (_, WhichAcl::Access) => Ok(()),
-        _ => Err(Error::Denied { why: "only a directory has a default ACL".into() }),
+        _ => Err(Error::Denied { why: "only a directory can have a default ACL".into() }),
     }
 }

@@ -14,7 +14,7 @@ use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode, I
 use crate::tree::Tx;
 
 impl Volume {
-    /// Cuts a file, or extends it with zeros.
+    /// Truncates a file, or extends it with zeros.
     pub(super) fn set_size(&self, ino: u64, size: u64, kill: bool) -> Result<()> {
         self.as_writer(ino, || self.changing(ino, || self.resize(ino, size, kill)))
     }
@@ -36,7 +36,7 @@ impl Volume {
         self.leave_retired(ino)?;
         self.begin_version(ino, Touching::Changes)?;
         let before = self.regular(ino)?;
-        // A kernel that reads past the server reads to the blob's end: it moves before the record does.
+        // A kernel reads a passthrough blob up to its end, so the blob's size changes before the record's.
         let backed = self.backed_home(ino)?;
         if size > before.size
             && let Some(home) = self.own_whole_home(ino)?
@@ -68,7 +68,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Extends a live file; whether it is one. The caller holds the inode's lock alone.
+    /// Extends a dirty file. Returns whether the file is dirty. The caller holds the inode's lock exclusively.
     fn stretch(&self, ino: u64, size: u64, kill: bool) -> Result<bool> {
         match self.live(ino).filter(|live| live.whole && !live.takes_privileges(kill)) {
             Some(live) => self.grow_live(ino, &live, size, || live.file.set_len(size)),
@@ -85,7 +85,7 @@ impl Volume {
         }
     }
 
-    /// The home, if all content lies in it and this branch may change it.
+    /// The in-place blob, if all content lies in it and this branch may change it.
     fn own_whole_home(&self, ino: u64) -> Result<Option<Home>> {
         let owned = self.reading(|tree| {
             let (branch, inode) = tree.live_inode(ino)?;
@@ -95,7 +95,8 @@ impl Volume {
         if owned { Ok(Some(self.home(ino)?.1)) } else { Ok(None) }
     }
 
-    /// Reserves, punches or zeroes a range (fallocate(2)). It takes no privileges away: the kernel has that done before.
+    /// Reserves, punches or zeroes a range (fallocate(2)). Privileges are not cleared here: the kernel has that done
+    /// before.
     pub fn allocate(&self, ino: u64, how: Allocate, offset: u64, len: u64) -> Result<()> {
         self.refuse_write()?;
         if len == 0 {
@@ -107,7 +108,7 @@ impl Volume {
             Allocate::Extend => self.reserve(ino, &range, disk::Allocate::Extend),
             Allocate::KeepSize => self.reserve(ino, &range, disk::Allocate::KeepSize),
             Allocate::PunchHole => self.changing(ino, || self.clear(ino, &range, Cleared::Hole)),
-            // What has space has it afterwards, and holes get it.
+            // Allocated space stays, and holes get space.
             Allocate::ZeroRange | Allocate::ZeroRangeKeepSize => {
                 self.refuse_fixed(ino, Touching::Changes)?;
                 let grows = how == Allocate::ZeroRange;
@@ -142,8 +143,8 @@ impl Volume {
             Found::Home(home) if home.whole => self.clear_home(ino, &inode, &home, &(offset..end), how),
             Found::Home(home) => {
                 self.clear_records(ino, offset, end)?;
-                // No extent shows these bytes any more, nor will one before others are on disk there: this only frees
-                // their space.
+                // No extent shows these bytes any more, and none will before others were written and synced there: this
+                // only frees their space.
                 how.make(&*home.file, &(offset..end))?;
                 core.blobs.mark_dirty(home.id);
                 Ok(())
@@ -167,7 +168,7 @@ impl Volume {
                     let at = |position: u64| usize::try_from(position).map_or(held.len(), |at| at.min(held.len()));
                     bytes[at(offset)..at(end)].fill(0);
                     if at(end) == bytes.len() {
-                        // Past what the record holds is a hole.
+                        // Bytes beyond the record's are a hole.
                         bytes.truncate(at(offset));
                     }
                     *held = bytes.into();
@@ -184,12 +185,12 @@ impl Volume {
     }
 }
 
-/// What becomes of the space of a range that is to read as zeros.
+/// What happens to the space of a range that is to read as zeros.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cleared {
     /// It is freed.
     Hole,
-    /// It stays with the file.
+    /// It stays allocated to the file.
     Reserved,
 }
 
@@ -204,16 +205,16 @@ impl Cleared {
     }
 }
 
-/// What a new size does to content.
+/// The effect of a new size on the content.
 #[derive(Default)]
 struct Reshaped {
-    /// The home that is to be cut after the commit.
+    /// The size to which the in-place blob has to be truncated after the commit.
     home: Option<u64>,
-    /// How much less space the content takes, in units of 512 bytes.
+    /// By how much the allocated space shrinks, in units of 512 bytes.
     freed: u64,
 }
 
-/// Fits content to a new size. `kept`: a home has to stay the file's.
+/// Adjusts content to a new size. `kept`: the in-place blob has to stay the file's.
 fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) -> Result<Reshaped> {
     if size == 0 && !kept {
         tx.drop_content(ino, inode, true)?;
@@ -236,7 +237,7 @@ fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) 
             Ok(Reshaped::default())
         }
         Some(Content::Extents(ExtentContent { home })) if !grows => {
-            // What is cut off would have to be cut from the home before the file grows again.
+            // Bytes cut off here have to be removed from the in-place blob before the file grows again.
             let home = *home;
             let freed = tx.tree().held_in_extents(ino, size, inode.size)? / 512;
             tx.cut_extents(ino, size, u64::MAX)?;

@@ -10,7 +10,7 @@ use crate::record::inode::Inode;
 use crate::store::usage;
 
 impl Volume {
-    /// Attributes.
+    /// The attributes of an inode.
     pub fn attr(&self, ino: u64) -> Result<Attr> {
         Ok(attr(ino, &self.look(ino)?))
     }
@@ -18,7 +18,7 @@ impl Volume {
     /// Changes attributes; a new size truncates or extends.
     ///
     /// # Errors
-    /// EPERM for a time of last change of a version that object lock protects: S3 shows it as Last-Modified.
+    /// EPERM for the mtime of a version under object lock: S3 shows it as Last-Modified.
     pub fn set_attr(&self, ino: u64, set: SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_size(ino, size, set.kill_privileges)?;
@@ -33,11 +33,11 @@ impl Volume {
     fn apply(&self, ino: u64, set: SetAttr) -> Result<Inode> {
         self.change(move |tx| {
             if set.mtime.is_some() {
-                // Who sets the size has just written the version.
+                // The change of size has just begun the version.
                 if set.size.is_none() {
                     tx.check_describable(ino)?;
                 }
-                // What was written before must not show as a later change.
+                // Earlier writes must not appear as a later change.
                 tx.settle_for_good(ino)?;
             }
             let mut inode = tx.own(ino)?;
@@ -52,13 +52,13 @@ impl Volume {
         })
     }
 
-    /// What counts against the quota.
+    /// The bytes that count against the quota.
     pub(super) fn used_bytes(&self) -> Result<u64> {
         let used = self.used()?;
         Ok(used.bytes + used.upload_bytes)
     }
 
-    /// What the bucket holds, with what live files have grown.
+    /// The bucket's usage, including unflushed growth of dirty files.
     fn used(&self) -> Result<Usage> {
         let read = || {
             let (snapshot, line) = self.0.now()?;
@@ -94,7 +94,7 @@ impl Volume {
 }
 
 impl SetAttr {
-    /// What flags may forbid of it.
+    /// The kind of change, for the check of the file's flags.
     fn touching(&self) -> Touching {
         let times = self.atime.or(self.mtime).is_some() && !self.touches;
         let owner = self.uid.or(self.gid).or(self.mode).is_some();

@@ -21,7 +21,7 @@ use crate::meta::Durability;
 use crate::record::inode::{Content, Inode, InodeKind};
 use crate::tree::Tree;
 
-/// A file that a kernel may read past the server, until [`Volume::release_backing`].
+/// A file open by passthrough, until [`Volume::release_backing`].
 pub struct Backing {
     file: Arc<dyn File>,
 }
@@ -33,25 +33,25 @@ impl Backing {
     }
 }
 
-/// Why a file is read through the server.
+/// Why a file is not opened by passthrough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is smaller than was asked for: so it stays until somebody writes it.
+    /// It is smaller than requested, which can change only by a write.
     Small,
-    /// It may be otherwise the next time.
+    /// A temporary reason.
     Now,
 }
 
-/// A blob that holds all of a file.
+/// A blob that holds all of a file's content.
 struct Whole {
     blob: BlobId,
     size: u64,
-    /// Whether this session's branch may cut it.
+    /// Whether this session's branch may truncate it.
     own: bool,
 }
 
 impl Volume {
-    /// Lets the kernel read a file of `least` bytes or more past the server, if that is right now.
+    /// Opens a file of at least `least` bytes by passthrough, if that is correct now.
     pub fn back(&self, ino: u64, least: u64) -> Result<Result<Backing, Unfit>> {
         let core = &self.0.core;
         let (bucket, owner) = (self.0.bucket, (self.0.bucket, ino));
@@ -66,7 +66,7 @@ impl Volume {
             return Ok(Err(Unfit::Now));
         }
         let added = core.backed.add(owner, whole.blob, &file, self.0.mount);
-        // The references are looked at after that: who refers to the blob from now on finds it backed.
+        // References are checked after the registration: an operation that adds one from now on finds the blob backed.
         let sole = || blob_record(&*core.meta.snapshot(), whole.blob.0).is_ok_and(|record| record.refs == 1);
         match added {
             Added::Known => Ok(Ok(Backing { file })),
@@ -79,7 +79,7 @@ impl Volume {
         }
     }
 
-    /// A file is open past the server since before this process: the store has to treat it so, whatever else holds.
+    /// Registers a file that an earlier process opened by passthrough, whatever the usual conditions.
     pub fn back_again(&self, ino: u64) -> Result<()> {
         let core = &self.0.core;
         let _gate = core.gates.write_in_place(self.0.bucket);
@@ -93,12 +93,12 @@ impl Volume {
         if core.backed.add((self.0.bucket, ino), blob, &file, self.0.mount) == Added::Refused {
             return Err(Error::Busy { what: format!("blob {blob}, which another file has,") });
         }
-        // The process before may have died between cutting the file and cutting the blob.
+        // The earlier process may have died between truncating the file and truncating the blob.
         let own = content.home && !self.0.read_only;
         self.fits(&*file, &Whole { blob, size: inode.size, own }).map(|_| ())
     }
 
-    /// The blob that holds all of a file, if it may be read as it is.
+    /// The blob that holds all of the file's content, if it may be read directly.
     fn whole(&self, ino: u64, least: u64) -> Result<Result<Whole, Unfit>> {
         let core = &self.0.core;
         let (snapshot, line) = self.0.now()?;
@@ -117,13 +117,13 @@ impl Volume {
         if record.packed.is_some() || (record.sums && !verified()) {
             return Ok(Err(Unfit::Now));
         }
-        // The length of a live file's home is seen to by who writes it.
+        // Writers maintain the length of a dirty file's blob.
         let own = content.home && branch == line.branch() && !self.0.read_only && live.is_none();
         Ok(Ok(Whole { blob: BlobId(content.id), size, own }))
     }
 
-    /// Makes the blob as long as the file; whether it is. A crash may have left bytes behind the end, and a file that was
-    /// extended has a hole there.
+    /// Makes the blob as long as the file. Returns whether it is. A crash may have left bytes past the end, and a file
+    /// that was extended has a hole there.
     fn fits(&self, file: &dyn File, whole: &Whole) -> Result<bool> {
         let length = file.len()?;
         if length == whole.size {
@@ -138,25 +138,25 @@ impl Volume {
         Ok(true)
     }
 
-    /// This mount's kernel has closed a file that was backed: all handles of it.
+    /// Records that this mount's kernel has closed all passthrough handles of a file.
     pub fn release_backing(&self, ino: u64) -> Released {
         self.0.core.backed.release((self.0.bucket, ino), self.0.mount)
     }
 
-    /// Whether a file is backed, or still mapped through a handle that is closed.
+    /// Whether a file is open by passthrough, or still mapped through a closed handle.
     pub fn is_backed(&self, ino: u64) -> bool {
         self.0.core.backed.blob((self.0.bucket, ino)).is_some()
     }
 
-    /// A backed file is about to be opened so that its blob may be written past the server, through a shared mapping:
-    /// before that nobody else sees the blob any more, and it stands in the store.
+    /// Records that a passthrough file is about to be opened in a way that allows a writable mapping. Before that, all
+    /// other views of the blob get a copy, and the store records the file as exposed.
     pub fn expose(&self, ino: u64) -> Result<()> {
         self.refuse_write()?;
         let core = &self.0.core;
         let owner = (self.0.bucket, ino);
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
-        // It may have been read past the server before it got the flag.
+        // It may have been opened by passthrough before it got the flag.
         self.refuse_fixed(ino, Touching::Changes)?;
         let (_, home) = self.home(ino)?;
         if !core.backed.expose(owner, home.file.modified()?) {
@@ -168,7 +168,7 @@ impl Volume {
         })
     }
 
-    /// The home of a file whose size is about to change, if it is backed: then its blob has to follow.
+    /// The in-place blob of a passthrough file whose size is about to change: the blob has to follow.
     pub(super) fn backed_home(&self, ino: u64) -> Result<Option<Home>> {
         match self.0.core.backed.blob((self.0.bucket, ino)) {
             Some(_) => self.home(ino).map(|(_, home)| Some(home)),
@@ -176,8 +176,8 @@ impl Volume {
         }
     }
 
-    /// Makes the blob of a backed file its home; every other view of the inode gets a copy, on disk before a byte of the
-    /// blob changes. The caller holds the bucket's gate shared and the inode's lock alone.
+    /// Makes the blob of a passthrough file its in-place blob. Every other view of the inode gets a copy, on disk
+    /// before a byte of the blob changes. The caller holds the bucket's gate shared and the inode's lock exclusively.
     pub(super) fn keep_blob(&self, ino: u64, blob: BlobId) -> Result<(Inode, Home)> {
         let core = &self.0.core;
         let file = core.blobs.file(blob)?;

@@ -14,10 +14,10 @@ use parking_lot::{Condvar, Mutex};
 
 use super::session::{Session, Volume};
 
-/// How long to wait for what follows a close at once, unless this machine has no time for its threads.
+/// How long to wait for the RELEASE after a FLUSH, which normally follows at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The handles that were said to close, by bucket and inode.
+/// Handles that sent FLUSH, by bucket and inode.
 #[derive(Default)]
 pub(super) struct Closings {
     files: Mutex<HashMap<(u64, u64), Vec<Closing>>>,
@@ -27,7 +27,7 @@ pub(super) struct Closings {
 struct Closing {
     mount: u64,
     handle: u64,
-    /// It did not close in time.
+    /// It was not released in time.
     stays: bool,
 }
 
@@ -51,7 +51,7 @@ impl Closings {
         }
     }
 
-    /// A mount is gone, with all its handles.
+    /// Removes a mount that has ended, with all its handles.
     pub fn end_all(&self, mount: u64) {
         self.files.lock().retain(|_, closings| {
             closings.retain(|closing| closing.mount != mount);
@@ -73,20 +73,20 @@ impl Closings {
 }
 
 impl Volume {
-    /// A descriptor of a file that is open for writing is being closed, perhaps the last of `handle`. Before close(2)
-    /// returns; [`Volume::closed`] follows in its own time.
+    /// Records that a descriptor of a file open for writing is being closed, perhaps the last of `handle`. Called
+    /// before close(2) returns; [`Volume::closed`] follows later.
     pub fn closing(&self, ino: u64, handle: u64) {
         let Session { core, bucket, mount, .. } = &*self.0;
         core.writers.closings.begin(*bucket, ino, *mount, handle);
     }
 
-    /// The handle was closed for good, and [`Volume::close_writer`] called for it.
+    /// Records that the handle was released, and [`Volume::close_writer`] called for it.
     pub fn closed(&self, ino: u64, handle: u64) {
         let Session { core, bucket, mount, .. } = &*self.0;
         core.writers.closings.end(*bucket, ino, *mount, handle);
     }
 
-    /// Before somebody else begins to write a file: a version that its writers have closed by now has ended after this.
+    /// Waits before another writer begins, so that a version whose writers have closed is complete.
     pub(super) fn wait_for_closing(&self, ino: u64) {
         let Session { core, bucket, .. } = &*self.0;
         if core.writers.is_begun(*bucket, ino) {
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a wait for the file ends at once.
+    /// Whether there is nothing to wait for.
     fn is_closed(closings: &Closings) -> bool {
         let begun = Instant::now();
         closings.wait(1, 2);

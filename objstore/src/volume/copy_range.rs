@@ -23,29 +23,30 @@ use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Content, Inode, InodeKind};
 use crate::tree::{Tree, Tx};
 
-/// Bytes copied by one call, at most: it cannot be interrupted.
+/// The most bytes copied by one call, which cannot be interrupted.
 const CALL_BYTES: u64 = 256 << 20;
-/// Bytes copied at a time, through memory.
+/// Bytes copied at a time through memory.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Bytes copied at a time by the system, while nobody else changes the target.
+/// Bytes copied at a time by the system, while the target is locked.
 const STEP_BYTES: u64 = 16 << 20;
-/// Fewer bytes are copied through memory.
+/// Ranges smaller than this are copied through memory.
 const STEP_BYTES_MIN: u64 = 64 << 10;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
     /// The file.
     pub ino: u64,
-    /// Where in it.
+    /// The byte offset.
     pub offset: u64,
 }
 
 impl Volume {
-    /// Copies up to `len` bytes; how many, fewer at the end of the source, and past a bound that is chosen here.
+    /// Copies up to `len` bytes and returns how many: fewer at the end of the source, and beyond a limit of this
+    /// module.
     ///
     /// # Errors
-    /// EINVAL for what is no regular file, and for ranges of one file that overlap.
+    /// EINVAL if one is not a regular file, or for overlapping ranges of one file.
     pub fn copy_range(&self, from: Spot, to: Spot, len: u64) -> Result<u64> {
         self.refuse_write()?;
         let source = self.regular_file(from.ino)?;
@@ -58,7 +59,7 @@ impl Volume {
             return Err(Posix::Invalid.into());
         }
         let whole = (from.offset, to.offset, len, held) == (0, 0, size, 0) && from.ino != to.ino;
-        // For fewer bytes a reference costs more than it saves.
+        // For small files a reference costs more than it saves.
         let large = size > self.0.core.blobs.copy_max_bytes();
         if whole && large && self.refer(from.ino, to.ino, size)? {
             return Ok(len);
@@ -80,15 +81,15 @@ impl Volume {
         }
     }
 
-    /// Lets an empty file refer to all content of another; whether that was possible.
+    /// Makes an empty file refer to all content of another. Returns whether that was possible.
     fn refer(&self, from: u64, to: u64, size: u64) -> Result<bool> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
-        // The kernel may read the target past the server: its content stays in its blob.
+        // The target may be open by passthrough; its content then stays in its blob.
         if core.writers.has_handles(bucket, from) || core.backed.blob((bucket, to)).is_some() {
             return Ok(false);
         }
         core.writable()?;
-        // Most of it before writes are held back, the rest then.
+        // Most of it is synced before writes are blocked, the rest afterwards.
         self.bring_to_disk(from)?;
         let gate = core.gates.share(bucket);
         self.bring_to_disk(from)?;
@@ -102,13 +103,13 @@ impl Volume {
         }
     }
 
-    /// Brings the content of a file to disk, and its record up to date.
+    /// Syncs the content of a file, and flushes its attributes.
     fn bring_to_disk(&self, ino: u64) -> Result<()> {
         self.settle(ino)?;
         self.reading(|tree| bring_to_disk(&self.0.core, tree, ino, &tree.live_inode(ino)?.1))
     }
 
-    /// Copies a range. Its holes stay holes past an offset of the target, if it may have any.
+    /// Copies a range. Holes stay holes beyond the target offset `holes_past`, if given.
     fn copy_bytes(&self, from: Spot, to: Spot, len: u64, holes_past: Option<u64>) -> Result<u64> {
         let mut done = 0;
         while done < len {
@@ -119,7 +120,7 @@ impl Volume {
                 Err(error) => return Err(error),
             }
         }
-        // What ended in a hole was not written.
+        // A trailing hole was not written.
         let end = to.offset + done;
         if done > 0 && holes_past.is_some() && self.regular_file(to.ino)?.size < end {
             self.set_size(to.ino, end, false)?;
@@ -127,7 +128,7 @@ impl Volume {
         Ok(done)
     }
 
-    /// Copies a piece, or passes over a hole; how many bytes.
+    /// Copies a piece or skips a hole. Returns the number of bytes.
     fn copy_piece(&self, from: Spot, to: Spot, len: u64, holes_past: Option<u64>) -> Result<u64> {
         let mut want = len;
         if holes_past.is_some_and(|held| to.offset >= held) {
@@ -155,7 +156,7 @@ impl Volume {
 }
 
 impl Volume {
-    /// Copies a range from the file that holds the source to the live target's; whether that was possible.
+    /// Copies a range directly between the files of the source and the dirty target. Returns whether that was possible.
     fn copy_file(&self, from: Spot, to: Spot, len: u64) -> Result<bool> {
         let Some(source) = self.source_file(from.ino)? else { return Ok(false) };
         let core = &self.0.core;
@@ -172,8 +173,8 @@ impl Volume {
         }
     }
 
-    /// The file that holds all of an inode's content, each byte at its offset, and that may be read without comparing it
-    /// with checksums.
+    /// The file that holds all of an inode's content at the same offsets, if it may be read without verifying
+    /// checksums.
     fn source_file(&self, ino: u64) -> Result<Option<Arc<dyn File>>> {
         let core = &self.0.core;
         let _reading = core.readers.begin();
@@ -191,14 +192,14 @@ impl Volume {
     }
 }
 
-/// The bytes of a range of a file whose content lies in its record.
+/// The bytes of a range of a file whose content is inline.
 fn in_record(inode: &Inode, offset: u64, len: u64) -> Option<&[u8]> {
     let Some(Content::Inline(bytes)) = &inode.content else { return None };
     let start = usize::try_from(offset).ok()?;
     bytes.get(start..start.checked_add(usize::try_from(len).ok()?)?)
 }
 
-/// Whether a file takes all the space that its size asks for.
+/// Whether a file has no holes.
 fn is_dense(inode: &Inode) -> bool {
     inode.holes == 0 && inode.content.as_ref().is_some_and(Content::is_home)
 }
@@ -208,7 +209,7 @@ fn at(spot: Spot, done: u64) -> Spot {
 }
 
 impl Tx<'_> {
-    /// Lets an empty inode refer to the content of another of `size` bytes; `false` if either is not so any more.
+    /// Makes an empty inode refer to the content of another of `size` bytes; `false` if either has changed.
     fn refer(&mut self, from: u64, to: u64, size: u64) -> Result<bool> {
         let file = |inode: &Inode| inode.kind() == InodeKind::File;
         let (_, source) = self.tree().live_inode(from)?;

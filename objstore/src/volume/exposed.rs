@@ -16,7 +16,7 @@ use crate::store;
 use crate::tree::Tx;
 
 impl Core {
-    /// Counts what programs wrote past the server to these files of a bucket; whether they did to any.
+    /// Counts writes through mappings of these files as changes. Returns whether there were any.
     pub fn count_past(self: &Arc<Self>, bucket: u64, inos: &[u64]) -> Result<bool> {
         if self.backed.is_empty() {
             return Ok(false);
@@ -24,10 +24,10 @@ impl Core {
         let mut any = false;
         for ino in inos {
             let Some(blob) = self.backed.exposed((bucket, *ino)) else { continue };
-            // Nobody said that it was written to.
+            // The mapping's writes were not announced, so the blob is marked here.
             self.blobs.mark_dirty(blob);
             match self.blobs.sync_file(blob) {
-                // It was removed since: it is nobody's content.
+                // It was removed meanwhile, so no file has this content any more.
                 Err(Error::Corrupt { .. }) if self.backed.exposed((bucket, *ino)) != Some(blob) => continue,
                 synced => synced?,
             }
@@ -50,13 +50,13 @@ impl Core {
             tx.finish()
         });
         match counted.wait() {
-            // It was unlinked and is gone.
+            // It was unlinked and deleted.
             Err(Error::Posix(Posix::Stale)) => Ok(()),
             counted => counted,
         }
     }
 
-    /// The files of a bucket that may be ahead of their records.
+    /// The files of a bucket whose records may be out of date.
     pub fn in_place(&self, bucket: u64) -> Vec<u64> {
         let mut inos = self.live.of_bucket(bucket);
         inos.extend(self.backed.exposed_of(bucket).into_iter().map(|(ino, ..)| ino));
@@ -67,7 +67,7 @@ impl Core {
 }
 
 impl Volume {
-    /// Shows the time of what a program wrote past the server.
+    /// Puts the time of writes through a mapping into the inode.
     pub(super) fn show_past(&self, ino: u64, inode: &mut Inode) {
         if let Some(written) = self.0.core.backed.modified((self.0.bucket, ino)) {
             let written = Timestamp::from(written).0;

@@ -36,10 +36,11 @@ impl Volume {
         self.reading(|tree| Ok(Flags::of(&tree.live_inode(ino)?.1)))
     }
 
-    /// Sets the flags of an inode, all of them.
+    /// Sets all flags of an inode.
     ///
     /// # Errors
-    /// EPERM for other flags of what stays immutable; EBUSY if a program may be storing into the file through a mapping that the server does not see.
+    /// EPERM for other changes to an inode that stays immutable; EBUSY if a program may be storing into the file
+    /// through a mapping that bypasses the server.
     pub fn set_flags(&self, ino: u64, flags: Flags) -> Result<()> {
         self.refuse_write()?;
         let core = &self.0.core;
@@ -55,7 +56,7 @@ impl Volume {
         self.change(move |tx| {
             tx.settle_for_good(ino)?;
             let mut inode = tx.own(ino)?;
-            // An immutable file keeps its other flags too, until it is immutable no more.
+            // An immutable file keeps its other flags, too, until it is no longer immutable.
             if inode.is_immutable() && flags.immutable && flags != Flags::of(&inode) {
                 return Err(Posix::NotPermitted.into());
             }
@@ -67,7 +68,7 @@ impl Volume {
         })
     }
 
-    /// Refuses to open a file for writing that its flags keep: an append-only one is opened for appending.
+    /// Refuses to open a file for writing that its flags protect; an append-only one can be opened for appending.
     ///
     /// # Errors
     /// EPERM
@@ -75,7 +76,7 @@ impl Volume {
         self.refuse_fixed(ino, if appends { Touching::Adds } else { Touching::Changes })
     }
 
-    /// Refuses what the flags of an inode forbid.
+    /// Refuses a change that the flags of an inode forbid.
     pub(super) fn refuse_fixed(&self, ino: u64, what: Touching) -> Result<()> {
         self.reading(|tree| tree.live_inode(ino)?.1.refuse_fixed(what))
     }

@@ -19,7 +19,7 @@ use crate::record::inode::Inode;
 use crate::shrink::Shrink;
 
 impl Volume {
-    /// Pins an inode once more; ESTALE if it is gone.
+    /// Takes one more reference on an inode; ESTALE if it is gone.
     pub fn pin(&self, ino: u64) -> Result<Attr> {
         let inode = self.pin_inode(ino)?;
         Ok(attr(ino, &inode))
@@ -30,25 +30,25 @@ impl Volume {
         self.look(ino).inspect_err(|_| self.forget(ino, 1))
     }
 
-    /// Takes `count` pins back. An unlinked inode whose last pin goes is collected, not at once.
+    /// Returns `count` references. An unlinked inode without references is collected later.
     pub fn forget(&self, ino: u64, count: u64) {
         self.0.forget(ino, count);
     }
 
-    /// Pins without looking.
+    /// Takes a reference without checking the inode.
     pub(super) fn hold(&self, ino: u64) {
         self.0.core.pins.pin(self.0.bucket, ino);
         *self.0.pins.lock().entry(ino).or_default() += 1;
     }
 
-    /// Pins what was found in the store, before looking at it: what is there after this stays.
+    /// Takes a reference on an inode found in the store, before its state is read: what is there afterwards stays.
     pub(super) fn hold_found(&self, ino: u64) {
         self.hold(ino);
         self.0.core.pins.await_end(self.0.bucket, ino);
     }
 
-    /// Names the inodes that the kernel has open since a server before this one. Where the grant behind the mount is gone,
-    /// now or later, what the kernel has cached of them is dropped. To be called once [`Volume::feed`] is open.
+    /// Names the inodes that the kernel has had open since before the takeover. If the mount's grant is gone, now or
+    /// later, their cached data is dropped. Must be called once [`Volume::feed`] is open.
     pub fn open_before(&self, inodes: impl IntoIterator<Item = u64>) {
         self.0.open_before.lock().extend(inodes.into_iter().chain([self.0.root]));
         if self.0.check(false).is_err() {
@@ -56,8 +56,8 @@ impl Volume {
         }
     }
 
-    /// What the kernel answered to [`Change::Probe`]: whether it holds the inode. One that it does not hold is
-    /// collected, unless somebody else holds it.
+    /// The kernel's answer to [`Change::Probe`]: whether it holds the inode. If it does not, the inode is collected
+    /// unless another session holds it.
     pub fn probe_result(&self, ino: u64, held: bool) {
         let session = &*self.0;
         if let Some(id) = session.id.filter(|_| !held)
@@ -69,14 +69,14 @@ impl Volume {
 }
 
 impl Session {
-    /// The inodes the kernel is known to know.
+    /// The inodes that the kernel is known to have cached.
     pub fn known_to_kernel(&self) -> HashSet<u64> {
         let mut known = self.open_before.lock().clone();
         known.extend(self.pins.lock().keys());
         known
     }
 
-    /// Has the kernel drop all it is known to have cached.
+    /// Has the kernel drop everything it is known to have cached.
     pub fn drop_caches(&self) {
         let changes: Vec<Change> = self.known_to_kernel().into_iter().map(|ino| Change::Content { ino }).collect();
         self.core.feeds.publish_to(self.mount, &changes);
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Takes pins out of the session's own count: how many there were to take, and how many are left.
+    /// Subtracts references from the session's own count. Returns how many could be subtracted, and how many remain.
     fn uncount(&self, ino: u64, count: u64) -> (u64, u64) {
         let mut pins = self.pins.lock();
         let Some(held) = pins.get_mut(&ino) else { return (0, 0) };
@@ -110,12 +110,12 @@ impl Session {
         (taken, rest)
     }
 
-    /// Collects an unlinked inode nobody holds any more.
+    /// Collects an unlinked inode without references.
     fn collect(&self, ino: u64) {
         collect(&self.core, &self.name, self.bucket, self.mount, ino);
     }
 
-    /// Gives back all pins of a session that ends.
+    /// Returns all references of an ending session.
     pub(super) fn unpin_all(&self) {
         for (ino, count) in std::mem::take(&mut *self.pins.lock()) {
             if self.core.pins.unpin(self.bucket, ino, count) {
@@ -125,7 +125,7 @@ impl Session {
     }
 }
 
-/// Collects an unlinked inode nobody holds any more. Not waited for: opening the store collects what is left.
+/// Queues the collection of an unlinked inode without references. Opening the store collects what remains.
 pub(super) fn collect(core: &Arc<Core>, name: &BucketName, bucket: u64, mount: u64, ino: u64) {
     let (shared, name) = (core.clone(), name.clone());
     let done = core

@@ -21,27 +21,27 @@ use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 use crate::tree::{Tree, Tx};
 
-/// A file in more runs of data than these is taken for one without holes.
+/// A file with more runs of data than this is treated as one without holes.
 const RUNS_MAX: usize = 1024;
 
-/// A file's home, and how the rest of its content lies.
+/// A file's in-place blob, and the layout of the rest of its content.
 pub(super) struct Home {
     pub id: BlobId,
     pub file: Arc<dyn File>,
-    /// Whether all bytes lie in the home, at their own offset.
+    /// Whether all bytes lie in the in-place blob, at their own offsets.
     pub whole: bool,
 }
 
-/// Where a file is to be written.
+/// The blob to write to.
 pub(super) enum Found {
-    /// In the home it has.
+    /// The existing in-place blob.
     Home(Home),
-    /// In one that is not committed yet.
+    /// A new one that is not committed yet.
     Fresh(Fresh),
 }
 
-/// A new home with all of a file's content in it, that no record names. Dropped, it is removed; not once a commit failed,
-/// since that may name it.
+/// A new in-place blob with all of a file's content, not yet in a record. Dropping it removes it, except after a failed
+/// commit, which may have named it.
 pub(super) struct Fresh {
     core: Arc<Core>,
     id: BlobId,
@@ -59,7 +59,7 @@ impl Fresh {
         self.file.clone()
     }
 
-    /// Keeps it once the transaction that names it is committed.
+    /// Keeps the blob once the transaction that names it is committed.
     fn keep_after(self, txn: &mut dyn Txn) {
         txn.after_commit(Box::new(move || self.named.store(true, Ordering::Relaxed)));
     }
@@ -77,7 +77,7 @@ impl Drop for Fresh {
 }
 
 impl Volume {
-    /// The home of a file, made if it has none.
+    /// The in-place blob of a file, created if it has none.
     pub(super) fn home(&self, ino: u64) -> Result<(Inode, Home)> {
         match self.find_home(ino)? {
             Found::Home(home) => Ok((self.look(ino)?, home)),
@@ -85,7 +85,8 @@ impl Volume {
         }
     }
 
-    /// Commits a new home of a file that stays as it is. Space is reserved in it up to `reserved`, and counted.
+    /// Commits a new in-place blob of a file whose content does not change. Space is reserved in it up to `reserved`,
+    /// and counted.
     pub(super) fn settle_in(&self, ino: u64, before: &Inode, fresh: Fresh, reserved: u64) -> Result<(Inode, Home)> {
         let home = Home { id: fresh.id, file: fresh.file(), whole: true };
         self.make_good(ino, before, home.id)?;
@@ -101,7 +102,7 @@ impl Volume {
         Ok((inode, home))
     }
 
-    /// The home of a file; a new one is committed if it does not hold all of the content.
+    /// The in-place blob of a file; a new one is committed at once if it does not hold all of the content.
     pub(super) fn find_home(&self, ino: u64) -> Result<Found> {
         let reading = self.0.core.readers.begin();
         let (snapshot, line) = self.0.now()?;
@@ -132,12 +133,12 @@ impl Volume {
         Ok(Home { id, file: self.0.core.blobs.file(id)?, whole })
     }
 
-    /// Makes a blob that only this inode refers to its home. Its checksums go, on disk, before its bytes may change: a
-    /// power cut must not leave new bytes under old checksums.
+    /// Turns a blob that only this inode refers to into its in-place blob. Its checksums are removed durably before its
+    /// bytes change: a power cut must not leave new bytes under old checksums.
     fn claim(&self, ino: u64, content: BlobContent, record: Blob) -> Result<Home> {
         self.change_with(Durability::Synced, move |tx| {
             let mut inode = tx.own(ino)?;
-            // A version made meanwhile may have taken a reference.
+            // A version created meanwhile may have added a reference.
             let same = matches!(&inode.content, Some(Content::Blob(now)) if now.id == content.id);
             if !same || blob_record(&*tx.txn, content.id)?.refs != 1 {
                 return Err(Error::Busy { what: "a file that was replaced while it was open".into() });
@@ -152,7 +153,7 @@ impl Volume {
         self.existing(content.id, true)
     }
 
-    /// Makes a new home, with the content in it if that is cheap.
+    /// Creates a new in-place blob, with the content in it if that is cheap.
     fn make_home(
         &self,
         ino: u64,
@@ -167,7 +168,7 @@ impl Volume {
         }
         let home = Home { id: fresh.id, file: fresh.file(), whole: false };
         let runs = self.runs(inode, blob, reading)?;
-        // Who syncs the file from now on syncs this home.
+        // From now on, syncing the file syncs this blob only.
         bring_to_disk(&self.0.core, tree, ino, inode)?;
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
@@ -188,7 +189,7 @@ impl Volume {
         Ok(Found::Home(home))
     }
 
-    /// The parts of a file that its one blob holds: so its holes stay holes in extents, unless they are very many.
+    /// The data runs of a file in its single blob, so that its holes stay holes in extents, unless they are very many.
     fn runs(&self, inode: &Inode, blob: Option<(BlobId, Blob)>, reading: &ReadGuard) -> Result<Vec<Range<u64>>> {
         let all = 0..inode.size;
         let Some((id, _)) = blob.filter(|(_, record)| !record.sums && record.packed.is_none()) else {
@@ -198,8 +199,8 @@ impl Volume {
         Ok(if runs.len() <= RUNS_MAX { runs } else { vec![all] })
     }
 
-    /// Brings the content to a new home; whether it did. What is large stays where it is, in extents, if the disk cannot
-    /// share it.
+    /// Copies the content to a new in-place blob. Returns whether it did. Large content stays in place, as extents, if
+    /// the disk cannot share it.
     fn fill(
         &self,
         file: &Arc<dyn File>,
@@ -230,8 +231,8 @@ impl Volume {
         Ok(false)
     }
 
-    /// Puts a new home on disk if the content it holds may have been promised to be there: that must not depend on a copy
-    /// that is not.
+    /// Syncs a new in-place blob if its content may have been promised to be on disk, because that must not depend on
+    /// an unsynced copy.
     fn make_good(&self, ino: u64, content: &Inode, home: BlobId) -> Result<()> {
         let core = &self.0.core;
         core.blobs.mark_dirty(home);
@@ -241,7 +242,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Commits a new home that was written to up to `end`. The file is live from then on.
+    /// Commits a new in-place blob that was written up to `end`. The file is dirty from then on.
     pub(super) fn move_in(&self, ino: u64, before: &Inode, fresh: Fresh, end: u64, kill: bool) -> Result<()> {
         let (core, size) = (&self.0.core, before.size.max(end));
         if fresh.file.len()? < size {
@@ -261,7 +262,8 @@ impl Volume {
             wrote(tx, ino, inode, kill)?;
             tx.begin_live(ino, &entry);
             fresh.keep_after(tx.txn);
-            // In the order of changes: what replaces the file later finds it, be it in the same commit.
+            // Inserted in the order of changes, so that a later replacement of the file finds it, even in the same
+            // commit.
             tx.core.live.insert(tx.bucket.id, ino, entry.clone());
             tx.txn.after_commit(Box::new(move || entry.reveal()));
             Ok(())
@@ -270,7 +272,7 @@ impl Volume {
     }
 }
 
-/// Lets all content of an inode lie in a new home.
+/// Replaces all content of an inode by a new in-place blob.
 fn give_home(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, home: BlobId) -> Result<()> {
     add_home(tx.txn, home);
     let size = inode.size;

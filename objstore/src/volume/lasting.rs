@@ -30,23 +30,23 @@ use crate::record::key::{self, tag};
 use crate::record::session::Session as Record;
 use crate::store::Store;
 
-/// A mount's session, known over restarts of the server.
+/// The id of a mount's session, which stays the same across restarts of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(NonZeroU64);
 
 impl SessionId {
-    /// The session with a number; zero is none.
+    /// The session id for a number; `None` for zero.
     pub fn new(id: u64) -> Option<Self> {
         NonZeroU64::new(id).map(Self)
     }
 
-    /// The number.
+    /// The id as a number.
     pub fn get(self) -> u64 {
         self.0.get()
     }
 }
 
-/// The sessions of this store that outlive it.
+/// The persistent sessions of this store.
 #[derive(Default)]
 pub(crate) struct Lasting(Mutex<HashMap<SessionId, Known>>);
 
@@ -58,18 +58,18 @@ struct Known {
     appends: Arc<Appends>,
 }
 
-/// What a volume needs of its session.
+/// The facts about a session that its volume needs.
 pub(super) struct Served {
     pub id: SessionId,
     pub mount: u64,
     pub appends: Arc<Appends>,
-    /// The id of the account whose grant opened it; zero if that is not known.
+    /// The id of the account whose grant opened it; zero if unknown.
     pub account: u64,
 }
 
 static NEXT_MOUNT: AtomicU64 = AtomicU64::new(1);
 
-/// A number that tells a mount from others.
+/// A number that identifies a mount.
 pub(super) fn next_mount() -> u64 {
     NEXT_MOUNT.fetch_add(1, Ordering::Relaxed)
 }
@@ -81,7 +81,8 @@ impl Lasting {
         sessions.iter().find(|(_, known)| known.mount == mount).map(|(id, _)| *id)
     }
 
-    /// Knows a session of a store that opens, which may hold what nobody counts; its mount.
+    /// Registers a session when a store opens. Its kernel may hold inodes that are not counted here. Returns its mount
+    /// number.
     pub fn inherit(&self, core: &Core, id: SessionId, bucket: u64, below: u64, appends: Appends) -> u64 {
         let mount = next_mount();
         core.pins.inherit(bucket, id, below);
@@ -90,7 +91,7 @@ impl Lasting {
         mount
     }
 
-    /// The sessions of a bucket, with their mounts.
+    /// The sessions of a bucket, with their mount numbers.
     pub fn of_bucket(&self, bucket: u64) -> Vec<(SessionId, u64)> {
         let sessions = self.0.lock();
         sessions.iter().filter(|(_, known)| known.bucket == bucket).map(|(id, known)| (*id, known.mount)).collect()
@@ -111,7 +112,7 @@ impl Lasting {
         }
     }
 
-    /// Nobody serves a session any more, and it goes on.
+    /// Records that a session is no longer served but continues.
     pub(super) fn leave(&self, id: SessionId) {
         if let Some(known) = self.0.lock().get_mut(&id) {
             known.served = false;
@@ -124,7 +125,7 @@ fn refused(id: SessionId, why: &str) -> Error {
 }
 
 impl Store {
-    /// An id for a new session.
+    /// An unused id for a new session.
     pub fn new_session(&self) -> SessionId {
         loop {
             let mut bytes = [0; 8];
@@ -135,16 +136,16 @@ impl Store {
         }
     }
 
-    /// Waits until mounts were told all they have to forget so far; for who has taken over those of a server before, and
-    /// what that one owed them. Two seconds at most: one that does not answer is not waited for.
+    /// Waits until all mounts have applied their invalidations so far, for a server that has just taken over mounts
+    /// with undelivered ones. Waits at most two seconds, because a mount may not answer.
     pub async fn mounts_told(&self) {
         self.core.feeds.settle_all().await;
     }
 
-    /// Ends a session that was to go on and that no volume serves: its mount is gone.
+    /// Ends a session that was to continue and that no volume serves, because its mount is gone.
     ///
     /// # Errors
-    /// If a volume serves it: [`Volume::end`] that.
+    /// If a volume serves it: use [`Volume::end`].
     pub fn end_session(&self, id: SessionId) -> Result<()> {
         let known = self.core.lasting.0.lock().get(&id).map(|known| (known.bucket, known.mount, known.served));
         match known {
@@ -180,7 +181,7 @@ pub(super) fn begin(id: SessionId, session: &Session) -> Result<Served> {
     Ok(Served { id, mount, appends, account })
 }
 
-/// Takes a session over from a server before.
+/// Takes over a session of an earlier server.
 pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &BucketName) -> Result<(Place, Served)> {
     let value = read.get(&key::by_id(tag::SESSION, id.get()))?;
     let value = value.ok_or_else(|| refused(id, "the store has no record of it"))?;
@@ -192,8 +193,8 @@ pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &Buck
     Ok((Place { bucket, family, frozen, root }, core.lasting.serve(core, id, account)?))
 }
 
-/// Ends a session: what only it held is collected, what was kept for it goes. Not waited for: opening the store does
-/// what is left.
+/// Ends a session: inodes that only it held are collected, its records removed. It does not wait; opening the store
+/// does what remains.
 pub(super) fn end(core: &Arc<Core>, id: SessionId, bucket: u64, name: Option<&BucketName>, mount: u64) {
     core.feeds.remove(mount);
     let freed = core.pins.end(bucket, id);
@@ -223,7 +224,7 @@ pub(crate) fn forget(txn: &mut dyn Txn, id: SessionId) -> Result<()> {
     Ok(())
 }
 
-/// Removes the notices owed to mounts of a bucket that has none which outlives the server.
+/// Removes the undelivered invalidations of a bucket without persistent sessions.
 pub(crate) fn forget_owed(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
     for pair in crate::store::all(&*txn, &key::by_id(tag::OWED, bucket))? {
         txn.delete(pair.key.to_vec());
@@ -232,23 +233,23 @@ pub(crate) fn forget_owed(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
 }
 
 impl Volume {
-    /// The session's id, if it outlives the server.
+    /// The session's id, if it is persistent.
     pub fn session(&self) -> Option<SessionId> {
         self.0.id
     }
 
-    /// Whether a server before this one served the session.
+    /// Whether an earlier server served the session.
     pub fn inherited(&self) -> bool {
         self.0.inherited
     }
 
-    /// Rises with each opening of the store: tells handles of this process from those of the ones before.
+    /// The number of times the store was opened, which distinguishes handles of this process from earlier ones.
     pub fn life(&self) -> u32 {
         self.0.core.life
     }
 
-    /// The kernel is done with the mount: ends the session, with all it pins. A session that outlives the server ends
-    /// only so; dropping the last clone ends any other.
+    /// Ends the session because the kernel mount is gone. A persistent session ends only in this way; any other ends
+    /// when its last clone is dropped.
     pub fn end(&self) {
         self.0.end();
     }

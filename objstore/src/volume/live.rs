@@ -24,13 +24,13 @@ use crate::record::inode::Inode;
 use crate::tree::exceeded;
 
 impl Volume {
-    /// The live file, if writes may go through it now.
+    /// The entry of a dirty file, if writes may go through it now.
     pub(super) fn live(&self, ino: u64) -> Option<Arc<Live>> {
         self.0.core.live.get(self.0.bucket, ino).filter(|live| !live.is_retired())
     }
 
-    /// A file's inode as it is, though its record may be behind. It is looked for among the live ones first: one that is
-    /// settled meanwhile is in the record that is read after that.
+    /// The current inode of a file whose record may be out of date. The dirty entry is looked up first: a file flushed
+    /// meanwhile is complete in the record that is read afterwards.
     pub(super) fn look(&self, ino: u64) -> Result<Inode> {
         let live = self.0.core.live.get(self.0.bucket, ino);
         let (_, mut inode) = self.reading(|tree| tree.live_inode(ino))?;
@@ -41,7 +41,7 @@ impl Volume {
         Ok(inode)
     }
 
-    /// A write that needs no transaction; whether it was one. The caller holds the bucket's gate shared.
+    /// Writes without a transaction. Returns whether that was possible. The caller holds the bucket's gate shared.
     pub(super) fn write_live(&self, ino: u64, offset: u64, data: &[u8]) -> Result<bool> {
         let core = &self.0.core;
         let Some(live) = self.live(ino) else { return Ok(false) };
@@ -59,7 +59,7 @@ impl Volume {
         self.extend_live(ino, &live, offset, data)
     }
 
-    /// A write past the end; the caller holds the inode's lock alone.
+    /// Writes past the end; the caller holds the inode's lock exclusively.
     pub(super) fn extend_live(&self, ino: u64, live: &Arc<Live>, offset: u64, data: &[u8]) -> Result<bool> {
         let end = offset + data.len() as u64;
         if end <= live.size() {
@@ -71,7 +71,7 @@ impl Volume {
         self.grow_live(ino, live, end, || live.file.write_at(data, offset))
     }
 
-    /// Lets a file grow to `end` by `change`; the caller holds the inode's lock alone.
+    /// Lets a file grow to `end` by `change`; the caller holds the inode's lock exclusively.
     pub(super) fn grow_live(
         &self,
         ino: u64,
@@ -85,8 +85,8 @@ impl Volume {
         let grown = self.change_live(ino, live, end, change);
         if !matches!(grown, Ok(true)) {
             core.live.ledgers.shrink(self.0.bucket, growth);
-            // The home says how long the file is, to whoever has nothing else to ask. If this fails too, the next write
-            // tries it again.
+            // After a crash the blob's length is the file's size, so the bytes are cut off. If that fails too, the next
+            // write tries again.
             if let Err(error) = cut_back(&*live.file, before) {
                 tracing::warn!(ino, %error, "a failed write left bytes past the end of an in-place blob; the next write removes them");
                 live.retire();
@@ -97,7 +97,7 @@ impl Volume {
         grown
     }
 
-    /// Makes a change of a live file up to `end`; not if it ceases to be live meanwhile. The caller holds the inode's
+    /// Makes a change of a dirty file up to `end`, unless it ceases to be dirty meanwhile. The caller holds the inode's
     /// lock.
     pub(super) fn change_live(
         &self,
@@ -121,17 +121,17 @@ impl Volume {
         Ok(true)
     }
 
-    /// Makes a file live that has its home: raises its generation before bytes that can be seen change. The caller holds
-    /// the inode's lock alone, and changes the file before it lets go.
+    /// Marks a file dirty that has an in-place blob: bumps its generation before visible bytes change. The caller holds
+    /// the inode's lock exclusively, and changes the file before it releases the lock.
     ///
-    /// The entry comes before the commit: whoever looks through S3 from that on finds it, with a change announced, and
-    /// so shows the content under a generation that what is written here does not have.
+    /// The entry is inserted before the commit, with a change announced: from then on S3 finds it, and shows the
+    /// content under a generation that the bytes written here do not have.
     pub(super) fn go_live(&self, ino: u64, inode: &Inode, home: &Home, kill: bool) -> Result<Arc<Live>> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
         if home.whole {
             clear_tail(core, home, inode.size)?;
             if home.file.len()? < inode.size {
-                // A hole at the end that was never written.
+                // A trailing hole that was never written.
                 home.file.set_len(inode.size)?;
                 core.blobs.mark_dirty(home.id);
             }
@@ -154,8 +154,8 @@ impl Volume {
         }
     }
 
-    /// Takes from a file what a change of its content takes: capabilities, and with `kill` setuid and setgid. If it takes
-    /// those this session's own feed says so.
+    /// Clears what a change of content clears: capabilities, and with `kill` setuid and setgid. If it clears any, this
+    /// session's own feed reports it.
     pub fn lose_privileges(&self, ino: u64, kill: bool) -> Result<()> {
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
@@ -170,7 +170,7 @@ impl Volume {
         })
     }
 
-    /// Whether the home of a file in extents holds all of a range already.
+    /// Whether the in-place blob of a file in extents already holds all of a range.
     pub(super) fn lies_at_home(&self, ino: u64, live: &Live, start: u64, end: u64) -> Result<bool> {
         let placed = self.reading(|tree| tree.extents(ino, start, end))?;
         let mut at = start;
@@ -183,10 +183,10 @@ impl Volume {
         Ok(at >= end)
     }
 
-    /// Counts growth of live files against the quota before it happens.
+    /// Grants growth of dirty files against the quota before it happens.
     pub(super) fn reserve_growth(&self, bytes: u64) -> Result<()> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
-        // What was allowed may be used up by another file before it is counted here.
+        // Another file may use up the grant before it is counted here.
         while !core.live.ledgers.grow(bucket, bytes) {
             let session = self.0.clone();
             core.meta.transact(Durability::Buffered, move |txn| session.allow_growth(&*txn, bytes))?;
@@ -195,13 +195,13 @@ impl Volume {
     }
 }
 
-/// Cuts off what a change that failed put past the end; where it put nothing, space that is reserved there stays.
+/// Cuts off bytes that a failed change put past the end; if it put none there, reserved space stays.
 fn cut_back(file: &dyn File, size: u64) -> Result<()> {
     if file.len()? == size { Ok(()) } else { file.set_len(size) }
 }
 
 impl super::Session {
-    /// Allows live files to grow by so much, and a step more; on the thread of the transactions.
+    /// Grants growth to dirty files, plus a step; called on the transaction thread.
     fn allow_growth(&self, read: &dyn crate::meta::Read, bytes: u64) -> Result<()> {
         let Self { core, name, bucket, .. } = self;
         let record = core.bucket_record(read, name)?.filter(|record| record.id == *bucket);
@@ -210,7 +210,7 @@ impl super::Session {
         let used = crate::store::usage(read, &line)?;
         let room = record.limit_bytes().saturating_sub(used.bytes + used.upload_bytes);
         let allow = |bytes: u64| core.live.ledgers.allow(*bucket, room, bytes);
-        // Without a quota so much that nobody asks again soon.
+        // Without a quota the grant is large, so that it is rarely renewed.
         let ample = record.quota_bytes.is_none() && allow(bytes.max(room / 2));
         if ample || allow(bytes) { Ok(()) } else { Err(exceeded(name, &record, &used, bytes)) }
     }

@@ -8,19 +8,18 @@ use super::{Attr, DirEntry, Volume};
 use crate::error::{Posix, Result};
 use crate::record::inode::Inode;
 
-/// What was found under a name: a number, and the inode if it was still there then.
+/// The result for a name: the inode number, and the inode if it still existed when it was read.
 type Found = Option<(u64, Option<Inode>)>;
 
 impl Volume {
-    /// What names of one directory lead to, in the order of its listing: each answer is that of [`Volume::lookup`],
-    /// pinned as by that.
+    /// Looks up names of one directory, in the order of its listing. Each result equals that of [`Volume::lookup`], and
+    /// takes one reference.
     pub fn lookup_all(&self, parent: u64, names: &[&str]) -> Vec<Result<Attr>> {
         let looked = self.inos_under(parent, names).and_then(|inos| self.look_pinned(&inos));
         self.answer(parent, names.iter().copied(), looked)
     }
 
-    /// The same for what [`Volume::read_dir`] found within the call that is answered with it: the names need not be
-    /// looked for again.
+    /// Looks up names that [`Volume::read_dir`] returned within the same call: they need not be searched again.
     pub fn lookup_listed(&self, parent: u64, entries: &[DirEntry]) -> Vec<Result<Attr>> {
         let inos: Vec<_> = entries.iter().map(|entry| Some(entry.ino)).collect();
         let looked = self.look_pinned(&inos);
@@ -39,7 +38,7 @@ impl Volume {
                 self.learn_name(ino, &inode, parent, name);
                 Ok(attr(ino, &inode))
             }
-            // Replaced and collected in between: the name leads to another by now, or to none.
+            // Replaced and collected in between: the name now leads to another inode or to none.
             Some((ino, None)) => {
                 self.forget(ino, 1);
                 self.lookup(parent, name)
@@ -51,7 +50,7 @@ impl Volume {
         }
     }
 
-    /// The numbers under names.
+    /// The inode numbers of names.
     fn inos_under(&self, parent: u64, names: &[&str]) -> Result<Vec<Option<u64>>> {
         let found = self.reading(|tree| {
             tree.directory(parent)?;
@@ -60,7 +59,7 @@ impl Volume {
         Ok(found.into_iter().map(|dirent| dirent.map(|dirent| dirent.ino)).collect())
     }
 
-    /// The inodes of these numbers, pinned.
+    /// Takes references on these inodes and reads them.
     fn look_pinned(&self, found: &[Option<u64>]) -> Result<Vec<Found>> {
         let inos: Vec<u64> = found.iter().flatten().copied().collect();
         inos.iter().for_each(|ino| self.hold_found(*ino));
@@ -69,10 +68,10 @@ impl Volume {
         Ok(found.iter().map(|ino| ino.map(|ino| (ino, looked.next().flatten()))).collect())
     }
 
-    /// Inodes as they are: [`Volume::look`] at many.
+    /// The current inodes: [`Volume::look`] for many.
     fn look_at(&self, inos: &[u64]) -> Result<Vec<Option<Inode>>> {
         let core = &self.0.core;
-        // Before their records: what is settled in between is in those.
+        // Read before the records: a file flushed in between is complete in its record.
         let live: Vec<_> = inos.iter().map(|ino| core.live.get(self.0.bucket, *ino)).collect();
         let mut inodes: Vec<Option<Inode>> = self.reading(|tree| tree.inodes_as(inos))?;
         for ((inode, live), ino) in inodes.iter_mut().zip(live).zip(inos) {

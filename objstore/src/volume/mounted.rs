@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// Sessions by the id of their bucket or snapshot.
+/// Numbers of sessions, by the id of their bucket or snapshot.
 #[derive(Default)]
 pub(crate) struct Mounted(Mutex<HashMap<u64, usize>>);
 
@@ -16,12 +16,12 @@ impl Mounted {
         self.0.lock().contains_key(&bucket)
     }
 
-    /// Counts a session that begins.
+    /// Counts a new session.
     pub fn add(&self, bucket: u64) {
         *self.0.lock().entry(bucket).or_default() += 1;
     }
 
-    /// Discounts a session that is over or left to the next server.
+    /// Counts out a session that ended or was left to the next server.
     pub fn remove(&self, bucket: u64) {
         let mut counts = self.0.lock();
         if let Some(count) = counts.get_mut(&bucket) {

@@ -6,9 +6,9 @@ use super::types::{Attr, Make, Ownership};
 use crate::error::Result;
 
 impl Volume {
-    /// Makes a file without a name, pinned once, and opens it for writing: [`Volume::close_writer`] has to follow. It is
-    /// what a file made in `parent` would be, and goes with its last pin, unless it is `linkable` and [`Volume::link`] gave
-    /// it a name by then.
+    /// Creates a file without a name with one reference, and opens it for writing: [`Volume::close_writer`] has to
+    /// follow. It has the attributes that a file created in `parent` would have, and is deleted with its last
+    /// reference, unless it is `linkable` and [`Volume::link`] gave it a name.
     pub fn create_nameless(&self, parent: u64, who: Ownership, linkable: bool) -> Result<Attr> {
         let pinning = self.clone();
         let (ino, inode) = self.once_and(

@@ -13,7 +13,8 @@ const CHUNK: usize = 1024;
 const TARGET_BYTES_MAX: usize = 4095;
 
 impl Volume {
-    /// Finds a name and pins its inode once: it stays readable, though unlinked or replaced, until `forget`.
+    /// Looks up a name and takes a reference on its inode: it stays readable, though unlinked or replaced, until
+    /// `forget`.
     pub fn lookup(&self, parent: u64, name: &str) -> Result<Attr> {
         check_name(name)?;
         let mut gone = 0;
@@ -23,8 +24,8 @@ impl Volume {
                 tree.entry(parent, name)
             })?;
             let ino = found.ok_or(Posix::NotFound)?.dirent.ino;
-            // Between finding and pinning the inode may have been replaced and collected: then look again. A number
-            // is never used twice, so the same one again is damage.
+            // Between look-up and reference the inode may have been replaced and collected: then look again. Inode
+            // numbers are never reused, so the same number again means damage.
             match self.pin_inode(ino) {
                 Ok(inode) => {
                     self.learn_name(ino, &inode, parent, name);
@@ -39,8 +40,8 @@ impl Volume {
         }
     }
 
-    /// Tells a file the name it was found under, if it has several and the one it knows is gone: its versions belong to
-    /// a key. If that fails it can be read all the same; who writes it is told.
+    /// Records in a file with several names the one it was found under, if the recorded one is gone: its versions
+    /// belong to that key. If this fails, the file can still be read, and a writer gets the error.
     pub(super) fn learn_name(&self, ino: u64, inode: &Inode, parent: u64, name: &str) {
         let known = inode.parent == parent && inode.name == name;
         if known || inode.kind() != InodeKind::File || self.0.read_only {
@@ -58,7 +59,7 @@ impl Volume {
         }
     }
 
-    /// The directory that a directory lies in; the root's is itself.
+    /// The parent of a directory; the root is its own parent.
     pub fn parent(&self, ino: u64) -> Result<u64> {
         if ino == self.root() {
             return Ok(ino);
@@ -66,13 +67,13 @@ impl Volume {
         self.reading(|tree| Ok(tree.directory(ino)?.parent))
     }
 
-    /// Makes an inode, pinned once.
+    /// Creates an inode with one reference.
     pub fn make(&self, parent: u64, name: &str, what: Make, who: Ownership) -> Result<Attr> {
         self.make_and(parent, name, what, who, |_, _, _| {})
     }
 
-    /// Makes a file, pinned once, and opens it for writing: [`Volume::close_writer`] has to follow. In a bucket that
-    /// keeps versions all that is written until then is the version it was made as.
+    /// Creates a file with one reference, and opens it for writing: [`Volume::close_writer`] has to follow. In a bucket
+    /// with versioning, everything written until then belongs to the version as which it was created.
     pub fn create(&self, parent: u64, name: &str, who: Ownership) -> Result<Attr> {
         let made = self.make_and(parent, name, Make::File, who, Self::open_made)?;
         self.count_writer(made.ino);
@@ -102,7 +103,7 @@ impl Volume {
         Ok(attr(ino, &inode))
     }
 
-    /// A further name for anything but a directory; pinned once more.
+    /// Adds a name to anything but a directory, and takes one more reference.
     pub fn link(&self, ino: u64, parent: u64, name: &str) -> Result<Attr> {
         check_name(name)?;
         let name = name.to_owned();
@@ -111,7 +112,7 @@ impl Volume {
         self.attr(ino)
     }
 
-    /// Removes a name of anything but a directory.
+    /// Removes a name that is not a directory.
     pub fn unlink(&self, parent: u64, name: &str) -> Result<()> {
         check_name(name)?;
         let name = name.to_owned();
@@ -136,8 +137,8 @@ impl Volume {
         Ok(())
     }
 
-    /// All names of a directory at one moment, in key order, without `.` and `..` and without keys that a mount
-    /// cannot name. Where a file and a directory share a name, the directory is shown.
+    /// All names of a directory at one moment, in key order, without `.` and `..` and without hidden keys. Where a file
+    /// and a directory share a name, the directory is shown.
     pub fn read_dir(&self, ino: u64) -> Result<Vec<DirEntry>> {
         self.reading(|tree| {
             tree.directory(ino)?;
@@ -199,7 +200,7 @@ pub(super) fn new_inode(what: Make, who: Ownership, now: crate::clock::Timestamp
     Ok(inode)
 }
 
-/// Refuses a name no directory entry can have.
+/// Refuses a name that no directory entry can have.
 fn check_name(name: &str) -> Result<()> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Posix::NameTooLong.into());

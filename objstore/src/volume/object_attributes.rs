@@ -30,7 +30,7 @@ const METADATA: &str = "meta.";
 /// XATTR_NAME_MAX
 const NAME_BYTES_MAX: usize = 255;
 
-/// One of them.
+/// An S3 attribute as an extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ObjectAttribute {
     /// The entity tag.
@@ -39,17 +39,17 @@ pub(super) enum ObjectAttribute {
     Version,
     /// A checksum, by its algorithm in lower case.
     Checksum(String),
-    /// A header that S3 gives back.
+    /// A header that S3 returns with the object.
     Header(Header),
     /// A tag, by its name.
     Tag(String),
     /// User metadata, by its name without `x-amz-meta-`.
     Metadata(String),
-    /// None that there is.
+    /// An unknown name.
     Unknown,
 }
 
-/// A header that S3 keeps with an object.
+/// A header stored with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     Type,
@@ -87,7 +87,7 @@ impl Header {
 }
 
 impl ObjectAttribute {
-    /// The one that an extended attribute's name stands for.
+    /// The attribute for the name of an extended attribute.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.strip_prefix(SPACE)?;
         let header = Header::ALL.into_iter().find(|header| header.name() == name).map(Self::Header);
@@ -119,7 +119,7 @@ impl ObjectAttribute {
         }
     }
 
-    /// Refuses a value that S3 would not take.
+    /// Refuses a value that S3 would refuse.
     fn check(&self, value: &str) -> Result<()> {
         let valid = match self {
             Self::Header(Header::Encoding) if words::names_framing(value) => false,
@@ -131,7 +131,7 @@ impl ObjectAttribute {
         if valid { Ok(()) } else { Err(Posix::Invalid.into()) }
     }
 
-    /// Sets it, or removes it; what is not there cannot be removed.
+    /// Sets or removes the attribute; removing an absent one is an error.
     fn put(&self, object: &mut Object, value: Option<String>, mode: XattrMode) -> Result<()> {
         let named = match self {
             Self::Header(header) => {
@@ -158,13 +158,13 @@ impl ObjectAttribute {
     }
 }
 
-/// All the headers of an answer have to fit in what clients read.
+/// Refuses headers whose total exceeds what clients accept in a response.
 fn check_headers(object: &mut Object) -> Result<()> {
     let total: usize = Header::ALL.iter().map(|header| header.of(object).as_ref().map_or(0, String::len)).sum();
     if total > words::HEADERS_BYTES_MAX { Err(Posix::NoSpace.into()) } else { Ok(()) }
 }
 
-/// Whether S3 sees an inode as an object, or would once it has a name.
+/// Whether S3 shows an inode as an object, or would once it has a name.
 fn is_object(ino: u64, inode: &Inode) -> bool {
     match inode.kind() {
         InodeKind::File => true,
@@ -173,8 +173,8 @@ fn is_object(ino: u64, inode: &Inode) -> bool {
     }
 }
 
-/// The names of all that an inode has and that can be set: those that cannot are read by name, since programs that copy
-/// files with all they list (cp, tar, rsync) would fail to set them.
+/// The names of an inode's settable attributes. Those that cannot be set are not listed but can be read by name, since
+/// programs that copy files with all listed attributes (cp, tar, rsync) would fail to set them.
 pub(super) fn names(ino: u64, inode: &Inode) -> Vec<String> {
     let Some(mut object) = inode.object.clone().filter(|_| is_object(ino, inode)) else { return Vec::new() };
     let headers = Header::ALL.iter().filter(|header| header.of(&mut object).is_some());
@@ -186,7 +186,7 @@ pub(super) fn names(ino: u64, inode: &Inode) -> Vec<String> {
 
 impl Volume {
     pub(super) fn object_attribute(&self, ino: u64, attribute: &ObjectAttribute) -> Result<Option<Bytes>> {
-        // Who sees the entity tag has to see another one after the next write.
+        // A reader of the entity tag has to see another one after the next write.
         if *attribute == ObjectAttribute::ETag {
             self.0.core.observe(self.0.bucket, &[ino])?;
         }
@@ -196,7 +196,7 @@ impl Volume {
         Ok(value.map(Bytes::from))
     }
 
-    /// Whether what this session shows has versions.
+    /// Whether the shown bucket or snapshot has versions.
     pub(super) fn shows_versions(&self) -> Result<bool> {
         let versioning = match self.0.core.named(&*self.0.core.meta.snapshot(), &self.0.name)? {
             Named::Bucket(bucket) => bucket.versioning(),
@@ -247,8 +247,7 @@ impl Volume {
     }
 }
 
-/// Headers and user metadata are part of a version, which nobody changes while it is protected, but for who writes it.
-/// Tags are not.
+/// Refuses changes of headers and user metadata of a protected version, except by its writer. Tags can be changed.
 fn check_lock(tx: &Tx<'_>, ino: u64, attribute: &ObjectAttribute) -> Result<()> {
     match attribute {
         ObjectAttribute::Tag(_) => tx.check_current(ino),

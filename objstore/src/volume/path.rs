@@ -5,7 +5,8 @@ use super::types::ROOT_INO;
 use crate::error::Result;
 
 impl Volume {
-    /// A path of an inode from the bucket's root, without a slash in front; none if it has no name, or too long a one.
+    /// A path of an inode from the bucket's root, without a leading slash; `None` if it has no name, or the path is too
+    /// long.
     pub fn path(&self, ino: u64) -> Result<Option<String>> {
         if ino == ROOT_INO {
             return Ok(Some(String::new()));

@@ -14,7 +14,7 @@ impl Volume {
     pub fn read(&self, ino: u64, offset: u64, len: usize) -> Result<Bytes> {
         let core = &self.0.core;
         self.0.check(false)?;
-        // Before anything is looked up: what is found stays until this ends.
+        // Registered before anything is looked up: content found afterwards is kept until this ends.
         let reading = core.readers.begin();
         if let Some(live) = core.live.get(self.0.bucket, ino).filter(|live| live.whole) {
             let held = live.size().saturating_sub(offset).min(len as u64);
@@ -58,7 +58,7 @@ impl Volume {
         Ok((!data).then_some(inode.size))
     }
 
-    /// The length of a piece, and where in it data (or a hole) begins.
+    /// The length of a piece, and the position of data (or a hole) in it.
     fn seek_piece(&self, piece: &Piece, data: bool) -> Result<(u64, Option<u64>)> {
         match piece {
             Piece::Zeros(length) => Ok((*length, (!data).then_some(0))),

@@ -23,7 +23,7 @@ use crate::record::inode::Inode;
 use crate::volume::Change;
 
 impl Volume {
-    /// Reserves space for a range; the file grows by it if `size` says so.
+    /// Reserves space for a range; with [`Allocate::Extend`] the file grows to its end.
     pub(super) fn reserve(&self, ino: u64, range: &Range<u64>, size: Allocate) -> Result<()> {
         let reserve = || self.changing(ino, || self.reserve_once(ino, range, size));
         if size == Allocate::Extend && range.end > self.regular(ino)?.size {
@@ -43,7 +43,7 @@ impl Volume {
         let inode = self.regular(ino)?;
         inode.refuse_fixed(Touching::Adds)?;
         let grows = size == Allocate::Extend && range.end > inode.size;
-        // Before a blob is made for it.
+        // Checked before a blob is created for it.
         self.check_growth(range.end.saturating_sub(inode.charged()))?;
         match self.find_home(ino)? {
             Found::Fresh(fresh) if grows => {
@@ -56,7 +56,7 @@ impl Volume {
         }
     }
 
-    /// Reserves space in a new home of a file that stays as long as it is.
+    /// Reserves space in a new in-place blob of a file whose size does not change.
     fn reserve_fresh(&self, ino: u64, inode: &Inode, fresh: Fresh, range: &Range<u64>) -> Result<()> {
         let more = range.end.saturating_sub(inode.charged());
         self.reserve_growth(more)?;
@@ -66,14 +66,14 @@ impl Volume {
         reserved.inspect_err(|_| self.0.core.live.ledgers.shrink(self.0.bucket, more))
     }
 
-    /// Lets a file that lies wholly in its home grow, with space reserved for the range.
+    /// Lets a file that lies completely in its in-place blob grow, with space reserved for the range.
     fn reserve_live(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>) -> Result<()> {
         let live = self.live_to_shape(ino, inode, home)?;
         let reserve = || live.file.allocate(range.start, range.end - range.start, Allocate::Extend);
         if self.grow_live(ino, &live, range.end, reserve)? { Ok(()) } else { Err(overtaken()) }
     }
 
-    /// The live file, for a change that is no write: one that a write takes privileges from is made live again.
+    /// The dirty entry for a change that is not a write; an entry whose writes clear privileges is created again.
     pub(super) fn live_to_shape(&self, ino: u64, inode: &Inode, home: &Home) -> Result<Arc<Live>> {
         match self.live(ino).filter(|live| !live.takes_privileges(false)) {
             Some(live) => Ok(live),
@@ -84,8 +84,8 @@ impl Volume {
         }
     }
 
-    /// Reserves space in a home whose length stays as it is; with `grows` the file grows to the end of the range all the
-    /// same, as one in extents does.
+    /// Reserves space in an in-place blob whose length does not change; with `grows` the file's size still grows to the
+    /// end of the range, as for one in extents.
     fn reserve_beside(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>, grows: bool) -> Result<()> {
         let more = range.end.saturating_sub(inode.charged());
         self.reserve_growth(more)?;
@@ -119,7 +119,7 @@ impl Volume {
             Ok(())
         });
         if noted.is_err() && had <= length {
-            // A cut frees what lies past the end.
+            // Truncation frees the space past the end.
             home.file.set_len(length)?;
         }
         noted

@@ -27,20 +27,20 @@ use crate::tree::{Tree, Tx};
 pub struct VolumeOptions {
     /// Refuse all changes.
     pub read_only: bool,
-    /// Make this directory of the bucket the root; empty is the whole bucket.
+    /// The directory of the bucket that becomes the root; empty for the whole bucket.
     pub prefix: String,
-    /// The account whose grant opens the bucket; `None` is the administrator.
+    /// The account whose grant opens the bucket; `None` for the administrator.
     pub account: Option<String>,
-    /// The session, if it is to outlive the server: see [`Volume::end`].
+    /// The session id, if the session is to outlive the server: see [`Volume::end`].
     pub session: Option<SessionId>,
-    /// A server before this one served the session, and it was named as going on when the store was opened: the
-    /// bucket's name has to be the one it was begun with, and its root stays what it was, whatever the prefix.
+    /// Whether an earlier server served the session, and it was named as continuing when the store was opened. The
+    /// bucket's name has to be the original one, and the root stays the same, whatever the prefix.
     pub inherited: bool,
 }
 
-/// One mount's session on a bucket, or on a snapshot. Cheap to clone; all methods may block, so call them from plain
-/// threads. Dropping the last clone ends the session: its pins go, and unlinked files they kept are collected. One that
-/// outlives the server ends with [`Volume::end`] alone.
+/// A mount's session on a bucket or snapshot. Cheap to clone; all methods may block, so call them from plain threads.
+/// Dropping the last clone ends the session: its references are dropped, and unlinked files they kept are collected. A
+/// persistent session ends with [`Volume::end`] only.
 #[derive(Clone)]
 pub struct Volume(pub(super) Arc<Session>);
 
@@ -48,36 +48,36 @@ pub struct Volume(pub(super) Arc<Session>);
 pub(crate) struct Session {
     pub core: Arc<Core>,
     pub name: BucketName,
-    /// The bucket's id; of a snapshot, the id of the snapshot.
+    /// The bucket's id, or the snapshot's.
     pub bucket: u64,
     pub family: Family,
     /// Set for a snapshot.
     pub frozen: Option<Branch>,
     pub read_only: bool,
     pub root: u64,
-    /// Tells this mount from others.
+    /// Identifies this mount in the process.
     pub mount: u64,
     pub warrant: Warrant,
     pub(super) pins: Mutex<HashMap<u64, u64>>,
-    /// Inodes the kernel had open when the session was taken over.
+    /// Inodes that the kernel had open when the session was taken over.
     pub(super) open_before: Mutex<HashSet<u64>>,
-    /// Files this session has open for writing, counted.
+    /// Open counts of the files that this session has open for writing.
     pub writers: Mutex<HashMap<u64, u64>>,
-    /// Set if it outlives the server.
+    /// Set if the session is persistent.
     pub id: Option<SessionId>,
-    /// Whether a server before this one served it.
+    /// Whether an earlier server served it.
     pub inherited: bool,
-    /// Requests that are answered and whose records may go.
+    /// Answered requests whose replay records may be removed.
     pub(super) answered: Answered,
-    /// Where appends under way begin.
+    /// The offsets of appends in progress.
     pub(super) appends: Option<Arc<Appends>>,
     ended: AtomicBool,
 }
 
-/// Which tree a session shows.
+/// The tree that a session shows.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The bucket's id; of a snapshot, the id of the snapshot.
+    /// The bucket's id, or the snapshot's.
     pub bucket: u64,
     pub family: Family,
     /// Set for a snapshot.
@@ -87,12 +87,12 @@ pub(super) struct Place {
 }
 
 impl Store {
-    /// Begins a session on a bucket, or on a snapshot under its own name; or takes one over.
+    /// Begins a session on a bucket or snapshot, or takes one over.
     ///
     /// # Errors
-    /// [`Error::Denied`] if the account has no grant. A session that is taken over is opened all the same, since its mount is
-    /// there: each of its calls is refused until there is a grant again. [`Error::Invalid`] for a session that was not to
-    /// go on.
+    /// [`Error::Denied`] if the account has no grant. A session that is taken over is opened nevertheless, since its
+    /// mount exists: each of its calls is refused until there is a grant again. [`Error::Invalid`] for a session that
+    /// was not to continue.
     pub fn open_volume(&self, bucket: &BucketName, options: VolumeOptions) -> Result<Volume> {
         let core = &self.core;
         let snapshot = core.meta.snapshot();
@@ -158,7 +158,7 @@ impl Volume {
         &self.0.name
     }
 
-    /// The bucket's id; of a snapshot, the snapshot's. Another one of the same name has another.
+    /// The bucket's id, or the snapshot's. A later one of the same name has another.
     pub fn bucket_id(&self) -> u64 {
         self.0.bucket
     }
@@ -168,8 +168,8 @@ impl Volume {
         self.0.read_only
     }
 
-    /// The changes others make. Once per session. One that was taken over begins with what was owed to it, and with
-    /// questions about the unlinked inodes it may hold.
+    /// The feed of changes by others; called once per session. After a takeover it begins with the undelivered
+    /// invalidations, and with questions about unlinked inodes that the kernel may hold.
     pub fn feed(&self) -> Feed {
         let Session { core, bucket, mount, id, .. } = &*self.0;
         let life = if id.is_some() { Life::Lasting } else { Life::Process };
@@ -184,7 +184,7 @@ impl Volume {
         feed
     }
 
-    /// Ends the feed: its `next` answers `None`.
+    /// Closes the feed: its `next` returns `None`.
     pub fn close_feed(&self) {
         self.0.core.feeds.close(self.0.mount);
     }
@@ -203,7 +203,7 @@ impl Volume {
         read(Tree { read: &*snapshot, line: &line })
     }
 
-    /// Changes the tree in one transaction; in the store when it returns.
+    /// Changes the tree in one transaction; the change is in the store when it returns.
     pub(super) fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
@@ -211,7 +211,7 @@ impl Volume {
         self.change_with(Durability::Buffered, change)
     }
 
-    /// The same, as durable as asked.
+    /// Changes the tree in one transaction with the given durability.
     pub(super) fn change_with<T: Send + 'static>(
         &self,
         durability: Durability,
@@ -255,7 +255,7 @@ impl Session {
         }
     }
 
-    /// Serves a session that outlives the server.
+    /// Serves a persistent session.
     fn serve(&mut self, served: Served) {
         self.id = Some(served.id);
         self.mount = served.mount;
@@ -263,7 +263,7 @@ impl Session {
         self.warrant.hold_to(served.account);
     }
 
-    /// The store now, and the line this session shows.
+    /// A snapshot of the store, and the branch with its ancestry that this session shows.
     pub fn now(&self) -> Result<(Box<dyn Snapshot>, Line)> {
         self.check(false)?;
         let (snapshot, branch) = match self.frozen {
@@ -284,7 +284,7 @@ impl Session {
         Ok((snapshot, line))
     }
 
-    /// The mount is gone.
+    /// Ends the session because the mount is gone.
     pub(super) fn end(&self) {
         if self.ended.swap(true, Ordering::AcqRel) {
             return;
@@ -299,7 +299,7 @@ impl Session {
         }
     }
 
-    /// The mount goes on without this process: nothing of what it holds is collected.
+    /// Leaves the session to the next process: nothing that its mount holds is collected.
     fn leave(&self, id: SessionId) {
         self.core.mounted.remove(self.bucket);
         self.core.feeds.close(self.mount);
@@ -347,8 +347,8 @@ impl From<Kind> for InodeKind {
     }
 }
 
-/// The space an inode takes, in units of 512 bytes: of a file in blobs what those take, of any other what its record
-/// holds of it.
+/// The allocated space of an inode in units of 512 bytes: its blobs' for a file in blobs, otherwise its record's
+/// content.
 fn blocks(inode: &Inode) -> u64 {
     match &inode.content {
         None => 0,

@@ -26,21 +26,22 @@ use crate::record::live::Live as Record;
 use crate::store;
 use crate::tree::{Settle, Tx};
 
-/// Files settled in one transaction.
+/// The most files flushed in one transaction.
 const STEP: usize = 256;
-/// How far the generation rises after a crash: past every one that may have been shown and not been on disk.
+/// By how much the generation rises after a crash: more than the number of generations that may have been shown without
+/// being on disk.
 const GENERATIONS_LOST_MAX: u64 = 1 << 20;
 
 impl Volume {
-    /// Puts what was written in place to a file in its record; it is not live after this.
+    /// Flushes a file and ends its dirty state.
     pub(super) fn settle(&self, ino: u64) -> Result<()> {
         self.0.core.settle(self.0.bucket, &[ino])
     }
 }
 
 impl Core {
-    /// Puts what mounts wrote in place in the records before somebody sees it, so that what is written later has another
-    /// entity tag; whether any of the files is live.
+    /// Flushes what mounts wrote in place before S3 shows it, so that later writes have another entity tag. Returns
+    /// whether any of the files is dirty.
     pub fn observe(self: &Arc<Self>, bucket: u64, inos: &[u64]) -> Result<bool> {
         let mut live = self.count_past(bucket, inos)?;
         let mut behind = Vec::new();
@@ -55,28 +56,28 @@ impl Core {
         Ok(live)
     }
 
-    /// The same for all of a bucket.
+    /// Flushes all dirty files of a bucket before S3 shows them; see [`Core::observe`].
     pub fn observe_all(self: &Arc<Self>, bucket: u64) -> Result<bool> {
         self.observe(bucket, &self.in_place(bucket))
     }
 
-    /// Settles files for good.
+    /// Flushes files and ends their dirty state.
     pub fn settle(self: &Arc<Self>, bucket: u64, inos: &[u64]) -> Result<()> {
         self.count_past(bucket, inos)?;
         self.settle_as(bucket, inos, Settle::End)
     }
 
-    /// Settles all files of a bucket for good.
+    /// Flushes all files of a bucket and ends their dirty state.
     pub fn settle_all(self: &Arc<Self>, bucket: u64) -> Result<()> {
         self.settle(bucket, &self.in_place(bucket))
     }
 
-    /// Settles all files for good that nobody has open for writing.
+    /// Flushes all files that no writer has open, and ends their dirty state.
     pub fn settle_closed(self: &Arc<Self>) -> Result<()> {
         self.settle_unused(self.live.all())
     }
 
-    /// The last writer of a file closed it: it is settled some time later, with others.
+    /// Records that the last writer closed a file: it is flushed later, together with others.
     pub fn settle_later(self: &Arc<Self>, bucket: u64, ino: u64) -> Result<()> {
         self.settle_unused(self.live.closed(bucket, ino))
     }
@@ -86,7 +87,7 @@ impl Core {
         self.settle_each(files)
     }
 
-    /// Settles every file for good: before the store closes.
+    /// Flushes every file, before the store closes.
     pub fn settle_everything(self: &Arc<Self>) -> Result<()> {
         self.settle_each(self.live.all())
     }
@@ -110,7 +111,7 @@ impl Core {
     }
 }
 
-/// Settles some files of a bucket. One that cannot be, because it is damaged, keeps none of the others from it.
+/// Flushes some files of a bucket. A damaged one does not prevent the flush of the others.
 fn settle_step(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, inos: &[u64], how: Settle) -> Result<()> {
     let Some(name) = store::bucket_name(&*txn, bucket)? else {
         core.live.forget(bucket);
@@ -134,7 +135,7 @@ fn settle_step(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, inos: &[u64], h
     Ok(())
 }
 
-/// Settles what a crash left live; gives the files, by bucket and inode.
+/// Flushes files that a crash left dirty; returns them by bucket and inode.
 pub(crate) fn recover(core: &Arc<Core>) -> Result<Vec<(u64, u64)>> {
     let left = store::all(&*core.meta.snapshot(), &[tag::LIVE])?;
     let mut found = Vec::new();
@@ -168,7 +169,7 @@ fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, recor
             tracing::error!(bucket = %name, ino, %error, "the in-place blob of a file is missing or damaged");
             return Ok(());
         }
-        // Any other error may pass. Settled without its home, the file would stay as short as its record says.
+        // Any other error may be temporary. Flushed without its blob, the file would stay as short as its record says.
         file => file?,
     };
     let written = Timestamp::from(file.modified()?);

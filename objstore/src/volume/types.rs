@@ -6,7 +6,7 @@ pub use crate::record::acl::{ACCESS as ACCESS_ACL, Acl, DEFAULT as DEFAULT_ACL, 
 /// The inode number of a volume's root directory.
 pub const ROOT_INO: u64 = 1;
 
-/// What an inode is.
+/// The type of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -28,7 +28,7 @@ pub enum Kind {
 /// The attributes of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
-    /// Its number: never used twice in a bucket and its clones.
+    /// The inode number, never reused in a bucket and its clones.
     pub ino: u64,
     /// What it is.
     pub kind: Kind,
@@ -38,32 +38,32 @@ pub struct Attr {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// Its names.
+    /// Number of its names.
     pub nlink: u32,
     /// Its size, in bytes.
     pub size: u64,
-    /// Space taken, in units of 512 bytes.
+    /// Allocated space in units of 512 bytes.
     pub blocks: u64,
     /// Device number of a device.
     pub rdev: u32,
-    /// Last read.
+    /// Time of the last read.
     pub atime: Timestamp,
-    /// Content last changed.
+    /// Time of the last change of content.
     pub mtime: Timestamp,
-    /// Attributes last changed.
+    /// Time of the last change of attributes.
     pub ctime: Timestamp,
-    /// Made.
+    /// Time of creation.
     pub btime: Timestamp,
-    /// Counts the changes of its content.
+    /// Number of changes of its content.
     pub generation: u64,
 }
 
 /// Flags of chattr(1) (ioctl_iflags(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// Nobody changes content, attributes or names (FS_IMMUTABLE_FL).
+    /// Content, attributes and names cannot be changed (FS_IMMUTABLE_FL).
     pub immutable: bool,
-    /// Content only grows at its end; of a directory, names only come (FS_APPEND_FL).
+    /// Content can only be appended; a directory only gets names (FS_APPEND_FL).
     pub append_only: bool,
     /// dump(8) leaves it out (FS_NODUMP_FL).
     pub no_dump: bool,
@@ -84,15 +84,15 @@ pub struct SetAttr {
     pub atime: Option<Timestamp>,
     /// New time of last change.
     pub mtime: Option<Timestamp>,
-    /// Whether the times are those of the request itself (touch(1)): an append-only file takes no others.
+    /// Whether the times are those of the request itself (touch(1)): an append-only file accepts no others.
     pub touches: bool,
     /// Clear setuid, setgid where the group may execute, and capabilities (the kernel's KILL_SUIDGID).
     pub kill_privileges: bool,
-    /// Whether who asks is not of the file's group: then setgid is cleared with `kill_privileges` in any case.
+    /// Whether the caller is not a member of the file's group: then `kill_privileges` always clears setgid.
     pub outsider: bool,
 }
 
-/// What to make.
+/// The inode to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Make {
     /// An empty regular file.
@@ -105,34 +105,34 @@ pub enum Make {
     Special(Kind, u32),
 }
 
-/// Owner and permission bits of what is made.
+/// Owner and permission bits of a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// Its owner.
     pub uid: u32,
-    /// Its group (a setgid directory's group wins).
+    /// Its group; a setgid directory's group takes precedence.
     pub gid: u32,
-    /// Permission bits as asked for.
+    /// The requested permission bits.
     pub mode: u32,
-    /// The bits to leave out of them, unless the directory has a default ACL (umask(2), acl(5)).
+    /// Permission bits to clear, unless the directory has a default ACL (umask(2), acl(5)).
     pub umask: u32,
 }
 
-/// What a rename does with a name that is taken (renameat2(2)).
+/// What a rename does if the new name exists (renameat2(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
     /// Replaces it.
     Replace,
-    /// Refuses.
+    /// Fails.
     NoReplace,
     /// Swaps the two.
     Exchange,
-    /// Leaves a whiteout under the old name: a character device 0:0, by which a filesystem that lies over this one knows
-    /// that a name is gone.
+    /// Leaves a whiteout under the old name: a character device 0:0, which tells an overlay file system that the name
+    /// is deleted.
     Whiteout {
-        /// Whose it is.
+        /// Owner and mode of the whiteout.
         owner: Ownership,
-        /// Whether the name that is taken is replaced, or the rename refused.
+        /// Whether an existing new name is replaced, or the rename refused.
         replace: bool,
     },
 }
@@ -140,15 +140,15 @@ pub enum RenameMode {
 /// A rename.
 #[derive(Clone, Debug)]
 pub struct Rename {
-    /// The directory it leaves.
+    /// The old directory.
     pub from_parent: u64,
-    /// The name it loses.
+    /// The old name.
     pub from_name: String,
-    /// The directory it enters.
+    /// The new directory.
     pub to_parent: u64,
-    /// The name it gets.
+    /// The new name.
     pub to_name: String,
-    /// What if the new name is taken.
+    /// What to do if the new name exists.
     pub mode: RenameMode,
 }
 
@@ -166,9 +166,9 @@ pub struct DirEntry {
 /// How to set an ACL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetAcl {
-    /// Clear setgid with it: who sets it is not of the file's group (the kernel's ACL_KILL_SGID).
+    /// Clear setgid too: the caller is not a member of the file's group (the kernel's ACL_KILL_SGID).
     pub kill_setgid: bool,
-    /// Names that the setter was not shown: those that are kept stay.
+    /// Entries that the setter was not shown; existing ones stay.
     pub hidden: Hidden,
 }
 
@@ -194,7 +194,7 @@ pub enum Allocate {
     PunchHole,
     /// Make the range read as zeros and grow the file if it passes its end (FALLOC_FL_ZERO_RANGE).
     ZeroRange,
-    /// The same without growing.
+    /// Make the range read as zeros, the size unchanged (FALLOC_FL_ZERO_RANGE with FALLOC_FL_KEEP_SIZE).
     ZeroRangeKeepSize,
 }
 
@@ -211,10 +211,10 @@ pub struct Space {
     pub inodes: u64,
 }
 
-/// A change made by somebody else that a mount may have cached.
+/// A change by another client, whose old state a mount may have cached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The name in the directory means something else now, or nothing.
+    /// The name in the directory now leads to another inode, or to none.
     Entry {
         /// The directory.
         parent: u64,
@@ -231,7 +231,7 @@ pub enum Change {
         /// The inode.
         ino: u64,
     },
-    /// Not a change but a question: whether the kernel still holds the inode, which has no name any more.
+    /// A question rather than a change: whether the kernel still holds the inode, which has no name any more.
     /// [`super::Volume::probe_result`] has to follow.
     Probe {
         /// The inode.

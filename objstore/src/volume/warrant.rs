@@ -18,41 +18,41 @@ use crate::error::{Error, Result};
 use crate::name::BucketName;
 use crate::store::{AccountNow, Mode, Store, mount_mode};
 
-/// The right of a session.
+/// The access check of a session.
 pub(crate) struct Warrant {
-    /// Whose grant opened it; nobody's is the administrator's, which nothing narrows.
+    /// The account whose grant opened it; `None` for the administrator, whose access is not restricted.
     account: Option<String>,
     known: Mutex<Known>,
 }
 
-/// What is known of the account.
+/// The cached facts about the account.
 #[derive(Default)]
 struct Known {
     /// The account's id; zero until it was looked up.
     id: u64,
-    /// The epoch of grants that the rest was read in.
+    /// The epoch of grants in which the rest was read.
     epoch: u64,
-    /// What it may do, or why nothing.
+    /// The mode of its access, or why it has none.
     mode: Option<std::result::Result<Mode, String>>,
 }
 
 impl Warrant {
-    /// The right of an account, not yet asked for.
+    /// The access check of an account, not evaluated yet.
     pub fn new(account: Option<String>) -> Self {
         Self { account, known: Mutex::default() }
     }
 
-    /// The id of the account, once it was asked for; zero without one.
+    /// The id of the account, once looked up; zero without an account.
     pub fn account_id(&self) -> u64 {
         self.known.lock().id
     }
 
-    /// Holds it to the account with this id; zero: whichever has the name when it is asked for.
+    /// Binds the check to the account with this id; with zero, to the account that has the name when it is looked up.
     pub fn hold_to(&self, id: u64) {
         self.known.lock().id = id;
     }
 
-    /// Refuses what the account may not do now.
+    /// Refuses access that the account does not have now.
     pub fn check(&self, core: &Core, bucket: &BucketName, writes: bool) -> Result<()> {
         let Some(account) = &self.account else { return Ok(()) };
         let epoch = core.grants_epoch.load(Ordering::Acquire);
@@ -70,7 +70,7 @@ impl Warrant {
 }
 
 impl Known {
-    /// What the account may do, or why nothing.
+    /// The account's current access, or why it has none.
     fn ask(&mut self, core: &Core, name: &str, bucket: &BucketName) -> Result<std::result::Result<Mode, String>> {
         let now = AccountNow::find(core, name)?.filter(|now| self.id == 0 || self.id == now.id);
         let Some(now) = now else { return Ok(Err(format!("account \"{name}\" was deleted"))) };
@@ -85,7 +85,8 @@ impl Known {
 }
 
 impl Store {
-    /// An account, a grant or a policy changed: mounts ask anew, and those refused now forget what they had cached.
+    /// Called when an account, a grant or a policy changed: mounts check again, and those now refused drop their
+    /// caches.
     pub(crate) async fn grants_changed(&self) {
         self.core.grants_epoch.fetch_add(1, Ordering::AcqRel);
         let sessions: Vec<_> = {
@@ -93,7 +94,7 @@ impl Store {
             all.retain(|session| session.strong_count() > 0);
             all.iter().filter_map(std::sync::Weak::upgrade).collect()
         };
-        // Whoever writes a policy decides how long reading it takes.
+        // The author of a policy determines how long evaluating it takes, so it runs off the async workers.
         let refused = move |_: &Self| -> Result<Vec<_>> {
             Ok(sessions.into_iter().filter(|session| session.check(false).is_err()).collect())
         };
@@ -105,7 +106,7 @@ impl Store {
 }
 
 impl Session {
-    /// Refuses what the account behind the mount may not do.
+    /// Refuses access that the account behind the mount does not have.
     pub fn check(&self, writes: bool) -> Result<()> {
         self.warrant.check(&self.core, &self.name, writes)
     }

@@ -27,26 +27,26 @@ use crate::tree::Tx;
 
 /// The largest file, in bytes.
 const SIZE_MAX: u64 = i64::MAX as u64;
-/// What is brought to a home at a time is this part of what would be copied whole.
+/// Content is copied to an in-place blob in steps of this fraction of the size that would be copied as a whole.
 const STEPS: u64 = 8;
-/// In a hole no more than these are filled around a write.
+/// The most bytes filled around a write into a hole.
 const BLOCK_BYTES: u64 = 4096;
 
-/// How a write comes to be.
+/// The context of a write.
 #[derive(Clone, Copy)]
 struct Write {
     /// As in [`super::SetAttr`].
     kill_privileges: bool,
-    /// What flags may forbid of it.
+    /// The kind of change, for the check of the file's flags.
     what: Touching,
 }
 
 impl Volume {
-    /// Writes at `offset`: in the store when it returns; `kill_privileges` as in [`super::SetAttr`]. If it takes any away
-    /// this session's own feed says so.
+    /// Writes at `offset`; the bytes are in the store when it returns. `kill_privileges` as in [`super::SetAttr`]. If
+    /// it clears any, this session's own feed reports it.
     ///
     /// # Errors
-    /// EPERM for what flags keep; see [`Volume::set_flags`].
+    /// EPERM if the flags forbid it; see [`Volume::set_flags`].
     pub fn write(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
         self.write_as(ino, offset, data, Write { kill_privileges, what: Touching::Changes })
     }
@@ -54,7 +54,8 @@ impl Volume {
     /// Writes pages that a program changed through a mapping.
     ///
     /// # Errors
-    /// EPERM for an append-only file. An immutable one was mapped before it became so, and what was stored by then stays.
+    /// EPERM for an append-only file. An immutable one was mapped before it became so, and what was stored until then
+    /// is kept.
     pub fn write_back(&self, ino: u64, offset: u64, data: &[u8], kill_privileges: bool) -> Result<()> {
         self.write_as(ino, offset, data, Write { kill_privileges, what: Touching::WritesBack })
     }
@@ -78,7 +79,7 @@ impl Volume {
         })
     }
 
-    /// Takes from a live file what a write of it takes.
+    /// Clears privileges of a dirty file that its writes have to clear.
     fn disarm(&self, ino: u64, kill: bool) -> Result<()> {
         match self.live(ino) {
             Some(live) if live.takes_privileges(kill) => self.lose_privileges(ino, kill),
@@ -86,7 +87,7 @@ impl Volume {
         }
     }
 
-    /// Appends at the end of the file: no other write can come between. Gives where the file ends then.
+    /// Appends at the end of the file; no other write can come between. Returns the new end.
     pub fn append(&self, ino: u64, data: &[u8]) -> Result<u64> {
         self.refuse_write()?;
         if data.is_empty() {
@@ -108,8 +109,8 @@ impl Volume {
         })
     }
 
-    /// Has this session's own feed tell of a file's content, as if others had changed it: an append landed elsewhere than
-    /// the kernel thought, and what it holds of the file is wrong. Owed to it like all that is told.
+    /// Has this session's own feed report a file's content, as if another client had changed it: an append landed
+    /// elsewhere than the kernel assumed, so its cache is wrong. Recorded as undelivered like every invalidation.
     pub fn recall(&self, ino: u64) -> Result<()> {
         self.change(move |tx| {
             tx.tell_origin();
@@ -118,7 +119,7 @@ impl Volume {
         })
     }
 
-    /// A write that needs a transaction. The caller holds the bucket's gate shared and the inode's lock alone.
+    /// Writes in a transaction. The caller holds the bucket's gate shared and the inode's lock exclusively.
     fn write_cold(&self, ino: u64, offset: u64, data: &[u8], how: Write) -> Result<()> {
         let kill = how.kill_privileges;
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
@@ -133,7 +134,7 @@ impl Volume {
         if matches!(inode.content, None | Some(Content::Inline(_))) && end.max(inode.size) <= INLINE_MAX as u64 {
             return self.write_inline(ino, offset, data, kill);
         }
-        // What does not fit is refused before any byte is written.
+        // Growth beyond the quota is refused before any byte is written.
         self.check_growth(end.saturating_sub(inode.charged()))?;
         match self.find_home(ino)? {
             Found::Fresh(fresh) => {
@@ -145,7 +146,7 @@ impl Volume {
         }
     }
 
-    /// Settles a file that is in the table of live ones and may not be written through it.
+    /// Flushes a file whose dirty entry may not be written through any more.
     pub(super) fn leave_retired(&self, ino: u64) -> Result<()> {
         match self.0.core.live.get(self.0.bucket, ino) {
             Some(live) if live.is_retired() => self.settle(ino),
@@ -174,7 +175,7 @@ impl Volume {
         })
     }
 
-    /// A write into a file that lies wholly in its home.
+    /// Writes to a file that lies completely in its in-place blob.
     fn write_home(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let live = match self.live(ino) {
             Some(live) => live,
@@ -183,7 +184,7 @@ impl Volume {
         if self.extend_live(ino, &live, offset, data)? { Ok(()) } else { Err(overtaken()) }
     }
 
-    /// A write into a file that lies in extents: the bytes go to the home, and then belong to the file.
+    /// Writes to a file in extents: the bytes go to the in-place blob, and then an extent shows them.
     fn write_extent(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
         let (core, blob, end) = (&self.0.core, home.id.0, offset + data.len() as u64);
         let within = offset < inode.size;
@@ -212,8 +213,8 @@ impl Volume {
         home.file.write_at(&bytes, start)?;
         core.blobs.mark_dirty(home.id);
         if within {
-            // On disk before an extent says so: what was there may be on disk by promise, and what the home holds there is
-            // nobody's: cut off, punched away, or of a write that ended with its process.
+            // Synced before an extent shows it: the old bytes may be on disk by promise, and what the blob holds there
+            // has no meaning yet.
             core.blobs.sync_file(home.id)?;
         }
         self.change(move |tx| {
@@ -232,13 +233,14 @@ impl Volume {
         })
     }
 
-    /// The steps that a range of a file of this size lies in.
+    /// The range extended to whole steps of a file of this size.
     pub(super) fn stepped(&self, range: &Range<u64>, size: u64) -> Range<u64> {
         around(range, self.0.core.blobs.copy_max_bytes() / STEPS, size)
     }
 
-    /// A write within a file's size, with some of its surroundings and where these begin: so that the next write there
-    /// finds its place in the home. What cannot be read is left where it is, and what is one large hole stays that.
+    /// A write within a file's size together with some of its surroundings, and their offset: so that the next write
+    /// there finds its place in the in-place blob. Unreadable surroundings are left where they are, and a large hole
+    /// stays a hole.
     fn surrounded<'a>(&self, ino: u64, size: u64, offset: u64, data: &'a [u8]) -> (u64, Cow<'a, [u8]>) {
         let written = offset..offset + data.len() as u64;
         let steps = self.stepped(&written, size);
@@ -253,7 +255,7 @@ impl Volume {
         (start, bytes.into())
     }
 
-    /// Refuses growth past the quota.
+    /// Refuses growth beyond the quota.
     pub(super) fn check_growth(&self, bytes: u64) -> Result<()> {
         let record = self.0.core.bucket_known(&self.0.name)?;
         let Some(limit_bytes) = record.and_then(|bucket| bucket.quota_bytes).filter(|_| bytes > 0) else {
@@ -266,15 +268,15 @@ impl Volume {
         Err(Error::QuotaExceeded { bucket: self.0.name.to_string(), limit_bytes, used_bytes, asked_bytes: bytes })
     }
 
-    /// A file or directory on disk when it returns (fsync(2)): content, attributes and names.
+    /// Syncs a file or directory (fsync(2)): content, attributes and names.
     ///
-    /// The content of a file in its home is on disk by a sync of that, and so are size and time of a live file. The
-    /// metadata is on disk already if nothing was committed since its last sync; if not, both syncs run side by side.
+    /// Syncing the in-place blob makes the content durable, and size and time of a dirty file with it. The metadata is
+    /// durable already if nothing was committed since its last sync; otherwise both syncs run in parallel.
     pub fn sync(&self, ino: u64) -> Result<()> {
         self.sync_as(ino, false)
     }
 
-    /// The same, but perhaps for the time of the last change (fdatasync(2)).
+    /// Syncs a file or directory, possibly without its mtime (fdatasync(2)).
     pub fn sync_without_time(&self, ino: u64) -> Result<()> {
         self.sync_as(ino, true)
     }
@@ -284,7 +286,7 @@ impl Volume {
             return Ok(());
         }
         let core = &self.0.core;
-        // The home is not removed before it is synced, though the file be cut or replaced meanwhile.
+        // Keeps the blob until it is synced, even if the file is truncated or replaced meanwhile.
         let _reading = core.readers.begin();
         let live = core.live.get(self.0.bucket, ino);
         let home = match &live {
@@ -303,13 +305,13 @@ impl Volume {
             return core.meta.sync_here();
         };
         if core.backed.is_exposed((self.0.bucket, ino)) {
-            // Nobody said that a mapping wrote to it.
+            // Writes through a mapping were not announced, so the blob is marked here.
             core.blobs.mark_dirty(id);
         }
-        // The writer's thread syncs it, beside the content.
+        // The writer thread syncs it, in parallel with the content.
         let metadata = (!core.meta.is_synced()).then(|| core.meta.sync());
         let content = match live {
-            // The time of what is live is the home's, after a crash.
+            // After a crash, a dirty file's time is its blob's.
             Some(_) if !data_only => core.blobs.sync_file_and_times(id),
             _ => core.blobs.sync_file(id),
         };
@@ -317,31 +319,31 @@ impl Volume {
         content.and(metadata)
     }
 
-    /// All that this session and others wrote to the bucket on disk when it returns: before a mount ends. Of live files
-    /// that is what their homes hold.
+    /// Syncs everything that this session and others wrote to the bucket, before a mount ends. For dirty files, syncing
+    /// their in-place blobs is sufficient.
     pub fn sync_volume(&self) -> Result<()> {
         if self.0.read_only {
             return Ok(());
         }
         let core = &self.0.core;
-        // Before the sync: what is written during it is not promised.
+        // Recorded before the sync: what is written during it is not promised.
         core.recent_syncs.note_all(self.0.bucket, core.clock.now());
         core.blobs.sync_dirty()?;
         core.meta.sync_here()
     }
 }
 
-/// The blocks of so many bytes that a range of a file of this size lies in.
+/// The range extended to whole blocks, within a file of this size.
 fn around(range: &Range<u64>, block: u64, size: u64) -> Range<u64> {
     range.start / block * block..range.end.next_multiple_of(block).min(size).max(range.end)
 }
 
-/// A file ceased to be live while it was written: the write is made again.
+/// The error for a file that ceased to be dirty while it was written: the write is repeated.
 pub(super) fn overtaken() -> Error {
     Error::Busy { what: "a file that was replaced while it was open".into() }
 }
 
-/// Marks content as changed by a mount, and saves the inode; what may not be changed so is refused.
+/// Marks content as changed by a mount, and saves the inode; refuses the change if a lock or flag forbids it.
 pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> Result<()> {
     tx.check_changeable(ino, &inode)?;
     inode.changed_by_mount(tx.now);
@@ -354,8 +356,8 @@ pub(super) fn wrote(tx: &mut Tx<'_>, ino: u64, mut inode: Inode, kill: bool) -> 
     Ok(())
 }
 
-/// Takes setuid and setgid from a file whose content changes. The kernel counts that as a change of size and times only,
-/// so it is told.
+/// Clears setuid and setgid of a file whose content changes. The kernel assumes a change of size and times only, so it
+/// is notified.
 pub(super) fn disarm(tx: &mut Tx<'_>, inode: &mut Inode) {
     if inode.may_lose_setuid() {
         inode.lose_setuid(false);
@@ -363,8 +365,8 @@ pub(super) fn disarm(tx: &mut Tx<'_>, inode: &mut Inode) {
     }
 }
 
-/// Clears what a crash may have left in a home past the size, before the size grows over it or the file becomes live. On
-/// disk: after another crash it would be taken for the file's.
+/// Clears bytes that a crash may have left in an in-place blob past the size, before the size grows over them or the
+/// file becomes dirty. Synced, since after another crash they would be taken for the file's.
 pub(super) fn clear_tail(core: &Core, home: &Home, size: u64) -> Result<()> {
     if home.file.len()? <= size {
         return Ok(());

@@ -26,7 +26,7 @@ use crate::record::bucket::VersioningState;
 use crate::record::inode::{Inode, InodeKind, Retention};
 use crate::tree::{Tx, protection};
 
-/// How often an operation is begun anew because S3 replaced the file under it.
+/// How often an operation is repeated because S3 replaced the file meanwhile.
 const TRIES_MAX: usize = 8;
 
 /// All writers, by bucket and inode.
@@ -34,8 +34,7 @@ const TRIES_MAX: usize = 8;
 pub(crate) struct Writers {
     table: Mutex<HashMap<(u64, u64), Writer>>,
     pub(super) closings: Closings,
-    /// Files that were being written in place when they ceased to be current, or were locked: a write that began before
-    /// may not have ended yet.
+    /// Files with writes in place that may still be running, though the file ceased to be current or was locked.
     ending: Mutex<Ending>,
 }
 
@@ -49,18 +48,18 @@ struct Ending {
 struct EndingFile {
     bucket: u64,
     ino: u64,
-    /// Tells it from the same file at another time.
+    /// Distinguishes it from the same file at another time.
     number: u64,
 }
 
 #[derive(Default)]
 struct Writer {
     handles: u64,
-    /// The current version, if a change through a mount began it and it goes on.
+    /// The open version, if a change through a mount began it.
     open: Option<Begun>,
 }
 
-/// A version as it was when it was begun.
+/// A version in the state in which it was begun.
 #[derive(Clone, Copy)]
 struct Begun {
     retention: Option<Retention>,
@@ -72,7 +71,7 @@ impl Begun {
     }
 }
 
-/// A file at the version that a request began: the same request sent again goes on with it, and begins no other.
+/// A file at the version that a request began: the same request, sent again, continues it and begins no other.
 struct Beginning(u64, Inode);
 
 impl Outcome for Beginning {
@@ -94,7 +93,7 @@ impl Writers {
         self.table.lock().entry((bucket, ino)).or_default().handles += 1;
     }
 
-    /// One handle less; whether that ended a version.
+    /// Counts one handle less. Returns whether that ended a version.
     fn closed(&self, bucket: u64, ino: u64) -> bool {
         let mut writers = self.table.lock();
         let Some(writer) = writers.get_mut(&(bucket, ino)) else { return false };
@@ -102,19 +101,20 @@ impl Writers {
         writer.handles == 0 && writers.remove(&(bucket, ino)).is_some_and(|writer| writer.open.is_some())
     }
 
-    /// A handle was closed that nobody counted; whether that ended a version, since no other writes it.
+    /// Handles the close of an uncounted handle. Returns whether that ended a version, since no other writer has the
+    /// file open.
     fn closed_uncounted(&self, bucket: u64, ino: u64) -> bool {
         let mut writers = self.table.lock();
         let unused = writers.get(&(bucket, ino)).is_some_and(|writer| writer.handles == 0);
         unused && writers.remove(&(bucket, ino)).is_some_and(|writer| writer.open.is_some())
     }
 
-    /// Whether somebody who is counted has a file open for writing.
+    /// Whether a counted writer has the file open.
     pub fn has_handles(&self, bucket: u64, ino: u64) -> bool {
         self.table.lock().get(&(bucket, ino)).is_some_and(|writer| writer.handles > 0)
     }
 
-    /// Whether mounts are at a version of a file.
+    /// Whether mounts are writing a version of the file.
     pub(super) fn is_begun(&self, bucket: u64, ino: u64) -> bool {
         self.begun(bucket, ino).is_some()
     }
@@ -123,8 +123,8 @@ impl Writers {
         self.table.lock().get(&(bucket, ino)).and_then(|writer| writer.open)
     }
 
-    /// Whether mounts are at a version of a file that has no lock but what it was begun with. That is compared and not
-    /// only told by [`Writers::end`], which comes too late for what is committed together with a lock.
+    /// Whether mounts are writing a version of the file that has no lock but its first one. The lock is compared,
+    /// because [`Writers::end`] comes too late for changes in the same commit as a lock.
     pub fn is_at(&self, bucket: u64, ino: u64, inode: &Inode) -> bool {
         let held = inode.object.as_ref().is_some_and(|object| object.legal_hold);
         let same = |begun: Begun| begun.retention == Begun::of(inode).retention;
@@ -135,7 +135,7 @@ impl Writers {
         self.table.lock().entry((bucket, ino)).or_default().open = Some(begun);
     }
 
-    /// The version that is being written is the one that the inode is now: it was given a name.
+    /// Makes the open version that of the current inode, after the file got a name.
     pub fn go_on(&self, bucket: u64, ino: u64, inode: &Inode) {
         if let Some(writer) = self.table.lock().get_mut(&(bucket, ino))
             && writer.open.is_some()
@@ -144,7 +144,7 @@ impl Writers {
         }
     }
 
-    /// From the commit under way on, changes of a file do not belong to the version that was being written.
+    /// From the commit in progress on, changes of a file no longer belong to the open version.
     pub fn end(&self, bucket: u64, ino: u64) {
         let mut writers = self.table.lock();
         if let Some(writer) = writers.get_mut(&(bucket, ino)) {
@@ -157,7 +157,8 @@ impl Writers {
 }
 
 impl Core {
-    /// A file was settled for good by the commit under way, since from that on it is decided anew whether it is written.
+    /// Records that the commit in progress flushes a file and ends its dirty state, after which each write is decided
+    /// again.
     pub fn note_ending(&self, bucket: u64, ino: u64) {
         let mut ending = self.writers.ending.lock();
         ending.last += 1;
@@ -165,8 +166,9 @@ impl Core {
         ending.files.push(EndingFile { bucket, ino, number });
     }
 
-    /// Waits for the writes in place that were under way when [`Core::note_ending`] was called: what was committed with
-    /// it does not change after this. None of them is answered: each is made again. Not for the writer thread, which those writes may wait for.
+    /// Waits for the writes in place that were running when [`Core::note_ending`] was called: committed content does
+    /// not change after this. None of them is answered; each is repeated. Not to be called on the writer thread, for
+    /// which those writes may wait.
     pub fn wait_for_writes(&self, bucket: u64) {
         let waited: Vec<EndingFile> =
             self.writers.ending.lock().files.iter().filter(|file| file.bucket == bucket).copied().collect();
@@ -186,11 +188,11 @@ impl Core {
 }
 
 impl Volume {
-    /// A file was opened for writing: [`Volume::close_writer`] has to follow.
+    /// Opens a file for writing: [`Volume::close_writer`] has to follow.
     ///
     /// # Errors
-    /// EPERM for a version that object lock protects; ESTALE for a file that does not know the name it has, if the
-    /// bucket keeps versions: look it up again.
+    /// EPERM for a version under object lock; in a bucket with versioning, ESTALE for a file whose recorded name is
+    /// gone: look it up again.
     pub fn open_writer(&self, ino: u64) -> Result<()> {
         if !self.0.read_only && self.keeps_versions()? {
             self.wait_for_closing(ino);
@@ -215,7 +217,7 @@ impl Volume {
         })
     }
 
-    /// Opens for writing a file that this change makes, at the version that it is; [`Volume::count_writer`] follows.
+    /// Opens a file for writing that this change creates, at its first version; [`Volume::count_writer`] follows.
     pub(super) fn open_made(tx: &mut Tx<'_>, ino: u64, made: &Inode) {
         let (core, bucket, begun) = (tx.core.clone(), tx.bucket.id, Begun::of(made));
         let versions = tx.bucket.versioning() != VersioningState::Disabled;
@@ -232,8 +234,8 @@ impl Volume {
         *self.0.writers.lock().entry(ino).or_default() += 1;
     }
 
-    /// A file that was open for writing was closed. The last one ends the version that was written: the bucket's
-    /// default retention counts from now.
+    /// Closes a file that was open for writing. The last close ends the open version: the bucket's default retention is
+    /// counted from now.
     pub fn close_writer(&self, ino: u64) -> Result<()> {
         let mut mine = self.0.writers.lock();
         if let Some(count) = mine.get_mut(&ino) {
@@ -246,8 +248,8 @@ impl Volume {
         self.end_writing(ino)
     }
 
-    /// The same for a file that was opened when another process served the session (see [`Volume::life`]): it is not
-    /// among those counted here.
+    /// Closes a file that was opened when another process served the session (see [`Volume::life`]): its writer is not
+    /// counted here.
     pub fn close_inherited_writer(&self, ino: u64) -> Result<()> {
         let ended = self.0.core.writers.closed_uncounted(self.0.bucket, ino);
         if ended { self.end_version(ino) } else { self.settle_unless_open(ino) }
@@ -270,19 +272,19 @@ impl Volume {
             return Ok(());
         }
         match self.change(move |tx| tx.retain_written(ino)) {
-            // It was unlinked and is gone.
+            // It was unlinked and deleted.
             Err(Error::Posix(Posix::Stale)) => Ok(()),
             answer => answer,
         }
     }
 
-    /// Whether the bucket keeps versions, or did.
+    /// Whether the bucket has versioning, or had it.
     pub fn keeps_versions(&self) -> Result<bool> {
         let record = self.0.core.bucket_known(&self.0.name)?;
         Ok(record.is_some_and(|bucket| bucket.versioning() != VersioningState::Disabled))
     }
 
-    /// Whether the bucket retains new versions.
+    /// Whether the bucket has a default retention.
     fn retains(&self) -> Result<bool> {
         let snapshot = self.0.core.meta.snapshot();
         let Some(record) = self.0.core.bucket_record(&*snapshot, &self.0.name)? else { return Ok(false) };
@@ -290,8 +292,8 @@ impl Volume {
         Ok(settings.object_lock.is_some_and(|lock| lock.default.is_some()))
     }
 
-    /// Before content changes: begins a version, unless one is being written; not for what flags forbid, which begins
-    /// none. The caller holds the bucket's gate shared and the inode's lock alone.
+    /// Begins a version before content changes, unless one is open; not if flags forbid the change. The caller holds
+    /// the bucket's gate shared and the inode's lock exclusively.
     pub(super) fn begin_version(&self, ino: u64, what: Touching) -> Result<()> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
         if core.writers.is_begun(bucket, ino) || !self.keeps_versions()? {
@@ -312,7 +314,7 @@ impl Volume {
         begun.map(drop)
     }
 
-    /// Runs a change of content that no handle may stand behind, as a writer of its own.
+    /// Runs a change of content without a handle, as a writer of its own.
     pub(super) fn as_writer(&self, ino: u64, change: impl FnOnce() -> Result<()>) -> Result<()> {
         self.wait_for_closing(ino);
         self.0.core.writers.opened(self.0.bucket, ino);
@@ -321,8 +323,8 @@ impl Volume {
         changed.and(ended)
     }
 
-    /// Runs a change of what S3 shows of a file beside its content: its time, headers and metadata. A version that is no
-    /// longer current stays as it is, and the change is made to a file without a name, as a write is.
+    /// Runs a change of attributes that S3 shows: time, headers and metadata. A noncurrent version stays unchanged: the
+    /// change is then made to a file without a name, as a write is.
     pub(super) fn describing<T>(&self, ino: u64, change: impl Fn() -> Result<T>) -> Result<T> {
         self.changing(ino, || {
             if self.keeps_versions()? && self.reading(|tree| tree.is_retired(ino))? {
@@ -339,7 +341,8 @@ impl Volume {
         self.begin_version(ino, Touching::Changes)
     }
 
-    /// Runs a change of content; again if S3 replaced the file between beginning its version and changing it.
+    /// Runs a change of content, and repeats it if S3 replaced the file between the begin of its version and the
+    /// change.
     pub(super) fn changing<T>(&self, ino: u64, change: impl Fn() -> Result<T>) -> Result<T> {
         for _ in 1..TRIES_MAX {
             match change() {
@@ -351,13 +354,13 @@ impl Volume {
     }
 }
 
-/// Gives back what a session that ends still had open.
+/// Closes the files that an ending session had open.
 pub(super) fn give_back(session: &super::Session) {
     session.core.writers.closings.end_all(session.mount);
     for (ino, count) in std::mem::take(&mut *session.writers.lock()) {
         let ended = (0..count).any(|_| session.core.writers.closed(session.bucket, ino));
         if let Some(live) = session.core.live.get(session.bucket, ino).filter(|_| ended) {
-            // The next write begins another version. The file is settled with others that nobody writes.
+            // The next write begins another version. The file is flushed later with other closed files.
             live.retire();
         }
     }

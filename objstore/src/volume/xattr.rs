@@ -14,25 +14,25 @@ use super::session::Volume;
 use super::types::{Acl, SetAcl, XattrMode};
 use crate::error::{Posix, Result};
 
-/// The longest value (XATTR_SIZE_MAX), and the most bytes of names and values together.
+/// The largest value (XATTR_SIZE_MAX), and the most bytes of all names and values together.
 const BYTES_MAX: usize = 64 << 10;
 const TOTAL_BYTES_MAX: usize = 512 << 10;
-/// What is kept as it is.
+/// Namespaces stored unchanged.
 const KEPT: [&str; 3] = ["user.", "trusted.", "security."];
 
-/// What the name of an extended attribute stands for.
+/// The meaning of an extended attribute's name.
 enum Attribute {
-    /// A value that is kept.
+    /// A stored value.
     Kept,
     /// An ACL.
     Acl(WhichAcl),
-    /// What S3 keeps with the object.
+    /// An S3 attribute of the object.
     Object(ObjectAttribute),
 }
 
 impl Attribute {
     /// # Errors
-    /// EOPNOTSUPP for a namespace that there is not, EINVAL for one without a name behind it.
+    /// EOPNOTSUPP for an unknown namespace, EINVAL for one without a name after it.
     fn named(name: &str) -> Result<Self> {
         if let Some(which) = WhichAcl::of_attribute(name) {
             return Ok(Self::Acl(which));
@@ -69,10 +69,10 @@ impl Volume {
         Ok(names)
     }
 
-    /// Sets one.
+    /// Sets an extended attribute.
     ///
     /// # Errors
-    /// ENOSPC past the limits, EPERM for what S3 does not let anybody set either.
+    /// ENOSPC beyond the limits, EPERM for what S3 does not allow to be set either.
     pub fn set_xattr(&self, ino: u64, name: &str, value: &[u8], mode: XattrMode) -> Result<()> {
         match Attribute::named(name)? {
             Attribute::Kept => self.keep_xattr(ino, name, value, mode),
@@ -105,7 +105,7 @@ impl Volume {
         })
     }
 
-    /// Removes one; ENODATA if absent.
+    /// Removes an extended attribute; ENODATA if absent.
     pub fn remove_xattr(&self, ino: u64, name: &str) -> Result<()> {
         match Attribute::named(name)? {
             Attribute::Kept => self.drop_xattr(ino, name),
@@ -130,7 +130,7 @@ impl Volume {
     }
 }
 
-/// Refuses to make what is there, or to replace what is not.
+/// Refuses to create an existing attribute, or to replace a missing one.
 pub(super) fn check_mode(mode: XattrMode, there: bool) -> Result<()> {
     match (mode, there) {
         (XattrMode::Create, true) => Err(Posix::Exists.into()),

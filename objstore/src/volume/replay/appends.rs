@@ -26,7 +26,7 @@ use crate::volume::SessionId;
 
 /// The folder of the files, in the data folder.
 pub(crate) const FOLDER: &str = "sessions";
-/// Bytes of a slot.
+/// Size of a slot in bytes.
 const SLOT_BYTES: usize = 32;
 
 /// The appends of a session.
@@ -38,7 +38,7 @@ pub(crate) struct Appends {
 
 #[derive(Default)]
 struct Table {
-    /// Made by the first append.
+    /// Created by the first append.
     file: Option<Arc<dyn File>>,
     slots: usize,
     free: Vec<usize>,
@@ -64,11 +64,11 @@ struct Note {
 enum State {
     UnderWay,
     Whole,
-    /// Some of the bytes: the file's size when the store was opened.
+    /// Part of the bytes: up to the file's size when the store was opened.
     Partly(u64),
 }
 
-/// What became of an append when it came before.
+/// The state of an append when its request was sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     Nothing,
@@ -86,14 +86,14 @@ impl Note {
         slot
     }
 
-    /// The note in a slot; `None` if it is free.
+    /// Decodes a slot; `None` if it is free.
     fn decode(slot: &[u8]) -> Option<Self> {
         let number = |at: usize| slot.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         let note = Self { unique: number(0)?, ino: number(8)?, offset: number(16)?, len: number(24)? };
         (note.unique != 0).then_some(note)
     }
 
-    /// How much of the append a file of `size` bytes has; `None` for nothing.
+    /// How much of the append a file of `size` bytes contains; `None` for nothing.
     fn done_in(self, size: u64) -> Option<State> {
         match size {
             size if size >= self.end() => Some(State::Whole),
@@ -108,14 +108,14 @@ impl Note {
 }
 
 impl Appends {
-    /// Those of a session that begins.
+    /// The appends of a new session.
     pub fn new(disk: Arc<dyn Disk>, dir: &Path, id: SessionId) -> Self {
         let path = dir.join(FOLDER).join(file_name(id));
         Self { disk, path, table: Mutex::default() }
     }
 
-    /// Those of a session that goes on, in a store that opens: nobody has changed a file since. `size_of` tells the size
-    /// that a file has.
+    /// The appends of a continuing session, at the opening of a store, before any file has changed. `size_of` returns
+    /// the size of a file.
     pub fn recover(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -141,7 +141,7 @@ impl Appends {
             }
         }
         if let Some(file) = &table.file {
-            // Once others append, it would look as if it had been done.
+            // Cleared first: once others append, it would look as if the append had been executed.
             voided.iter().try_for_each(|slot| clear(&**file, *slot))?;
         }
         table.free.extend(voided);
@@ -149,7 +149,7 @@ impl Appends {
         Ok(found)
     }
 
-    /// What became of a request when it came before, for a file of `size` bytes.
+    /// The state of a request that may have been sent before, for a file of `size` bytes.
     pub(super) fn before(&self, request: RequestId, ino: u64, size: u64) -> Before {
         let table = self.table.lock();
         match table.noted.get(&request.unique).filter(|noted| request.resent && noted.note.ino == ino) {
@@ -161,7 +161,7 @@ impl Appends {
         }
     }
 
-    /// Notes where an append begins, before any of its bytes is written.
+    /// Records the offset of an append, before any of its bytes is written.
     pub(super) fn note(&self, unique: u64, ino: u64, offset: u64, len: u64) -> Result<()> {
         let note = Note { unique, ino, offset, len };
         let (file, slot) = {
@@ -181,14 +181,14 @@ impl Appends {
         file.write_at(&note.encode(), (slot * SLOT_BYTES) as u64).inspect_err(|_| self.answered(unique))
     }
 
-    /// The bytes of an append are written.
+    /// Records that the bytes of an append were written.
     pub(super) fn written(&self, unique: u64) {
         if let Some(noted) = self.table.lock().noted.get_mut(&unique) {
             noted.state = State::Whole;
         }
     }
 
-    /// An append failed: its note is void before anybody else appends.
+    /// Clears the record of a failed append before others append.
     pub(super) fn forget(&self, unique: u64) -> Result<()> {
         let found = {
             let table = self.table.lock();
@@ -201,7 +201,7 @@ impl Appends {
         Ok(())
     }
 
-    /// Lets the slot of a request be used again.
+    /// Frees the slot of an answered request.
     pub(super) fn answered(&self, unique: u64) {
         let mut table = self.table.lock();
         if let Some(noted) = table.noted.remove(&unique) {
@@ -209,7 +209,7 @@ impl Appends {
         }
     }
 
-    /// Removes the file of a session that ends; opening a store removes those that are left.
+    /// Removes the file of an ending session; opening a store removes leftovers.
     pub fn remove(&self) {
         let mut table = self.table.lock();
         if table.file.take().is_some()
@@ -224,7 +224,7 @@ impl Appends {
         if let Some(folder) = self.path.parent() {
             self.disk.make_dir(folder)?;
         }
-        // A session with this number that a crash left: the store would not have begun another.
+        // A file left by a crash; a session with this number would not have been begun otherwise.
         self.disk.remove(&self.path)?;
         self.disk.create(&self.path)
     }
@@ -238,7 +238,7 @@ fn file_name(id: SessionId) -> String {
     format!("{:016x}", id.get())
 }
 
-/// Removes the files of sessions that do not go on.
+/// Removes the files of sessions that do not continue.
 pub(crate) fn sweep(disk: &dyn Disk, dir: &Path, goes_on: impl Fn(SessionId) -> bool) -> Result<()> {
     let folder = dir.join(FOLDER);
     if !disk.exists(&folder)? {

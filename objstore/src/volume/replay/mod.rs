@@ -28,14 +28,14 @@ use crate::tree::Tx;
 /// A request of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId {
-    /// Its number, which no other request of the session has.
+    /// The request's number, unique in the session.
     pub unique: u64,
-    /// Whether the kernel sends it once more.
+    /// Whether the kernel sends it again.
     pub resent: bool,
 }
 
-/// That something was recorded for a request: to be handed back once it is answered. Dropped before that, the record
-/// stays until the session ends.
+/// A replay record was written for a request: to be handed back once the request is answered. If it is dropped before,
+/// the record stays until the session ends.
 #[must_use = "the record is kept until the request is known to be answered"]
 pub struct Recorded {
     session: Arc<Session>,
@@ -43,7 +43,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The kernel has the answer, or does not want it any more.
+    /// The kernel has the reply, or no longer wants it.
     pub fn answered(self) {
         self.session.answered.add(self.unique);
         if let Some(appends) = &self.session.appends {
@@ -61,7 +61,7 @@ thread_local! {
     static UNDER_WAY: RefCell<Option<UnderWay>> = const { RefCell::new(None) };
 }
 
-/// Puts back what was under way on this thread before.
+/// Restores the request that this thread served before.
 struct Scope(Option<UnderWay>);
 
 impl Drop for Scope {
@@ -70,19 +70,19 @@ impl Drop for Scope {
     }
 }
 
-/// Runs `call`, on this thread, for a request; and tells whether anything was recorded for it.
+/// Runs `call` on this thread for a request. Also returns a handle if something was recorded for it.
 pub fn serve<T>(request: RequestId, call: impl FnOnce() -> T) -> (T, Option<Recorded>) {
     let _scope = Scope(UNDER_WAY.replace(Some(UnderWay { request, recorded: None })));
     let value = call();
     (value, UNDER_WAY.take().and_then(|under_way| under_way.recorded))
 }
 
-/// The request this thread serves.
+/// The request that this thread serves.
 fn request() -> Option<RequestId> {
     UNDER_WAY.with_borrow(|under_way| under_way.as_ref().map(|under_way| under_way.request))
 }
 
-/// Something is recorded for the request this thread serves.
+/// Records that a replay record exists for the request that this thread serves.
 fn recorded(session: &Arc<Session>) {
     UNDER_WAY.with_borrow_mut(|under_way| {
         if let Some(UnderWay { request, recorded }) = under_way {
@@ -93,13 +93,13 @@ fn recorded(session: &Arc<Session>) {
 }
 
 impl Volume {
-    /// Changes the tree in one transaction that a request makes once, however often it is sent.
+    /// Changes the tree in one transaction that is executed once, however often its request is sent.
     pub(super) fn once<T: Outcome>(&self, change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static) -> Result<T> {
         self.once_and(change, |_, _| {})
     }
 
-    /// The same with what has to happen in memory as well, in this process: `and` runs inside the transaction also if
-    /// the change was made before.
+    /// Changes the tree once, and runs `and` for effects in memory: inside the transaction, also if the change was made
+    /// before.
     pub(super) fn once_and<T: Outcome>(
         &self,
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
@@ -121,7 +121,7 @@ impl Volume {
             let value = before.map_or_else(|| change(&mut tx), Ok)?;
             and(&mut tx, &value);
             tx.finish()?;
-            // After all that can fail: what is taken out of the queue here is removed with this commit.
+            // After everything that can fail: entries taken from the queue here are removed with this commit.
             records::put(txn, id, request.unique, &value, answered);
             Ok(value)
         });
@@ -130,8 +130,8 @@ impl Volume {
         Ok(value)
     }
 
-    /// Appends `len` bytes to a file of `size` bytes once, however often the request is sent: `write` gets the offset to
-    /// write them at. Gives the end of what was appended. The caller holds the inode's lock alone.
+    /// Appends `len` bytes to a file of `size` bytes once, however often the request is sent: `write` receives the
+    /// offset. Returns the end of the appended bytes. The caller holds the inode's lock exclusively.
     pub(super) fn append_once(
         &self,
         ino: u64,
@@ -159,7 +159,7 @@ impl Volume {
                 recorded(&self.0);
                 Ok(offset + len)
             }
-            // Nothing was appended: others may use the place.
+            // Nothing was appended, so the place is free for others.
             Err(error) => appends.forget(request.unique).and(Err(error)),
         }
     }

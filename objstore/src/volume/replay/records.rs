@@ -16,15 +16,15 @@ use crate::record::session::Replay;
 use crate::tree::Tx;
 use crate::volume::SessionId;
 
-/// Records removed by one change, which adds one.
+/// The most records removed by a change that adds one.
 const REMOVED_MAX: usize = 64;
 
-/// Requests whose records may go.
+/// Answered requests whose records may be removed.
 #[derive(Default)]
 pub(in crate::volume) struct Answered(Mutex<Vec<u64>>);
 
 impl Answered {
-    /// Adds one.
+    /// Adds a request.
     pub fn add(&self, unique: u64) {
         self.0.lock().push(unique);
     }
@@ -36,13 +36,13 @@ impl Answered {
     }
 }
 
-/// What a change that is made once gives to its caller, and gives again when the request comes once more.
+/// The result of a change that is executed once, which a repeated request gets again.
 pub(in crate::volume) trait Outcome: Sized + Send + 'static {
     /// The inode to record; zero for none.
     fn ino(&self) -> u64;
 
-    /// The outcome as it is now. `None` if nothing is left of it, because others have undone it since: the change is
-    /// then made as if it had come after that.
+    /// The current form of the result; `None` if others have undone it since: the change is then made as if it came
+    /// after that.
     fn again(tx: &Tx<'_>, ino: u64) -> Result<Option<Self>>;
 }
 
@@ -56,7 +56,7 @@ impl Outcome for () {
     }
 }
 
-/// An inode that was made or got a name.
+/// An inode that was created or got a name.
 impl Outcome for (u64, Inode) {
     fn ino(&self) -> u64 {
         self.0
@@ -67,7 +67,7 @@ impl Outcome for (u64, Inode) {
     }
 }
 
-/// What a request did before, if it did.
+/// The recorded result of a request, if there is one.
 pub(super) fn find<T: Outcome>(tx: &Tx<'_>, session: SessionId, unique: u64) -> Result<Option<T>> {
     match tx.txn.get(&key::replay(session.get(), unique))? {
         Some(value) => T::again(tx, decode::<Replay>("a request", &value)?.ino),
@@ -75,7 +75,7 @@ pub(super) fn find<T: Outcome>(tx: &Tx<'_>, session: SessionId, unique: u64) -> 
     }
 }
 
-/// Records what a request did, and removes records of requests that are answered.
+/// Records the result of a request, and removes records of answered requests.
 pub(super) fn put<T: Outcome>(txn: &mut dyn Txn, session: SessionId, unique: u64, outcome: &T, answered: &Answered) {
     for unique in answered.take() {
         txn.delete(key::replay(session.get(), unique));
