@@ -2,7 +2,7 @@
 //!
 //! - `disk/lying/` is the disk. `meta/in_turns.rs` is the engine, whose log lies on that disk, so that metadata and
 //!   content crash together. Everything runs on one thread: a seed replays exactly.
-//! - Environment variables set the number of runs: see docs/internals/testing.md, "The lying disk".
+//! - Environment variables set the number of runs: see docs/internals/testing.md, "The simulated disk".
 
 mod act;
 mod content;
