@@ -12,7 +12,7 @@ use crate::record::creator::Creator;
 use crate::record::key::{self, tag};
 use crate::record::{account, decode};
 
-/// The name of the account that may do everything.
+/// The name of the account with all rights.
 pub const ROOT_ACCOUNT: &str = "root";
 
 /// The record of an account.
@@ -20,12 +20,12 @@ pub(super) fn by_name(read: &dyn Read, name: &str) -> Result<account::Account> {
     find(read, name)?.ok_or_else(|| Error::not_found(Noun::Account, name))
 }
 
-/// The same, if there is one.
+/// The record of an account; `None` if it does not exist.
 pub(crate) fn find(read: &dyn Read, name: &str) -> Result<Option<account::Account>> {
     read.get(&key::by_name(tag::ACCOUNT, name))?.map(|value| decode("an account", &value)).transpose()
 }
 
-/// The name of an account that was deleted is its number.
+/// The name of an account; for a deleted account, its id.
 pub(super) fn name_of(read: &dyn Read, id: u64) -> Result<String> {
     match read.get(&key::by_id(tag::ACCOUNT_ID, id))? {
         Some(name) => {
@@ -54,24 +54,25 @@ pub(super) fn add(txn: &mut dyn Txn, name: &str, record: account::Account) -> Re
     Ok(record)
 }
 
-/// Whether an account of this name was deleted once.
+/// Whether an account of this name was ever deleted.
 pub(crate) fn was_deleted(read: &dyn Read, name: &str) -> Result<bool> {
     Ok(read.get(&key::by_name(tag::FORMER, name))?.is_some())
 }
 
-/// The names of accounts that were deleted once, whether others have them now or not.
+/// The names of accounts that were ever deleted, whether other accounts have them now or not.
 pub(crate) fn deleted_names(read: &dyn Read) -> Result<Vec<String>> {
     let former = super::open::all(read, &[tag::FORMER])?;
     Ok(former.iter().map(|pair| String::from_utf8_lossy(&pair.key[1..]).into_owned()).collect())
 }
 
 impl Store {
-    /// Makes an account for the administrator; the same again is found.
+    /// Creates an account for the administrator; an identical one is found.
     pub async fn create_account(&self, name: &str, may_create_buckets: bool) -> Result<(Account, Outcome)> {
         self.create_account_as(name, may_create_buckets, Creator::Administrator).await
     }
 
-    /// Makes an account that a backup names, if there is none. It may be of a store with names that are not given any more.
+    /// Creates an account that a backup names, if it does not exist. The backup's store may have allowed names that are
+    /// no longer accepted.
     pub(crate) async fn restore_account(&self, name: &str) -> Result<()> {
         match self.account(name) {
             Err(Error::NotFound { .. }) => {
@@ -82,7 +83,8 @@ impl Store {
         }
     }
 
-    /// Makes an account and records who made it. One that is there is found whoever made it: [`Account::creator`] tells.
+    /// Creates an account and records its creator. An existing account is found whoever created it: see
+    /// [`Account::creator`].
     pub async fn create_account_as(
         &self,
         name: &str,
@@ -118,7 +120,7 @@ impl Store {
         .await
     }
 
-    /// One account.
+    /// An account by name.
     pub fn account(&self, name: &str) -> Result<Account> {
         let record = by_name(&*self.core.meta.snapshot(), name)?;
         Ok(shown(name, &record))
@@ -136,7 +138,7 @@ impl Store {
             .collect()
     }
 
-    /// Deletes an account with its keys and grants. The root account stays; so does one that owns buckets.
+    /// Deletes an account with its keys and grants. The root account, and one that owns buckets, cannot be deleted.
     pub async fn delete_account(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
         self.change(move |txn, _| remove(txn, &name)).await?;

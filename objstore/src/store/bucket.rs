@@ -33,7 +33,7 @@ impl From<VersioningState> for Versioning {
     }
 }
 
-/// The name of the bucket with an id, if it is there.
+/// The name of the bucket with an id; `None` if it does not exist.
 pub(crate) fn name_of(read: &dyn Read, id: u64) -> Result<Option<BucketName>> {
     match read.get(&key::by_id(tag::BUCKET_ID, id))? {
         Some(name) => String::from_utf8_lossy(&name).parse().map(Some),
@@ -75,7 +75,7 @@ pub(super) fn put(txn: &mut dyn Txn, core: &Core, name: &BucketName, record: &bu
     txn.put(key::by_name(tag::BUCKET, name.as_str()), record.encode_to_vec());
 }
 
-/// Writes a bucket's record after a snapshot moved it to another branch.
+/// Writes a bucket's record after a snapshot moved the bucket to another branch.
 pub(super) fn move_to_branch(txn: &mut dyn Txn, core: &Core, name: &BucketName, record: &bucket::Bucket) {
     put(txn, core, name, record);
 }
@@ -94,7 +94,7 @@ impl From<Versioning> for VersioningState {
     }
 }
 
-/// A bucket that ever kept versions can only suspend that (S3 API, PutBucketVersioning).
+/// Checks a change of versioning: once enabled, it can only be suspended (S3 API, PutBucketVersioning).
 fn check_versioning(before: VersioningState, wanted: Versioning) -> Result<()> {
     if before != VersioningState::Disabled && wanted == Versioning::Disabled {
         return Err(Error::invalid("versioning", "disabled", "a bucket that kept versions can only suspend that"));
@@ -103,16 +103,16 @@ fn check_versioning(before: VersioningState, wanted: Versioning) -> Result<()> {
 }
 
 impl Store {
-    /// Makes a bucket. The same name with the same owner, quota, versioning, source and attributes is found; otherwise
-    /// [`Error::Exists`].
+    /// Creates a bucket. An existing bucket of the same name with the same owner, quota, versioning, source and
+    /// attributes is found; otherwise it fails with [`Error::Exists`].
     ///
-    /// A clone has the versions of its source, each with its lock. It keeps versions as its source does unless the
-    /// request says otherwise, and has its source's object lock, with which versions are always kept; no other setting.
+    /// A clone has the versions of its source, each with its lock. It has its source's versioning unless the request
+    /// says otherwise, and its source's object lock, which requires versioning; no other setting is inherited.
     pub async fn create_bucket(&self, request: CreateBucket) -> Result<(Bucket, Outcome)> {
         self.create_bucket_with(request, Settings::default()).await
     }
 
-    /// The same with settings from the start; a bucket that is found keeps its own. Object lock needs
+    /// Creates a bucket with initial settings; an existing bucket keeps its own. Object lock needs
     /// [`Versioning::Enabled`].
     pub async fn create_bucket_with(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
         if settings.object_lock.is_some() && request.versioning != Versioning::Enabled {
@@ -122,7 +122,7 @@ impl Store {
     }
 
     fn create_bucket_blocking(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
-        // A clone shares content with its source: no write in place may be under way there.
+        // A clone shares content with its source: no write in place may be in progress there.
         let (gate, frozen) = match &request.source {
             Some(Source::Bucket(name)) => {
                 let snapshot::Frozen { id, gate, parted } = self.freeze(name)?;
@@ -143,7 +143,7 @@ impl Store {
         made
     }
 
-    /// One bucket, or a snapshot under its own name.
+    /// A bucket, or a snapshot under its own name.
     pub fn bucket(&self, name: &BucketName) -> Result<Bucket> {
         let snapshot = self.core.meta.snapshot();
         match self.core.named(&*snapshot, name)? {
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Up to `limit` buckets by name, after `after`.
+    /// Up to `limit` buckets ordered by name, after `after`.
     pub fn buckets(&self, after: Option<&str>, limit: usize) -> Result<Vec<Bucket>> {
         let snapshot = self.core.meta.snapshot();
         let from = after.map_or_else(|| vec![tag::BUCKET], |after| key::by_name(tag::BUCKET, &format!("{after}\u{1}")));
@@ -164,7 +164,7 @@ impl Store {
         buckets.collect()
     }
 
-    /// Changes a bucket. What mounts wrote in place before it began to keep versions is a version of its own: the next
+    /// Changes a bucket. When versioning is enabled, what mounts wrote in place before becomes a version: the next
     /// write begins another.
     pub async fn set_bucket(&self, name: &BucketName, set: SetBucket) -> Result<Bucket> {
         let name = name.clone();
@@ -177,7 +177,7 @@ impl Store {
         .await
     }
 
-    /// Holds back writes in place to a bucket, with all that were made before in the records.
+    /// Blocks writes in place to a bucket, after flushing those made before.
     pub(super) fn settle_writes(&self, name: &BucketName) -> Result<(u64, Alone)> {
         let record = self.core.bucket_record(&*self.core.meta.snapshot(), name)?;
         let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?.id;
@@ -186,8 +186,8 @@ impl Store {
         Ok((id, gate))
     }
 
-    /// Deletes a bucket with its grants and publications; snapshots of it stay. What it holds is collected in the
-    /// background, so the answer takes the same time whatever that is.
+    /// Deletes a bucket with its grants and publications; its snapshots stay. Its content is collected in the
+    /// background, so the call takes the same time whatever the bucket holds.
     pub async fn delete_bucket(&self, name: &BucketName, how: Deletion) -> Result<()> {
         let bucket = name.clone();
         let id = self.change(move |txn, core| delete(txn, core, &bucket, how)).await?;
@@ -195,7 +195,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops what is kept in memory for a bucket that was deleted, and has its content collected.
+    /// Removes the in-memory state of a deleted bucket, and starts the collection of its content.
     pub(super) fn forget_bucket(&self, id: u64) {
         self.core.live.forget(id);
         self.core.gates.forget(id);
@@ -204,7 +204,7 @@ impl Store {
         self.background.wake();
     }
 
-    /// What a bucket holds.
+    /// The usage of a bucket.
     pub fn usage(&self, name: &BucketName) -> Result<Usage> {
         let snapshot = self.core.meta.snapshot();
         let record = self.core.bucket_record(&*snapshot, name)?;
@@ -239,10 +239,10 @@ fn change(txn: &mut dyn Txn, core: &Arc<Core>, name: &BucketName, set: SetBucket
     shown(&*txn, name.clone(), record)
 }
 
-/// The record of a bucket that is frozen.
+/// The record of a bucket whose writes are blocked.
 ///
 /// # Errors
-/// [`Error::Busy`] if another has its name by now.
+/// [`Error::Busy`] if another bucket has its name now.
 pub(super) fn frozen(read: &dyn Read, core: &Core, name: &BucketName, id: u64) -> Result<bucket::Bucket> {
     let record = core.bucket_record(read, name)?;
     let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
@@ -260,13 +260,13 @@ impl From<bucket::Usage> for Usage {
     }
 }
 
-/// What a branch holds.
+/// The usage of a branch.
 pub(crate) fn usage(read: &dyn Read, line: &Line) -> Result<bucket::Usage> {
     let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
     bucket::Usage::recorded(value)
 }
 
-/// The bucket a request asks for, if it was made by the same request before.
+/// The bucket that the same request created before, if any.
 fn find_same(read: &dyn Read, core: &Core, request: &CreateBucket) -> Result<Option<Bucket>> {
     let name = &request.name;
     let exists = |why: &str| Error::Exists { noun: Noun::Bucket, name: name.to_string(), why: why.into() };
@@ -290,13 +290,13 @@ fn find_same(read: &dyn Read, core: &Core, request: &CreateBucket) -> Result<Opt
     }
 }
 
-/// Whether a bucket keeps versions as a request says, which leaves that of a clone to its source if it asks for none.
+/// Whether a bucket's versioning matches a request; a clone without a request inherits its source's.
 fn versions_as_asked(record: &bucket::Bucket, request: &CreateBucket) -> bool {
     let left = request.source.is_some() && request.versioning == Versioning::Disabled;
     left || record.versioning() == request.versioning.into()
 }
 
-/// What a clone takes over from its source.
+/// What a clone inherits from its source.
 #[derive(Default)]
 struct Inherited {
     versioning: VersioningState,
@@ -304,7 +304,7 @@ struct Inherited {
 }
 
 impl Inherited {
-    /// Whether the clone keeps versions.
+    /// The versioning of the clone.
     fn versioning(&self, asked: Versioning) -> VersioningState {
         match asked {
             _ if self.object_lock.is_some() => VersioningState::Enabled,
@@ -326,10 +326,10 @@ fn make(
     super::count::check_buckets(&*txn)?;
     let id = header::next_id(txn)?;
     if request.source.is_some() {
-        // A clone's content is on disk with it, and stays there wherever it moves.
+        // A clone's content is on disk with it, and has to stay so wherever it is moved.
         core.recent_syncs.note_all(id, now);
     }
-    // The line is not kept in `core.lines` before the branch is committed: its id may yet become another's.
+    // Not cached in `core.lines` before the commit: if that fails, another branch may get the id.
     let (line, inherited) = match &request.source {
         None => {
             let family = header::next_id(txn)?;
@@ -368,7 +368,7 @@ fn make(
     Ok(record)
 }
 
-/// Refuses a quota smaller than what a clone begins with.
+/// Refuses a quota smaller than the initial content of a clone.
 fn check_fits(read: &dyn Read, line: &Line, request: &CreateBucket) -> Result<()> {
     let Some(limit_bytes) = request.quota_bytes else { return Ok(()) };
     let used = usage(read, line)?.bytes;
@@ -385,7 +385,7 @@ fn make_root(txn: &mut dyn Txn, line: &Line, request: &CreateBucket, now: Timest
     line.put(txn, &key::inode(line.family, ROOT_INO), root.encode_to_vec());
 }
 
-/// Clones a bucket as it is now: both go on from a common interior branch.
+/// Clones a bucket in its current state: both continue from a common interior branch.
 fn clone_of_bucket(
     txn: &mut dyn Txn,
     core: &Arc<Core>,
@@ -432,7 +432,7 @@ pub(super) fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Del
     Ok(record.id)
 }
 
-/// Refuses to delete a bucket that has versions, or names at its top, of which `counted` tells how many count.
+/// Refuses to delete a bucket that has versions, or names at its top; `counted` says which of them count.
 fn refuse_full(
     read: &dyn Read,
     core: &Core,
@@ -452,8 +452,8 @@ fn refuse_full(
     }
 }
 
-/// Refuses to delete what object lock protects: every inode of a bucket that has it is looked at. One that only a mount
-/// holds open is no version any more: who deleted that was allowed to.
+/// Refuses to delete protected versions: in a bucket with object lock every inode is checked. An inode that only a
+/// mount holds open is no longer a version; its deletion was allowed.
 fn refuse_locked(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
     if settings::of(read, core, record)?.object_lock.is_none() {
         return Ok(());

@@ -20,12 +20,12 @@ use crate::name::{BucketName, Key};
 use crate::record::inode::{Inode, Object};
 use crate::tree::{Tree, Tx, order_of, version_id};
 
-/// What one copy takes (S3 API, CopyObject: more has to be copied in parts).
+/// The largest object that one copy accepts (S3 API, CopyObject: larger ones have to be copied in parts).
 const BYTES_MAX: u64 = 5 << 30;
-/// How often a copy is begun anew whose source is replaced meanwhile.
+/// How often a copy is restarted because its source was replaced meanwhile.
 const TRIES_MAX: usize = 8;
 
-/// Refuses a copy of more bytes than S3 allows.
+/// Refuses a copy larger than S3 allows.
 pub(super) fn check_size(bytes: u64) -> Result<()> {
     if bytes <= BYTES_MAX {
         return Ok(());
@@ -63,10 +63,10 @@ impl Store {
         answer
     }
 
-    /// Holds back writes in place to a bucket while an object of it is shared, with what was written to that object in
-    /// place on disk: a copy is on disk when it is answered. Snapshots need no holding.
+    /// Blocks writes in place to a bucket while one of its objects is shared, after syncing earlier writes to that
+    /// object: a copy is on disk when it is answered. Snapshots need no lock.
     ///
-    /// What programs have open past the server is copied here: the copy refers to that.
+    /// A blob that programs have open by passthrough is copied here, and the copy refers to that.
     pub(super) fn hold_source(&self, bucket: &BucketName, (key, version): (&Key, Option<&str>)) -> Result<HeldSource> {
         let record = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)?;
         let gate = record.as_ref().map(|record| self.core.gates.share(record.id));
@@ -86,14 +86,14 @@ impl Store {
 /// A bucket by id, zero for a snapshot, and an inode.
 pub(super) type Source = (u64, u64);
 
-/// The source of a copy, held until that is committed.
+/// The locked source of a copy; released after the commit.
 pub(super) struct HeldSource {
     pub source: Source,
     _copies: Prepared,
     _gate: Option<Alone>,
 }
 
-/// Makes the copy; it, and the bucket that it is in.
+/// Makes the copy. Returns it, and the bucket that contains it.
 fn copy(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source) -> Result<(CopiedObject, u64)> {
     let (source_versioned, (source, shared)) = share(txn, core, request, held)?;
     check_size(source.size)?;
@@ -116,7 +116,7 @@ fn copy(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source)
     Ok((CopiedObject { object: ObjectInfo { expiration, ..info }, source_version }, bucket))
 }
 
-/// The source of a copy, its content safe to refer to, and whether it lies where versions are kept.
+/// The source of a copy, with its content ready to be referred to, and whether its bucket has versioning.
 fn share(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source) -> Result<(bool, (Inode, Shared))> {
     let (bucket, key) = (&request.source_bucket, &request.source_key);
     let version = request.source_version.as_deref();
@@ -125,10 +125,10 @@ fn share(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source
     })
 }
 
-/// Finds the source of a copy and shares it; a snapshot is read as it is.
+/// Finds the source of a copy and shares its content; a snapshot is read as it is.
 ///
 /// # Errors
-/// [`Error::Busy`] if it is not what is held: what a mount writes to it may be under way, and not on disk.
+/// [`Error::Busy`] if it is not the locked inode: a mount's writes to it may be in progress and unsynced.
 pub(super) fn shared_object<T>(
     txn: &mut dyn Txn,
     core: &Arc<Core>,
@@ -149,8 +149,8 @@ pub(super) fn shared_object<T>(
     Ok(shared)
 }
 
-/// What a copy carries. A tag made of the source's inode and generation stays behind: in a clone the same two stand for
-/// other content, so the copy gets one of its own.
+/// The attributes of a copy. An entity tag made of the source's inode and generation is not copied: in a clone the same
+/// two stand for other content, so the copy gets its own.
 fn copied(source: &Inode, request: &CopyObject) -> Object {
     let CopyObject { metadata, tags, lock, .. } = request;
     let mut object = source.object.clone().unwrap_or_default();

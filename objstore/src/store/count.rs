@@ -8,24 +8,24 @@ use crate::error::{Error, Result};
 use crate::meta::Read;
 use crate::record::key::{self, tag};
 
-/// Buckets and snapshots together: they share their names.
+/// The most buckets and snapshots, which share their names.
 pub const BUCKETS_MAX: u64 = 100_000;
-/// Accounts.
+/// The most accounts.
 pub const ACCOUNTS_MAX: u64 = 100_000;
-/// Grants on one bucket.
+/// The most grants on one bucket.
 pub const GRANTS_MAX: u64 = 10_000;
 
-/// Refuses one more bucket or snapshot.
+/// Refuses a bucket or snapshot beyond the limit.
 pub(crate) fn check_buckets(read: &dyn Read) -> Result<()> {
     check(read, "buckets and snapshots", &[&[tag::BUCKET], &[tag::SNAPSHOT]], BUCKETS_MAX)
 }
 
-/// Refuses one more account.
+/// Refuses an account beyond the limit.
 pub(super) fn check_accounts(read: &dyn Read) -> Result<()> {
     check(read, "accounts", &[&[tag::ACCOUNT]], ACCOUNTS_MAX)
 }
 
-/// Refuses one more grant on a bucket.
+/// Refuses a grant beyond a bucket's limit.
 pub(super) fn check_grants(read: &dyn Read, bucket: u64) -> Result<()> {
     refuse(read, "grants on the bucket", &[&key::by_id(tag::GRANT, bucket)], GRANTS_MAX)
 }

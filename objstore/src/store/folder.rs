@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::disk::is_of_the_volume;
 use crate::error::{Error, Result};
 
-/// All names in a data folder, but for those that end in `.tmp`.
+/// All names in a data folder, except those that end in `.tmp`.
 const NAMES: [&str; 11] = [
     "content",
     "csi-node",
@@ -30,13 +30,13 @@ const NAMES: [&str; 11] = [
     "run",
     "sessions",
 ];
-/// Names that a message tells.
+/// The most names shown in a message.
 const SHOWN: usize = 5;
 
-/// Refuses a folder that is not for a store. Nothing is changed.
+/// Refuses a folder that cannot be a data folder. Changes nothing.
 ///
 /// # Errors
-/// [`Error::Unusable`] with what lies there and what to do.
+/// [`Error::Unusable`] with what was found and what to do.
 pub fn check(dir: &Path) -> Result<()> {
     let shown = dir.display();
     let failed = |error| Error::io(format!("looking at {shown}"), error);
@@ -81,7 +81,7 @@ fn is_ours(name: &OsString) -> bool {
     NAMES.contains(&name.strip_suffix(".tmp").unwrap_or(name)) || is_of_the_volume(name)
 }
 
-/// Whoever owns a folder may put anything in the place of what lies there.
+/// Checks the owner, who could replace anything in the folder.
 fn refuse_owner(dir: &Path, owner: u32) -> Result<()> {
     let own = rustix::process::geteuid().as_raw();
     if owner == own || owner == 0 {

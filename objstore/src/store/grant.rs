@@ -59,7 +59,7 @@ pub(super) fn delete_of_account(txn: &mut dyn Txn, account: u64) -> Result<()> {
 }
 
 impl Store {
-    /// Grants, or changes the mode of a grant.
+    /// Adds a grant, or changes its mode.
     pub async fn add_grant(&self, bucket: &BucketName, account: &str, mode: Mode) -> Result<Grant> {
         let (bucket, account) = (bucket.clone(), account.to_owned());
         let granted = self
@@ -80,7 +80,7 @@ impl Store {
         Ok(granted)
     }
 
-    /// Takes a grant back: the next request is refused.
+    /// Revokes a grant: the next request is refused.
     pub async fn remove_grant(&self, bucket: &BucketName, account: &str) -> Result<()> {
         let (bucket, account) = (bucket.clone(), account.to_owned());
         self.change(move |txn, core| {
@@ -99,7 +99,7 @@ impl Store {
         Ok(())
     }
 
-    /// Grants on a bucket, of an account, or all.
+    /// The grants on a bucket, of an account, or all.
     pub fn grants(&self, bucket: Option<&BucketName>, account: Option<&str>) -> Result<Vec<Grant>> {
         let snapshot = self.core.meta.snapshot();
         let prefix = match bucket {
@@ -125,14 +125,14 @@ impl Store {
         Ok(grants)
     }
 
-    /// What an account may do with a bucket: root and the owner all, others what is granted. A snapshot under its own
-    /// name can be read by whoever may read its bucket, and by those two.
+    /// The access of an account to a bucket: root and the owner have all rights, others what their grant says. A
+    /// snapshot under its own name can be read by everyone who may read its bucket, and by those two.
     pub fn access(&self, account: &Account, bucket: &BucketName) -> Result<Option<Mode>> {
         access(&self.core, account.id, account.root, bucket)
     }
 }
 
-/// What an account may do with a bucket by its grant.
+/// The access of an account to a bucket by its grant.
 pub(super) fn access(core: &Core, account: u64, root: bool, bucket: &BucketName) -> Result<Option<Mode>> {
     let snapshot = core.meta.snapshot();
     let (id, owner, frozen) = match core.named(&*snapshot, bucket)? {

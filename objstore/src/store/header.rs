@@ -13,8 +13,8 @@ pub(crate) fn read(read: &dyn Read) -> Result<Option<Header>> {
     read.get(&key::header())?.map(|value| decode("the store", &value)).transpose()
 }
 
-/// The epoch of the opening that is about to begin: past that of the last, and of every blob there is, since one opening
-/// may use up several.
+/// The epoch of the next opening: above the last one's, and above those of all blobs, since one opening may use several
+/// epochs.
 pub(crate) fn next_epoch(read: &dyn Read) -> Result<u32> {
     let last = read.scan_back(&[tag::BLOB], &key::after_prefix(&[tag::BLOB]), 1)?;
     let blobs = last.first().and_then(|pair| key::u64_at(&pair.key, 1)).map_or(0, |id| BlobId(id).epoch());
@@ -40,12 +40,12 @@ pub(crate) fn check_format(format: u32) -> Result<()> {
     Err(Error::Unusable { why })
 }
 
-/// A number never given before.
+/// A number that was never issued before.
 pub(crate) fn next_id(txn: &mut dyn Txn) -> Result<u64> {
     next(txn, |header| &mut header.next_id)
 }
 
-/// A place in the trash, after all before it.
+/// The next position in the trash.
 pub(crate) fn next_trash(txn: &mut dyn Txn) -> Result<u64> {
     next(txn, |header| &mut header.next_trash)
 }

@@ -15,8 +15,8 @@ use crate::record::key::{self, tag};
 use crate::tree::{Tally, Tree, list_hidden, tally};
 
 impl Store {
-    /// A page of the keys that a mount of this bucket or snapshot cannot show, which begin with `prefix`: at most `limit`
-    /// after the key `last`. A page ends early after a bounded look; [`HiddenPage::next`] tells where to go on.
+    /// A page of the hidden keys of this bucket or snapshot that begin with `prefix`: at most `limit` after the key
+    /// `last`. A page ends early after a bounded search; [`HiddenPage::next`] says where to continue.
     pub fn hidden_keys(&self, name: &BucketName, prefix: &str, last: Option<&str>, limit: usize) -> Result<HiddenPage> {
         let snapshot = self.core.meta.snapshot();
         let line = self.core.readable(&*snapshot, name)?;
@@ -27,7 +27,7 @@ impl Store {
     }
 }
 
-/// Counts the objects of buckets whose usage does not count them. The store is open for nobody yet.
+/// Counts the objects of buckets whose usage lacks the count. Called before the store is used.
 pub(super) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
     for pair in super::all(&*core.meta.snapshot(), &[tag::BUCKET])? {
         let snapshot = core.meta.snapshot();
@@ -38,7 +38,7 @@ pub(super) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
             continue;
         }
         let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();
-        tracing::info!(bucket = name, "counting the objects of a bucket that an earlier version wrote, once");
+        tracing::info!(bucket = name, "counting the objects of a bucket from an earlier version, once");
         let Tally { objects, hidden } = match tally(Tree { read: &*snapshot, line: &line }) {
             Ok(tally) => tally,
             Err(error) => {

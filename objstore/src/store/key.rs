@@ -13,22 +13,22 @@ use crate::record::account::Key;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 
-/// Records that say who may do what.
+/// The kinds of records that decide about access.
 const ACCESS: [u8; 8] =
     [tag::BUCKET, tag::BUCKET_ID, tag::SNAPSHOT, tag::SETTINGS, tag::ACCOUNT, tag::ACCOUNT_ID, tag::KEY, tag::GRANT];
 
-/// Keys an account can have.
+/// The most keys of an account.
 const KEYS_MAX: usize = 2;
 const ID_LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const SECRET_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
-/// A key with its id.
+/// A key's record with its id.
 pub(super) struct Held {
     pub(super) id: String,
     pub(super) record: Key,
 }
 
-/// The key of a record.
+/// Decodes the record of a key.
 pub(super) fn held(pair: &Pair) -> Result<Held> {
     let id = String::from_utf8_lossy(&pair.key[1..]).into_owned();
     Ok(Held { id, record: decode("an access key", &pair.value)? })
@@ -47,7 +47,7 @@ fn of_account(read: &dyn Read, id: u64) -> Result<Vec<Held>> {
     Ok(held)
 }
 
-/// Whether an account has a key, or may have one that cannot be read.
+/// Whether an account has a key, readable or not.
 pub(super) fn has_any(read: &dyn Read, account: u64) -> Result<bool> {
     let pairs = super::open::all(read, &[tag::KEY])?;
     Ok(pairs.iter().any(|pair| held(pair).map_or(true, |held| held.record.account == account)))
@@ -58,7 +58,7 @@ fn all(read: &dyn Read) -> Result<Vec<Held>> {
     pairs.iter().map(held).collect()
 }
 
-/// Adds a key to an account; with the given id and secret, or new ones.
+/// Adds a key to an account, with the given or a new id and secret.
 pub(super) fn add(
     txn: &mut dyn Txn,
     core: &Core,
@@ -88,14 +88,14 @@ pub(super) fn delete_all(txn: &mut dyn Txn, account: u64) -> Result<()> {
     Ok(())
 }
 
-/// The secret of a key.
+/// The decrypted secret of a key.
 pub(super) fn reveal(core: &Core, held: &Held) -> Result<Secret> {
     let bound = Bound { account: held.record.account, key_id: &held.id, version: held.record.version };
     core.master.sealer().open_secret(&held.record.sealed, bound)
 }
 
 impl Store {
-    /// Makes a key; at most two an account.
+    /// Creates a key; an account has at most two.
     pub async fn create_key(&self, account: &str) -> Result<NewKey> {
         self.with_keys(account, |txn, core, id, held| {
             if held.len() >= KEYS_MAX {
@@ -106,7 +106,7 @@ impl Store {
         .await
     }
 
-    /// The account's oldest key with its secret, made if it has none: the same on each retry.
+    /// The account's oldest key with its secret, created if it has none; a repeated call returns the same.
     pub async fn ensure_key(&self, account: &str) -> Result<NewKey> {
         self.with_keys(account, |txn, core, id, held| match held.first() {
             Some(held) => Ok((held.id.clone(), reveal(core, held)?)),
@@ -115,7 +115,7 @@ impl Store {
         .await
     }
 
-    /// Makes a new key; the account's oldest goes if it had two.
+    /// Creates a new key, and deletes the account's oldest if it had two.
     pub async fn rotate_key(&self, account: &str) -> Result<NewKey> {
         self.with_keys(account, |txn, core, id, held| {
             if let Some(oldest) = held.first().filter(|_| held.len() >= KEYS_MAX) {
@@ -155,7 +155,7 @@ impl Store {
         shown.collect()
     }
 
-    /// Deletes a key: the next request with it is refused.
+    /// Deletes a key: the next request that uses it is refused.
     pub async fn delete_key(&self, id: &str) -> Result<()> {
         let id = id.to_owned();
         self.change(move |txn, _| {
@@ -169,14 +169,15 @@ impl Store {
         .await
     }
 
-    /// A number that stays the same as long as keys, accounts, grants, buckets and their settings do: what
-    /// [`Store::identify`], [`Store::access`], [`Store::settings`] and [`Store::bucket`] (but for its usage) answer
-    /// after it was asked for holds while it does. A change is told of before it is answered; `None` while one is under way.
+    /// A number that is constant as long as keys, accounts, grants, buckets and their settings are. What
+    /// [`Store::identify`], [`Store::access`], [`Store::settings`] and [`Store::bucket`] (except its usage) return
+    /// afterwards is valid while it does not change. It changes before a change is answered; `None` while one is in
+    /// progress.
     pub fn access_epoch(&self) -> Option<u64> {
         self.core.meta.epoch(&ACCESS)
     }
 
-    /// Whose key it is; `None` if unknown or revoked.
+    /// The owner of a key; `None` if the key is unknown or revoked.
     pub fn identify(&self, access_key_id: &str) -> Result<Option<Identity>> {
         let snapshot = self.core.meta.snapshot();
         let Some(value) = snapshot.get(&key::by_name(tag::KEY, access_key_id))? else { return Ok(None) };

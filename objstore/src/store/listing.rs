@@ -19,7 +19,7 @@ impl Store {
         Ok(Listing { objects: objects.collect(), prefixes: page.prefixes, next: page.next })
     }
 
-    /// Before a listing shows sizes and times: what mounts wrote in place.
+    /// Flushes what mounts wrote in place, before a listing shows sizes and times.
     fn observe_all(&self, bucket: &BucketName) -> Result<()> {
         match self.core.bucket_record(&*self.core.meta.snapshot(), bucket)? {
             Some(record) => self.core.observe_all(record.id).map(drop),
@@ -27,7 +27,7 @@ impl Store {
         }
     }
 
-    /// A page of versions: by key, then newest first.
+    /// A page of versions, by key and then newest first.
     pub fn list_versions(&self, bucket: &BucketName, request: &ListVersions) -> Result<VersionListing> {
         self.observe_all(bucket)?;
         let snapshot = self.core.meta.snapshot();

@@ -18,12 +18,12 @@ use crate::record::inode::{self, Object};
 use crate::tree::{Touching, Tx, version_id};
 use crate::volume::Change;
 
-/// Nanoseconds of a day, the unit of default retention.
+/// Nanoseconds in a day, the unit of default retention.
 const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
 
 impl Store {
-    /// Replaces the tags of an object, or of one of its versions (S3 API, PutObjectTagging, DeleteObjectTagging); gives
-    /// the version's id, in a bucket that keeps versions.
+    /// Replaces the tags of an object, or of one of its versions (S3 API, PutObjectTagging, DeleteObjectTagging);
+    /// returns the version's id in a bucket with versioning.
     pub async fn set_tags(
         &self,
         bucket: &BucketName,
@@ -38,12 +38,12 @@ impl Store {
         .await
     }
 
-    /// Sets or removes the retention of a version (S3 API, PutObjectRetention); gives its id. `bypass_governance` says
-    /// that the caller may and wants to weaken one in governance mode.
+    /// Sets or removes the retention of a version (S3 API, PutObjectRetention); returns its id. `bypass_governance`
+    /// says that the caller may, and wants to, weaken one in governance mode.
     ///
     /// # Errors
-    /// [`Error::Denied`] if the retention in force may not be changed so; [`Error::Invalid`] if the bucket has no object
-    /// lock, or the date is past.
+    /// [`Error::Denied`] if the current retention may not be changed in this way; [`Error::Invalid`] if the bucket has
+    /// no object lock, or the date is in the past.
     pub async fn set_retention(
         &self,
         bucket: &BucketName,
@@ -62,7 +62,7 @@ impl Store {
         .await
     }
 
-    /// Puts a legal hold on a version, or takes it off (S3 API, PutObjectLegalHold); gives its id.
+    /// Sets or removes a legal hold on a version (S3 API, PutObjectLegalHold); returns its id.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the bucket has no object lock.
@@ -82,7 +82,7 @@ impl Store {
         .await
     }
 
-    /// Changes what is kept with a version.
+    /// Changes attributes of a version.
     async fn mark(
         &self,
         bucket: &BucketName,
@@ -100,7 +100,7 @@ impl Store {
             let locked = lock_of(&after) != lock_of(&before);
             if after != before {
                 inode.refuse_fixed(Touching::Changes)?;
-                // A lock holds against those too who are writing the version: each write is decided anew from here.
+                // A lock also restricts current writers of the version: each write is decided again from here on.
                 let written = locked && tx.settle_for_good(ino)?;
                 let mut inode = tx.own(ino)?;
                 (inode.object, inode.ctime) = (Some(after), tx.now.0);
@@ -122,13 +122,13 @@ impl Store {
     }
 }
 
-/// The object lock of the bucket being changed.
+/// The object lock of the bucket in this change.
 fn object_lock(tx: &Tx<'_>) -> Result<Option<ObjectLock>> {
     Ok(settings::of(&*tx.txn, tx.core, &tx.bucket)?.object_lock)
 }
 
-/// Refuses a lock that cannot be had: the bucket has no object lock, the key cannot be locked, the date is past.
-/// PutObject, CopyObject and CreateMultipartUpload call it with what the request asked for, in their transaction.
+/// Refuses an impossible lock: the bucket has no object lock, the key cannot be locked, the date is in the past. Called
+/// in the transactions of PutObject, CopyObject and CreateMultipartUpload with the requested lock.
 pub(super) fn check_lock(tx: &Tx<'_>, key: &Key, asked: &Lock) -> Result<()> {
     if *asked == Lock::default() {
         return Ok(());
@@ -152,9 +152,9 @@ pub(super) fn check_lock(tx: &Tx<'_>, key: &Key, asked: &Lock) -> Result<()> {
     }
 }
 
-/// Gives an object about to be put under `key` the bucket's default retention, unless it has one that was asked for.
-/// PutObject, CopyObject and CompleteMultipartUpload call it in their transaction; of an upload, the lock asked for when
-/// it was begun is in `object` already.
+/// Applies the bucket's default retention to an object about to be put under `key`, unless a retention was requested.
+/// Called in the transactions of PutObject, CopyObject and CompleteMultipartUpload; for an upload, `object` contains
+/// the lock requested at its creation.
 pub(super) fn retain_by_default(tx: &Tx<'_>, key: &Key, object: &mut Object) -> Result<()> {
     if object.retention.is_some() || key.as_str().ends_with('/') {
         return Ok(());
@@ -164,7 +164,7 @@ pub(super) fn retain_by_default(tx: &Tx<'_>, key: &Key, object: &mut Object) -> 
 }
 
 impl Tx<'_> {
-    /// The retention that the bucket gives to what is written now.
+    /// The retention that the bucket gives to new versions.
     pub(crate) fn default_retention(&self) -> Result<Option<inode::Retention>> {
         let default = object_lock(self)?.and_then(|lock| lock.default);
         Ok(default.map(|default| {
@@ -173,8 +173,7 @@ impl Tx<'_> {
         }))
     }
 
-    /// Counts the default retention of the version that mounts wrote, and the last of them has closed, from now; it
-    /// never gets weaker by that.
+    /// Restarts the default retention of a version that mounts wrote, at its last close; it never gets weaker.
     pub(crate) fn retain_written(&mut self, ino: u64) -> Result<()> {
         let (_, inode) = self.tree().live_inode(ino)?;
         if self.key_written(ino, &inode)?.is_none() {
@@ -191,12 +190,12 @@ impl Tx<'_> {
     }
 }
 
-/// A retention as its record holds it.
+/// A retention in the form of its record.
 fn recorded(retention: Retention) -> inode::Retention {
     inode::Retention { mode: retention.mode as i32, until: retention.until.0 }
 }
 
-/// Refuses to weaken a retention that is in force: compliance always, governance without a bypass.
+/// Refuses to weaken a retention in force: compliance always, governance without a bypass.
 fn check_change(
     before: Option<Retention>,
     after: Option<Retention>,
@@ -238,7 +237,7 @@ mod tests {
             (at(compliance, 20), at(compliance, 15), false, false),
             (at(compliance, 20), at(governance, 30), false, false),
             (at(compliance, 20), None, false, false),
-            // One that has ended binds nobody.
+            // A retention that has ended restricts no one.
             (at(compliance, 10), None, true, true),
         ];
         for (before, after, without, with) in table {

@@ -15,12 +15,12 @@ use crate::meta::{Durability, Txn};
 use crate::record::account::Key;
 use crate::record::key::{self, tag};
 
-/// Secrets sealed anew in one transaction: others wait for it.
+/// Secrets sealed again per transaction, for which other transactions wait.
 const CHUNK: usize = 256;
 
 impl Store {
-    /// Puts another master key in the place of this one, while the store goes on; how many secrets were sealed anew.
-    /// A rotation that failed, or that a crash ended, goes on where it stopped.
+    /// Replaces the master key while the store is in use; returns the number of secrets sealed again. A failed or
+    /// interrupted rotation continues where it stopped.
     ///
     /// # Errors
     /// [`crate::Error::Busy`] while another rotation runs.
@@ -29,7 +29,7 @@ impl Store {
     }
 }
 
-/// Ends a rotation that a crash interrupted.
+/// Completes a rotation that a crash interrupted.
 pub(super) fn resume(core: &std::sync::Arc<Core>) -> Result<()> {
     if core.master.is_rotating() {
         let secrets = rotate(core).map_err(|error| unended(core, error))?;
@@ -38,7 +38,8 @@ pub(super) fn resume(core: &std::sync::Arc<Core>) -> Result<()> {
     Ok(())
 }
 
-/// One of the two files is not what it was, or a record is not: the two look alike.
+/// The error for a rotation that cannot be completed: one of the key files, or a record, has changed; the two cannot be
+/// told apart.
 fn unended(core: &Core, error: Error) -> Error {
     if !matches!(error, Error::Corrupt { .. }) {
         return error;
@@ -46,7 +47,7 @@ fn unended(core: &Core, error: Error) -> Error {
     let (key, next) = core.master.files();
     let (key, next) = (key.display(), next.display());
     let why = format!(
-        "the rotation of the master key cannot come to its end: {error}; was {key} or {next} changed? bring back both"
+        "cannot complete the rotation of the master key: {error}; if {key} or {next} was changed, restore both files"
     );
     Error::Unusable { why }
 }
@@ -66,7 +67,7 @@ fn rotate(core: &std::sync::Arc<Core>) -> Result<u64> {
     })
 }
 
-/// Seals the secrets of some keys anew; how many, and where the rest begins.
+/// Seals the secrets of some keys again; returns how many, and where the rest begins.
 fn reseal(txn: &mut dyn Txn, core: &Core, from: &[u8]) -> Result<(u64, Option<Vec<u8>>)> {
     let pairs = txn.scan(from, &key::after_prefix(&[tag::KEY]), CHUNK)?;
     for pair in &pairs {

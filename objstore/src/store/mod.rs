@@ -52,7 +52,7 @@ use crate::tree::Tx;
 
 pub use crate::content::Reader;
 
-/// An open store; clones are the same store.
+/// A handle to an open store; clones refer to the same store.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) core: Arc<Core>,
@@ -60,7 +60,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Runs a change of one bucket; on disk, and forgotten by mounts, when it answers.
+    /// Changes one bucket. When it returns, the change is on disk and mounts have dropped their caches of the old
+    /// state.
     async fn change_bucket<T: Send + 'static>(
         &self,
         name: &BucketName,
@@ -79,7 +80,7 @@ impl Store {
         Ok(value)
     }
 
-    /// After a change of a bucket: waits until its mounts have forgotten the old state, and until writes in place to what
+    /// After a change of a bucket: waits until its mounts have dropped their caches, and until writes in place to what
     /// became a version have ended.
     async fn settle(&self, bucket: u64) {
         if self.core.has_writes_to_wait_for(bucket) {
@@ -90,7 +91,7 @@ impl Store {
         self.core.feeds.settle(bucket).await;
     }
 
-    /// Runs a change of the store's own records; on disk when it answers.
+    /// Changes records of the store itself; on disk when it returns.
     async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&mut dyn Txn, &Arc<Core>) -> Result<T> + Send + 'static,
@@ -99,7 +100,7 @@ impl Store {
         self.core.meta.write_awaited(Durability::Synced, move |txn| change(txn, &core)).await
     }
 
-    /// Runs blocking work beside the async workers.
+    /// Runs blocking work off the async workers.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T> + Send + 'static,

@@ -16,14 +16,14 @@ use crate::error::{Error, Result};
 use crate::meta::Read;
 use crate::name::BucketName;
 
-/// What bucket policies say of mounts.
+/// The evaluation of bucket policies for mounts.
 pub trait MountPolicies: Send + Sync + 'static {
-    /// What the policy of `bucket` leaves to `account` on a mount. A `namesake` has a name that the policy knows as
-    /// another's: what it denies either of them counts.
+    /// The access that the policy of `bucket` leaves to `account` on a mount. A `namesake` has the name of a different
+    /// account in the policy: denials for either of them apply.
     fn leaves(&self, policy: &str, bucket: &BucketName, account: &Account, namesake: bool) -> MountRights;
 }
 
-/// What a policy leaves to an account on a mount.
+/// The access that a policy leaves to an account on a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountRights {
     /// Whether no statement may deny reading.
@@ -33,28 +33,28 @@ pub struct MountRights {
 }
 
 impl MountRights {
-    /// No policy takes anything.
+    /// Full access: no policy restricts it.
     pub const ALL: Self = Self { reads: true, writes: true };
-    /// Nothing is left.
+    /// No access.
     pub const NONE: Self = Self { reads: false, writes: false };
 }
 
-/// The account called so now.
+/// The account that currently has a name.
 pub(crate) struct AccountNow {
-    /// Its id, which no other account ever has.
+    /// Its id, which is never reused.
     pub id: u64,
     account: Account,
 }
 
 impl AccountNow {
-    /// Finds it, if there is one.
+    /// The account with this name, if it exists.
     pub(crate) fn find(core: &Core, name: &str) -> Result<Option<Self>> {
         let found = account::find(&*core.meta.snapshot(), name)?;
         Ok(found.map(|record| Self { id: record.id, account: account::shown(name, &record) }))
     }
 }
 
-/// What an account may do with a bucket through a mount: nothing once the bucket is gone.
+/// The access of an account to a bucket through a mount: none once the bucket is deleted.
 ///
 /// # Errors
 /// [`Error::Denied`] if the policy may deny it to read.
@@ -92,13 +92,13 @@ fn rights(core: &Core, read: &dyn Read, account: &Account, bucket: &BucketName) 
 }
 
 impl Store {
-    /// Lets `policies` say what bucket policies leave to mounts; the first one counts.
+    /// Sets the evaluation of bucket policies for mounts; the first call counts.
     pub fn set_mount_policies(&self, policies: Arc<dyn MountPolicies>) {
         let _ = self.core.mount_policies.set(policies);
     }
 
-    /// What an account may do with a bucket through a mount: what [`Store::access`] says, less what the bucket's policy may
-    /// deny.
+    /// The access of an account to a bucket through a mount: that of [`Store::access`], less what the bucket's policy
+    /// may deny.
     ///
     /// # Errors
     /// [`Error::Denied`] if the policy may deny it to read.

@@ -18,7 +18,7 @@ use crate::record::bucket::{Bucket, VersioningState};
 use crate::record::inode::{Inode, Object, StoredChecksum};
 use crate::tree::{Named, Tree, Tx, missing_version, version_id};
 
-/// What the store keeps with an object.
+/// The attributes that are stored with an object.
 pub(super) fn object_record(
     etag: String,
     headers: Headers,
@@ -51,14 +51,14 @@ pub(super) fn object_record(
     }
 }
 
-/// What protects an object.
+/// The lock of an object.
 pub(super) fn lock_of(object: &Object) -> Lock {
     let retention =
         object.retention.map(|retention| Retention { mode: retention.mode(), until: Timestamp(retention.until) });
     Lock { retention, legal_hold: (object.legal_hold || object.hold_off).then_some(object.legal_hold) }
 }
 
-/// An inode as S3 shows it.
+/// An inode in the form in which S3 shows it.
 pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
     let object = inode.object.clone().unwrap_or_default();
     let lock = lock_of(&object);
@@ -88,12 +88,12 @@ pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
     }
 }
 
-/// Whether a bucket keeps versions, or did.
+/// Whether a bucket has versioning, or had it.
 pub(super) fn keeps_versions(bucket: &Bucket) -> bool {
     bucket.versioning() != VersioningState::Disabled
 }
 
-/// The same of what is read under a bucket's name: a snapshot has the versions its bucket had.
+/// Whether the bucket or snapshot under a name has versions: a snapshot has those of its bucket.
 fn has_versions(named: &core::Named) -> bool {
     match named {
         core::Named::Bucket(bucket) => keeps_versions(bucket),
@@ -101,20 +101,21 @@ fn has_versions(named: &core::Named) -> bool {
     }
 }
 
-/// The same in a bucket of which it is known whether it keeps versions: there an object from before has an id too.
+/// An inode in the form in which S3 shows it, where `versioned` says whether the bucket has versions: then an object
+/// from before has an id too.
 pub(super) fn shown_in(versioned: bool, key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
     let info = shown(key, ino, inode);
     let version = if versioned { info.version.or_else(|| Some(version_id(0))) } else { None };
     ObjectInfo { version, ..info }
 }
 
-/// A delete marker as a listing shows it.
+/// A delete marker in the form in which a listing shows it.
 pub(super) fn marker(key: &str, version: String, created: i64) -> ObjectInfo {
     let inode = Inode { mtime: created, ..Inode::default() };
     ObjectInfo { version: Some(version), etag: String::new(), ..shown(key, 0, &inode) }
 }
 
-/// Refuses if the object now there does not meet the condition (RFC 9110, section 13; S3 API, conditional writes).
+/// Refuses if the current object does not meet the condition (RFC 9110, section 13; S3 API, conditional writes).
 pub(super) fn check(condition: &Condition, key: &Key, now: Option<(u64, &Inode)>) -> Result<()> {
     let failed = |condition| Err(Error::Precondition { condition, key: key.to_string() });
     let etag = now.map(|(ino, inode)| inode.etag(ino));
@@ -138,11 +139,11 @@ pub(super) fn check(condition: &Condition, key: &Key, now: Option<(u64, &Inode)>
     }
 }
 
-/// Decides the condition of a deletion (S3 API, DeleteObject) on the version named, or else on the current object.
+/// Evaluates the condition of a deletion (S3 API, DeleteObject) on the named version, or else on the current object.
 ///
-/// A version that is gone meets every condition: its id names it alone, so there is nothing left to protect. Without a
-/// version, If-Match on what is not there is refused, as S3 does; size and time are met by a key that never was, and not
-/// by a delete marker.
+/// A version that is gone meets every condition: its id names only it, so there is nothing left to protect. Without a
+/// version, If-Match on an absent object is refused, as on S3. Conditions on size and time are met by a key that never
+/// existed, and not by a delete marker.
 fn check_deletion(tx: &Tx<'_>, request: &DeleteObject) -> Result<()> {
     let tree = tx.tree();
     let DeleteObject { key, version, condition, .. } = request;
@@ -168,12 +169,12 @@ fn check_deletion(tx: &Tx<'_>, request: &DeleteObject) -> Result<()> {
     }
 }
 
-/// The condition that there is an object.
+/// The condition that an object exists.
 fn any_object() -> Condition {
     Condition { if_match: Some(EntityTags::Any), ..Condition::default() }
 }
 
-/// Decides the condition on the object under a key.
+/// Evaluates the condition on the object under a key.
 pub(super) fn check_current(tx: &Tx<'_>, condition: &Condition, key: &Key) -> Result<()> {
     if *condition == Condition::default() {
         return Ok(());
@@ -201,7 +202,7 @@ impl Store {
         .await
     }
 
-    /// An object without its content.
+    /// The attributes of an object, without its content.
     pub fn head_object(&self, bucket: &BucketName, key: &Key, version: Option<&str>) -> Result<ObjectInfo> {
         Ok(self.open_object(bucket, key, version)?.0)
     }
@@ -228,12 +229,12 @@ impl Store {
         Ok((info, reader))
     }
 
-    /// Deletes an object; of what is absent nothing.
+    /// Deletes an object; an absent one is no error.
     pub async fn delete_object(&self, bucket: &BucketName, request: DeleteObject) -> Result<Deleted> {
         self.change_bucket(bucket, move |tx| delete(tx, &request)).await
     }
 
-    /// Deletes many objects in one commit; one answer each, in order. One that is refused leaves nothing.
+    /// Deletes many objects in one commit, with one result each, in order. A refused one has no effect.
     pub async fn delete_objects(
         &self,
         bucket: &BucketName,
@@ -258,7 +259,7 @@ fn delete(tx: &mut Tx<'_>, request: &DeleteObject) -> Result<Deleted> {
     })
 }
 
-/// The object under a key: its current version, or the one with an id.
+/// The object under a key: its current version, or the one with the given id.
 pub(super) fn version_of(tree: Tree<'_>, key: &Key, version: Option<&str>) -> Result<(u64, Inode)> {
     let Some(id) = version else {
         return tree.object(key)?.map_or_else(|| Err(absent(tree, key)), Ok);
@@ -269,7 +270,7 @@ pub(super) fn version_of(tree: Tree<'_>, key: &Key, version: Option<&str>) -> Re
     }
 }
 
-/// There is no object under a key; the delete marker is told of, if one is why.
+/// The error for an absent object, which names the delete marker if there is one.
 fn absent(tree: Tree<'_>, key: &Key) -> Error {
     match tree.current_marker(key) {
         Ok(marker) => {

@@ -36,29 +36,29 @@ const CHUNK: usize = 512;
 
 /// How to open a store.
 pub struct Options {
-    /// The data folder; made if absent.
+    /// The data folder; created if absent.
     pub dir: PathBuf,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Random bytes.
+    /// The source of random bytes.
     pub random: Arc<dyn Random>,
-    /// The disk under content and lock.
+    /// The disk for content and lock.
     pub disk: Arc<dyn Disk>,
-    /// Block cache of the metadata engine, in bytes.
+    /// Size of the metadata engine's block cache in bytes.
     pub cache_bytes: u64,
-    /// Whether space is set aside on the disk, so that a store opens on a full one and can delete.
+    /// Whether space is set aside on the disk, so that a store on a full disk opens and can delete.
     pub reserve: bool,
     /// The file of the master key, unless it is `master.key` in the data folder.
     pub master_key: Option<PathBuf>,
-    /// The root key of a new store; otherwise one is made.
+    /// The root key of a new store; otherwise one is generated.
     pub root_key: Option<(String, Secret)>,
-    /// The sessions whose mounts outlived the server before: all others end as the store opens. Take each over, or end
-    /// it with [`Store::end_session`].
+    /// The persistent sessions that continue: all others end as the store opens. Take each over, or end it with
+    /// [`Store::end_session`].
     pub continued: Vec<SessionId>,
 }
 
 impl Options {
-    /// The usual options for a data folder.
+    /// The default options for a data folder.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -75,11 +75,10 @@ impl Options {
 }
 
 impl Store {
-    /// Opens a store, or makes one.
+    /// Opens a store, or creates one.
     ///
     /// # Errors
-    /// [`Error::Unusable`]: another server has it open, it is of another format, its master key is missing, or the
-    /// folder cannot be used. [`Error::Corrupt`]: it is damaged.
+    /// [`Error::Unusable`]: another server has it open, it has another format, its master key is missing, or the folder cannot be used. [`Error::Corrupt`]: it is damaged.
     pub fn open(options: Options) -> Result<Self> {
         let Options { dir, disk, cache_bytes, reserve, .. } = &options;
         super::folder::check(dir)?;
@@ -88,7 +87,7 @@ impl Store {
         let meta_dir = dir.join("meta");
         disk.make_dir_all(&meta_dir)?;
         let engine = fjall_engine::Options { cache_bytes: *cache_bytes, reserve: *reserve, ..Default::default() };
-        // Meanwhile what the last process wrote goes to disk, so that the blobs' own sync finds little left.
+        // Meanwhile the last process's writes are synced, so that the blobs' own sync has little left to do.
         let (meta, synced) = std::thread::scope(|scope| {
             let synced = scope.spawn(|| disk.sync_everything(dir));
             (fjall_engine::open(&meta_dir, engine), synced.join())
@@ -98,21 +97,21 @@ impl Store {
         Self::open_on(meta, lock, options, blob::Options::default())
     }
 
-    /// Opens a store on its metadata, whichever engine keeps that.
+    /// Opens a store on metadata of any engine.
     pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
         let core = open_core(meta, lock, options, blobs)?;
         let background = Background::start(&core)?;
         Ok(Self { core, background: Arc::new(background) })
     }
 
-    /// The same with no thread behind it: nothing is collected or synced but when the caller does it.
+    /// Opens a store without background threads: nothing is collected or synced unless the caller does it.
     #[cfg(test)]
     pub(crate) fn open_alone(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
         let core = open_core(meta, lock, options, blobs)?;
         Ok(Self { core, background: Arc::default() })
     }
 
-    /// Writes everything to disk and stops. Reads go on until the last handle is dropped.
+    /// Syncs everything and stops. Reading is possible until the last handle is dropped.
     pub fn close(&self) {
         self.background.stop();
         if let Err(error) = self.core.settle_everything() {
@@ -125,7 +124,7 @@ impl Store {
     }
 }
 
-/// All but the threads behind it.
+/// Opens everything except the background threads.
 fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Arc<Core>> {
     let Options { dir, clock, random, disk, master_key, root_key, continued, .. } = options;
     let new = match header::read(&*meta.snapshot())? {
@@ -178,7 +177,7 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     Ok(core)
 }
 
-/// Refuses a metadata log that lost a tail it had synced.
+/// Refuses a metadata log that lost a synced tail.
 fn check_tail(meta: &Meta, blobs: &Blobs) -> Result<Arc<AtomicU64>> {
     let (metadata, content) = (meta.synced_batch(), blobs.highest_batch()?);
     if content > metadata {
@@ -197,7 +196,7 @@ fn make_root(core: &Arc<Core>, given: Option<(String, Secret)>) -> Result<()> {
     let made = core.meta.write(Durability::Synced, move |txn| {
         let name = account::ROOT_ACCOUNT;
         if let Some(value) = txn.get(&key::by_name(key::tag::ACCOUNT, name))? {
-            // Its keys may have been quarantined.
+            // The account's keys may have been quarantined.
             let root: Account = decode("the root account", &value)?;
             if !keys::has_any(&*txn, root.id)? {
                 keys::add(txn, &shared, root.id, None)?;
@@ -218,7 +217,7 @@ fn make_root(core: &Arc<Core>, given: Option<(String, Secret)>) -> Result<()> {
     made.wait()
 }
 
-/// All pairs whose keys begin with `prefix`. For kinds of records there are few of.
+/// All pairs whose keys begin with `prefix`, for kinds of records with few entries.
 pub(crate) fn all(read: &dyn Read, prefix: &[u8]) -> Result<Vec<Pair>> {
     let end = key::after_prefix(prefix);
     let mut from = prefix.to_vec();

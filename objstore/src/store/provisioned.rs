@@ -11,8 +11,8 @@ use crate::meta::{Read, Txn};
 use crate::name::BucketName;
 
 impl Store {
-    /// Deletes the bucket `name`, if its id is `id`, with all that it holds and with `accounts`; an account that is
-    /// gone already is none. Snapshots of the bucket stay.
+    /// Deletes the bucket `name` with its content and with `accounts`, if its id is `id`; accounts that do not exist
+    /// any more are ignored. Snapshots of the bucket stay.
     ///
     /// # Errors
     /// [`Error::NotFound`] if another bucket has the name, [`Error::InUse`] while it is mounted or published to a node.

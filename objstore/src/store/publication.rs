@@ -11,7 +11,7 @@ use crate::record::account::Publication as Record;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 
-/// The nodes a bucket is published to.
+/// The nodes to which a bucket is published.
 pub(super) fn nodes(read: &dyn Read, bucket: u64) -> Result<Vec<String>> {
     let pairs = super::open::all(read, &key::by_id(tag::PUBLICATION, bucket))?;
     Ok(pairs.iter().map(|pair| node_of(&pair.key)).collect())
@@ -22,7 +22,7 @@ fn node_of(key: &[u8]) -> String {
     String::from_utf8_lossy(&key[9..]).into_owned()
 }
 
-/// Forgets the publications of a bucket.
+/// Removes the publications of a bucket.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
     for pair in super::open::all(&*txn, &key::by_id(tag::PUBLICATION, bucket))? {
         txn.delete(pair.key.to_vec());
@@ -31,7 +31,8 @@ pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
 }
 
 impl Store {
-    /// Records that a volume is attached to a node; the same again is found, a different one for the node is refused.
+    /// Records that a volume is attached to a node. An identical publication is found; a different one for the node is
+    /// refused.
     pub async fn publish(&self, publication: Publication) -> Result<Outcome> {
         let node = name::plain("node id", &publication.node)?;
         self.change(move |txn, core| {
@@ -55,7 +56,7 @@ impl Store {
         .await
     }
 
-    /// Forgets a publication, or all of a bucket; of what is absent nothing.
+    /// Removes a publication, or all of a bucket; an absent one is no error.
     pub async fn unpublish(&self, bucket: &BucketName, node: Option<&str>) -> Result<()> {
         let (bucket, node) = (bucket.clone(), node.map(str::to_owned));
         self.change(move |txn, core| {

@@ -17,23 +17,23 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::tree::Tx;
 
-/// Bytes of settings kept decoded, at most, as they are written; decoded they take a few times that.
+/// The most bytes of cached settings, measured as stored; decoded they take a few times that.
 const CACHED_BYTES_MAX: usize = 16 << 20;
-/// What keeping settings takes besides their bytes.
+/// Bytes counted for each entry besides its size.
 const CACHED_BYTES_EACH: usize = 512;
 
-/// The settings of a bucket, as they were read.
+/// The settings of a bucket with their identity.
 #[derive(Clone, Debug)]
 pub struct BucketSettings {
     /// The bucket's id.
     pub bucket: u64,
-    /// Rises with each change: with the id it names these very settings.
+    /// Rises with each change: together with the id it identifies these settings.
     pub revision: u64,
     /// The owning account's id.
     pub owner: u64,
     /// The settings.
     pub settings: Arc<Settings>,
-    /// Of a snapshot: the bucket it was taken of, with its settings as they are now; none once that is gone.
+    /// For a snapshot: the bucket it was taken from, with its current settings; `None` once that is deleted.
     pub taken_of: Option<Box<(BucketName, BucketSettings)>>,
 }
 
@@ -48,7 +48,7 @@ struct Cached {
 }
 
 struct Decoded {
-    /// The revision they were decoded at.
+    /// The revision at which they were decoded.
     revision: u64,
     settings: Arc<Settings>,
     bytes: usize,
@@ -61,7 +61,7 @@ impl SettingsCache {
         found.map(|found| found.settings.clone())
     }
 
-    /// Keeps settings that were decoded from so many bytes.
+    /// Caches settings decoded from this many bytes.
     fn put(&self, bucket: &Bucket, settings: Arc<Settings>, bytes: usize) {
         let bytes = bytes + CACHED_BYTES_EACH;
         let mut cached = self.0.lock();
@@ -83,14 +83,14 @@ pub(crate) fn of(read: &dyn Read, core: &Core, bucket: &Bucket) -> Result<Arc<Se
         return Ok(settings);
     }
     let value = read.get(&key::by_id(tag::SETTINGS, bucket.id))?;
-    // A policy may be in them: without it nobody knows what is forbidden.
+    // The settings may contain a policy: without it, what it forbids is unknown.
     let value = value.ok_or_else(|| Error::corrupt(format!("settings of bucket {}", bucket.id), "a record", "none"))?;
     let settings: Arc<Settings> = Arc::new(decode("settings", &value)?);
     core.settings.put(bucket, settings.clone(), value.len());
     Ok(settings)
 }
 
-/// Writes the settings a bucket is made with, and counts them in its record, which the caller writes.
+/// Writes the initial settings of a bucket, and counts them in its record, which the caller writes.
 pub(super) fn put_first(txn: &mut dyn Txn, bucket: &mut Bucket, settings: &Settings) {
     if *settings != Settings::default() {
         bucket.settings = 1;
@@ -98,12 +98,12 @@ pub(super) fn put_first(txn: &mut dyn Txn, bucket: &mut Bucket, settings: &Setti
     }
 }
 
-/// Drops the settings of a bucket that is being deleted.
+/// Removes the settings of a bucket that is being deleted.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) {
     txn.delete(key::by_id(tag::SETTINGS, bucket));
 }
 
-/// The settings of a bucket, or of a snapshot: see [`Store::settings`].
+/// The settings of a bucket or snapshot: see [`Store::settings`].
 pub(super) fn named(core: &Core, read: &dyn Read, name: &BucketName) -> Result<BucketSettings> {
     match core.named(read, name)? {
         Named::Bucket(bucket) => of_bucket(core, read, &bucket),
@@ -115,7 +115,7 @@ pub(super) fn named(core: &Core, read: &dyn Read, name: &BucketName) -> Result<B
     }
 }
 
-/// The name and the settings of the bucket with an id, if it is there.
+/// The name and the settings of the bucket with an id, if it exists.
 fn of_id(core: &Core, read: &dyn Read, id: u64) -> Result<Option<Box<(BucketName, BucketSettings)>>> {
     let Some(name) = super::bucket::name_of(read, id)? else { return Ok(None) };
     let Some(bucket) = core.bucket_record(read, &name)? else { return Ok(None) };
@@ -127,7 +127,8 @@ fn of_bucket(core: &Core, read: &dyn Read, bucket: &Bucket) -> Result<BucketSett
     Ok(BucketSettings { bucket: bucket.id, revision: bucket.settings, owner: bucket.owner, settings, taken_of: None })
 }
 
-/// Whether a policy knows the account's name as another's: the one that had it when the policy was put, and was deleted.
+/// Whether a policy knows the account's name as another account's: the one that had the name when the policy was set,
+/// and was deleted.
 pub(super) fn is_namesake(read: &dyn Read, settings: &Settings, name: &str, id: u64) -> Result<bool> {
     if settings.policy.is_none() {
         return Ok(false);
@@ -139,20 +140,20 @@ pub(super) fn is_namesake(read: &dyn Read, settings: &Settings, name: &str, id: 
 }
 
 impl Store {
-    /// The settings of a bucket; a snapshot has none but the object lock its bucket had.
+    /// The settings of a bucket; a snapshot has only the object lock of its bucket.
     pub fn settings(&self, name: &BucketName) -> Result<BucketSettings> {
         named(&self.core, &*self.core.meta.snapshot(), name)
     }
 
-    /// Whether the policy in `settings` knows the name of `account` as another's: an account that was deleted had it when
-    /// the policy was put.
+    /// Whether the policy in `settings` knows the name of `account` as another account's: a deleted account had it when
+    /// the policy was set.
     pub fn is_namesake(&self, settings: &Settings, account: &Account) -> Result<bool> {
         is_namesake(&*self.core.meta.snapshot(), settings, &account.name, account.id)
     }
 
-    /// Changes the settings of a bucket in one transaction. A change that leaves them as they are writes nothing.
+    /// Changes the settings of a bucket in one transaction. An unchanged result writes nothing.
     ///
-    /// A policy is put by [`Store::put_policy`].
+    /// [`Store::put_policy`] sets policies.
     pub async fn change_settings(
         &self,
         name: &BucketName,
@@ -163,8 +164,8 @@ impl Store {
         Ok(())
     }
 
-    /// Gives a bucket a policy that names `accounts`, by name with their ids (S3 API, PutBucketPolicy). `check` may refuse
-    /// it in the light of the other settings. Mounts that it narrows are narrow when this answers.
+    /// Sets a bucket's policy that names `accounts`, with their ids by name (S3 API, PutBucketPolicy). `check` may
+    /// refuse it based on the other settings. Mounts that it restricts are restricted when this returns.
     pub async fn put_policy(
         &self,
         name: &BucketName,
@@ -185,15 +186,15 @@ impl Store {
         Ok(())
     }
 
-    /// Mounts have to ask anew what they may do, if the policy is another one.
+    /// Makes mounts check their access again, if the policy changed.
     async fn policy_changed(&self, is_other: bool) {
         if is_other {
             self.grants_changed().await;
         }
     }
 
-    /// Sets the object lock of a bucket, which it then has for good (S3 API, PutObjectLockConfiguration). The default
-    /// retention holds for what is written from now on.
+    /// Sets the object lock of a bucket, permanently (S3 API, PutObjectLockConfiguration). The default retention
+    /// applies to new versions.
     ///
     /// # Errors
     /// [`Error::Invalid`] of the "bucket state" if versioning is not enabled.
@@ -213,7 +214,7 @@ impl Store {
     }
 }
 
-/// Changes the settings of the bucket that is being changed; whether its policy is another by that.
+/// Changes the settings of the bucket in this change. Returns whether its policy changed.
 fn change_in(tx: &mut Tx<'_>, change: impl FnOnce(&mut Settings) -> Result<()>) -> Result<bool> {
     let before = of(&*tx.txn, tx.core, &tx.bucket)?;
     let mut after = (*before).clone();

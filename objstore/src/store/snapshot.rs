@@ -36,23 +36,23 @@ fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo>
     })
 }
 
-/// A bucket whose content nobody writes in place, as long as the gate is held.
+/// A bucket whose writes in place are blocked while this is held.
 pub(super) struct Frozen {
     pub id: u64,
     pub gate: Alone,
-    /// Copies of what programs may write past the server all the same.
+    /// Copies of blobs that programs may still write through mappings.
     pub parted: Vec<Parted>,
 }
 
 impl Store {
-    /// Takes a snapshot for the administrator; the same name of the same bucket is found. It takes the same time
-    /// whatever the bucket holds.
+    /// Creates a snapshot for the administrator; an existing one of the same bucket is found. The call takes the same
+    /// time whatever the bucket holds.
     pub async fn create_snapshot(&self, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
         self.create_snapshot_as(bucket, name, Creator::Administrator).await
     }
 
-    /// Takes a snapshot and records who took it. One that is there is found whoever took it: [`SnapshotInfo::creator`]
-    /// tells.
+    /// Creates a snapshot and records its creator. An existing one is found whoever created it: see
+    /// [`SnapshotInfo::creator`].
     pub async fn create_snapshot_as(
         &self,
         bucket: &BucketName,
@@ -74,22 +74,22 @@ impl Store {
         .await
     }
 
-    /// Holds back writes in place to a bucket, with all that were made before in the records and on disk.
+    /// Blocks writes in place to a bucket, after flushing and syncing earlier ones.
     pub(super) fn freeze(&self, bucket: &BucketName) -> Result<Frozen> {
         let (id, gate) = self.settle_writes(bucket)?;
-        // What the snapshot or clone is about to put on disk is promised to stay there, wherever it moves.
+        // Content of a snapshot or clone is promised to be on disk, wherever it is moved.
         self.core.recent_syncs.note_all(id, self.core.clock.now());
         self.core.blobs.sync_dirty()?;
         Ok(Frozen { id, gate, parted: Parted::of_bucket(&self.core, id)? })
     }
 
-    /// One snapshot.
+    /// A snapshot by name.
     pub fn snapshot(&self, name: &str) -> Result<SnapshotInfo> {
         let snapshot = self.core.meta.snapshot();
         shown(&*snapshot, name, &record(&*snapshot, name)?)
     }
 
-    /// Up to `limit` snapshots by name, after `after`; of one bucket if given.
+    /// Up to `limit` snapshots ordered by name, after `after`; only those of one bucket if given.
     pub fn snapshots(
         &self,
         bucket: Option<&BucketName>,
@@ -109,7 +109,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Deletes a snapshot; what only it held is collected in the background.
+    /// Deletes a snapshot; content that only it referred to is collected in the background.
     pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
         self.change(move |txn, _| delete(txn, &name)).await?;

@@ -12,7 +12,7 @@ use crate::record::key::{self, tag};
 /// Records read at a time.
 const PAGE: usize = 1000;
 
-/// What the store did since it was opened, and how it is.
+/// Statistics of the store since it was opened, and its state.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Batches committed.
@@ -23,39 +23,39 @@ pub struct Stats {
     pub queue_depth: u64,
     /// Commits and syncs that waited for the disk.
     pub syncs: u64,
-    /// The time those took together, in microseconds.
+    /// The total time of those in microseconds.
     pub sync_time_us: u64,
-    /// How long each batch of metadata took to be committed, with its sync where one was asked for.
+    /// Latency of commits, with the sync if one was requested.
     pub commit_latency: Latency,
-    /// How long each wait for metadata to be on disk took.
+    /// Latency of waits for metadata to be synced.
     pub metadata_sync_latency: Latency,
-    /// How long each fsync, fdatasync and syncfs of `objstore::disk` took: content, folders, and logs of metadata.
+    /// Latency of each fsync, fdatasync and syncfs of `objstore::disk`: content, folders, and logs of metadata.
     pub disk_sync_latency: Latency,
     /// Blobs and segments removed.
     pub collected: u64,
     /// Why the store refuses writes, if it does.
     pub poisoned: Option<String>,
-    /// Whether the disk is too full for anything but changes and deletions.
+    /// Whether the disk is too full for writes other than small changes and deletions.
     pub disk_full: bool,
-    /// Bytes free on the disk under the data folder.
+    /// Free bytes on the disk of the data folder.
     pub free_bytes: u64,
-    /// Bytes of the disk under the data folder.
+    /// Size of the disk of the data folder in bytes.
     pub total_bytes: u64,
 }
 
-/// What one bucket holds.
+/// The usage of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketUsage {
     /// Its name.
     pub name: BucketName,
-    /// Its number: a bucket that is made again under the same name has another.
+    /// Its id: a later bucket of the same name has another.
     pub id: u64,
     /// What it holds.
     pub usage: Usage,
 }
 
 impl Store {
-    /// Figures for metrics.
+    /// Statistics for metrics.
     pub fn stats(&self) -> Stats {
         let meta = self.core.meta.stats();
         let space = self.core.disk.space(&self.core.dir).ok();
@@ -76,8 +76,7 @@ impl Store {
         }
     }
 
-    /// What each bucket holds, by name: two records for each, all of one moment but for the growth of files that mounts
-    /// have open.
+    /// The usage of each bucket by name: two records each, all read at one moment except the growth of dirty files.
     pub fn usages(&self) -> Result<Vec<BucketUsage>> {
         let snapshot = self.core.meta.snapshot();
         let (mut from, to) = (vec![tag::BUCKET], key::after_prefix(&[tag::BUCKET]));

@@ -14,16 +14,17 @@ use crate::volume::ROOT_INO;
 
 use super::read::Tree;
 
-/// Entries read at a time: few at first, since a walk may leave a directory soon.
+/// Entries read at a time: few at first, since the cursor may leave a directory soon.
 const CHUNKS: [usize; 3] = [16, 128, 512];
 
-/// A name S3 may see: a file's key, or a directory's with its `/`, which is a key only if the directory is explicit.
+/// A name that S3 may see: a file's key, or a directory's with its `/`, which is a key only if the directory is
+/// explicit.
 pub(super) struct Name {
     /// The key.
     pub key: String,
-    /// What it leads to.
+    /// Its directory entry.
     pub dirent: Dirent,
-    /// What a listing shows of that, if the name carries it.
+    /// The copy of attributes for listings, if the name carries it.
     pub shown: Option<Shown>,
 }
 
@@ -37,32 +38,32 @@ pub(super) struct Item {
     pub inode: Inode,
 }
 
-/// A walk under way.
+/// A cursor over keys.
 pub(super) struct Cursor<'a> {
     tree: Tree<'a>,
     frames: Vec<Frame>,
 }
 
-/// A directory the walk is in.
+/// A directory on the cursor's path.
 struct Frame {
     ino: u64,
-    /// The directory's key, with its `/`; empty for the root.
+    /// The directory's key with its `/`; empty for the root.
     prefix: String,
     pending: VecDeque<(String, ListedDirent)>,
-    /// Where to go on reading; `None` once all is read.
+    /// The name to read from; `None` at the end.
     from: Option<String>,
     chunks: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// A walk that begins at the first key not below `from`.
+    /// A cursor at the first key that is not less than `from`.
     pub fn new(tree: Tree<'a>, from: &str) -> Result<Self> {
         let mut cursor = Self { tree, frames: Vec::new() };
         cursor.seek(from)?;
         Ok(cursor)
     }
 
-    /// Goes to the first key not below `from`.
+    /// Moves to the first key that is not less than `from`.
     pub fn seek(&mut self, from: &str) -> Result<()> {
         self.frames.clear();
         let mut ino = ROOT_INO;
@@ -84,7 +85,7 @@ impl<'a> Cursor<'a> {
         self.marker_first(from, done)
     }
 
-    /// A key that ends in `/` comes before all in it: seeking to it must give the directory's own key.
+    /// A key that ends in `/` precedes everything in it: seeking to it has to return the directory's own key.
     fn marker_first(&mut self, from: &str, done: usize) -> Result<()> {
         if done == 0 || done != from.len() {
             return Ok(());
@@ -96,7 +97,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes on to the first key not below `to`, which lies behind all that was given so far.
+    /// Moves forward to the first key that is not less than `to`, which is after all keys returned so far.
     pub fn advance(&mut self, to: &str) -> Result<()> {
         while self.frames.last().is_some_and(|frame| !to.starts_with(&frame.prefix)) {
             self.frames.pop();
@@ -110,18 +111,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The directory that holds the name that [`Cursor::next_name`] has just given.
+    /// The directory of the name that [`Cursor::next_name`] has just returned.
     pub fn holder(&self, name: &Name) -> u64 {
         let entered = usize::from(name.dirent.kind() == InodeKind::Directory);
         self.frames.iter().rev().nth(entered).map_or(ROOT_INO, |frame| frame.ino)
     }
 
-    /// Passes over what is in the directory that [`Cursor::next_name`] has just given.
+    /// Skips the content of the directory that [`Cursor::next_name`] has just returned.
     pub fn leave(&mut self) {
         self.frames.pop();
     }
 
-    /// The next file or directory. What is in a directory comes after it.
+    /// The next file or directory; a directory precedes its content.
     pub fn next_name(&mut self) -> Result<Option<Name>> {
         while let Some(frame) = self.frames.last_mut() {
             let Some((sort_name, listed)) = frame.take(self.tree)? else {
@@ -165,7 +166,7 @@ impl Frame {
         Ok(self.pending.pop_front())
     }
 
-    /// Passes over the names below `name`.
+    /// Skips the names less than `name`.
     fn advance(&mut self, name: &str) {
         let below = self.pending.partition_point(|(pending, _)| pending.as_str() < name);
         self.pending.drain(..below);
@@ -173,7 +174,7 @@ impl Frame {
             && let Some(from) = self.from.as_mut().filter(|from| from.as_str() < name)
         {
             name.clone_into(from);
-            // The walk jumps: the next jump may pass over the rest of a large chunk.
+            // After a jump the next one may skip the rest of a large chunk, so chunks start small again.
             self.chunks = 0;
         }
     }
@@ -191,7 +192,7 @@ impl Frame {
     }
 }
 
-/// The smallest sort name above `name`: names hold no NUL.
+/// The smallest sort name greater than `name`: names contain no NUL.
 pub(super) fn after(name: &str) -> String {
     format!("{name}\u{1}")
 }

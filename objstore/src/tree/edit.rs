@@ -14,12 +14,12 @@ use super::{dir_name, shown_name};
 
 use prost::Message;
 
-/// Who removes a name: it decides what becomes of an emptied implicit directory.
+/// The handle that removes a name, which decides about an emptied implicit directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// S3 prunes it.
+    /// S3 removes it.
     S3,
-    /// A mount keeps it, as an explicit one.
+    /// A mount turns it into an explicit one.
     Mount,
 }
 
@@ -29,7 +29,7 @@ impl Tx<'_> {
         self.add_name_as(parent, sort_name, dirent, dirent.encode_to_vec())
     }
 
-    /// The same, with the record that is written for `dirent`.
+    /// Adds a name to a directory, with an encoded record of `dirent`.
     pub(super) fn add_name_as(&mut self, parent: u64, sort_name: &str, dirent: Dirent, value: Vec<u8>) -> Result<()> {
         let is_key = self.leads_to_a_key(dirent)?;
         let reach = self.reach_of(sort_name, dirent)?;
@@ -41,12 +41,12 @@ impl Tx<'_> {
         })
     }
 
-    /// Lets a name lead to another inode, of a kind with the same sort name.
+    /// Makes a name lead to another inode, of a kind with the same sort name.
     pub fn switch_name(&mut self, at: &Found, dirent: Dirent) -> Result<()> {
         self.switch_name_as(at, dirent, dirent.encode_to_vec())
     }
 
-    /// The same, with the record that is written for `dirent`.
+    /// Makes a name lead to another inode, with an encoded record of `dirent`.
     pub(super) fn switch_name_as(&mut self, at: &Found, dirent: Dirent, value: Vec<u8>) -> Result<()> {
         let (was_key, is_key) = (self.leads_to_a_key(at.dirent)?, self.leads_to_a_key(dirent)?);
         self.line.shadow(self.txn, &key::dirent(self.line.family, at.parent, &at.sort_name))?;
@@ -61,13 +61,13 @@ impl Tx<'_> {
         })
     }
 
-    /// Takes a name out of a directory; what it led to is not touched.
+    /// Removes a name from a directory; the inode it led to is not changed.
     pub fn remove_name(&mut self, found: &Found, actor: Actor) -> Result<()> {
         self.take_name(found)?;
         self.settle_directory(found.parent, actor)
     }
 
-    /// Removes a name, and counts it out of its directory, which may then have to be settled.
+    /// Removes a name and updates the directory's counts; the caller may have to handle an emptied directory.
     fn take_name(&mut self, found: &Found) -> Result<()> {
         let was_key = self.leads_to_a_key(found.dirent)?;
         self.count_keys(found.parent, &found.sort_name, found.dirent, -1)?;
@@ -106,7 +106,7 @@ impl Tx<'_> {
         self.recount_above(dir, led)
     }
 
-    /// Whether S3 sees a name: that of a file, and that of a directory which is a key or holds one at any depth.
+    /// Whether S3 sees a name: a file, or a directory that is a key or contains one at any depth.
     fn leads_to_a_key(&self, dirent: Dirent) -> Result<bool> {
         match dirent.kind() {
             InodeKind::File => Ok(true),
@@ -115,8 +115,8 @@ impl Tx<'_> {
         }
     }
 
-    /// A directory that is `dir` by now led to a key before, or did not: if that changed, the directories above count one
-    /// key more or less.
+    /// Updates the counts of the directories above `dir` if a change altered whether it leads to a key; `led` says
+    /// whether it did before.
     pub(super) fn recount_above(&mut self, mut dir: Inode, mut led: bool) -> Result<()> {
         while dir.leads_to_a_key() != led && dir.nlink > 0 {
             let mut above = self.own(dir.parent)?;
@@ -128,8 +128,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Keeps the rule of implicit directories: each has a name in it. S3 removes an empty one, and then those above that
-    /// become empty by it: in a loop, since a key may have 500 levels.
+    /// Maintains the rule that an implicit directory has at least one name. S3 removes an empty one, and then those
+    /// above that become empty: in a loop, since a key may have 500 levels.
     pub fn settle_directory(&mut self, mut ino: u64, actor: Actor) -> Result<()> {
         loop {
             let mut dir = self.own(ino)?;
@@ -156,7 +156,7 @@ impl Tx<'_> {
         self.end_inode(ino)
     }
 
-    /// One name less leads to the inode: the last one ends it.
+    /// Removes one link of an inode; the last one ends it.
     pub fn unlink_inode(&mut self, ino: u64) -> Result<()> {
         let mut inode = self.own(ino)?;
         inode.refuse_fixed(Touching::Changes)?;
@@ -171,7 +171,7 @@ impl Tx<'_> {
         if ends { self.end_inode(ino) } else { Ok(()) }
     }
 
-    /// Ends an inode without a name; while somebody uses it, it stays as an orphan.
+    /// Deletes an inode without a name; while it is referenced, it stays as an orphan.
     fn end_inode(&mut self, ino: u64) -> Result<()> {
         if let Some(ending) = self.core.pins.keep_or_end(self.bucket.id, ino) {
             self.txn.after_commit(Box::new(move || drop(ending)));
@@ -189,18 +189,18 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Marks an inode that is made without a name; who makes it pins it.
+    /// Marks an inode created without a name as an orphan; its creator takes a reference.
     pub fn keep_orphan(&mut self, ino: u64) {
         self.core.pins.orphan(self.bucket.id, ino);
         self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![1]);
     }
 
-    /// Takes the mark off an inode that gets its first name.
+    /// Removes the orphan mark of an inode that gets its first name.
     pub fn adopt_orphan(&mut self, ino: u64) -> Result<()> {
         self.line.remove(self.txn, &key::orphan(self.line.family, ino))
     }
 
-    /// Collects an inode that nobody uses any more, if it is an orphan.
+    /// Deletes an unreferenced orphan.
     pub fn collect_orphan(&mut self, ino: u64) -> Result<()> {
         let mark = key::orphan(self.line.family, ino);
         if self.line.get(&*self.txn, &mark)?.is_none() {
@@ -210,7 +210,7 @@ impl Tx<'_> {
         self.destroy(ino)
     }
 
-    /// Collects the orphans that no mount of this bucket can hold: those a crash left, or that a clone came with.
+    /// Deletes the orphans that no mount of this bucket can hold: those that a crash left, or that a clone inherited.
     pub fn collect_orphans(&mut self) -> Result<()> {
         let marks = key::orphans(self.line.family);
         let end = key::after_prefix(&marks);
@@ -228,7 +228,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Makes the directories of `components` that are not there, implicit; gives the last one's inode.
+    /// Creates missing directories of `components` as implicit ones; returns the last one's inode.
     pub fn ensure_directories(&mut self, components: &[&str]) -> Result<u64> {
         let mut at = crate::volume::ROOT_INO;
         for component in components {
@@ -251,7 +251,7 @@ impl Tx<'_> {
         Ok(ino)
     }
 
-    /// Adds a new inode under a name that must be free for a mount.
+    /// Adds a new inode under a name that has to be free for a mount.
     pub fn make(&mut self, parent: u64, name: &str, mut inode: Inode) -> Result<(u64, Inode)> {
         let above = self.tree().directory(parent)?;
         if above.nlink == 0 {
@@ -275,7 +275,7 @@ fn step(count: u64, up: bool) -> u64 {
     if up { count + 1 } else { count.saturating_sub(1) }
 }
 
-/// Counts a name into or out of a directory; `is_key` if S3 sees it.
+/// Adds a name to or removes it from a directory's counts; `is_key` if S3 sees it.
 fn count(dir: &mut Inode, dirent: Dirent, is_key: bool, added: bool) {
     dir.entries = step(dir.entries, added);
     if is_key {
@@ -286,8 +286,8 @@ fn count(dir: &mut Inode, dirent: Dirent, is_key: bool, added: bool) {
     }
 }
 
-/// Attributes of an inode that S3 makes in a directory: the directory's owner and group, and its default ACL or else its
-/// mode without execute.
+/// An inode that S3 creates in a directory: with the directory's owner and group, and its default ACL or else its mode
+/// without execute.
 pub(super) fn object_inode(dir: &Inode, now: Timestamp) -> Result<Inode> {
     let mut inode = Inode::new(InodeKind::File, now);
     (inode.uid, inode.gid, inode.mode) = (dir.uid, dir.gid, 0o666);

@@ -9,20 +9,20 @@ use crate::record::inode::{Inode, flag};
 
 use super::tx::Tx;
 
-/// A change of an inode that flags may forbid.
+/// A kind of change of an inode that flags may forbid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touching {
-    /// It gets bytes at its end, or space; of a directory, a name.
+    /// Appending bytes or reserving space; for a directory, adding a name.
     Adds,
     /// Anything else.
     Changes,
-    /// Pages of a mapping are written back. A file that is immutable was opened and mapped before it became so: what the
-    /// program stored by then is not lost. An append-only one may be opened and mapped afterwards.
+    /// Writing back pages of a mapping. An immutable file was opened and mapped before it became so, and what the
+    /// program stored by then is kept. An append-only one may be opened and mapped afterwards.
     WritesBack,
 }
 
 impl Inode {
-    /// Refuses what its flags forbid.
+    /// Refuses a change that its flags forbid.
     ///
     /// # Errors
     /// EPERM
@@ -35,14 +35,14 @@ impl Inode {
         if refused { Err(Posix::NotPermitted.into()) } else { Ok(()) }
     }
 
-    /// Takes over the flags that what is made in a directory has from it (ext4, EXT4_FL_INHERITED).
+    /// Inherits the flags that a new inode gets from its directory (ext4, EXT4_FL_INHERITED).
     pub fn inherit_flags(&mut self, dir: &Self) {
         self.flags |= dir.flags & flag::NO_DUMP;
     }
 }
 
 impl Tx<'_> {
-    /// Refuses to take a name from an inode whose flags keep it.
+    /// Refuses to remove a name of an inode whose flags forbid it.
     pub fn refuse_unnaming(&self, ino: u64) -> Result<()> {
         self.tree().linked_inode(ino)?.1.refuse_fixed(Touching::Changes)
     }

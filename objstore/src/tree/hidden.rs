@@ -20,14 +20,14 @@ use crate::name::{Hidden, mountable};
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::store::{HiddenKey, HiddenPage};
 
-/// Names that one page looks at, at most.
+/// The most names examined for one page.
 const LOOKED_MAX: usize = 16_384;
-/// Names of a directory that are looked at to tell why it is not removed.
+/// The most names of a directory examined to explain why it is not removed.
 const REFUSED_LOOK: usize = 64;
-/// Time between two lines about one bucket's directories that are not removed, in nanoseconds.
+/// The interval of log lines about one bucket's directories that are not removed, in nanoseconds.
 const REFUSED_EVERY: i64 = 60_000_000_000;
 
-/// What the log said of hidden keys, by bucket.
+/// Which hidden keys were logged, by bucket.
 #[derive(Debug, Default)]
 pub(crate) struct HiddenLog {
     first: Mutex<HashSet<u64>>,
@@ -35,12 +35,12 @@ pub(crate) struct HiddenLog {
 }
 
 impl HiddenLog {
-    /// Whether the first hidden key of a bucket is to be told: once while the store is open.
+    /// Whether to log the first hidden key of a bucket: once while the store is open.
     fn is_first(&self, bucket: u64) -> bool {
         self.first.lock().insert(bucket)
     }
 
-    /// Whether a directory of a bucket that is not removed is to be told: once a minute.
+    /// Whether to log a directory of a bucket that is not removed: once a minute.
     fn is_due(&self, bucket: u64, now: Timestamp) -> bool {
         let mut refused = self.refused.lock();
         let due = refused.get(&bucket).is_none_or(|last| now.0.saturating_sub(last.0) >= REFUSED_EVERY);
@@ -50,7 +50,7 @@ impl HiddenLog {
         due
     }
 
-    /// Drops what is kept for a bucket that was deleted.
+    /// Removes the entry of a deleted bucket.
     pub fn forget(&self, bucket: u64) {
         self.first.lock().remove(&bucket);
         self.refused.lock().remove(&bucket);
@@ -58,7 +58,7 @@ impl HiddenLog {
 }
 
 impl Tx<'_> {
-    /// Counts the objects and hidden keys that a name brings (`sign` 1) or takes along (-1).
+    /// Counts the objects and hidden keys that a name adds (`sign` 1) or removes (-1).
     pub(super) fn count_keys(&mut self, parent: u64, sort_name: &str, dirent: Dirent, sign: i64) -> Result<()> {
         let name = shown_name(sort_name);
         match dirent.kind() {
@@ -74,7 +74,7 @@ impl Tx<'_> {
                 if !dir.implicit {
                     self.count_marker_at(parent, name, sign)?;
                 }
-                // The file that a directory hides.
+                // The file that a directory of the same name hides.
                 let file = self.tree().dirent(parent, name)?.filter(|beside| beside.kind() == InodeKind::File);
                 if file.is_some() && !self.is_unshown(parent, name)? {
                     self.count_hidden(parent, name, sign);
@@ -98,7 +98,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Whether no mount can show a name, or the directory it is in.
+    /// Whether no mount can show a name, or its directory.
     fn is_unshown(&mut self, parent: u64, name: &str) -> Result<bool> {
         Ok(!mountable(name) || self.place_of(parent)?.unshown)
     }
@@ -110,7 +110,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Has the log say that the bucket holds its first hidden key.
+    /// Logs that the bucket contains its first hidden key.
     pub(super) fn announce_hidden(&mut self) {
         let Some((parent, name)) = self.first_hidden.take() else { return };
         let key = self.tree().key_of(parent, &name).ok().flatten();
@@ -127,7 +127,7 @@ impl Tx<'_> {
         }));
     }
 
-    /// Has the log say why a directory that looks empty on a mount is not removed or replaced.
+    /// Logs why a directory that looks empty on a mount is not removed or replaced.
     pub(super) fn note_not_empty(&self, dir: u64) {
         let tree = self.tree();
         let Ok(entries) = tree.entries(dir, "", REFUSED_LOOK) else { return };
@@ -147,7 +147,7 @@ impl Tx<'_> {
     }
 }
 
-/// The key that a name hides, or that is hidden under it, and why. `holder` is the directory the name is in.
+/// The key that a name hides, or that is hidden under it, and why. `holder` is the name's directory.
 pub(super) fn hidden_by(tree: Tree<'_>, name: &Name, holder: u64) -> Result<Option<HiddenKey>> {
     let is_directory = name.dirent.kind() == InodeKind::Directory;
     let path = if is_directory { shown_name(&name.key) } else { &name.key };
@@ -163,7 +163,7 @@ pub(super) fn hidden_by(tree: Tree<'_>, name: &Name, holder: u64) -> Result<Opti
     Ok(file.map(|_| HiddenKey { key: path.to_owned(), why: Hidden::Folder }))
 }
 
-/// A page of hidden keys that begin with `prefix`, from after `last` on. A page may be empty though there are more.
+/// A page of hidden keys with `prefix`, after `last`. A page may be empty though there are more.
 pub(crate) fn list_hidden(tree: Tree<'_>, prefix: &str, last: Option<&str>, limit: usize) -> Result<HiddenPage> {
     let from = last.map_or_else(String::new, after).max(prefix.to_owned());
     let mut cursor = Cursor::new(tree, &from)?;

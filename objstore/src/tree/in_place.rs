@@ -16,29 +16,29 @@ use crate::record::inode::Inode;
 use crate::record::key;
 use crate::record::live::Live as Record;
 
-/// What becomes of a live file that is settled.
+/// The state of a dirty file after a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settle {
-    /// It goes on being live.
+    /// It stays dirty.
     Keep,
-    /// It is live no more: the next write needs a transaction.
+    /// It is clean: the next write needs a transaction.
     End,
 }
 
 impl Tx<'_> {
-    /// Notes that a file is live from here on.
+    /// Records that a file is dirty from here on.
     pub fn begin_live(&mut self, ino: u64, live: &Live) {
         let record = Record { blob: live.blob.0, whole: live.whole };
         self.txn.put(key::live(self.bucket.id, ino), record.encode_to_vec());
     }
 
-    /// Settles a file for good, if it is live; whether it was.
+    /// Flushes a file and ends its dirty state. Returns whether it was dirty.
     pub fn settle_for_good(&mut self, ino: u64) -> Result<bool> {
         let Some(live) = self.core.live.entry(self.bucket.id, ino) else { return Ok(false) };
         self.settle(ino, &live, Settle::End)
     }
 
-    /// Settles a live file; whether it is live. An entry whose record is not there never began, or has ended.
+    /// Flushes a dirty file. Returns whether it is dirty. An entry without a record has not begun or has ended.
     pub fn settle(&mut self, ino: u64, live: &Arc<Live>, how: Settle) -> Result<bool> {
         let record = key::live(self.bucket.id, ino);
         if self.txn.get(&record)?.is_none() {
@@ -75,7 +75,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// An inode as it is, though its record may be behind.
+    /// The current inode, though its record may be out of date.
     pub fn as_written(&self, ino: u64, mut inode: Inode) -> Inode {
         if let Some(live) = self.core.live.entry(self.bucket.id, ino) {
             live.show_changed(&mut inode);
@@ -83,13 +83,13 @@ impl Tx<'_> {
         inode
     }
 
-    /// How much a live file has grown past what its record says.
+    /// By how much a dirty file has grown beyond its recorded size.
     pub fn live_growth(&self, ino: u64, inode: &Inode) -> u64 {
         let live = self.core.live.entry(self.bucket.id, ino);
         live.map_or(0, |live| live.size().saturating_sub(inode.charged()))
     }
 
-    /// Lets a live file that ends be live no more: its growth is counted nowhere from here on.
+    /// Removes the dirty state of a file that is deleted: its growth is no longer counted.
     pub(super) fn drop_live(&mut self, ino: u64, inode: &Inode) -> Result<()> {
         let Some(live) = self.core.live.entry(self.bucket.id, ino) else { return Ok(()) };
         let record = key::live(self.bucket.id, ino);

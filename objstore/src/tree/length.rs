@@ -19,19 +19,19 @@ use crate::name::{KEY_BYTES_MAX, mountable};
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::volume::ROOT_INO;
 
-/// Places kept in memory.
+/// The most cached places.
 const PLACES_MAX: usize = 4096;
-/// Names below a directory that a rename looks at, at most.
+/// The most names below a directory that a rename examines.
 const LOOKED_MAX: usize = 16_384;
 /// Names read at a time.
 const CHUNK: usize = 512;
 
-/// Where a directory lies.
+/// The position of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Length of its path in bytes, with the `/` at its end; zero at the top.
+    /// Length of its path in bytes, with the final `/`; zero at the top.
     pub bytes: usize,
-    /// Whether a mount cannot show it, since it or a directory above has a name that no mount can show.
+    /// Whether a mount cannot show it, because of its own name or one above it.
     pub unshown: bool,
 }
 
@@ -58,7 +58,7 @@ impl Places {
         places.extend(found.iter().take(PLACES_MAX).map(|(dir, place)| ((bucket, *dir), *place)));
     }
 
-    /// Drops what is kept for a bucket.
+    /// Removes the places of a bucket.
     pub fn forget(&self, bucket: u64) {
         self.0.lock().retain(|(of, _), _| *of != bucket);
     }
@@ -70,7 +70,7 @@ impl Inode {
         if self.entries > 0 && self.reach == 0 { KEY_BYTES_MAX } else { self.reach as usize }
     }
 
-    /// Raises the bound to cover a path below; whether that changed it. A bound that is not known stays so.
+    /// Raises the bound to cover a path below. Returns whether it changed. An unknown bound stays unknown.
     pub(super) fn reach_to(&mut self, length: usize) -> bool {
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         let raises = length > self.reach && (self.entries == 0 || self.reach > 0);
@@ -82,7 +82,7 @@ impl Inode {
 }
 
 impl Tx<'_> {
-    /// Where a directory lies.
+    /// The position of a directory.
     pub(super) fn place_of(&mut self, dir: u64) -> Result<Place> {
         let (mut at, mut unknown) = (dir, Vec::new());
         let mut place = loop {
@@ -104,8 +104,8 @@ impl Tx<'_> {
         Ok(place)
     }
 
-    /// Has the places that were looked up kept once this change is committed: what is rolled back may give the same
-    /// inode numbers to other directories.
+    /// Caches the positions that were looked up once this change is committed: after a rollback the same inode numbers
+    /// may go to other directories.
     pub(super) fn keep_places(&mut self) {
         let (found, moved) = (std::mem::take(&mut self.places), self.moved_directory);
         if found.is_empty() && !moved {
@@ -120,14 +120,14 @@ impl Tx<'_> {
         }));
     }
 
-    /// A directory got another path, and with it all below.
+    /// Called when a directory moved, which changes the paths below it.
     pub(super) fn forget_places(&mut self) {
         self.core.places.forget(self.bucket.id);
         self.places.clear();
         self.moved_directory = true;
     }
 
-    /// Refuses a name for which the key would be too long.
+    /// Refuses a name whose key would be too long.
     ///
     /// # Errors
     /// ENAMETOOLONG
@@ -138,11 +138,11 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Refuses a move by which a key would become too long, of what moves or below it. A move to a path that is no
-    /// longer is never refused.
+    /// Refuses a move that would make a key too long, its own or one below it. A move to a path that is not longer is
+    /// never refused.
     ///
     /// # Errors
-    /// ENAMETOOLONG; EXDEV where a directory has more names than are looked at.
+    /// ENAMETOOLONG; EXDEV if a directory has more names than are examined.
     pub(super) fn check_moved_length(&mut self, source: &Found, parent: u64, name: &str) -> Result<()> {
         let is_directory = source.dirent.kind() == InodeKind::Directory;
         let sort_name = if is_directory { dir_name(name) } else { name.to_owned() };
@@ -191,7 +191,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// How far a directory reaches by a name in it.
+    /// The longest path in a directory through one of its names.
     pub(super) fn reach_of(&self, sort_name: &str, dirent: Dirent) -> Result<usize> {
         let below = match dirent.kind() {
             InodeKind::Directory => self.tree().linked_inode(dirent.ino)?.1.reach_bound(),
@@ -200,7 +200,7 @@ impl Tx<'_> {
         Ok(sort_name.len() + below)
     }
 
-    /// The directories above `dir` reach at least as far as it does.
+    /// Raises the bounds of the directories above `dir` to cover its own.
     pub(super) fn reach_above(&mut self, ino: u64, dir: &Inode) -> Result<()> {
         let (mut ino, mut dir) = (ino, dir.clone());
         while ino != ROOT_INO && dir.nlink > 0 {

@@ -8,11 +8,11 @@ use super::edit::Actor;
 use super::flags::Touching;
 use super::tx::Tx;
 
-/// The most names of a file (LINK_MAX of ext4, which programs are used to).
+/// The most names of a file (LINK_MAX of ext4, which programs expect).
 const LINKS_MAX: u32 = 65_000;
 
 impl Tx<'_> {
-    /// A further name for anything but a directory, or the first of a file made without.
+    /// Adds a name to anything but a directory, or the first name of a file created without one.
     pub fn link(&mut self, ino: u64, parent: u64, name: &str) -> Result<Inode> {
         let mut inode = self.own(ino)?;
         if inode.is_dir() {
@@ -20,7 +20,7 @@ impl Tx<'_> {
         }
         inode.refuse_fixed(Touching::Changes)?;
         let first = inode.nlink == 0 && self.is_linkable(ino)?;
-        // Names that share a file could not have versions each of their own.
+        // Names that share a file could not have separate versions.
         if inode.kind() == InodeKind::File && !first && self.bucket.versioning() != VersioningState::Disabled {
             return Err(Posix::NotPermitted.into());
         }
@@ -44,7 +44,7 @@ impl Tx<'_> {
         Ok(inode)
     }
 
-    /// Removes a name of anything but a directory.
+    /// Removes a name that is not a directory.
     pub fn unlink(&mut self, parent: u64, name: &str) -> Result<()> {
         let found = self.tree().entry(parent, name)?.ok_or(Posix::NotFound)?;
         if found.dirent.kind() == InodeKind::Directory {

@@ -13,11 +13,11 @@ use super::read::Tree;
 pub(crate) struct Page {
     /// Keys.
     pub keys: Vec<String>,
-    /// What is shown of each.
+    /// The attributes of each.
     pub shown: Vec<Shown>,
     /// Common prefixes.
     pub prefixes: Vec<String>,
-    /// The last of both, if there is more.
+    /// The last key or prefix, if there is more.
     pub next: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn list_keys(tree: Tree<'_>, list: &List) -> Result<Page> {
     if list.limit == 0 {
         return Ok(page);
     }
-    // Those whose names carry nothing: where on the page they are, and their inodes.
+    // Keys whose names carry no copy of attributes: their positions on the page, and their inodes.
     let (mut bare, mut inos) = (Vec::new(), Vec::new());
     let mut cursor = Cursor::new(tree, &start(list))?;
     while let Some(name) = cursor.next_name()? {
@@ -73,7 +73,7 @@ pub(crate) fn list_keys(tree: Tree<'_>, list: &List) -> Result<Page> {
     Ok(page)
 }
 
-/// Whether a name shows on the page: as a key, or as part of a common prefix.
+/// Whether a name appears on the page: as a key, or as part of a common prefix.
 fn is_listed(tree: Tree<'_>, name: &Name, as_prefix: bool) -> Result<bool> {
     if name.dirent.kind() != InodeKind::Directory {
         return Ok(true);
@@ -82,7 +82,7 @@ fn is_listed(tree: Tree<'_>, name: &Name, as_prefix: bool) -> Result<bool> {
     Ok(if as_prefix { inode.leads_to_a_key() } else { !inode.implicit })
 }
 
-/// Passes over what begins with the common prefix of `name`.
+/// Skips everything with the common prefix of `name`.
 fn pass(cursor: &mut Cursor<'_>, name: &Name, prefix: &str) -> Result<()> {
     if name.key == prefix && name.dirent.kind() == InodeKind::Directory {
         cursor.leave();
@@ -109,7 +109,7 @@ pub(crate) fn common_prefix(key: &str, list: &List) -> Option<String> {
     Some(key[..list.prefix.len() + at + delimiter.len()].to_owned())
 }
 
-/// The smallest string above all that begin with `prefix`: its last character raised by one.
+/// The smallest string greater than all with `prefix`: its last character raised by one.
 pub(super) fn beyond(prefix: &str) -> String {
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {
@@ -122,6 +122,6 @@ pub(super) fn beyond(prefix: &str) -> String {
             return characters.into_iter().collect();
         }
     }
-    // A prefix of the highest character alone: nothing sorts above it but longer runs of it.
+    // For a prefix of the highest character alone, only longer runs of it are greater.
     format!("{prefix}{}", "\u{10FFFF}".repeat(16))
 }

@@ -12,9 +12,9 @@ use crate::record::decode_shared;
 use crate::record::key;
 use crate::record::listed::ListedInode;
 
-/// Numbers between two of a run, at most: passing over a few records costs less than a search.
+/// The largest gap between two numbers of a scan: skipping a few records costs less than a look-up.
 const GAP_MAX: u64 = 4;
-/// From so many numbers on, a scan pays for where it begins.
+/// The number of inodes from which a scan is cheaper than look-ups.
 const RUN_MIN: usize = 4;
 
 impl Tree<'_> {
@@ -23,13 +23,13 @@ impl Tree<'_> {
         self.inode_as(ino)?.ok_or_else(|| lost(ino))
     }
 
-    /// The inodes that names lead to, in the order asked.
+    /// The inodes that names lead to, in the given order.
     pub fn listed_inodes(&self, inos: &[u64]) -> Result<Vec<ListedInode>> {
         let found = self.inodes_as(inos)?.into_iter().zip(inos);
         found.map(|(inode, ino)| inode.ok_or_else(|| lost(*ino))).collect()
     }
 
-    /// The inodes with these numbers, in the order asked; `None` where there is none.
+    /// The inodes with these numbers, in the given order; `None` where there is none.
     pub fn inodes_as<M: Message + Default + Clone>(&self, inos: &[u64]) -> Result<Vec<Option<M>>> {
         let mut sorted = inos.to_vec();
         sorted.sort_unstable();
@@ -41,7 +41,7 @@ impl Tree<'_> {
                 _ => run.iter().try_for_each(|ino| self.inode_as(*ino).map(|inode| found.push(inode)))?,
             }
         }
-        // Each number has its place by now, in the order of the numbers; only hard links ask for one twice.
+        // The numbers are sorted; only hard links repeat one.
         let once = sorted.len() == inos.len();
         let place = |ino: &u64| {
             let slot = sorted.binary_search(ino).ok().and_then(|at| found.get_mut(at));

@@ -16,13 +16,13 @@ use crate::record::inode::{Inode, RetentionMode};
 pub(crate) enum Protection {
     /// A legal hold is on.
     LegalHold,
-    /// Retained: nobody may delete it before.
+    /// Compliance retention: no one may delete it before this time.
     Compliance(Timestamp),
-    /// Retained: who may bypass governance may delete it before.
+    /// Governance retention: only callers who may bypass governance can delete it before this time.
     Governance(Timestamp),
 }
 
-/// What protects the content of an inode at `now`; the strongest, if there is more than one reason.
+/// The strongest protection of an inode's content at `now`.
 pub(crate) fn protection(inode: &Inode, now: Timestamp) -> Option<Protection> {
     let object = inode.object.as_ref()?;
     if object.legal_hold {
@@ -32,12 +32,12 @@ pub(crate) fn protection(inode: &Inode, now: Timestamp) -> Option<Protection> {
     let until = Timestamp(retention.until);
     match retention.mode() {
         RetentionMode::Governance => Some(Protection::Governance(until)),
-        // A damaged mode protects: what was retained must not be lost by it.
+        // An unreadable mode protects: damage must not end a retention.
         RetentionMode::Compliance | RetentionMode::None => Some(Protection::Compliance(until)),
     }
 }
 
-/// Refuses the deletion of a version that is protected.
+/// Refuses to delete a protected version.
 ///
 /// # Errors
 /// [`Error::Denied`] with the reason.
@@ -55,7 +55,7 @@ pub(crate) fn check_deletable(key: &Key, inode: &Inode, now: Timestamp, bypass_g
     Err(Error::Denied { why: format!("version {version} of \"{key}\" is protected by object lock: it {why}") })
 }
 
-/// Whole seconds that are left, at least one.
+/// The remaining time in whole seconds, at least one.
 fn seconds(now: Timestamp, until: Timestamp) -> i64 {
     (until.0.saturating_sub(now.0) / 1_000_000_000).saturating_add(1)
 }

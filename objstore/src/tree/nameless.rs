@@ -12,11 +12,12 @@ use crate::error::{Posix, Result};
 use crate::record::inode::{Dirent, Inode};
 use crate::record::key;
 
-/// The mark of an orphan that may be given a name; any other says that it may not.
+/// The mark of an orphan that may be linked; with any other mark it may not.
 const LINKABLE: u8 = 2;
 
 impl Tx<'_> {
-    /// Adds an inode without a name, as one made in a directory. The caller pins it before the change commits.
+    /// Adds an inode without a name, with the attributes of one created in a directory. The caller takes a reference
+    /// before the change commits.
     pub fn make_nameless(&mut self, parent: u64, mut inode: Inode, linkable: bool) -> Result<(u64, Inode)> {
         let above = self.tree().directory(parent)?;
         if above.nlink == 0 {
@@ -34,13 +35,13 @@ impl Tx<'_> {
         Ok((ino, inode))
     }
 
-    /// Whether an inode never had a name and may be given one.
+    /// Whether an inode never had a name and may be linked.
     pub(super) fn is_linkable(&self, ino: u64) -> Result<bool> {
         let mark = self.line.get(&*self.txn, &key::orphan(self.line.family, ino))?;
         Ok(mark.is_some_and(|(_, mark)| mark[..] == [LINKABLE]))
     }
 
-    /// Gives an inode that never had one a name that is free.
+    /// Gives an inode without a name its first one, which has to be free.
     pub(super) fn name_first(&mut self, ino: u64, mut inode: Inode, parent: u64, name: &str) -> Result<Inode> {
         self.adopt_orphan(ino)?;
         inode.nlink = 1;

@@ -16,7 +16,7 @@ use crate::record::key;
 use crate::record::upload::{ObjectPart, ObjectParts};
 
 impl Tree<'_> {
-    /// The parts an inode's content was uploaded in; none if it was not, or changed since.
+    /// The parts in which an inode's content was uploaded; empty if it was not, or changed since.
     pub fn parts(&self, ino: u64, inode: &Inode) -> Result<Vec<ObjectPart>> {
         if inode.object.as_ref().is_none_or(|object| object.parts == 0 || !object.part_table) {
             return Ok(Vec::new());
@@ -29,13 +29,13 @@ impl Tree<'_> {
 }
 
 impl Tx<'_> {
-    /// Keeps the parts of an inode that is being made.
+    /// Stores the parts of a new inode.
     pub fn put_parts(&mut self, ino: u64, parts: Vec<ObjectPart>) {
         let base = key::object_parts(self.line.family, ino);
         self.line.put(self.txn, &base, ObjectParts { parts }.encode_to_vec());
     }
 
-    /// Gives the parts of one inode to another that has none.
+    /// Moves the parts of one inode to another that has none.
     pub fn move_parts(&mut self, from: u64, to: u64) -> Result<()> {
         let base = key::object_parts(self.line.family, from);
         let Some((_, value)) = self.line.get(&*self.txn, &base)? else { return Ok(()) };
@@ -43,7 +43,7 @@ impl Tx<'_> {
         self.line.remove(self.txn, &base)
     }
 
-    /// Forgets the parts of an inode whose content goes.
+    /// Removes the parts of an inode whose content is removed.
     pub fn drop_parts(&mut self, ino: u64, inode: &Inode) -> Result<()> {
         if inode.object.as_ref().is_none_or(|object| !object.part_table) {
             return Ok(());

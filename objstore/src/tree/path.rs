@@ -6,7 +6,7 @@ use crate::name::{KEY_BYTES_MAX, Key};
 use crate::volume::ROOT_INO;
 
 impl Tree<'_> {
-    /// The key of a file with this name in this directory; none if the path is longer than a key may be.
+    /// The key of a file with this name in this directory; `None` if it would be too long.
     pub fn key_of(&self, parent: u64, name: &str) -> Result<Option<Key>> {
         let mut components = vec![name.to_owned()];
         let mut length = name.len();

@@ -15,20 +15,20 @@ const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
 const PERMISSIONS: u32 = 0o777;
-/// What a program on disk may do beyond its user; it holds for the content that was there when it was set.
+/// File capabilities, which apply to the content that existed when they were set.
 const CAPABILITY: &str = "security.capability";
-/// What is signed with the content, and so ends with it.
+/// Attributes that are bound to the content, and removed with it.
 const SIGNATURES: [&str; 3] = [CAPABILITY, "security.ima", "security.evm"];
 const SECURITY: &str = "security.";
 
 impl Inode {
-    /// The ACL kept under a name.
+    /// The ACL in an extended attribute.
     pub fn acl(&self, name: &str) -> Result<Option<Acl>> {
         let Some(value) = self.xattrs.get(name) else { return Ok(None) };
         Acl::parse(value).map_err(|_| Error::corrupt(format!("the attribute {name}"), "a valid ACL", "other bytes"))
     }
 
-    /// Sets or removes the access ACL; the mode follows it, and stays if it is removed.
+    /// Sets or removes the access ACL. The mode follows a new one; removal leaves the mode.
     pub fn set_access_acl(&mut self, acl: Option<&Acl>) {
         if let Some(acl) = acl {
             self.mode = self.mode & !PERMISSIONS | acl.mode();
@@ -36,7 +36,7 @@ impl Inode {
         self.keep_acl(ACCESS, acl.filter(|acl| !acl.is_mode()));
     }
 
-    /// Sets or removes the ACL for what is made in a directory.
+    /// Sets or removes the default ACL of a directory.
     pub fn set_default_acl(&mut self, acl: Option<&Acl>) {
         self.keep_acl(DEFAULT, acl);
     }
@@ -48,7 +48,7 @@ impl Inode {
         };
     }
 
-    /// Sets the permission bits, with setuid, setgid and sticky; the access ACL follows them.
+    /// Sets the permission bits, including setuid, setgid and sticky; the access ACL follows.
     pub fn set_mode(&mut self, mode: u32) -> Result<()> {
         self.mode = mode & 0o7777;
         if let Some(mut acl) = self.acl(ACCESS)? {
@@ -58,8 +58,8 @@ impl Inode {
         Ok(())
     }
 
-    /// Gives what is about to be made in `dir` what it has from there: of a setgid directory the group, and of one with
-    /// a default ACL that in place of the maker's umask (umask(2), acl(5)).
+    /// Applies what a new inode gets from its directory `dir`: of a setgid directory the group, and a default ACL in
+    /// place of the creator's umask (umask(2), acl(5)).
     pub fn descend_from(&mut self, dir: &Self, umask: u32) -> Result<()> {
         if dir.mode & SETGID != 0 {
             self.gid = dir.gid;
@@ -83,8 +83,8 @@ impl Inode {
         Ok(())
     }
 
-    /// The permission bits of a new object in this directory, where no default ACL says others: its own without execute,
-    /// and for the group what it really has.
+    /// The permission bits of a new object in this directory, if it has no default ACL: its own without execute, and
+    /// for the group the group's real rights.
     pub fn mode_for_objects(&self) -> Result<u32> {
         let mode = match self.acl(ACCESS)? {
             Some(acl) => acl.mode() & !0o070 | acl.mode() & u32::from(acl.group()) << 3,
@@ -93,15 +93,15 @@ impl Inode {
         Ok(mode & 0o666 | 0o600)
     }
 
-    /// Takes over what a directory that keys imply has from the one above: mode, owner and ACLs.
+    /// Copies what an implied directory gets from the one above: mode, owner and ACLs.
     pub fn resemble(&mut self, above: &Self) {
         (self.mode, self.uid, self.gid) = (above.mode, above.uid, above.gid);
         self.inherit_flags(above);
         self.take_attributes(above, |name| name == ACCESS || name == DEFAULT);
     }
 
-    /// Takes over what a file keeps when S3 puts other content under its name: mode, owner, access ACL, and the labels of
-    /// security modules, which say who may use the name; not what was said of the old content.
+    /// Copies what a file keeps when S3 replaces its content: mode, owner, access ACL, and the labels of security
+    /// modules, which decide who may use the name; attributes of the old content are not copied.
     pub fn succeed(&mut self, before: &Self) {
         (self.mode, self.uid, self.gid, self.flags) = (before.mode, before.uid, before.gid, before.flags);
         self.xattrs.clear();
@@ -115,8 +115,8 @@ impl Inode {
         self.xattrs.extend(taken.map(|(name, value)| (name.clone(), value.clone())));
     }
 
-    /// Takes away setuid, and setgid where the group may execute: elsewhere that bit is taken only from who is not of the
-    /// group (`outsider`).
+    /// Clears setuid, and setgid if the group may execute; otherwise setgid is cleared only for callers who are not
+    /// members of the group (`outsider`).
     pub fn lose_setuid(&mut self, outsider: bool) {
         self.mode &= !SETUID;
         if outsider || self.mode & GROUP_EXECUTE != 0 {
@@ -124,22 +124,22 @@ impl Inode {
         }
     }
 
-    /// Takes away the capabilities of a program whose content or owner changes.
+    /// Clears the capabilities of a program whose content or owner changes.
     pub fn lose_capabilities(&mut self) {
         self.xattrs.remove(CAPABILITY);
     }
 
-    /// Whether [`Inode::lose_setuid`] would take something away.
+    /// Whether [`Inode::lose_setuid`] would clear anything.
     pub fn may_lose_setuid(&self) -> bool {
         self.mode & SETUID != 0 || (self.mode & SETGID != 0 && self.mode & GROUP_EXECUTE != 0)
     }
 
-    /// Whether [`Inode::lose_capabilities`] would.
+    /// Whether [`Inode::lose_capabilities`] would clear anything.
     pub fn has_capabilities(&self) -> bool {
         self.xattrs.contains_key(CAPABILITY)
     }
 
-    /// Takes away setgid, from who is not of the group.
+    /// Clears setgid, for callers who are not members of the group.
     pub fn lose_setgid(&mut self) {
         self.mode &= !SETGID;
     }

@@ -19,9 +19,9 @@ use super::dir_name;
 /// A branch's tree at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
-    /// Where records are read from.
+    /// The source of records.
     pub read: &'a dyn Read,
-    /// The branch that reads.
+    /// The branch that reads, with its ancestry.
     pub line: &'a Line,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct Found {
     pub parent: u64,
     /// The sort name.
     pub sort_name: String,
-    /// What it leads to.
+    /// Its directory entry.
     pub dirent: Dirent,
 }
 
 impl<'a> Tree<'a> {
-    /// The inode and the branch that wrote what is seen.
+    /// The visible inode and the branch that wrote it.
     pub fn inode(&self, ino: u64) -> Result<Option<(Branch, Inode)>> {
         match self.line.get(self.read, &key::inode(self.line.family, ino))? {
             Some((branch, value)) => Ok(Some((branch, decode_shared("an inode", &value)?))),
@@ -45,12 +45,12 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The inode of somebody who holds its number: gone is ESTALE.
+    /// The inode with a number that a client holds; ESTALE if it is gone.
     pub fn live_inode(&self, ino: u64) -> Result<(Branch, Inode)> {
         self.inode(ino)?.ok_or(Error::Posix(Posix::Stale))
     }
 
-    /// The inode a dirent leads to: it must be there.
+    /// The inode that a directory entry leads to; a missing one is corruption.
     pub fn linked_inode(&self, ino: u64) -> Result<(Branch, Inode)> {
         self.inode(ino)?
             .ok_or_else(|| Error::corrupt(format!("inode {ino}"), "a record, since a name leads to it", "none"))
@@ -65,7 +65,7 @@ impl<'a> Tree<'a> {
         Ok(inode)
     }
 
-    /// What a sort name leads to.
+    /// The directory entry of a sort name.
     pub fn dirent(&self, parent: u64, sort_name: &str) -> Result<Option<Dirent>> {
         match self.line.get(self.read, &key::dirent(self.line.family, parent, sort_name))? {
             Some((_, value)) => Ok(Some(decode("a directory entry", &value)?)),
@@ -73,7 +73,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What a mount finds under a name: the directory before the file.
+    /// The entry that a mount finds under a name: the directory before the file.
     pub fn entry(&self, parent: u64, name: &str) -> Result<Option<Found>> {
         for sort_name in [dir_name(name), name.to_owned()] {
             if let Some(dirent) = self.dirent(parent, &sort_name)? {
@@ -83,12 +83,12 @@ impl<'a> Tree<'a> {
         Ok(None)
     }
 
-    /// The directory reached through `components`, if all of them are there.
+    /// The directory reached through `components`; `None` if one is missing.
     pub fn walk(&self, components: &[&str]) -> Result<Option<u64>> {
         self.walk_from(ROOT_INO, components)
     }
 
-    /// The same from another directory.
+    /// The directory reached from another directory through `components`; `None` if one is missing.
     pub fn walk_from(&self, dir: u64, components: &[&str]) -> Result<Option<u64>> {
         let mut at = dir;
         for component in components {
@@ -100,7 +100,7 @@ impl<'a> Tree<'a> {
         Ok(Some(at))
     }
 
-    /// The name an object's key leads to, if S3 sees an object there.
+    /// The name of an object's key, if S3 sees an object there.
     pub fn find(&self, key: &Key) -> Result<Option<Found>> {
         let (dirs, last) = key.split();
         let (dirs, sort_name) = match (last, dirs.split_last()) {
@@ -113,19 +113,19 @@ impl<'a> Tree<'a> {
         Ok(dirent.is_key().then_some(Found { parent, sort_name, dirent }))
     }
 
-    /// The object under a key: its inode number and inode. Implicit directories are no objects.
+    /// The object under a key: its inode number and inode. Implicit directories are not objects.
     pub fn object(&self, key: &Key) -> Result<Option<(u64, Inode)>> {
         let Some(found) = self.find(key)? else { return Ok(None) };
         let (_, inode) = self.linked_inode(found.dirent.ino)?;
         Ok((!inode.implicit).then_some((found.dirent.ino, inode)))
     }
 
-    /// Up to `limit` entries of a directory with a sort name from `from` on, in order.
+    /// Up to `limit` entries of a directory with sort names from `from` on, in order.
     pub fn entries(&self, parent: u64, from: &str, limit: usize) -> Result<Vec<(String, Dirent)>> {
         self.entries_as(parent, from, limit)
     }
 
-    /// The same, as another reading of the record of an entry.
+    /// Up to `limit` entries of a directory from `from` on, decoded as another type.
     pub fn entries_as<M: Message + Default>(&self, parent: u64, from: &str, limit: usize) -> Result<Vec<(String, M)>> {
         let all = key::dirents(self.line.family, parent);
         let mut first = all.clone();
@@ -134,7 +134,7 @@ impl<'a> Tree<'a> {
         seen.iter().map(named).collect()
     }
 
-    /// What a mount finds under names of a directory that are in key order: see [`Tree::entry`].
+    /// The entries that a mount finds under names of a directory, given in key order: see [`Tree::entry`].
     pub fn entries_of(&self, parent: u64, names: &[&str]) -> Result<Vec<Option<Dirent>>> {
         let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(Vec::new()) };
         let key = |name: &str| key::dirent(self.line.family, parent, name);
@@ -144,7 +144,7 @@ impl<'a> Tree<'a> {
         Ok(names.iter().map(|name| held.get(&dir_name(name)).or_else(|| held.get(*name)).copied()).collect())
     }
 
-    /// Whether `below` is `above` or lies in it, by the parents of directories.
+    /// Whether directory `below` is `above` or lies in it.
     pub fn is_within(&self, below: u64, above: u64) -> Result<bool> {
         let mut at = below;
         loop {
@@ -165,7 +165,7 @@ fn named<M: Message + Default>(seen: &Seen) -> Result<(String, M)> {
     Ok((name.to_owned(), decode("a directory entry", &seen.value)?))
 }
 
-/// Whether an inode of this kind holds bytes that count against the quota.
+/// Whether the bytes of an inode of this kind count against the quota.
 pub(crate) fn counts_bytes(kind: InodeKind) -> bool {
     matches!(kind, InodeKind::File | InodeKind::Directory)
 }

@@ -25,11 +25,11 @@ use super::tx::Tx;
 use super::versions::order_of;
 use super::{dir_name, shown_name};
 
-/// Versions below a directory's new name that a rename looks at, at most.
+/// The most versions below a directory's new name that a rename examines.
 const LOOKED_MAX: usize = 1024;
 
 impl Tree<'_> {
-    /// The file that a path below a directory leads to.
+    /// The file at a path below a directory.
     fn file_below(&self, dir: u64, path: &str) -> Result<Option<Inode>> {
         let mut components: Vec<&str> = path.split('/').collect();
         let name = components.pop().unwrap_or_default();
@@ -72,7 +72,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Marks a name that was moved away as gone for whoever lies over this bucket (overlayfs).
+    /// Leaves a whiteout for an overlay file system (overlayfs) under a name that was moved away.
     fn white_out(&mut self, source: &Found, owner: Ownership) -> Result<()> {
         let mut inode = Inode::new(InodeKind::CharDevice, self.now);
         (inode.uid, inode.gid, inode.mode) = (owner.uid, owner.gid, owner.mode);
@@ -85,7 +85,7 @@ impl Tx<'_> {
         match target {
             Some(target) => {
                 self.check_replaceable(source, target)?;
-                // One step: a directory that holds only the target must not count as emptied on the way.
+                // In one step, so that a directory which contains only the target does not count as emptied in between.
                 self.switch_name(target, source.dirent)?;
                 self.leave(target.parent, &target.sort_name, target.dirent)?;
                 self.moved(source, rename.to_parent, &rename.to_name)?;
@@ -97,8 +97,9 @@ impl Tx<'_> {
         self.hide_left(source.parent, &source.sort_name)
     }
 
-    /// What object lock forbids: a protected file keeps its name. Keys below a directory cannot all be looked at, so in
-    /// a bucket with object lock only an empty directory is renamed; mv(1) then copies the files one by one.
+    /// Refuses what object lock forbids: a protected file keeps its name. Not all keys below a directory can be
+    /// checked, so in a bucket with object lock only an empty directory can be renamed; mv(1) then copies the files one
+    /// by one.
     fn check_lock(&self, found: &Found) -> Result<()> {
         let directory = found.dirent.kind() == InodeKind::Directory;
         if directory
@@ -110,7 +111,7 @@ impl Tx<'_> {
         self.check_movable(found)
     }
 
-    /// Refuses a move by which a key could come to have two versions with one id.
+    /// Refuses a move after which a key could have two versions with one id.
     fn check_ids(&self, source: &Found, parent: u64, name: &str) -> Result<()> {
         if self.bucket.versioning() == VersioningState::Disabled {
             return Ok(());
@@ -157,7 +158,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Swaps what two names lead to. A sort name tells a directory, so names of different kinds are made anew.
+    /// Swaps the targets of two names. A sort name depends on the kind, so names of different kinds are created again.
     fn exchange(&mut self, source: &Found, target: &Found) -> Result<()> {
         self.refuse_loop(source, target.parent)?;
         self.refuse_loop(target, source.parent)?;
@@ -172,7 +173,7 @@ impl Tx<'_> {
             return self.hide_left(target.parent, &target.sort_name);
         }
         let (file, directory) = if source.sort_name.ends_with('/') { (target, source) } else { (source, target) };
-        // A key beside the directory, which the mount cannot see, would be lost.
+        // A key beside the directory, hidden from the mount, would be lost.
         if self.tree().dirent(directory.parent, shown_name(&directory.sort_name))?.is_some() {
             return Err(Posix::Exists.into());
         }
@@ -183,7 +184,7 @@ impl Tx<'_> {
         self.hide_left(file.parent, &file.sort_name)
     }
 
-    /// Gives what `source` leads to the name `name` in `parent`, beside the old one.
+    /// Adds the name `name` in `parent` for what `source` leads to, beside the old one.
     fn enter(&mut self, source: &Found, parent: u64, name: &str) -> Result<()> {
         let sort_name = if source.sort_name.ends_with('/') { dir_name(name) } else { name.to_owned() };
         self.add_name(parent, &sort_name, source.dirent)?;
@@ -205,7 +206,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// A directory must not move into itself.
+    /// Refuses to move a directory into itself.
     fn refuse_loop(&self, source: &Found, parent: u64) -> Result<()> {
         let directory = source.dirent.kind() == InodeKind::Directory;
         if directory && self.tree().is_within(parent, source.dirent.ino)? {

@@ -15,7 +15,8 @@ use super::tx::Tx;
 use prost::Message;
 
 impl Tx<'_> {
-    /// Puts content under a key; gives the inode. What was there before ends, but for other names and users it has.
+    /// Puts content under a key and returns the inode. The previous inode is deleted unless it has other names or
+    /// references.
     ///
     /// `content` was adopted by this transaction.
     pub fn put_object(
@@ -55,7 +56,7 @@ impl Tx<'_> {
         self.replace_null(key)?;
         object.version = self.version_for(key)?;
         if object.etag.is_empty() {
-            // A copy of a file that nothing was ever written to is an object, and a version, like any other.
+            // A copy of a file that was never written is an object, and a version, like any other.
             inode.generation = inode.generation.max(1);
         }
         (inode.content, inode.size, inode.object) = (content, size, Some(object));
@@ -73,7 +74,7 @@ impl Tx<'_> {
         Ok(inode)
     }
 
-    /// A key that ends in `/` is the directory itself.
+    /// Puts a key that ends in `/`: the directory itself.
     fn put_marker(
         &mut self,
         dirs: &[&str],
@@ -105,7 +106,7 @@ impl Tx<'_> {
         Ok(dir)
     }
 
-    /// Removes the object under a key; whether there was one.
+    /// Removes the object under a key. Returns whether there was one.
     pub fn delete_object(&mut self, key: &Key) -> Result<bool> {
         let Some(found) = self.tree().find(key)? else { return Ok(false) };
         if found.dirent.kind() == InodeKind::Directory {
@@ -116,7 +117,7 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// An explicit directory with names in it becomes implicit, also if only mounts see them; without any, it goes.
+    /// An explicit directory with names in it becomes implicit, even if only mounts see them; an empty one is removed.
     fn delete_marker(&mut self, found: &Found) -> Result<bool> {
         let ino = found.dirent.ino;
         let (_, dir) = self.tree().linked_inode(ino)?;
@@ -142,7 +143,7 @@ impl Tx<'_> {
     }
 }
 
-/// The directories a key lies in and its sort name, for what is keyed beside the dirent.
+/// The directories of a key and its sort name, for records keyed beside the dirent.
 pub(crate) fn place(key: &Key) -> (Vec<&str>, String) {
     let (mut dirs, last) = key.split();
     match last {

@@ -18,10 +18,10 @@ use super::tx::Tx;
 use prost::Message;
 
 impl Tx<'_> {
-    /// Whether the name of an inode that is about to be written as `inode` still carries what listings show of it.
+    /// Whether the name of an inode that is about to be written as `inode` still carries the attributes for listings.
     pub(super) fn keeps_shown(&mut self, ino: u64, inode: &Inode) -> bool {
         self.settle_shown(ino, inode).unwrap_or_else(|error| {
-            // What cannot be looked at may be untrue by now: nothing of this change may be seen.
+            // If it cannot be examined, the copy may be wrong: this change must not be committed.
             self.broken.get_or_insert(error);
             true
         })

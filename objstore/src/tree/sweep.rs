@@ -8,7 +8,7 @@ use crate::record::inode::Inode;
 /// A key, its inode's number and its inode.
 pub(crate) type Swept = (String, u64, Inode);
 
-/// Up to `limit` keys that begin with `prefix`, after `last`; and whether there may be more.
+/// Up to `limit` keys with `prefix`, after `last`; and whether there may be more.
 pub(crate) fn sweep(tree: Tree<'_>, prefix: &str, last: Option<&str>, limit: usize) -> Result<(Vec<Swept>, bool)> {
     let from = last.map_or_else(String::new, after).max(prefix.to_owned());
     let mut cursor = Cursor::new(tree, &from)?;

@@ -8,19 +8,19 @@ use super::read::Tree;
 use crate::error::{Error, Result};
 use crate::record::inode::InodeKind;
 
-/// What a tree holds.
+/// The counts of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Current objects.
     pub objects: i64,
-    /// Those of them that a mount cannot show.
+    /// The hidden keys among them.
     pub hidden: i64,
 }
 
-/// Counts a tree by a walk over all names.
+/// Counts a tree by visiting all names.
 ///
 /// # Errors
-/// Corruption: a name leads to nothing, or two names to one directory.
+/// Corruption: a name leads to nothing, or two names lead to one directory.
 pub(crate) fn tally(tree: Tree<'_>) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut met = HashSet::new();

@@ -24,11 +24,11 @@ use crate::volume::Change;
 use super::length::Place;
 use super::read::{Tree, counts_bytes};
 
-/// A change of one bucket under way.
+/// A change of one bucket in progress.
 pub(crate) struct Tx<'a> {
     /// The transaction.
     pub txn: &'a mut dyn Txn,
-    /// What the store shares.
+    /// The shared state of the store.
     pub core: &'a Arc<Core>,
     /// The bucket's name.
     pub name: &'a BucketName,
@@ -36,25 +36,25 @@ pub(crate) struct Tx<'a> {
     pub bucket: Bucket,
     /// Its live branch.
     pub line: Line,
-    /// When the change happens.
+    /// The time of the change.
     pub now: Timestamp,
-    /// The mount that asked, zero for S3: it knows of its own changes.
+    /// The mount that makes the change, zero for S3: it needs no invalidation of its own changes.
     pub origin: u64,
     pub(super) delta: Delta,
     changes: Vec<Change>,
-    /// Whether the origin has to be told too.
+    /// Whether the origin gets invalidations too.
     origin_hears: bool,
-    /// Why this change cannot be committed, of a step that could not say so.
+    /// An error that forbids the commit, from a step that could not return it.
     pub(super) broken: Option<Error>,
-    /// Places of directories that this change looked up.
+    /// Positions of directories that this change looked up.
     pub(super) places: Vec<(u64, Place)>,
     /// The first key that this change hides from mounts, by its directory and name.
     pub(super) first_hidden: Option<(u64, String)>,
-    /// Whether this change gave a directory another path.
+    /// Whether this change moved a directory.
     pub(super) moved_directory: bool,
 }
 
-/// How much a change adds.
+/// The differences that a change makes to the usage.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Delta {
     /// Bytes of content.
@@ -63,23 +63,23 @@ pub(crate) struct Delta {
     pub inodes: i64,
     /// Bytes of parts of uploads.
     pub upload_bytes: i64,
-    /// Bytes of inodes that this change ends and somebody still uses: counted until they are collected, but not held
-    /// against the change.
+    /// Bytes of inodes that this change deletes and that are still referenced: counted until they are collected, but
+    /// not held against the change.
     pub ending_bytes: i64,
-    /// Bytes of live files that the records come to count: they were allowed when the files grew.
+    /// Growth of dirty files that is moved into the records: it was granted before.
     pub settled_bytes: i64,
-    /// Growth of live files that ends uncounted.
+    /// Growth of dirty files that is dropped without being recorded.
     pub released_bytes: i64,
-    /// Growth of live files that this change ends, beside `ending_bytes`.
+    /// Growth of dirty files that this change deletes, in addition to `ending_bytes`.
     pub ending_growth: i64,
     /// Current objects.
     pub objects: i64,
-    /// Current objects that a mount cannot show.
+    /// The hidden keys among the current objects.
     pub hidden: i64,
 }
 
 impl<'a> Tx<'a> {
-    /// Begins a change of the bucket called `name`.
+    /// Begins a change of the bucket `name`.
     pub fn begin(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName, origin: u64) -> Result<Self> {
         let bucket = core.bucket_in(&*txn, name)?.ok_or_else(|| missing(&*txn, name))?;
         Self::begin_in(txn, core, name, bucket, origin)
@@ -97,7 +97,7 @@ impl<'a> Tx<'a> {
         Ok(Self { origin, ..Self::begin_on(txn, core, name, bucket, line) })
     }
 
-    /// Begins a change of a bucket on a line that is known.
+    /// Begins a change of a bucket on a given branch.
     pub fn begin_on(
         txn: &'a mut dyn Txn,
         core: &'a Arc<Core>,
@@ -124,8 +124,8 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Begins with what a copy is taken from: a bucket, or a snapshot, which nothing is written to since it owns
-    /// nothing that could be given up.
+    /// Begins with the source of a copy: a bucket, or a snapshot, which is not written, since it owns nothing that
+    /// could be given up.
     pub fn begin_source(txn: &'a mut dyn Txn, core: &'a Arc<Core>, name: &'a BucketName) -> Result<Self> {
         let bucket = match core.named(&*txn, name)? {
             Named::Bucket(bucket) => bucket,
@@ -137,7 +137,7 @@ impl<'a> Tx<'a> {
         Self::begin_in(txn, core, name, bucket, 0)
     }
 
-    /// The same as [`Tx::begin`] for a mount, which holds a bucket by id: another under its name is ESTALE.
+    /// Begins a change for a mount, which holds a bucket by id: if another bucket has its name, it fails with ESTALE.
     pub fn begin_mounted(
         txn: &'a mut dyn Txn,
         core: &'a Arc<Core>,
@@ -151,7 +151,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The tree as this change sees it.
+    /// The tree as seen by this change.
     pub fn tree(&self) -> Tree<'_> {
         Tree { read: &*self.txn, line: &self.line }
     }
@@ -169,7 +169,7 @@ impl<'a> Tx<'a> {
         })
     }
 
-    /// The order of a new version: below all before it.
+    /// The order number of a new version: lower than all before it.
     pub fn new_version(&mut self) -> Result<u64> {
         self.with_family(|family| {
             family.next_version -= 1;
@@ -187,8 +187,8 @@ impl<'a> Tx<'a> {
         Ok(number)
     }
 
-    /// The inode as this branch's own version, to be changed and then saved with [`Tx::save`]. A version taken over
-    /// from an ancestor refers to the same content, and owns none of it.
+    /// The inode as this branch's own version, to be changed and then saved with [`Tx::save`]. A version inherited from
+    /// an ancestor refers to the same content, without an in-place blob.
     pub fn own(&mut self, ino: u64) -> Result<Inode> {
         let (branch, mut inode) = self.tree().live_inode(ino)?;
         if branch != self.branch() {
@@ -218,25 +218,25 @@ impl<'a> Tx<'a> {
     pub fn add_inode(&mut self, ino: u64, inode: &Inode) {
         self.delta.inodes += 1;
         self.count_bytes(inode, inode.charged());
-        // No name leads to it yet that could show anything else.
+        // No name with a copy of attributes leads to it yet.
         self.write_inode(ino, inode);
     }
 
-    /// Changes the size of an inode, counting the difference.
+    /// Changes the size of an inode, and counts the difference.
     pub fn resize(&mut self, inode: &mut Inode, size: u64) {
         self.uncount_bytes(inode, inode.charged());
         inode.size = size;
         self.count_bytes(inode, inode.charged());
     }
 
-    /// The same for growth of a live file, which was allowed when it happened.
+    /// Changes the size of an inode by the growth of a dirty file, which was granted when it happened.
     pub fn resize_settled(&mut self, inode: &mut Inode, size: u64) {
         self.delta.settled_bytes += signed(size.max(inode.reserved)) - signed(inode.charged());
         self.resize(inode, size);
     }
 
-    /// Notes that space is reserved for a file up to `end`, and counts what lies past its end. The growth was allowed
-    /// before, as that of a live file.
+    /// Records that space is reserved for a file up to `end`, and counts the bytes past its end. The growth was granted
+    /// before, as for a dirty file.
     pub fn reserve_settled(&mut self, inode: &mut Inode, end: u64) {
         let before = inode.charged();
         self.uncount_bytes(inode, before);
@@ -245,19 +245,19 @@ impl<'a> Tx<'a> {
         self.delta.settled_bytes += signed(inode.charged()) - signed(before);
     }
 
-    /// Gives back what is reserved past the end of a file.
+    /// Releases the space reserved past the end of a file.
     pub fn unreserve(&mut self, inode: &mut Inode) {
         self.uncount_bytes(inode, inode.charged());
         inode.reserved = 0;
         self.count_bytes(inode, inode.charged());
     }
 
-    /// Growth of a live file that no record will count.
+    /// Drops growth of a dirty file that no record will count.
     pub(super) fn release_growth(&mut self, bytes: u64) {
         self.delta.released_bytes += signed(bytes);
     }
 
-    /// Ends an inode that has no name and no user left.
+    /// Deletes an inode without names and references.
     pub fn destroy(&mut self, ino: u64) -> Result<()> {
         let Some((branch, inode)) = self.tree().inode(ino)? else { return Ok(()) };
         self.drop_live(ino, &inode)?;
@@ -269,7 +269,7 @@ impl<'a> Tx<'a> {
         self.line.remove(self.txn, &base)
     }
 
-    /// Counts what a program wrote past the server as a change of content.
+    /// Counts writes through a mapping as a change of content.
     pub fn wrote_past(&mut self, ino: u64, written: Timestamp) -> Result<()> {
         let mut inode = self.own(ino)?;
         inode.changed_by_mount(Timestamp(written.0.max(inode.mtime)));
@@ -290,8 +290,8 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// An inode this change ends stays while somebody uses it. What replaces it may take its room at once: whether a
-    /// mount happened to look at the old one must not decide about a PUT.
+    /// Counts an inode that this change deletes but that stays while it is referenced. Its replacement may use its
+    /// share of the quota at once: whether a mount holds the old inode must not decide about a PUT.
     pub fn count_ending(&mut self, ino: u64, inode: &Inode) {
         if counts_bytes(inode.kind()) {
             self.delta.ending_bytes += signed(inode.charged());
@@ -304,17 +304,18 @@ impl<'a> Tx<'a> {
         self.delta.upload_bytes += bytes;
     }
 
-    /// Tells mounts of a change.
+    /// Adds a cache invalidation for the mounts.
     pub fn tell(&mut self, change: Change) {
         self.changes.push(change);
     }
 
-    /// Has the origin told as well: of a change that its kernel does not know of, though it asked.
+    /// Makes the origin receive invalidations too: for a change that its kernel does not know of although it asked for
+    /// it.
     pub fn tell_origin(&mut self) {
         self.origin_hears = true;
     }
 
-    /// Makes a part of this change that may be refused alone: then it leaves nothing, and the rest goes on.
+    /// Makes a part of this change that may be refused separately: then it has no effect, and the rest continues.
     pub fn attempt<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let (mark, delta, changes) = (self.txn.mark(), self.delta, self.changes.len());
         let (places, first_hidden) = (self.places.len(), self.first_hidden.clone());
@@ -327,7 +328,7 @@ impl<'a> Tx<'a> {
         })
     }
 
-    /// Settles usage against the quota, and hands on what mounts have to forget.
+    /// Checks usage against the quota, and passes on the cache invalidations.
     ///
     /// # Errors
     /// [`Error::QuotaExceeded`] if the change adds bytes and there is no room for them.
@@ -359,7 +360,7 @@ impl<'a> Tx<'a> {
         let used = Usage::recorded(self.txn.get(&usage_key)?)?;
         let next = self.delta.applied_to(used);
         let growth = self.delta.growth();
-        // What this change settles is growth that was allowed; from here on the records count it.
+        // Flushed growth was granted before; from here on the records count it.
         self.count_out();
         if !self.fits(&next, self.bucket.limit_bytes()) && growth > 0 {
             self.count_in();
@@ -371,14 +372,14 @@ impl<'a> Tx<'a> {
         Ok(next)
     }
 
-    /// Whether there is room for what the records are to count, beside what live files may grow.
+    /// Whether the new usage fits into the quota, together with granted growth.
     fn fits(&self, next: &Usage, limit: u64) -> bool {
         let held = next.bytes.saturating_add(next.upload_bytes).saturating_add_signed(-self.delta.ending_bytes);
         let growth = self.delta.ending_growth.max(0).unsigned_abs();
         self.core.live.ledgers.fits(self.bucket.id, limit, held, growth)
     }
 
-    /// Growth that this change takes out of the ledger.
+    /// Growth that this change removes from the ledger.
     fn leaving(&self) -> u64 {
         (self.delta.settled_bytes + self.delta.released_bytes).max(0).unsigned_abs()
     }
@@ -398,15 +399,14 @@ impl Delta {
         [bytes, inodes, upload_bytes, released_bytes, objects, hidden] == [0; 6]
     }
 
-    /// How much more there is than before, in records and in what live files have grown beside them. Nothing, if what the
-    /// change ends was as large.
+    /// The increase over before, in records and in unflushed growth. Zero if what the change deletes was as large.
     fn growth(self) -> u64 {
         let Self { bytes, upload_bytes, ending_bytes, settled_bytes, released_bytes, ending_growth, .. } = self;
         let ended = ending_bytes + ending_growth + released_bytes;
         (bytes + upload_bytes - settled_bytes - ended).max(0).unsigned_abs()
     }
 
-    /// What the change does to the room on the disk. Growth that is settled lies there already.
+    /// The change's demand for disk space. Flushed growth is on the disk already.
     fn need(self) -> Need {
         let growth = self.bytes + self.upload_bytes - self.settled_bytes;
         if growth > 0 || self.inodes > 0 {
@@ -430,7 +430,7 @@ impl Delta {
     }
 }
 
-/// Why a bucket that uses so much takes no more.
+/// The error for a bucket whose usage is at its quota.
 pub(crate) fn exceeded(name: &BucketName, bucket: &Bucket, used: &Usage, asked_bytes: u64) -> Error {
     match bucket.quota_bytes {
         Some(limit_bytes) => {
@@ -445,7 +445,7 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Why there is no bucket to change under `name`.
+/// The error for a missing bucket `name`.
 fn missing(read: &dyn Read, name: &BucketName) -> Error {
     match read.get(&key::by_name(tag::SNAPSHOT, name.as_str())) {
         Ok(Some(_)) => Error::Denied { why: format!("\"{name}\" is a snapshot: it can be read, not changed") },

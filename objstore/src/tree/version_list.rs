@@ -19,13 +19,14 @@ pub(crate) struct Listed {
     pub key: String,
     /// The version's id.
     pub id: String,
-    /// Its place among the versions of the key, which rises from the newest; zero of a current one that is `null`.
+    /// Its order number among the versions of the key, which rises from the newest; zero for a current one that is
+    /// `null`.
     order: u64,
     /// Its inode number.
     pub ino: u64,
-    /// Its inode; none for a delete marker.
+    /// Its inode; `None` for a delete marker.
     pub inode: Option<Inode>,
-    /// When it became a version, of one that is not current.
+    /// When a noncurrent version was created.
     pub created: i64,
     /// Whether it is the current one.
     pub latest: bool,
@@ -48,7 +49,7 @@ impl VersionPage {
     }
 }
 
-/// Both walks, each with its next item.
+/// The two walks, each with its next item.
 struct Merge<'a> {
     tree: Tree<'a>,
     cursor: Cursor<'a>,
@@ -89,7 +90,7 @@ impl<'a> Merge<'a> {
         Ok(self.others.front())
     }
 
-    /// The next version of all: the current one before the others of its key.
+    /// The next version: the current one before the others of its key.
     fn next(&mut self) -> Result<Option<Listed>> {
         let other = self.peek_other()?.map(|other| other.key.clone());
         let current_first = match (&self.current, &other) {
@@ -139,7 +140,7 @@ pub(crate) fn list_versions(tree: Tree<'_>, request: &ListVersions) -> Result<Ve
     let mut merge = Merge::new(tree, &from)?;
     let mut last_key = None;
     while let Some(mut version) = merge.next()? {
-        // The newest of a key whose current version a delete marker hides is the marker itself.
+        // The newest version of a key without a current one is the delete marker.
         version.latest |= version.inode.is_none() && last_key.as_ref() != Some(&version.key);
         last_key = Some(version.key.clone());
         if !version.key.starts_with(&list.prefix) {
@@ -163,12 +164,12 @@ pub(crate) fn list_versions(tree: Tree<'_>, request: &ListVersions) -> Result<Ve
     Ok(page)
 }
 
-/// The version to go on after.
+/// The version to continue after.
 struct Skip {
     key: String,
     id: String,
     order: u64,
-    /// Whether it is still there. Who deletes page by page has just deleted it.
+    /// Whether it still exists. A client that deletes page by page has just deleted it.
     present: bool,
 }
 
@@ -187,8 +188,8 @@ impl Skip {
     }
 }
 
-/// Whether the version lies before the place to go on after. Where that is gone, its order tells; of a `null` version
-/// that is gone nothing does, and then a version is shown twice rather than not at all.
+/// Whether the version precedes the place to continue after. If that is gone, its order number decides; for a deleted
+/// `null` version nothing does, and then a version is shown twice rather than not at all.
 fn passed(skip: &mut Option<Skip>, version: &Listed) -> bool {
     let Some(at) = skip else { return false };
     if version.key != at.key {
@@ -204,7 +205,7 @@ fn passed(skip: &mut Option<Skip>, version: &Listed) -> bool {
     true
 }
 
-/// The last thing on a page, by key.
+/// The last item of a page, by key.
 fn last_of(page: &VersionPage) -> (String, Option<String>) {
     let version = page.versions.last().map(|version| (version.key.clone(), Some(version.id.clone())));
     let prefix = page.prefixes.last().map(|prefix| (prefix.clone(), None));

@@ -23,17 +23,17 @@ use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key;
 use crate::record::version::Version;
 
-/// The id of the version without one.
+/// The id of an unversioned object's version.
 const NULL: &str = "null";
 /// Versions read at a time.
 const CHUNK: usize = 128;
 
-/// A version that is not the current one.
+/// A noncurrent version or a delete marker.
 #[derive(Clone, Debug)]
 pub(crate) struct Noncurrent {
     /// The key.
     pub key: String,
-    /// Its place among the versions of the key.
+    /// Its order number among the versions of the key.
     pub order: u64,
     /// The version.
     pub version: Version,
@@ -51,15 +51,15 @@ impl Noncurrent {
     }
 }
 
-/// The id of the version with an order; zero is the version `null`.
+/// The version id for an order number; zero is the version `null`.
 pub(crate) fn version_id(order: u64) -> String {
     if order == 0 { NULL.to_owned() } else { format!("{order:016x}") }
 }
 
-/// The order that a version's id stands for.
+/// The order number of a version id.
 ///
 /// # Errors
-/// [`Error::Invalid`] for what is no id: it cannot have come from here.
+/// [`Error::Invalid`] for a malformed id.
 pub(crate) fn order_of_id(id: &str) -> Result<u64> {
     if id == NULL {
         return Ok(0);
@@ -69,22 +69,22 @@ pub(crate) fn order_of_id(id: &str) -> Result<u64> {
     order.ok_or_else(|| Error::invalid("version id", id, "use one that this bucket gave, or null"))
 }
 
-/// What a version's id stands for.
+/// The result of looking up a version id.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and most often the large one")]
 pub(crate) enum Named {
     /// An object: its inode number and inode.
     Object(u64, Inode),
-    /// A delete marker, made then.
+    /// A delete marker with its time of creation.
     Marker(Timestamp),
 }
 
-/// The order in an inode's version; zero is the version `null`.
+/// The order number of an inode's version; zero is the version `null`.
 pub(crate) fn order_of(inode: &Inode) -> u64 {
     inode.object.as_ref().map_or(0, |object| object.version)
 }
 
 impl Tree<'_> {
-    /// Up to `limit` versions that are not current, from a key and order on, below the key `to`.
+    /// Up to `limit` noncurrent versions from a key and order number on, below the key `to`.
     pub fn versions(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Noncurrent>> {
         let seen = self.line.scan(self.read, from, to, limit)?;
         let named = seen.iter().map(|seen| {
@@ -98,7 +98,7 @@ impl Tree<'_> {
         named.collect()
     }
 
-    /// The newest version of a key that is not current.
+    /// The newest noncurrent version of a key.
     pub(super) fn newest(&self, key: &Key) -> Result<Option<Noncurrent>> {
         let from = key::versions(self.line.family, key.as_str());
         Ok(self.versions(&from, &key::after_prefix(&from), 1)?.into_iter().next())
@@ -112,7 +112,7 @@ impl Tree<'_> {
         Ok(self.newest(key)?.filter(Noncurrent::is_marker))
     }
 
-    /// The version of a key with an order, if it is not the current one.
+    /// The version of a key with an order number, if it is not the current one.
     pub(super) fn noncurrent(&self, key: &Key, order: u64) -> Result<Option<Noncurrent>> {
         let from = key::versions(self.line.family, key.as_str());
         let to = key::after_prefix(&from);
@@ -157,27 +157,27 @@ impl Tree<'_> {
     }
 }
 
-/// What a deletion without a version did.
+/// The result of a deletion without a version.
 pub(crate) struct Removed {
     /// Whether there was an object.
     pub existed: bool,
-    /// The delete marker made.
+    /// The delete marker created.
     pub marker: Option<String>,
 }
 
-/// What deleting a version did.
+/// The result of deleting a version.
 pub(crate) struct Dropped {
     /// Whether it was a delete marker.
     pub marker: bool,
 }
 
 impl Tx<'_> {
-    /// Whether changes of `key` make versions, and which.
+    /// The versioning state that applies to changes of `key`.
     fn keeps(&self, key: &Key) -> VersioningState {
         if key.as_str().ends_with('/') { VersioningState::Disabled } else { self.bucket.versioning() }
     }
 
-    /// The order of the version that is about to be put under `key`; zero is `null`.
+    /// The order number of the version about to be put under `key`; zero is `null`.
     pub fn version_for(&mut self, key: &Key) -> Result<u64> {
         match self.keeps(key) {
             VersioningState::Enabled => self.new_version(),
@@ -185,7 +185,7 @@ impl Tx<'_> {
         }
     }
 
-    /// The current object under `key` has just lost its name: it becomes a version, or ends.
+    /// Called when the current object under `key` has lost its name: keeps it as a version, or deletes it.
     pub fn retire(&mut self, key: &Key, dirent: Dirent) -> Result<()> {
         let state = self.keeps(key);
         if state != VersioningState::Disabled && dirent.kind() == InodeKind::File {
@@ -198,7 +198,7 @@ impl Tx<'_> {
         self.unlink_inode(dirent.ino)
     }
 
-    /// In a bucket that stopped keeping versions, what is put replaces the version `null`.
+    /// In a bucket with suspended versioning, a new object replaces the version `null`.
     pub fn replace_null(&mut self, key: &Key) -> Result<()> {
         if self.keeps(key) != VersioningState::Suspended {
             return Ok(());
@@ -209,8 +209,8 @@ impl Tx<'_> {
         }
     }
 
-    /// Keeps an inode as a version of a key; its link goes with it. No write in place goes on unnoticed from here, and
-    /// what mounts were writing is no longer under way.
+    /// Keeps an inode as a version of a key, which takes over its link. From here on no write in place goes unnoticed,
+    /// and the version that mounts were writing is closed.
     pub(super) fn keep_version(&mut self, key: &Key, ino: u64, order: u64) -> Result<()> {
         self.refuse_unnaming(ino)?;
         let written = self.settle_for_good(ino)?;
@@ -230,8 +230,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Gives back the share of the quota that was reserved past the end of a file: a version that is no longer current is
-    /// never written.
+    /// Releases the share of the quota reserved past the end of a file: a noncurrent version is never written.
     fn end_reservation(&mut self, ino: u64) -> Result<()> {
         if self.tree().linked_inode(ino)?.1.reserved == 0 {
             return Ok(());
@@ -267,7 +266,7 @@ impl Tx<'_> {
         Ok(Removed { existed: found.is_some(), marker: Some(marker) })
     }
 
-    /// Deletes one version for good; the newest one left becomes current, unless it is a delete marker.
+    /// Deletes one version permanently; the newest remaining one becomes current, unless it is a delete marker.
     ///
     /// # Errors
     /// [`Error::Denied`] if object lock protects it.
@@ -291,8 +290,8 @@ impl Tx<'_> {
         Ok(Some(Dropped { marker: version.is_marker() }))
     }
 
-    /// Deletes for good a version that is not an object's current one. Only if it is the delete marker that hides the key
-    /// does another become current: a key whose object was moved away stays without.
+    /// Permanently deletes a noncurrent version or a delete marker. Only if it is the delete marker that hides the key,
+    /// another version becomes current: a key whose object was moved away stays without one.
     ///
     /// # Errors
     /// [`Error::Denied`] if object lock protects it.
@@ -317,7 +316,7 @@ impl Tx<'_> {
         self.line.remove(self.txn, &base)
     }
 
-    /// Lets the newest version be current if none is, in the place of what only mounts see under the name.
+    /// Makes the newest version current if none is, replacing what only mounts see under the name.
     fn promote(&mut self, key: &Key) -> Result<()> {
         let Some(newest) = self.tree().newest(key)?.filter(|newest| !newest.is_marker()) else { return Ok(()) };
         let (dirs, sort_name) = place(key);
@@ -341,7 +340,7 @@ impl Tx<'_> {
     }
 }
 
-/// No such version.
+/// The error for a missing version.
 pub(crate) fn missing(key: &Key, id: &str) -> Error {
     Error::not_found(Noun::Version, format!("{key}?versionId={id}"))
 }

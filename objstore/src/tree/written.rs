@@ -30,31 +30,31 @@ use crate::record::bucket::VersioningState;
 use crate::record::inode::{Dirent, Inode, InodeKind, RETIRED, Retention, flag};
 use crate::record::version::Version;
 
-/// What an inode that is about to be changed is to its key.
+/// The relation of an inode that is about to be changed to its key.
 enum Standing {
-    /// No version: the bucket keeps none, or the file has no name.
+    /// Not a version: the bucket has no versioning, or the file has no name.
     Free,
-    /// The current version under a name that the file does not know.
+    /// The current version, under a name that the file has not recorded.
     Unnamed,
     /// The current version.
     Current,
-    /// A version that is no longer current.
+    /// A noncurrent version.
     Retired(Key, Noncurrent),
 }
 
 impl Tree<'_> {
-    /// Whether a file, in a bucket that keeps versions, knows which key it belongs to, if to any.
+    /// Whether a file, in a bucket with versioning, has recorded its key, if it has one.
     pub fn knows_its_key(&self, ino: u64, inode: &Inode) -> Result<bool> {
         Ok(!matches!(self.standing(ino, inode)?, Standing::Unnamed))
     }
 
-    /// Whether an inode is a version that is no longer current.
+    /// Whether an inode is a noncurrent version.
     pub fn is_retired(&self, ino: u64) -> Result<bool> {
         let (_, inode) = self.live_inode(ino)?;
         Ok(matches!(self.standing(ino, &inode)?, Standing::Retired(..)))
     }
 
-    /// Whether the name an inode knows leads to it.
+    /// Whether the recorded name of an inode leads to it.
     pub fn is_current(&self, ino: u64, inode: &Inode) -> Result<bool> {
         Ok(self.dirent(inode.parent, &inode.name)?.is_some_and(|dirent| dirent.ino == ino))
     }
@@ -89,8 +89,8 @@ impl Tx<'_> {
         }
     }
 
-    /// Refuses to change what object lock protects. A version that is no longer current is left as it is by a change:
-    /// only if nothing but its record leads to the inode, nothing protected changes.
+    /// Refuses to change protected content. A noncurrent version is not affected by a change: only if nothing but its
+    /// record leads to the inode, no protected content changes.
     fn refuse_locked(&self, inode: &Inode, standing: &Standing) -> Result<()> {
         match standing {
             Standing::Retired(..) if inode.nlink == 1 => Ok(()),
@@ -99,7 +99,7 @@ impl Tx<'_> {
         }
     }
 
-    /// The key that an inode is the current version of, in a bucket that keeps versions.
+    /// The key of which an inode is the current version, in a bucket with versioning.
     pub fn key_written(&self, ino: u64, inode: &Inode) -> Result<Option<Key>> {
         match self.standing(ino, inode)? {
             Standing::Current => self.tree().key_of(inode.parent, &inode.name),
@@ -107,10 +107,10 @@ impl Tx<'_> {
         }
     }
 
-    /// Refuses a change of content that would change a version which is protected, or no longer current.
+    /// Refuses a change of content that would change a protected or noncurrent version.
     ///
     /// # Errors
-    /// EPERM for a protected one; [`Error::Busy`] for one that became noncurrent, or lost the name it knew: begin a
+    /// EPERM for a protected one; [`Error::Busy`] for one that became noncurrent, or lost its recorded name: begin a
     /// version, then try again.
     pub fn check_changeable(&self, ino: u64, inode: &Inode) -> Result<()> {
         let standing = self.standing(ino, inode)?;
@@ -124,10 +124,10 @@ impl Tx<'_> {
         }
     }
 
-    /// Refuses a change of what S3 shows of a version beside its content.
+    /// Refuses a change of attributes that S3 shows.
     ///
     /// # Errors
-    /// EPERM if object lock protects it, but from those who are writing it; [`Error::Busy`] if it is no longer current.
+    /// EPERM if object lock protects the version, except for its current writers; [`Error::Busy`] if it is noncurrent.
     pub fn check_describable(&self, ino: u64) -> Result<()> {
         if self.bucket.versioning() == VersioningState::Disabled {
             return Ok(());
@@ -140,7 +140,7 @@ impl Tx<'_> {
         self.refuse_protected(&inode)
     }
 
-    /// Refuses a change of a version that is no longer current.
+    /// Refuses a change of a noncurrent version.
     ///
     /// # Errors
     /// [`Error::Busy`]: leave the version, then try again.
@@ -152,12 +152,12 @@ impl Tx<'_> {
         }
     }
 
-    /// Before content changes for the first time since the file was closed: keeps what is there as a version.
+    /// Keeps the existing content as a version, before content changes for the first time since the file was closed.
     ///
-    /// The caller holds the inode's lock alone: nobody writes in place meanwhile.
+    /// The caller holds the inode's lock exclusively, so no write in place is in progress.
     ///
     /// # Errors
-    /// EPERM for what is protected; ESTALE for a file that does not know the name it has.
+    /// EPERM for a protected version; ESTALE for a file whose recorded name is gone.
     pub fn begin_version(&mut self, ino: u64) -> Result<()> {
         let (_, inode) = self.tree().live_inode(ino)?;
         let standing = self.standing(ino, &inode)?;
@@ -170,7 +170,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Tells a file the name it was found under, if it does not know the key it belongs to.
+    /// Records the name under which a file was found, if the file has no valid recorded name.
     pub fn learn_name(&mut self, ino: u64, parent: u64, name: &str) -> Result<()> {
         let (_, inode) = self.tree().live_inode(ino)?;
         let tree = self.tree();
@@ -184,8 +184,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The inode for a version of `key`, which its name has just lost, or is about to lose: the same, or a copy if
-    /// further names lead to that.
+    /// The inode for a version of `key`, which its name has lost or is about to lose: the same inode, or a copy if
+    /// other names lead to it.
     pub(super) fn set_apart(&mut self, key: &Key, ino: u64) -> Result<u64> {
         let (_, inode) = self.tree().linked_inode(ino)?;
         if inode.nlink <= 1 {
@@ -206,8 +206,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Tells a file that a mount holds, and that is no longer current from here on, the key it is a version of: its
-    /// directory may be moved or go.
+    /// Records in a file that a mount holds, and that becomes noncurrent, the key of which it is a version: its
+    /// directory may be moved or deleted.
     pub(super) fn retire_held(&mut self, key: &Key, ino: u64) -> Result<()> {
         if !self.core.pins.may_be_held(self.bucket.id, ino) {
             return Ok(());
@@ -246,7 +246,7 @@ impl Tx<'_> {
         self.renew(ino, next, retention)
     }
 
-    /// Lets the inode be another version, which nothing protects but the retention it begins with.
+    /// Makes the inode another version, protected only by its initial retention.
     fn renew(&mut self, ino: u64, version: u64, retention: Option<Retention>) -> Result<()> {
         let mut inode = self.own(ino)?;
         let object = inode.object.get_or_insert_default();
@@ -256,15 +256,15 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// A new inode with content and attributes of another, which keeps neither its parts nor its home.
+    /// A new inode with content and attributes of another, without its parts and its in-place blob.
     fn copy_of(&mut self, ino: u64) -> Result<u64> {
         let (inode, shared) = self.share_content(ino)?;
         let copy = self.new_ino()?;
         let content = self.take_shared(copy, &shared)?;
         let mut kept = Inode { nlink: 1, content, reserved: 0, flags: inode.flags & flag::NO_DUMP, ..inode.clone() };
-        // What the space reserved past the end takes stays with the file.
+        // The space reserved past the end stays with the file.
         kept.take(inode.taken());
-        // A tag made of inode and generation would be another one in the copy.
+        // An entity tag made of inode and generation would differ in the copy.
         let etag = inode.etag(ino);
         kept.object.get_or_insert_default().etag = etag;
         if inode.object.as_ref().is_some_and(|object| object.part_table) {
@@ -279,7 +279,7 @@ impl Tx<'_> {
         Ok(copy)
     }
 
-    /// Gives a version that somebody still writes to an inode of its own; the old one goes on without a name.
+    /// Moves a version that is still being written to a separate inode; the old inode continues without a name.
     fn part_from_version(&mut self, ino: u64, key: &Key, found: &Noncurrent) -> Result<()> {
         let copy = self.copy_of(ino)?;
         self.put_version(key, found.order, Version { ino: copy, ..found.version });
@@ -288,7 +288,7 @@ impl Tx<'_> {
         self.unlink_inode(ino)
     }
 
-    /// Refuses to take a name away from a current version that is protected, under way or not.
+    /// Refuses to remove a name of a protected current version, open or not.
     pub fn check_movable(&self, found: &Found) -> Result<()> {
         if found.dirent.kind() != InodeKind::File {
             return Ok(());
@@ -297,7 +297,7 @@ impl Tx<'_> {
         self.refuse_protected(&inode)
     }
 
-    /// What a name led to has just lost it: it becomes a version, or ends.
+    /// Called when an inode has lost a name: keeps it as a version, or deletes it.
     pub fn leave(&mut self, parent: u64, name: &str, dirent: Dirent) -> Result<()> {
         let keeps = self.bucket.versioning() != VersioningState::Disabled && dirent.kind() == InodeKind::File;
         let key = if keeps { self.tree().key_of(parent, name)? } else { None };
@@ -312,7 +312,7 @@ impl Tx<'_> {
         self.hide(&key)
     }
 
-    /// Lets the file that was just given a name be the current version of that key.
+    /// Makes the file that just got a name the current version of that key.
     pub fn arrive(&mut self, parent: u64, name: &str, inode: &mut Inode) -> Result<()> {
         (inode.parent, inode.name) = (parent, name.to_owned());
         if inode.kind() != InodeKind::File || self.bucket.versioning() == VersioningState::Disabled {
@@ -328,13 +328,13 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Who writes a file that was given a name goes on writing the version that it is by that.
+    /// Writers of a file that got a name continue to write its version.
     pub(super) fn go_on(&mut self, ino: u64, named: &Inode) {
         let (core, bucket, named) = (self.core.clone(), self.bucket.id, named.clone());
         self.txn.after_commit(Box::new(move || core.writers.go_on(bucket, ino, &named)));
     }
 
-    /// Hides older versions of a name that leads to no object any more behind a delete marker.
+    /// Adds a delete marker for a name that no longer leads to an object, so that its older versions stay hidden.
     pub fn hide_left(&mut self, parent: u64, name: &str) -> Result<()> {
         if self.bucket.versioning() == VersioningState::Disabled {
             return Ok(());
@@ -345,7 +345,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Whether the newest version of a key that leads to nothing is an object.
+    /// Whether the newest version of a key without an object is an object.
     fn would_show(&self, key: &Key) -> Result<bool> {
         Ok(self.tree().newest(key)?.is_some_and(|newest| !newest.is_marker()))
     }
@@ -354,7 +354,7 @@ impl Tx<'_> {
         if self.tree().find(key)?.is_some() || !self.would_show(key)? {
             return Ok(());
         }
-        // Where versions are not kept any more the marker is the version `null`, of which there is one.
+        // With suspended versioning the marker is the version `null`, of which there is one.
         self.replace_null(key)?;
         if !self.would_show(key)? {
             return Ok(());
@@ -366,7 +366,7 @@ impl Tx<'_> {
     }
 }
 
-/// Whether nothing was ever written to a file, by a mount or by S3.
+/// Whether a file was never written, by a mount or by S3.
 fn is_untouched(inode: &Inode) -> bool {
     inode.size == 0 && inode.generation == 0 && inode.object.as_ref().is_none_or(|object| object.etag.is_empty())
 }

@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::name::BucketName;
 use crate::record::creator::Creator;
 
-/// What an account may do with a bucket.
+/// The access that a grant gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// Get and list.
@@ -20,12 +20,12 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// May it read?
+    /// Whether it allows reading.
     pub fn reads(self) -> bool {
         self != Self::Write
     }
 
-    /// May it write?
+    /// Whether it allows writing.
     pub fn writes(self) -> bool {
         self != Self::Read
     }
@@ -55,46 +55,46 @@ impl std::str::FromStr for Mode {
     }
 }
 
-/// An account: who keys and grants belong to.
+/// An account, to which keys and grants belong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Its name.
     pub name: String,
-    /// Never used twice.
+    /// Its id, never reused.
     pub id: u64,
     /// Whether it may create buckets through S3.
     pub may_create_buckets: bool,
-    /// Whether it is the root account, which may do everything.
+    /// Whether it is the root account, which has all rights.
     pub root: bool,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// Who made it.
+    /// The creator.
     pub creator: Creator,
 }
 
-/// An access key, without its secret.
+/// An access key without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// The public half.
+    /// The access key id.
     pub id: String,
     /// The account, by name.
     pub account: String,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
 }
 
-/// A new access key: the one time its secret is shown.
+/// A new access key, the only time that its secret is returned.
 #[derive(Clone, Debug)]
 pub struct NewKey {
-    /// The public half.
+    /// The access key id.
     pub id: String,
     /// The account, by name.
     pub account: String,
-    /// The secret half.
+    /// The secret access key.
     pub secret: Secret,
 }
 
-/// A secret that does not print itself, and whose memory is overwritten when it is dropped.
+/// A secret: it is never printed, and its memory is overwritten on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
@@ -104,7 +104,7 @@ impl Secret {
         Self(Zeroizing::new(secret.into()))
     }
 
-    /// The secret itself: never for a log or an error.
+    /// The secret's text; never to be logged or put in an error.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -116,7 +116,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Whose request it is, found by access key.
+/// The owner of an access key, as found for a request.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The account.
@@ -132,11 +132,11 @@ pub struct Grant {
     pub bucket: BucketName,
     /// The account, by name.
     pub account: String,
-    /// What it may do.
+    /// The access that it gives.
     pub mode: Mode,
 }
 
-/// That a volume is attached to a node (CSI v1.12, ControllerPublishVolume).
+/// A publication: a volume is attached to a node (CSI v1.12, ControllerPublishVolume).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
     /// The bucket.
@@ -145,7 +145,7 @@ pub struct Publication {
     pub node: String,
     /// Whether the node may only read.
     pub read_only: bool,
-    /// The access mode and capability it was asked with, compared on a repeated request.
+    /// The requested access mode and capability, compared on a repeated request.
     pub capability: String,
 }
 

@@ -6,47 +6,47 @@ use crate::clock::Timestamp;
 use crate::name::{BucketName, Hidden};
 use crate::record::creator::Creator;
 
-/// Whether a bucket keeps the versions of its objects (S3 API, PutBucketVersioning).
+/// The versioning state of a bucket (S3 API, PutBucketVersioning).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Versioning {
     /// Never enabled: one version per key.
     #[default]
     Disabled,
-    /// Each change keeps the version before it.
+    /// Each change keeps the previous version.
     Enabled,
-    /// Versions made before stay; new ones replace the `null` version.
+    /// Earlier versions stay; new ones replace the `null` version.
     Suspended,
 }
 
-/// A bucket, as others may see it.
+/// A bucket as its users see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Its name.
     pub name: BucketName,
-    /// Never used twice, so a bucket made anew under an old name is told from the old one.
+    /// Its id, never reused: a later bucket of the same name has another.
     pub id: u64,
     /// The account that owns it, by name.
     pub owner: String,
     /// The most bytes it may hold.
     pub quota_bytes: Option<u64>,
-    /// Whether it keeps versions.
+    /// Its versioning state.
     pub versioning: Versioning,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
     /// The snapshot or bucket it was cloned from, for display.
     pub source: Option<String>,
-    /// What a provisioner keeps with it (for example the parameters it was made with).
+    /// Attributes of a provisioner, such as the parameters it was created with.
     pub attributes: BTreeMap<String, String>,
-    /// Set if this is a snapshot read under its own name: nothing can be written.
+    /// Whether this is a snapshot read under its own name, which cannot be written.
     pub snapshot: bool,
 }
 
-/// What a new bucket starts from.
+/// The source of a clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The state a snapshot holds.
+    /// A snapshot.
     Snapshot(String),
-    /// The state a bucket has now.
+    /// The current state of a bucket.
     Bucket(BucketName),
 }
 
@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// A request for a bucket.
+/// A request to create a bucket.
 #[derive(Clone, Debug)]
 pub struct CreateBucket {
     /// Its name.
@@ -69,11 +69,11 @@ pub struct CreateBucket {
     pub owner: String,
     /// The most bytes it may hold.
     pub quota_bytes: Option<u64>,
-    /// Whether it keeps versions.
+    /// Its versioning state.
     pub versioning: Versioning,
     /// Clone this instead of starting empty.
     pub source: Option<Source>,
-    /// Kept with the bucket; compared when the same name is asked for again.
+    /// Attributes to store, and to compare when the same name is requested again.
     pub attributes: BTreeMap<String, String>,
     /// Owner, group and permission bits of the root directory.
     pub root: RootAttributes,
@@ -96,19 +96,19 @@ impl Default for RootAttributes {
     }
 }
 
-/// Whether a request made the thing or found it made as asked before.
+/// Whether a request created the resource or found it as created by an identical request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Made by this request.
+    /// Created by this request.
     Made,
-    /// An earlier request made the same.
+    /// Created by an earlier, identical request.
     Found,
 }
 
 /// Changes to a bucket; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default)]
 pub struct SetBucket {
-    /// A new quota (`Some(None)`: no quota any more).
+    /// A new quota; `Some(None)` removes it.
     pub quota_bytes: Option<Option<u64>>,
     /// A new versioning state.
     pub versioning: Option<Versioning>,
@@ -116,65 +116,65 @@ pub struct SetBucket {
     pub attributes: BTreeMap<String, String>,
 }
 
-/// Whether a bucket that still holds something may be deleted.
+/// Which buckets a deletion accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// Only if it holds no object, version or delete marker (S3 API, DeleteBucket). What only mounts see does not count and
-    /// goes with it, nor do uploads under way.
+    /// Only one without objects, versions or delete markers (S3 API, DeleteBucket). Entries that only mounts see do not
+    /// count and are deleted with it, as are uploads in progress.
     IfNoObjects,
-    /// Only if it is empty for S3 and for mounts. Uploads under way do not count: they are dropped.
+    /// Only one that is empty for S3 and for mounts. Uploads in progress do not count and are aborted.
     IfEmpty,
-    /// With all that it holds, unless object lock protects some of it; snapshots of it stay.
+    /// Any, with all its content, unless object lock protects some of it; its snapshots stay.
     Force,
 }
 
-/// What a bucket holds.
+/// The usage of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Sum of the sizes of its files, in bytes.
     pub bytes: u64,
     /// Its files, directories and symlinks.
     pub inodes: u64,
-    /// Bytes of multipart uploads under way.
+    /// Bytes of multipart uploads in progress.
     pub upload_bytes: u64,
-    /// Its current objects, as a listing counts them; none in a clone of a snapshot that an earlier version took, until
+    /// Its current objects, as a listing counts them; `None` in a clone of a snapshot from an earlier version, until
     /// the store is opened again.
     pub objects: Option<u64>,
-    /// Those of its current objects that a mount cannot show; none where `objects` is.
+    /// The hidden keys among its current objects; `None` if `objects` is.
     pub hidden: Option<u64>,
-    /// The most bytes it may hold.
+    /// The quota in bytes.
     pub limit_bytes: Option<u64>,
 }
 
 /// A snapshot of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// Its name, one for all snapshots and buckets.
+    /// Its name, unique among all snapshots and buckets.
     pub name: String,
-    /// The bucket it was taken of (which may be gone by now).
+    /// The bucket it was taken from, which may be deleted.
     pub bucket: BucketName,
-    /// When it was taken.
+    /// Time of creation.
     pub created: Timestamp,
     /// Sum of the sizes of the files it holds, in bytes.
     pub size_bytes: u64,
-    /// Who took it.
+    /// The creator.
     pub creator: Creator,
 }
 
-/// A key that a mount cannot show.
+/// A hidden key, which a mount cannot show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenKey {
     /// The key.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub why: Hidden,
 }
 
-/// A page of keys that a mount cannot show.
+/// A page of hidden keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HiddenPage {
     /// The keys.
     pub keys: Vec<HiddenKey>,
-    /// The key to go on after; none at the end.
+    /// The key after which to continue; `None` at the end.
     pub next: Option<String>,
 }

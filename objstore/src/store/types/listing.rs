@@ -6,13 +6,14 @@ use crate::clock::Timestamp;
 /// A request for a page of keys, in byte order.
 #[derive(Clone, Debug, Default)]
 pub struct List {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub prefix: String,
-    /// Keys alike up to the next delimiter are one common prefix.
+    /// Keys with the same text up to the next delimiter form one common prefix.
     pub delimiter: Option<String>,
-    /// Only keys after this, and common prefixes that hold such a key; a common prefix given back is passed whole.
+    /// Only keys after this, and common prefixes that contain such a key; a returned common prefix is skipped as a
+    /// whole.
     pub after: Option<String>,
-    /// At most so many keys and common prefixes together.
+    /// The most keys and common prefixes together.
     pub limit: usize,
 }
 
@@ -25,11 +26,11 @@ pub struct Listed {
     pub size: u64,
     /// Its entity tag, without quotes.
     pub etag: String,
-    /// When its content last changed.
+    /// Time of the last change of its content.
     pub modified: Timestamp,
-    /// The checksums kept with it.
+    /// The stored checksums.
     pub checksums: Vec<Checksum>,
-    /// Its storage class; none is STANDARD.
+    /// Its storage class; `None` is STANDARD.
     pub storage_class: Option<String>,
 }
 
@@ -40,14 +41,14 @@ pub struct Listing {
     pub objects: Vec<Listed>,
     /// The common prefixes.
     pub prefixes: Vec<String>,
-    /// If there is more: the `after` of the next page (the last key or common prefix of this one).
+    /// The `after` of the next page, if there is one: the last key or common prefix of this page.
     pub next: Option<String>,
 }
 
 /// A version in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionInfo {
-    /// The object; of a delete marker only key, time and version are meant.
+    /// The object; for a delete marker only key, time and version are meaningful.
     pub object: ObjectInfo,
     /// Whether this is a delete marker.
     pub marker: bool,
@@ -55,12 +56,12 @@ pub struct VersionInfo {
     pub latest: bool,
 }
 
-/// A request for a page of versions: by key, then newest first.
+/// A request for a page of versions, by key and then newest first.
 #[derive(Clone, Debug, Default)]
 pub struct ListVersions {
     /// Prefix, delimiter and limit; `after` is the key marker.
     pub list: List,
-    /// Go on after this version of the key `after`.
+    /// Continue after this version of the key `after`.
     pub after_version: Option<String>,
 }
 
@@ -71,6 +72,6 @@ pub struct VersionListing {
     pub versions: Vec<VersionInfo>,
     /// The common prefixes.
     pub prefixes: Vec<String>,
-    /// If there is more: the key and version markers of the next page.
+    /// The key and version markers of the next page, if there is one.
     pub next: Option<(String, Option<String>)>,
 }

@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::lifecycle::Expiration;
 use crate::name::{BucketName, Key};
 
-/// The headers S3 keeps with an object.
+/// The headers stored with an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
     /// Content-Type
@@ -21,38 +21,38 @@ pub struct Headers {
     pub content_language: Option<String>,
     /// Expires, as given
     pub expires: Option<String>,
-    /// x-amz-storage-class; none is STANDARD. It is a name alone: nothing is kept otherwise for it.
+    /// x-amz-storage-class; `None` is STANDARD. It is only a name and has no effect.
     pub storage_class: Option<String>,
 }
 
-/// A checksum the client asked to keep (S3 User Guide, "Checking object integrity").
+/// A stored checksum (S3 User Guide, "Checking object integrity").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
     /// `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1`, `SHA256`, `SHA512`, `MD5`, `XXHASH64`, `XXHASH3` or `XXHASH128`.
     pub algorithm: String,
-    /// The value in base64, with `-N` behind it if it is made of N parts' checksums.
+    /// The value in base64, followed by `-N` if it covers N parts' checksums.
     pub value: String,
 }
 
-/// How long an object version has to be kept (S3 API, PutObjectRetention).
+/// The retention of an object version (S3 API, PutObjectRetention).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Who may shorten it.
+    /// The mode, which decides who may shorten it.
     pub mode: crate::record::inode::RetentionMode,
-    /// Until when.
+    /// The end of the retention.
     pub until: Timestamp,
 }
 
-/// What protects an object version (S3 User Guide, "Locking objects with Object Lock").
+/// The lock of an object version (S3 User Guide, "Locking objects with Object Lock").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// Its retention, also one that has ended.
+    /// Its retention, even if it has ended.
     pub retention: Option<Retention>,
-    /// Whether a legal hold is on; `None` asks for nothing, and tells that there never was one.
+    /// Whether a legal hold is on; `None` in a request asks for nothing, in an answer there never was one.
     pub legal_hold: Option<bool>,
 }
 
-/// An object, without its content.
+/// An object without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {
     /// Its key.
@@ -63,7 +63,7 @@ pub struct ObjectInfo {
     pub size: u64,
     /// Its entity tag, without quotes.
     pub etag: String,
-    /// When its content last changed.
+    /// Time of the last change of its content.
     pub modified: Timestamp,
     /// Its headers.
     pub headers: Headers,
@@ -71,29 +71,29 @@ pub struct ObjectInfo {
     pub metadata: BTreeMap<String, String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// The checksums kept with it.
+    /// The stored checksums.
     pub checksums: Vec<Checksum>,
-    /// How many parts it was uploaded in, if in parts.
+    /// The number of parts of a multipart object.
     pub parts: Option<u32>,
-    /// Its version id, in a bucket that keeps versions.
+    /// Its version id, in a bucket with versioning.
     pub version: Option<String>,
-    /// What protects it.
+    /// Its lock.
     pub lock: Lock,
-    /// When it expires, if it was just written or read as the current one of its key.
+    /// Its expiration, if it was just written or read as the current version of its key.
     pub expiration: Option<Expiration>,
 }
 
-/// The entity tags that a condition names (RFC 9110, sections 13.1.1 and 13.1.2).
+/// The entity tags of a condition (RFC 9110, sections 13.1.1 and 13.1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntityTags {
     /// `*`: any object, whatever its tag.
     Any,
-    /// One of these tags, without their quotes. No object has one of none.
+    /// One of these tags, without quotes. No object matches an empty list.
     OneOf(Vec<String>),
 }
 
 impl EntityTags {
-    /// Whether an object with this entity tag is meant.
+    /// Whether they match an object with this entity tag.
     pub fn name(&self, etag: &str) -> bool {
         match self {
             Self::Any => true,
@@ -112,14 +112,13 @@ impl From<String> for EntityTags {
 /// Conditions of a write or read (RFC 9110, section 13).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// If-Match: the entity tags of which the object must have one.
+    /// If-Match: entity tags, one of which the object must have.
     pub if_match: Option<EntityTags>,
     /// If-None-Match: entity tags the object must not have.
     pub if_none_match: Option<EntityTags>,
     /// The size the object must have, in bytes (S3 API, DeleteObject, `x-amz-if-match-size`).
     pub size: Option<u64>,
-    /// When the object must have changed last, to the second (S3 API, DeleteObject,
-    /// `x-amz-if-match-last-modified-time`).
+    /// The time of the object's last change, to the second (S3 API, DeleteObject, `x-amz-if-match-last-modified-time`).
     pub modified: Option<Timestamp>,
 }
 
@@ -131,66 +130,66 @@ pub struct PutObject {
     pub key: Key,
     /// The content, staged before.
     pub content: crate::content::Staged,
-    /// The MD5 of the content in hex.
+    /// The MD5 of the content in hexadecimal.
     pub etag: String,
-    /// Headers to keep.
+    /// The headers to store.
     pub headers: Headers,
     /// User metadata.
     pub metadata: BTreeMap<String, String>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
-    /// Checksums, verified before.
+    /// Checksums, already verified.
     pub checksums: Vec<Checksum>,
-    /// What is to protect it; where nothing is asked for, the bucket's default.
+    /// The requested lock; without one, the bucket's default applies.
     pub lock: Lock,
-    /// What must hold for the object now there.
+    /// The condition on the current object.
     pub condition: Condition,
 }
 
-/// What a copy takes over.
+/// The source of an attribute of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive<T> {
-    /// From the source.
+    /// The copy's source object.
     Copy,
-    /// This instead.
+    /// This value.
     Replace(T),
 }
 
 /// A request to copy an object without moving its bytes.
 pub struct CopyObject {
-    /// The bucket copied from.
+    /// The source bucket.
     pub source_bucket: BucketName,
-    /// The key copied from.
+    /// The source key.
     pub source_key: Key,
-    /// The version copied from.
+    /// The source version.
     pub source_version: Option<String>,
-    /// What must hold for the source.
+    /// The condition on the source.
     pub source_condition: Condition,
-    /// The bucket copied to.
+    /// The target bucket.
     pub bucket: BucketName,
-    /// The key copied to.
+    /// The target key.
     pub key: Key,
-    /// Headers and user metadata, but for the storage class.
+    /// Headers and user metadata, without the storage class.
     pub metadata: Directive<(Headers, BTreeMap<String, String>)>,
-    /// The storage class of the copy; none is STANDARD. The source's stays behind.
+    /// The storage class of the copy; `None` is STANDARD. The source's is not copied.
     pub storage_class: Option<String>,
     /// Tags.
     pub tags: Directive<BTreeMap<String, String>>,
-    /// The copy's checksums, worked out of the source that `source_condition` names; `None` takes over the source's,
-    /// but for those of parts' checksums.
+    /// The copy's checksums, computed from the source that `source_condition` names; `None` copies the source's, except
+    /// those of parts' checksums.
     pub checksums: Option<Vec<Checksum>>,
-    /// What is to protect the copy; where nothing is asked for, the bucket's default. The source's stays behind.
+    /// The requested lock; without one, the bucket's default applies. The source's is not copied.
     pub lock: Lock,
-    /// What must hold for the object now there.
+    /// The condition on the current object.
     pub condition: Condition,
 }
 
-/// A copy that was made.
+/// A completed copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopiedObject {
     /// The copy.
     pub object: ObjectInfo,
-    /// The version copied, in a bucket that keeps versions.
+    /// The version that was copied, in a bucket with versioning.
     pub source_version: Option<String>,
 }
 
@@ -199,27 +198,27 @@ pub struct CopiedObject {
 pub struct DeleteObject {
     /// The key.
     pub key: Key,
-    /// The version; `None` deletes as a request without one does.
+    /// The version; `None` deletes the current object.
     pub version: Option<String>,
-    /// What must hold for the version named, or the current object.
+    /// The condition on the named version, or the current object.
     pub condition: Condition,
-    /// Whether the caller may and wants to delete what governance retains.
+    /// Whether the caller may, and wants to, delete a version under governance retention.
     pub bypass_governance: bool,
 }
 
 impl DeleteObject {
-    /// Deletes the object under a key without further conditions.
+    /// A request to delete the object under a key, without conditions.
     pub fn new(key: Key) -> Self {
         Self { key, version: None, condition: Condition::default(), bypass_governance: false }
     }
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
     /// Whether there was an object (S3 answers success either way).
     pub existed: bool,
-    /// The delete marker made, or the version deleted.
+    /// The delete marker created, or the version deleted.
     pub version: Option<String>,
     /// Whether `version` is a delete marker.
     pub marker: bool,

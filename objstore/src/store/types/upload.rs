@@ -6,45 +6,45 @@ use super::object::{Checksum, Condition, Headers, Lock};
 use crate::clock::Timestamp;
 use crate::name::{BucketName, Key};
 
-/// A request to begin a multipart upload.
+/// A request to create a multipart upload.
 #[derive(Clone, Debug)]
 pub struct CreateUpload {
     /// The bucket.
     pub bucket: BucketName,
     /// The key.
     pub key: Key,
-    /// Headers to keep.
+    /// The headers to store.
     pub headers: Headers,
     /// User metadata.
     pub metadata: BTreeMap<String, String>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
-    /// What is to protect the object; where nothing is asked for, the bucket's default when it is completed.
+    /// The requested lock; without one, the bucket's default at completion applies.
     pub lock: Lock,
-    /// The checksum algorithm the client announced.
+    /// The checksum plan that the client requested.
     pub checksum_algorithm: Option<String>,
-    /// The account that began it, for listings.
+    /// The account that created it, for listings.
     pub initiator: String,
 }
 
-/// A multipart upload under way.
+/// A multipart upload in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadInfo {
     /// Its id.
     pub id: String,
-    /// The key it will become.
+    /// The key of its object.
     pub key: String,
-    /// When it was begun.
+    /// Time of creation.
     pub created: Timestamp,
-    /// The account that began it.
+    /// The account that created it.
     pub initiator: String,
-    /// The checksum algorithm announced.
+    /// The checksum plan.
     pub checksum_algorithm: Option<String>,
-    /// The storage class of the object it will become; none is STANDARD.
+    /// The storage class of its object; `None` is STANDARD.
     pub storage_class: Option<String>,
 }
 
-/// Names one upload.
+/// The address of an upload.
 #[derive(Clone, Debug)]
 pub struct UploadRef {
     /// The bucket.
@@ -55,7 +55,7 @@ pub struct UploadRef {
     pub id: String,
 }
 
-/// A request to store a part; a part stored before under the number is replaced.
+/// A request to store a part; an earlier part with the number is replaced.
 pub struct PutPart {
     /// The upload.
     pub upload: UploadRef,
@@ -63,40 +63,40 @@ pub struct PutPart {
     pub number: u32,
     /// The content, staged before.
     pub content: crate::content::Staged,
-    /// The MD5 of the content in hex.
+    /// The MD5 of the content in hexadecimal.
     pub etag: String,
-    /// Checksums, verified before.
+    /// Checksums, already verified.
     pub checksums: Vec<Checksum>,
 }
 
-/// A request to make a part of a range of an object, without moving its bytes.
+/// A request to create a part from a range of an object, without copying its bytes.
 #[derive(Clone, Debug)]
 pub struct CopyPart {
     /// The upload.
     pub upload: UploadRef,
     /// 1 to 10,000.
     pub number: u32,
-    /// The bucket copied from.
+    /// The source bucket.
     pub source_bucket: BucketName,
-    /// The key copied from.
+    /// The source key.
     pub source_key: Key,
-    /// The version copied from.
+    /// The source version.
     pub source_version: Option<String>,
-    /// What must hold for the source.
+    /// The condition on the source.
     pub source_condition: Condition,
     /// First byte and length; `None` is the whole object.
     pub range: Option<(u64, u64)>,
 }
 
-/// Hashes the bytes of a part that is copied: the store reads them and knows no algorithms.
+/// Computes digests of the bytes of a copied part: the store reads them and knows no algorithms.
 pub trait PartHash: Send {
     /// Adds bytes.
     fn update(&mut self, data: &[u8]);
-    /// The entity tag (the MD5 in hex) and the checksums to keep.
+    /// The entity tag (the MD5 in hexadecimal) and the checksums to store.
     fn finish(self: Box<Self>) -> (String, Vec<Checksum>);
 }
 
-/// A part as stored.
+/// A stored part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartInfo {
     /// Its number.
@@ -118,53 +118,53 @@ pub struct PartListing {
     pub upload: UploadInfo,
     /// The parts, by number.
     pub parts: Vec<PartInfo>,
-    /// If there is more: the number to go on after.
+    /// The number after which to continue, if there is more.
     pub next: Option<u32>,
 }
 
-/// A page of uploads: by key, then by age.
+/// A page of uploads, by key and then by age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UploadListing {
     /// The uploads.
     pub uploads: Vec<UploadInfo>,
     /// The common prefixes.
     pub prefixes: Vec<String>,
-    /// If there is more: the key and upload id to go on after.
+    /// The key and upload id after which to continue, if there is more.
     pub next: Option<(String, String)>,
 }
 
-/// A request to turn an upload into its object.
+/// A request to complete an upload.
 #[derive(Clone, Debug)]
 pub struct CompleteUpload {
     /// The upload.
     pub upload: UploadRef,
-    /// Number and entity tag of each part, by rising number.
+    /// Number and entity tag of each part, in ascending order.
     pub parts: Vec<(u32, String)>,
-    /// What must hold for the object now there.
+    /// The condition on the current object.
     pub condition: Condition,
-    /// Checksums of the whole object, verified or derived before.
+    /// Checksums of the whole object, already verified or derived.
     pub checksums: Vec<Checksum>,
 }
 
-/// What completing an upload gave.
+/// The result of completing an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedUpload {
     /// The object's entity tag, without quotes.
     pub etag: String,
-    /// Its version id, in a bucket that keeps versions.
+    /// Its version id, in a bucket with versioning.
     pub version: Option<String>,
     /// Its checksums.
     pub checksums: Vec<Checksum>,
     /// Its size, in bytes.
     pub size: u64,
-    /// How many parts it has.
+    /// The number of parts.
     pub parts: u32,
 }
 
-/// One of the parts an object was uploaded in.
+/// One of the parts of a multipart object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectPart {
-    /// Its number, as it was uploaded.
+    /// Its number at upload.
     pub number: u32,
     /// Its first byte in the object.
     pub offset: u64,

@@ -1,52 +1,52 @@
 //! Limits on an object's tags, user metadata and headers, for both handles.
 
-/// Tags of an object, at most (S3 User Guide, "Categorizing your storage using tags").
+/// The most tags of an object (S3 User Guide, "Categorizing your storage using tags").
 pub const OBJECT_TAGS_MAX: usize = 10;
-/// Characters in a tag's name, at most.
+/// The most characters in a tag's name.
 pub const TAG_NAME_CHARS_MAX: usize = 128;
-/// Characters in a tag's value, at most.
+/// The most characters in a tag's value.
 pub const TAG_VALUE_CHARS_MAX: usize = 256;
-/// Bytes of names and values of user metadata together, at most (S3 User Guide, "Working with object metadata").
+/// The most bytes of all names and values of user metadata (S3 User Guide, "Working with object metadata").
 pub const METADATA_BYTES_MAX: usize = 2048;
-/// Bytes of an object's headers together, at most: AWS takes no more of a whole request's.
+/// The most bytes of an object's headers, the limit of AWS for a whole request.
 pub const HEADERS_BYTES_MAX: usize = 8 << 10;
 
 const RESERVED: &str = "aws:";
 
-/// Whether a tag may be called so: 1 to 128 letters, digits, spaces or `_.:/=+-@`, not the provider's own.
+/// Whether a tag name is valid: 1 to 128 letters, digits, spaces or `_.:/=+-@`, without the reserved prefix.
 pub fn is_tag_name(name: &str) -> bool {
     let fits = (1..=TAG_NAME_CHARS_MAX).contains(&name.chars().count());
     fits && name.chars().all(is_of_tags) && !is_reserved_tag(name)
 }
 
-/// Whether a tag's name is the provider's own: it begins with `aws:`, in any case of its letters.
+/// Whether a tag name is reserved: it begins with `aws:`, in any case.
 pub fn is_reserved_tag(name: &str) -> bool {
     name.get(..RESERVED.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED))
 }
 
-/// Whether a tag may have this value: up to 256 such characters.
+/// Whether a tag value is valid: up to 256 such characters.
 pub fn is_tag_value(value: &str) -> bool {
     value.chars().count() <= TAG_VALUE_CHARS_MAX && value.chars().all(is_of_tags)
 }
 
-/// Letters, digits and spaces of any script, and some signs; all of them pass XML and headers.
+/// Letters, digits and spaces of any script, and some signs; all of them are valid in XML and headers.
 fn is_of_tags(one: char) -> bool {
     one.is_alphanumeric() || (one.is_whitespace() && !one.is_control()) || "_.:/=+-@".contains(one)
 }
 
-/// Whether user metadata may be called so: what can stand behind `x-amz-meta-`, in lower case, as S3 keeps it (RFC 9110,
+/// Whether a name of user metadata is valid: it can follow `x-amz-meta-`, in lower case, as S3 stores it (RFC 9110,
 /// section 5.6.2).
 pub fn is_metadata_name(name: &str) -> bool {
     let token = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(token)
 }
 
-/// Whether a header carries this value unchanged: visible ASCII, with spaces between.
+/// Whether a header transports this value unchanged: visible ASCII, with spaces between.
 pub fn is_header_value(value: &str) -> bool {
     value.bytes().all(|byte| matches!(byte, b' '..=b'~')) && value.trim() == value
 }
 
-/// Whether a Content-Encoding names `aws-chunked`, which is how a body came and never what it is.
+/// Whether a Content-Encoding contains `aws-chunked`, which describes a transfer and never an object.
 pub fn names_framing(encoding: &str) -> bool {
     encoding.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("aws-chunked"))
 }

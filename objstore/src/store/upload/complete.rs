@@ -23,17 +23,17 @@ use crate::store::object::{check_current, keeps_versions, shown_in};
 use crate::store::types::{self, CompleteUpload, CompletedUpload, UploadRef};
 use crate::tree::Tx;
 
-/// How long an upload that was completed is remembered, in nanoseconds: a day (the least that AWS promises).
+/// How long a completion is remembered, in nanoseconds: a day, the minimum on AWS.
 pub(crate) const KEPT: i64 = 24 * 60 * 60 * 1_000_000_000;
 
 impl Store {
-    /// Turns an upload into its object, by reference. One that was turned before gives the same again.
+    /// Turns an upload into an object, by reference. A repeated request returns the same result.
     pub async fn complete_upload(&self, request: CompleteUpload) -> Result<CompletedUpload> {
         let bucket = request.upload.bucket.clone();
         self.change_bucket(&bucket, move |tx| complete(tx, request)).await
     }
 
-    /// What completing an upload of these parts gave, in the last day.
+    /// The result of completing an upload from these parts in the last day.
     pub fn completed_upload(&self, upload: &UploadRef, parts: &[(u32, String)]) -> Result<Option<CompletedUpload>> {
         let snapshot = self.core.meta.snapshot();
         repeated(&*snapshot, self.bucket_id(&*snapshot, upload)?, upload, parts)
@@ -82,7 +82,7 @@ fn complete(tx: &mut Tx<'_>, request: CompleteUpload) -> Result<CompletedUpload>
     for (number, _) in &parts {
         let Some(part) = stored.remove(number) else { continue };
         take_pieces(tx, ino, size, &part);
-        // What the part referred to is the object's now: its record goes without it.
+        // The part's references are the object's now, so its record is removed without them.
         tx.txn.delete(key::part(&upload.id, *number));
         size += part.size;
         table.push(ObjectPart { number: *number, size: part.size, checksums: part.checksums });
@@ -101,7 +101,7 @@ fn complete(tx: &mut Tx<'_>, request: CompleteUpload) -> Result<CompletedUpload>
     Ok(remember(tx, &upload, &parts, info))
 }
 
-/// Lets the object's extents take over the references of a part.
+/// Transfers the references of a part to the object's extents.
 fn take_pieces(tx: &mut Tx<'_>, ino: u64, mut at: u64, part: &Part) {
     for piece in &part.pieces {
         if piece.blob != 0 {
@@ -125,7 +125,7 @@ fn remember(tx: &mut Tx<'_>, upload: &UploadRef, parts: &[(u32, String)], info: 
     shown(record)
 }
 
-/// Checks the parts named: present, in order, and none too small but the last.
+/// Checks the named parts: present, in order, and all but the last large enough.
 fn check_parts(named: &[(u32, String)], stored: &BTreeMap<u32, Part>) -> Result<()> {
     if named.is_empty() {
         return Err(Error::invalid("part order", "", "name at least one part"));

@@ -19,14 +19,14 @@ use crate::tree::Tx;
 const CHUNK: usize = 1 << 20;
 
 impl Store {
-    /// Makes a part of a range of an object, by reference; `hash` is given the bytes. [`Error::Busy`] if the object
+    /// Creates a part from a range of an object, by reference; `hash` receives the bytes. [`Error::Busy`] if the object
     /// changes meanwhile.
     pub async fn copy_part(&self, request: CopyPart, hash: Box<dyn PartHash>) -> Result<PartInfo> {
         check_number(request.number)?;
         let asked = request.clone();
         let source = self.blocking(move |store| store.part_source(&asked)).await?;
         if source.inline {
-            // What lies in a record cannot be referred to: its bytes become a part as any other.
+            // Inline content cannot be referred to: its bytes are stored like those of any other part.
             let (content, (etag, checksums)) = self.blocking(move |store| source.stage(store, hash)).await?;
             let CopyPart { upload, number, .. } = request;
             return self.put_part(PutPart { upload, number, content, etag, checksums }).await;
@@ -34,7 +34,7 @@ impl Store {
         self.blocking(move |store| store.share_part(request, &source, hash)).await
     }
 
-    /// The range a part copy asks for.
+    /// The range that a part copy asks for.
     fn part_source(&self, request: &CopyPart) -> Result<PartSource> {
         let (object, reader) =
             self.open_object(&request.source_bucket, &request.source_key, request.source_version.as_deref())?;
@@ -49,7 +49,7 @@ impl Store {
         Ok(PartSource { reader, etag: object.etag, offset, length, inline })
     }
 
-    /// Makes the part by reference.
+    /// Creates the part by reference.
     fn share_part(&self, request: CopyPart, source: &PartSource, hash: Box<dyn PartHash>) -> Result<PartInfo> {
         let (etag, checksums) = source.read(hash, |_| Ok(()))?;
         let (offset, length, seen) = (source.offset, source.length, source.etag.clone());
@@ -74,25 +74,25 @@ impl Store {
     }
 }
 
-/// What a part is copied from.
+/// The source of a part.
 struct PartSource {
     reader: Reader,
     etag: String,
     offset: u64,
     length: u64,
-    /// Whether the bytes lie in the record.
+    /// Whether the bytes are inline.
     inline: bool,
 }
 
 impl PartSource {
-    /// Stages the bytes, and gives what they hash to.
+    /// Stages the bytes and returns their digests.
     fn stage(&self, store: &Store, hash: Box<dyn PartHash>) -> Result<(Staged, (String, Vec<Checksum>))> {
         let mut writer = store.stage_writer();
         let sums = self.read(hash, |data| writer.write(data))?;
         Ok((writer.finish()?, sums))
     }
 
-    /// Reads the bytes, hashes them and hands them on.
+    /// Reads the bytes, hashes them and passes them on.
     fn read(
         &self,
         mut hash: Box<dyn PartHash>,
@@ -110,7 +110,7 @@ impl PartSource {
     }
 }
 
-/// The object changed after it was hashed.
+/// The error for an object that changed after it was hashed.
 fn changed(error: Error) -> Error {
     match error {
         Error::Precondition { key, .. } => Error::Busy { what: format!("object \"{key}\", which is being written,") },

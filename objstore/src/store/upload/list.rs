@@ -49,11 +49,11 @@ impl Store {
     }
 }
 
-/// A walk over the records of uploads.
+/// A cursor over the records of uploads.
 struct Walk<'a> {
     read: &'a dyn Read,
     pending: VecDeque<Pair>,
-    /// Where to go on reading; `None` once all is read.
+    /// The key to read from; `None` at the end.
     from: Option<Vec<u8>>,
     end: Vec<u8>,
 }
@@ -85,7 +85,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The first key that can be on the page, but for the prefix.
+/// The first key that can be on the page, ignoring the prefix.
 fn start(bucket: u64, list: &List, after_id: Option<&str>) -> Vec<u8> {
     let Some(marker) = &list.after else { return Vec::new() };
     if common_prefix(marker, list).is_some_and(|prefix| prefix == *marker) {

@@ -32,9 +32,9 @@ pub(crate) use complete::KEPT as COMPLETED_KEPT;
 
 /// The highest part number.
 pub const PARTS_MAX: u32 = 10_000;
-/// The smallest part but for the last, in bytes.
+/// The smallest size of a part other than the last, in bytes.
 pub const PART_BYTES_MIN: u64 = 5 << 20;
-/// Random bytes of an upload's id, behind the time.
+/// Number of random bytes in an upload's id, after the time.
 const ID_RANDOM_BYTES: usize = 12;
 
 fn upload_key(bucket: u64, upload: &UploadRef) -> Vec<u8> {
@@ -42,7 +42,7 @@ fn upload_key(bucket: u64, upload: &UploadRef) -> Vec<u8> {
 }
 
 fn find(read: &dyn Read, bucket: u64, upload: &UploadRef) -> Result<Option<Upload>> {
-    // Without an id the key would be that of the first upload's prefix.
+    // Without an id the key would be the prefix of all uploads of the object.
     let value = if upload.id.is_empty() { None } else { read.get(&upload_key(bucket, upload))? };
     value.map(|value| decode("an upload", &value)).transpose()
 }
@@ -66,7 +66,7 @@ fn shown_upload(id: &str, key: &str, record: Upload) -> UploadInfo {
     }
 }
 
-/// Checksums, as records keep them.
+/// Checksums in the form of records.
 pub(super) fn stored_checksums(checksums: Vec<Checksum>) -> Vec<StoredChecksum> {
     checksums.into_iter().map(|sum| StoredChecksum { algorithm: sum.algorithm, value: sum.value }).collect()
 }
@@ -75,7 +75,7 @@ fn shown_checksums(checksums: Vec<StoredChecksum>) -> Vec<Checksum> {
     checksums.into_iter().map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value }).collect()
 }
 
-/// Key and id of the upload whose record lies under `raw`.
+/// Key and id of the upload whose record has the key `raw`.
 fn names_of(raw: &[u8]) -> Option<(&str, &str)> {
     let name = key::text_at(raw, key::UPLOAD_KEY_AT)?;
     let id = std::str::from_utf8(raw.get(key::UPLOAD_KEY_AT + name.len() + 1..)?).ok()?;
@@ -83,7 +83,7 @@ fn names_of(raw: &[u8]) -> Option<(&str, &str)> {
 }
 
 impl Store {
-    /// Begins an upload.
+    /// Creates an upload.
     pub async fn create_upload(&self, request: CreateUpload) -> Result<UploadInfo> {
         let mut random = [0; ID_RANDOM_BYTES];
         self.core.random.fill(&mut random);
@@ -99,7 +99,7 @@ impl Store {
         .await
     }
 
-    /// One upload.
+    /// An upload.
     pub fn upload(&self, upload: &UploadRef) -> Result<UploadInfo> {
         let snapshot = self.core.meta.snapshot();
         let record = found(&*snapshot, self.bucket_id(&*snapshot, upload)?, upload)?;
@@ -111,7 +111,7 @@ impl Store {
         Ok(record.ok_or_else(|| Error::not_found(Noun::Bucket, upload.bucket.as_str()))?.id)
     }
 
-    /// Drops an upload and its parts.
+    /// Aborts an upload and deletes its parts.
     pub async fn abort_upload(&self, upload: &UploadRef) -> Result<()> {
         let upload = upload.clone();
         self.change_bucket(&upload.bucket.clone(), move |tx| {
@@ -122,13 +122,13 @@ impl Store {
     }
 }
 
-/// The time in nanoseconds, then random bytes, both in hex.
+/// The time in nanoseconds, then random bytes, both in hexadecimal.
 fn upload_id(now: Timestamp, random: &[u8; ID_RANDOM_BYTES]) -> String {
     let nanos = u64::try_from(now.0).unwrap_or_default();
     format!("{nanos:016x}{}", hex_simd::encode_to_string(random, hex_simd::AsciiCase::Lower))
 }
 
-/// Drops an upload that is there, and its parts.
+/// Removes an existing upload and its parts.
 pub(crate) fn abort(tx: &mut Tx<'_>, key: &Key, id: &str) -> Result<()> {
     for (_, part) in part::all_of(&*tx.txn, id)? {
         tx.count_upload(-i64::try_from(part.size).unwrap_or(i64::MAX));
@@ -145,7 +145,7 @@ fn drop_upload(txn: &mut dyn Txn, bucket: u64, key: &str, id: &str) -> Result<()
     Ok(())
 }
 
-/// Drops the uploads of a bucket that is being deleted, and what is remembered of completed ones.
+/// Removes the uploads of a bucket that is being deleted, and the records of completed ones.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
     for pair in super::open::all(&*txn, &key::by_id(tag::UPLOAD, bucket))? {
         let Some((name, id)) = names_of(&pair.key) else { continue };

@@ -38,7 +38,7 @@ fn shown(number: u32, part: Part) -> PartInfo {
     }
 }
 
-/// Refuses a number that no part can have.
+/// Refuses an invalid part number.
 pub(super) fn check_number(number: u32) -> Result<()> {
     if (1..=PARTS_MAX).contains(&number) {
         return Ok(());
@@ -47,8 +47,8 @@ pub(super) fn check_number(number: u32) -> Result<()> {
 }
 
 impl Store {
-    /// Stores a part; one stored before under its number is replaced. If the upload was completed or aborted
-    /// meanwhile, nothing of the part stays.
+    /// Stores a part, replacing one with its number. If the upload was completed or aborted meanwhile, nothing of the
+    /// part remains.
     pub async fn put_part(&self, request: PutPart) -> Result<PartInfo> {
         check_number(request.number)?;
         let PutPart { upload, number, content, etag, checksums } = request;
@@ -84,7 +84,7 @@ fn take_pieces(txn: &mut dyn Txn, staged: Staged) -> Result<Vec<Extent>> {
     }
 }
 
-/// Keeps a part, in place of one that has its number.
+/// Stores a part, replacing one with its number.
 pub(super) fn put(
     tx: &mut Tx<'_>,
     upload: &UploadRef,
