@@ -16,7 +16,7 @@ use crate::meta::{Snapshot, Txn};
 use crate::name::BucketName;
 use crate::record::bucket::Bucket;
 
-/// Records of buckets.
+/// Cached records of buckets.
 #[derive(Default)]
 pub(crate) struct KnownBuckets {
     changes: AtomicU64,
@@ -26,12 +26,12 @@ pub(crate) struct KnownBuckets {
 
 #[derive(Default)]
 struct Kept {
-    /// The number of changes that all of it was read at.
+    /// The number of changes at which the cache was read.
     changes: u64,
     records: HashMap<BucketName, Bucket>,
 }
 
-/// A change of a bucket's record under way.
+/// A change of a bucket's record in progress.
 struct Changing(Arc<KnownBuckets>);
 
 impl Drop for Changing {
@@ -42,7 +42,7 @@ impl Drop for Changing {
 }
 
 impl KnownBuckets {
-    /// Call before a bucket's record is written or deleted.
+    /// Must be called before a bucket's record is written or deleted.
     pub fn change(self: &Arc<Self>, txn: &mut dyn Txn) {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let changing = Changing(self.clone());
@@ -50,7 +50,7 @@ impl KnownBuckets {
         txn.after_commit(Box::new(move || drop(changing)));
     }
 
-    /// The number of changes so far; `None` while one is under way.
+    /// The number of changes so far; `None` while one is in progress.
     fn moment(&self) -> Option<u64> {
         let quiet = self.under_way.load(Ordering::SeqCst) == 0;
         quiet.then(|| self.changes.load(Ordering::SeqCst))
@@ -73,11 +73,11 @@ impl KnownBuckets {
 }
 
 impl Core {
-    /// The store now, and the record of the bucket called `name` in it.
+    /// A snapshot of the store, and the record of the bucket `name` in it.
     pub fn bucket_now(&self, name: &BucketName) -> Result<(Box<dyn Snapshot>, Option<Bucket>)> {
         let before = self.buckets.moment();
         let snapshot = self.meta.snapshot();
-        // No change was committed before the snapshot that is not counted in this.
+        // Every change committed before the snapshot is counted in this number.
         let moment = before.filter(|_| self.buckets.moment() == before);
         if let Some(known) = moment.and_then(|moment| self.buckets.find(moment, name)) {
             return Ok((snapshot, Some(known)));
@@ -89,7 +89,7 @@ impl Core {
         Ok((snapshot, record))
     }
 
-    /// The record of the bucket called `name` now, without a snapshot where it is known.
+    /// The current record of the bucket `name`, without a snapshot if it is cached.
     pub fn bucket_known(&self, name: &BucketName) -> Result<Option<Bucket>> {
         match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
             Some(known) => Ok(Some(known)),
@@ -97,7 +97,7 @@ impl Core {
         }
     }
 
-    /// The record of the bucket called `name` in a transaction. Nothing else commits while it runs.
+    /// The record of the bucket `name` in a transaction, during which nothing else commits.
     pub fn bucket_in(&self, txn: &dyn Txn, name: &BucketName) -> Result<Option<Bucket>> {
         match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
             Some(known) => Ok(Some(known)),

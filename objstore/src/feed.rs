@@ -25,9 +25,9 @@ use crate::volume::Change;
 /// How long an answer waits for a mount.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Changes in a queue that is thinned out, and from which on others wait for its mount.
+/// The queue length at which repetitions are dropped and other mounts begin to wait.
 const CROWDED: usize = 65_536;
-/// Different changes that a mount may leave lie: some 50 MB, and minutes of what a kernel takes.
+/// The most distinct changes that a mount may leave unread: about 50 MB, and minutes of a kernel's work.
 const CHANGES_MAX: usize = 4 * CROWDED;
 /// How long a change through another mount waits for a crowded one.
 const GIVEN_WAY: Duration = Duration::from_millis(50);
@@ -40,16 +40,16 @@ pub(crate) struct Feeds {
     crowded: AtomicBool,
 }
 
-/// Whose feed it is.
+/// The lifetime of a feed's mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// A mount that ends with the process.
+    /// The mount ends with the process.
     Process,
-    /// One that outlives it.
+    /// The mount outlives the process.
     Lasting,
 }
 
-/// One feed, seen from both ends.
+/// A feed, shared by both ends.
 struct Shared {
     bucket: u64,
     mount: u64,
@@ -65,13 +65,13 @@ struct Queue {
     published: u64,
     taken: u64,
     acknowledged: u64,
-    /// Nobody listens any more.
+    /// There is no listener any more.
     closed: bool,
     /// The mount is gone.
     gone: bool,
-    /// It left too much lie.
+    /// It left too many changes unread.
     lost: bool,
-    /// Changes that were different when the queue was thinned out last.
+    /// The number of distinct changes when repetitions were last dropped.
     thinned: usize,
 }
 
@@ -79,20 +79,20 @@ struct Queue {
 /// is answered only after that.
 pub struct Feed(Arc<Shared>);
 
-/// What a feed has not acknowledged yet.
+/// Changes that a feed has not acknowledged yet.
 pub(crate) struct Debt {
     shared: Arc<Shared>,
     target: u64,
 }
 
 impl Debt {
-    /// Whether it has by now, or never will.
+    /// Whether the feed has acknowledged them, or never will.
     pub fn is_paid(&self) -> bool {
         let queue = self.shared.queue.lock();
         queue.gone || queue.acknowledged >= self.target
     }
 
-    /// Ends the wait for a mount that has too many.
+    /// Stops waiting for a mount with too many unread changes.
     pub fn give_up(&self) {
         if !self.is_paid() {
             self.shared.lose(&mut self.shared.queue.lock());
@@ -101,8 +101,8 @@ impl Debt {
 }
 
 impl Feeds {
-    /// A feed of the changes that others than `mount` make to a bucket: the one that is there, with what has gathered
-    /// in it, or a new one. Also whether it was closed for a time, and missed what was published then.
+    /// Opens the feed of changes that others than `mount` make to a bucket: the existing one with its queued changes,
+    /// or a new one. Also returns whether it was closed for a time, and missed changes.
     pub fn open(&self, bucket: u64, mount: u64, life: Life) -> (Feed, bool) {
         let mut feeds = self.all.lock();
         if let Some(found) = feeds.iter().find(|feed| feed.mount == mount) {
@@ -115,24 +115,24 @@ impl Feeds {
         (Feed(shared), false)
     }
 
-    /// Whether anybody listens to a bucket, or will.
+    /// Whether a bucket has a listener, or will have.
     pub fn wanted(&self, bucket: u64) -> bool {
         self.all.lock().iter().any(|feed| feed.bucket == bucket)
     }
 
-    /// Whether a change has to be recorded for a lasting mount.
+    /// Whether a change has to be recorded for a persistent session.
     pub fn owes(&self, bucket: u64, origin: u64) -> bool {
         self.all.lock().iter().any(|feed| feed.is_owed(bucket, origin))
     }
 
-    /// What lasting mounts have to acknowledge of all that was published so far.
+    /// What persistent sessions have yet to acknowledge of everything published so far.
     pub fn debts(&self, bucket: u64, origin: u64) -> Vec<Debt> {
         let feeds = self.all.lock();
         let owed = feeds.iter().filter(|feed| feed.is_owed(bucket, origin));
         owed.map(|shared| Debt { shared: shared.clone(), target: shared.queue.lock().published }).collect()
     }
 
-    /// Hands changes to every feed of the bucket but the origin's.
+    /// Sends changes to every feed of the bucket except the origin's.
     pub fn publish(&self, bucket: u64, origin: u64, changes: &[Change]) {
         for feed in self.all.lock().iter().filter(|feed| feed.bucket == bucket && feed.mount != origin) {
             self.push(feed, changes);
@@ -145,8 +145,8 @@ impl Feeds {
         }
     }
 
-    /// Waits a moment for crowded mounts, if there are any: before a change through `origin`, which nobody waits for yet.
-    /// Not until they have room: two mounts that waited so for each other would never end.
+    /// Waits a moment for crowded mounts, before a change through `origin`. The wait is bounded, because two mounts
+    /// that waited for each other would never end.
     pub fn make_room(&self, bucket: u64, origin: u64) {
         if !self.crowded.load(Ordering::Relaxed) {
             return;
@@ -161,29 +161,29 @@ impl Feeds {
         }
     }
 
-    /// Whether a mount left too much lie to go on.
+    /// Whether a mount left too many changes unread to continue.
     pub fn is_lost(&self, mount: u64) -> bool {
         self.all.lock().iter().any(|feed| feed.mount == mount && feed.queue.lock().lost)
     }
 
-    /// Hands changes to the feed of one mount.
+    /// Sends changes to the feed of one mount.
     pub fn publish_to(&self, mount: u64, changes: &[Change]) {
         for feed in self.all.lock().iter().filter(|feed| feed.mount == mount) {
             self.push(feed, changes);
         }
     }
 
-    /// Waits until all that was published to a bucket's feeds is acknowledged.
+    /// Waits until everything published to a bucket's feeds is acknowledged.
     pub async fn settle(&self, bucket: u64) {
         self.settle_those(|feed| feed.bucket == bucket).await;
     }
 
-    /// The same for all buckets.
+    /// Waits until everything published to all feeds is acknowledged.
     pub async fn settle_all(&self) {
         self.settle_those(|_| true).await;
     }
 
-    /// Not for longer than [`PATIENCE`], however many do not answer.
+    /// Waits for at most [`PATIENCE`], however many feeds do not answer.
     async fn settle_those(&self, concerned: impl Fn(&Shared) -> bool) {
         let behind: Vec<_> = self.all.lock().iter().filter(|feed| concerned(feed)).cloned().collect();
         let until = Instant::now() + PATIENCE;
@@ -200,7 +200,7 @@ impl Feeds {
         }
     }
 
-    /// Ends listening for a mount. A lasting one is owed what comes from now on.
+    /// Ends listening for a mount. For a persistent session, later changes are recorded as undelivered.
     pub fn close(&self, mount: u64) {
         let mut feeds = self.all.lock();
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
@@ -209,7 +209,7 @@ impl Feeds {
         feeds.retain(|feed| feed.mount != mount || feed.life == Life::Lasting);
     }
 
-    /// Ends the feed of a mount that is gone.
+    /// Removes the feed of a mount that is gone.
     pub fn remove(&self, mount: u64) {
         let mut feeds = self.all.lock();
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
@@ -225,7 +225,7 @@ impl Shared {
         self.bucket == bucket && self.mount != origin && self.life == Life::Lasting && !self.queue.lock().lost
     }
 
-    /// How many lie now.
+    /// Queues changes; returns the length of the queue.
     fn push(&self, changes: &[Change]) -> usize {
         let mut queue = self.queue.lock();
         queue.published += changes.len() as u64;
@@ -281,7 +281,7 @@ impl Shared {
 }
 
 impl Queue {
-    /// Keeps one of each: all of a batch is done before any of it counts as done.
+    /// Drops repetitions: all of a batch is applied before any of it counts as applied.
     fn thin_out(&mut self) {
         let mut seen = HashSet::new();
         let changes = std::mem::take(&mut self.changes);
@@ -291,12 +291,12 @@ impl Queue {
 }
 
 impl Feed {
-    /// Whether it ended because too much was left to lie: the mount may show what is gone.
+    /// Whether it ended because too many changes were unread: the mount's caches may be wrong.
     pub fn is_lost(&self) -> bool {
         self.0.queue.lock().lost
     }
 
-    /// Waits for changes; `None` once the feed is closed and all that came before was taken.
+    /// Waits for changes; `None` once the feed is closed and all earlier changes were taken.
     #[expect(clippy::should_implement_trait, reason = "it blocks, and nobody chains adapters on it")]
     pub fn next(&mut self) -> Option<Vec<Change>> {
         let mut queue = self.0.queue.lock();
@@ -309,13 +309,13 @@ impl Feed {
         Some(take(&mut queue))
     }
 
-    /// What has gathered, without waiting.
+    /// The queued changes, without waiting.
     #[cfg(test)]
     pub(crate) fn gathered(&mut self) -> Vec<Change> {
         take(&mut self.0.queue.lock())
     }
 
-    /// All batches taken so far are done with.
+    /// Acknowledges all batches taken so far.
     pub fn acknowledge(&mut self) {
         let mut queue = self.0.queue.lock();
         queue.acknowledged = queue.taken;

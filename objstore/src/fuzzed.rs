@@ -31,8 +31,8 @@ pub fn key(bytes: &[u8]) {
     }
 }
 
-/// Values of records: the first byte says of which family, the rest is the value. What can be read is written and read
-/// again as the same.
+/// Values of records: the first byte selects the kind, the rest is the value. What decodes must encode to bytes that
+/// decode to the same value.
 pub fn record(bytes: &[u8]) {
     let Some((family, value)) = bytes.split_first() else { return };
     let families: [fn(&[u8]); 34] = [
@@ -81,7 +81,7 @@ fn again<M: Message + Default + PartialEq>(value: &[u8]) {
     assert!(decode::<M>("a record", &written).is_ok_and(|again| again == read), "it is read as it was written");
 }
 
-/// What the store asks of records it has read.
+/// The operations that the store performs on decoded records.
 fn asked(value: &[u8]) {
     if let Ok(blob) = decode::<blob::Blob>("a blob", value) {
         let _ = blob.place();
@@ -105,7 +105,7 @@ pub fn layout(bytes: &[u8]) {
     }
 }
 
-/// The targets by name, but for those that need a [`Restoring`].
+/// The targets by name, except those that need a [`Restoring`].
 pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
     BTreeMap::from([("key", key as fn(&[u8])), ("record", record), ("layout", layout)])
 }

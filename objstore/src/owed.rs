@@ -25,12 +25,12 @@ use crate::record::key;
 use crate::record::session::{Notice, Owed};
 use crate::volume::{Change, SessionId};
 
-/// Records removed by one change, which adds one: they get fewer as long as there are changes.
+/// The most records removed by a change that adds one: their number falls while there are changes.
 const REMOVED_MAX: usize = 64;
-/// Records that wait to be acknowledged, of all buckets.
+/// The most unacknowledged records of all buckets.
 const RECORDS_MAX: usize = 1 << 20;
 
-/// What is recorded, and by whom it is awaited, in the order of commits.
+/// The recorded changes and who has to acknowledge them, in commit order.
 #[derive(Default)]
 pub(crate) struct Ledger {
     last: AtomicU64,
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// Takes some of the oldest records out that are acknowledged.
+    /// Removes some of the oldest acknowledged records from the ledger.
     fn take_paid(&self) -> Vec<Vec<u8>> {
         let mut open = self.open.lock();
         let paid = open.iter().take(REMOVED_MAX).take_while(|entry| entry.debts.iter().all(Debt::is_paid)).count();
@@ -59,7 +59,7 @@ impl Ledger {
     }
 }
 
-/// Records what lasting mounts have to be told of a change, if there are any beside its origin; the record's key.
+/// Records the invalidations of a change for persistent sessions other than its origin; returns the record's key.
 pub(crate) fn record(txn: &mut dyn Txn, core: &Core, bucket: u64, origin: u64, changes: &[Change]) -> Option<Vec<u8>> {
     if !core.feeds.owes(bucket, origin) {
         return None;
@@ -72,7 +72,7 @@ pub(crate) fn record(txn: &mut dyn Txn, core: &Core, bucket: u64, origin: u64, c
     Some(key)
 }
 
-/// Hands a change on whose record has this key, if it has one.
+/// Publishes a change, whose record has this key if there is one.
 pub(crate) fn publish(core: &Arc<Core>, bucket: u64, origin: u64, changes: &[Change], recorded: Option<Vec<u8>>) {
     core.feeds.publish(bucket, origin, changes);
     if let Some(key) = recorded {
@@ -80,7 +80,7 @@ pub(crate) fn publish(core: &Arc<Core>, bucket: u64, origin: u64, changes: &[Cha
     }
 }
 
-/// Gives all that is recorded of a bucket to its mounts once more, when a store opens.
+/// Sends all recorded invalidations of a bucket to its mounts again, when a store opens.
 pub(crate) fn give_again(core: &Core, read: &dyn Read, bucket: u64) -> Result<()> {
     let mounts = core.lasting.of_bucket(bucket);
     for (key, owed) in records(read, bucket)? {
@@ -92,7 +92,7 @@ pub(crate) fn give_again(core: &Core, read: &dyn Read, bucket: u64) -> Result<()
     Ok(())
 }
 
-/// Gives a mount what it missed while nobody served it.
+/// Sends a mount the invalidations that it missed while it was not served.
 pub(crate) fn give_missed(core: &Core, bucket: u64, mount: u64, session: SessionId) -> Result<()> {
     for (_, owed) in records(&*core.meta.snapshot(), bucket)? {
         if owed.origin != session.get() {
@@ -111,7 +111,7 @@ fn changes(owed: Owed) -> Vec<Change> {
     owed.notices.into_iter().map(change).collect()
 }
 
-/// What to record of a change; of a question nothing, since it is asked anew.
+/// The record of a change; none for a question, which is asked again.
 fn notice(change: &Change) -> Option<Notice> {
     let about = |ino: &u64| Notice { ino: *ino, ..Notice::default() };
     match change {

@@ -20,10 +20,10 @@ use parking_lot::{Condvar, Mutex};
 use crate::shrink::Shrink;
 use crate::volume::SessionId;
 
-/// A bucket by id, and an inode: a bucket and its clones share numbers, and what one does is nothing to the others.
+/// A bucket by id, and an inode: a bucket and its clones share inode numbers, but not references.
 type Held = (u64, u64);
 
-/// All pins.
+/// All inode references.
 #[derive(Default)]
 pub(crate) struct Pins {
     table: Mutex<Table>,
@@ -33,15 +33,15 @@ pub(crate) struct Pins {
 #[derive(Default)]
 struct Table {
     counts: HashMap<Held, u64>,
-    /// With the suspects of each.
+    /// Orphans, with the suspects of each.
     orphans: HashMap<Held, Vec<SessionId>>,
-    /// By bucket.
+    /// Inherited sessions, by bucket.
     heirs: HashMap<u64, Vec<Heir>>,
-    /// What transactions under way end, and how many do.
+    /// Inodes that transactions in progress delete, with the number of those transactions.
     ending: HashMap<Held, u32>,
 }
 
-/// An inode that nobody holds, and that a transaction ends. To be dropped once that is committed or undone.
+/// An unreferenced inode that a transaction deletes. Must be dropped once that is committed or undone.
 pub(crate) struct Ending {
     pins: Arc<Pins>,
     held: Held,
@@ -62,21 +62,21 @@ impl Drop for Ending {
     }
 }
 
-/// A session whose kernel may hold what nobody here counted.
+/// A session whose kernel may hold inodes that were not counted here.
 struct Heir {
     session: SessionId,
-    /// Inodes from this number on were made since, and are counted.
+    /// Inodes from this number on were created since, and are counted.
     below: u64,
 }
 
-/// What is left of an inode after a forget.
+/// The state of an inode after a FORGET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Somebody holds it, or it has a name.
+    /// It is still referenced, or has a name.
     Held,
-    /// Nobody holds the orphan: it is to be collected now.
+    /// The orphan is unreferenced and has to be collected now.
     Nobody,
-    /// The kernel that forgot has to be asked whether it still holds the orphan.
+    /// The kernel has to be asked whether it still holds the orphan.
     Unsure,
 }
 
@@ -110,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Takes an orphan that nobody holds out of the table; whether it was one.
+    /// Removes an unreferenced orphan from the table. Returns whether it was one.
     fn take_free(&mut self, held: Held) -> bool {
         let free = !self.counts.contains_key(&held) && self.orphans.get(&held).is_some_and(Vec::is_empty);
         let taken = free && self.orphans.remove(&held).is_some();
@@ -118,7 +118,7 @@ impl Table {
         taken
     }
 
-    /// Takes all orphans of a bucket out of the table that nobody holds.
+    /// Removes all unreferenced orphans of a bucket from the table.
     fn take_all_free(&mut self, bucket: u64) -> Vec<u64> {
         let orphans = self.orphans.keys().filter(|(of, _)| *of == bucket).copied();
         let orphans: Vec<Held> = orphans.collect();
@@ -127,26 +127,27 @@ impl Table {
 }
 
 impl Pins {
-    /// Adds a pin.
+    /// Adds a reference.
     pub fn pin(&self, bucket: u64, ino: u64) {
         *self.table.lock().counts.entry((bucket, ino)).or_default() += 1;
     }
 
-    /// Takes `count` pins back; whether that was the last of an orphan, which is to be collected now.
+    /// Drops `count` references. Returns whether that was the last one of an orphan, which has to be collected now.
     pub fn unpin(&self, bucket: u64, ino: u64, count: u64) -> bool {
         let mut table = self.table.lock();
         table.uncount((bucket, ino), count);
         table.take_free((bucket, ino))
     }
 
-    /// The same for an heir that has nothing counted any more. `over`: its kernel gave back more than was counted.
+    /// Drops `count` references of an inherited session that has none left in its count. `over`: its kernel returned
+    /// more than were counted.
     pub fn unpin_heir(&self, bucket: u64, ino: u64, count: u64, session: SessionId, over: bool) -> Left {
         let mut table = self.table.lock();
         let held = (bucket, ino);
         table.uncount(held, count);
         let may_suspect = over && table.suspects(held).contains(&session);
         if let Some(suspects) = table.orphans.get_mut(&held) {
-            // What came too much was of lookups before: those counted since may be held still.
+            // The excess belongs to look-ups before the takeover: references counted since may still be held.
             if may_suspect && !suspects.contains(&session) {
                 suspects.push(session);
             }
@@ -157,12 +158,12 @@ impl Pins {
         if table.take_free(held) { Left::Nobody } else { Left::Held }
     }
 
-    /// Whether a kernel holds an inode, as far as is known here.
+    /// Whether a kernel may hold an inode, as far as is known here.
     pub fn may_be_held(&self, bucket: u64, ino: u64) -> bool {
         self.table.lock().may_be_held((bucket, ino))
     }
 
-    /// Whether an inode that loses its last name has to stay; if so who holds it last will collect it.
+    /// Whether an inode that loses its last name has to stay; if so, its last holder will collect it.
     pub fn keep_if_held(&self, bucket: u64, ino: u64) -> bool {
         let mut table = self.table.lock();
         let held = (bucket, ino);
@@ -173,7 +174,7 @@ impl Pins {
         kept
     }
 
-    /// The same for a transaction that ends the inode if this says that it may.
+    /// Decides, for a transaction that deletes the inode if it is unreferenced.
     pub fn keep_or_end(self: &Arc<Self>, bucket: u64, ino: u64) -> Option<Ending> {
         let mut table = self.table.lock();
         let held = (bucket, ino);
@@ -184,7 +185,8 @@ impl Pins {
         Some(table.end(self, held))
     }
 
-    /// Lets a transaction end an orphan that nobody holds. If it was pinned again meanwhile its last pin will collect it.
+    /// Lets a transaction delete an unreferenced orphan. If it was referenced again meanwhile, its last holder will
+    /// collect it.
     pub fn collect_or_keep(self: &Arc<Self>, bucket: u64, ino: u64) -> Option<Ending> {
         let mut table = self.table.lock();
         let held = (bucket, ino);
@@ -195,8 +197,8 @@ impl Pins {
         Some(table.end(self, held))
     }
 
-    /// Waits for transactions under way that end an inode, which who calls this has pinned: no other will. Not for a
-    /// transaction itself.
+    /// Waits for transactions in progress that delete an inode on which the caller has just taken a reference. Not to
+    /// be called within a transaction.
     pub fn await_end(&self, bucket: u64, ino: u64) {
         let mut table = self.table.lock();
         while table.ending.contains_key(&(bucket, ino)) {
@@ -204,17 +206,18 @@ impl Pins {
         }
     }
 
-    /// An inode is an orphan from its beginning; who makes it pins it.
+    /// Records an inode as an orphan from its creation; its creator takes a reference.
     pub fn orphan(&self, bucket: u64, ino: u64) {
         self.table.lock().orphan((bucket, ino));
     }
 
-    /// Whether the kernels of heirs have to be asked for an orphan.
+    /// Whether kernels of inherited sessions have to be asked for an orphan.
     pub fn is_suspected(&self, bucket: u64, ino: u64) -> bool {
         self.table.lock().orphans.get(&(bucket, ino)).is_some_and(|suspects| !suspects.is_empty())
     }
 
-    /// The kernel of an heir does not hold an inode; whether nobody does and it is to be collected now.
+    /// Records that the kernel of an inherited session does not hold an inode. Returns whether it is unreferenced and
+    /// has to be collected now.
     pub fn clear(&self, bucket: u64, ino: u64, session: SessionId) -> bool {
         let mut table = self.table.lock();
         let Some(suspects) = table.orphans.get_mut(&(bucket, ino)) else { return false };
@@ -222,8 +225,8 @@ impl Pins {
         table.take_free((bucket, ino))
     }
 
-    /// A session has a kernel that may hold any inode of a bucket below a number, and is a suspect of each such
-    /// orphan from now on.
+    /// Records that a session's kernel may hold any inode of a bucket below a number, which makes it a suspect for each
+    /// such orphan.
     pub fn inherit(&self, bucket: u64, session: SessionId, below: u64) {
         let mut table = self.table.lock();
         let heirs = table.heirs.entry(bucket).or_default();
@@ -231,7 +234,7 @@ impl Pins {
         heirs.push(Heir { session, below });
     }
 
-    /// A session is left by this process: what it had counted here may be held still, as well as what it had not.
+    /// Records that this process leaves a session: inodes counted here may still be held, and so may uncounted ones.
     pub fn leave(&self, bucket: u64, session: SessionId, counted: impl IntoIterator<Item = (u64, u64)>) {
         self.inherit(bucket, session, u64::MAX);
         let mut table = self.table.lock();
@@ -244,7 +247,7 @@ impl Pins {
         }
     }
 
-    /// The kernel of a session is gone; the orphans that nobody holds any more, to be collected now.
+    /// Removes a session whose kernel mount is gone; returns the orphans that have to be collected now.
     pub fn end(&self, bucket: u64, session: SessionId) -> Vec<u64> {
         let mut table = self.table.lock();
         if let Some(heirs) = table.heirs.get_mut(&bucket) {
@@ -259,7 +262,7 @@ impl Pins {
         table.take_all_free(bucket)
     }
 
-    /// The orphans of which a session is a suspect.
+    /// The orphans for which a session is a suspect.
     pub fn suspected(&self, bucket: u64, session: SessionId) -> Vec<u64> {
         let table = self.table.lock();
         let orphans = table.orphans.iter().filter(|((of, _), suspects)| *of == bucket && suspects.contains(&session));

@@ -4,18 +4,18 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
-/// Room that is always kept: below it shrinking saves nothing.
+/// The capacity that is always kept: below it shrinking saves nothing.
 const KEPT: usize = 1024;
 
-/// A table that can give room back.
+/// A table that can shrink.
 pub(crate) trait Shrink {
-    /// How many entries there are, and how many there is room for.
+    /// The number of entries, and the capacity.
     fn room(&self) -> (usize, usize);
 
-    /// Keeps room for so many.
+    /// Shrinks the capacity to this many entries.
     fn keep(&mut self, entries: usize);
 
-    /// Gives room back if less than an eighth is used: so each entry that goes pays for a bounded part of a move.
+    /// Shrinks if less than an eighth is used: so the cost of moving is spread over the removed entries.
     fn shrink(&mut self) {
         let (len, room) = self.room();
         if room > KEPT && len < room / 8 {

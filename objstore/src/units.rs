@@ -22,10 +22,10 @@ const TIMES: [(&str, u64); 6] = [
     ("d", 24 * 60 * 60 * 1_000),
     ("w", 7 * 24 * 60 * 60 * 1_000),
 ];
-/// Digits of a number, at most: no size needs more, and so none overflows before it is judged.
+/// The most digits of a number: no size needs more, and no arithmetic overflows.
 const DIGITS_MAX: usize = 27;
 
-/// A number with decimals: its digits, and how many of them lie behind the point.
+/// A decimal number: its digits, and how many of them are after the point.
 #[derive(Clone, Copy)]
 struct Number {
     digits: u128,
@@ -33,7 +33,7 @@ struct Number {
 }
 
 impl Number {
-    /// The number at the front of a text, and what follows it.
+    /// The number at the beginning of a text, and the rest.
     fn take(text: &str) -> Option<(Self, &str)> {
         let end = text.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.').unwrap_or(text.len());
         let (number, rest) = text.split_at(end);
@@ -59,17 +59,17 @@ impl Number {
             (false, Some(power)) => product.checked_mul(power)?,
             (false, None) => return None,
             (true, Some(power)) => product.div_ceil(power),
-            // So small a part of a byte is one all the same.
+            // Any fraction of a byte is rounded up to one.
             (true, None) => 1,
         };
         u64::try_from(scaled).ok()
     }
 }
 
-/// Reads a size in bytes.
+/// Parses a size in bytes.
 ///
 /// # Errors
-/// What would be taken, in words.
+/// The accepted forms, in words.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let odd = || "use whole bytes, or a suffix: Ki, Mi, Gi, Ti, Pi, Ei, k, M, G, T, P or E, as in 10Gi".to_owned();
     let (number, suffix) = Number::take(text.strip_prefix('+').unwrap_or(text)).ok_or_else(odd)?;
@@ -77,7 +77,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.times(factor, exponent).ok_or_else(|| "it is more than 16 EiB".to_owned())
 }
 
-/// What a suffix multiplies by: a factor, and a power of ten.
+/// The factor and the power of ten of a suffix.
 fn scale(suffix: &str) -> Option<(u64, i32)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((1 << (10 * power), 0));
@@ -91,10 +91,10 @@ fn scale(suffix: &str) -> Option<(u64, i32)> {
     is_number.then(|| exponent.parse().ok()).flatten().map(|exponent| (1, exponent))
 }
 
-/// Reads a span of time, longer than nothing.
+/// Parses a duration greater than zero.
 ///
 /// # Errors
-/// What would be taken, in words.
+/// The accepted forms, in words.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let odd = || "use a number above 0 and a unit: ms, s, m, h, d or w, as in 24h or 1h30m".to_owned();
     let (mut rest, mut millis) = (text, 0_u64);

@@ -32,7 +32,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The path is not a directory that can be a mount point.
-    #[error("{} is not a directory: create it first, or name another", dir.display())]
+    #[error("{} is not a directory: make it first, or name another", dir.display())]
     NoDirectory {
         /// The path as given.
         dir: PathBuf,
@@ -67,7 +67,7 @@ pub enum Error {
         option: &'static str,
     },
     /// The bucket of the mount was deleted, and another has its name.
-    #[error("bucket \"{bucket}\" was deleted, and another one has its name now")]
+    #[error("bucket \"{bucket}\" was deleted, and another bucket has its name now")]
     Changed {
         /// The name.
         bucket: String,

@@ -16,7 +16,7 @@ use crate::record::blob::Blob;
 /// Bytes read at a time.
 const STEP: u64 = 4 << 20;
 
-/// Writes what the last backup does not have.
+/// Writes the blobs that the last backup does not contain.
 pub(super) struct Blobs<'a> {
     core: &'a Core,
     folder: &'a Folder,
@@ -24,14 +24,14 @@ pub(super) struct Blobs<'a> {
     progress: Progress,
     writer: Writer,
     pack: Vec<u8>,
-    /// Blobs whose bytes lie in the pack, or come after such.
+    /// Blobs in the pack, and those that have to follow them.
     waiting: Vec<BlobEntry>,
-    /// Chunks of the last backup known to be there.
+    /// Chunks of the last backup known to exist.
     there: HashSet<Vec<u8>>,
     damaged: Vec<String>,
 }
 
-/// What was written of a bucket's blobs.
+/// The written blobs of a bucket.
 pub(super) struct Written {
     pub chunks: Vec<Chunk>,
     pub content_bytes: u64,
@@ -46,7 +46,7 @@ impl<'a> Blobs<'a> {
         Self { core, folder, told, progress, writer, pack, waiting, there, damaged }
     }
 
-    /// Writes these blobs, each up to an end; what `base` has is not read.
+    /// Writes these blobs, each up to an end; blobs in `base` are not read.
     pub(super) fn write(mut self, blobs: &BTreeMap<u64, u64>, base: Option<&Manifest>) -> Result<Written> {
         let mut known = base.map(|base| Reader::new(self.folder, &base.blobs));
         let mut next: Option<BlobEntry> = None;
@@ -81,7 +81,7 @@ impl<'a> Blobs<'a> {
         let done = self.progress.done_bytes;
         match self.read(id, end) {
             Ok(entry) => self.add(entry),
-            // What cannot be read is told, and everything else is backed up.
+            // An unreadable blob is reported, and everything else is backed up.
             Err(error @ Error::Corrupt { .. }) => {
                 self.progress.done_bytes = done;
                 let why = error.to_string();
@@ -110,7 +110,7 @@ impl<'a> Blobs<'a> {
         if self.pack.len() as u64 >= PIECE_MAX || self.waiting.len() >= 4096 { self.flush() } else { Ok(()) }
     }
 
-    /// Writes the pack, and what waited for it.
+    /// Writes the pack, and the entries that waited for it.
     fn flush(&mut self) -> Result<()> {
         let pack = std::mem::take(&mut self.pack);
         let hash = if pack.is_empty() { Vec::new() } else { self.chunk(&pack)? };
@@ -129,7 +129,7 @@ impl<'a> Blobs<'a> {
         Ok(hash)
     }
 
-    /// Reads a blob and writes its bytes, or puts them in the pack.
+    /// Reads a blob and writes its bytes, or adds them to the pack.
     fn read(&mut self, id: u64, end: u64) -> Result<BlobEntry> {
         let record = blob_record(&*self.core.meta.snapshot(), id)?;
         let summed = record.sums || record.packed.is_some();
@@ -151,7 +151,7 @@ impl<'a> Blobs<'a> {
         Ok(entry)
     }
 
-    /// Where a file that a mount wrote has bytes, and not holes.
+    /// The runs of data of a file that a mount wrote, without holes.
     fn runs(&self, id: u64, end: u64) -> Result<Vec<(u64, u64)>> {
         let file = self.core.blobs.file(BlobId(id))?;
         let end = end.min(file.len()?);
@@ -160,7 +160,7 @@ impl<'a> Blobs<'a> {
 
     fn run(&mut self, entry: &mut BlobEntry, (from, to): (u64, u64), small: bool) -> Result<()> {
         let mut at = from;
-        // All of a run is read before any of it is in the pack: damage leaves nothing there.
+        // All of a run is read before any of it is added to the pack, so damage leaves nothing there.
         let mut packed = Vec::new();
         while at < to {
             let length = if small { to - at } else { PIECE_MAX.min(to - at) };
@@ -187,7 +187,7 @@ impl<'a> Blobs<'a> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < length {
             let at = bytes.len() as u64;
-            // A segment may be rewritten meanwhile: each look is at where the blob lies now.
+            // A segment may be rewritten meanwhile, so each read looks up the blob's position again.
             let _reading = self.core.readers.begin();
             let snapshot = self.core.meta.snapshot();
             let record: Blob = blob_record(&*snapshot, id)?;
@@ -198,5 +198,5 @@ impl<'a> Blobs<'a> {
     }
 }
 
-/// In the place of a hash: the pack that is being filled.
+/// The placeholder for the hash of the pack that is being filled.
 const IN_PACK: &[u8] = b"pack";

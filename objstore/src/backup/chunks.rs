@@ -6,12 +6,12 @@ use super::folder::Folder;
 use super::format::{Chunk, MESSAGE_MAX, MESSAGES_CUT, next_message};
 use crate::error::{Error, Result};
 
-/// Chunks of messages are no smaller, but for the last.
+/// The smallest chunk of messages, except the last.
 const SMALLEST: usize = 32 << 10;
-/// After the smallest size, one message in so many ends a chunk.
+/// Beyond the smallest size, one message in this many ends a chunk.
 const ENDS: u32 = 256;
 
-/// Writes messages.
+/// A writer of messages.
 #[derive(Default)]
 pub(super) struct Writer {
     buffer: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Adds a message; `mark` tells it from others, and is the same in each backup.
+    /// Adds a message; `mark` identifies it, and is the same in each backup.
     pub(super) fn add(&mut self, folder: &Folder, message: &impl Message, mark: &[u8]) -> Result<()> {
         let length = message.encoded_len() as u64;
         if length > MESSAGE_MAX {
@@ -44,7 +44,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends; the chunks.
+    /// Finishes and returns the chunks.
     pub(super) fn finish(mut self, folder: &Folder) -> Result<(Vec<Chunk>, u64)> {
         if !self.buffer.is_empty() {
             self.cut(folder)?;
@@ -53,7 +53,7 @@ impl Writer {
     }
 }
 
-/// Reads messages one after the other.
+/// A reader of messages in order.
 pub(super) struct Reader<'a> {
     folder: &'a Folder,
     chunks: std::slice::Iter<'a, Chunk>,

@@ -19,20 +19,20 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::store::Store;
 
-/// Backs up a bucket as it is now.
+/// Backs up a bucket in its current state.
 ///
 /// The snapshot that is taken for it stays until the next backup into the same folder, which compares with it.
 ///
 /// # Errors
-/// [`Error::NotFound`] if there is no such bucket; those of the disk. Content that is damaged is no error:
-/// [`Backup::damaged`] tells of it.
+/// [`Error::NotFound`] if the bucket does not exist; errors of the disk. Damaged content is no error:
+/// [`Backup::damaged`] lists it.
 pub async fn create(store: &Store, bucket: &BucketName, folder: &Arc<Folder>, told: &Told) -> Result<Backup> {
     let id = store.bucket(bucket)?.id;
     let prefix = format!("backup-{}-{id:x}-", folder.chain);
     let (shared, name) = (folder.clone(), bucket.to_string());
     let (base, last) = blocking(store, move |core| base(core, &shared, &name)).await?;
     let kept = base.as_ref().map(|base| base.snapshot_name.clone());
-    // What a backup left that was killed.
+    // Snapshots left by an interrupted backup.
     forget(store, &prefix, kept.as_deref()).await?;
     let at = moment::after(last.as_deref(), store.core.clock.now());
     let name: BucketName = format!("{prefix}{:x}", at.millis()).parse()?;
@@ -61,7 +61,7 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Error::Engine { why: format!("a backup stopped: {error}") }))
 }
 
-/// Deletes the snapshots made for backups of a bucket into a folder, but for one.
+/// Deletes the snapshots made for backups of a bucket into a folder, except one.
 async fn forget(store: &Store, prefix: &str, kept: Option<&str>) -> Result<()> {
     for snapshot in store.snapshots(None, Some(prefix), usize::MAX)? {
         if snapshot.name.starts_with(prefix) && Some(snapshot.name.as_str()) != kept {
@@ -71,7 +71,7 @@ async fn forget(store: &Store, prefix: &str, kept: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The last backup of a bucket, if its snapshot is still there: what that shows has not changed; and its id.
+/// The last backup of a bucket with its id, if its snapshot still exists: its content has not changed.
 fn base(core: &Core, folder: &Folder, bucket: &str) -> Result<(Option<Manifest>, Option<String>)> {
     let Some(id) = folder.ids(bucket)?.pop() else { return Ok((None, None)) };
     let manifest = match folder.manifest(bucket, &id) {
@@ -113,7 +113,7 @@ fn write(
     Ok(shown(id, manifest))
 }
 
-/// All of the bucket but its tree.
+/// Everything about the bucket except its tree.
 fn describe(core: &Core, bucket: &BucketName, snapshot_name: String) -> Result<Manifest> {
     let read = core.meta.snapshot();
     let missing = |noun, name: &str| Error::not_found(noun, name);

@@ -22,12 +22,12 @@ use crate::record::key::{self, tag};
 use crate::tree::counts_bytes;
 use crate::volume::ROOT_INO;
 
-/// The inode whose extents name the blobs.
+/// The inode whose extents refer to the blobs by their old ids.
 const MAP_INO: u64 = u64::MAX;
-/// Names of blobs removed in one transaction.
+/// Number of those extents removed in one transaction.
 const STEP: usize = 512;
 
-/// What is put under an old id.
+/// The content stored for an old id.
 enum Made {
     Staged(Staged),
     Home(BlobId),
@@ -40,7 +40,7 @@ pub(super) struct Fill<'a> {
     pub store: &'a crate::store::Store,
     pub folder: &'a Folder,
     pub line: Line,
-    /// The chunk read last: small blobs lie many in one.
+    /// The chunk read last, since many small blobs share one.
     chunk: (Vec<u8>, Bytes),
 }
 
@@ -49,7 +49,7 @@ impl<'a> Fill<'a> {
         Self { core: &store.core, store, folder, line, chunk: Default::default() }
     }
 
-    /// Makes blobs, all in one transaction.
+    /// Creates blobs, all in one transaction.
     pub(super) fn blobs(&mut self, entries: Vec<BlobEntry>) -> Result<()> {
         let (mut made, mut small, mut small_ids) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
@@ -95,7 +95,7 @@ impl<'a> Fill<'a> {
         done.wait()
     }
 
-    /// A file that a mount wrote, with its holes.
+    /// Creates the in-place blob of a file that a mount wrote, with its holes.
     fn home(&mut self, entry: &BlobEntry) -> Result<BlobId> {
         let (id, file) = self.core.blobs.new_home()?;
         self.each_piece(entry, |at, piece| file.write_at(&piece, at))?;
@@ -105,7 +105,7 @@ impl<'a> Fill<'a> {
         Ok(id)
     }
 
-    /// Hands over the bytes of a blob; zeros only where it has checksums.
+    /// Passes on the bytes of a blob; zeros only if it has checksums.
     fn each_piece(&mut self, entry: &BlobEntry, mut f: impl FnMut(u64, Bytes) -> Result<()>) -> Result<()> {
         let mut at = 0;
         for piece in &entry.pieces {
@@ -126,7 +126,7 @@ impl<'a> Fill<'a> {
         Ok(())
     }
 
-    /// Makes records, all in one transaction; what they use.
+    /// Creates records, all in one transaction, and returns their usage.
     pub(super) fn records(&self, entries: Vec<Entry>) -> Result<Usage> {
         let line = self.line.clone();
         let done = self.core.meta.write(Durability::Buffered, move |txn| {
@@ -143,7 +143,7 @@ impl<'a> Fill<'a> {
         done.wait()
     }
 
-    /// Drops the names of blobs by their old ids: what is left refers to them by itself.
+    /// Removes the references by old ids; blobs that are needed have others now.
     pub(super) fn forget_names(&self) -> Result<()> {
         let (from, line) = (key::extents(self.line.family, MAP_INO), self.line.clone());
         loop {
@@ -170,7 +170,7 @@ fn staged_id(content: Option<&Content>) -> Result<u64> {
     }
 }
 
-/// The new id of a blob, with a reference more.
+/// The new id of a blob, with one more reference.
 fn refer(txn: &mut dyn Txn, line: &Line, old: u64) -> Result<u64> {
     let name = line.get(&*txn as &dyn Read, &key::extent(line.family, MAP_INO, old))?;
     let missing = || Error::corrupt(format!("blob {old:016x} of a backup"), "an entry", "none");

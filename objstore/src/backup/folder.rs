@@ -23,26 +23,26 @@ use crate::name::BucketName;
 
 const MARK: &str = "amphora-backup";
 const MARK_TEXT: &str = "amphora backup, format 1\nchain ";
-/// Of the mark, at most.
+/// The largest mark file in bytes.
 const MARK_MAX: u64 = 256;
 const SUFFIX: &str = ".manifest";
 const MODE: u32 = 0o600;
-/// Names in one folder, at most: buckets, backups of one, or chunks whose names begin alike.
+/// The most names in one folder: buckets, backups of one, or chunks with the same prefix.
 const NAMES_MAX: usize = 1 << 18;
 
-/// A folder of backups.
+/// A backup repository.
 pub struct Folder {
     dir: UntrustedDir,
-    /// Tells snapshots made for this folder from those for others.
+    /// Identifies snapshots made for this repository.
     pub(super) chain: String,
     _lock: Option<Lock>,
 }
 
 impl Folder {
-    /// Opens a folder to write to, made if it is absent or empty.
+    /// Opens a repository for writing; created if the folder is absent or empty.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if it holds something else, or somebody else writes to it.
+    /// [`Error::Unusable`] if it holds something else, or another program writes to it.
     pub fn for_writing(dir: &Path) -> Result<Self> {
         RealDisk::new().make_dir_all(dir)?;
         let folder = UntrustedDir::open(dir)?;
@@ -50,7 +50,10 @@ impl Folder {
         let is_marked = folder.length(mark)?.is_some();
         let lone = |name: &String| name == "lock" || name == &format!("{MARK}.tmp") || is_of_the_volume(name);
         if !is_marked && !folder.list(Path::new(""), NAMES_MAX)?.iter().all(lone) {
-            let why = format!("{} holds something else than backups: name an empty folder, or none", dir.display());
+            let why = format!(
+                "{} contains other files than backups: name an empty folder, or one that does not exist",
+                dir.display()
+            );
             return Err(Error::Unusable { why });
         }
         let lock = folder.lock(Path::new("lock"))?;
@@ -62,13 +65,13 @@ impl Folder {
         Ok(Self { _lock: Some(lock), ..Self::for_reading(dir)? })
     }
 
-    /// Opens a folder to read from.
+    /// Opens a repository for reading.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if it is no folder of backups.
+    /// [`Error::Unusable`] if it is not a backup repository.
     pub fn for_reading(dir: &Path) -> Result<Self> {
         let foreign = || Error::Unusable {
-            why: format!("{} is no folder of backups: name one that `amphora backup` made", dir.display()),
+            why: format!("{} is not a folder of backups: name one that `amphora backup` created", dir.display()),
         };
         let absent = |error| if is_missing(&error) { foreign() } else { error };
         let folder = UntrustedDir::open(dir).map_err(absent)?;
@@ -79,12 +82,12 @@ impl Folder {
         Ok(Self { dir: folder, chain, _lock: None })
     }
 
-    /// Whether a chunk is there.
+    /// Whether a chunk exists.
     pub(super) fn has_chunk(&self, hash: &[u8]) -> Result<bool> {
         self.dir.length(&chunk_path(&hex(hash))).map(|length| length.is_some())
     }
 
-    /// Writes a chunk, on disk when it returns, unless it is there; its hash, and the bytes written.
+    /// Writes a chunk unless it exists; it is on disk when this returns. Returns its hash, and the bytes written.
     pub(super) fn put_chunk(&self, bytes: &[u8]) -> Result<(Vec<u8>, u64)> {
         let hash = hash(bytes).to_vec();
         let path = chunk_path(&hex(&hash));
@@ -98,12 +101,12 @@ impl Folder {
         Ok((hash, bytes.len() as u64))
     }
 
-    /// A chunk of content, compared with its name.
+    /// A chunk of content, verified by its name.
     pub(super) fn content(&self, name: &[u8]) -> Result<Vec<u8>> {
         self.chunk(name, CONTENT_MAX)
     }
 
-    /// A chunk of messages, compared with its name and the length its manifest names.
+    /// A chunk of messages, verified by its name and by the length in its manifest.
     pub(super) fn messages(&self, chunk: &Chunk) -> Result<Vec<u8>> {
         let bytes = self.chunk(&chunk.hash, chunk.length.min(MESSAGES_MAX))?;
         if bytes.len() as u64 != chunk.length {
@@ -127,7 +130,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Hands over the names of the chunks there are, a part after the other; and of what a crash left between them.
+    /// Passes on the names of all chunks and of temporary files, one folder at a time.
     pub(super) fn each_chunk(&self, mut f: impl FnMut(&str) -> Result<()>) -> Result<()> {
         for shard in 0..=u8::MAX {
             let shard = hex(&[shard]);
@@ -142,7 +145,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes what [`Folder::each_chunk`] named; the bytes it took.
+    /// Removes a file that [`Folder::each_chunk`] named; returns its size.
     pub(super) fn remove_chunk(&self, name: &str) -> Result<u64> {
         let path = chunk_path(name);
         let length = self.dir.length(&path)?.unwrap_or_default();
@@ -156,7 +159,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// The buckets there are backups of.
+    /// The buckets that have backups.
     pub(super) fn buckets(&self) -> Result<Vec<String>> {
         let mut names = self.names(Path::new("backups"))?;
         names.retain(|name| name.parse::<BucketName>().is_ok());
@@ -190,7 +193,7 @@ impl Folder {
             let found = manifest.bucket.escape_debug().to_string();
             return Err(Error::corrupt(what, format!("the bucket name {bucket}"), found));
         }
-        // Else a short manifest could have one long file read over and over.
+        // Otherwise a short manifest could have one long file read many times.
         let mut named = HashSet::new();
         match manifest.records.iter().chain(&manifest.blobs).find(|chunk| !named.insert(&chunk.hash)) {
             Some(twice) => Err(Error::corrupt(what, "each of its files once", format!("{} again", hex(&twice.hash)))),
@@ -198,10 +201,10 @@ impl Folder {
         }
     }
 
-    /// Writes a backup: from here on it is one.
+    /// Writes a manifest, which completes a backup.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if it is larger than what is read again.
+    /// [`Error::Unusable`] if it is larger than the reader accepts.
     pub(super) fn put_manifest(&self, id: &str, manifest: &Manifest) -> Result<()> {
         let (path, bytes) = (manifest_path(&manifest.bucket, id), manifest.to_bytes());
         if bytes.len() as u64 > MANIFEST_MAX {
@@ -216,7 +219,7 @@ impl Folder {
         self.dir.write_atomic(&path, &bytes, MODE)
     }
 
-    /// Removes a backup; its chunks go with `prune`.
+    /// Removes a manifest; `prune` removes its chunks.
     pub(super) fn remove_manifest(&self, bucket: &str, id: &str) -> Result<()> {
         let path = manifest_path(bucket, id);
         self.dir.remove(&path)?;
@@ -224,7 +227,7 @@ impl Folder {
     }
 }
 
-/// The place of a chunk by its hash in hex; what a crash left of it lies beside it.
+/// The path of a chunk with this hash in hexadecimal; its temporary file lies beside it.
 fn chunk_path(name: &str) -> PathBuf {
     Path::new("data").join(name.get(..2).unwrap_or_default()).join(name)
 }
@@ -233,7 +236,7 @@ fn manifest_path(bucket: &str, id: &str) -> PathBuf {
     Path::new("backups").join(bucket).join(format!("{id}{SUFFIX}"))
 }
 
-/// Whether a text can be the name of a bucket or the id of a backup: it is no path, and can be printed.
+/// Whether a text can be a bucket name or backup id: it is not a path, and is printable.
 fn is_plain(text: &str) -> bool {
     !text.starts_with('.') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }

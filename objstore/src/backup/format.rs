@@ -15,24 +15,24 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// The version of the format written by this build; others are refused.
+/// The format version of this program; others are refused.
 pub(super) const FORMAT: u32 = 1;
 const MAGIC: &[u8; 8] = b"AMPHORA1";
 const DIGEST_BYTES: usize = 32;
 
-/// A manifest, at most, in bytes: some 500 million objects.
+/// The largest manifest in bytes: some 500 million objects.
 pub(super) const MANIFEST_MAX: u64 = 64 << 20;
-/// A message in a chunk, at most: a blob with more than a million holes.
+/// The largest message in a chunk: a blob with more than a million holes.
 pub(super) const MESSAGE_MAX: u64 = 64 << 20;
-/// A chunk of messages ends with the message that makes it longer than this.
+/// A chunk of messages ends with the message that exceeds this size.
 pub(super) const MESSAGES_CUT: u64 = 4 << 20;
-/// A chunk of messages, at most.
+/// The largest chunk of messages.
 pub(super) const MESSAGES_MAX: u64 = MESSAGES_CUT + MESSAGE_MAX;
-/// Bytes of one blob in a chunk of content, at most.
+/// The most bytes of one blob in a chunk of content.
 pub(super) const PIECE_MAX: u64 = 8 << 20;
-/// Larger blobs have chunks of their own.
+/// Larger blobs have separate chunks.
 pub(super) const SMALL_MAX: u64 = 256 << 10;
-/// A chunk of content, at most: small blobs fill it until it is as long as a piece.
+/// The largest chunk of content: small blobs fill it until it is as long as a piece.
 pub(super) const CONTENT_MAX: u64 = PIECE_MAX + SMALL_MAX;
 
 /// The SHA-256 of a chunk.
@@ -46,23 +46,23 @@ pub(super) struct Manifest {
     /// The bucket's name.
     #[prost(string, tag = "2")]
     pub bucket: String,
-    /// The bucket's record, as the store keeps it.
+    /// The bucket's record in the store's encoding.
     #[prost(bytes = "vec", tag = "3")]
     pub record: Vec<u8>,
-    /// Its settings, as the store keeps them; empty: none.
+    /// Its settings in the store's encoding; empty if there are none.
     #[prost(bytes = "vec", tag = "4")]
     pub settings: Vec<u8>,
-    /// Name of its owner.
+    /// The name of its owner.
     #[prost(string, tag = "5")]
     pub owner: String,
     #[prost(message, repeated, tag = "6")]
     pub grants: Vec<Grant>,
-    /// The snapshot's record, as the store keeps it: no other is the same.
+    /// The snapshot's record in the store's encoding, which is unique.
     #[prost(bytes = "vec", tag = "7")]
     pub snapshot: Vec<u8>,
     #[prost(string, tag = "8")]
     pub snapshot_name: String,
-    /// When the snapshot was taken, nanoseconds since 1970.
+    /// When the snapshot was taken, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "9")]
     pub created: i64,
     /// The next inode number and version order.
@@ -73,7 +73,7 @@ pub(super) struct Manifest {
     /// Chunks of records, in order.
     #[prost(message, repeated, tag = "12")]
     pub records: Vec<Chunk>,
-    /// Chunks of what is known of blobs, by rising id.
+    /// Chunks of blob entries, by rising id.
     #[prost(message, repeated, tag = "13")]
     pub blobs: Vec<Chunk>,
     #[prost(uint64, tag = "14")]
@@ -88,7 +88,7 @@ pub(super) struct Manifest {
     pub damaged: Vec<String>,
 }
 
-/// Who may do what.
+/// A grant.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Grant {
     #[prost(string, tag = "1")]
@@ -102,7 +102,7 @@ pub(super) struct Grant {
 pub(super) struct Chunk {
     #[prost(bytes = "vec", tag = "1")]
     pub hash: Vec<u8>,
-    /// Its length, in bytes.
+    /// Its length in bytes.
     #[prost(uint64, tag = "2")]
     pub length: u64,
 }
@@ -123,18 +123,18 @@ pub(super) struct Entry {
 /// A blob.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct BlobEntry {
-    /// Its id in the store it came from.
+    /// Its id in the original store.
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
     pub length: u64,
-    /// Whether the store has checksums of it; otherwise a mount wrote it, perhaps with holes.
+    /// Whether the store has checksums of it; otherwise a mount wrote it, possibly with holes.
     #[prost(bool, tag = "3")]
     pub summed: bool,
-    /// Its bytes, in order; none if it was damaged.
+    /// Its bytes, in order; empty if it was damaged.
     #[prost(message, repeated, tag = "4")]
     pub pieces: Vec<Piece>,
-    /// Why it is not part of the backup.
+    /// Why the backup lacks its content.
     #[prost(string, optional, tag = "5")]
     pub damaged: Option<String>,
 }
@@ -142,10 +142,10 @@ pub(super) struct BlobEntry {
 /// A run of bytes of a blob.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Piece {
-    /// The chunk it lies in; empty: zeros.
+    /// The chunk that contains it; empty for zeros.
     #[prost(bytes = "vec", tag = "1")]
     pub hash: Vec<u8>,
-    /// Where in it.
+    /// The offset in the chunk.
     #[prost(uint64, tag = "2")]
     pub offset: u64,
     #[prost(uint64, tag = "3")]
@@ -160,8 +160,8 @@ pub(super) fn hex(hash: &[u8]) -> String {
     hex_simd::encode_to_string(hash, hex_simd::AsciiCase::Lower)
 }
 
-/// Whether a message has so many fields that it would take many times its length in memory. What a store writes has some
-/// thousand short fields at most; all others are longer.
+/// Whether a message has so many fields that it would take many times its length in memory. A message of a store has
+/// some thousand short fields at most; all others are longer.
 pub(super) fn is_bloated(message: &[u8]) -> bool {
     const SHORT_FIELDS: usize = 1 << 14;
     const FIELD_BYTES: usize = 16;
@@ -169,7 +169,7 @@ pub(super) fn is_bloated(message: &[u8]) -> bool {
     while !rest.is_empty() {
         let skipped =
             decode_key(&mut rest).and_then(|(tag, wire)| skip_field(wire, tag, &mut rest, DecodeContext::default()));
-        // What is no message is refused where it is read.
+        // A malformed message is refused where it is decoded.
         if skipped.is_err() {
             return false;
         }
@@ -178,7 +178,7 @@ pub(super) fn is_bloated(message: &[u8]) -> bool {
     fields > SHORT_FIELDS + message.len() / FIELD_BYTES
 }
 
-/// Takes the next message off the bytes of a chunk.
+/// Takes the next message from the bytes of a chunk.
 pub(super) fn next_message<M: Message + Default>(chunk: &mut Bytes) -> Result<M> {
     let odd = |found: String| Error::corrupt("a backup", "messages in its chunks", found);
     let length = prost::decode_length_delimiter(&mut *chunk).map_err(|error| odd(error.to_string()))?;
@@ -200,7 +200,7 @@ impl Manifest {
         bytes
     }
 
-    /// Reads a manifest; one that is damaged or of another format is refused.
+    /// Decodes a manifest; one that is damaged or of another format is refused.
     pub(super) fn from_bytes(what: &str, bytes: &[u8]) -> Result<Self> {
         let damaged = |found: &str| Error::corrupt(what, "a whole manifest", found);
         let (body, digest) = bytes.split_last_chunk::<DIGEST_BYTES>().ok_or_else(|| damaged("too few bytes"))?;

@@ -19,10 +19,10 @@ use crate::name::BucketName;
 use crate::store::{Deletion, List, ListVersions, Options, Store};
 use crate::volume::{ROOT_INO, Volume, VolumeOptions};
 
-/// Read of each file.
+/// Bytes read of each file.
 const READ: usize = 64 << 10;
 
-/// What a folder holds.
+/// The content of a repository.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Given {
     #[prost(message, optional, tag = "1")]
@@ -31,25 +31,25 @@ pub(super) struct Given {
     pub blobs: Vec<BlobEntry>,
     #[prost(message, repeated, tag = "3")]
     pub records: Vec<Entry>,
-    /// The one chunk of content: each piece that has a hash lies in it.
+    /// The single chunk of content, in which each piece with a hash lies.
     #[prost(bytes = "vec", tag = "4")]
     pub content: Vec<u8>,
 }
 
-/// A store that restores whatever it is given.
+/// A store into which arbitrary backups are restored.
 pub struct Restoring {
     store: Store,
     runtime: Runtime,
     dir: tempfile::TempDir,
-    /// Buckets restored: an object lock may keep one.
+    /// Number of restored buckets; object lock may keep one from being deleted.
     made: AtomicU64,
 }
 
 impl Restoring {
-    /// Begins with an empty store.
+    /// Creates an empty store.
     ///
     /// # Panics
-    /// There is no room for it.
+    /// If it cannot be created.
     #[must_use]
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
@@ -58,10 +58,10 @@ impl Restoring {
         Self { store, runtime, dir, made: AtomicU64::new(0) }
     }
 
-    /// Restores the folder that the bytes describe, and uses what came of it.
+    /// Restores the repository described by the bytes, and uses the result.
     ///
     /// # Panics
-    /// Something panicked.
+    /// If anything panicked.
     pub fn restore(&self, bytes: &[u8]) {
         let _ = Manifest::from_bytes("a manifest", bytes);
         let Ok(given) = Given::decode(bytes) else { return };
@@ -86,7 +86,7 @@ impl Restoring {
         }
     }
 
-    /// As S3 does.
+    /// Reads the bucket through S3's handle.
     fn look(&self, bucket: &BucketName) -> Result<()> {
         let all = List { limit: 100, ..List::default() };
         let _ = self.store.list_versions(bucket, &ListVersions { list: all.clone(), ..ListVersions::default() });
@@ -97,7 +97,7 @@ impl Restoring {
         Ok(())
     }
 
-    /// As a mount does.
+    /// Reads the bucket through a mount's handle.
     fn volume(&self, bucket: &BucketName) -> Result<()> {
         let volume: Volume = self.store.open_volume(bucket, VolumeOptions::default())?;
         for entry in volume.read_dir(ROOT_INO)? {
@@ -110,7 +110,7 @@ impl Restoring {
     }
 }
 
-/// Of the bucket whose folder it lies in, with as many files as its records have, and their bytes.
+/// Corrects the manifest's bucket name and counts to match its records.
 fn counted(mut given: Given) -> Given {
     let mut files = Files::default();
     for Entry { kind, value, .. } in &given.records {

@@ -21,7 +21,7 @@ fn quiet() -> Told {
     Arc::new(|_: Progress| Ok(()))
 }
 
-/// A backup of the bucket `jar`, taken apart: its content as one chunk.
+/// A backup of the test bucket `jar`, decomposed, with its content as one chunk.
 fn taken_apart(rig: &Rig) -> Given {
     let dir = tempfile::tempdir().unwrap();
     let folder = Arc::new(Folder::for_writing(dir.path()).unwrap());
@@ -52,7 +52,7 @@ fn bring_back(rig: &Rig, given: Given) -> Result<Backup> {
     rig.run(restore(&rig.store, &folder, ("jar", "id"), &name("again"), &quiet()))
 }
 
-/// A word of what is said of a folder, and what is wrong with it.
+/// A word of the expected error, and the damage to the repository.
 type Odd = (&'static str, fn(&mut Given));
 
 const ODD: [Odd; 25] = [

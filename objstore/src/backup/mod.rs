@@ -43,34 +43,34 @@ pub use upkeep::{Pruned, list, newest, prune, verify};
 /// A backup of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// Names it in its folder, beside its bucket.
+    /// The backup id, unique among backups of its bucket.
     pub id: String,
     /// The bucket.
     pub bucket: String,
-    /// The moment it shows.
+    /// The moment whose content it has.
     pub created: Timestamp,
-    /// Files and objects in it.
+    /// Number of files and objects.
     pub objects: u64,
     /// The sum of their sizes.
     pub bytes: u64,
     /// Bytes written to the folder for it.
     pub sent_bytes: u64,
-    /// Content that was damaged in the store when the backup was made: it is not part of it.
+    /// Content that was damaged in the store when the backup was made, and is missing from it.
     pub damaged: Vec<String>,
 }
 
-/// How far a backup, a restore or a verification is.
+/// The progress of a backup, a restore or a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The bucket.
     pub bucket: String,
-    /// Bytes of content looked at.
+    /// Bytes of content processed.
     pub done_bytes: u64,
-    /// Of so many; zero: not known yet.
+    /// Bytes in all; zero while unknown.
     pub total_bytes: u64,
-    /// Bytes written to the folder, or into the store.
+    /// Bytes written to the folder, or to the store.
     pub sent_bytes: u64,
 }
 
-/// Is told how far it is; an error ends the work.
+/// Receives the progress; returning an error ends the work.
 pub type Told = Arc<dyn Fn(Progress) -> Result<()> + Send + Sync>;

@@ -14,19 +14,19 @@ const MILLI: i64 = 1_000_000;
 const ID: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
-/// When a backup is made after the one with the id `last`.
+/// The time of a backup made after the one with the id `last`.
 pub(super) fn after(last: Option<&str>, now: Timestamp) -> Timestamp {
     let next = last.and_then(time_of).map(|last| Timestamp(last.0.saturating_add(MILLI)));
     next.map_or(now, |next| next.max(now))
 }
 
-/// The id of what is made then.
+/// The backup id for a time.
 pub(super) fn id_of(at: Timestamp) -> String {
     let date = OffsetDateTime::from_unix_timestamp_nanos(at.0.into()).expect("64 bits of nanoseconds end in 2262");
     date.format(ID).expect("a date has all that an id shows")
 }
 
-/// The moment of an id, to the millisecond; none of another text.
+/// The time of a backup id, to the millisecond; `None` if it is malformed.
 fn time_of(id: &str) -> Option<Timestamp> {
     let date = PrimitiveDateTime::parse(id, ID).ok()?.assume_utc();
     let at = Timestamp(date.unix_timestamp_nanos().try_into().ok()?);

@@ -14,23 +14,23 @@ use crate::record::decode;
 use crate::record::inode::{Content, Extent, Inode, InodeKind};
 use crate::record::key::{self, tag};
 
-/// Kinds of records a bucket consists of. Inodes first: what they say comes before what lies below them.
+/// The kinds of records of a bucket. Inodes come first, because the others refer to them.
 pub(super) const KINDS: [u8; 5] = [tag::INODE, tag::DIRENT, tag::EXTENT, tag::VERSION, tag::OBJECT_PARTS];
 
-/// Bytes of a tree record's key before what tells it from others of its kind and family.
+/// The offset in a tree record's key after kind and clone group.
 pub(super) const KEY_AT: usize = 9;
 /// Records read at a time.
 const CHUNK: usize = 512;
 
-/// What was written of a bucket's records.
+/// The written records of a bucket.
 #[derive(Default)]
 pub(super) struct Written {
     pub chunks: Vec<Chunk>,
     pub sent_bytes: u64,
     pub files: Files,
-    /// The blobs that are referred to, each with the end of the last byte of it that anybody sees.
+    /// The referenced blobs, each with the end of its visible bytes.
     pub blobs: BTreeMap<u64, u64>,
-    /// Files that lost their last name while somebody had them open: nobody sees them.
+    /// Files without a name that were open, which no one sees.
     nameless: HashSet<u64>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn write(core: &Core, line: &Line, folder: &Folder) -> Result<Written
         let end = key::after_prefix(&prefix);
         let mut from = prefix;
         loop {
-            // The snapshot's branch does not change, so each look may be at another moment.
+            // The snapshot's branch does not change, so each read may be at another moment.
             let seen = line.scan(&*core.meta.snapshot(), &from, &end, CHUNK)?;
             for record in &seen {
                 let key = record.base[KEY_AT..].to_vec();
@@ -62,7 +62,7 @@ pub(super) fn write(core: &Core, line: &Line, folder: &Folder) -> Result<Written
 }
 
 impl Written {
-    /// Notes what a record refers to; whether it is part of the backup.
+    /// Records what a record refers to. Returns whether it belongs in the backup.
     fn take(&mut self, kind: u8, ino: u64, value: &[u8]) -> Result<bool> {
         match kind {
             tag::INODE => self.take_inode(ino, &decode("an inode", value)?),
@@ -93,7 +93,7 @@ impl Written {
     }
 }
 
-/// How many files and objects there are in a backup.
+/// The number of files and objects in a backup.
 #[derive(Default)]
 pub(super) struct Files {
     pub count: u64,
@@ -102,7 +102,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Counts an inode, if it is a file; the blob it refers to.
+    /// Counts an inode if it is a file; returns the blob it refers to.
     fn add_inode(&mut self, inode: &Inode) -> Option<u64> {
         if inode.kind() == InodeKind::File {
             self.count += 1;
@@ -114,7 +114,7 @@ impl Files {
         }
     }
 
-    /// Counts a record of a backup, if it is a file; the blob it refers to.
+    /// Counts a record of a backup if it is a file; returns the blob it refers to.
     pub fn add(&mut self, kind: u8, value: &[u8]) -> Result<Option<u64>> {
         Ok(match kind {
             tag::INODE => self.add_inode(&decode("an inode of a backup", value)?),
@@ -124,7 +124,7 @@ impl Files {
     }
 }
 
-/// A record with the blobs it refers to replaced: it owns none of them.
+/// A record with its blob references replaced, and without in-place blobs.
 pub(super) fn mapped(kind: u8, value: Vec<u8>, map: &mut dyn FnMut(u64) -> Result<u64>) -> Result<Vec<u8>> {
     match kind {
         tag::INODE => {

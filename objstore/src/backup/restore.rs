@@ -24,16 +24,16 @@ use crate::record::restore::Restore;
 use crate::store::{ROOT_ACCOUNT, Store, check_buckets, find_account, header};
 use crate::tree::{Tally, Tree, tally};
 
-/// Blobs made in one transaction, and their bytes.
+/// The most blobs, and the most bytes, created in one transaction.
 const BLOBS: usize = 256;
 const BLOB_BYTES: u64 = 32 << 20;
-/// Records made in one transaction.
+/// The most records created in one transaction.
 const RECORDS: usize = 256;
 
-/// Restores a backup as the bucket `name`, which must not exist; accounts that are missing are made, without keys.
+/// Restores a backup as the bucket `name`, which must not exist; missing accounts are created, without keys.
 ///
 /// # Errors
-/// [`Error::Exists`] if something has the name; [`Error::Corrupt`] if the backup is damaged or not whole. Nothing is
+/// [`Error::Exists`] if the name is taken; [`Error::Corrupt`] if the backup is damaged or incomplete. Nothing is
 /// visible then.
 pub async fn restore(
     store: &Store,
@@ -62,7 +62,7 @@ pub async fn restore(
     done(restored)
 }
 
-/// What a thread that may block did.
+/// The result of a blocking task.
 fn done<T>(work: std::result::Result<Result<T>, JoinError>) -> Result<T> {
     work.unwrap_or_else(|error| Err(Error::Engine { why: format!("a restore stopped: {error}") }))
 }
@@ -91,7 +91,7 @@ fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &Bucket
     done
 }
 
-/// Makes the branch, marked as one that is being filled.
+/// Creates the branch, marked as being filled.
 fn begin(core: &Core, manifest: &Manifest, name: &BucketName) -> Result<Line> {
     let (now, name) = (core.clock.now(), name.to_string());
     let (next_ino, next_version) = (manifest.next_ino, manifest.next_version);
@@ -151,7 +151,7 @@ fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: &Line, told: 
     Ok(Usage { objects, hidden, counted: true, ..used })
 }
 
-/// Names the bucket: from here on it is there.
+/// Names the bucket, which makes it visible.
 fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, line: Line, used: Usage) -> Result<()> {
     let (shared, manifest, name) = (core.clone(), manifest.clone(), name.clone());
     let done = core.meta.write(Durability::Synced, move |txn| {
@@ -178,7 +178,7 @@ fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, line: Line, 
     done.wait()
 }
 
-/// An account that was deleted meanwhile lets nobody in: root stands for it.
+/// The id of an account; root replaces one that was deleted meanwhile.
 fn account(read: &dyn Read, name: &str) -> Result<u64> {
     let found = match find_account(read, name)? {
         Some(found) => Some(found),
@@ -187,7 +187,7 @@ fn account(read: &dyn Read, name: &str) -> Result<u64> {
     Ok(found.ok_or_else(|| Error::not_found(Noun::Account, name))?.id)
 }
 
-/// Has what a restore wrote collected.
+/// Queues the data of a failed restore for collection.
 fn abandon(core: &Core, family: key::Family, branch: key::Branch) -> Result<()> {
     let done = core.meta.write(Durability::Synced, move |txn| end(txn, family, branch));
     done.wait()
@@ -199,7 +199,7 @@ fn end(txn: &mut dyn Txn, family: key::Family, branch: key::Branch) -> Result<()
     Ok(())
 }
 
-/// Ends the restores that the last process did not: nobody fills their branches any more.
+/// Ends the restores that the last process did not complete.
 pub(crate) fn abandon_all(core: &Core) -> Result<()> {
     for pair in crate::store::all(&*core.meta.snapshot(), &[tag::RESTORE])? {
         let Some(family) = key::u64_at(&pair.key, 1) else { continue };

@@ -16,12 +16,12 @@ use crate::record::decode;
 use crate::record::settings::Settings;
 use crate::store::{deleted_names, find_account, header};
 
-/// In the place of the id of an account that is gone: no account has it.
+/// The id in place of a deleted account's; no account has it.
 const NOBODY: u64 = 0;
-/// What the resources of a policy begin with (S3 API, bucket policies).
+/// The prefix of resources in a policy (S3 API, bucket policies).
 const ARN: &str = "arn:aws:s3:::";
 
-/// Settings as a backup keeps them: of the accounts that their policy names, it is known which are gone.
+/// Settings in the form of a backup: accounts that their policy names and that are deleted are marked.
 pub(super) fn kept(read: &dyn Read, value: &[u8]) -> Result<Vec<u8>> {
     let mut settings = of(value)?;
     for (name, id) in &mut settings.policy_accounts {
@@ -35,7 +35,7 @@ pub(super) fn kept(read: &dyn Read, value: &[u8]) -> Result<Vec<u8>> {
     Ok(settings.encode_to_vec())
 }
 
-/// Marks the names that accounts have which were made under them after the policy was put, in the place of others.
+/// Marks names in a policy that now belong to accounts created after the policy was set.
 fn add_namesakes(read: &dyn Read, settings: &mut Settings) -> Result<()> {
     for name in deleted_names(read)? {
         if id_of(read, &name)?.is_some_and(|id| id >= settings.policy_since) {
@@ -45,27 +45,27 @@ fn add_namesakes(read: &dyn Read, settings: &mut Settings) -> Result<()> {
     Ok(())
 }
 
-/// The accounts that the policy of a backup means.
+/// The accounts that the policy of a backup names.
 pub(super) fn named(manifest: &Manifest) -> Result<Vec<String>> {
     let accounts = of(&manifest.settings)?.policy_accounts;
     Ok(accounts.into_iter().filter(|(_, id)| *id != NOBODY).map(|(name, _)| name).collect())
 }
 
-/// The settings of a backup as they hold in this store, for a bucket of this name.
+/// The settings of a backup adapted to this store, for a bucket of this name.
 pub(super) fn restored(read: &dyn Read, manifest: &Manifest, name: &BucketName) -> Result<Vec<u8>> {
     let mut settings = of(&manifest.settings)?;
     settings.policy = settings.policy.map(|policy| renamed(&policy, &manifest.bucket, name.as_str()));
     for (name, id) in settings.policy_accounts.iter_mut().filter(|(_, id)| **id != NOBODY) {
         *id = id_of(read, name)?.unwrap_or(NOBODY);
     }
-    // The policy means the accounts that there are now.
+    // The policy refers to the current accounts.
     if settings.policy.is_some() {
         settings.policy_since = header::read(read)?.map_or(0, |header| header.next_id);
     }
     Ok(settings.encode_to_vec())
 }
 
-/// The settings that a backup keeps; those of a bucket without any are empty.
+/// The settings in a backup; empty for a bucket without any.
 pub(super) fn of(value: &[u8]) -> Result<Settings> {
     decode("the settings of a backup", value)
 }
@@ -74,14 +74,14 @@ fn id_of(read: &dyn Read, account: &str) -> Result<Option<u64>> {
     Ok(find_account(read, account)?.map(|account| account.id))
 }
 
-/// The policy with the resources of bucket `from` as those of bucket `to`. It stays whatever it was: who reads it decides
-/// whether it makes sense.
+/// The policy with the resources of bucket `from` replaced by those of bucket `to`. It is not validated: its reader
+/// does that.
 fn renamed(policy: &str, from: &str, to: &str) -> String {
     let mut parts = policy.split(ARN);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         text.push_str(ARN);
-        // More of a name makes it another bucket's.
+        // A longer name belongs to another bucket.
         let ends = |rest: &&str| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || ".-".contains(next));
         match part.strip_prefix(from).filter(ends) {
             Some(rest) => {

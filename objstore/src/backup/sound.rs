@@ -25,10 +25,10 @@ use crate::record::version::Version;
 use crate::store::GRANTS_MAX;
 use crate::tree::{order_of, shown_name};
 
-/// No store comes so far: inode numbers rise below it, orders of versions fall above it.
+/// A bound that no store reaches: inode numbers rise below it, version order numbers fall above it.
 const HALF: u64 = 1 << 63;
 
-/// Looks at all that a backup says, and whether every chunk is there.
+/// Validates everything in a backup, and that every chunk exists.
 pub(super) fn check(folder: &Folder, manifest: &Manifest) -> Result<()> {
     let Manifest { grants, next_ino, next_version, .. } = manifest;
     let bucket: BucketName = manifest.bucket.parse()?;
@@ -78,7 +78,7 @@ impl Sound<'_> {
         Ok(ids)
     }
 
-    /// A blob is as long as its pieces; one with checksums has no holes.
+    /// Checks that a blob is as long as its pieces, and that one with checksums has no holes.
     fn length(&self, entry: &BlobEntry) -> Result<()> {
         let add = |sum: u64, piece: &Piece| sum.checked_add(piece.length).filter(|sum| *sum < HALF);
         let sum = entry.pieces.iter().try_fold(0, add);
@@ -101,7 +101,7 @@ impl Sound<'_> {
                 return Err(self.odd("records in their order", format!("{} after another", hex(&key))));
             }
             last = at;
-            // As a store keeps it: what is read of it takes the same offsets.
+            // As the store reads it: the reader uses the same offsets.
             let base = [&key::by_id(KINDS[place], 0)[..], &key].concat();
             let size = self.record(KINDS[place], &base, &value)?;
             bytes = bytes
@@ -120,7 +120,7 @@ impl Sound<'_> {
         Ok(())
     }
 
-    /// One record has a key of its kind and a value that can be read; the size of an inode.
+    /// Checks that a record has a key of its kind and a readable value; returns the size of an inode.
     fn record(&self, kind: u8, base: &[u8], value: &[u8]) -> Result<u64> {
         let ino = key::u64_at(base, KEY_AT).filter(|ino| (1..self.manifest.next_ino).contains(ino));
         let (size, sound) = match kind {

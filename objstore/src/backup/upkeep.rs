@@ -9,7 +9,7 @@ use super::format::{BlobEntry, Manifest, hex};
 use super::{Backup, Progress};
 use crate::error::{Error, Result};
 
-/// All backups in a folder, by bucket and time; with those that cannot be read, as errors.
+/// All backups in a repository, by bucket and time; unreadable ones as errors.
 ///
 /// # Errors
 /// Those of the disk.
@@ -32,10 +32,11 @@ pub fn newest(folder: &Folder, bucket: &str) -> Result<String> {
     id.ok_or_else(|| Error::Unusable { why: format!("there is no backup of bucket \"{bucket}\" in this folder") })
 }
 
-/// Problems that a verification tells, at most.
+/// The most problems that a verification reports.
 const PROBLEMS_MAX: usize = 1000;
 
-/// Compares all that backups name with its checksums; what is wrong, a line each, and the bytes that are not.
+/// Verifies all content of the backups by its checksums. Returns the problems, one line each, and the number of intact
+/// bytes.
 ///
 /// # Errors
 /// Those of the disk.
@@ -59,15 +60,15 @@ pub fn verify(folder: &Folder, told: &dyn Fn(Progress)) -> Result<(Vec<String>, 
     Ok((look.problems, look.progress.done_bytes))
 }
 
-/// A verification under way.
+/// A verification in progress.
 struct Look<'a> {
     folder: &'a Folder,
     told: &'a dyn Fn(Progress),
     progress: Progress,
-    /// Chunks that are there and whole.
+    /// Chunks that exist and are intact.
     sound: HashSet<Vec<u8>>,
     problems: Vec<String>,
-    /// The backup that is looked at.
+    /// The backup being verified.
     what: String,
 }
 
@@ -88,12 +89,12 @@ impl Look<'_> {
                 self.chunk(&piece.hash, |folder| folder.content(&piece.hash))?;
             }
         }
-        // The reader has compared them.
+        // The reader has verified them.
         self.progress.done_bytes += manifest.blobs.iter().map(|chunk| chunk.length).sum::<u64>();
         Ok(())
     }
 
-    /// Compares a chunk that was not looked at yet.
+    /// Verifies a chunk that was not verified yet.
     fn chunk(&mut self, hash: &[u8], read: impl FnOnce(&Folder) -> Result<Vec<u8>>) -> Result<()> {
         if self.sound.contains(hash) || self.problems.len() >= PROBLEMS_MAX {
             return Ok(());
@@ -111,7 +112,7 @@ impl Look<'_> {
     }
 }
 
-/// All chunks a backup names.
+/// All chunks that a backup names.
 fn hashes(folder: &Folder, manifest: &Manifest) -> Result<HashSet<Vec<u8>>> {
     let named = manifest.records.iter().chain(&manifest.blobs).map(|chunk| chunk.hash.clone());
     let mut hashes: HashSet<Vec<u8>> = named.collect();
@@ -122,21 +123,21 @@ fn hashes(folder: &Folder, manifest: &Manifest) -> Result<HashSet<Vec<u8>>> {
     Ok(hashes)
 }
 
-/// What a pruning removed.
+/// The result of pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Backups.
+    /// Number of removed backups.
     pub backups: u64,
-    /// Files that no backup needs any more.
+    /// Number of removed files that no backup needs any more.
     pub files: u64,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
-/// Removes all but the newest `keep` backups of each bucket, and what no backup needs.
+/// Removes all but the newest `keep` backups of each bucket, and files that no backup needs.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if a backup that stays cannot be read: what it needs is not known, so nothing is removed.
+/// [`Error::Corrupt`] if a remaining backup is unreadable: it is unknown what it needs, so nothing is removed.
 pub fn prune(folder: &Folder, keep: usize) -> Result<Pruned> {
     let (mut needed, mut old) = (HashSet::new(), Vec::new());
     for bucket in folder.buckets()? {
@@ -148,7 +149,7 @@ pub fn prune(folder: &Folder, keep: usize) -> Result<Pruned> {
         old.extend(ids.into_iter().map(|id| (bucket.clone(), id)));
     }
     let mut pruned = Pruned::default();
-    // A backup goes before what it needs.
+    // A backup is removed before its files.
     for (bucket, id) in old {
         folder.remove_manifest(&bucket, &id)?;
         pruned.backups += 1;

@@ -16,7 +16,7 @@ use crate::record::bucket::{Branch as BranchRecord, BranchKind, Family as Family
 use crate::record::decode;
 use crate::record::key::{self, Branch, Family, tag};
 
-/// Writes the first branch of a new family.
+/// Writes the first branch of a new clone group.
 pub fn first_branch(txn: &mut dyn Txn, family: Family, now: Timestamp) -> Branch {
     let branch = Branch::MAX;
     let record = FamilyRecord { next_ino: 2, next_branch: branch - 1, next_version: u64::MAX };
@@ -25,12 +25,12 @@ pub fn first_branch(txn: &mut dyn Txn, family: Family, now: Timestamp) -> Branch
     branch
 }
 
-/// Turns the live `branch` into the parent of a snapshot and of a new live branch; gives both.
+/// Turns the live `branch` into the parent of a snapshot and of a new live branch; returns both.
 pub fn snapshot_branch(txn: &mut dyn Txn, family: Family, branch: Branch, now: Timestamp) -> Result<(Branch, Branch)> {
     split(txn, family, branch, BranchKind::Snapshot, now)
 }
 
-/// Turns the live `branch` into the parent of two live ones: the clone and where the bucket goes on.
+/// Turns the live `branch` into the parent of two live ones: the clone, and the bucket's new branch.
 pub fn fork_branch(txn: &mut dyn Txn, family: Family, branch: Branch, now: Timestamp) -> Result<(Branch, Branch)> {
     split(txn, family, branch, BranchKind::Live, now)
 }
@@ -51,7 +51,7 @@ fn split(
     Ok((other, live))
 }
 
-/// Makes a live child of a snapshot's branch, or of an interior one.
+/// Creates a live child of a snapshot's branch, or of an interior one.
 pub fn clone_branch(txn: &mut dyn Txn, family: Family, branch: Branch, now: Timestamp) -> Result<Branch> {
     child(txn, family, branch, BranchKind::Live, false, now)
 }

@@ -15,37 +15,37 @@ use crate::record::bucket;
 use crate::record::decode;
 use crate::record::key::{self, BRANCH_BYTES, Branch, Family, tag};
 
-/// Branches that all kept lines name at most, 4 bytes each: a bucket with many snapshots has long ones.
+/// The most cached branch ids, 4 bytes each: a bucket with many snapshots has a long ancestry.
 const KEPT_MAX: usize = 4 << 20;
-/// The most ancestors of a branch: a snapshot each hour for seven years.
+/// The most ancestors of a branch: a snapshot per hour for seven years.
 pub const DEPTH_MAX: usize = 65_536;
 /// Pairs taken from the engine at a time.
 const CHUNK: usize = 256;
 
-/// A branch of a family with its ancestors.
+/// A branch with its ancestry.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The family.
+    /// The clone group.
     pub family: Family,
     branch: Branch,
-    /// Branches of which those from `above` on are its ancestors, rising.
+    /// Branch ids in rising order; those from `above` on are the ancestors.
     chain: Arc<[Branch]>,
     above: usize,
 }
 
-/// A record a branch sees.
+/// A record visible to a branch.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The key without its branch.
     pub base: Bytes,
-    /// The branch that wrote it.
+    /// The branch that wrote the visible version.
     pub branch: Branch,
     /// The value; never empty.
     pub value: Value,
 }
 
 impl Line {
-    /// A line of `chain`: the branch itself first, then its ancestors.
+    /// The ancestry in `chain`: the branch itself first, then its ancestors.
     pub fn new(family: Family, chain: impl Into<Arc<[Branch]>>) -> Self {
         let chain = chain.into();
         Self { family, branch: chain[0], chain, above: 1 }
@@ -56,12 +56,12 @@ impl Line {
         self.branch
     }
 
-    /// Whether a version written by `branch` is on this line.
+    /// Whether a version written by `branch` is visible from here.
     pub fn sees(&self, branch: Branch) -> bool {
         branch == self.branch || self.ancestors().binary_search(&branch).is_ok()
     }
 
-    /// The line of a child that this branch is about to get.
+    /// The ancestry of a child that this branch is about to get.
     pub fn child(&self, branch: Branch) -> Result<Self> {
         if self.ancestors().len() >= DEPTH_MAX {
             return Err(Error::TooDeep { limit: DEPTH_MAX as u64 });
@@ -78,12 +78,12 @@ impl Line {
         self.ancestors().is_empty()
     }
 
-    /// How many branches are kept for this line.
+    /// How many branch ids are stored for it.
     fn weight(&self) -> usize {
         if self.chain.first() == Some(&self.branch) { self.chain.len() } else { 1 }
     }
 
-    /// The version of `base` this branch sees.
+    /// The version of `base` that this branch sees.
     pub fn get(&self, read: &dyn Read, base: &[u8]) -> Result<Option<(Branch, Value)>> {
         if let Some(value) = read.get(&key::branched(base, self.branch()))? {
             return Ok((!value.is_empty()).then_some((self.branch(), value)));
@@ -91,7 +91,7 @@ impl Line {
         self.inherited(read, base)
     }
 
-    /// The version of `base` an ancestor shows.
+    /// The version of `base` that an ancestor shows.
     fn inherited(&self, read: &dyn Read, base: &[u8]) -> Result<Option<(Branch, Value)>> {
         let Some(above) = self.branch().checked_add(1).filter(|_| !self.alone()) else { return Ok(None) };
         let end = key::after_prefix(base);
@@ -111,7 +111,7 @@ impl Line {
         }
     }
 
-    /// Up to `limit` records this branch sees with `from` <= base < `to`, in order.
+    /// Up to `limit` visible records with `from` <= base < `to`, in order.
     pub fn scan(&self, read: &dyn Read, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Seen>> {
         let mut seen = Vec::new();
         let mut settled: Option<Vec<u8>> = None;
@@ -135,7 +135,7 @@ impl Line {
         Ok(seen)
     }
 
-    /// The records this branch sees with `from` <= base < `to`, in order, read a chunk at a time as they are asked for.
+    /// The visible records with `from` <= base < `to`, in order, read in chunks as needed.
     pub fn records<'a>(
         &'a self,
         read: &'a dyn Read,
@@ -163,13 +163,13 @@ impl Line {
         })
     }
 
-    /// All records of a kind that this branch sees.
+    /// All visible records of a kind.
     pub fn all<'a>(&'a self, read: &'a dyn Read, kind: u8) -> impl Iterator<Item = Result<Seen>> + use<'a> {
         let prefix = key::by_id(kind, self.family);
         self.records(read, &prefix, &key::after_prefix(&prefix))
     }
 
-    /// Takes the first version of each base that is on the line: its nearest.
+    /// Takes the first visible version of each base, which is the nearest.
     fn take(&self, pair: Pair, settled: &mut Option<Vec<u8>>, seen: &mut Vec<Seen>) {
         let Some((base, branch)) = key::unbranched(&pair.key) else { return };
         if settled.as_deref() == Some(base) || !self.sees(branch) {
@@ -184,7 +184,7 @@ impl Line {
         }
     }
 
-    /// The last record this branch sees with `from` <= base < `to`.
+    /// The last visible record with `from` <= base < `to`.
     pub fn last(&self, read: &dyn Read, from: &[u8], to: &[u8]) -> Result<Option<Seen>> {
         let mut to = to.to_vec();
         loop {
@@ -204,8 +204,8 @@ impl Line {
         txn.put(key::branched(base, self.branch()), value);
     }
 
-    /// Call before [`Line::put`] where an ancestor may show a version: once this branch hides it, perhaps nobody sees it,
-    /// and the collector has to look.
+    /// Must be called before [`Line::put`] where an ancestor may show a version: once this branch overrides it,
+    /// possibly no branch sees it, and the collector has to check.
     pub fn shadow(&self, txn: &mut dyn Txn, base: &[u8]) -> Result<()> {
         if self.alone() || txn.get(&key::branched(base, self.branch()))?.is_some() {
             return Ok(());
@@ -216,7 +216,7 @@ impl Line {
         Ok(())
     }
 
-    /// Deletes `base` as this branch sees it.
+    /// Deletes `base` for this branch.
     pub fn remove(&self, txn: &mut dyn Txn, base: &[u8]) -> Result<()> {
         let mine = key::branched(base, self.branch());
         if self.inherited(&*txn, base)?.is_some() {
@@ -229,7 +229,7 @@ impl Line {
     }
 }
 
-/// The smallest key above `key`.
+/// The smallest key greater than `key`.
 fn next(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
@@ -237,7 +237,7 @@ fn next(key: &[u8]) -> Vec<u8> {
     next
 }
 
-/// The lines of all branches, kept once read: a branch's ancestors never change.
+/// The ancestries of all branches, cached: a branch's ancestors never change.
 #[derive(Default)]
 pub struct Lines {
     known: RwLock<Known>,
@@ -246,14 +246,14 @@ pub struct Lines {
 #[derive(Default)]
 struct Known {
     lines: HashMap<(Family, Branch), Line>,
-    /// The ancestors read last of each family: the snapshots of a bucket share them with it.
+    /// The ancestors read last for each clone group, which the snapshots of a bucket share.
     trunks: HashMap<Family, Arc<[Branch]>>,
-    /// Branches that they name.
+    /// Number of branch ids in them.
     named: usize,
 }
 
 impl Lines {
-    /// The line of a branch.
+    /// The ancestry of a branch.
     pub fn line(&self, read: &dyn Read, family: Family, branch: Branch) -> Result<Line> {
         let trunk = {
             let known = self.known.read();
@@ -274,7 +274,7 @@ impl Lines {
         Ok(line)
     }
 
-    /// Forgets the lines of a family that is gone.
+    /// Removes the ancestries of a deleted clone group.
     pub fn forget(&self, family: Family) {
         let mut known = self.known.write();
         known.lines.retain(|(of, _), _| *of != family);
@@ -283,7 +283,7 @@ impl Lines {
     }
 }
 
-/// The line of a branch, up to where its ancestors are in `trunk`.
+/// Reads the ancestry of a branch, up to ancestors that are in `trunk`.
 fn find(read: &dyn Read, family: Family, branch: Branch, trunk: Option<&Arc<[Branch]>>) -> Result<Line> {
     let mut chain = vec![branch];
     let mut at = parent(read, family, branch)?;
@@ -325,7 +325,7 @@ mod tests {
 
     const FAMILY: Family = 7;
 
-    /// A bucket of which so many snapshots were taken, one after the other: its branch.
+    /// The branch of a bucket after this many snapshots.
     fn snapshots(meta: &Meta, count: usize) -> Branch {
         let take = meta.write(Durability::Buffered, move |txn| {
             let mut live = first_branch(txn, FAMILY, Timestamp(0));
@@ -342,7 +342,7 @@ mod tests {
         let meta = Meta::new(memory::open().unwrap());
         let live = snapshots(&meta, 3000);
         let (lines, snapshot) = (Lines::default(), meta.snapshot());
-        // Each snapshot and the live branch after it were made together.
+        // Each snapshot and the live branch after it were created together.
         let ids = std::iter::once(live).chain((live + 1..Branch::MAX).step_by(2));
         let living: Vec<Line> = ids.map(|branch| lines.line(&*snapshot, FAMILY, branch).unwrap()).collect();
         assert_eq!(living.len(), 3001);

@@ -15,17 +15,17 @@ use crate::record::bucket::{Branch as BranchRecord, BranchKind, Family as Family
 use crate::record::decode;
 use crate::record::key::{self, Branch, Family, tag};
 
-/// The living branches of a family at one moment.
+/// The living branches of a clone group at one moment.
 pub struct Living {
     family: Family,
-    /// The branch that is made next: while it is the same, none was.
+    /// The id of the next branch: while it is unchanged, no branch was created.
     next: Option<Branch>,
-    /// The living branches at and below each branch that has such.
+    /// For each branch, the range of living branches at and below it.
     runs: HashMap<Branch, Range<u32>>,
 }
 
 impl Living {
-    /// Those there are.
+    /// The current living branches.
     pub fn of(read: &dyn Read, family: Family) -> Result<Self> {
         let mut branches = Vec::new();
         for pair in crate::store::all(read, &key::by_id(tag::BRANCH, family))? {
@@ -35,18 +35,18 @@ impl Living {
         Ok(Self { family, next: next_branch(read, family)?, runs: runs(family, &branches)? })
     }
 
-    /// These, or those there are if a branch was made since.
+    /// These, or the current ones if a branch was created since.
     pub fn renewed(self, read: &dyn Read) -> Result<Self> {
         if next_branch(read, self.family)? == self.next { Ok(self) } else { Self::of(read, self.family) }
     }
 
-    /// Whether nobody reads the family.
+    /// Whether no branch is alive.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Of the versions of one record, given by branch in rising order with whether each is a tombstone: those that no
-    /// living branch needs. A tombstone is needed only while it hides a value that stays for another branch.
+    /// The versions of one record that no living branch needs, given its versions by branch in rising order with
+    /// whether each is a tombstone. A tombstone is needed only while it hides a value that another branch needs.
     pub fn collectable(&self, versions: &[(Branch, bool)]) -> Vec<Branch> {
         // Descendants come first: what one of them shows, no ancestor does.
         let mut shown = Runs::default();
@@ -73,7 +73,7 @@ fn next_branch(read: &dyn Read, family: Family) -> Result<Option<Branch>> {
     Ok(Some(decode::<FamilyRecord>("a family", &value)?.next_branch))
 }
 
-/// The runs of all branches, which are given in rising order: each before its parent.
+/// The ranges of all branches, given in rising order: each before its parent.
 fn runs(family: Family, branches: &[(Branch, BranchRecord)]) -> Result<HashMap<Branch, Range<u32>>> {
     let own = |record: &BranchRecord| u32::from(matches!(record.kind(), BranchKind::Live | BranchKind::Snapshot));
     let mut counts: HashMap<Branch, u32> = HashMap::new();
@@ -83,7 +83,7 @@ fn runs(family: Family, branches: &[(Branch, BranchRecord)]) -> Result<HashMap<B
         let count = *count;
         *counts.entry(record.parent).or_default() += count;
     }
-    // Where the next run below each branch begins.
+    // The start of the next range below each branch.
     let mut nexts = HashMap::from([(0, 0)]);
     let mut runs = HashMap::new();
     for (branch, record) in branches.iter().rev() {
@@ -104,12 +104,12 @@ fn no_parent(family: Family, branch: Branch, record: &BranchRecord) -> Error {
     Error::corrupt(what, "a parent with a larger id", record.parent.to_string())
 }
 
-/// Runs that lie apart, by where they begin.
+/// Disjoint ranges, by their start.
 #[derive(Default)]
 struct Runs(BTreeMap<u32, u32>);
 
 impl Runs {
-    /// Adds a run that those it meets lie in; whether they leave any of it.
+    /// Adds a range that contains those it overlaps. Returns whether they leave any of it.
     fn add(&mut self, run: &Range<u32>) -> bool {
         let met: Vec<u32> = self.0.range(run.clone()).map(|(start, _)| *start).collect();
         let held: u32 = met.iter().filter_map(|start| Some(self.0.remove(start)? - start)).sum();
@@ -131,8 +131,7 @@ mod tests {
 
     const FAMILY: Family = 7;
 
-    /// Ten thousand snapshots, and a record that was written anew after each: looking at all pairs of them would take
-    /// minutes.
+    /// Ten thousand snapshots, and a record that was rewritten after each: comparing all pairs would take minutes.
     #[test]
     fn many_snapshots_cost_no_more_than_their_versions() {
         const SNAPSHOTS: u32 = 10_000;
@@ -145,7 +144,7 @@ mod tests {
             Ok(live)
         });
         let live = taken.wait().unwrap();
-        // The bucket wrote as the live branch it had then: each second id, of which one has the snapshot beside it.
+        // The bucket wrote as its current live branch: every second id, beside one of which is the snapshot.
         let versions: Vec<_> = (0..=SNAPSHOTS).map(|at| (live + 2 * at, false)).collect();
         let before = Living::of(&*meta.snapshot(), FAMILY).unwrap();
         assert_eq!(before.collectable(&versions), []);

@@ -121,7 +121,7 @@ impl State {
         self.change(move |txn| kill_branch(txn, FAMILY, branch));
     }
 
-    /// As the collector does, and then nothing is left that nobody needs.
+    /// Collects as the collector does; then every version left is needed.
     fn collect(&mut self) {
         let unneeded = unneeded(&*self.meta.snapshot());
         self.change(move |txn| {
@@ -132,7 +132,7 @@ impl State {
         self.compare();
     }
 
-    /// Without any one of the versions left, somebody would see something else.
+    /// Asserts that removing any remaining version would change what some branch sees.
     fn assert_minimal(&self) {
         let snapshot = self.meta.snapshot();
         let living: Vec<Line> = self.live.keys().chain(self.frozen.keys()).map(|branch| self.line(*branch)).collect();

@@ -17,7 +17,7 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::store::ROOT_ACCOUNT;
 
-/// Checks all but the seals.
+/// Checks everything except the seals.
 pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     let mut ids = HashSet::new();
     let mut led_to = HashSet::new();
@@ -34,7 +34,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         let id_key = key::by_id(tag::ACCOUNT_ID, account.id);
         if store.read().get(&id_key)?.as_deref() != Some(name) {
             report.problem(format!("{what}: its id {} does not lead back to its name", account.id));
-            store.fix(Fix::put(id_key, name.to_vec(), format!("{what}: its id leads to its name again")));
+            store.fix(Fix::put(id_key, name.to_vec(), format!("{what}: repaired, its id leads to its name")));
         }
         Ok(())
     })?;
@@ -43,11 +43,11 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             led_to.extend(key::u64_at(&pair.key, 1));
         } else if let Some(id) = key::u64_at(&pair.key, 1).filter(|id| !ids.contains(id)) {
             report.problem(format!("account id {id}: it leads to no account"));
-            store.fix(Fix::aside(pair, None, format!("account id {id}: it led to no account")));
+            store.fix(Fix::aside(pair, None, format!("account id {id}: removed, it led to no account")));
         }
         Ok(())
     })?;
-    // An account that cannot be read is still somebody.
+    // An unreadable account still owns its records.
     ids.extend(led_to);
     store.each(&[tag::KEY], |pair| {
         let what = format!("access key {}", String::from_utf8_lossy(&pair.key[1..]));
@@ -55,7 +55,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             && !ids.contains(&key.account)
         {
             report.problem(format!("{what}: there is no account {}", key.account));
-            store.fix(Fix::aside(pair, None, format!("{what}: it is nobody's")));
+            store.fix(Fix::aside(pair, None, format!("{what}: removed, it has no account")));
         }
         Ok(())
     })?;
@@ -72,10 +72,10 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
         let Some(grant) = store.take_or_aside::<Grant>(&what, pair, report) else { return Ok(()) };
         if !is_bucket(store, bucket)? || !accounts.contains(&account) {
             report.problem(format!("{what}: there is no such bucket, or no such account"));
-            store.fix(Fix::aside(pair, None, format!("{what}: it let nobody in anywhere")));
+            store.fix(Fix::aside(pair, None, format!("{what}: removed, it had no effect")));
         } else if grant.mode() == GrantMode::None {
-            report.problem(format!("{what}: it says no mode; add it anew"));
-            store.fix(Fix::aside(pair, None, format!("{what}: it said no mode")));
+            report.problem(format!("{what}: it has no mode; add the grant again"));
+            store.fix(Fix::aside(pair, None, format!("{what}: removed, it had no mode")));
         }
         Ok(())
     })?;
@@ -85,35 +85,35 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
         let publication = report.take(decode::<Publication>(&what, &pair.value));
         if !is_bucket(store, bucket)? {
             report.problem(format!("{what}: there is no such bucket"));
-            store.fix(Fix::aside(pair, None, format!("{what}: there was no such bucket")));
+            store.fix(Fix::aside(pair, None, format!("{what}: removed, there was no such bucket")));
         } else if publication.is_none() {
-            // The volume stays attached, in a way that nobody asks for: it has to be detached first.
+            // The volume stays attached, with a capability that no one requests: it has to be detached first.
             let unknown = Publication { read_only: true, capability: "unknown".into() };
             store.fix(Fix::aside(
                 pair,
                 Some(unknown.encode_to_vec()),
-                format!("{what}: detach it, and attach it anew"),
+                format!("{what}: detach the volume and attach it again"),
             ));
         }
         Ok(())
     })
 }
 
-/// What of an account that cannot be read follows from others: its name and its id. It may make no buckets.
+/// The parts of an unreadable account that follow from other records: its name and id. It may not create buckets.
 fn unreadable(store: &Checked<'_>, what: &str, pair: &Pair) -> Result<()> {
     let id = lost::id_of(store, tag::ACCOUNT_ID, &pair.key[1..])?;
     let root = pair.key[1..] == *ROOT_ACCOUNT.as_bytes();
     let account = id.map(|id| Account { id, may_create_buckets: root, root, ..Account::default() }.encode_to_vec());
     let done = match id {
-        Some(_) if root => "it is known again by its name",
-        Some(_) => "it is known again by its name, and may make no buckets",
-        None => "nobody knows whose keys and grants are its own: it is gone",
+        Some(_) if root => "repaired from its name",
+        Some(_) => "repaired from its name; it may not create buckets",
+        None => "removed: its id is unknown, and so are its keys and grants",
     };
     store.fix(Fix::aside(pair, account, format!("{what}: {done}")));
     Ok(())
 }
 
-/// Whether there is a bucket with this id, or one that has lost it.
+/// Whether a bucket with this id exists, or one that lost its record.
 pub(super) fn is_bucket(store: &Checked<'_>, id: u64) -> Result<bool> {
     Ok(store.buckets.borrow().contains(&id) || store.read().get(&key::by_id(tag::BUCKET_ID, id))?.is_some())
 }
@@ -137,7 +137,7 @@ impl Checked<'_> {
             }
             Ok(())
         })?;
-        // If none opens it is the master key that is another one; while it is rotated, perhaps the next one.
+        // If no secret opens, the master key is a different one; during a rotation it may be the next one.
         if opened > 0 && !master.is_rotating() {
             sealed.into_iter().for_each(|fix| self.fix(fix));
         }

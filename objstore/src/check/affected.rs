@@ -13,17 +13,17 @@ use crate::record::key::{self, Branch, tag};
 use crate::record::upload::Part;
 use crate::tree::{Tree, order_of, version_id};
 
-/// Owners named for one blob; more are only counted.
+/// The most owners named for one blob; further ones are only counted.
 const NAMED_MAX: usize = 8;
 
-/// An inode's record that refers to a blob.
+/// An inode record that refers to a blob.
 struct Owner {
     family: u64,
     ino: u64,
     branch: Branch,
 }
 
-/// Reports damage with who has it.
+/// Reports damage with its owners.
 pub(super) fn tell(store: &Checked<'_>, damage: &BTreeMap<u64, Damage>, report: &mut Report) -> Result<()> {
     if damage.is_empty() {
         return Ok(());
@@ -38,14 +38,14 @@ pub(super) fn tell(store: &Checked<'_>, damage: &BTreeMap<u64, Damage>, report: 
         if *quarantined {
             report.quarantined(format!("{who}{others}: {why}"));
         } else {
-            let advice = "put it anew, delete it, or restore it from a backup";
+            let advice = "upload it again, delete it, or restore it from a backup";
             report.problem(format!("{who}{others}: {why}; {advice}"));
         }
     }
     Ok(())
 }
 
-/// Names of what refers to each of these blobs.
+/// The names of everything that refers to these blobs.
 fn named(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<HashMap<u64, Vec<String>>> {
     let roots = super::buckets::roots(store, &mut Report::default())?.shown;
     let (owners, mut names) = owners(store, damage)?;
@@ -61,13 +61,13 @@ fn named(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<HashMap<u64, Vec
     Ok(names)
 }
 
-/// Who has a blob of an open store, for people. It reads all inodes.
+/// The owners of a blob in an open store, in words. It reads all inodes.
 pub(crate) fn owners_of(core: &Core, blob: u64) -> Result<Vec<String>> {
     let store = Checked::new(core.meta.snapshot(), core.blobs.clone(), &|_| {});
     Ok(named_shortly(&store, &BTreeSet::from([blob]))?.pop().map(|(_, who)| who).unwrap_or_default())
 }
 
-/// What is quarantined without a word on who has it, with who does.
+/// Quarantined content without recorded owners, with its owners.
 pub(super) fn unnamed(store: &Checked<'_>) -> Result<Vec<(u64, Vec<String>)>> {
     let mut blobs = BTreeSet::new();
     store.each(&[tag::DAMAGED], |pair| {
@@ -78,14 +78,14 @@ pub(super) fn unnamed(store: &Checked<'_>) -> Result<Vec<(u64, Vec<String>)>> {
     if blobs.is_empty() { Ok(Vec::new()) } else { named_shortly(store, &blobs) }
 }
 
-/// The first names of what refers to each of these blobs.
+/// The first names of everything that refers to these blobs.
 fn named_shortly(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<Vec<(u64, Vec<String>)>> {
     let mut names: Vec<(u64, Vec<String>)> = named(store, damage)?.into_iter().collect();
     names.iter_mut().for_each(|(_, who)| who.truncate(NAMED_MAX));
     Ok(names)
 }
 
-/// All that refers to damaged blobs: inodes, and uploads by words for them.
+/// Everything that refers to damaged blobs: inodes, and uploads in words.
 type Owners = (HashMap<u64, Vec<Owner>>, HashMap<u64, Vec<String>>);
 
 fn owners(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<Owners> {
@@ -122,7 +122,7 @@ fn owners(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<Owners> {
     Ok((owners, parts))
 }
 
-/// The names under which an inode's record is seen.
+/// The names under which an inode record is visible.
 fn seen_as(store: &Checked<'_>, roots: &[Root], owner: &Owner) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for root in roots.iter().filter(|root| root.family == owner.family) {

@@ -18,7 +18,7 @@ use crate::record::version::Version;
 use crate::tree::{order_of, shown_name};
 
 impl Mend<'_> {
-    /// Lets a name lead somewhere again; what was done, if that was needed.
+    /// Relinks a name to an inode. Returns what was done, if it was necessary.
     pub(super) fn name_again(&mut self, at: &[u8], parent: u64, sort_name: &str, why: &str) -> Result<Option<String>> {
         let value = self.txn.get(at)?;
         let Some((_, branch)) = key::unbranched(at) else { return Ok(None) };
@@ -29,23 +29,23 @@ impl Mend<'_> {
         let says_so = |inode: &Inode| inode.parent == parent && inode.name == name && inode.is_dir() == is_dir;
         if let Some((ino, inode)) = self.only(says_so)? {
             self.txn.put(at.to_vec(), Dirent::new(ino, inode.kind()).encode_to_vec());
-            return Ok(Some(format!("\"{name}\" leads to inode {ino} again, which says that this is its name")));
+            return Ok(Some(format!("\"{name}\" leads to inode {ino} again, which has this name recorded")));
         }
         let kind = if is_dir { InodeKind::Directory } else { InodeKind::File };
         let name = Name { parent, sort_name: sort_name.to_owned(), kind, shown: None, version: None };
         let ino = self.instead(&name, branch, why)?;
         self.txn.put(at.to_vec(), Dirent::new(ino, kind).encode_to_vec());
-        Ok(Some(format!("what \"{sort_name}\" led to is not known: it was quarantined")))
+        Ok(Some(format!("\"{sort_name}\": quarantined, the inode it led to is unknown")))
     }
 
-    /// The same of a version that is not current.
+    /// Relinks a noncurrent version to an inode. Returns what was done, if it was necessary.
     pub(super) fn version_again(&mut self, at: &[u8], name: &str, order: u64, why: &str) -> Result<Option<String>> {
         let value = self.txn.get(at)?;
         let Some((base, branch)) = key::unbranched(at) else { return Ok(None) };
         if value.is_none_or(|value| value.is_empty() || Version::decode(&*value).is_ok()) {
             return Ok(None);
         }
-        // An order is given once; of the versions `null` each key has one.
+        // An order number is unique; a key has at most one `null` version.
         let mut found = self.only(|inode| order_of(inode) == order)?;
         if found.is_none() {
             found = self.only(|inode| order_of(inode) == 0 && self.was_under(inode, name))?;
@@ -54,22 +54,22 @@ impl Mend<'_> {
         let done = match found {
             Some((ino, inode)) => {
                 (version.ino, version.created, version.null) = (ino, inode.changed, order_of(&inode) == 0);
-                "it leads to its inode again, which says so"
+                "it leads to its inode again, which has it recorded"
             }
-            None if self.was_marker(base, name)? => "nothing newer is there, so it was a delete marker",
+            None if self.was_marker(base, name)? => "there is no newer version, so it was a delete marker",
             None => {
                 let shown = None;
                 let (sort_name, kind) = (name.to_owned(), InodeKind::File);
                 version.ino =
                     self.instead(&Name { parent: RETIRED, sort_name, kind, shown, version: Some(order) }, branch, why)?;
-                "what it was is not known: it was quarantined"
+                "quarantined, its inode is unknown"
             }
         };
         self.txn.put(at.to_vec(), version.encode_to_vec());
         Ok(Some(format!("version {order:016x} of \"{}\": {done}", name.escape_debug())))
     }
 
-    /// Whether an inode lies, or lay when it was current, under a key.
+    /// Whether an inode lies, or lay while it was current, under a key.
     fn was_under(&self, inode: &Inode, key: &str) -> bool {
         match inode.parent {
             RETIRED => inode.name == key,
@@ -80,7 +80,7 @@ impl Mend<'_> {
         }
     }
 
-    /// Whether the newest version of a key is this one, and there is no current object.
+    /// Whether this is the newest version of a key without a current object.
     fn was_marker(&self, base: &[u8], name: &str) -> Result<bool> {
         let Ok(key) = name.parse::<Key>() else { return Ok(false) };
         let from = key::versions(self.line().family, name);
@@ -88,7 +88,7 @@ impl Mend<'_> {
         Ok(newest.first().is_some_and(|newest| newest.base == base) && self.tree().find(&key)?.is_none())
     }
 
-    /// The one inode of which this holds and that has fewer names than it counts.
+    /// The only inode that meets the condition and has fewer names than it counts.
     fn only(&self, holds: impl Fn(&Inode) -> bool) -> Result<Option<(u64, Inode)>> {
         let mut found = Vec::new();
         for record in self.line().all(&*self.txn, tag::INODE) {
@@ -106,7 +106,7 @@ impl Mend<'_> {
         Ok(if unnamed.len() == 1 { unnamed.pop() } else { None })
     }
 
-    /// Makes an inode that answers an error, as the branch of the record that leads to it.
+    /// Creates an inode whose content answers an error, on the branch of the record that leads to it.
     fn instead(&mut self, name: &Name, branch: Branch, why: &str) -> Result<u64> {
         let ino = self.next(|family| {
             family.next_ino += 1;

@@ -24,7 +24,7 @@ use crate::record::settings::ObjectLock;
 use crate::store::header;
 
 impl Repair<'_> {
-    /// Moves a record out of the way, for a value in its place or none; what was done, if that was needed.
+    /// Quarantines a record, and writes a replacement if there is one. Returns what was done, if it was necessary.
     pub(super) fn aside(
         &self,
         key: Vec<u8>,
@@ -46,7 +46,7 @@ impl Repair<'_> {
         Ok(Some(format!("{done}; the record is {file} now")))
     }
 
-    /// Keeps a record as it is in a file of its own; where.
+    /// Copies a record unchanged to a file. Returns the file.
     pub(super) fn keep(&self, key: &[u8], value: &[u8]) -> Result<String> {
         let record = Aside { key: key.to_vec(), value: value.to_vec() }.encode_to_vec();
         let hash = Sha256::digest(&record);
@@ -57,7 +57,7 @@ impl Repair<'_> {
         Ok(name)
     }
 
-    /// Gives a branch that nobody shows a name.
+    /// Gives an orphan branch a name.
     pub(super) fn found(&self, found: Found) -> Result<Option<String>> {
         self.write(move |txn| {
             let (bucket, snapshot) = (key::by_name(tag::BUCKET, &found.name), key::by_name(tag::SNAPSHOT, &found.name));
@@ -68,18 +68,18 @@ impl Repair<'_> {
             let name = found.name.clone();
             let done = if found.snapshot {
                 txn.put(snapshot, found.into_snapshot(id).encode_to_vec());
-                format!("snapshot \"{name}\" shows what nobody showed: it is root's")
+                format!("snapshot \"{name}\" was created for an orphan branch and belongs to root")
             } else {
                 let settings = txn.get(&key::by_id(tag::SETTINGS, id))?.is_some();
                 txn.put(bucket, found.into_bucket(id, settings).encode_to_vec());
                 txn.put(key::by_id(tag::BUCKET_ID, id), name.as_bytes().to_vec());
-                format!("bucket \"{name}\" shows what nobody showed: it is root's, set its quota and versioning anew")
+                format!("bucket \"{name}\" was created for an orphan branch and belongs to root: set its quota and versioning again")
             };
             Ok(Some(done))
         })
     }
 
-    /// Puts an extent in the place of one that cannot be read: reading it answers an error.
+    /// Replaces an unreadable extent by one that answers an error.
     pub(super) fn extent(&self, at: Vec<u8>, why: String) -> Result<Option<String>> {
         let (id, now) = (self.blobs.next_id().0, self.now);
         self.write(move |txn| {
@@ -89,7 +89,7 @@ impl Repair<'_> {
             let Some(((family, ino), offset)) = place.zip(key::u64_at(base, key::EXTENT_OFFSET_AT)) else {
                 return Ok(None);
             };
-            // As far as it can have gone: to the next one, or to the end of the file.
+            // The longest that it can have been: up to the next extent, or to the end of the file.
             let next = txn.scan(&key::after_prefix(base), &key::after_prefix(&key::extents(family, ino)), 1)?;
             let mut end = next.first().and_then(|pair| key::u64_at(&pair.key, key::EXTENT_OFFSET_AT));
             if end.is_none() {
@@ -105,7 +105,7 @@ impl Repair<'_> {
         })
     }
 
-    /// Puts an inode that answers an error in the place of one that cannot be read and that only an older branch sees.
+    /// Replaces an unreadable inode, which only an older branch sees, by one that answers an error.
     pub(super) fn unseen(&self, at: Vec<u8>, why: String) -> Result<Option<String>> {
         let (id, now) = (self.blobs.next_id().0, self.now);
         self.write(move |txn| {
@@ -132,7 +132,7 @@ impl Found {
             id,
             family: self.family,
             branch: self.branch,
-            // Of which bucket it was taken nobody knows any more.
+            // The bucket it was taken from is unknown.
             bucket: 0,
             bucket_name: self.name.clone(),
             created: self.created,

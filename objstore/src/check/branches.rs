@@ -24,12 +24,11 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
             match follows(store, roots, family, branch)? {
                 Some(record) => {
                     report.problem(error.to_string());
-                    let done = format!("{what}: its record was made anew");
+                    let done = format!("{what}: its record was created again");
                     store.fix(Fix::aside(pair, Some(record.encode_to_vec()), done));
                 }
                 None => {
-                    report
-                        .problem(format!("{error}; its parent is not known: restore the buckets of it from a backup"));
+                    report.problem(format!("{error}; its parent is unknown: restore its buckets from a backup"));
                 }
             }
         }
@@ -54,7 +53,7 @@ fn shown(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The record of a branch, as far as others tell.
+/// The record of a branch, as far as it follows from others.
 fn follows(store: &Checked<'_>, roots: &[Root], family: Family, branch: Branch) -> Result<Option<BranchRecord>> {
     let root = roots.iter().find(|root| (root.family, root.branch) == (family, branch));
     let others: Vec<(Branch, BranchRecord)> = crate::store::all(store.read(), &key::by_id(tag::BRANCH, family))?

@@ -14,7 +14,7 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::settings::{ObjectLock, PublicAccess, Settings};
 
-/// In the place of a policy that nobody knows any more: it is none, so everything is denied.
+/// The replacement for an unreadable policy. It is not a valid policy, so everything is denied.
 const NO_POLICY: &str = "the settings of this bucket could not be read: put its policy and other settings again";
 
 /// The trees of all buckets and snapshots.
@@ -53,19 +53,19 @@ fn check_id(store: &Checked<'_>, what: &str, id: u64, name: &[u8], report: &mut 
     let id_key = key::by_id(tag::BUCKET_ID, id);
     if store.read().get(&id_key)?.as_deref() != Some(name) {
         report.problem(format!("{what}: its id {id} does not lead back to its name"));
-        store.fix(Fix::put(id_key, name.to_vec(), format!("{what}: its id leads to its name again")));
+        store.fix(Fix::put(id_key, name.to_vec(), format!("{what}: repaired, its id leads to its name")));
     }
     Ok(())
 }
 
-/// A bucket that was ever told something has it kept; one with object lock keeps versions.
+/// Checks that settings which were ever changed exist, and that a bucket with object lock has versioning.
 fn check_settings(store: &Checked<'_>, what: &str, bucket: &Pair, record: &Bucket, report: &mut Report) -> Result<()> {
     let at = key::by_id(tag::SETTINGS, record.id);
     let value = store.read().get(&at)?;
-    let done = format!("{what}: nobody but its owner gets in by S3 until the policy and settings are put anew");
+    let done = format!("{what}: only its owner has access through S3 until its policy and settings are set again");
     let settings = match value {
         None if record.settings > 0 => {
-            report.problem(format!("{what}: its settings, changed {} times, are gone", record.settings));
+            report.problem(format!("{what}: its settings, changed {} times, are missing", record.settings));
             store.fix(Fix::put(at, closed(store, record)?, done));
             return Ok(());
         }
@@ -80,17 +80,21 @@ fn check_settings(store: &Checked<'_>, what: &str, bucket: &Pair, record: &Bucke
         },
     };
     if record.settings == 0 {
-        report.problem(format!("{what}: it says that it has no settings, but it has"));
+        report.problem(format!("{what}: its record has no settings, but there are some"));
         let told = Bucket { settings: 1, ..record.clone() };
-        store.fix(Fix::put(bucket.key.to_vec(), told.encode_to_vec(), format!("{what}: its settings hold again")));
+        store.fix(Fix::put(
+            bucket.key.to_vec(),
+            told.encode_to_vec(),
+            format!("{what}: repaired, its settings apply again"),
+        ));
     }
     if settings.object_lock.is_some() && record.versioning() != VersioningState::Enabled {
-        report.problem(format!("{what}: it has object lock, but keeps no versions; enable its versioning"));
+        report.problem(format!("{what}: it has object lock without versioning; enable its versioning"));
     }
     Ok(())
 }
 
-/// Settings that let in nobody.
+/// Settings that deny all access.
 fn closed(store: &Checked<'_>, record: &Bucket) -> Result<Vec<u8>> {
     let locked = lost::traits(store, record.family, record.branch)?.locked;
     let all = PublicAccess {

@@ -20,11 +20,11 @@ const STEP: u64 = 4 << 20;
 pub(super) struct Damage {
     /// What is wrong.
     pub why: String,
-    /// Whether that was known before.
+    /// Whether it was known before.
     pub quarantined: bool,
 }
 
-/// Checks the bytes of all blobs; without `content` only says what is known of them. What is damaged, by blob.
+/// Checks the bytes of all blobs; without `content` only known damage is collected. Returns the damage by blob.
 pub(super) fn check(store: &Checked<'_>, content: bool, report: &mut Report) -> Result<BTreeMap<u64, Damage>> {
     let mut damage = quarantined(store)?;
     if !content {
@@ -64,7 +64,7 @@ fn found(store: &Checked<'_>, blob: u64, error: &Error, damage: &mut BTreeMap<u6
     }
 }
 
-/// What was found before and is still referred to.
+/// Known damage that is still referenced.
 fn quarantined(store: &Checked<'_>) -> Result<BTreeMap<u64, Damage>> {
     let mut known = BTreeMap::new();
     store.each(&[tag::DAMAGED], |pair| {
@@ -81,7 +81,7 @@ fn quarantined(store: &Checked<'_>) -> Result<BTreeMap<u64, Damage>> {
 
 fn verify(store: &Checked<'_>, id: u64, blob: &Blob, report: &mut Report) -> Result<()> {
     if blob.place() == Place::File && !blob.sums {
-        // Written in place by a mount: it has no checksum, but it has to be there.
+        // An in-place blob: it has no checksum, but it has to exist.
         return store.blobs.file(BlobId(id)).map(drop);
     }
     let mut at = 0;
@@ -99,11 +99,11 @@ fn verify(store: &Checked<'_>, id: u64, blob: &Blob, report: &mut Report) -> Res
     Ok(())
 }
 
-/// Walks all segments: a store opens only if the newest one can be walked, and the collector needs the others.
+/// Scans all segments: a store opens only if the newest one can be scanned, and the collector needs the others.
 fn segments(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     for info in store.blobs.segments()? {
         if let Err(error) = store.blobs.scan_segment(info.id) {
-            report.problem(format!("{error}; `--repair` moves what is sound in it to another"));
+            report.problem(format!("{error}; `--repair` moves its intact blobs to another segment"));
             store.fix(Fix::Segment { segment: info.id, why: error.to_string() });
         }
     }

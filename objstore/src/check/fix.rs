@@ -8,13 +8,12 @@ use crate::record::bucket::Usage;
 use crate::record::inode::InodeKind;
 use crate::record::key::{Branch, Family};
 
-/// One thing to mend.
+/// One fix.
 #[derive(Clone, Debug)]
 pub(super) enum Fix {
-    /// A record follows from others: written, or removed if there is no value.
+    /// Writes a record that follows from others, or removes it if there is no value.
     Record { key: Vec<u8>, value: Option<Vec<u8>>, done: String },
-    /// A record that cannot be read goes to a file in `quarantine/`, and a value that follows from others takes its place,
-    /// if there is one.
+    /// Moves an unreadable record to a file in `quarantine/`, and writes its replacement if one follows from others.
     Aside { key: Vec<u8>, was: Bytes, value: Option<Vec<u8>>, done: String },
     /// The record of a name cannot be read.
     Name { key: Vec<u8>, tree: Seat, parent: u64, sort_name: String },
@@ -22,93 +21,93 @@ pub(super) enum Fix {
     Version { key: Vec<u8>, tree: Seat, name: String, order: u64 },
     /// The record of an extent cannot be read.
     Extent { key: Vec<u8>, why: String },
-    /// An inode that cannot be read and that no tree shows.
+    /// An unreadable inode that no tree shows.
     Unseen { key: Vec<u8>, why: String },
-    /// A branch that nobody shows gets a name.
+    /// Gives an orphan branch a name.
     Found(Found),
-    /// A blob's count of references.
+    /// The reference count of a blob.
     References { blob: u64, refs: u32 },
-    /// Something refers to a blob that has no record.
+    /// A referenced blob without a record.
     MissingBlob { blob: u64, refs: u32 },
-    /// Nothing refers to a blob.
+    /// An unreferenced blob.
     Orphan { blob: u64 },
-    /// What a branch holds: all but uploads, or bytes of uploads.
+    /// The usage of a branch: everything except uploads, or the bytes of uploads.
     Usage { tree: Seat, held: Option<Usage>, uploads: Option<u64> },
-    /// An inode's counts, as a tree sees it.
+    /// The counts of an inode, as a tree sees it.
     Counts { tree: Seat, ino: u64, counts: Counts },
-    /// The name of an inode shows something else in listings than the inode says.
+    /// The name of an inode carries wrong attributes for listings.
     Shown { tree: Seat, ino: u64 },
     /// The record of an inode cannot be read.
     Unreadable { key: Vec<u8>, tree: Seat, ino: u64, why: String },
-    /// Names lead to an inode that is not there.
+    /// Names lead to a missing inode.
     NoInode { tree: Seat, ino: u64 },
-    /// No name leads to an inode.
+    /// An inode without a name.
     NoName { tree: Seat, ino: u64 },
-    /// A blob's bytes are not what was written.
+    /// A blob's bytes do not match its checksums.
     Content { blob: u64, why: String },
-    /// A segment cannot be walked.
+    /// A segment that cannot be scanned.
     Segment { segment: u64, why: String },
 }
 
-/// A branch whose bucket or snapshot lost its record.
+/// An orphan branch, whose bucket or snapshot lost its record.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// The name it gets.
+    /// The name that it gets.
     pub name: String,
     /// The id that leads to the name, if one does.
     pub id: Option<u64>,
     pub family: Family,
     pub branch: Branch,
-    /// Whether it is a snapshot's.
+    /// Whether it belongs to a snapshot.
     pub snapshot: bool,
-    /// When the branch was made.
+    /// Time of creation of the branch.
     pub created: i64,
-    /// The account that has it from now on.
+    /// The account that owns it from now on.
     pub owner: u64,
-    /// Whether there are versions in it.
+    /// Whether it contains versions.
     pub versions: bool,
-    /// Whether something in it is locked.
+    /// Whether it contains locked versions.
     pub locked: bool,
 }
 
-/// A tree somebody reads, by where it is.
+/// The position of a tree of a bucket or snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Seat {
-    /// For people.
+    /// Its description for messages.
     pub what: String,
     pub family: Family,
     pub branch: Branch,
 }
 
-/// What an inode counts.
+/// The counts of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counts {
     pub kind: InodeKind,
-    /// Names, or of a directory two and the directories in it.
+    /// Number of names; for a directory, two plus its subdirectories.
     pub nlink: u32,
-    /// Of a directory: names in it.
+    /// For a directory: number of its names.
     pub entries: u64,
-    /// Of a directory: names in it that S3 sees.
+    /// For a directory: number of its names that S3 sees.
     pub keys: u64,
 }
 
 impl Fix {
-    /// Writes a record that follows from others.
+    /// A fix that writes a record which follows from others.
     pub(super) fn put(key: Vec<u8>, value: Vec<u8>, done: String) -> Self {
         Self::Record { key, value: Some(value), done }
     }
 
-    /// Removes a record that means nothing.
+    /// A fix that removes a meaningless record.
     pub(super) fn remove(key: Vec<u8>, done: String) -> Self {
         Self::Record { key, value: None, done }
     }
 
-    /// Sets a record aside, for a value in its place or none.
+    /// A fix that quarantines a record, with an optional replacement.
     pub(super) fn aside(pair: &Pair, value: Option<Vec<u8>>, done: String) -> Self {
         Self::Aside { key: pair.key.to_vec(), was: pair.value.clone(), value, done }
     }
 
-    /// Whether others have to be counted again once this is done.
+    /// Whether other records have to be recounted afterwards.
     pub(super) fn is_structural(&self) -> bool {
         match self {
             Self::Aside { .. }
@@ -128,7 +127,7 @@ impl Fix {
 }
 
 impl super::Root {
-    /// Where it is.
+    /// The tree's position.
     pub(super) fn seat(&self) -> Seat {
         Seat { what: self.what.clone(), family: self.family, branch: self.branch }
     }

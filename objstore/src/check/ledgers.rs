@@ -18,7 +18,7 @@ use crate::record::restore::Restore;
 use crate::record::scrub::Scrub;
 use crate::store::header;
 
-/// More numbers than a family is likely to have given to what is gone since.
+/// More numbers than a clone group is likely to have issued for records that are gone since.
 const GIVEN_MAX: u64 = 1 << 32;
 
 /// Checks all.
@@ -32,39 +32,43 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
         let bucket = key::u64_at(&pair.key, 1).unwrap_or_default();
         if !accounts::is_bucket(store, bucket)? {
             report.problem(format!("settings of bucket {bucket}: there is no such bucket"));
-            store.fix(Fix::aside(pair, None, format!("settings of bucket {bucket}: there was no such bucket")));
+            store.fix(Fix::aside(
+                pair,
+                None,
+                format!("settings of bucket {bucket}: removed, there was no such bucket"),
+            ));
         }
         Ok(())
     })?;
     store.each(&[tag::RESTORE], |pair| {
         if report.take(decode::<Restore>("a restore under way", &pair.value)).is_none() {
             let family = key::u64_at(&pair.key, 1).unwrap_or_default();
-            store.fix(Fix::aside(pair, restore(store, family)?, "a restore under way: it ends".into()));
+            store.fix(Fix::aside(pair, restore(store, family)?, "a restore in progress: ended".into()));
         }
         Ok(())
     })?;
     if let Some(value) = store.read().get(&key::scrub())?
         && report.take(decode::<Scrub>("the scrub", &value)).is_none()
     {
-        store.fix(Fix::remove(key::scrub(), "the scrub begins its pass anew".into()));
+        store.fix(Fix::remove(key::scrub(), "the scrub starts its pass again".into()));
     }
     if let Some(value) = store.read().get(&key::lifecycle())? {
         let place = decode::<Lifecycle>("the lifecycle worker", &value);
         if report.take(place).is_none() {
-            store.fix(Fix::remove(key::lifecycle(), "the lifecycle worker begins its pass anew".into()));
+            store.fix(Fix::remove(key::lifecycle(), "the lifecycle worker starts its pass again".into()));
         }
     }
     Ok(())
 }
 
-/// A restore fills the first branch of a family of its own.
+/// Checks that a restore fills the first branch of a separate clone group.
 fn restore(store: &Checked<'_>, family: Family) -> Result<Option<Vec<u8>>> {
     let branch = Branch::MAX;
     let there = store.read().get(&key::of_branch(tag::BRANCH, family, branch))?.is_some();
     Ok(there.then(|| Restore { branch, ..Restore::default() }.encode_to_vec()))
 }
 
-/// No number is given twice.
+/// Checks that no number is issued twice.
 fn head(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
     let Some(head) = header::read(store.read())? else { return Ok(()) };
     let last = |prefix: &[u8]| -> Result<u64> {
@@ -81,7 +85,7 @@ fn head(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> 
         return Ok(());
     }
     report.problem(format!(
-        "the store: its next number {} and place in the trash {} were given before",
+        "the store: its next number {} and position in the trash {} were issued before",
         head.next_id, head.next_trash
     ));
     let mended = crate::record::Header {
@@ -89,7 +93,11 @@ fn head(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> 
         next_trash: head.next_trash.max(trash + 1),
         ..head
     };
-    store.fix(Fix::put(key::header(), mended.encode_to_vec(), "the store: its next numbers were never given".into()));
+    store.fix(Fix::put(
+        key::header(),
+        mended.encode_to_vec(),
+        "the store: repaired, its next numbers are unused".into(),
+    ));
     Ok(())
 }
 
@@ -101,7 +109,7 @@ fn families(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<
         let kept = report.take(decode::<bucket::Family>(&what, &pair.value));
         readable.insert(id);
         let least = given(store, id)?;
-        let done = format!("{what}: its next numbers were never given");
+        let done = format!("{what}: repaired, its next numbers are unused");
         let Some(family) = kept else {
             store.fix(Fix::put(pair.key.to_vec(), past(least).encode_to_vec(), done));
             return Ok(());
@@ -112,7 +120,7 @@ fn families(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<
             next_version: family.next_version.min(least.next_version),
         };
         if mended != family {
-            report.problem(format!("{what}: its next inode, branch or version number was given before"));
+            report.problem(format!("{what}: its next inode, branch or version number was issued before"));
             store.fix(Fix::put(pair.key.to_vec(), mended.encode_to_vec(), done));
         }
         Ok(())
@@ -121,12 +129,16 @@ fn families(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<
         let what = format!("{}: family {}", root.what, root.family);
         report.problem(format!("{what}: it has no record"));
         let made = past(given(store, root.family)?).encode_to_vec();
-        store.fix(Fix::put(key::by_id(tag::FAMILY, root.family), made, format!("{what}: its record was made anew")));
+        store.fix(Fix::put(
+            key::by_id(tag::FAMILY, root.family),
+            made,
+            format!("{what}: its record was created again"),
+        ));
     }
     Ok(())
 }
 
-/// Numbers next to all that records of a family show.
+/// The next unused numbers of a clone group, according to its records.
 fn given(store: &Checked<'_>, family: Family) -> Result<bucket::Family> {
     let inodes = key::by_id(tag::INODE, family);
     let last = store.read().scan_back(&inodes, &key::after_prefix(&inodes), 1)?;
@@ -139,7 +151,7 @@ fn given(store: &Checked<'_>, family: Family) -> Result<bucket::Family> {
     Ok(bucket::Family { next_ino: ino + 1, next_branch: branch.saturating_sub(1), next_version: version })
 }
 
-/// Past all that may have been given to what is gone since, as far as one can tell.
+/// Numbers beyond all that may have been issued for records that are gone since.
 fn past(least: bucket::Family) -> bucket::Family {
     bucket::Family {
         next_ino: least.next_ino.saturating_add(GIVEN_MAX),
@@ -159,7 +171,7 @@ fn lowest_version(store: &Checked<'_>, family: u64) -> Result<u64> {
     Ok(lowest)
 }
 
-/// Checksums are of a blob that says it has them, and are as many as it has blocks.
+/// Checks that checksums belong to a blob that has them, and that their number matches its size.
 fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     let mut stray = 0_u64;
     store.each(&[tag::SUMS], |pair| {
@@ -181,19 +193,19 @@ fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             if let Some(found) = found {
                 report.problem(format!("{what}: {expected} expected in record {index}, {found} found"));
             }
-            // Without them nobody can tell what was written: reading it answers an error from now on.
+            // Without checksums damage cannot be detected: reading it answers an error from now on.
             store.fix(Fix::Content { blob: id, why: format!("{what} cannot be read") });
             store.fix(Fix::aside(pair, None, what));
         }
         Ok(())
     })?;
     if stray > 0 {
-        report.problem(format!("{stray} records of checksums are of blobs that have none"));
+        report.problem(format!("{stray} records of checksums belong to blobs without checksums"));
     }
     Ok(())
 }
 
-/// What is quarantined stays so, and with it all that it may have stood for.
+/// Checks quarantine records: quarantined content stays quarantined, and so does everything it may stand for.
 fn damaged(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::DAMAGED], |pair| {
         if report.take(decode::<Damaged>("what is quarantined", &pair.value)).is_none() {

@@ -20,10 +20,10 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::LIVE], |pair| {
         let ids = key::u64_at(&pair.key, 1).zip(key::u64_at(&pair.key, key::LIVE_INODE_AT));
         let Some((bucket, ino)) = ids else {
-            report.problem("a live file: its key has no bucket and inode");
+            report.problem("a dirty file: its key has no bucket and inode");
             return Ok(());
         };
-        let what = format!("live file {ino} of bucket {bucket}");
+        let what = format!("dirty file {ino} of bucket {bucket}");
         match report.take(decode::<Live>(&what, &pair.value)) {
             Some(live) => {
                 report.live_files += 1;
@@ -32,7 +32,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             None => {
                 let live = content(store, (bucket, ino))?.and_then(|content| live_of(&content));
                 let value = live.map(|live| live.encode_to_vec());
-                store.fix(Fix::aside(pair, value, format!("{what}: its inode tells where it is written")));
+                store.fix(Fix::aside(pair, value, format!("{what}: removed, its inode says where it is written")));
             }
         }
         Ok(())
@@ -48,19 +48,19 @@ fn live_of(content: &Content) -> Option<Live> {
     }
 }
 
-/// Files that a program may write past the server.
+/// Checks records of files that a program may write through a mapping.
 fn exposed(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::EXPOSED], |pair| {
         let Some(ids) = key::u64_at(&pair.key, 1).zip(key::u64_at(&pair.key, key::LIVE_INODE_AT)) else {
             return Ok(());
         };
-        let what = format!("file {} of bucket {}, which a program may write past the server", ids.1, ids.0);
+        let what = format!("file {} of bucket {}, which a program may write by passthrough", ids.1, ids.0);
         if report.take(decode::<Exposed>(&what, &pair.value)).is_none() {
             let value = match content(store, ids)? {
                 Some(Content::Blob(content)) => Some(Exposed { blob: content.id }.encode_to_vec()),
                 _ => None,
             };
-            store.fix(Fix::aside(pair, value, format!("{what}: its inode tells where it is written")));
+            store.fix(Fix::aside(pair, value, format!("{what}: removed, its inode says where it is written")));
         }
         Ok(())
     })
@@ -96,7 +96,7 @@ fn check_one(
     let found = report.take(Tree { read: store.read(), line: &line }.inode(ino)).flatten();
     let home = found.filter(|(branch, _)| *branch == record.branch).and_then(|(_, inode)| inode.home());
     if home != Some(live.blob) {
-        report.problem(format!("{what}: {:016x} is not its home", live.blob));
+        report.problem(format!("{what}: {:016x} is not its in-place blob", live.blob));
     }
     Ok(())
 }

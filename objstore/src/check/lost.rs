@@ -21,23 +21,23 @@ use crate::record::key::{self, Branch, Family, tag};
 use crate::store::ROOT_ACCOUNT;
 use crate::tree::order_of;
 
-/// A branch that nobody shows.
+/// An orphan branch.
 struct Nobodys {
     family: Family,
     branch: Branch,
     record: BranchRecord,
 }
 
-/// What the inodes of a branch tell of its bucket.
+/// Facts about the bucket of a branch, derived from its inodes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Traits {
-    /// Whether it kept versions.
+    /// Whether it had versioning.
     pub versions: bool,
     /// Whether it had object lock.
     pub locked: bool,
 }
 
-/// Looks for branches without a name, and gives them one.
+/// Finds orphan branches, and gives them names.
 pub(super) fn check(store: &Checked<'_>, roots: &Roots, report: &mut Report) -> Result<()> {
     let nobodys = nobodys(store, roots)?;
     for (kind, noun, tag) in
@@ -55,7 +55,8 @@ pub(super) fn check(store: &Checked<'_>, roots: &Roots, report: &mut Report) -> 
                 ([pair], 1) => String::from_utf8_lossy(&pair.key[1..]).into_owned(),
                 _ => format!("lost-{family:x}-{branch:x}"),
             };
-            report.problem(format!("branch {branch} of family {family}: it is a {noun}'s, but none shows it"));
+            report
+                .problem(format!("branch {branch} of family {family}: it belongs to a {noun}, but no {noun} shows it"));
             let Traits { versions, locked } = traits(store, *family, *branch)?;
             store.fix(Fix::Found(Found {
                 id: id_of(store, tag::BUCKET_ID, name.as_bytes())?.filter(|_| kind == BranchKind::Live),
@@ -93,7 +94,7 @@ fn nobodys(store: &Checked<'_>, roots: &Roots) -> Result<Vec<Nobodys>> {
     Ok(nobodys)
 }
 
-/// Ids that lead to the name of a bucket that is not there.
+/// Ids that lead to the name of a missing bucket.
 fn strays(store: &Checked<'_>, roots: &Roots, report: &mut Report) -> Result<()> {
     store.each(&[tag::BUCKET_ID], |pair| {
         let at = [&[tag::BUCKET], &pair.value[..]].concat();
@@ -101,9 +102,9 @@ fn strays(store: &Checked<'_>, roots: &Roots, report: &mut Report) -> Result<()>
             let id = key::u64_at(&pair.key, 1).unwrap_or_default();
             let what = format!("bucket id {id}");
             report.problem(format!("{what}: it leads to no bucket"));
-            // A bucket with this id may be there under another name.
+            // A bucket with this id may exist under another name.
             if !roots.shown.iter().any(|root| root.bucket == Some(id)) {
-                store.fix(Fix::aside(pair, None, format!("{what}: it led to no bucket")));
+                store.fix(Fix::aside(pair, None, format!("{what}: removed, it led to no bucket")));
             }
         }
         Ok(())

@@ -25,10 +25,10 @@ use crate::record::version::Version;
 use crate::tree::{Tree, dir_name};
 use crate::volume::ROOT_INO;
 
-/// Where inodes without a name are found.
+/// The directory for inodes without a name.
 const LOST: &str = "lost+found";
 
-/// One tree, being mended in a transaction.
+/// A tree being repaired in a transaction.
 pub(super) struct Mend<'a> {
     pub txn: &'a mut dyn Txn,
     pub blobs: &'a Blobs,
@@ -37,13 +37,13 @@ pub(super) struct Mend<'a> {
     bucket: Option<Bucket>,
 }
 
-/// What leads to an inode.
+/// A name or version that leads to an inode.
 pub(super) struct Name {
     pub parent: u64,
     pub sort_name: String,
     pub kind: InodeKind,
     pub shown: Option<Shown>,
-    /// Of a version that is not current: its order, zero for the version `null`.
+    /// For a noncurrent version: its order number, zero for the version `null`.
     pub version: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Mend<'a> {
         &self.line
     }
 
-    /// Puts an inode in the place of one that cannot be read, or of none; what was done, if that was needed.
+    /// Creates a placeholder for an unreadable or missing inode. Returns what was done, if it was necessary.
     pub(super) fn stand_in(&mut self, unreadable: Option<&[u8]>, ino: u64, why: &str) -> Result<Option<&'static str>> {
         let base = key::inode(self.line.family, ino);
         let at = unreadable.map_or_else(|| key::branched(&base, self.line.branch()), <[u8]>::to_vec);
@@ -78,7 +78,7 @@ impl<'a> Mend<'a> {
             return Ok(None);
         }
         let names = self.names_of(ino)?;
-        // One without a name gets one in `lost+found` later, unless it is the top.
+        // One without a name gets one in `lost+found` later, except the root.
         let (parent, kind) = if ino == ROOT_INO { (ROOT_INO, InodeKind::Directory) } else { (0, InodeKind::File) };
         let nameless = || Name { parent, sort_name: String::new(), kind, shown: None, version: None };
         let aside = value.filter(|value| !value.is_empty());
@@ -92,13 +92,13 @@ impl<'a> Mend<'a> {
         let inode = self.substitute(&first, count.max(1), why, aside)?;
         self.txn.put(at, inode.encode_to_vec());
         Ok(Some(if inode.is_dir() {
-            "a directory of root's takes its place, set owner, mode and attributes anew"
+            "it was replaced by a directory owned by root: set owner, mode and attributes again"
         } else {
             "it was quarantined"
         }))
     }
 
-    /// An inode for a name that nobody knows more of; of a file, reading it answers an error.
+    /// A placeholder inode for a name about which nothing else is known; reading a file's content answers an error.
     pub(super) fn substitute(&mut self, name: &Name, nlink: u32, why: &str, aside: Vec<Aside>) -> Result<Inode> {
         let mut inode = Inode::new(name.kind, self.now);
         (inode.parent, inode.name) = (name.parent, crate::tree::shown_name(&name.sort_name).to_owned());
@@ -113,9 +113,9 @@ impl<'a> Mend<'a> {
         Ok(inode)
     }
 
-    /// What is known of a file without its inode: what listings showed, and its version.
+    /// Fills in what is known of a file without its inode: the attributes from listings, and its version.
     fn describe(&mut self, inode: &mut Inode, name: &Name) -> Result<()> {
-        // A file without a byte would read as empty instead of answering an error.
+        // An empty file would read as empty instead of answering an error.
         inode.size = name.shown.as_ref().map_or(1, |shown| shown.size.max(1));
         let mut object = Object::default();
         if let Some(shown) = &name.shown {
@@ -139,21 +139,21 @@ impl<'a> Mend<'a> {
         self.bucket.as_ref().is_some_and(|bucket| bucket.versioning() == VersioningState::Enabled)
     }
 
-    /// Settings that cannot be read may have been of a bucket with a lock.
+    /// Whether the bucket may have object lock; unreadable settings count as a lock.
     fn is_locked(&self) -> Result<bool> {
         let Some(bucket) = &self.bucket else { return Ok(false) };
         let Some(value) = self.txn.get(&key::by_id(tag::SETTINGS, bucket.id))? else { return Ok(false) };
         Ok(decode::<Settings>("settings", &value).map_or(true, |settings| settings.object_lock.is_some()))
     }
 
-    /// A blob that stands for content nobody can find any more.
+    /// Creates a stub blob, which stands for lost content.
     fn stub(&mut self, why: &str, aside: Vec<Aside>) -> u64 {
         let id = self.blobs.next_id().0;
         put_stub(self.txn, id, 1, why, (self.now, aside));
         id
     }
 
-    /// Gives an inode without a name one; whether that was needed.
+    /// Gives an inode without a name one. Returns whether it was necessary.
     pub(super) fn find_again(&mut self, ino: u64) -> Result<bool> {
         let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
         if !self.names_of(ino)?.is_empty() {
@@ -192,7 +192,7 @@ impl<'a> Mend<'a> {
         Ok(ino)
     }
 
-    /// Lets an inode count what was counted; whether that was needed.
+    /// Writes recounted numbers to an inode. Returns whether it was necessary.
     pub(super) fn recount(&mut self, ino: u64, counts: Counts) -> Result<bool> {
         let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
         let before = inode.clone();
@@ -209,7 +209,7 @@ impl<'a> Mend<'a> {
         Ok(true)
     }
 
-    /// Lets names say nothing of an inode in listings, which then read the inode.
+    /// Removes the attributes for listings from an inode's names, so that listings read the inode.
     pub(super) fn hide(&mut self, ino: u64) -> Result<bool> {
         let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
         for name in self.names_of(ino)?.into_iter().filter(|name| name.version.is_none()) {
@@ -221,8 +221,8 @@ impl<'a> Mend<'a> {
         Ok(true)
     }
 
-    /// Writes this branch's version of an inode. One taken over from an ancestor owns none of its content; references
-    /// are counted anew after this.
+    /// Writes this branch's version of an inode. One inherited from an ancestor loses its in-place blob; references are
+    /// recounted afterwards.
     fn save(&mut self, ino: u64, branch: key::Branch, mut inode: Inode) {
         if branch != self.line.branch() {
             match &mut inode.content {
@@ -245,7 +245,7 @@ impl<'a> Mend<'a> {
         Ok(number)
     }
 
-    /// All names of an inode, and the versions that are it.
+    /// All names of an inode, and its versions.
     pub(super) fn names_of(&self, ino: u64) -> Result<Vec<Name>> {
         let mut names = Vec::new();
         for record in self.line.all(&*self.txn, tag::DIRENT) {
@@ -276,7 +276,7 @@ pub(super) fn stub_content(id: u64) -> Content {
     Content::Blob(BlobContent { id, home: false })
 }
 
-/// Writes a blob without content, quarantined: reading it answers an error, and releasing it leaves nothing.
+/// Writes a quarantined blob without content: reading it answers an error, and releasing it leaves nothing.
 pub(crate) fn put_stub(txn: &mut dyn Txn, id: u64, refs: u32, why: &str, (found, aside): (Timestamp, Vec<Aside>)) {
     let blob = Blob { refs, length: 0, packed: None, sums: false };
     txn.put(key::by_id(tag::BLOB, id), blob.encode_to_vec());

@@ -57,13 +57,13 @@ const CHUNK: usize = 1024;
 
 /// How to check.
 pub struct Options<'a> {
-    /// Whether content is read and compared with its checksums, or only the records.
+    /// Whether content is read and verified, or only the records.
     pub content: bool,
-    /// Whether what is found is mended.
+    /// Whether problems are repaired.
     pub repair: bool,
     /// The file of the master key, unless it is `master.key` in the data folder.
     pub master_key: Option<&'a Path>,
-    /// Told how far it is.
+    /// Receives the progress.
     pub progress: &'a dyn Fn(Progress),
 }
 
@@ -79,37 +79,37 @@ impl Options<'_> {
     }
 }
 
-/// A store, as it was at one moment.
+/// A store at one moment.
 struct Checked<'a> {
     snapshot: Box<dyn Snapshot>,
     blobs: Blobs,
     lines: Lines,
     progress: &'a dyn Fn(Progress),
-    /// What a repair would do.
+    /// The fixes that a repair would carry out.
     fixes: RefCell<Vec<Fix>>,
-    /// Records that may refer to content, cannot be read, and were reported.
+    /// Unreadable records that may refer to content, and were reported.
     unreadable: RefCell<HashSet<Bytes>>,
-    /// Ids that records of buckets say.
+    /// Ids found in bucket records.
     buckets: RefCell<HashSet<u64>>,
-    /// The lowest version that an inode of each family says it is.
+    /// The lowest version order number found in the inodes of each clone group.
     lowest: RefCell<HashMap<Family, u64>>,
 }
 
-/// A tree somebody reads.
+/// A tree of a bucket or snapshot.
 #[derive(Clone)]
 struct Root {
     what: String,
     family: Family,
     branch: Branch,
-    /// Of a bucket: its id.
+    /// For a bucket: its id.
     bucket: Option<u64>,
 }
 
-/// All trees that somebody reads.
+/// All trees of buckets and snapshots.
 #[derive(Default)]
 struct Roots {
     shown: Vec<Root>,
-    /// Records of buckets and snapshots that cannot be read.
+    /// Unreadable records of buckets and snapshots.
     unreadable: Vec<Pair>,
 }
 
@@ -130,14 +130,14 @@ pub fn run(dir: &Path, options: &Options<'_>) -> Result<Report> {
     report
 }
 
-/// Checks a store that is open nowhere, on its metadata and disk.
+/// Checks a store that is not open, on its metadata and disk.
 pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Options<'_>) -> Result<Report> {
     let head = header::read(&*meta.snapshot())?;
     let head = head.ok_or_else(|| Error::Unusable { why: format!("{} holds an empty store", dir.display()) })?;
     header::check_format(head.format)?;
     let epoch = header::next_epoch(&*meta.snapshot())?;
     if options.repair {
-        // What a repair writes has names of its own: a server that opens the store later gives none of them again.
+        // Names that a repair creates have to be unique: a server that opens the store later issues other numbers.
         meta.write(crate::meta::Durability::Synced, header::open).wait()?;
     }
     let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blob::Options::default())?;
@@ -152,7 +152,7 @@ pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Op
     Ok(report)
 }
 
-/// Checks the records of a store that is open and that nobody changes meanwhile.
+/// Checks the records of an open store that does not change meanwhile.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn records_of(core: &crate::core::Core) -> Result<Report> {
     let checked = Checked::new(core.meta.snapshot(), core.blobs.clone(), &|_| {});
@@ -187,7 +187,7 @@ impl<'a> Checked<'a> {
         live::check(self, report)
     }
 
-    /// Checks the bytes of all blobs, or only says which are known to be damaged.
+    /// Checks the bytes of all blobs, or only lists known damage.
     fn check_content(&self, content: bool, report: &mut Report) -> Result<()> {
         let damage = content::check(self, content, report)?;
         affected::tell(self, &damage, report)
@@ -201,19 +201,19 @@ impl<'a> Checked<'a> {
         (self.progress)(Progress { phase, done, total });
     }
 
-    /// Notes what a repair would do.
+    /// Records a fix.
     fn fix(&self, fix: Fix) {
         self.fixes.borrow_mut().push(fix);
     }
 
-    /// Reports a record that may refer to content and cannot be read, once.
+    /// Reports an unreadable record that may refer to content, once.
     fn unreadable(&self, key: &Bytes, problem: &Error, report: &mut Report) {
         if self.unreadable.borrow_mut().insert(key.clone()) {
             report.problem(problem.to_string());
         }
     }
 
-    /// Notes that an inode of a family says it is a version; zero is none.
+    /// Records the version order number of an inode; zero is none.
     fn note_version(&self, family: Family, order: u64) {
         if order > 0 {
             let mut lowest = self.lowest.borrow_mut();
@@ -222,7 +222,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Takes the value of a record, or reports why there is none and sets the record aside, for nothing in its place.
+    /// Decodes a record, or reports and quarantines it without replacement.
     fn take_or_aside<M: Message + Default>(&self, what: &str, pair: &Pair, report: &mut Report) -> Option<M> {
         let value = report.take(decode(what, &pair.value));
         if value.is_none() {
@@ -231,7 +231,7 @@ impl<'a> Checked<'a> {
         value
     }
 
-    /// Runs `f` on all pairs whose keys begin with `prefix`.
+    /// Calls `f` for all pairs whose keys begin with `prefix`.
     fn each(&self, prefix: &[u8], mut f: impl FnMut(&Pair) -> Result<()>) -> Result<()> {
         let end = key::after_prefix(prefix);
         let mut from = prefix.to_vec();

@@ -28,16 +28,16 @@ fn check_one(what: &str, inode: Option<Inode>, parts: &ObjectParts, report: &mut
         return report.problem(format!("{what}: there is no such object"));
     };
     if !object.part_table {
-        report.problem(format!("{what}: the object does not know of them"));
+        report.problem(format!("{what}: the object's record does not mention them"));
     }
-    // Once a mount changed the content they mean nothing.
+    // They have no meaning once a mount changed the content.
     if object.parts == 0 {
         return;
     }
     let sum: u64 = parts.parts.iter().map(|part| part.size).sum();
     if (parts.parts.len(), sum) != (object.parts as usize, size) {
         report.problem(format!(
-            "{what}: they are {} of {sum} bytes, the object says {} of {size} bytes",
+            "{what}: there are {} of {sum} bytes, the object's record says {} of {size} bytes",
             parts.parts.len(),
             object.parts
         ));

@@ -4,7 +4,7 @@ use super::Report;
 use crate::record::acl::{ACCESS, DEFAULT};
 use crate::record::inode::Inode;
 
-/// Checks those of an inode.
+/// Checks the ACLs of an inode.
 pub(super) fn check(what: &str, inode: &Inode, report: &mut Report) {
     if let Some(Some(access)) = report.take(inode.acl(ACCESS))
         && (access.is_mode() || access.mode() != inode.mode & 0o777)
@@ -14,7 +14,7 @@ pub(super) fn check(what: &str, inode: &Inode, report: &mut Report) {
     if let Some(Some(_)) = report.take(inode.acl(DEFAULT))
         && !inode.is_dir()
     {
-        report.problem(format!("{what}: it has a default ACL, but is no directory"));
+        report.problem(format!("{what}: it has a default ACL, but is not a directory"));
     }
 }
 

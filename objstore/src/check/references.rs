@@ -20,7 +20,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     for (key, why) in unseen {
         store.fix(Fix::Unseen { key, why });
     }
-    // What a record that cannot be read refers to is not known: nothing is an orphan then.
+    // References of unreadable records are unknown, so no blob counts as unreferenced then.
     let kept = !store.unreadable.borrow().is_empty() || moved_aside(store)?;
     let mut live: HashMap<u64, u64> = HashMap::new();
     store.each(&[tag::BLOB], |pair| {
@@ -28,7 +28,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         let what = format!("blob {id:016x}");
         let refs = counted.remove(&id).unwrap_or(0);
         let Some(blob) = report.take(decode::<Blob>(&what, &pair.value)) else {
-            // One that nothing refers to is looked at again once it has a record.
+            // An unreferenced blob is examined again once it has a record.
             store.fix(Fix::MissingBlob { blob: id, refs: refs.max(1) });
             return Ok(());
         };
@@ -60,7 +60,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     check_segments(store, live, report)
 }
 
-/// Whether records were moved aside that refer to nobody knows what.
+/// Whether quarantined records exist whose references are unknown.
 fn moved_aside(store: &Checked<'_>) -> Result<bool> {
     let mut aside = false;
     store.each(&[tag::DAMAGED], |pair| {
@@ -72,7 +72,7 @@ fn moved_aside(store: &Checked<'_>) -> Result<bool> {
     Ok(aside)
 }
 
-/// References to each blob, and inodes that cannot be read and that no tree shows.
+/// References to each blob, and unreadable inodes that no tree shows.
 type Counted = (HashMap<u64, u32>, Vec<(Vec<u8>, String)>);
 
 fn count(store: &Checked<'_>, report: &mut Report) -> Result<Counted> {
@@ -114,7 +114,7 @@ fn count(store: &Checked<'_>, report: &mut Report) -> Result<Counted> {
         Ok(())
     })?;
     store.each(&[tag::PART], |pair| {
-        // One that cannot be read is reported and set aside with its upload.
+        // An unreadable part is reported and quarantined with its upload.
         if let Ok(part) = decode::<Part>("a part", &pair.value) {
             part.pieces.iter().filter(|piece| piece.blob != 0).for_each(|piece| refer(piece.blob));
         }
@@ -133,7 +133,7 @@ fn check_segments(store: &Checked<'_>, mut live: HashMap<u64, u64>, report: &mut
         };
         if segment.live_bytes != counted {
             report.problem(format!(
-                "segment {id:016x}: it counts {} live bytes, but holds {counted}",
+                "segment {id:016x}: it counts {} referenced bytes, but has {counted}",
                 segment.live_bytes
             ));
             store.fix(put_segment(id, Segment { live_bytes: counted, ..segment }));
@@ -141,13 +141,13 @@ fn check_segments(store: &Checked<'_>, mut live: HashMap<u64, u64>, report: &mut
         Ok(())
     })?;
     for (id, bytes) in live {
-        report.problem(format!("segment {id:016x}: {bytes} bytes in it are referred to, but it has no record"));
+        report.problem(format!("segment {id:016x}: {bytes} bytes in it are referenced, but it has no record"));
         store.fix(put_segment(id, Segment { live_bytes: bytes, stored_bytes: bytes }));
     }
     Ok(())
 }
 
 fn put_segment(id: u64, segment: Segment) -> Fix {
-    let done = format!("segment {id:016x}: it counts {} live bytes", segment.live_bytes);
+    let done = format!("segment {id:016x}: it counts {} referenced bytes", segment.live_bytes);
     Fix::put(key::by_id(tag::SEGMENT, id), segment.encode_to_vec(), done)
 }

@@ -31,12 +31,12 @@ use crate::record::damage::Damaged;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 
-/// Rounds after which what is left is only listed.
+/// The most rounds; problems left after them are only listed.
 const ROUNDS_MAX: usize = 16;
-/// The folder that damaged segments are moved to.
+/// The folder for damaged segments.
 pub(super) const QUARANTINE: &str = "quarantine";
 
-/// A repair under way.
+/// A repair in progress.
 pub(super) struct Repair<'a> {
     pub(super) meta: &'a Meta,
     pub(super) blobs: &'a Blobs,
@@ -45,11 +45,11 @@ pub(super) struct Repair<'a> {
     pub(super) now: Timestamp,
     options: &'a Options<'a>,
     done: Report,
-    /// Where packed blobs lie, once somebody asked.
+    /// The positions of packed blobs, read when first needed.
     packed: Option<HashMap<u64, (PackedAt, u64)>>,
 }
 
-/// Checks and mends a store; the report is of how it is after that.
+/// Checks and repairs a store; the report describes its state afterwards.
 pub(super) fn run(
     meta: &Meta,
     blobs: &Blobs,
@@ -92,7 +92,7 @@ impl<'a> Repair<'a> {
         Checked::new(self.meta.snapshot(), self.blobs.clone(), self.options.progress)
     }
 
-    /// Mends records until there is nothing left to mend.
+    /// Repairs records until nothing is left to do.
     fn rounds(&mut self) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
             let checked = self.checked();
@@ -105,7 +105,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Carries out what a check would have; whether anything was changed.
+    /// Carries out the fixes of a check. Returns whether anything was changed.
     fn apply(&mut self, checked: &Checked<'_>) -> Result<bool> {
         let (first, then): (Vec<Fix>, Vec<Fix>) = checked.fixes.take().into_iter().partition(Fix::is_structural);
         Ok(self.carry_out_all(first)? || self.carry_out_all(then)?)
@@ -123,7 +123,7 @@ impl<'a> Repair<'a> {
         Ok(changed)
     }
 
-    /// Carries out one; what was done, if that was needed.
+    /// Carries out one fix. Returns what was done, if it was necessary.
     fn carry_out(&mut self, fix: Fix) -> Result<Option<String>> {
         match fix {
             Fix::Record { key, value, done } => self.record(key, value, done),
@@ -132,11 +132,11 @@ impl<'a> Repair<'a> {
             Fix::Orphan { blob } => self.orphan(blob),
             Fix::Usage { tree, held, uploads } => self.usage(tree, held, uploads),
             Fix::Counts { tree, ino, counts } => {
-                let line = format!("{}: inode {ino} counts what it holds again", tree.what);
+                let line = format!("{}: inode {ino}: counts corrected", tree.what);
                 self.mend(tree, line, move |mend| mend.recount(ino, counts))
             }
             Fix::Shown { tree, ino } => {
-                let line = format!("{}: listings show inode {ino} as it is again", tree.what);
+                let line = format!("{}: inode {ino}: its attributes in listings were corrected", tree.what);
                 self.mend(tree, line, move |mend| mend.hide(ino))
             }
             Fix::Unreadable { key, tree, ino, why } => {
@@ -144,8 +144,8 @@ impl<'a> Repair<'a> {
                 self.stand_in(tree, &line, Some(key), ino, why)
             }
             Fix::NoInode { tree, ino } => {
-                let line = format!("{}: inode {ino} is gone", tree.what);
-                let why = format!("inode {ino} is gone");
+                let line = format!("{}: inode {ino} is missing", tree.what);
+                let why = format!("inode {ino} is missing");
                 self.stand_in(tree, &line, None, ino, why)
             }
             Fix::NoName { tree, ino } => {
@@ -169,7 +169,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Mends a name or version whose record cannot be read; that goes to a file first.
+    /// Relinks a name or version whose record is unreadable; the record is first copied to a file.
     fn again(
         &self,
         tree: Seat,
@@ -242,7 +242,7 @@ impl<'a> Repair<'a> {
             let blob = Blob { refs: 1, ..crate::content::blob_record(&*txn, id)? };
             txn.put(key::by_id(tag::BLOB, id), blob.encode_to_vec());
             release(txn, id)?;
-            Ok(Some(format!("blob {id:016x}: nothing refers to it, its space is freed")))
+            Ok(Some(format!("blob {id:016x}: unreferenced, its space is freed")))
         })
     }
 
@@ -260,12 +260,13 @@ impl<'a> Repair<'a> {
             let Usage { bytes, inodes, upload_bytes, objects, hidden, .. } = usage;
             let what = tree.what;
             Ok(Some(format!(
-                "{what}: usage says {bytes} bytes in {inodes} inodes, {objects} objects of which mounts hide {hidden}, and {upload_bytes} bytes of uploads"
+                "{what}: usage set to {bytes} bytes in {inodes} inodes, {objects} objects of which mounts hide {hidden}, and {upload_bytes} bytes of uploads"
             )))
         })
     }
 
-    /// Finds what a blob without a record is: its file or its place in a segment. If there is neither, a stub.
+    /// Finds the content of a blob without a record: its file or its position in a segment. If there is neither,
+    /// creates a stub.
     fn missing_blob(&mut self, id: u64, refs: u32) -> Result<Option<String>> {
         let found = self.find_blob(id)?;
         let now = self.now;
@@ -273,11 +274,11 @@ impl<'a> Repair<'a> {
             Ok(Some(match found {
                 Some(blob) => {
                     txn.put(key::by_id(tag::BLOB, id), Blob { refs, ..blob }.encode_to_vec());
-                    format!("blob {id:016x}: its record was made anew")
+                    format!("blob {id:016x}: its record was created again")
                 }
                 None => {
-                    put_stub(txn, id, refs, "its content is gone", (now, Vec::new()));
-                    format!("blob {id:016x}: its content is gone, what refers to it was quarantined")
+                    put_stub(txn, id, refs, "its content is missing", (now, Vec::new()));
+                    format!("blob {id:016x}: its content is missing, and its references were quarantined")
                 }
             }))
         })
@@ -285,7 +286,7 @@ impl<'a> Repair<'a> {
 
     fn find_blob(&mut self, id: u64) -> Result<Option<Blob>> {
         match self.blobs.file(BlobId(id)) {
-            // Also with some of its checksums gone it is what has checksums: reading it is an error where they are.
+            // It counts as having checksums even if some are missing: reading those parts is an error.
             Ok(file) if self.has_sums(id)? => Ok(Some(Blob { refs: 0, length: file.len()?, packed: None, sums: true })),
             Ok(_) => Ok(Some(Blob { refs: 0, length: 0, packed: None, sums: false })),
             Err(Error::Corrupt { .. }) => {
@@ -301,7 +302,7 @@ impl<'a> Repair<'a> {
         Ok(!self.meta.snapshot().scan(&prefix, &key::after_prefix(&prefix), 1)?.is_empty())
     }
 
-    /// Where all packed blobs lie; the last place of each, if it was moved.
+    /// The positions of all packed blobs; the last position of each, if it was moved.
     fn packed(&mut self) -> Result<&HashMap<u64, (PackedAt, u64)>> {
         if self.packed.is_none() {
             let mut all = HashMap::new();
@@ -317,7 +318,7 @@ impl<'a> Repair<'a> {
         Ok(self.packed.get_or_insert_default())
     }
 
-    /// Remembers that a blob is damaged: it stays where it is, and reading it answers the damage.
+    /// Records that a blob is damaged. Its bytes stay, and reading it answers an error.
     fn quarantine(&self, id: u64, why: String) -> Result<Option<String>> {
         let found = self.now.0;
         self.write(move |txn| {
@@ -331,7 +332,7 @@ impl<'a> Repair<'a> {
         })
     }
 
-    /// Notes who has what is quarantined, for people: a server that opens the store later lists what is noted.
+    /// Records the owners of quarantined content: a server that opens the store later lists them.
     fn name_owners(&self) -> Result<()> {
         for (id, who) in affected::unnamed(&self.checked())? {
             self.write(move |txn| {
@@ -345,7 +346,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Moves what is sound in a damaged segment to another, and the segment out of the way.
+    /// Moves the intact blobs of a damaged segment to another, and the segment to the quarantine.
     fn segment(&mut self, segment: u64, why: &str) -> Result<Option<String>> {
         let (mut moved, mut lost) = (0_u64, 0_u64);
         for (id, blob, at) in self.lying_in(segment)? {
@@ -388,7 +389,7 @@ impl<'a> Repair<'a> {
         Ok(lying)
     }
 
-    /// The copy is on disk before the segment goes.
+    /// The copy is on disk before the segment is removed.
     fn move_aside(&self, segment: u64) -> Result<String> {
         let name = format!("{segment:016x}.seg");
         let quarantine = self.dir.join(QUARANTINE);

@@ -2,45 +2,46 @@
 
 use crate::error::Result;
 
-/// Problems listed; more are only counted. The same goes for what is quarantined, and for what was mended.
+/// The most problems listed; further ones are only counted. The same limit applies to quarantined content and to
+/// repairs.
 const LISTED_MAX: usize = 1000;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong, a line each.
+    /// Problems, one line each.
     pub problems: Vec<String>,
-    /// Problems past the ones listed.
+    /// Number of problems beyond the listed ones.
     pub unlisted: u64,
-    /// Content that is damaged and was quarantined, with who has it, a line each.
+    /// Quarantined content with its owners, one line each.
     pub quarantined: Vec<String>,
-    /// What a repair did, a line each.
+    /// Repairs, one line each.
     pub repaired: Vec<String>,
-    /// Repairs past the ones listed.
+    /// Number of repairs beyond the listed ones.
     pub unlisted_repairs: u64,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
-    /// Buckets.
+    /// Number of buckets.
     pub buckets: u64,
-    /// Snapshots.
+    /// Number of snapshots.
     pub snapshots: u64,
-    /// Sessions of mounts that outlived the last server.
+    /// Number of persistent mount sessions.
     pub sessions: u64,
-    /// Files that mounts were writing when the last server died: the next opening settles them.
+    /// Number of dirty files left by the last server: the next opening flushes them.
     pub live_files: u64,
-    /// Inodes, in all branches.
+    /// Number of inodes in all branches.
     pub inodes: u64,
-    /// Multipart uploads under way.
+    /// Number of multipart uploads in progress.
     pub uploads: u64,
-    /// Blobs.
+    /// Number of blobs.
     pub blobs: u64,
-    /// Bytes of content that have checksums.
+    /// Bytes of content with checksums.
     pub content_bytes: u64,
     /// Bytes of content whose checksums were verified.
     pub verified_bytes: u64,
-    /// Files that no record names: a crash left them, and the next opening removes them.
+    /// Number of files that no record names: a crash left them, and the next opening removes them.
     pub unnamed_files: u64,
-    /// Blobs that nothing refers to, kept for records that were moved aside.
+    /// Number of unreferenced blobs, kept because quarantined records may refer to them.
     pub kept_blobs: u64,
 }
 
@@ -67,29 +68,29 @@ impl Report {
         }
     }
 
-    /// Takes a value, or reports why there is none.
+    /// Returns a value, or reports why there is none.
     pub(super) fn take<T>(&mut self, value: Result<T>) -> Option<T> {
         value.map_err(|error| self.problem(crate::error::with_source(&error))).ok()
     }
 
-    /// Whether nothing is wrong, but for what is quarantined.
+    /// Whether there are no problems apart from quarantined content.
     pub fn clean(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// How far a check is.
+/// The progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it looks at.
+    /// The current phase.
     pub phase: Phase,
-    /// How much of that is done: trees, or bytes.
+    /// The completed amount: trees, or bytes.
     pub done: u64,
-    /// Of how much; zero: not known.
+    /// The total amount; zero if unknown.
     pub total: u64,
 }
 
-/// What a check looks at.
+/// The phases of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Buckets and snapshots, one after the other.
@@ -98,6 +99,6 @@ pub enum Phase {
     Records,
     /// The bytes of blobs.
     Content,
-    /// What was found is being mended.
+    /// Repairing what was found.
     Repair,
 }

@@ -13,7 +13,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         if let Some(session) = store.take_or_aside::<Session>("a mount's session", pair, report) {
             report.sessions += 1;
             if session.root == 0 || session.bucket == 0 {
-                report.problem(format!("a mount's session of \"{}\": it says no bucket and root", session.name));
+                report.problem(format!("a mount's session of \"{}\": it has no bucket and root", session.name));
             }
         }
         Ok(())

@@ -15,18 +15,18 @@ use crate::record::version::Version;
 use crate::tree::{Tally, Tree, counts_bytes, order_of, tally};
 use crate::volume::ROOT_INO;
 
-/// What the names say of an inode.
+/// What the names of an inode say about it.
 #[derive(Default)]
 struct Named {
     names: u32,
     kind: Option<InodeKind>,
-    /// What a name carries of it.
+    /// The attributes for listings that a name carries.
     shown: Option<Shown>,
-    /// Whether there is such an inode.
+    /// Whether the inode exists.
     met: bool,
 }
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Held {
     entries: u64,
@@ -54,12 +54,12 @@ pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Re
     }
     unmet(store, root, &named, report);
     extents(tree, root, &named, report)?;
-    // What is damaged was reported; its objects are counted once it is repaired.
+    // Damage was reported; objects are counted once it is repaired.
     let tally = tally(tree).ok();
     check_usage(store, &line, root, used, tally, report)
 }
 
-/// Names that lead nowhere.
+/// Reports names that lead to missing inodes.
 fn unmet(store: &Checked<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mut Report) {
     let mut lost: Vec<u64> = named.iter().filter(|(_, named)| !named.met).map(|(ino, _)| *ino).collect();
     lost.sort_unstable();
@@ -69,7 +69,7 @@ fn unmet(store: &Checked<'_>, root: &Root, named: &HashMap<u64, Named>, report: 
     }
 }
 
-/// Every extent is of an inode that is there.
+/// Checks that every extent belongs to an existing inode.
 fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mut Report) -> Result<()> {
     let mut known = 0;
     for record in tree.line.all(tree.read, tag::EXTENT) {
@@ -82,7 +82,7 @@ fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mu
     Ok(())
 }
 
-/// Walks all names.
+/// Visits all names.
 fn names(
     store: &Checked<'_>,
     tree: Tree<'_>,
@@ -107,7 +107,7 @@ fn names(
         target.names += 1;
         target.shown = shown.or(target.shown.take());
         if *target.kind.get_or_insert(dirent.kind()) != dirent.kind() {
-            report.problem(format!("{}: the names of inode {} disagree on what it is", root.what, dirent.ino));
+            report.problem(format!("{}: the names of inode {} disagree on its type", root.what, dirent.ino));
         }
         let dir = held.entry(parent).or_default();
         dir.entries += 1;
@@ -126,7 +126,7 @@ fn names(
     Ok((named, held))
 }
 
-/// Counts the versions that are not current: each holds one of its inode's links.
+/// Counts noncurrent versions: each holds one of its inode's links.
 fn version_links(tree: Tree<'_>, named: &mut HashMap<u64, Named>) -> Result<()> {
     for record in tree.line.all(tree.read, tag::VERSION) {
         let version = decode::<Version>("a version", &record?.value).ok();
@@ -139,7 +139,7 @@ fn version_links(tree: Tree<'_>, named: &mut HashMap<u64, Named>) -> Result<()> 
     Ok(())
 }
 
-/// Walks all inodes, each against its names; gives what they use.
+/// Visits all inodes and compares each with its names. Returns their usage.
 fn inodes(
     store: &Checked<'_>,
     tree: Tree<'_>,
@@ -194,7 +194,7 @@ fn check_inode(
         return Ok(());
     }
     if inode.nlink == 0 {
-        // A snapshot may hold an inode that was unlinked and in use when it was taken.
+        // A snapshot may contain an inode that was unlinked and in use when it was taken.
         let marked =
             !store.read().scan(&key::orphan(root.family, ino), &key::orphan(root.family, ino + 1), 1)?.is_empty();
         if names > 0 {
@@ -209,11 +209,11 @@ fn check_inode(
     }
     let shown = named.and_then(|named| named.shown.as_ref());
     if shown.is_some_and(|shown| !inode.shown || *shown != Shown::of(ino, inode)) {
-        report.problem(format!("{what}: its name shows something else of it in listings"));
+        report.problem(format!("{what}: its name shows other attributes in listings"));
         store.fix(Fix::Shown { tree: root.seat(), ino });
     }
     if named.and_then(|named| named.kind).is_some_and(|kind| kind != inode.kind()) {
-        report.problem(format!("{what}: it is not what its name says"));
+        report.problem(format!("{what}: its type differs from its name's"));
     }
     let expected = if inode.is_dir() { 1 } else { inode.nlink };
     if names != expected {
@@ -247,7 +247,7 @@ fn check_directory(
 ) {
     if !inode.is_dir() || inode.nlink == 0 {
         if held.is_some() {
-            report.problem(format!("{what}: names lie in it, but it is no directory"));
+            report.problem(format!("{what}: it contains names, but is not a directory"));
         }
         return;
     }
@@ -260,7 +260,7 @@ fn check_directory(
         sound = false;
     }
     if inode.implicit && entries == 0 {
-        report.problem(format!("{what}: it is implicit, but nothing lies in it"));
+        report.problem(format!("{what}: it is implicit, but empty"));
         sound = false;
     }
     if !sound {

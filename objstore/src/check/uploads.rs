@@ -25,7 +25,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
             report.uploads += 1;
             if !accounts::is_bucket(store, bucket)? {
                 report.problem(format!("{what}: there is no bucket {bucket}"));
-                store.fix(Fix::aside(pair, None, format!("{what}: there was no such bucket")));
+                store.fix(Fix::aside(pair, None, format!("{what}: removed, there was no such bucket")));
             }
         }
         Ok(())
@@ -39,7 +39,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
             Some(bucket) => *bytes.entry(*bucket).or_default() += part.size,
             None => {
                 report.problem(format!("{what}: there is no such upload"));
-                store.fix(Fix::remove(pair.key.to_vec(), format!("{what}: removed, nobody can complete it")));
+                store.fix(Fix::remove(pair.key.to_vec(), format!("{what}: removed, it cannot be completed")));
             }
         }
         Ok(())

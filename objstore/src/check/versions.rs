@@ -41,7 +41,7 @@ fn current_is_null(tree: Tree<'_>, name: &str) -> Result<bool> {
     Ok(current.is_some_and(|(_, inode)| order_of(&inode) == 0))
 }
 
-/// The inode says the order, or that it is the version `null`. That there is one, the names tell.
+/// Compares a version with the order number in its inode. Whether the inode exists is checked with the names.
 fn check_one(tree: Tree<'_>, what: &str, order: u64, version: Version, report: &mut Report) {
     if version.ino == 0 {
         return;
@@ -49,6 +49,6 @@ fn check_one(tree: Tree<'_>, what: &str, order: u64, version: Version, report: &
     let Some((_, inode)) = report.take(tree.inode(version.ino)).flatten() else { return };
     let said = order_of(&inode);
     if said != if version.null { 0 } else { order } {
-        report.problem(format!("{what}: its inode {} says {said:016x}", version.ino));
+        report.problem(format!("{what}: its inode {} has {said:016x} recorded", version.ino));
     }
 }

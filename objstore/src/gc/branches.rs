@@ -18,13 +18,13 @@ use crate::record::decode;
 use crate::record::inode::{Content, Extent, Inode};
 use crate::record::key::{self, Branch, Family, tag};
 
-/// Records looked through in one transaction.
+/// Records examined in one transaction.
 const STEP: usize = 512;
 
-/// Kinds of records that carry branches.
+/// The kinds of records that belong to branches.
 const KINDS: [u8; 6] = [tag::DIRENT, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag::OBJECT_PARTS, tag::INODE];
 
-/// Collects after all branches that died; how many records went.
+/// Collects the records of dead branches; returns how many were removed.
 pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let mut removed = 0;
     let marks = crate::store::all(&*core.meta.snapshot(), &[tag::DEAD])?;
@@ -45,7 +45,7 @@ pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u
     Ok(removed)
 }
 
-/// Collects what was hidden since; how many records went.
+/// Collects overridden records; returns how many were removed.
 pub(super) fn collect_shadowed(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let (mut removed, mut known) = (0, HashMap::new());
     while !stopping() {
@@ -61,7 +61,7 @@ pub(super) fn collect_shadowed(core: &Arc<Core>, stopping: &dyn Fn() -> bool) ->
     Ok(removed)
 }
 
-/// Reads who reads the families of the marks: outside of the transaction, as there may be many.
+/// Reads the living branches of the marks' clone groups, outside of the transaction, because there may be many.
 fn know(read: &dyn Read, marks: &[Pair], known: &mut HashMap<Family, Living>) -> Result<()> {
     for family in marks.iter().filter_map(|mark| key::u64_at(&mark.key, 2)) {
         if let Entry::Vacant(entry) = known.entry(family) {
@@ -118,7 +118,7 @@ fn collect_kind(
     Ok((living, removed))
 }
 
-/// Looks through some records; where to go on, and how many went.
+/// Examines some records; returns where to continue, and how many were removed.
 fn step(txn: &mut dyn Txn, living: &Living, kind: u8, from: &[u8], to: &[u8]) -> Result<(Option<Vec<u8>>, u64)> {
     let mut pairs = txn.scan(from, to, STEP)?;
     let next = if pairs.len() == STEP { whole_groups(txn, &mut pairs, to)? } else { None };
@@ -129,7 +129,7 @@ fn step(txn: &mut dyn Txn, living: &Living, kind: u8, from: &[u8], to: &[u8]) ->
     Ok((next, removed))
 }
 
-/// Drops those of all versions of one record that no living line needs; how many.
+/// Removes the versions of one record that no living branch needs; returns how many.
 fn drop_unneeded(txn: &mut dyn Txn, living: &Living, kind: u8, group: &[Pair]) -> Result<u64> {
     let branch_of = |pair: &Pair| key::unbranched(&pair.key).map_or(0, |(_, branch)| branch);
     let versions: Vec<(Branch, bool)> = group.iter().map(|pair| (branch_of(pair), pair.value.is_empty())).collect();
@@ -145,7 +145,7 @@ fn drop_unneeded(txn: &mut dyn Txn, living: &Living, kind: u8, group: &[Pair]) -
     Ok(removed)
 }
 
-/// Completes the last group with its further versions; where to go on after it.
+/// Completes the last group with its remaining versions; returns where to continue after it.
 fn whole_groups(txn: &dyn Txn, pairs: &mut Vec<Pair>, to: &[u8]) -> Result<Option<Vec<u8>>> {
     let Some(last) = pairs.last().cloned() else { return Ok(None) };
     let after = key::after_prefix(base(&last)).min(to.to_vec());
@@ -177,7 +177,7 @@ fn drop_references(txn: &mut dyn Txn, kind: u8, value: &[u8]) -> Result<()> {
     }
 }
 
-/// Forgets the dead branches, and the whole family if nothing of it lives.
+/// Removes dead branches, and the whole clone group if none of it is alive.
 fn finish(core: &Arc<Core>, family: Family, dead: Vec<Pair>) -> Result<()> {
     let shared = core.clone();
     let done = core.meta.write(Durability::Buffered, move |txn| {

@@ -11,13 +11,13 @@ use crate::record::key::{self, tag};
 use crate::record::upload::Completed;
 use crate::store::COMPLETED_KEPT;
 
-/// How often the records are looked through, in nanoseconds: an hour.
+/// The interval of collections in nanoseconds: an hour.
 const EVERY: i64 = 60 * 60 * 1_000_000_000;
-/// Records looked at in one step.
+/// Records examined in one step.
 const STEP: usize = 512;
 
-/// Removes what was completed more than a day ago, once an hour; how many records went. `looked` is when that was done
-/// last.
+/// Removes completions that are more than a day old, once an hour; returns how many. `looked` is the time of the last
+/// collection.
 pub(super) fn collect(core: &Arc<Core>, looked: &mut Option<Timestamp>, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let now = core.clock.now();
     if looked.is_some_and(|before| (before.0..before.0.saturating_add(EVERY)).contains(&now.0)) {

@@ -23,16 +23,16 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::volume::{Change, SessionId};
 
-/// How long the collector sleeps if nobody wakes it.
+/// How long the collector sleeps unless it is woken.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// What opening a store collects before anybody uses it. `continued` are the sessions of mounts that go on.
+/// Collection at the opening of a store, before it is used. `continued` are the sessions of mounts that continue.
 pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
-    // First: who looks at a file after this finds it as it is.
+    // First, so that later readers find the files' current attributes.
     let written = crate::volume::settle_left(core)?;
     BackedFiles::recover(core)?;
     sessions::recover(core, continued)?;
-    // Writes in place are told without a record: the server may have died in between.
+    // Writes in place send invalidations that are not recorded: the server may have died in between.
     for (bucket, ino) in written {
         core.feeds.publish(bucket, 0, &[Change::Content { ino }]);
     }
@@ -51,19 +51,19 @@ pub(crate) struct Background {
 
 #[derive(Default)]
 struct Shared {
-    /// Held while collecting: one at a time.
+    /// Locked while collecting: one collection at a time.
     waiting: Mutex<Waiting>,
     state: Mutex<State>,
     woken: Condvar,
     collected: AtomicU64,
 }
 
-/// What waits: for readers to end, or for its time.
+/// Work that waits for readers to end, or for its time.
 #[derive(Default)]
 struct Waiting {
     trash: Option<trash::Load>,
     segments: segments::Known,
-    /// When completed uploads were looked through last.
+    /// The time of the last collection of completed uploads.
     completed: Option<Timestamp>,
 }
 
@@ -83,19 +83,19 @@ impl Background {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// There is something to collect.
+    /// Wakes the collector, because there is work.
     pub fn wake(&self) {
         self.shared.state.lock().woken = true;
         self.shared.woken.notify_one();
     }
 
-    /// Collects on this thread.
+    /// Collects on the calling thread.
     #[cfg(test)]
     pub fn collect_now(&self, core: &Arc<Core>) -> Result<()> {
         self.shared.step(core)
     }
 
-    /// How many blobs, segments and records were removed.
+    /// Number of removed blobs, segments and records.
     pub fn collected(&self) -> u64 {
         self.shared.collected.load(Ordering::Relaxed)
     }
@@ -126,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Waits for work; whether to go on.
+    /// Waits for work. Returns whether to continue.
     fn sleep(&self) -> bool {
         let mut state = self.state.lock();
         if !state.woken && !state.stop {
@@ -143,7 +143,7 @@ impl Shared {
     fn step(&self, core: &Arc<Core>) -> Result<()> {
         let mut waiting = self.waiting.lock();
         core.settle_closed()?;
-        // What mounts wrote in the last seconds reaches the disk here too.
+        // This also syncs what mounts wrote in the last seconds.
         core.blobs.sync_dirty()?;
         BackedFiles::sweep(core)?;
         let stopping = || self.stopping();
@@ -151,7 +151,8 @@ impl Shared {
             + branches::collect_shadowed(core, &stopping)?
             + completed::collect(core, &mut waiting.completed, &stopping)?
             + trash::empty(core, &mut waiting.trash)?
-            // Last, since rewriting takes room before it frees any: on a full disk it is refused until the trash is gone.
+            // Last, because rewriting needs space before it frees any: on a full disk it is refused until the trash is
+            // emptied.
             + segments::collect(core, &mut waiting.segments, &stopping)?;
         self.collected.fetch_add(removed, Ordering::Relaxed);
         Ok(())

@@ -15,7 +15,7 @@ use crate::record::key::{self, Family, tag};
 use crate::store;
 use crate::tree::Tx;
 
-/// Collects an orphan whose last user is gone.
+/// Collects an unreferenced orphan.
 pub(crate) fn collect(
     txn: &mut dyn Txn,
     core: &Arc<Core>,
@@ -35,7 +35,7 @@ pub(crate) fn collect(
     tx.finish()
 }
 
-/// Collects all orphans but those that mounts may hold whose sessions go on: when a store opens, no other uses any.
+/// Collects all orphans when a store opens, except those that continuing sessions may hold.
 pub(crate) fn collect_all(core: &Arc<Core>) -> Result<()> {
     let snapshot = core.meta.snapshot();
     let marks = store::all(&*snapshot, &[tag::ORPHAN])?;

@@ -19,21 +19,22 @@ use crate::record::blob::{Blob, PackedAt, Segment};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 
-/// A segment with less than one live byte in so many is rewritten.
+/// A segment with less than one in this many bytes referenced is rewritten.
 const LIVE_SHARE: u64 = 2;
 /// Records moved in one transaction.
 const STEP: usize = 64;
 
-/// What is known of segments from the times before.
+/// State of segments from earlier collections.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Those that nothing refers to, each with the moment that was seen.
+    /// Unreferenced segments, each with the moment when that was found.
     dead: HashMap<u64, u64>,
-    /// Those that damage keeps, each with the live bytes that are left.
+    /// Segments kept because of damage, each with its remaining referenced bytes.
     damaged: HashMap<u64, u64>,
 }
 
-/// Looks through the segments; how many went. Those that a reader may still need are known the next time.
+/// Examines the segments; returns how many were removed. Those that a reader may still need are remembered for the next
+/// time.
 pub(super) fn collect(core: &Arc<Core>, known: &mut Known, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let Known { dead, damaged } = known;
     let mut removed = 0;
@@ -45,7 +46,7 @@ pub(super) fn collect(core: &Arc<Core>, known: &mut Known, stopping: &dyn Fn() -
         let sparse = live > 0 && live.saturating_mul(LIVE_SHARE) < info.bytes;
         if sparse && damaged.get(&info.id) != Some(&live) {
             let whole = match rewrite(core, &info) {
-                // It stays, with what is sound in it: others are collected all the same.
+                // It stays with its intact records; other segments are collected nevertheless.
                 Err(error @ Error::Corrupt { .. }) => {
                     tracing::debug!(%error, "a damaged segment is not rewritten");
                     false
@@ -61,7 +62,7 @@ pub(super) fn collect(core: &Arc<Core>, known: &mut Known, stopping: &dyn Fn() -
             continue;
         }
         let moment = *dead.entry(info.id).or_insert_with(|| core.readers.moment());
-        // First the readers, and those who are about to name what they packed; then a look at what is named.
+        // First wait for readers, and for writers about to name what they packed; then check the references.
         if core.readers.ended_before(moment) && live_bytes(core, &info)? == 0 {
             remove(core, info.id)?;
             dead.remove(&info.id);
@@ -73,7 +74,7 @@ pub(super) fn collect(core: &Arc<Core>, known: &mut Known, stopping: &dyn Fn() -
 }
 
 fn remove(core: &Core, segment: u64) -> Result<()> {
-    // What was dropped is dropped on disk before its bytes go: a power cut must not bring the reference back.
+    // Dropped references are durable before the bytes are removed: a power cut must not bring a reference back.
     core.meta.sync().wait()?;
     core.blobs.remove_segment(segment)?;
     let key = key::by_id(tag::SEGMENT, segment);
@@ -89,7 +90,7 @@ fn live_bytes(core: &Core, info: &SegmentInfo) -> Result<u64> {
     Ok(value.map_or(Ok(Segment::default()), |value| decode("a segment", &value))?.live_bytes)
 }
 
-/// Moves what is sound to another segment; whether that is all.
+/// Moves the intact records of a segment to another. Returns whether none are left.
 fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<bool> {
     let mut whole = true;
     for records in core.blobs.scan_segment(info.id)?.chunks(STEP) {
@@ -98,7 +99,7 @@ fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<bool> {
             let here = PackedAt { segment: info.id, offset: record.offset };
             let Some(blob) = referred(core, record.id, here)? else { continue };
             let data = match core.blobs.read_packed(record.id, here.segment, here.offset, blob.length) {
-                // It stays where it is: reading it says so, and the scrub lists it.
+                // It stays: reading it answers an error, and the scrub lists it.
                 Err(Error::Corrupt { .. }) => {
                     whole = false;
                     continue;
@@ -120,7 +121,7 @@ fn rewrite(core: &Arc<Core>, info: &SegmentInfo) -> Result<bool> {
     Ok(whole)
 }
 
-/// Lets a blob lie in its new place, if it still lay in the old one.
+/// Updates a blob's position if it is still the old one.
 fn repoint(txn: &mut dyn Txn, id: BlobId, here: PackedAt, there: PackedAt) -> Result<()> {
     let Some(value) = txn.get(&key::by_id(tag::BLOB, id.0))? else { return Ok(()) };
     let blob: Blob = decode("a blob", &value)?;

@@ -18,7 +18,7 @@ use crate::record::session::Session;
 use crate::tree::Tree;
 use crate::volume::{Appends, SessionId, forget_owed, forget_session, sweep_appends};
 
-/// Ends all sessions but those in `continued`.
+/// Ends all persistent sessions except those in `continued`.
 pub(super) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
     let continued: BTreeSet<SessionId> = continued.iter().copied().collect();
     let snapshot = core.meta.snapshot();
@@ -77,7 +77,8 @@ fn end(core: &Arc<Core>, ended: BTreeSet<SessionId>) -> Result<()> {
     Ok(())
 }
 
-/// Gives notices that a server before may not have given; those of buckets whose mounts are all gone are forgotten.
+/// Sends the undelivered invalidations of an earlier server again; those of buckets without remaining sessions are
+/// removed.
 fn give_owed(core: &Arc<Core>, read: &dyn Read) -> Result<()> {
     let (mut from, end) = (vec![tag::OWED], key::after_prefix(&[tag::OWED]));
     while let Some(first) = read.scan(&from, &end, 1)?.first() {

@@ -14,15 +14,15 @@ use crate::record::key::{self, tag};
 /// Files removed in one step.
 const STEP: usize = 256;
 
-/// What was in the trash at a moment: it goes when the readers that began before have ended.
+/// The content of the trash at one moment: it is removed when earlier readers have ended.
 pub(super) struct Load {
     moment: u64,
-    /// The last key of it.
+    /// Its last key.
     last: Vec<u8>,
 }
 
-/// Removes what is in the trash, but for what a reader that began before may need: that stays in `waiting` for the next
-/// time. How much was removed.
+/// Removes the content of the trash, except what earlier readers may need: that stays in `waiting` for the next time.
+/// Returns how much was removed.
 pub(super) fn empty(core: &Arc<Core>, waiting: &mut Option<Load>) -> Result<u64> {
     let mut removed = 0;
     while let Some(load) = waiting.take().map_or_else(|| take_out(core), |load| Ok(Some(load)))? {
@@ -37,11 +37,11 @@ pub(super) fn empty(core: &Arc<Core>, waiting: &mut Option<Load>) -> Result<u64>
 
 fn take_out(core: &Core) -> Result<Option<Load>> {
     let last = core.meta.snapshot().scan_back(&[tag::TRASH], &key::after_prefix(&[tag::TRASH]), 1)?;
-    // The moment comes after the look: who begins later sees that these are gone.
+    // The moment is taken after the look: later readers see that these are gone.
     Ok(last.first().map(|pair| Load { moment: core.readers.moment(), last: pair.key.to_vec() }))
 }
 
-/// Whether all readers that began before `moment` have ended; they get a little time to.
+/// Whether all readers that began before `moment` have ended; waits for them briefly.
 fn readers_end(core: &Core, moment: u64) -> bool {
     let patience = 20;
     for _ in 0..patience {
@@ -54,7 +54,7 @@ fn readers_end(core: &Core, moment: u64) -> bool {
 }
 
 fn remove_all(core: &Arc<Core>, last: &[u8]) -> Result<u64> {
-    // What was dropped is dropped on disk before its bytes go: a power cut must not bring the reference back.
+    // Dropped references are durable before the bytes are removed: a power cut must not bring a reference back.
     core.meta.sync().wait()?;
     let end = [last, &[0]].concat();
     let mut removed = 0;
@@ -72,7 +72,7 @@ fn remove(core: &Arc<Core>, pairs: Vec<Pair>) -> Result<u64> {
     for pair in &pairs {
         remove_file(core, decode::<Trash>("the trash", &pair.value)?.id())?;
     }
-    // The record goes after the file: a crash between the two removes a file again that is gone.
+    // The record is removed after the file: after a crash in between, removal of the missing file is repeated.
     let done = core.meta.write(Durability::Buffered, move |txn| {
         pairs.into_iter().for_each(|pair| txn.delete(pair.key.to_vec()));
         Ok(())
@@ -102,7 +102,7 @@ pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
     Ok(())
 }
 
-/// Removes a file. A program may have it mapped still; who looks for what it wrote must not look for the file.
+/// Removes a file. A program may still have it mapped; a later search for its writes must not look for the file.
 fn remove_file(core: &Core, id: BlobId) -> Result<()> {
     core.backed.forget(id);
     core.blobs.remove_file(id)

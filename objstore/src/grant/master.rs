@@ -26,26 +26,26 @@ use crate::error::{Error, Result};
 
 /// Only the owner may read a master key.
 const MODE: u32 = 0o600;
-/// Permissions of others.
+/// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// The most that is read of a file that should be a master key.
+/// The most bytes read of a master key file.
 const READ_MAX: u64 = 4096;
 /// Its name in the data folder.
 const NAME: &str = "master.key";
 
-/// Where the master key lies.
+/// The paths of the master key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPlace {
     /// The key.
     path: PathBuf,
-    /// The next one, while the key is rotated.
+    /// The next key, during a rotation.
     next: PathBuf,
-    /// Where it lies if no other place is named, if one is.
+    /// The default path, if another one is configured.
     unnamed: Option<PathBuf>,
 }
 
 impl KeyPlace {
-    /// In the data folder `dir`, or in the file that was named.
+    /// The paths for the data folder `dir`, or for the configured file.
     pub fn new(dir: &Path, named: Option<&Path>) -> Self {
         let path = named.map_or_else(|| dir.join(NAME), Path::to_owned);
         let mut next = path.clone().into_os_string();
@@ -53,7 +53,7 @@ impl KeyPlace {
         Self { path, next: next.into(), unnamed: named.map(|_| dir.join(NAME)) }
     }
 
-    /// Refuses a key in the data folder beside one that is named.
+    /// Refuses a key in the data folder beside a configured one.
     fn refuse_two(&self, disk: &dyn Disk) -> Result<()> {
         let Some(unnamed) = &self.unnamed else { return Ok(()) };
         if self.path == *unnamed || !disk.exists(unnamed)? {
@@ -68,10 +68,10 @@ impl KeyPlace {
         Err(Error::Unusable { why: format!("{unnamed} holds a master key, and {what}") })
     }
 
-    /// The bytes of a file, if who may read it is whom it should be.
+    /// The content of a key file, if its permissions are strict enough.
     fn read(&self, disk: &dyn Disk, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
         if self.unnamed.is_none() {
-            // Reading refuses a link, whose own permissions say nothing.
+            // Reading refuses a symbolic link, whose own permissions have no meaning.
             let bytes = Zeroizing::new(disk.read_all(path)?);
             return refuse_open_to_others(disk, path).map(|()| bytes);
         }
@@ -85,20 +85,20 @@ impl KeyPlace {
     }
 }
 
-/// The files of the master key, and what is sealed under it.
+/// The master key files, and the sealer for them.
 pub(crate) struct Master {
     disk: Arc<dyn Disk>,
     place: KeyPlace,
     sealer: Sealer,
-    /// Held by the one rotation there is at a time.
+    /// Locked by the single rotation in progress.
     rotation: Mutex<()>,
 }
 
 impl Master {
-    /// The master key at `place`, made if the store is new.
+    /// Opens the master key at `place`; creates it if the store is new.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if a key is missing from a store that exists, is no key, or is open to others.
+    /// [`Error::Unusable`] if an existing store's key is missing, malformed, or readable by others.
     pub fn open(disk: Arc<dyn Disk>, place: KeyPlace, random: &dyn Random, new_store: bool) -> Result<Self> {
         place.refuse_two(&*disk)?;
         if new_store && !disk.exists(&place.path)? {
@@ -108,23 +108,22 @@ impl Master {
         Ok(Self { disk, place, sealer, rotation: Mutex::new(()) })
     }
 
-    /// The files of the master key and of the next one.
+    /// The paths of the master key and of the next one.
     pub fn files(&self) -> (&Path, &Path) {
         (&self.place.path, &self.place.next)
     }
 
-    /// Seals and opens secrets.
+    /// The sealer of secrets.
     pub fn sealer(&self) -> &Sealer {
         &self.sealer
     }
 
-    /// Whether a rotation was begun and is not at its end.
+    /// Whether a rotation was begun and is not complete.
     pub fn is_rotating(&self) -> bool {
         self.sealer.has_former()
     }
 
-    /// Puts another key in the place of this one: `reseal` has to seal everything anew, and have it on disk when it
-    /// returns. A rotation that did not come to its end goes on.
+    /// Replaces the key: `reseal` has to seal everything again, durably. An incomplete rotation continues.
     pub fn rotate<T>(&self, random: &dyn Random, reseal: impl FnOnce() -> Result<T>) -> Result<T> {
         let Some(_rotation) = self.rotation.try_lock() else {
             return Err(Error::Busy { what: "the master key, which is being rotated".into() });
@@ -146,7 +145,7 @@ impl Master {
 }
 
 impl Sealer {
-    /// The sealer under the master key at `place`, which is left as it is.
+    /// The sealer for the master key at `place`, which is not changed.
     ///
     /// # Errors
     /// Those of [`Master::open`].
@@ -186,7 +185,7 @@ fn read(disk: &dyn Disk, place: &KeyPlace, path: &Path) -> Result<Zeroizing<Mast
     }
 }
 
-/// Refuses a key in the data folder that is not for its owner alone.
+/// Refuses a key in the data folder that other users may read.
 fn refuse_open_to_others(disk: &dyn Disk, path: &Path) -> Result<()> {
     let Some(Permissions { owner, mode }) = disk.permissions(path)? else { return Ok(()) };
     let (shown, own) = (path.display(), rustix::process::geteuid().as_raw());

@@ -25,11 +25,11 @@ pub(crate) struct Sealer(RwLock<Ring>);
 /// The master keys.
 struct Ring {
     current: Aes256Gcm,
-    /// During a rotation, what secrets may still be sealed under.
+    /// During a rotation, the key under which secrets may still be sealed.
     former: Option<Aes256Gcm>,
 }
 
-/// What a secret belongs to.
+/// The record to which a secret is bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound<'a> {
     /// The account's id.
@@ -54,14 +54,14 @@ impl Sealer {
         Self(RwLock::new(Ring { current: cipher(master), former: None }))
     }
 
-    /// From now on this key seals; what the one before sealed still opens.
+    /// Makes this key the sealing one; secrets under the previous key still open.
     pub(super) fn begin(&self, next: &MasterKey) {
         let mut ring = self.0.write();
         let former = std::mem::replace(&mut ring.current, cipher(next));
         ring.former = Some(former);
     }
 
-    /// From now on only the key that seals opens.
+    /// Drops the previous key.
     pub(super) fn end(&self) {
         self.0.write().former = None;
     }

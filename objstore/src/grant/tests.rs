@@ -61,7 +61,7 @@ fn a_master_key_that_is_missing_or_none_is_refused() {
     }
 }
 
-/// Two secrets of which one was sealed anew when the rotation stopped: both open after it, wherever it stopped.
+/// Of two secrets, one was sealed again when the rotation stopped: both open afterwards, wherever it stopped.
 #[test]
 fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
     for after in [false, true] {
@@ -75,7 +75,7 @@ fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
             let seal = |master: &Master| master.sealer().seal(&random, &Secret::new("hush"), BOUND).unwrap();
             let mut sealed = [seal(&master), seal(&master)];
             let rotated = master.rotate(&random, || {
-                // The first is on disk, and the process ends before the second is, if a change was to fail later.
+                // The first is on disk, and the process ends before the second is, if a later change was to fail.
                 sealed[0] = seal(&master);
                 match changes {
                     1 => Err(Error::Engine { why: "stopped".into() }),
@@ -124,7 +124,7 @@ fn a_master_key_that_is_named_lives_where_it_is_named_and_is_rotated_there() {
     let again = open(false).unwrap();
     assert_eq!(again.sealer().open_secret(&resealed.unwrap(), BOUND).unwrap().reveal(), "hush");
 
-    // As Kubernetes mounts a Secret: a link, to a file of root that a group may read.
+    // As Kubernetes mounts a Secret: a link to a file of root that a group may read.
     let link = keys.path().join("link");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     let place = KeyPlace::new(dir.path(), Some(&link));

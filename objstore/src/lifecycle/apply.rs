@@ -12,20 +12,20 @@ use crate::record::upload::Upload;
 use crate::store::{abort_upload, settings};
 use crate::tree::Tx;
 
-/// How much was changed.
+/// The numbers of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changed {
     /// Current objects expired.
     pub current: u64,
     /// Noncurrent versions removed.
     pub noncurrent: u64,
-    /// Delete markers removed that were alone.
+    /// Delete markers removed that were a key's only version.
     pub markers: u64,
     /// Uploads aborted.
     pub uploads: u64,
 }
 
-/// Makes the changes that are still due by the rules of now.
+/// Makes the changes that are still due by the current rules.
 pub(super) fn apply(tx: &mut Tx<'_>, day: Day, now: Timestamp, changes: &[Change]) -> Result<Changed> {
     let found = settings::of(&*tx.txn, tx.core, &tx.bucket)?;
     let rules = Rules { rules: &found.lifecycle, day, now };
@@ -39,7 +39,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, day: Day, now: Timestamp, changes: &[Change
                 Change::Marker { .. } => changed.markers += 1,
                 Change::Upload { .. } => changed.uploads += 1,
             },
-            // What may not be deleted now left nothing.
+            // A refused deletion has no effect.
             Err(Error::Denied { .. } | Error::Posix(Posix::NotPermitted)) => {}
             Err(error) => return Err(error),
         }
@@ -79,7 +79,7 @@ fn remove(tx: &mut Tx<'_>, rules: Rules<'_>, key: &Key, order: u64, since: Times
         now.version_goes(key.as_str(), &inode, Timestamp(found.version.created), newer)
     };
     if due {
-        // This one, and not whatever has its id by now.
+        // Exactly this version, not another that has its id now.
         tx.delete_noncurrent(key, &found, false)?;
     }
     Ok(due)

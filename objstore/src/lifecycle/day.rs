@@ -6,12 +6,12 @@ use crate::clock::Timestamp;
 
 /// A day, in nanoseconds.
 const CALENDAR_NANOS: i64 = 24 * 60 * 60 * 1_000_000_000;
-/// Passes in a short day.
+/// The number of passes in a short day.
 const PASSES: u32 = 10;
-/// The shortest time from the beginning of one pass to that of the next.
+/// The shortest time between the starts of two passes.
 const PASS_MIN: Duration = Duration::from_secs(1);
 
-/// How long a day lasts. Tests make it short.
+/// The length of a day. Tests make it short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Day(Duration);
 
@@ -22,12 +22,12 @@ impl Default for Day {
 }
 
 impl Day {
-    /// A day of this length. Days of 24 hours end at midnight UTC; others are just so long.
+    /// A day of this length. Days of 24 hours end at midnight UTC; others have this length from any start.
     pub fn new(length: Duration) -> Self {
         Self(length)
     }
 
-    /// How long it lasts.
+    /// Its length.
     pub(super) fn length(self) -> Duration {
         self.0
     }
@@ -36,15 +36,15 @@ impl Day {
         self == Self::default()
     }
 
-    /// When something of `from` is `days` days old: at the first midnight UTC after that (S3 User Guide, "Lifecycle
-    /// rules based on an object's age").
+    /// When something from the time `from` is `days` days old: at the first midnight UTC after that (S3 User Guide,
+    /// "Lifecycle rules based on an object's age").
     pub fn due(self, from: Timestamp, days: u32) -> Timestamp {
         let length = i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX);
         let end = from.0.saturating_add(length.saturating_mul(i64::from(days)));
         Timestamp(if self.is_calendar() { midnight_from(end) } else { end })
     }
 
-    /// When the pass after one begun at `started` begins: after the next midnight; several times in a short day.
+    /// The start of the pass after one begun at `started`: after the next midnight; several times in a short day.
     pub(super) fn next_pass(self, started: Timestamp) -> Timestamp {
         if self.is_calendar() {
             return Timestamp(midnight_from(started.0.saturating_add(1)));

@@ -12,16 +12,16 @@ use crate::record::inode::Inode;
 use crate::store::{Store, settings};
 use crate::tree::Tree;
 
-/// When an object expires as the current one of its key, in days of the calendar.
+/// The expiration of a key's current object, in calendar days.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiration {
-    /// From when on.
+    /// The time from which it is due.
     pub at: Timestamp,
     /// The id of the rule.
     pub rule: String,
 }
 
-/// When the current object of a key expires, by the settings in the state its bucket's record was read from.
+/// The expiration of a key's current object, by the settings that belong to its bucket's record.
 pub(crate) fn of(
     read: &dyn Read,
     core: &Core,
@@ -29,7 +29,7 @@ pub(crate) fn of(
     key: &str,
     inode: &Inode,
 ) -> Result<Option<Expiration>> {
-    // Nothing is read for a bucket that was never told anything.
+    // Nothing is read for a bucket whose settings were never changed.
     if bucket.settings == 0 {
         return Ok(None);
     }
@@ -40,7 +40,7 @@ pub(crate) fn of(
 }
 
 impl Store {
-    /// When the current object of a key expires; nothing of a key without one.
+    /// The expiration of a key's current object; `None` if there is no object.
     pub fn expiration(&self, bucket: &BucketName, key: &Key) -> Result<Option<Expiration>> {
         let snapshot = self.core.meta.snapshot();
         let Some(record) = self.core.bucket_record(&*snapshot, bucket)? else { return Ok(None) };

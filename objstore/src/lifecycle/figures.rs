@@ -3,34 +3,34 @@
 use crate::clock::Timestamp;
 use crate::name::BucketName;
 
-/// What the worker did since it was started, and what it does now.
+/// Statistics and progress of the lifecycle worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Whole passes over all buckets.
+    /// Number of complete passes over all buckets.
     pub passes: u64,
-    /// Keys, versions and uploads looked at.
+    /// Number of keys, versions and uploads examined.
     pub looked_at: u64,
-    /// Current objects expired: deleted, or hidden by a delete marker.
+    /// Number of current objects expired: deleted, or hidden by a delete marker.
     pub current: u64,
-    /// Noncurrent versions removed.
+    /// Number of noncurrent versions removed.
     pub noncurrent: u64,
-    /// Delete markers removed that were a key's only version.
+    /// Number of delete markers removed that were a key's only version.
     pub markers: u64,
-    /// Uploads aborted.
+    /// Number of uploads aborted.
     pub uploads: u64,
-    /// Buckets or passes given up for an error; they are tried again in the next pass.
+    /// Number of buckets or passes abandoned because of an error; the next pass retries them.
     pub errors: u64,
-    /// When the last whole pass ended, also by a former process.
+    /// The end of the last complete pass, possibly by an earlier process.
     pub completed: Option<Timestamp>,
-    /// The bucket under way.
+    /// The current bucket.
     pub progress: Option<Progress>,
 }
 
-/// How far the worker is in a bucket.
+/// The progress in a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The bucket.
     pub bucket: BucketName,
-    /// Keys, versions and uploads of it looked at in this pass by this process.
+    /// Its keys, versions and uploads examined in this pass by this process.
     pub looked_at: u64,
 }

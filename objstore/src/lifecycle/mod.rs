@@ -31,7 +31,7 @@ pub use expiration::Expiration;
 pub use figures::{Figures, Progress};
 pub use worker::Worker;
 
-/// Things looked at in one step.
+/// Items examined in one step.
 pub(crate) const LOOKED_MAX: usize = 512;
 /// Objects and versions changed in one transaction.
 pub(crate) const CHANGES_MAX: usize = 64;

@@ -8,18 +8,18 @@ use crate::record::inode::Inode;
 use crate::record::lifecycle::Phase;
 use crate::record::settings::{LifecycleFilter, LifecycleRule};
 
-/// The rules of a bucket at a moment.
+/// The rules of a bucket at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
-    /// All of them.
+    /// All rules.
     pub rules: &'a [LifecycleRule],
-    /// How long a day is.
+    /// The length of a day.
     pub day: Day,
-    /// The moment.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What filters look at.
+/// The item that filters are applied to.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     /// The key.
@@ -51,7 +51,7 @@ impl<'a> Rules<'a> {
         self.enabled().filter(move |rule| matches(rule.filter.as_ref(), subject))
     }
 
-    /// Whether a current object expires that was written at `written`.
+    /// Whether a current object written at `written` is due.
     pub fn current_due(self, subject: Subject<'a>, written: Timestamp) -> bool {
         self.expiry(subject, written).is_some_and(|(due, _)| due <= self.now)
     }
@@ -67,7 +67,8 @@ impl<'a> Rules<'a> {
         by_age.or(rule.expire_date.map(Timestamp))
     }
 
-    /// Whether a noncurrent version goes that became so at `since`, with `newer` noncurrent ones of content above it.
+    /// Whether a noncurrent version is due that became noncurrent at `since`, with `newer` noncurrent versions with
+    /// content above it.
     pub fn noncurrent_due(self, subject: Subject<'a>, since: Timestamp, newer: u32) -> bool {
         self.matching(subject).any(|rule| {
             let due = rule.noncurrent_days.is_some_and(|days| self.day.due(since, days) <= self.now);
@@ -75,25 +76,25 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether a delete marker goes that was made at `made` and is the only version of its key: at once if a rule says
-    /// so; a rule that expires current objects takes it once it is as old as they have to be.
+    /// Whether a delete marker is due that was made at `made` and is the only version of its key. A rule may say so
+    /// explicitly; a rule that expires current objects applies once the marker has the required age.
     pub fn lone_marker_due(self, key: &'a str, made: Timestamp) -> bool {
         self.matching(Subject::marker(key))
             .any(|rule| rule.expire_markers == Some(true) || self.due_by(rule, made).is_some_and(|due| due <= self.now))
     }
 
-    /// Whether an upload is aborted that was begun at `begun`.
+    /// Whether an upload created at `begun` is due.
     pub fn upload_due(self, key: &'a str, begun: Timestamp) -> bool {
         self.matching(Subject::marker(key))
             .any(|rule| rule.abort_upload_days.is_some_and(|days| self.day.due(begun, days) <= self.now))
     }
 
-    /// How many newer versions have to be counted at most.
+    /// The most newer versions that have to be counted.
     pub fn kept_max(self) -> u32 {
         self.enabled().filter_map(|rule| rule.noncurrent_kept).max().unwrap_or(0)
     }
 
-    /// The prefixes below which a phase has anything to look at: sorted, none within another.
+    /// The prefixes in which a phase has items to examine: sorted, none within another.
     pub fn areas(self, phase: Phase) -> Vec<&'a str> {
         let concerned = self.enabled().filter(|rule| concerns(rule, phase));
         let mut prefixes: Vec<&str> = concerned.map(prefix).collect();

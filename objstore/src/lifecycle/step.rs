@@ -21,33 +21,33 @@ use crate::record::settings::Settings;
 use crate::store::{bucket_name, settings};
 use crate::tree::{Tree, Tx};
 
-/// Buckets without rules passed in one step, at most.
+/// The most buckets without rules skipped in one step.
 const PASSED_MAX: usize = 64;
 
-/// A pass under way.
+/// A pass in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
-    /// How long a day is.
+    /// The length of a day.
     pub day: Day,
-    /// What the record says.
+    /// Its record.
     pub record: Lifecycle,
-    /// Steps since the place was written.
+    /// Number of steps since the position was recorded.
     unwritten: usize,
 }
 
-/// Steps without a change after which the place is written all the same.
+/// Number of steps without a change after which the position is recorded.
 const UNWRITTEN_MAX: usize = 16;
 
-/// What a step did.
+/// The result of a step.
 #[derive(Debug, Default)]
 pub(crate) struct Stepped {
-    /// The bucket it was in.
+    /// The bucket it examined.
     pub bucket: Option<(u64, BucketName)>,
-    /// Things looked at.
+    /// Number of items examined.
     pub looked_at: u64,
-    /// Things changed.
+    /// The changes made.
     pub(super) changed: Changed,
-    /// Whether the pass is over.
+    /// Whether the pass is complete.
     pub done: bool,
 }
 
@@ -59,14 +59,14 @@ struct Visited {
     settings: Arc<Settings>,
 }
 
-/// The record, of whatever place the last process reached.
+/// The record with the position that the last process reached.
 pub(super) fn read(read: &dyn Read) -> Result<Lifecycle> {
     let value = read.get(&key::lifecycle())?;
     value.map_or(Ok(Lifecycle::default()), |value| decode("the lifecycle worker", &value))
 }
 
 impl Pass {
-    /// The pass under way as the record says; otherwise a new one, begun now.
+    /// Continues the pass in the record, or begins a new one.
     pub fn resume(core: &Core, day: Day) -> Result<Self> {
         let mut record = read(&*core.meta.snapshot())?;
         if record.place.is_none() {
@@ -83,7 +83,7 @@ impl Pass {
         let mut bucket = place.bucket;
         let next = next_bucket(&*snapshot, core, &mut bucket);
         if bucket != place.bucket {
-            // Also if it cannot be read: it is the one to be skipped then.
+            // If this bucket is unreadable, it is the one to skip.
             place = Place { bucket, ..Place::default() };
             self.record.place = Some(place.clone());
         }
@@ -111,7 +111,7 @@ impl Pass {
         Ok(Stepped { bucket, looked_at, changed, done: false })
     }
 
-    /// Makes the changes and writes the place, in one transaction.
+    /// Makes the changes and records the position, in one transaction.
     fn change(&mut self, core: &Arc<Core>, visited: Visited, walked: Walked, now: Timestamp) -> Result<Changed> {
         self.unwritten += 1;
         if walked.changes.is_empty() && self.unwritten < UNWRITTEN_MAX {
@@ -133,13 +133,13 @@ impl Pass {
         written.wait()
     }
 
-    /// Gives up the bucket under way for this pass.
+    /// Abandons the current bucket in this pass.
     pub fn skip_bucket(&mut self) {
         let place = self.record.place.clone().unwrap_or_default();
         self.record.place = Some(Place { bucket: place.bucket + 1, ..Place::default() });
     }
 
-    /// Ends the pass after its last step; when that was.
+    /// Ends the pass after its last step; returns the time.
     pub fn finish(mut self, core: &Core) -> Result<Timestamp> {
         let now = core.clock.now();
         (self.record.place, self.record.completed) = (None, now.0);
@@ -155,17 +155,17 @@ fn put(txn: &mut dyn Txn, record: &Lifecycle) {
     txn.put(key::lifecycle(), record.encode_to_vec());
 }
 
-/// What comes next in the order of buckets.
+/// The next item in the order of buckets.
 enum Next {
     /// A bucket with rules.
     Bucket(Visited),
-    /// Too many without rules: go on there.
+    /// Too many without rules: continue at this id.
     Later(u64),
     /// No more buckets.
     None,
 }
 
-/// The next bucket with rules from `at` on, which moves along to the last one looked at.
+/// The next bucket with rules from `at` on; `at` moves to the last one examined.
 fn next_bucket(read: &dyn Read, core: &Core, at: &mut u64) -> Result<Next> {
     let end = key::after_prefix(&[tag::SETTINGS]);
     let pairs = read.scan(&key::by_id(tag::SETTINGS, *at), &end, PASSED_MAX)?;
@@ -183,7 +183,7 @@ fn next_bucket(read: &dyn Read, core: &Core, at: &mut u64) -> Result<Next> {
     Ok(last.map_or(Next::None, |last| Next::Later(last + 1)))
 }
 
-/// The prefix to look below at `place`, which moves on to the first one there is.
+/// The prefix to examine at `place`, which moves to the first one available.
 fn enter(rules: Rules<'_>, place: &mut Place) -> Option<String> {
     let mut phase = place.phase();
     loop {
@@ -216,7 +216,7 @@ fn following(phase: Phase) -> Option<Phase> {
     }
 }
 
-/// The place after what was looked at.
+/// The position after the examined items.
 fn after(rules: Rules<'_>, place: Place, walked: &Walked) -> Place {
     if walked.more {
         return Place { last: walked.last.clone().or(place.last), ..place };

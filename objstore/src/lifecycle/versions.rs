@@ -11,22 +11,22 @@ use crate::record::key;
 use crate::record::lifecycle::Last;
 use crate::tree::{Noncurrent, protection};
 
-/// Versions of a key read, at most, to decide that enough newer ones are kept.
+/// The most versions of a key read to count the newer ones.
 const COUNTED_MAX: usize = 256;
 
-/// What of a key came before the version being looked at.
+/// The versions of a key above the one being examined.
 struct Above {
     key: Key,
-    /// Whether there is anything: a current object, or a newer version.
+    /// Whether there is a current object or a newer version.
     any: bool,
-    /// Noncurrent versions with content that stay.
+    /// Number of noncurrent versions with content that stay.
     newer: u32,
-    /// When the next newer version was made.
+    /// The creation time of the next newer version.
     made: Timestamp,
 }
 
 impl View<'_> {
-    /// Looks at versions that are not current, and at delete markers, of keys below `area`.
+    /// Examines noncurrent versions and delete markers of keys below `area`.
     pub fn versions(&self, area: &str, last: Option<&Last>) -> Result<Walked> {
         let family = self.tree.line.family;
         let prefix = key::versions_below(family, area);
@@ -71,7 +71,7 @@ impl View<'_> {
         Ok(Above { key: last.key.parse()?, any: true, newer: last.newer, made: Timestamp(last.made) })
     }
 
-    /// What is due of a version, and what lies above the next one.
+    /// The change due for a version; also updates what lies above the next one.
     fn version_due(&self, found: &Noncurrent, above: &mut Above) -> Result<Option<Change>> {
         let (key, order) = (above.key.clone(), found.order);
         let created = Timestamp(found.version.created);
@@ -93,13 +93,13 @@ impl View<'_> {
         Ok(due.then_some(Change::Noncurrent { key, order, since: created }))
     }
 
-    /// Whether a noncurrent version with content is removed.
+    /// Whether a noncurrent version with content is due.
     pub fn version_goes(&self, key: &str, inode: &Inode, since: Timestamp, newer: u32) -> bool {
         protection(inode, self.rules.now).is_none()
             && self.rules.noncurrent_due(Subject::object(key, inode), since, newer)
     }
 
-    /// Whether a delete marker is removed: nothing else is under its key, and a rule says so.
+    /// Whether a delete marker is due: it is its key's only version, and a rule says so.
     pub fn lone_marker_due(&self, marker: &Noncurrent) -> Result<bool> {
         if !self.rules.lone_marker_due(&marker.key, Timestamp(marker.version.created)) {
             return Ok(false);
@@ -110,8 +110,8 @@ impl View<'_> {
         Ok(alone && self.tree.find(&marker.key.parse()?)?.is_none())
     }
 
-    /// A version at its place, with what lies above it: whether anything, and how many noncurrent versions with
-    /// content, as far as rules want to know and a bounded look tells.
+    /// A version with what lies above it: whether there is anything, and how many noncurrent versions with content, as
+    /// far as rules need it and a bounded search finds them.
     pub fn version_at(&self, key: &Key, order: u64) -> Result<Option<(Noncurrent, bool, u32)>> {
         let family = self.tree.line.family;
         let first = key::versions(family, key.as_str());

@@ -14,10 +14,10 @@ use crate::record::lifecycle::Last;
 use crate::record::upload::Upload;
 use crate::tree::{Tree, protection, sweep};
 
-/// One bucket, its rules, and a state of it.
+/// A bucket with its rules, at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
-    /// What the store shares.
+    /// The shared state of the store.
     pub core: &'a Core,
     /// The bucket.
     pub bucket: &'a Bucket,
@@ -27,7 +27,7 @@ pub(super) struct View<'a> {
     pub rules: Rules<'a>,
 }
 
-/// Something that was due when it was looked at.
+/// A change that was due when the item was examined.
 #[derive(Debug)]
 pub(super) enum Change {
     /// A current object expires.
@@ -39,48 +39,48 @@ pub(super) enum Change {
     Noncurrent {
         /// Its key.
         key: Key,
-        /// Its place among the versions of the key.
+        /// Its order number among the versions of the key.
         order: u64,
-        /// Since when it is noncurrent.
+        /// When it became noncurrent.
         since: Timestamp,
     },
     /// A delete marker that is its key's only version is removed.
     Marker {
         /// Its key.
         key: Key,
-        /// Its place.
+        /// Its order number.
         order: u64,
     },
     /// An upload is aborted.
     Upload {
-        /// The key it is for.
+        /// The key of its object.
         key: Key,
         /// Its id.
         id: String,
     },
 }
 
-/// What a step looked at.
+/// The result of examining items.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
-    /// How much.
+    /// Number of items.
     pub looked_at: usize,
-    /// What of it was due.
+    /// The changes due.
     pub changes: Vec<Change>,
-    /// The last of it.
+    /// The last item.
     pub last: Option<Last>,
     /// Whether there is more below the prefix.
     pub more: bool,
 }
 
 impl View<'_> {
-    /// Whether a current object expires.
+    /// Whether a current object is due.
     pub fn current_due(&self, key: &Key, ino: u64, inode: &Inode) -> bool {
         let directory = key.as_str().ends_with('/');
         if directory && !expires_as_directory(inode) {
             return false;
         }
-        // Where a deletion is for good, it does not take what is protected.
+        // Where a deletion is permanent, protected objects are skipped.
         let kept = self.bucket.versioning() == VersioningState::Enabled && !directory;
         if !kept && protection(inode, self.rules.now).is_some() {
             return false;
@@ -92,7 +92,7 @@ impl View<'_> {
         self.rules.current_due(Subject::object(key.as_str(), &inode), inode.written())
     }
 
-    /// Looks at current objects below `area`.
+    /// Examines current objects below `area`.
     pub fn keys(&self, area: &str, last: Option<&Last>) -> Result<Walked> {
         let (keys, more) = sweep(self.tree, area, last.map(|last| last.key.as_str()), LOOKED_MAX)?;
         let mut walked = Walked { more, ..Walked::default() };
@@ -113,7 +113,7 @@ impl View<'_> {
         Ok(walked)
     }
 
-    /// Looks at uploads for keys below `area`.
+    /// Examines uploads for keys below `area`.
     pub fn uploads(&self, area: &str, last: Option<&Last>) -> Result<Walked> {
         let prefix = key::uploads(self.bucket.id, area);
         let from = match last {
@@ -140,7 +140,7 @@ impl View<'_> {
     }
 }
 
-/// Whether a directory is an object that was put through S3.
+/// Whether a directory is an object that S3 put.
 fn expires_as_directory(inode: &Inode) -> bool {
     inode.object.is_some() && !inode.implicit
 }

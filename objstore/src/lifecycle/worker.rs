@@ -13,16 +13,16 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::store::Store;
 
-/// How often, at least, the worker looks at the clock, which may be set while it sleeps.
+/// The longest sleep between two looks at the clock, which may be set meanwhile.
 const LOOK_MAX: Duration = Duration::from_secs(60);
-/// Passes are due every day. When so many went by since the last one began, the clock may have been set wrong.
+/// Passes are due every day. If this many days went by since the last one began, the clock may be wrong.
 const LEAP_DAYS: u32 = 7;
-/// How many times as long as a step took the worker rests after it.
+/// How many times the duration of a step the worker rests after it.
 const REST_FACTOR: u32 = 4;
 /// The shortest and the longest rest.
 const REST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(500));
 
-/// Puts lifecycle rules into effect until it is stopped or dropped.
+/// Executes lifecycle rules until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ impl Worker {
     /// Starts the worker of a store; a store has one.
     ///
     /// # Errors
-    /// [`Error::Io`] if the system gives no thread.
+    /// [`Error::Io`] if no thread can be started.
     pub fn start(store: &Store, day: Day) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let (mine, core) = (shared.clone(), store.core.clone());
@@ -49,12 +49,12 @@ impl Worker {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// What it did and does.
+    /// Its statistics and progress.
     pub fn figures(&self) -> Figures {
         self.shared.figures.lock().clone()
     }
 
-    /// Ends the step under way and stops.
+    /// Ends the current step and stops.
     pub fn stop(&self) {
         *self.shared.stop.lock() = true;
         self.shared.stopped.notify_all();
@@ -90,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// When the first pass begins: at once if one is under way, or the last one was some time ago.
+    /// The start of the first pass: at once if one is in progress, or the last one is long ago.
     fn first_pass(&self, core: &Core, day: Day) -> Timestamp {
         let Ok(record) = step::read(&*core.meta.snapshot()) else { return Timestamp(i64::MIN) };
         if record.completed != 0 {
@@ -102,8 +102,8 @@ impl Shared {
         day.next_pass(Timestamp(record.started))
     }
 
-    /// Sleeps until then, or as long as after a pass begun now if that is sooner: the clock may have been ahead. Whether
-    /// to go on.
+    /// Sleeps until `then`, or as long as after a pass begun now if that is sooner, since the clock may have been
+    /// ahead. Returns whether to continue.
     fn wait_until(&self, core: &Core, day: Day, mut then: Timestamp) -> bool {
         loop {
             let now = core.clock.now();
@@ -116,8 +116,8 @@ impl Shared {
         }
     }
 
-    /// After a leap of the clock waits for a day that nobody can set: what a wrong clock calls due must not be deleted
-    /// before somebody could set it right. Whether to go on.
+    /// After a leap of the clock, waits for one day of monotonic time: what a wrong clock makes due must not be deleted
+    /// before the clock can be corrected. Returns whether to continue.
     fn outwait_leap(&self, core: &Core, day: Day) -> bool {
         let until = Instant::now() + day.length();
         let mut told = false;
@@ -140,7 +140,7 @@ impl Shared {
         true
     }
 
-    /// Sleeps; whether to go on.
+    /// Sleeps. Returns whether to continue.
     fn rest(&self, pause: Duration) -> bool {
         let mut stop = self.stop.lock();
         if !*stop {
@@ -149,7 +149,7 @@ impl Shared {
         !*stop
     }
 
-    /// Makes or goes on with a pass; when it began, or nothing if it was stopped.
+    /// Begins or continues a pass; returns its start, or `None` if it was stopped.
     fn pass(&self, core: &Arc<Core>, day: Day) -> Result<Option<Timestamp>> {
         let mut pass = Pass::resume(core, day)?;
         loop {
@@ -199,7 +199,7 @@ impl Shared {
     }
 }
 
-/// Whether the clock leapt since the last pass began. A record that cannot be read is the pass's to report.
+/// Whether the clock leapt since the last pass began. An unreadable record is reported by the pass.
 fn leapt(core: &Core, day: Day) -> bool {
     let Ok(record) = step::read(&*core.meta.snapshot()) else { return false };
     let passed = core.clock.now().0.saturating_sub(record.started);

@@ -11,7 +11,7 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::store::Store;
 
-/// Content that is damaged, and quarantined: reading it answers an error.
+/// Damaged, quarantined content: reading it answers an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The blob.
@@ -20,14 +20,14 @@ pub struct Damage {
     pub found: Timestamp,
     /// What is wrong.
     pub why: String,
-    /// Who had it then.
+    /// The owners at that time.
     pub who: Vec<String>,
 }
 
-/// All that is known to be damaged and still referred to.
+/// All known damage that is still referenced.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if the records of it are.
+/// [`Error::Corrupt`] if its records are unreadable.
 pub fn damage(store: &Store) -> Result<Vec<Damage>> {
     let snapshot = store.core.meta.snapshot();
     let mut known = Vec::new();
@@ -41,7 +41,7 @@ pub fn damage(store: &Store) -> Result<Vec<Damage>> {
     Ok(known)
 }
 
-/// Refuses to take damaged content for sound: from then on nothing would tell.
+/// Refuses to read quarantined content as if it was intact.
 pub(crate) fn refuse_damaged(read: &dyn Read, blob: u64) -> Result<()> {
     match read.get(&key::by_id(tag::DAMAGED, blob))? {
         None => Ok(()),
@@ -57,7 +57,7 @@ pub(super) fn is_known(read: &dyn Read, blob: u64) -> Result<bool> {
     Ok(read.get(&key::by_id(tag::DAMAGED, blob))?.is_some())
 }
 
-/// Remembers that a blob is damaged, unless it is gone or that is known; whether it is new.
+/// Records that a blob is damaged, unless it is gone or already recorded. Returns whether it is new.
 pub(super) fn note(core: &Core, blob: u64, why: String, who: Vec<String>) -> Result<bool> {
     let found = core.clock.now().0;
     let noted = core.meta.write(Durability::Synced, move |txn| {
@@ -71,7 +71,7 @@ pub(super) fn note(core: &Core, blob: u64, why: String, who: Vec<String>) -> Res
     noted.wait()
 }
 
-/// Forgets the damage of a blob that reads well, unless it stands for records that were moved aside.
+/// Clears the damage of a blob that reads well, unless it stands for quarantined records.
 pub(super) fn forget(core: &Core, blob: u64) -> Result<bool> {
     let forgotten = core.meta.write(Durability::Buffered, move |txn| {
         let at = key::by_id(tag::DAMAGED, blob);
@@ -85,13 +85,13 @@ pub(super) fn forget(core: &Core, blob: u64) -> Result<bool> {
     forgotten.wait()
 }
 
-/// Forgets the damage of blobs that are gone.
+/// Clears the damage of blobs that are gone.
 pub(super) fn sweep(core: &Core) -> Result<()> {
     let snapshot = core.meta.snapshot();
     for pair in crate::store::all(&*snapshot, &[tag::DAMAGED])? {
         let gone = [&[tag::BLOB], &pair.key[1..]].concat();
         if snapshot.get(&gone)?.is_none() {
-            // Ids are never used twice, so it stays gone.
+            // Ids are never reused, so it stays gone.
             let swept = core.meta.write(Durability::Buffered, move |txn| {
                 txn.delete(pair.key.to_vec());
                 Ok(())

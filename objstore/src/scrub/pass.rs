@@ -18,47 +18,47 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::scrub::{Place, Scrub};
 
-/// Bytes read in one step, at most; and in one read.
+/// The most bytes read in one step, and in one read.
 const STEP_BYTES: u64 = 4 << 20;
-/// Blobs looked at in one step, at most.
+/// The most blobs examined in one step.
 const STEP_BLOBS: usize = 128;
-/// Bytes read after which the place is written.
+/// Bytes read after which the position is recorded.
 const UNWRITTEN_BYTES: u64 = 64 << 20;
-/// Blobs looked at after which the place is written.
+/// Blobs examined after which the position is recorded.
 const UNWRITTEN_BLOBS: u64 = 8 << 10;
-/// Damaged blobs whose owners are looked for in one pass: that reads all inodes.
+/// The most damaged blobs per pass whose owners are searched, which reads all inodes.
 const NAMED_MAX: u64 = 32;
 
-/// A pass under way.
+/// A pass in progress.
 pub(super) struct Pass {
-    /// What the record says.
+    /// Its record.
     pub record: Scrub,
     place: Place,
     unwritten: (u64, u64),
     named: u64,
-    /// Whether the blob at the place was sound so far.
+    /// Whether the current blob was intact so far.
     sound: bool,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stepped {
     pub blobs: u64,
     pub bytes: u64,
-    /// Damage that was not known before.
+    /// Number of newly found damaged blobs.
     pub found: u64,
-    /// Whether the pass is over.
+    /// Whether the pass is complete.
     pub done: bool,
 }
 
-/// The record, of whatever place the last process reached.
+/// The record with the position that the last process reached.
 pub(super) fn read(read: &dyn Read) -> Result<Scrub> {
     let value = read.get(&key::scrub())?;
     value.map_or(Ok(Scrub::default()), |value| decode("the scrub", &value))
 }
 
 impl Pass {
-    /// The pass under way as the record says; otherwise a new one, begun now.
+    /// Continues the pass in the record, or begins a new one.
     pub fn resume(core: &Core) -> Result<Self> {
         let mut record = read(&*core.meta.snapshot())?;
         let place = match record.place {
@@ -74,7 +74,7 @@ impl Pass {
         Ok(pass)
     }
 
-    /// How much was read, and of how much.
+    /// Bytes read, and bytes in all.
     pub fn progress(&self) -> (u64, u64) {
         (self.place.read_bytes, self.place.total_bytes.max(self.place.read_bytes))
     }
@@ -103,7 +103,7 @@ impl Pass {
         Ok(stepped)
     }
 
-    /// Reads a blob, from the place on, as far as the step allows.
+    /// Reads a blob from the position on, as far as the step allows.
     fn look(&mut self, core: &Core, id: u64, stepped: &mut Stepped) -> Result<()> {
         loop {
             let left = STEP_BYTES.saturating_sub(stepped.bytes);
@@ -134,7 +134,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Notes damage; whether it is new.
+    /// Records damage. Returns whether it is new.
     fn found(&mut self, core: &Core, id: u64, error: &Error) -> Result<bool> {
         if damage::is_known(&*core.meta.snapshot(), id)? {
             return Ok(false);
@@ -155,7 +155,7 @@ impl Pass {
         put(core, record)
     }
 
-    /// Ends the pass; when that was.
+    /// Ends the pass; returns the time.
     pub fn finish(self, core: &Core) -> Result<Timestamp> {
         damage::sweep(core)?;
         let completed = core.clock.now();
@@ -172,7 +172,7 @@ fn put(core: &Core, record: Scrub) -> Result<()> {
     written.wait()
 }
 
-/// The bytes of all blobs that have checksums.
+/// The total size of all blobs with checksums.
 fn total(core: &Core) -> Result<u64> {
     let (mut from, mut total) = (vec![tag::BLOB], 0);
     loop {
@@ -188,13 +188,13 @@ fn total(core: &Core) -> Result<u64> {
 }
 
 enum Compared {
-    /// So many bytes were sound.
+    /// This many bytes were intact.
     Read(u64),
-    /// There is no more to read.
+    /// The end of the blob.
     End,
 }
 
-/// Compares a range of a blob with its checksums. What changed meanwhile is looked at again.
+/// Verifies a range of a blob. A blob that changed meanwhile is examined again.
 fn compare(core: &Core, id: u64, offset: u64, most: u64) -> Result<Compared> {
     loop {
         let _reading = core.readers.begin();
@@ -211,7 +211,7 @@ fn compare(core: &Core, id: u64, offset: u64, most: u64) -> Result<Compared> {
 
 fn compare_with(core: &Core, read: &dyn Read, id: u64, blob: &Blob, offset: u64, most: u64) -> Result<Compared> {
     if blob.place() == Lying::File && !blob.sums {
-        // Without checksums: it has to be there.
+        // Without checksums, it only has to exist.
         return core.blobs.file(BlobId(id)).map(|_| Compared::End);
     }
     let length = match blob.packed {
@@ -221,7 +221,7 @@ fn compare_with(core: &Core, read: &dyn Read, id: u64, blob: &Blob, offset: u64,
     if length == 0 {
         return Ok(Compared::End);
     }
-    // Damage on the disk below a page in memory would go unseen.
+    // Damage on the disk below a cached page would not be noticed.
     match blob.packed {
         Some(at) => core.blobs.forget_cached_packed(at.segment, at.offset, length)?,
         None => core.blobs.forget_cached(BlobId(id), offset, length)?,

@@ -12,40 +12,40 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::store::Store;
 
-/// How often, at least, the worker looks at the clock, which may be set while it sleeps.
+/// The longest sleep between two looks at the clock, which may be set meanwhile.
 const LOOK_MAX: Duration = Duration::from_secs(60);
 
-/// How often and how fast content is read.
+/// The interval and speed of the scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// From the begin of a pass to that of the next; `None`: only when asked.
+    /// From the start of one pass to the start of the next; `None`: only on request.
     pub interval: Option<Duration>,
-    /// Bytes read in a second, at most.
+    /// The most bytes read per second.
     pub bytes_per_second: u64,
 }
 
-/// What the scrub did since it was started, and what it does now.
+/// Statistics and progress of the scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Whole passes over all blobs.
+    /// Number of complete passes.
     pub passes: u64,
-    /// Blobs looked at.
+    /// Number of blobs examined.
     pub blobs: u64,
-    /// Bytes compared with their checksums.
+    /// Number of bytes verified.
     pub bytes: u64,
-    /// Damaged blobs found that were not known before.
+    /// Number of newly found damaged blobs.
     pub found: u64,
-    /// Passes given up for an error; they are tried again.
+    /// Number of passes that ended with an error; they are retried.
     pub errors: u64,
-    /// When the pass under way, or the last one, began, also in a former process.
+    /// The start of the current or last pass, possibly in an earlier process.
     pub started: Option<Timestamp>,
-    /// When the last whole pass ended, also in a former process.
+    /// The end of the last complete pass, possibly in an earlier process.
     pub completed: Option<Timestamp>,
-    /// Of the pass under way: bytes read, and bytes there are.
+    /// For a pass in progress: bytes read, and bytes in all.
     pub progress: Option<(u64, u64)>,
 }
 
-/// Reads all content again and again until it is stopped or dropped.
+/// Reads all content repeatedly until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
@@ -63,7 +63,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     stop: bool,
-    /// A pass is wanted now, at this many bytes a second.
+    /// A requested pass with its read limit per second.
     wanted: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Worker {
     /// Starts the scrub of a store; a store has one.
     ///
     /// # Errors
-    /// [`Error::Io`] if the system gives no thread.
+    /// [`Error::Io`] if no thread can be started.
     pub fn start(store: &Store, rate: Rate) -> Result<Self> {
         let shared =
             Arc::new(Shared { rate, state: Mutex::default(), changed: Condvar::new(), figures: Mutex::default() });
@@ -81,19 +81,19 @@ impl Worker {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// What it did and does.
+    /// Its statistics and progress.
     pub fn figures(&self) -> Figures {
         self.shared.figures.lock().clone()
     }
 
-    /// Begins a pass now, unless one is under way; that goes on at this many bytes a second if some are given.
+    /// Begins a pass now. One in progress continues, with the given read limit if there is one.
     pub fn begin(&self, bytes_per_second: Option<u64>) {
         let rate = bytes_per_second.unwrap_or(self.shared.rate.bytes_per_second);
         self.shared.state.lock().wanted = Some(rate);
         self.shared.changed.notify_all();
     }
 
-    /// Ends the step under way and stops.
+    /// Ends the current step and stops.
     pub fn stop(&self) {
         self.shared.state.lock().stop = true;
         self.shared.changed.notify_all();
@@ -127,7 +127,7 @@ impl Shared {
         }
     }
 
-    /// When the first pass begins: at once if one is under way.
+    /// The start of the first pass: at once if one is in progress.
     fn first_pass(&self, core: &Core) -> Option<Timestamp> {
         let Ok(record) = pass::read(&*core.meta.snapshot()) else { return self.after(core.clock.now()) };
         let mut figures = self.figures.lock();
@@ -143,8 +143,8 @@ impl Shared {
         self.rate.interval.map(|interval| Timestamp(started.0.saturating_add(nanos(interval))))
     }
 
-    /// Sleeps until then, or until a pass is wanted; no longer than an interval, since the clock may have been ahead.
-    /// Whether to go on.
+    /// Sleeps until `then`, or until a pass is requested, but no longer than an interval, since the clock may have been
+    /// ahead. Returns whether to continue.
     fn wait_until(&self, core: &Core, mut then: Option<Timestamp>) -> bool {
         loop {
             let now = core.clock.now();
@@ -161,7 +161,7 @@ impl Shared {
         }
     }
 
-    /// Makes or goes on with a pass; when it began, or nothing if it was stopped.
+    /// Begins or continues a pass; returns its start, or `None` if it was stopped.
     fn pass(&self, core: &Core) -> Result<Option<Timestamp>> {
         let mut pass = Pass::resume(core)?;
         {
@@ -200,7 +200,7 @@ impl Shared {
         figures.progress = Some(progress);
     }
 
-    /// Sleeps; whether to go on.
+    /// Sleeps. Returns whether to continue.
     fn rest(&self, pause: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.stop && state.wanted.is_none() && !pause.is_zero() {

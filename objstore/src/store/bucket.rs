@@ -249,7 +249,7 @@ pub(super) fn frozen(read: &dyn Read, core: &Core, name: &BucketName, id: u64) -
     if record.id == id {
         return Ok(record);
     }
-    Err(Error::Busy { what: format!("bucket \"{name}\", which was just made anew,") })
+    Err(Error::Busy { what: format!("bucket \"{name}\", which was just created again,") })
 }
 
 impl From<bucket::Usage> for Usage {

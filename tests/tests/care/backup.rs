@@ -172,11 +172,11 @@ async fn what_is_no_backup_or_a_damaged_one_is_refused() {
     write(&root_client(&server), "docs", "large", &vec![7; 3 << 20]).await;
     let to = folder(&server);
     json(&server, &["backup", "docs", text(&to)]);
-    assert!(refusal(&server, &["backup", "docs", &data_dir(&server)], 1).contains("something else"));
+    assert!(refusal(&server, &["backup", "docs", &data_dir(&server)], 1).contains("other files than backups"));
     assert!(refusal(&server, &["backup", "gone", text(&to)], 1).contains("does not exist"));
     assert!(refusal(&server, &["backup", "docs"], 2).contains("DEST_DIR"));
     assert!(refusal(&server, &["restore", text(&to), "gone"], 1).contains("no backup"));
-    assert!(refusal(&server, &["backup", "list", &data_dir(&server)], 1).contains("no folder of backups"));
+    assert!(refusal(&server, &["backup", "list", &data_dir(&server)], 1).contains("not a folder of backups"));
     let mut files = Vec::new();
     files_below(&to.join("data"), &mut files);
     let largest = files.iter().max_by_key(|path| std::fs::metadata(path).map_or(0, |found| found.len())).expect("one");
