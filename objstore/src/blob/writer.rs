@@ -3,7 +3,7 @@
 //! - The file receives whole blocks, from aligned memory and at aligned offsets, however the input is split. Input
 //!   pieces that are such blocks already are not copied.
 //! - The beginning is written through the page cache, where the next reader finds it; bytes beyond [`CACHED_BYTES`]
-//!   bypass it if the file system can (docs/decisions/0016).
+//!   bypass it if the file system can (docs/internals/decisions/0016).
 //! - Checksums are computed while writing; nothing is read back.
 //! - Content and name are durable when [`FileWriter::finish`] returns; until then no one else knows the id.
 //!

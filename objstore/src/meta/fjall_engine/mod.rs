@@ -1,4 +1,4 @@
-//! The embedded engine: fjall 3 with one keyspace, and its journal as the log (docs/decisions/0001 explains the
+//! The embedded engine: fjall 3 with one keyspace, and its journal as the log (docs/internals/decisions/0001 explains the
 //! choice).
 //!
 //! - The folder belongs to one process: opening it twice is refused.
