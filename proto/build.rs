@@ -1,8 +1,8 @@
 //! Compiles the `.proto` files, without protoc, to messages, services and a descriptor set.
 //!
-//! - A message that holds a secret gets a `Debug` that leaves the secret out. Which fields
-//!   those are comes from the descriptors, so that a new one is not forgotten.
-//! - A field named like a secret that nobody marked as one fails the build.
+//! - A message with a secret gets a `Debug` that omits the secret. The descriptors say which fields are secrets, so
+//!   that a new one is not forgotten.
+//! - A field named like a secret but not marked as one fails the build.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Times snapshots and clones of a bucket with 100 objects and of one with 100,000.
+//! Measures snapshots and clones of a bucket with 100 objects and of one with 100,000.
 //!
 //! `cargo run --release --ignore-rust-version -p objstore --example bench-snapshot -- [OBJECTS]...`
 

@@ -1,9 +1,9 @@
-//! Every gRPC method by its path: its interface, whether it changes anything, and which things a message names.
+//! Every gRPC method by its path: its interface, whether it changes anything, and the resources that a message names.
 //!
-//! - All of it comes from the descriptors, so a method that is added later is known at once. It counts as a change
-//!   unless [`READS`] has it.
-//! - A subject holds the scalar fields of a message. Fields marked as secrets, maps and nested messages are left out:
-//!   mount flags, parameters and Secrets of Kubernetes are among those.
+//! - Everything comes from the descriptors, so a new method is included automatically. It counts as a change unless
+//!   [`READS`] lists it.
+//! - A subject consists of the scalar fields of a message. Fields marked as secrets, maps and nested messages are
+//!   omitted: mount flags, parameters and Secrets of Kubernetes are among those.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,9 +1,8 @@
-//! Everything Amphora says over gRPC, generated from the `.proto` files beside this crate.
+//! Amphora's gRPC messages and services, generated from the `.proto` files beside this crate.
 //!
-//! - The CSI and COSI messages agree with the upstream releases that `README.md` names;
-//!   `tests/upstream.rs` proves it.
-//! - `Debug` of a message shows no secret: fields marked `csi_secret`, `cosi_secret` or
-//!   `debug_redact`, and those `build.rs` lists, print as `<redacted>`.
+//! - The CSI and COSI messages agree with the upstream releases that `README.md` names; `tests/upstream.rs` checks it.
+//! - `Debug` of a message shows no secret: fields marked `csi_secret`, `cosi_secret` or `debug_redact`, and those that
+//!   `build.rs` lists, print as `<redacted>`.
 //! - Generated types stop at the edge of each RPC: no other crate stores them.
 
 pub mod calls;

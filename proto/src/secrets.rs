@@ -1,7 +1,6 @@
-//! `Debug` of the messages that hold secrets; it shows everything but them.
+//! `Debug` of messages with secrets; it shows everything except them.
 //!
-//! - The impls are generated from the descriptors by `build.rs`, one per message that has a
-//!   secret field.
+//! - `build.rs` generates the impls from the descriptors, one per message with a secret field.
 
 use std::fmt;
 

@@ -1,10 +1,9 @@
-//! Our descriptors say what upstream's `.proto` files say, and nothing else.
+//! Our descriptors equal those of upstream's `.proto` files.
 //!
-//! - Everything in a descriptor counts: names, numbers, types, labels, oneofs, enums,
-//!   services, options and extensions. Only comments, the order of declarations and
-//!   `go_package` do not.
-//! - Upstream comes from `go mod download`, or from a file named in the environment. Where
-//!   neither is to be had, a test says so and passes.
+//! - Everything in a descriptor counts: names, numbers, types, labels, oneofs, enums, services, options and extensions.
+//!   Only comments, the order of declarations and `go_package` do not.
+//! - Upstream files come from `go mod download`, or from a file named in the environment. Where neither is available, a
+//!   test says so and passes.
 
 use std::collections::BTreeMap;
 use std::fs;

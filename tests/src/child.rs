@@ -1,7 +1,7 @@
-//! Running a command to its end, within a limit.
+//! Running a command to its end, with a time limit.
 //!
-//! - Each command leads a process group of its own; past the limit the whole group is killed.
-//! - A grandchild that left the group and holds a pipe open cannot hang the caller: reading is bounded as well.
+//! - Each command leads its own process group; after the time limit the whole group is killed.
+//! - A grandchild that left the group and holds a pipe open cannot block the caller: reading is bounded as well.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How often a waiting caller looks again.
+/// The polling interval of a waiting caller.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
-/// How long to wait for the rest of the output of a process that has ended: who reads it may be held up by a busy machine,
-/// and a grandchild may keep the pipe open for ever.
+/// How long to wait for the rest of an ended process's output: on a busy machine the reader may be slow, and a
+/// grandchild may keep the pipe open.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// The command line, for messages.
     pub command: String,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// All it wrote to stdout.
     pub stdout: String,
@@ -31,10 +31,10 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The stdout of a command that succeeded.
+    /// The stdout of a successful command.
     ///
     /// # Panics
-    /// It failed; the message carries its whole output.
+    /// If it failed; the message contains its whole output.
     #[track_caller]
     #[must_use]
     pub fn ok(self) -> String {
@@ -49,10 +49,10 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Runs `command` with no input and returns what it left, whatever its exit status.
+/// Runs `command` without input and returns its result, whatever the exit status.
 ///
 /// # Errors
-/// It could not be started, or ran past `limit` and was killed; the text carries its output so far.
+/// If it could not be started, or was killed at the time limit; the text contains its output so far.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
     let line = line(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -71,7 +71,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome, String> {
     }
 }
 
-/// The words of a command; its environment holds keys, which no message should.
+/// The command line without the environment, which holds keys.
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
@@ -89,7 +89,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Asks `ready` again and again until it gives a value; `None` once `limit` has passed.
+/// Polls `ready` until it returns a value; `None` once `limit` has passed.
 pub fn wait_until<T>(limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit;
     loop {
@@ -107,11 +107,11 @@ pub(crate) fn pid(child: &Child) -> Pid {
 }
 
 fn kill_group(child: &Child) {
-    // The child is not reaped yet, so its id cannot have passed to another process. A group that is gone is fine.
+    // The child is not reaped yet, so its id cannot belong to another process. An ended group is no error.
     let _ = kill_process_group(pid(child), Signal::KILL);
 }
 
-/// Reads a pipe on a thread, chunk by chunk, so that what came before a hang is not lost.
+/// Reads a pipe on a thread, in chunks, so that output before a hang is kept.
 fn collect(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (chunks, receiver) = channel();
     std::thread::spawn(move || {

@@ -1,7 +1,7 @@
-//! The folder one test server lives in: data, sockets and log, with a path short enough for a socket.
+//! The temporary folder of a test server: data, sockets and log, with a path short enough for a socket.
 //!
 //! - Mounts below it are detached before anything is deleted, so that cleaning up never deletes through a mount.
-//! - A test that panics leaves the folder behind, for a look at the data and the log.
+//! - A panicking test keeps the folder, so that data and log can be examined.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ pub struct Home {
 }
 
 impl Home {
-    /// Makes one, below `TMPDIR` if that is short enough.
+    /// Creates a folder, below `TMPDIR` if that path is short enough.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// If the folder cannot be created.
     pub fn new() -> Result<Self, String> {
         let base = std::env::temp_dir();
         let base = if base.as_os_str().len() > LONGEST_HOME { PathBuf::from("/tmp") } else { base };
@@ -38,13 +38,13 @@ impl Home {
         self.dir.path()
     }
 
-    /// Where the store lies.
+    /// The data folder of the store.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
         self.path().join("data")
     }
 
-    /// Where the server's stdout and stderr are kept.
+    /// The file with the server's stdout and stderr.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.path().join("log")
@@ -57,10 +57,10 @@ impl Home {
     }
 }
 
-/// Writes a file that only its owner may read, as one with a secret in it has to be.
+/// Writes a file that only its owner may read, as files with secrets require.
 ///
 /// # Panics
-/// It cannot be written.
+/// If it cannot be written.
 #[track_caller]
 pub fn write_private(file: &Path, content: impl AsRef<[u8]>) {
     let written = std::fs::write(file, content)
@@ -71,7 +71,7 @@ pub fn write_private(file: &Path, content: impl AsRef<[u8]>) {
 impl Drop for Home {
     fn drop(&mut self) {
         for target in mounts_below(self.path()) {
-            // What stays mounted is seen right below. By force: who waits in a mount that nobody serves must not wait on.
+            // A failure shows below. Forced, because processes in a mount without a server must not keep waiting.
             let _ = unmount(&target, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
         if std::thread::panicking() || !mounts_below(self.path()).is_empty() {

@@ -1,10 +1,10 @@
-//! A file system in a file, mounted through a loop device: one that can be filled, and cut off like a disk without power.
+//! A file system in a file, mounted through a loop device: it can be filled, and cut off like a disk without power.
 //!
-//! - Cutting is the file system's own shutdown ioctl without a flush of its log: from then on nothing reaches the image,
-//!   and reading what is not cached fails as well.
-//! - Unmounting drops all that the kernel had cached of it, so what is seen after the next mount comes from the image.
-//! - It lies in the folder of a server, which detaches what is mounted there when it goes; the loop device goes with the
-//!   mount.
+//! - Cutting uses the file system's shutdown ioctl without a flush of its log: from then on nothing reaches the image,
+//!   and uncached reads fail as well.
+//! - Unmounting drops the kernel's caches, so everything read after the next mount comes from the image.
+//! - It lies in the folder of a server, which detaches its mounts when it is removed; the loop device is removed with
+//!   the mount.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,13 +17,13 @@ use crate::child::{run, wait_until};
 use crate::tools::{required, root_and_fuse};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long somebody may still hold what is to be unmounted.
+/// How long another process may still use a mount that is being unmounted.
 const BUSY_LIMIT: Duration = Duration::from_secs(20);
 
-/// Which file system.
+/// The type of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// ext4, with a journal and data=ordered, as it is made by default.
+    /// ext4 with its default options: a journal and data=ordered.
     Ext4,
     /// XFS. It takes 300 MiB at least.
     Xfs,
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// The file, and where it is mounted.
+/// The image file and its mount point.
 #[derive(Debug)]
 pub struct Image {
     file: PathBuf,
@@ -47,15 +47,15 @@ pub struct Image {
 }
 
 impl Image {
-    /// Makes a file system of `bytes` in `file` and mounts it at `dir`, which is made.
+    /// Creates a file system of `bytes` in `file` and mounts it at the new folder `dir`.
     ///
     /// # Errors
-    /// One of the tools is missing or fails.
+    /// If a tool is missing or fails.
     pub fn make(kind: Kind, bytes: u64, file: &Path, dir: &Path) -> Result<Self, String> {
         std::fs::File::create(file).and_then(|made| made.set_len(bytes)).map_err(|error| failed(file, &error))?;
         std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
         let mut command = Command::new(required(&format!("mkfs.{}", kind.name()))?);
-        // Nothing set aside for root: what is full is full for everybody.
+        // No blocks are reserved for root, so a full disk is full for everyone.
         let flags: &[&str] = if kind == Kind::Ext4 { &["-q", "-F", "-m", "0"] } else { &["-q", "-f"] };
         succeed(command.args(flags).arg(file))?;
         let image = Self { file: file.to_owned(), dir: dir.to_owned(), kind };
@@ -69,10 +69,10 @@ impl Image {
         &self.dir
     }
 
-    /// Mounts it, replaying its journal if it was cut.
+    /// Mounts it, replaying its journal if it was cut off.
     ///
     /// # Errors
-    /// mount(8) fails.
+    /// If mount(8) fails.
     pub fn mount(&self) -> Result<(), String> {
         succeed(
             Command::new(required("mount")?)
@@ -85,15 +85,15 @@ impl Image {
     /// Cuts it off: nothing more reaches the image.
     ///
     /// # Errors
-    /// xfs_io(8) fails.
+    /// If xfs_io(8) fails.
     pub fn cut(&self) -> Result<(), String> {
         succeed(Command::new(required("xfs_io")?).args(["-x", "-c", "shutdown"]).arg(&self.dir))
     }
 
-    /// Unmounts it, once nobody has a file open there.
+    /// Unmounts it once no file is open there.
     ///
     /// # Errors
-    /// Somebody still has.
+    /// If files stay open.
     pub fn unmount(&self) -> Result<(), String> {
         let unmounted = wait_until(BUSY_LIMIT, || match unmount(&self.dir, UnmountFlags::NOFOLLOW) {
             Err(Errno::BUSY) => None,
@@ -107,10 +107,10 @@ impl Image {
     }
 }
 
-/// Whether this machine lets a test mount file systems in files.
+/// Whether this machine allows mounting file systems in files.
 ///
 /// # Errors
-/// It does not; the text says why, and serves as the reason of a skip.
+/// If it does not; the text says why, as the reason of a skip.
 pub fn loop_devices(kind: Kind) -> Result<(), String> {
     root_and_fuse()?;
     for tool in [&format!("mkfs.{}", kind.name()), "mount", "xfs_io"] {

@@ -1,8 +1,9 @@
-//! A small process that starts servers, since the process of a test cannot always do so.
+//! A helper process that starts servers, which a test process cannot always do.
 //!
-//! - exec(2) closes what its starter has open, and closing a file of a mount waits for who serves it. A test that has such
-//!   a file open would wait for the very server that it is about to start. This process has nothing open.
-//! - It is a shell that reads names of scripts, runs one at a time, and tells when each began and ended.
+//! - exec(2) closes the files that its parent has open, and closing a file of a mount waits for the mount's server. A
+//!   test with such an open file would wait for the very server that it is about to start. The helper has no files
+//!   open.
+//! - It is a shell that reads names of scripts, runs one at a time, and reports when each began and ended.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -25,10 +26,10 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Starts it.
+    /// Starts the shell.
     ///
     /// # Errors
-    /// There is no shell.
+    /// If there is no shell.
     pub(crate) fn new() -> Result<Self, String> {
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -42,10 +43,11 @@ impl Launcher {
         Ok(Self { shell, answers })
     }
 
-    /// Runs `command` with its output appended to `log`; the process id. The one before has ended.
+    /// Runs `command` with its output appended to `log`; returns the process id. The previous command has to have
+    /// ended.
     ///
     /// # Errors
-    /// The script cannot be written, or the shell is gone.
+    /// If the script cannot be written, or the shell has ended.
     pub(crate) fn start(&mut self, command: &Command, log: &Path) -> Result<u32, String> {
         let script = log.with_extension("start");
         write_script(&script, command, log).map_err(|error| format!("{}: {error}", script.display()))?;
@@ -54,10 +56,10 @@ impl Launcher {
         self.answers.recv_timeout(LIMIT).map_err(|error| format!("the shell starts nothing: {error}"))
     }
 
-    /// How the process ended; `None` while it runs, and after `limit`.
+    /// The command's exit status; `None` while it runs, and after `limit`.
     pub(crate) fn ended(&self, limit: Duration) -> Option<ExitStatus> {
         let status = self.answers.recv_timeout(limit).ok()?;
-        // sh(1): 128 and the number of the signal.
+        // sh(1): 128 plus the number of the signal.
         let raw = if status > 128 { status - 128 } else { status << 8 };
         Some(ExitStatus::from_raw(i32::try_from(raw).expect("below 256")))
     }
@@ -65,13 +67,13 @@ impl Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // Both fail only when it has ended by itself.
+        // Both fail only if it has ended by itself.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }
 }
 
-/// Keys may stand in the environment, so it is for us alone.
+/// The environment may contain keys, so the file is private.
 fn write_script(script: &Path, command: &Command, log: &Path) -> std::io::Result<()> {
     let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(script)?;
     for (name, value) in command.get_envs() {

@@ -1,8 +1,8 @@
-//! What the tests, the demo and `cargo verify` share: the server as a child process, bounded commands, skips.
+//! Helpers shared by the tests, the demo and `cargo verify`: the server as a child process, bounded commands, skips.
 //!
-//! - Every wait is bounded, and every process that was started is killed when its owner is dropped.
-//! - Nothing here talks a protocol; clients live beside the tests that use them.
-//! - It depends on little, because `cargo verify` compiles it before it can print its first line.
+//! - Every wait is bounded, and every started process is killed when its owner is dropped.
+//! - It speaks no protocol; clients are beside the tests that use them.
+//! - It has few dependencies, because `cargo verify` compiles it before it can print its first line.
 
 pub mod amount;
 pub mod child;

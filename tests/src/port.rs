@@ -1,9 +1,8 @@
-//! A port that stays a server's own while the server does not run.
+//! A TCP port reserved for a server, also while the server does not run.
 //!
-//! - A socket that is bound and never listens holds it: the system gives the port to nobody who takes any free one, and a
-//!   client is refused while no server listens.
-//! - The server listens on it all the same, since both sockets say that the address may be used again
-//!   (socket(7), `SO_REUSEADDR`).
+//! - A bound socket that never listens holds it: the system does not assign the port to others, and clients are refused
+//!   while no server listens.
+//! - The server can still listen on it, since both sockets set `SO_REUSEADDR` (socket(7)).
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -19,7 +18,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Takes a free one.
+    /// Reserves a free port.
     pub(crate) fn take() -> Result<Self, String> {
         let taken = || -> rustix::io::Result<_> {
             let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

@@ -1,4 +1,4 @@
-//! The one line `serve` prints once every door answers: `ready s3=http://… csi=unix://… credentials=PATH`.
+//! The ready line that `serve` prints once every endpoint answers: `ready s3=http://… csi=unix://… credentials=PATH`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Reads the line; `None` when it is another line.
+    /// Parses the line; `None` for any other line.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
@@ -28,10 +28,10 @@ impl Ready {
         self.words.get(word).map(String::as_str)
     }
 
-    /// The value of a word that must be there.
+    /// The value of a required word.
     ///
     /// # Panics
-    /// It is not.
+    /// If it is missing.
     #[track_caller]
     #[must_use]
     pub fn word(&self, word: &str) -> &str {
@@ -41,7 +41,7 @@ impl Ready {
     /// The path of a `unix://` word.
     ///
     /// # Panics
-    /// The word is missing or names no Unix socket.
+    /// If the word is missing or not a Unix socket.
     #[track_caller]
     #[must_use]
     pub fn socket(&self, word: &str) -> PathBuf {
@@ -54,7 +54,7 @@ impl Ready {
     /// The address of an `http://` or `https://` word.
     ///
     /// # Panics
-    /// The word is missing or names no address and port.
+    /// If the word is missing or has no address and port.
     #[track_caller]
     #[must_use]
     pub fn address(&self, word: &str) -> SocketAddr {

@@ -1,9 +1,10 @@
-//! The built `amphora serve` as a process of its own, on a fresh store, with ports and sockets of its own.
+//! A running `amphora serve` on a new store, with its own ports and sockets.
 //!
 //! - It counts as started once its `ready` line is there; until then every wait is bounded.
-//! - A restart finds the same data, ports and sockets.
-//! - It has no holder, so its mounts end with it, unless [`Options::holder`] gives it one; that ends with the [`Server`].
-//! - Dropping it kills it by its process id; if the test is panicking, the end of its log is printed first.
+//! - A restart uses the same data, ports and sockets.
+//! - It has no fd holder, so its mounts end with it, unless [`Options::holder`] gives it one; that ends with the
+//!   [`Server`].
+//! - Dropping it kills it by process id; if the test is panicking, the end of its log is printed first.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -23,11 +24,11 @@ use crate::ready::Ready;
 use crate::tls::Certificate;
 use crate::tools;
 
-/// How long a start may take: a debug build that recovers a store, on a machine that runs other tests as well.
+/// The time limit of a start: a debug build that recovers a store, on a machine that runs other tests.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long draining may take after SIGTERM.
+/// The time limit of a shutdown after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
-/// How much of the log a panicking test shows.
+/// How many log lines a panicking test shows.
 const LOG_TAIL_LINES: usize = 200;
 
 /// How to start a server.
@@ -43,7 +44,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Adds arguments behind those every server gets.
+    /// Appends arguments to those of every server.
     #[must_use]
     pub fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
         self.args.extend(args.into_iter().map(str::to_owned));
@@ -57,45 +58,45 @@ impl Options {
         self
     }
 
-    /// Gives the CSI node service an endpoint of its own, `csi-node` in the ready line.
+    /// Gives the CSI node service a separate endpoint, `csi-node` in the ready line.
     #[must_use]
     pub fn split_csi(mut self) -> Self {
         self.split_csi = true;
         self
     }
 
-    /// Serves S3 over TLS, with a certificate of its own: [`Server::authority`] is what its clients trust.
+    /// Serves S3 over TLS with a new certificate; clients have to trust [`Server::authority`].
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// Has mounts outlive the server.
+    /// Makes mounts outlive the server, with a fd holder.
     #[must_use]
     pub fn holder(mut self) -> Self {
         self.holder = true;
         self
     }
 
-    /// Puts the data folder on a file system of its own, of so many bytes: [`Server::image`].
+    /// Puts the data folder on a separate file system of `bytes`: [`Server::image`].
     #[must_use]
     pub fn image(mut self, kind: Kind, bytes: u64) -> Self {
         self.image = Some((kind, bytes));
         self
     }
 
-    /// Starts it by another program that puts it in its own place, like `prlimit`.
+    /// Starts it through another program that executes it, such as `prlimit`.
     #[must_use]
     pub fn under<'a>(mut self, words: impl IntoIterator<Item = &'a str>) -> Self {
         self.under = words.into_iter().map(str::to_owned).collect();
         self
     }
 
-    /// Starts a server on a fresh store.
+    /// Starts a server on a new store.
     ///
     /// # Errors
-    /// It is not built, ended or was not ready in time; the text carries its log.
+    /// If it is not built, ended or was not ready in time; the text contains its log.
     pub fn try_start(self) -> Result<Server, String> {
         let home = Home::new()?;
         let certificate = self.tls.then(|| Certificate::new(home.path())).transpose()?;
@@ -109,7 +110,7 @@ impl Options {
         Ok(server)
     }
 
-    /// Starts a server on a fresh store.
+    /// Starts a server on a new store.
     ///
     /// # Panics
     /// Where [`Options::try_start`] returns an error.
@@ -145,9 +146,9 @@ pub struct Server {
     launcher: Launcher,
     running: Option<Pid>,
     options: Options,
-    /// Of the latest start.
+    /// The ready line of the latest start.
     ready: Option<Ready>,
-    /// By their flags: its own over a restart too.
+    /// The ports by flag, reserved across restarts.
     ports: [(&'static str, Port); 2],
     certificate: Option<Certificate>,
     image: Option<Image>,
@@ -155,10 +156,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one with nothing out of the ordinary.
+    /// Starts a server with default options.
     ///
     /// # Panics
-    /// It does not start.
+    /// If it does not start.
     #[track_caller]
     #[must_use]
     pub fn start() -> Self {
@@ -171,10 +172,10 @@ impl Server {
         &self.home
     }
 
-    /// What the server said when it was last ready.
+    /// The latest ready line.
     ///
     /// # Panics
-    /// It never was.
+    /// If the server was never ready.
     #[must_use]
     pub fn ready(&self) -> &Ready {
         self.ready.as_ref().expect("a server is handed out only once it was ready")
@@ -186,7 +187,7 @@ impl Server {
         self.ready().word("s3")
     }
 
-    /// The certificate that clients of a server with TLS have to trust.
+    /// The CA certificate that clients of a TLS server have to trust.
     #[must_use]
     pub fn authority(&self) -> Option<&Path> {
         self.certificate.as_ref().map(|certificate| certificate.authority.as_path())
@@ -195,7 +196,7 @@ impl Server {
     /// The root key.
     ///
     /// # Panics
-    /// The credentials file cannot be read or has no key.
+    /// If the credentials file cannot be read or has no key.
     #[track_caller]
     #[must_use]
     pub fn credentials(&self) -> Credentials {
@@ -209,16 +210,16 @@ impl Server {
         Credentials { access_key_id: value("aws_access_key_id"), secret_access_key: value("aws_secret_access_key") }
     }
 
-    /// The file system of its own that the data folder is, with [`Options::image`].
+    /// The separate file system of the data folder, with [`Options::image`].
     ///
     /// # Panics
-    /// It has none.
+    /// If there is none.
     #[must_use]
     pub fn image(&self) -> &Image {
         self.image.as_ref().expect("a server that was given one")
     }
 
-    /// The options of the next starts.
+    /// The options of later starts.
     pub fn options(&mut self) -> &mut Options {
         &mut self.options
     }
@@ -232,7 +233,7 @@ impl Server {
     /// A command of the same binary that talks to this server: `server.cli(["bucket", "list"])`.
     ///
     /// # Panics
-    /// The binary is gone.
+    /// If the binary is missing.
     #[must_use]
     pub fn cli(&self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(tools::amphora().expect("the binary the server was started from"));
@@ -240,29 +241,29 @@ impl Server {
         command
     }
 
-    /// Everything the server wrote since its first start.
+    /// Everything that the server has logged since its first start.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read(self.home.log()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// Kills the server with SIGKILL, as a crash would. Nothing if it is not running.
+    /// Kills the server with SIGKILL, as a crash would. Does nothing if it is not running.
     ///
     /// # Panics
-    /// It is not gone within the limit.
+    /// If it does not end within the limit.
     pub fn kill9(&mut self) {
         if let Some(pid) = self.running.take() {
-            // It fails only when it has ended by itself.
+            // It fails only if the process has ended by itself.
             let _ = kill_process(pid, Signal::KILL);
             let gone = self.launcher.ended(STOP_LIMIT).is_some();
             assert!(gone || std::thread::panicking(), "the server was still there {STOP_LIMIT:?} after SIGKILL");
         }
     }
 
-    /// Asks the server to end with SIGTERM and returns how it did.
+    /// Stops the server with SIGTERM and returns its exit status.
     ///
     /// # Panics
-    /// It is not running, or not gone within the limit (it is then killed).
+    /// If it is not running, or does not end within the limit (it is then killed).
     #[track_caller]
     pub fn terminate(&mut self) -> ExitStatus {
         let pid = self.running.expect("the server is running");
@@ -275,10 +276,10 @@ impl Server {
         status
     }
 
-    /// Starts the server again on the same data, ports and sockets; ends it first if it is running.
+    /// Starts the server again on the same data, ports and sockets; stops it first if it is running.
     ///
     /// # Panics
-    /// It does not end or does not start.
+    /// If it does not end or does not start.
     #[track_caller]
     pub fn restart(&mut self) {
         if self.running.is_some() {
@@ -289,18 +290,18 @@ impl Server {
         }
     }
 
-    /// Starts a server that is not running; on an error it is not running either.
+    /// Starts a stopped server; after an error it is not running.
     ///
     /// # Errors
-    /// It ended or was not ready in time; the text carries the end of its log.
+    /// If it ended or was not ready in time; the text contains the end of its log.
     pub fn try_restart(&mut self) -> Result<(), String> {
         self.launch()
     }
 
-    /// Starts a server that is not running, and kills it with SIGKILL so long after, ready or not.
+    /// Starts a stopped server, and kills it with SIGKILL after this time, ready or not.
     ///
     /// # Panics
-    /// It cannot be started, or is not gone within the limit.
+    /// If it cannot be started, or does not end within the limit.
     #[track_caller]
     pub fn start_and_kill9(&mut self, after: Duration) {
         if let Err(error) = self.spawn() {
@@ -310,11 +311,10 @@ impl Server {
         self.kill9();
     }
 
-    /// Has the server put the program it was started from in its place, as after an upgrade; it is ready then, and has
-    /// the process id it had.
+    /// Runs `amphora upgrade` to the same program; the server is ready then, with the same process id.
     ///
     /// # Panics
-    /// The command fails, or another process took its place.
+    /// If the command fails, or the process id changed.
     #[track_caller]
     pub fn upgrade(&mut self) {
         match child::run(&mut self.cli(["upgrade"]), START_LIMIT) {
@@ -325,7 +325,7 @@ impl Server {
         assert!(ended.is_none(), "the server ended at its upgrade: {ended:?}");
     }
 
-    /// Kills the holder with SIGKILL, which ends its mounts once no server has them. Nothing if there is none.
+    /// Kills the fd holder with SIGKILL, which ends its mounts once no server has them. Does nothing if there is none.
     pub fn end_holder(&self) {
         if let Some(pid) = holder_of(&self.home.socket("holder")) {
             // It may have ended by itself.
@@ -382,19 +382,19 @@ impl Server {
         if let Some(Certificate { certificate, key, .. }) = &self.certificate {
             command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         }
-        // No controller of COSI runs here that a first answer would have to wait for.
+        // No COSI controller runs here that a first answer would have to wait for.
         command.env("AMPHORA_COSI_ANSWER_DELAY", "off");
         command.args(&self.options.args).envs(self.options.envs.iter().cloned());
         command.current_dir(self.home.path());
         Ok(command)
     }
 
-    /// Waits for the ready line behind the first `begin` bytes of the log.
+    /// Waits for the ready line after the first `begin` bytes of the log.
     fn await_ready(&mut self, begin: usize) -> Result<Ready, String> {
         let answer = child::wait_until(START_LIMIT, || {
             let ended = self.launcher.ended(Duration::ZERO);
             let log = self.log();
-            // A line counts once it is whole.
+            // A line counts once it is complete.
             let lines = log.get(begin..).unwrap_or_default().split_inclusive('\n').filter(|line| line.ends_with('\n'));
             let ready = lines.filter_map(Ready::parse).next_back().map(Ok);
             match ended {
@@ -416,18 +416,18 @@ impl Drop for Server {
         if let Some(image) = &self.image
             && !std::thread::panicking()
         {
-            // Somebody may still hold it; its home detaches it then.
+            // Another process may still use it; the home folder detaches it then.
             let _ = image.unmount();
         }
         if std::thread::panicking() {
-            // Through the standard streams' own lock rather than a macro: the test harness shows it as it is.
+            // Written to the stream directly rather than by a macro, so that the test harness shows it unchanged.
             let (home, log) = (self.home.path().display().to_string(), self.log());
             let _ = writeln!(std::io::stderr(), "--- the server's folder, kept: {home}; its log:\n{}", tail(&log));
         }
     }
 }
 
-/// Who listens at the socket of a holder.
+/// The process that listens at the socket of a holder.
 fn holder_of(socket: &Path) -> Option<Pid> {
     let address = SocketAddrUnix::new(socket).ok()?;
     let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?;

@@ -1,7 +1,7 @@
 //! Skipping a test with a reason that `cargo verify` shows.
 //!
-//! - The test harness hides what a passing test prints, so the notice also goes to the file that the environment
-//!   variable `AMPHORA_SKIPS` names; `cargo verify` sets it, counts the notices and prints them last.
+//! - The test harness hides the output of a passing test, so the notice also goes to the file in the environment
+//!   variable `AMPHORA_SKIPS`; `cargo verify` sets it, counts the notices and prints them last.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -35,7 +35,7 @@ pub fn notice(module: &str, reason: &str) {
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or(module);
     let line = format!("SKIP: {test}: {}\n", reason.replace('\n', " "));
-    // A notice that cannot be written must not fail the test, and there is nobody else to tell.
+    // A notice that cannot be written must not fail the test.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(path) = std::env::var_os(SKIPS_FILE)
         && let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path)

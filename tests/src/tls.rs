@@ -1,4 +1,4 @@
-//! A certificate for a test server, and the authority that signed it for the clients to trust.
+//! A certificate for a test server, and the CA certificate for its clients to trust.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::tools::required;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Files in PEM.
+/// The certificate files in PEM.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     /// The authority's certificate: what `AWS_CA_BUNDLE` and its like name.
@@ -21,14 +21,14 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Makes one in `dir`, good for two days.
+    /// Creates a certificate in `dir`, valid for two days.
     ///
     /// # Errors
-    /// There is no openssl, or it failed; the text serves as the reason of a skip.
+    /// If openssl is missing or fails; the text is the reason of a skip.
     pub fn new(dir: &Path) -> Result<Self, String> {
         let [authority, authority_key, certificate, key] =
             ["ca.crt", "ca.key", "tls.crt", "tls.key"].map(|name| dir.join(name));
-        // Strict clients want an authority apart from the server, each with the uses it has.
+        // Strict clients require a CA separate from the server's certificate, each with its key usages.
         let ca = ["keyUsage=critical,keyCertSign,cRLSign"];
         request("/CN=amphora tests", &authority, &authority_key, None, &ca)?;
         let leaf = ["basicConstraints=critical,CA:FALSE", "subjectAltName=IP:127.0.0.1,DNS:localhost"];

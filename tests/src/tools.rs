@@ -1,4 +1,4 @@
-//! Where the tools are that `tests/setup.sh` installs, and what this machine lets a test do.
+//! The tools that `tests/setup.sh` installs, and the privileges that this machine gives to a test.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub fn repo() -> &'static Path {
 pub fn tool(name: &str) -> Option<PathBuf> {
     let ours = [".test-tools/bin", ".test-tools/venv/bin"].map(|dir| repo().join(dir));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // A plain user's PATH does not hold mkfs and its like.
+    // A plain user's PATH does not contain mkfs and similar tools.
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let dirs = ours.into_iter().chain(std::env::split_paths(&path)).chain(system);
     dirs.map(|dir| dir.join(name)).find(|candidate| candidate.is_file())
@@ -22,15 +22,16 @@ pub fn tool(name: &str) -> Option<PathBuf> {
 /// Like [`tool`], with the reason for a skip as its error: `let git = need!(required("git"));`.
 ///
 /// # Errors
-/// The tool is not installed.
+/// If the tool is not installed.
 pub fn required(name: &str) -> Result<PathBuf, String> {
     tool(name).ok_or_else(|| format!("{name} is not installed: run tests/setup.sh"))
 }
 
-/// A program of the distribution's own package: what most people have, and older than what `tests/setup.sh` pins.
+/// A program of the distribution's own package: the version that most users have, older than the one that
+/// `tests/setup.sh` pins.
 ///
 /// # Errors
-/// The package is not installed; the text serves as the reason of a skip.
+/// If the package is not installed; the text is the reason of a skip.
 pub fn packaged(name: &str) -> Result<PathBuf, String> {
     let path = Path::new("/usr/bin").join(name);
     if path.is_file() {
@@ -40,14 +41,14 @@ pub fn packaged(name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The Python that has delta-rs, pyiceberg and DuckDB.
+/// The Python with delta-rs, pyiceberg and DuckDB.
 ///
 /// # Errors
-/// They are not installed; the text serves as the reason of a skip.
+/// If they are not installed; the text is the reason of a skip.
 pub fn lake_python() -> Result<PathBuf, String> {
     let venv = repo().join(".test-tools/lake");
     let python = venv.join("bin/python");
-    // The marker is written last, so a venv that was filled in part has none.
+    // The marker is written last, so an incomplete venv has none.
     let done = venv.join("done").is_file() && python.is_file();
     if done {
         Ok(python)
@@ -65,10 +66,10 @@ pub fn python() -> Option<PathBuf> {
     (python.is_file() && venv.join("bin/aws").is_file()).then_some(python)
 }
 
-/// Node, and the folder that holds the packages of `tests/js`.
+/// Node, and the folder with the packages of `tests/js`.
 ///
 /// # Errors
-/// One of them is not installed.
+/// If one of them is not installed.
 pub fn node() -> Result<(PathBuf, PathBuf), String> {
     let modules = repo().join(".test-tools/js/node_modules");
     if !modules.join("@aws-sdk/client-s3").is_dir() {
@@ -77,10 +78,10 @@ pub fn node() -> Result<(PathBuf, PathBuf), String> {
     Ok((required("node")?, modules))
 }
 
-/// Whether this process may mount a FUSE filesystem.
+/// Whether this process may mount a FUSE file system.
 ///
 /// # Errors
-/// It may not; the text says why, and serves as the reason of a skip.
+/// If it may not; the text says why, as the reason of a skip.
 pub fn root_and_fuse() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("mounting needs root: run the tests as root".to_owned());
@@ -106,7 +107,7 @@ fn has_capability(bit: u32) -> bool {
 /// The `amphora` binary under test: `AMPHORA_BIN`, or the one built into the same target folder as this program.
 ///
 /// # Errors
-/// There is none; the text says how to build it.
+/// If there is none; the text says how to build it.
 pub fn amphora() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("AMPHORA_BIN") {
         return Ok(PathBuf::from(path));

@@ -1,4 +1,4 @@
-//! The sum over all test binaries, read from what they print.
+//! Totals over all test binaries, parsed from their output.
 //!
 //! - A test that skipped itself returned, so the test harness counted it as passed; here it counts as skipped.
 
@@ -16,7 +16,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds the numbers of one line of output, if it is the line in which a test binary sums itself up.
+    /// Adds the numbers of a test binary's summary line; other lines are ignored.
     pub fn add_line(&mut self, line: &str) {
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             return;

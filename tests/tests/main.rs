@@ -1,4 +1,4 @@
-//! All integration tests in one binary, since links are slow: each file is a module.
+//! All integration tests in one binary, because linking is slow: each file is a module.
 
 mod admin;
 mod bad_input;

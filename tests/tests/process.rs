@@ -1,4 +1,4 @@
-//! `amphora serve` as a process: starting, being killed, ending.
+//! `amphora serve` as a process: starting, crashing, stopping.
 
 use crate::support::{Server, s3client};
 

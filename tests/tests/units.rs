@@ -1,4 +1,4 @@
-//! The units of `deploy/` as systemd reads them.
+//! The systemd units of `deploy/`, checked by systemd.
 
 use std::process::Command;
 use std::time::Duration;

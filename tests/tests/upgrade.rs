@@ -1,4 +1,4 @@
-//! `amphora upgrade`: what the new program takes over beside the mounts, and when it is not let in.
+//! `amphora upgrade`: what the new program takes over besides the mounts, and when it is refused.
 
 use std::fs;
 use std::time::Duration;

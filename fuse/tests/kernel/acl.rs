@@ -1,4 +1,4 @@
-//! POSIX ACLs: as on ext4, call by call, and in what only we have (two mounts, S3, shown owners).
+//! POSIX ACLs: as on ext4, call by call, and in cases that ext4 does not have (two mounts, S3, shown owners).
 
 use std::fs::OpenOptions;
 use std::path::Path;

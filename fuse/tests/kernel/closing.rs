@@ -1,4 +1,4 @@
-//! When a version ends: with the last close, though the kernel tells that later than close(2) returns.
+//! The end of a version: with the last close, though the kernel reports that after close(2) has returned.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

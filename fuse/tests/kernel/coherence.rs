@@ -1,4 +1,4 @@
-//! What S3 and other mounts change is seen at once, whatever the kernel had cached.
+//! Changes by S3 and other mounts are visible at once, whatever the kernel had cached.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! The flags of chattr(1): who may set them, and what they forbid, as on ext4, call by call.
+//! The chattr(1) flags: who may set them, and what they forbid, as on ext4, call by call.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! Files that are being made: written past the kernel's pages, and read as they are written.
+//! Files being created: written with direct I/O, and readable as they are written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IoSlice, Read, Seek, SeekFrom, Write};

@@ -1,7 +1,8 @@
-//! Idmapped mounts (mount_setattr(2), MOUNT_ATTR_IDMAP), which pods with user namespaces get: as on ext4, call by call.
+//! Idmapped mounts (mount_setattr(2), MOUNT_ATTR_IDMAP), as used for pods with user namespaces: as on ext4, call by
+//! call.
 //!
-//! - User 0 of the file system is user 100000 to who comes through the mapped mount, and so on for 65536 users and groups.
-//! - Where the kernel maps neither (FUSE: Linux 6.12), the tests say so and pass.
+//! - User 0 of the file system is user 100000 through the mapped mount, and so on for 65536 users and groups.
+//! - Where the kernel cannot map the file system (FUSE before Linux 6.12), the tests say so and pass.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

@@ -1,7 +1,7 @@
-//! The filesystem through the kernel: real mounts of a real store.
+//! The file system through the kernel: real mounts of a real store.
 //!
 //! - Without root or `/dev/fuse` every test prints why it is skipped and passes.
-//! - Every test has a time limit, past which its mounts are detached; so a fault cannot hang the machine.
+//! - Every test has a time limit, after which its mounts are detached, so a bug cannot hang the machine.
 
 mod acl;
 mod attributes;

@@ -1,4 +1,4 @@
-//! Files that the kernel reads past the server: whatever else happens to them, all see the same bytes.
+//! Files read by passthrough: all readers see the same bytes, whatever else happens to the files.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -1,4 +1,4 @@
-//! Who may change what, and which privileges a change takes away: as on ext4, call by call.
+//! Who may change what, and which privileges a change clears: as on ext4, call by call.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, chown, lchown};

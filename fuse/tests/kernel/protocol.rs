@@ -1,4 +1,4 @@
-//! What only the protocol itself can get wrong: requests of every kind, in number, and what the kernel keeps.
+//! The FUSE protocol: requests of every kind and in large numbers, and what the kernel caches.
 
 use std::os::unix::fs::{DirEntryExt, MetadataExt, PermissionsExt};
 use std::path::Path;

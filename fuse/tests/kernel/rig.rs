@@ -1,4 +1,4 @@
-//! A store in a temporary folder, mounts of it, and an S3 writer beside them.
+//! The test store: a store in a temporary folder, mounts of it, and an S3 writer.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Which times an action moves, and which times can be set: as on ext4, call by call.
+//! Which timestamps an operation changes, and which can be set: as on ext4, call by call.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -1,8 +1,8 @@
-//! The same system calls on ext4 and on a mount, which have to end the same.
+//! The same system calls on ext4 and on a mount, which have to have the same results.
 //!
-//! - A step runs once in a folder of the disk and once in a folder of the mount, on a thread that is the user it says,
-//!   with a umask of its own. What it tells is compared: results, error numbers, modes, and never a time or inode number.
-//! - Where the temporary folder is not on ext4, the steps run on the mount alone.
+//! - A step runs once in a folder on disk and once in a folder of the mount, on a thread with the given user and umask.
+//!   Results, error numbers and modes are compared, but no times or inode numbers.
+//! - Where the temporary folder is not on ext4, the steps run on the mount only.
 
 use std::fmt::Debug;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,4 +1,4 @@
-//! Versions and object lock through the kernel: what programs do to files of a bucket that keeps versions.
+//! Versions and object lock through the kernel: programs on files of a bucket with versioning.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Write};

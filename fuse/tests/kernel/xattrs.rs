@@ -1,4 +1,4 @@
-//! Extended attributes: as on ext4, call by call; and what S3 keeps with an object.
+//! Extended attributes: as on ext4, call by call; and the S3 attributes of objects.
 
 use std::path::Path;
 

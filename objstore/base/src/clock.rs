@@ -1,6 +1,6 @@
-//! Time and randomness, as arguments.
+//! The clock and the source of randomness, as arguments.
 //!
-//! - Nothing else in the store asks the system for the time or for random bytes, so a test can own both.
+//! - Nothing else in the store asks the system for the time or for random bytes, so a test can control both.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};

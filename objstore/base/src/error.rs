@@ -1,8 +1,8 @@
-//! What the store refuses, and why.
+//! The errors of the store.
 //!
-//! - Each variant tells the caller what to do: mend the request, free space, retry, or call the operator.
-//! - No variant carries a secret, and `Display` never prints its source.
-//! - An error from an operation means nothing was changed, except [`Error::Indeterminate`].
+//! - Each variant says what the caller has to do: correct the request, free space, retry, or call the operator.
+//! - No variant contains a secret, and `Display` never prints its source.
+//! - An error means that nothing was changed, except [`Error::Indeterminate`].
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Durations counted in buckets: a histogram that any thread adds to without a lock.
+//! Latency histograms to which any thread adds without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

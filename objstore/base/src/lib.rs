@@ -1,7 +1,7 @@
-//! What every layer of the store says and is given: errors, the clock, randomness, latencies and pending answers.
+//! Basic types of every layer of the store: errors, the clock, randomness, latencies and pending results.
 //!
-//! - It knows of no disk, no record and no bucket. Nothing moves in here that only one layer needs.
-//! - [`clock`] alone asks the system for the time or for random bytes, so a test can own both.
+//! - It knows of no disk, record or bucket. A type needed by one layer only does not belong here.
+//! - [`clock`] alone asks the system for the time or for random bytes, so a test can control both.
 
 pub mod clock;
 pub mod error;

@@ -1,4 +1,4 @@
-//! The answer to a queued write: wait for it on a thread, or `.await` it.
+//! The pending result of a queued write: wait for it on a thread, or `.await` it.
 
 use std::future::Future;
 use std::pin::Pin;

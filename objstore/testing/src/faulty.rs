@@ -1,4 +1,4 @@
-//! A disk for tests: the real one, which fails on demand and counts what is asked of it.
+//! A test disk on top of the real one, which fails on demand and counts operations.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Who gets in, and what the others are told.
+//! Authorization: who gets access, and the responses to others.
 
 use objstore::store::Mode;
 

@@ -1,4 +1,4 @@
-//! Bodies that lie, and bodies in frames.
+//! Bodies that do not match their claims, and chunked bodies.
 
 use std::io::Write as _;
 

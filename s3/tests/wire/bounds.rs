@@ -1,4 +1,4 @@
-//! What a body cannot make the server hold.
+//! Limits on the memory that a body can make the server hold.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

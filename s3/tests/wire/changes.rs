@@ -1,4 +1,4 @@
-//! The audit trail receives every change of a bucket and its settings: what was done and what was refused.
+//! The audit trail receives every requested change of a bucket and its settings, successful or refused.
 
 use std::sync::{Arc, Mutex};
 

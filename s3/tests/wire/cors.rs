@@ -1,4 +1,4 @@
-//! What browsers are told about requests from other sites.
+//! CORS: responses to browsers' requests from other sites.
 
 use crate::endpoint::{Answer, Endpoint};
 use crate::sign::{EMPTY, Signed, sign};

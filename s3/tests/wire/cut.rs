@@ -1,4 +1,4 @@
-//! Downloads that end early are counted as what they were: so many bytes, and cut.
+//! Downloads that end early are counted with the bytes actually sent, as cut off.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;

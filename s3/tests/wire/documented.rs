@@ -1,4 +1,4 @@
-//! The table of every operation in `docs/s3.md`: each row's request is sent, and answered as the row says.
+//! The table of operations in `docs/s3.md`: each row's request is sent, and the response has to match the row.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Documents that say something their reader would pass over: refused, and nothing is changed by them.
+//! XML documents with content that their reader would skip: refused, and nothing is changed.
 
 use crate::endpoint::Endpoint;
 

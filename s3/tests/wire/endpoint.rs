@@ -1,4 +1,4 @@
-//! A server on a fresh store, and a client that sends what it is told.
+//! A server on a new store, and a raw HTTP client.
 
 use std::future::Future;
 use std::io::{ErrorKind, Read, Write};

@@ -1,6 +1,6 @@
-//! The endpoint over a real store and a real socket, spoken to byte by byte: what no client library would send.
+//! The endpoint over a real store and a real socket, with requests that no client library would send.
 //!
-//! Real clients (boto3, aws-cli and others) are driven by the `tests` crate.
+//! The `tests` crate runs real clients (boto3, aws-cli and others).
 
 mod access;
 mod bodies;

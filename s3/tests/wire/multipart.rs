@@ -1,4 +1,4 @@
-//! Uploads in parts, from the first request to what is known of the object after.
+//! Multipart uploads, from the first request to the attributes of the object.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

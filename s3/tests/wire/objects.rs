@@ -1,4 +1,4 @@
-//! What is acknowledged is there, and requests under way end well.
+//! Acknowledged objects are there, and requests in progress end well.
 
 use std::io::Write as _;
 

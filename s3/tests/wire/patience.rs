@@ -1,4 +1,4 @@
-//! Clients that are slow, silent or too many.
+//! Slow, silent, and too many clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

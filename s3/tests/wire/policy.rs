@@ -1,4 +1,4 @@
-//! Policies, public access, ownership and ACLs, as strangers and owners meet them.
+//! Policies, public access, ownership and ACLs, from the view of strangers and owners.
 
 use objstore::store::Mode;
 

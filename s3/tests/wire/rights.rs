@@ -1,4 +1,4 @@
-//! Ways around a policy or a lock that are none.
+//! Attempts to circumvent a policy or a lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

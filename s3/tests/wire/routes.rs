@@ -1,4 +1,4 @@
-//! Which operation a request is: its method, its path and its subresource say so, and nothing else does.
+//! Routing: method, path and subresource select the operation, and nothing else does.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! Signature Version 4, written from its specification and apart from the code under test.
+//! Signature Version 4, implemented from its specification and independently of the code under test.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

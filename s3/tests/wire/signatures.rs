@@ -1,4 +1,4 @@
-//! Signatures that are good, for something else.
+//! Valid signatures used for another request.
 
 use crate::endpoint::{Answer, Endpoint};
 use crate::sign::{EMPTY, Scope, Signed, presign, sign, sign_for};

@@ -1,4 +1,4 @@
-//! Tags of objects and buckets, as the wire carries them.
+//! Tags of objects and buckets over the wire.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -1,4 +1,4 @@
-//! The endpoint behind TLS.
+//! The endpoint with TLS.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

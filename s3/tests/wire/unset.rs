@@ -1,4 +1,4 @@
-//! Settings that are not offered: told as unset, removed at once, and put where that changes nothing.
+//! Unsupported bucket settings: they read as unset, can be removed, and can be set only where that changes nothing.
 
 use crate::endpoint::Endpoint;
 

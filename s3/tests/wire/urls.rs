@@ -1,4 +1,4 @@
-//! What a signed URL asks for by parameters that are headers elsewhere: done or refused, never ignored.
+//! Query parameters of a signed URL that stand for headers: obeyed or refused, never ignored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

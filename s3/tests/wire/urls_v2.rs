@@ -1,4 +1,4 @@
-//! Presigned URLs of Signature Version 2: they open what they were signed for, and nothing else.
+//! Presigned URLs of Signature Version 2: they allow what they were signed for, and nothing else.
 
 use crate::endpoint::{Answer, Endpoint};
 use crate::sign::{Key, Scope, Signed, presign, presign_v2, sign};

@@ -1,4 +1,4 @@
-//! Versions, delete markers and object lock, as the wire carries them.
+//! Versions, delete markers and object lock over the wire.
 
 use crate::endpoint::{Answer, Endpoint};
 

@@ -1,4 +1,4 @@
-//! The calls of the COSI sidecar.
+//! The gRPC calls that the COSI sidecar makes.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The calls of the CSI sidecars and of kubelet.
+//! The gRPC calls that the CSI sidecars and kubelet make.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

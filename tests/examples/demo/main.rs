@@ -1,7 +1,8 @@
-//! `cargo demo`: the whole story on a fresh store, a line a step, through the doors that Kubernetes and S3 clients use.
+//! `cargo demo`: walks through the features on a new store, one line per step, over the endpoints that Kubernetes and
+//! S3 clients use.
 //!
-//! - The server is the built binary; it is ended by SIGTERM, and its folder goes with the demo.
-//! - Without root or `/dev/fuse` nothing can be mounted: the demo says so and tells the S3 half.
+//! - The server is the built binary; it is ended by SIGTERM, and its folder is removed with the demo.
+//! - Without root or `/dev/fuse` mounting is impossible: the demo says so and shows the S3 half.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks on its streams")]
 

@@ -1,4 +1,4 @@
-//! What happens in which order.
+//! The steps of the demo, in order.
 
 use std::collections::HashMap;
 

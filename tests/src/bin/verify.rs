@@ -1,8 +1,8 @@
-//! `cargo verify`: every check there is, in the order in which they fail fastest, ending in one line of totals.
+//! `cargo verify`: runs all checks, those that fail fastest first, and prints one line of totals.
 //!
 //! - It stops at the first step that fails and names it.
 //! - CI runs exactly this; nothing is checked elsewhere.
-//! - `--full MODULE` runs the end-to-end tests of one module alone, at the sizes that take hours rather than minutes.
+//! - `--full MODULE` runs the end-to-end tests of one module alone, at sizes that take hours rather than minutes.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks on its streams")]
 
@@ -18,7 +18,7 @@ use tests::totals::Totals;
 
 const USAGE: &str = "usage: cargo verify [--list] [--only STEP]... [--full MODULE]...";
 
-/// One check: its name, what it is for, and the command that makes it.
+/// One check: its name, its purpose, and its command.
 struct Step {
     name: &'static str,
     about: &'static str,
@@ -33,7 +33,7 @@ const STEPS: [Step; 5] = [
     Step { name: "test", about: "all tests and doc tests", command: test },
 ];
 
-/// What the arguments ask for.
+/// The parsed arguments.
 #[derive(Default)]
 struct Chosen {
     steps: Vec<&'static Step>,
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// No steps for `--list`, which is answered here.
+/// The steps to run; none for `--list`, which is answered here.
 fn choose(mut args: impl Iterator<Item = String>) -> Result<Chosen, String> {
     let mut chosen = Chosen::default();
     while let Some(arg) = args.next() {
@@ -98,7 +98,7 @@ fn run(step: &Step, full: &[String]) -> Result<(), String> {
     let mut totals = None;
     let status = if step.name == "test" {
         if !full.is_empty() {
-            // One at a time, and with what they print: they report times.
+            // One at a time and with output, because they report times.
             command.args(["--test", "all", "--"]).args(full).args(["--test-threads=1", "--nocapture"]).env(FULL, "1");
         }
         run_tests(&mut command, &mut totals)
@@ -116,7 +116,7 @@ fn run(step: &Step, full: &[String]) -> Result<(), String> {
     }
 }
 
-/// Passes the output on as it comes, ends with the notices of skipped tests, and counts.
+/// Passes the output on, prints the notices of skipped tests at the end, and counts.
 fn run_tests(command: &mut Command, totals: &mut Option<Totals>) -> io::Result<ExitStatus> {
     let skips_file = repo_target().join("verify-skips");
     // Left by an earlier run; there may be none.

@@ -1,4 +1,4 @@
-//! Commands that cannot be: names, sizes, modes, and nouns that are not there.
+//! Invalid commands: bad names, sizes and modes, and missing nouns.
 
 use crate::support::cli::{account, json, listings, refusal};
 use crate::support::*;

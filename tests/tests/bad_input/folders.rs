@@ -1,4 +1,4 @@
-//! Data folders that are somebody else's, and files that are none: refused at once, and left as they are.
+//! Data folders that belong to others or are not data folders: refused at once and left unchanged.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};

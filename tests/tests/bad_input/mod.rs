@@ -1,4 +1,4 @@
-//! Bad input: refused in the protocol's own words, with what to do, and nothing changed.
+//! Bad input: refused in the protocol's own terms, with advice, and without any change.
 
 mod command;
 mod folders;

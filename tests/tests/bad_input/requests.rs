@@ -1,4 +1,4 @@
-//! Requests to S3 that no SDK sends: signed well, and still none that can be answered. Spoilt signatures: `signatures`.
+//! Correctly signed S3 requests that no SDK sends and that cannot be answered. For wrong signatures see `signatures`.
 
 use crate::support::*;
 

@@ -1,4 +1,4 @@
-//! CSI and COSI requests that cannot be: names, sizes, parameters, paths and volume ids.
+//! Invalid CSI and COSI requests: names, sizes, parameters, paths and volume ids.
 
 use std::collections::HashMap;
 

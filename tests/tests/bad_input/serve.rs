@@ -1,4 +1,4 @@
-//! `amphora serve` with settings or a data folder it cannot serve: it ends at once, and nothing is changed.
+//! `amphora serve` with invalid settings or an unusable data folder: it ends at once, and nothing is changed.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `amphora backup` and `restore`: a running store under load, increments, folders that are damaged.
+//! `amphora backup` and `restore`: a running store under load, incremental backups, damaged repositories.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `amphora check`: refused while a server runs, clean on a whole store; damage found, quarantined, and resolved by
-//! who owns the object.
+//! `amphora check`: refused while a server runs, clean on an intact store; damage is found, quarantined, and resolved
+//! by the object's owner.
 
 use super::{count, data_dir, flip, largest, printed};
 use crate::support::access::{code, read, root_client, write};

@@ -1,4 +1,4 @@
-//! Folders of backups that somebody else made: refused at once, with bounded memory, and they lead nowhere.
+//! Backup repositories made by an attacker: refused at once, with bounded memory, and without leaving the folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;

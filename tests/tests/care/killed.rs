@@ -1,5 +1,4 @@
-//! Backups and restores in a server that is killed under them: nothing half made is seen, and running them again ends
-//! well.
+//! Backups and restores during which the server is killed: nothing incomplete is visible, and repeating them succeeds.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;

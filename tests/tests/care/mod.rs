@@ -1,4 +1,4 @@
-//! Looking after a store: check and repair, the scrub, backups and restores, as an operator runs them.
+//! Maintenance of a store as an operator does it: check and repair, scrub, backup and restore.
 
 mod backup;
 mod check;

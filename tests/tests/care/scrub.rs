@@ -1,4 +1,4 @@
-//! `amphora scrub`: damage in a running store is found, told, counted and remembered.
+//! `amphora scrub`: damage in a running store is found, logged, counted and recorded.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;

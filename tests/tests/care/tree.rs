@@ -1,4 +1,4 @@
-//! All that a mount and S3 show of a bucket, to be compared.
+//! Everything that a mount and S3 show of a bucket, for comparison.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};

@@ -1,5 +1,5 @@
-//! Records of what is mounted on a node, damaged while no server runs: they are passed over, no volume is shown where another
-//! was, and the kubelet's next calls bring everything back.
+//! Damaged records of a node's mounts: they are skipped, no volume is shown in place of another, and kubelet's next
+//! calls restore everything.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
-//! Volumes that nobody serves any more, with programs inside: their server and its holder died, or the holder waits for
-//! a server that does not come. Those that the node has records of are taken down and shown again as if nothing had been
-//! there; others are left to the administrator. Nobody hangs.
+//! Volumes without a server, with programs inside: their server and its holder died, or the holder waits for a server
+//! that does not come. Volumes in the node's records are unmounted and published again; others are left to the
+//! administrator. No process hangs.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

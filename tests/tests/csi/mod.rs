@@ -1,4 +1,4 @@
-//! CSI: the conformance suite against the real binary, and what it cannot know of.
+//! CSI: the conformance suite against the real binary, and what it does not cover.
 
 mod damaged;
 mod lost;

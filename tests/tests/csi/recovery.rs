@@ -1,4 +1,4 @@
-//! A server that dies or is replaced while volumes are mounted.
+//! A server that crashes or is replaced while volumes are mounted.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

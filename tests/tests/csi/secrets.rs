@@ -1,4 +1,4 @@
-//! Secrets: what a key opens through S3, it opens as a mount, and no wider.
+//! Secrets: a key opens as a mount what it opens through S3, and nothing more.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the node did not mount and the driver did not make: an administrator's mounts, folders and snapshots.
+//! Resources that the node and the driver did not create: an administrator's mounts, folders and snapshots.
 
 use std::fs;
 use std::path::Path;

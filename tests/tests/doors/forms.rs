@@ -1,4 +1,4 @@
-//! Forms and preflights, which are no operations of the table: whose signature lets a file in.
+//! Forms and preflights, which are not operations of the table: whose signature admits a file.
 
 use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
 use base64::Engine as _;

@@ -1,4 +1,4 @@
-//! Input that means harm: documents, heads and messages that would take memory or time, each answered at once.
+//! Hostile input: documents, heads and messages meant to take memory or time, each answered at once.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! The master key: whoever else may read it, the server does not start; and a rotation loses no secret, wherever it ends.
+//! The master key: the server refuses to start if other users may read it, and a rotation loses no secret, wherever it
+//! is interrupted.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,10 +1,10 @@
-//! The doors: who gets in where, and that those who do not change nothing.
+//! Access control of every endpoint: who gets access to what, and that refused requests change nothing.
 //!
-//! - `table` says of every S3 operation what it needs, written apart from the server's own table; `operations` tries each
-//!   as everybody in `who`.
-//! - After what was refused the state of all buckets is what it was (`state`).
-//! - What a key opens as a mount is in `mounts`; the sockets, the master key, secrets, paths and hostile input have files
-//!   of their own.
+//! - `table` states for every S3 operation what it needs, written independently of the server's own table; `operations`
+//!   tries each as every caller in `who`.
+//! - After refused requests the state of all buckets is unchanged (`state`).
+//! - `mounts` covers what a key opens as a mount; the sockets, the master key, secrets, paths and hostile input have
+//!   their own files.
 
 mod forms;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Every S3 operation as everybody: let in or refused as the table says, and what is refused changes nothing.
+//! Every S3 operation as every caller: allowed or refused as the table says, and refused ones change nothing.
 
 use std::collections::BTreeSet;
 

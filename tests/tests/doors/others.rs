@@ -1,4 +1,4 @@
-//! What belongs to others, named in requests for what is one's own: sources of copies, uploads and versions.
+//! References to other accounts' resources in requests on one's own bucket: sources of copies, uploads and versions.
 
 use super::state;
 use super::who::{BUCKET, FOREIGN_BUCKET, FOREIGN_SNAPSHOT, SNAPSHOT, Who, World, between};

@@ -1,4 +1,4 @@
-//! What others can read of the server's process: no secret in an environment, no core dump.
+//! What other processes can read of the server's process: no secret in the environment, no core dump.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a mount reaches: its own bucket, or the folder of it that it shows, and nothing else.
+//! The reach of a mount: its own bucket, or the folder that it shows, and nothing else.
 
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! No secret is anywhere but where it has to be: a tour through every door, and then a search for each secret that was
-//! used, in every form, in all that the server and its commands wrote.
+//! Secrets appear nowhere else: uses every endpoint, then searches for each secret that was used, in every encoding, in
+//! all output of the server and its commands.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The Unix sockets: for root and the server's own user, whatever the file says; and the data folder, as it says.
+//! The Unix sockets: for root and the server's own user, whatever the file's mode; and the data folder, by its mode.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -1,4 +1,4 @@
-//! All that a refused request must leave alone: what the buckets hold, what was said about them, and uploads under way.
+//! The state that a refused request must not change: content of the buckets, their settings, and uploads in progress.
 
 use super::who::{BUCKET, FOREIGN_BUCKET, Who, World};
 use crate::signatures::Request;

@@ -1,4 +1,4 @@
-//! What strangers can make the server hold: nothing of a body that nothing could allow them to send.
+//! Memory that strangers can make the server hold: none for a body that they could never be allowed to send.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Every S3 operation with what it needs, and a request for it that would change something if it were let in.
+//! Every S3 operation with its requirement, and a request for it that would change something if it were allowed.
 
 use super::who::{BUCKET, Who};
 use crate::signatures::Request;

@@ -1,4 +1,4 @@
-//! Everybody who may knock, and a server that knows them.
+//! The callers of the access tests, and a server that knows them.
 
 use std::time::Duration;
 

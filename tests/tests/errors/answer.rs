@@ -1,4 +1,4 @@
-//! An answer that is an error, taken apart.
+//! A parsed error response.
 
 use crate::signatures::{Answer, Request};
 

@@ -1,4 +1,4 @@
-//! Requests that AWS refuses, with what it says.
+//! Requests that AWS refuses, with AWS's responses.
 
 use super::answer::Case;
 use crate::signatures::Request;

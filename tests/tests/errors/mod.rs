@@ -1,7 +1,7 @@
 //! Errors as clients of AWS know them: code, status, sentence and elements, compared letter by letter over the wire.
 //!
-//! - Each case is one raw request; what its answer says is compared with what AWS sends for it.
-//! - Whatever is refused, its answer names the resource and the request.
+//! - Each case is one raw request; its response is compared with AWS's.
+//! - Every error response names the resource and the request.
 
 mod answer;
 mod cases;

@@ -1,4 +1,4 @@
-//! Signatures that are refused: what was compared is told, and nothing that is secret.
+//! Refused signatures: the response shows what was compared, and nothing secret.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! A disk that fails: writes and syncs of the running server return an error, until it is started again.
+//! A failing disk: writes and syncs of the running server return an error, until it is restarted.
 //!
-//! - strace puts the error in the place of the call, whoever makes it: the store, its segments, fjall.
-//! - Nothing that was acknowledged is lost, nothing is acknowledged that is, and reading goes on.
+//! - strace injects the error into the system call of any component: the store, its segments, fjall.
+//! - No acknowledged write is lost, none that is lost is acknowledged, and reading continues.
 
 use std::fs::File;
 use std::io::{Read, Write};

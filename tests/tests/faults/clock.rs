@@ -1,7 +1,7 @@
-//! A clock that leaps a year, each way, under a running server.
+//! A clock that leaps by a year, in either direction, under a running server.
 //!
-//! - A library put before the C library adds what a file says to the time of day. It is compiled here.
-//! - Signatures of clients whose clock is right are refused; what is stored is never lost by it; order stays.
+//! - A preloaded library adds an offset from a file to the time of day. It is compiled here.
+//! - Signatures of clients with a correct clock are refused; stored data is never lost by it; order is preserved.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! Every kind of file of a data folder, changed in one bit, cut in half, or gone.
+//! Every kind of file of a data folder, with a flipped bit, truncated, or missing.
 //!
-//! - The server refuses to start and says which file it is and what to do, or it serves: then a damaged object is an
-//!   error, all others are whole, and `amphora check` names what is damaged.
-//! - Nothing is ever served that was not put, and no acknowledged object is ever said to be absent.
+//! - Either the server refuses to start and says which file it is and what to do, or it serves: then a damaged object
+//!   is an error, all others are intact, and `amphora check` names the damage.
+//! - No wrong content is ever served, and no acknowledged object is ever reported as absent.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

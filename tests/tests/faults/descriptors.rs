@@ -1,4 +1,5 @@
-//! A server that may open few files: clients wait or are refused, nobody is lied to, and it goes on when they leave.
+//! A server with a low limit of open files: clients wait or are refused, none gets wrong data, and service resumes when
+//! they disconnect.
 
 use std::net::TcpStream;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! A disk of 64 MiB that S3 fills, and that somebody else fills.
+//! A disk of 64 MiB, filled by S3 and by another program.
 //!
-//! - What adds is refused with 507 `InsufficientStorage` while a part of the disk is still free; deletions go on, and give
-//!   the room back.
-//! - Every size of object is put until it is refused, so that the end of the disk is met at every step of a PUT.
+//! - Additions are refused with 507 `InsufficientStorage` while a part of the disk is still free; deletions work and
+//!   free space.
+//! - Objects of every size are put until they are refused, so that the disk fills up at every step of a PUT.
 
 use std::path::Path;
 use std::time::Duration;

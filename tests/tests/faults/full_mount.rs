@@ -1,4 +1,4 @@
-//! A disk of 64 MiB that programs on a mount fill: ENOSPC, and nothing else changes.
+//! A disk of 64 MiB, filled by programs on a mount: ENOSPC, and nothing else changes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result, Write};

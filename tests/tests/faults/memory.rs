@@ -1,4 +1,4 @@
-//! A server in a group that may have 300 MiB of memory, page cache included, under more load than that.
+//! A server in a memory cgroup of 300 MiB, page cache included, under more load than that.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! Faults under the whole server: a full disk, a broken one, damaged and missing files, a clock that leaps, too few
+//! Faults under the whole server: full and failing disks, damaged and missing files, a leaping clock, too few
 //! descriptors, too little memory.
 //!
-//! - Each ends in a clear error and no wrong data. Once the cause is gone the store goes on, or says what is damaged.
+//! - Each ends in a clear error and no wrong data. Once the cause is gone the store continues, or reports what is
+//!   damaged.
 
 mod broken;
 mod clock;

@@ -1,5 +1,5 @@
-//! fallocate(2) on a disk of 64 MiB: what is reserved can be written though others fill the disk, and what cannot be
-//! reserved is refused without a trace and without an alarm.
+//! fallocate(2) on a disk of 64 MiB: reserved space can be written though others fill the disk, and a refused
+//! reservation leaves no trace and no alarm.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;

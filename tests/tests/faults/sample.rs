@@ -1,4 +1,4 @@
-//! Objects whose content is known: whole, refused, or absent, but never wrong.
+//! Objects with known content: intact, refused, or absent, but never wrong.
 
 use std::collections::BTreeMap;
 

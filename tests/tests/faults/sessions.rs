@@ -1,5 +1,5 @@
-//! What a server keeps of a mount that outlives it, damaged while no server runs: the mount goes on, and what was appended is
-//! there once.
+//! Damage to a server's state of a persistent mount while no server runs: the mount continues, and appended data is
+//! there exactly once.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What one handle changes, the other shows at once: no wait, no second try.
+//! Coherence: a change through one handle is visible through the other at once, without waiting or retrying.
 
 use std::io::{ErrorKind, Write};
 

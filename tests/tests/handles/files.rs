@@ -1,4 +1,4 @@
-//! What system calls on a mount do to the model, and the error numbers they fail with.
+//! The effect of system calls on the model, and the error numbers with which they fail.
 
 use rustix::io::Errno;
 

@@ -1,5 +1,5 @@
-//! Keys that a mount cannot show, as people meet them: a folder that looks empty, a file that appears when a folder goes,
-//! and what the counts, the listing, the metrics and the log say of them.
+//! Hidden keys as users meet them: a folder that looks empty, a file that appears when a folder is removed, and what
+//! counts, listing, metrics and log say.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

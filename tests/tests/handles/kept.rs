@@ -1,4 +1,5 @@
-//! What one handle says of a file outlasts the traffic of the other, and every change of content shows in the entity tag.
+//! Attributes set through one handle survive changes through the other, and every change of content shows in the entity
+//! tag.
 
 use std::collections::BTreeSet;
 use std::fs::{File, FileTimes, OpenOptions, Permissions};

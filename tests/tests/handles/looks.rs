@@ -1,7 +1,7 @@
-//! Ten thousand looks through one handle, each right after a change through the other: none sees what was before.
+//! Ten thousand reads through one handle, each right after a change through the other: none sees the old state.
 //!
-//! - Before each change the kernel is made to know the old state: attributes, pages, mapped pages, names, absent names.
-//! - What was open before a change by S3 keeps its file, mapped or not.
+//! - Before each change the kernel caches the old state: attributes, pages, mapped pages, names, absent names.
+//! - A file opened before a change by S3 keeps its content, mapped or not.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! Both handles at once: S3 and a mount, driven against one model.
+//! Both handles at once: S3 and a mount, compared with one reference model.
 
 mod both;
 mod coherence;

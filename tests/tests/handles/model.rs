@@ -1,8 +1,8 @@
-//! What both handles must show: a plain map of names, and the rules of buckets in the simplest words.
+//! The reference model of both handles: a plain map of names, and the rules of buckets in their simplest form.
 //!
-//! - A directory's name ends in `/`, so `a` and `a/` can both be; a mount shows the directory.
-//! - An implicit directory is there for the names in it, links among them: S3 prunes it with its last name, and a mount
-//!   that takes its last name away makes it explicit.
+//! - A directory's name ends in `/`, so `a` and `a/` can both exist; a mount shows the directory.
+//! - An implicit directory exists because of the names in it, links among them: S3 removes it with its last name, and a
+//!   mount that removes its last name makes it explicit.
 
 use std::collections::{BTreeMap, BTreeSet};
 

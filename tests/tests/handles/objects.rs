@@ -1,4 +1,4 @@
-//! What S3 requests do to the model.
+//! The effect of S3 requests on the model.
 
 use super::model::{Actor, File, Model, Name, parent};
 use super::step::Refusal;

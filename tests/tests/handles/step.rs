@@ -1,4 +1,4 @@
-//! One step of the random test: what it is, and how it is drawn.
+//! One step of the random test, and its generation.
 
 use rustix::io::Errno;
 

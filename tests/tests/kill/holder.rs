@@ -1,6 +1,6 @@
-//! Mounts between two servers: taken away meanwhile, listed meanwhile, without the holder they had, and upgraded.
+//! Mounts between two servers: unmounted meanwhile, listed meanwhile, without their holder, and upgraded.
 //!
-//! - Programs under load are in `outlive`; here each step is taken by itself.
+//! - For programs under load see `outlive`; here each step is tested separately.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! kill -9 of the server under load: what was acknowledged is there, what was not is old or new, never half.
+//! kill -9 of the server under load: acknowledged data is there, other data is old or new, never partial.
 //!
 //! - 50 times within `cargo verify`, 1,000 times with `cargo verify --full kill`.
 

@@ -1,7 +1,7 @@
-//! Programs on a mount, and a server that is killed under them: a write(2) that returned is in the store.
+//! Programs on a mount whose server is killed: a write(2) that returned is in the store.
 //!
-//! - Each program has a folder of its own and one call under way; after a kill that call may have happened or not.
-//! - The kernel keeps what was written and not synced, so nothing here calls fsync.
+//! - Each program has its own folder and one call in progress; after a kill that call may have happened or not.
+//! - The kernel keeps written, unsynced data, so nothing here calls fsync.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Write};

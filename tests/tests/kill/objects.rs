@@ -1,4 +1,4 @@
-//! S3 writers, and a server that is killed under them.
+//! S3 writers whose server is killed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A running cluster, asked through kubectl, with a namespace for one test.
+//! A running cluster, used through kubectl, with a namespace for one test.
 
 use std::path::PathBuf;
 use std::process::Command;

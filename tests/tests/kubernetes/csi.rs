@@ -1,4 +1,4 @@
-//! Volumes: claim, pod, snapshot, restored and cloned volumes, growth, a driver that dies, and a clean end.
+//! Volumes: claim, pod, snapshot, restored and cloned volumes, expansion, a crashing driver, and a clean end.
 
 use serde_json::{Value, json};
 

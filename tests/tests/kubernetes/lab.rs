@@ -1,8 +1,8 @@
-//! A cluster of one node on this machine, made by the scripts of a lab: etcd, the control plane, kubelet and the sidecars
-//! as they are released, each in namespaces of its own.
+//! A cluster of one node on this machine, created by the scripts of a lab: etcd, the control plane, kubelet and the
+//! released sidecars, each in its own namespaces.
 //!
-//! The lab is a folder of scripts outside this repository, in `AMPHORA_LAB` or `../shared/k8s`; what its `build.sh` built is
-//! in the work folder that `AMPHORA_LAB_WORK` names. A lab that runs already is used and left running.
+//! The lab is a folder of scripts outside this repository, in `AMPHORA_LAB` or `../shared/k8s`; the output of its
+//! `build.sh` is in the work folder that `AMPHORA_LAB_WORK` names. A running lab is used and left running.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

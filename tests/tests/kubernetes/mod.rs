@@ -1,7 +1,7 @@
-//! Both drivers in a real Kubernetes: claims, pods, snapshots, clones, keys in Secrets, and a driver that dies.
+//! Both drivers in a real Kubernetes: claims, pods, snapshots, clones, keys in Secrets, and a crashing driver.
 //!
-//! These tests take minutes, so they run at full size alone: `cargo verify --full kubernetes`. `docs/internals/testing.md` says which
-//! cluster they use and what it has to have.
+//! These tests take minutes, so they run at full size only: `cargo verify --full kubernetes`.
+//! `docs/internals/testing.md` describes the cluster that they need.
 
 mod cluster;
 mod cosi;

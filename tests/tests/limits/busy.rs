@@ -1,4 +1,4 @@
-//! Five hundred connections that ask all the time.
+//! Five hundred connections with constant requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Connections by the thousand, and one client that measures how the server answers beside them.
+//! Thousands of connections, and one client that measures the server's response times beside them.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The doors for gRPC: calls and connections beyond what is taken.
+//! The gRPC endpoints: calls and connections beyond the limits.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

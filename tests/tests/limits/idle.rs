@@ -1,4 +1,4 @@
-//! Ten thousand connections that do nothing.
+//! Ten thousand idle connections.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A log that nobody reads.
+//! A log whose reader stopped reading.
 
 use std::time::Duration;
 

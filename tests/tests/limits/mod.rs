@@ -1,8 +1,8 @@
-//! Crowds at the doors of the real server: who is idle, slow, silent or too many costs the others no more than a share.
+//! Overload of the real server: idle, slow, silent or too many clients cost the others no more than a share.
 //!
-//! - What is measured is compared within one run, with and without the crowd, and with generous ratios: the machine that
-//!   runs this may be small and busy.
-//! - `docs/limits.md` has every bound; those that need no whole server are tested beside the code.
+//! - Measurements are compared within one run, with and without the crowd, and with generous ratios, because the
+//!   machine may be small and busy.
+//! - `docs/limits.md` lists every limit; those that do not need a whole server are tested beside the code.
 
 mod busy;
 mod crowd;

@@ -1,4 +1,4 @@
-//! Mounts: many programs on one, and more mounts than there may be.
+//! Mounts: many programs on one, and more mounts than allowed.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

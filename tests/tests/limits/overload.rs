@@ -1,4 +1,4 @@
-//! More uploads and downloads than there is memory for: those that fit go on, the others are told to slow down.
+//! More uploads and downloads than there is memory for: those that fit proceed, the others get SlowDown.
 
 use std::time::Duration;
 

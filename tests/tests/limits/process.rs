@@ -1,4 +1,4 @@
-//! What a process holds, as the kernel counts it.
+//! Memory and descriptors of a process, as the kernel counts them.
 
 use std::time::Duration;
 

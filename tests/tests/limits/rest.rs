@@ -1,4 +1,4 @@
-//! Mounts at rest: their threads leave and their buffers go, however busy they were.
+//! Idle mounts: their threads end and their buffers are freed, however busy they were.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Clients that take their time: they hold what is theirs, and nothing of others.
+//! Slow clients: they hold only their own resources.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! The access log: who, with what, how it went, and what really left.
+//! The access log: caller, operation, result, and the bytes actually sent.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! The audit trail: every change has its line, also one that was refused.
+//! The audit trail: every requested change has a line, including refused ones.
 
 use std::collections::HashMap;
 use std::fs::Permissions;

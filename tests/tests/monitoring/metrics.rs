@@ -1,4 +1,4 @@
-//! The metrics: as documented, as Prometheus wants them, right, and bounded.
+//! The metrics: as documented, in Prometheus's conventions, correct, and bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

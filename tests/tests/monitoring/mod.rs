@@ -1,4 +1,4 @@
-//! What operators see: the audit trail, the access log, the metrics, and the alert rules and the dashboard made of them.
+//! Monitoring: the audit trail, the access log, the metrics, and the alert rules and dashboard built on them.
 
 mod access_log;
 mod audit;

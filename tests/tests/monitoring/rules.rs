@@ -1,5 +1,5 @@
-//! The alert rules and the dashboard of `deploy/monitoring`: they load, they work, and each metric and label that they name
-//! is one that a server serves.
+//! The alert rules and the dashboard of `deploy/monitoring`: they load, they work, and a server serves each metric and
+//! label that they name.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Unmounting what programs use, with a server and without one; and mounting where a mount has just been.
+//! Unmounting a mount that programs use, with and without a server; and mounting where a mount has just been.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};

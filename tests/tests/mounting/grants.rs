@@ -1,4 +1,4 @@
-//! What a restart finds of a mount that it may not, or cannot, serve as before.
+//! A mount that a restarted server may not, or cannot, serve as before.
 
 use super::*;
 use crate::support::cli::refusal;

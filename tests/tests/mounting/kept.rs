@@ -1,4 +1,4 @@
-//! Mounts after both the server and its holder died.
+//! Mounts after both the server and its holder crashed.
 
 use super::*;
 

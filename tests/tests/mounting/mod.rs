@@ -1,6 +1,6 @@
-//! Mounts as an operator meets them: what becomes of them when grants, servers, holders and users come and go.
+//! Mounts in operation: what happens to them when grants, servers, holders and users change.
 //!
-//! - Looks at a mount are made by processes of their own, within a limit: one that waits for ever fails its test.
+//! - Separate processes access a mount, with a time limit: one that hangs fails its test.
 
 mod busy;
 mod grants;

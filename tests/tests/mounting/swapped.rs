@@ -1,4 +1,4 @@
-//! A directory that somebody swaps against a link while it is mounted at.
+//! A directory that an attacker swaps with a link during the mount.
 
 use std::os::unix::fs::{lchown, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};

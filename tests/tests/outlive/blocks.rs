@@ -1,5 +1,5 @@
-//! Programs that write large blocks, each program a process of its own: a request that a dying server was being handed is
-//! as large as they get.
+//! Programs that write large blocks, each program a separate process, so that requests being delivered to a dying
+//! server are as large as possible.
 
 use std::path::Path;
 use std::process::Command;

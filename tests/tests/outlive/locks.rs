@@ -1,6 +1,7 @@
-//! Locks that are held while servers come and go: nobody else gets them, and who waits gets them in the end.
+//! File locks held across changes of the server: no other process gets them, and a waiting process gets them in the
+//! end.
 //!
-//! - A lock of flock(2) and one of fcntl(2), each held by this process and waited for by another one.
+//! - A lock of flock(2) and one of fcntl(2), each held by this process and waited for by another.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

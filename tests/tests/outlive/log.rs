@@ -1,4 +1,4 @@
-//! A program that appends records to a log and waits for the disk, as a database does with its own.
+//! A program that appends records to a log and syncs it, as a database does.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

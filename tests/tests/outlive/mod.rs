@@ -1,8 +1,9 @@
-//! A mount that outlives its server: killed with -9, ended and upgraded under programs that never see an error.
+//! A mount that outlives its server: the server is killed with -9, stopped and upgraded under programs that never see
+//! an error.
 //!
-//! - The holder keeps the mount; whatever was under way when the server went is answered by the next one.
-//! - Programs know what each of their calls has to answer. One that fails fails the test at once.
-//! - 10 deaths within `cargo verify`, 100 with `cargo verify --full outlive`, which prints the pauses.
+//! - The holder keeps the mount; the next server answers the requests in progress.
+//! - Programs know the correct result of each call. A wrong result fails the test at once.
+//! - 10 crashes within `cargo verify`, 100 with `cargo verify --full outlive`, which prints the pauses.
 
 mod blocks;
 mod locks;

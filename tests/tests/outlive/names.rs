@@ -1,5 +1,5 @@
-//! A program that makes, links, renames, exchanges and deletes names in a folder of its own, and knows what each call has
-//! to answer: a call that is done twice, or not at all, gives itself away.
+//! A program that creates, links, renames, exchanges and deletes names in its own folder, and knows the result of each
+//! call: a call that is executed twice, or not at all, is noticed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};

@@ -1,8 +1,8 @@
-//! What a server knew and its kernel had to be told when it was killed: the next one tells it.
+//! Undelivered cache invalidations of a killed server: the next server delivers them.
 //!
-//! - The processes that give the kernel its notices are stopped, as a program that keeps a page locked would stop them.
-//!   So the server dies with everything to tell, each time.
-//! - A snapshot settles what was written in place: of that the kernel is told anew at each death in any case.
+//! - The processes that send invalidations to the kernel are stopped, as a program that keeps a page locked would stop
+//!   them. So the server always dies with all of them undelivered.
+//! - A snapshot flushes dirty files; invalidations for those are sent again at each crash in any case.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Write};

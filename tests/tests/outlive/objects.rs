@@ -1,4 +1,4 @@
-//! An S3 client that writes to the bucket while the server of its mount changes.
+//! An S3 client that writes to the bucket while the mount's server changes.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,4 @@
-//! How long a mount stands still when its server goes: a program that does small things all the time, by the clock.
+//! The pause of a mount when its server changes: a program makes small calls constantly and measures their times.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! Programs of others that run while the server changes.
+//! Third-party programs that run while the server changes.
 
 use std::path::Path;
 use std::process::Command;

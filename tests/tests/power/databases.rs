@@ -1,4 +1,4 @@
-//! A small database with a write-ahead log: a transaction is in the log and synced before its pages are written.
+//! A small database with a write-ahead log: a transaction is logged and synced before its pages are written.
 //!
 //! - Each transaction sets some pages to its number. It is acknowledged once the log is synced.
 

@@ -1,4 +1,4 @@
-//! Appends to a log, synced by each of the ways there are.
+//! Appends to a log, synced in each of the possible ways.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Write};

@@ -1,4 +1,4 @@
-//! Makes files and folders under new names, and syncs what it made or the folder it is in.
+//! Creates files and folders under new names, and syncs them or their folder.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Result, Write};

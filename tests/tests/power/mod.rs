@@ -1,7 +1,8 @@
-//! Power cuts under the whole server: its file system ends at a random moment of S3 and mount load, and is mounted again.
+//! Power cuts under the whole server: its file system is cut off at a random moment of S3 and mount load, and mounted
+//! again.
 //!
-//! - Every request that was acknowledged and every fsync that returned before the cut is there and whole afterwards; what
-//!   was under way is old or new. A snapshot or clone that was acknowledged holds what was there then.
+//! - The effects of every acknowledged request and every returned fsync are there afterwards; those in progress are old
+//!   or new. An acknowledged snapshot or clone has the content of its moment.
 //! - 20 cuts each of ext4 and XFS within `cargo verify`, 250 each with `cargo verify --full power`.
 
 mod databases;

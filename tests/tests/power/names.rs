@@ -1,4 +1,4 @@
-//! Replaces files by writing new ones, syncing these and renaming them; and deletes them.
+//! Replaces files by writing new ones, syncing and renaming them; and deletes them.
 
 use std::fs::File;
 use std::io::{Result, Write};

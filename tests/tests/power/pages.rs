@@ -1,4 +1,4 @@
-//! Overwrites pages of a file in place, as databases do with theirs.
+//! Overwrites pages of a file in place, as databases do.
 
 use std::fs::OpenOptions;
 use std::io::Result;

@@ -1,5 +1,5 @@
-//! Snapshots and clones under a program that writes: one that was acknowledged holds what the files held then, byte for byte,
-//! though nothing was ever synced by the program.
+//! Snapshots and clones under a program that writes: an acknowledged one has the files' content of its moment, byte for
+//! byte, though the program never synced.
 
 use std::ffi::OsString;
 use std::io::Result;

@@ -1,7 +1,7 @@
-//! Whether a history of one key is linearizable: Wing and Gong's search, with the states that failed remembered.
+//! A linearizability checker for histories of one key: Wing and Gong's search, with failed states remembered.
 //!
-//! - What only reads changes nothing, so it is put in the order as soon as it fits: the search branches on writes alone.
-//! - A write names the state it needs, so at nearly every step one fits; after a removal several creations may.
+//! - Reads change nothing, so they are placed as soon as they fit: the search branches on writes alone.
+//! - A write names the state it needs, so at nearly every step only one fits; after a removal several creations may.
 
 use std::collections::HashSet;
 

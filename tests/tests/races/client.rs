@@ -1,4 +1,4 @@
-//! One client: each call sends a request, and records what its answer says of the key.
+//! One client: each call sends a request, and records what the response says about the key.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

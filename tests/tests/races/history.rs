@@ -1,4 +1,4 @@
-//! What clients asked of one key, when, and what they were answered.
+//! The history of one key: requests, their times and responses.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,8 @@
-//! Many clients on one key: conditional writes, deletes and completions, each history linearizable.
+//! Many clients on one key: conditional writes, deletions and completions, with a linearizable history.
 //!
-//! - Every request is recorded with its start, its end and its answer; `checker` looks for one order of all of them
-//!   that a single register could have answered, and that keeps what ended before another began before it.
-//! - No answer is left out: one that S3 would not give fails the test on the spot.
+//! - Every request is recorded with its start, its end and its response; `checker` searches an order of all of them
+//!   that a single register could have answered, and that respects their times.
+//! - No response is left out: one that S3 would not give fails the test at once.
 
 mod checker;
 mod client;

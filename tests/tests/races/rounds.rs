@@ -1,4 +1,4 @@
-//! The races: 64 clients each round, on a key of its own.
+//! The races: 64 clients per round, on one key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Every checksum that S3 knows: worked out, compared, kept and told, for objects at once, in parts and copied.
+//! Every checksum of S3: computed, verified, stored and returned, for objects in one piece, in parts and copied.
 
 use super::*;
 

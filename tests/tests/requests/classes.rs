@@ -1,4 +1,4 @@
-//! Storage classes: what is told of an object is what was accepted when it was written, by every way that tells of it.
+//! Storage classes: every operation that reports a class reports the one accepted when the object was written.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Requests to S3, signed and sent byte by byte: conditions, ranges and headers that no SDK sends, or not every one. What a
-//! server must obey, ignore or refuse, and never take for something else.
+//! S3 requests, signed and sent byte by byte: conditions, ranges and headers that SDKs rarely or never send. The server
+//! has to obey, ignore or refuse them, and never misinterpret them.
 
 mod checksums;
 mod classes;

@@ -1,4 +1,4 @@
-//! Conditions that are odd, empty or out of place.
+//! Odd, empty or misplaced conditions.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Downloads that go on after a break: of an object that changed meanwhile, the whole is sent, and never the rest of
-//! another one behind what the client has.
+//! Resumed downloads: if the object changed meanwhile, all of the new one is sent, never its rest after the old one's
+//! beginning.
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{BucketVersioningStatus, CompletedMultipartUpload, CompletedPart, VersioningConfiguration};

@@ -1,4 +1,4 @@
-//! The checks of `tests/python`, each script on a store of its own.
+//! The checks of `tests/python`, each script on its own store.
 
 use crate::support::cli::{account, json};
 use crate::support::*;

@@ -1,4 +1,4 @@
-//! S3 as real clients see it: AWS's own, those that others wrote, and programs that keep their data in a bucket.
+//! Real S3 clients: AWS's own, third-party ones, and programs that keep their data in a bucket.
 
 mod aws_cli;
 mod boto3;

@@ -1,4 +1,4 @@
-//! s3cmd: what people have scripted for years, command by command.
+//! s3cmd, command by command as old scripts use it.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! s3fs, a mount of somebody else: what programs store through it, and what it shows of what others stored.
+//! s3fs, a third-party mount: what programs store through it, and what it shows of other clients' objects.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The AWS SDK for Rust: a round trip, a multipart upload, and a key that is taken back.
+//! The AWS SDK for Rust: a round trip, a multipart upload, and a revoked key.
 
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 

@@ -1,4 +1,4 @@
-//! Requests that are signed well: AWS's examples for S3, and the shapes of its signing test suite as S3 takes them.
+//! Correctly signed requests: AWS's examples for S3, and the shapes of its signing test suite that apply to S3.
 
 use super::request::{Payload, Request};
 use super::world::BUCKET;

@@ -1,4 +1,4 @@
-//! Every way in which a request signed in its headers is changed, each with the refusals it may meet.
+//! Every way to alter a header-signed request, each with its possible refusals.
 
 use std::time::Duration;
 

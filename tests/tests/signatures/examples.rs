@@ -1,7 +1,8 @@
-//! The signer held against the signatures that AWS publishes, so that what the server is held against is right.
+//! The test signer compared with the signatures that AWS publishes, so that the server is tested against a correct
+//! signer.
 //!
 //! From "Examples: Signature Calculations in AWS Signature Version 4" and its pages on query parameters and chunks, in
-//! the S3 API reference: one key, one bucket and one moment throughout.
+//! the S3 API reference: one key, one bucket and one time throughout.
 
 use std::time::{Duration, SystemTime};
 

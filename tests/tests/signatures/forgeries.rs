@@ -1,4 +1,4 @@
-//! What never was a good signature: older versions, rubbish, tokens of nobody, frames under the wrong flag.
+//! Invalid signatures: older versions, garbage, foreign tokens, chunks under the wrong flag.
 
 use super::request::{Payload, Request};
 use super::world::BUCKET;

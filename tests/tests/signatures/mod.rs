@@ -1,9 +1,8 @@
-//! Signature Version 4 as the server checks it: a table of requests, each let in as it is signed and refused once
-//! anything about it is changed.
+//! Signature Version 4: a table of requests, each accepted as signed and refused after any change.
 //!
-//! - The signer is the `aws-sigv4` crate, which shares nothing with the server; it is held against AWS's own examples.
-//! - Requests are written to the socket byte by byte, since no client library sends a spoilt one.
-//! - What is refused must leave the bucket as it was: its keys, their ETags and times, and its uploads.
+//! - The signer is the `aws-sigv4` crate, which shares no code with the server; it is compared with AWS's own examples.
+//! - Requests are written to the socket byte by byte, since no client library sends an altered one.
+//! - A refused request must leave the bucket unchanged: its keys, their ETags and times, and its uploads.
 
 mod cases;
 mod changes;

@@ -1,4 +1,4 @@
-//! Signatures in a URL: what they open, for how long, and every change of them.
+//! Presigned URLs: what they allow, for how long, and every alteration of them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The AWS SDK's own signer, with everything it signs for open to change.
+//! The AWS SDK's own signer, with all of its inputs open to change.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! Bodies in signed chunks, with and without trailers: let in as they are signed, refused once a frame is touched.
+//! Bodies in signed chunks, with and without trailers: accepted as signed, refused after any change of a chunk.
 
 use super::changes::Change;
 use super::request::{Payload, Request};

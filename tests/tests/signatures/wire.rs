@@ -1,4 +1,4 @@
-//! A request as bytes on a socket, and what comes back.
+//! A request as bytes on a socket, and its response.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};

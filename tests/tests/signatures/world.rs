@@ -1,4 +1,4 @@
-//! A server with a bucket, and all of the bucket that a refused request must leave alone.
+//! A server with a bucket, and the bucket's state, which a refused request must not change.
 
 use super::{Answer, Refusals, Signer, Wire};
 use crate::support::access::{root_client, write};

@@ -1,36 +1,36 @@
-//! What a key may do with a bucket, found out by trying.
+//! The rights of a key to a bucket, determined by trying.
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use tests::prelude::*;
 
 use super::s3client;
 
-/// What a key may do.
+/// The rights of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Nothing with this bucket.
+    /// No access to this bucket.
     None,
     /// List and get.
     Read,
     /// Put and delete.
     Write,
-    /// Both.
+    /// Both of these.
     Both,
-    /// Nothing anywhere: the key is not known.
+    /// The key does not exist.
     UnknownKey,
 }
 
-/// The S3 client of a key.
+/// An S3 client with a key.
 pub fn client_of(server: &Server, key: &Credentials) -> aws_sdk_s3::Client {
     s3client(server.s3(), &key.access_key_id, &key.secret_access_key)
 }
 
-/// The S3 client of the root key.
+/// An S3 client with the root key.
 pub fn root_client(server: &Server) -> aws_sdk_s3::Client {
     client_of(server, &server.credentials())
 }
 
-/// Lists, and puts and deletes an object `probe`.
+/// Determines the rights: lists, and puts and deletes an object `probe`.
 pub async fn rights(server: &Server, key: &Credentials, bucket: &str) -> Rights {
     let client = client_of(server, key);
     let read = client.list_objects_v2().bucket(bucket).send().await.map(drop);
@@ -50,7 +50,7 @@ pub async fn rights(server: &Server, key: &Credentials, bucket: &str) -> Rights 
     }
 }
 
-/// The S3 error code of an answer; empty if there was no error.
+/// The S3 error code of a response; empty if it succeeded.
 pub fn code<T, E: ProvideErrorMetadata + std::fmt::Debug>(answer: Result<T, SdkError<E>>) -> String {
     match answer {
         Ok(_) => String::new(),

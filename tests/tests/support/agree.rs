@@ -1,4 +1,4 @@
-//! The whole of a bucket through both handles: what a mount shows is what S3 lists and gives, and the other way round.
+//! Comparison of a whole bucket through both handles: a mount shows what S3 lists and returns, and vice versa.
 
 use std::collections::BTreeMap;
 use std::fs::{DirEntry, File};
@@ -11,10 +11,10 @@ use tests::prelude::*;
 
 use super::access::root_client;
 
-/// What a listing says of a key: size and entity tag.
+/// A listing: size and entity tag by key.
 type Listed = BTreeMap<String, (u64, String)>;
 
-/// How much there was to compare.
+/// The amount that was compared.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// Keys of regular files.
@@ -25,10 +25,10 @@ pub struct Compared {
     pub bytes: u64,
 }
 
-/// Compares names, sizes and contents, and that looking changes no entity tag.
+/// Compares names, sizes and contents, and checks that reading changes no entity tag.
 ///
 /// # Panics
-/// The handles differ.
+/// If the handles differ.
 pub fn both_agree(server: &Server, bucket: &str, mount: &Path) -> Compared {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(compare(&root_client(server), bucket, mount))
@@ -60,7 +60,7 @@ async fn compare(client: &Client, bucket: &str, mount: &Path) -> Compared {
     compared
 }
 
-/// Compares GET and read(2) piece by piece; the entity tag of GET.
+/// Compares GET and read(2) piece by piece; returns the entity tag of GET.
 async fn content(client: &Client, bucket: &str, key: &str, path: &Path) -> String {
     let object = client.get_object().bucket(bucket).key(key).send().await;
     let object = object.unwrap_or_else(|error| panic!("GET {key:?}: {error:?}"));
@@ -90,7 +90,7 @@ async fn list(client: &Client, bucket: &str) -> Listed {
     listed
 }
 
-/// The keys of what lies below `prefix`, with their sizes. Symbolic links and special files are the mount's alone.
+/// The keys below `prefix` with their sizes. Symbolic links and special files exist on the mount only.
 fn walk(mount: &Path, prefix: &str, shown: &mut BTreeMap<String, u64>) {
     let entries = std::fs::read_dir(mount.join(prefix)).unwrap_or_else(|error| panic!("reading {prefix:?}: {error}"));
     for entry in entries.map(|entry| entry.expect("an entry")) {
@@ -107,7 +107,7 @@ fn walk(mount: &Path, prefix: &str, shown: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// Of a regular file. What readdir(3) says of the kind must be what stat(2) says.
+/// The size of a regular file. Checks that readdir(3) and stat(2) report the same type.
 fn size(entry: &DirEntry) -> Option<u64> {
     let (kind, stat) = (entry.file_type().expect("a kind"), entry.metadata().expect("attributes"));
     assert_eq!(kind, stat.file_type(), "{}", entry.path().display());

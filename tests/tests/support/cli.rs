@@ -1,14 +1,14 @@
-//! The command line as tests drive it: answers as JSON, refusals as text, and accounts with keys.
+//! The command line for tests: results as JSON, refusals as text, and accounts with keys.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use tests::prelude::*;
 
-/// Far above what a command takes; a server under load must not fail a test.
+/// Far longer than a command takes, so that a busy machine does not fail a test.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs a command that has to succeed, with `--output json`, and gives what it printed; null if that was nothing.
+/// Runs a command that has to succeed with `--output json`, and returns its output, or null if there is none.
 #[track_caller]
 pub fn json(server: &Server, args: &[&str]) -> Value {
     let outcome = cli(server, &[args, &["--output", "json"]].concat());
@@ -19,7 +19,7 @@ pub fn json(server: &Server, args: &[&str]) -> Value {
     }
 }
 
-/// Runs a command that has to end with `status`, and gives its one line on stderr.
+/// Runs a command that has to end with `status`, and returns its one line on stderr.
 #[track_caller]
 pub fn refusal(server: &Server, args: &[&str], status: i32) -> String {
     let outcome = cli(server, args);
@@ -32,7 +32,7 @@ pub fn refusal(server: &Server, args: &[&str], status: i32) -> String {
     outcome.stderr
 }
 
-/// Runs a command, whatever comes of it.
+/// Runs a command, whatever its result.
 #[track_caller]
 pub fn cli(server: &Server, args: &[&str]) -> Outcome {
     match run(&mut server.cli(args), LIMIT) {
@@ -48,7 +48,7 @@ pub fn check_store(server: &Server) {
     assert_eq!(checked["clean"], true, "{checked}");
 }
 
-/// Makes an account with a key.
+/// Creates an account with a key.
 #[track_caller]
 pub fn account(server: &Server, name: &str) -> Credentials {
     json(server, &["account", "create", name]);
@@ -62,7 +62,7 @@ pub fn key_of(printed: &Value) -> Credentials {
     Credentials { access_key_id: text("accessKeyId"), secret_access_key: text("secretAccessKey") }
 }
 
-/// All that the lists of the command line show: what a refused request must not have changed.
+/// The output of all list commands, which a refused request must not change.
 #[track_caller]
 pub fn listings(server: &Server) -> String {
     let lists = ["bucket", "account", "key", "grant", "snapshot", "volume"];

@@ -1,13 +1,13 @@
-//! Random choices that a seed repeats.
+//! A random number generator that a seed reproduces.
 
 use std::hash::{BuildHasher, RandomState};
 
 use tests::amount::is_full;
 
-/// The environment variable that sets the seed; `any` draws one.
+/// The environment variable with the seed; `any` chooses one at random.
 const SEED: &str = "AMPHORA_SEED";
 
-/// The seed of `cargo verify`: the same each time, so that it judges what was changed.
+/// The seed of `cargo verify`: always the same, so that failures are caused by changes of the code.
 const USUAL: u64 = 120_000_000;
 
 /// SplitMix64: small, and the same on every machine.
@@ -17,11 +17,11 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// Dice from the seed in the environment, else the usual one, at full size one that nobody has tried. Prints it
+    /// A generator with the seed from the environment, else the default one; at full size a random one. Prints the seed
     /// with the command that repeats `test`.
     ///
     /// # Panics
-    /// The environment holds a seed that is neither a number nor `any`.
+    /// If the environment has a seed that is neither a number nor `any`.
     #[expect(clippy::print_stdout, reason = "the test harness shows it when the test fails")]
     pub fn new(test: &str) -> Self {
         let seed: u64 = match std::env::var(SEED).as_deref() {
@@ -33,7 +33,7 @@ impl Dice {
         Self { state: seed, seed }
     }
 
-    /// Dice that another one's seed and a number give: for a thread of its own.
+    /// A generator for another thread, derived from this one's seed and a number.
     pub fn fork(&self, number: u64) -> Self {
         let seed = self.seed.wrapping_add(number.wrapping_mul(0xA24B_AED4_963E_E407));
         Self { state: seed, seed }
@@ -53,12 +53,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`, which is above zero.
+    /// A number below `limit`, which is greater than zero.
     pub fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.roll() % limit as u64).expect("below a usize")
     }
 
-    /// Whether something happens that happens `percent` times in a hundred.
+    /// `true` in `percent` of a hundred cases.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -12,7 +12,7 @@ pub async fn channel(socket: &Path) -> Channel {
     endpoint.connect().await.unwrap_or_else(|error| panic!("{}: {error:?}", socket.display()))
 }
 
-/// Expects a call to be refused with this code, in words that hold each of `words`.
+/// Asserts that a call is refused with this code, and that the message contains each of `words`.
 #[track_caller]
 pub fn refused<T: Debug>(what: &str, answer: Result<Response<T>, Status>, code: Code, words: &[&str]) {
     match answer {

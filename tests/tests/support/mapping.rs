@@ -1,10 +1,10 @@
-//! A file mapped into memory, shared, as databases and linkers map theirs.
+//! A shared memory mapping of a file, as databases and linkers use it.
 
 use std::fs::File;
 
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
-/// A mapping of a part of a file. The file must not be cut short while it is touched: the kernel answers with SIGBUS.
+/// A mapping of a part of a file. The file must not be truncated while it is accessed: the kernel answers with SIGBUS.
 pub struct Mapping {
     at: *mut std::ffi::c_void,
     len: usize,
@@ -14,16 +14,16 @@ impl Mapping {
     /// Maps `len` bytes from `offset` on, a multiple of the page size.
     pub fn new(file: &File, offset: u64, len: usize) -> std::io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel picks the place, so nothing of ours is mapped over.
+        // SAFETY: the kernel chooses the address, so no existing mapping is replaced.
         let at = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, offset) }?;
         Ok(Self { at, len })
     }
 
-    /// The bytes now.
+    /// The current bytes.
     pub fn read(&self, at: usize, len: usize) -> Vec<u8> {
         assert!(at + len <= self.len, "{len} bytes at {at} of {}", self.len);
         let mut bytes = vec![0; len];
-        // SAFETY: within the mapping by the check; a copy, since others may change the file meanwhile.
+        // SAFETY: within the mapping by the check; copied, since others may change the file meanwhile.
         unsafe { std::ptr::copy_nonoverlapping(self.at.cast::<u8>().add(at), bytes.as_mut_ptr(), len) };
         bytes
     }
@@ -35,7 +35,7 @@ impl Mapping {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.cast::<u8>().add(at), bytes.len()) };
     }
 
-    /// msync(2): what was changed is in the file, and on disk.
+    /// msync(2): changes are in the file and on disk afterwards.
     pub fn sync(&self) -> std::io::Result<()> {
         // SAFETY: exactly the mapping.
         Ok(unsafe { msync(self.at, self.len, MsyncFlags::SYNC) }?)

@@ -1,4 +1,4 @@
-//! What integration tests share: the library of this package, and clients that need its dev-dependencies.
+//! Helpers of the integration tests: the library of this package, and clients that need its dev-dependencies.
 
 pub mod access;
 pub mod agree;

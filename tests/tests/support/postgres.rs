@@ -1,4 +1,4 @@
-//! A PostgreSQL cluster of the machine's own PostgreSQL, with its data on a mount.
+//! A PostgreSQL cluster of the installed PostgreSQL, with its data on a mount.
 //!
 //! - It runs as the user `postgres`, who owns the data folder; its socket and log lie beside the mount, not on it.
 //! - Dropping it kills it.
@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tests::prelude::*;
 
-/// The user that Debian's packages make.
+/// The user that Debian's packages create.
 const USER: &str = "postgres";
 const DATABASE: &str = "bench";
 
@@ -31,10 +31,10 @@ struct Owner {
     group: u32,
 }
 
-/// Where PostgreSQL's programs are, the newest version first.
+/// The folder of PostgreSQL's programs, of the newest version.
 ///
 /// # Errors
-/// It is not installed, or there is no user to run it; the text serves as the reason of a skip.
+/// If it is not installed, or its user is missing; the text is the reason of a skip.
 pub fn installed() -> Result<PathBuf, String> {
     owner()?;
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
@@ -56,7 +56,7 @@ fn owner() -> Result<Owner, String> {
 }
 
 impl Postgres {
-    /// Makes a cluster with checksums below `mounted`, whose parents others must be able to pass.
+    /// Creates a cluster with checksums below `mounted`, whose parent folders its user has to be able to traverse.
     pub fn init(programs: PathBuf, home: &Path, mounted: &Path) -> Self {
         let owner = owner().expect("asked before");
         let (data, sockets) = (mounted.join("pgdata"), home.join("pg"));
@@ -72,50 +72,50 @@ impl Postgres {
         cluster
     }
 
-    /// Starts it, recovery included, and waits until it answers.
+    /// Starts it, including recovery, and waits until it answers.
     pub fn start(&self) {
-        // After a kill the processes of before let go of the shared memory in their own time.
+        // After a kill the old processes release the shared memory with a delay.
         let gone = wait_until(Duration::from_secs(30), || self.control("start").ok().filter(|it| it.status.success()));
         assert!(gone.is_some(), "PostgreSQL does not start; its log:\n{}", self.log());
     }
 
-    /// Ends it as an operator would.
+    /// Stops it as an operator would.
     pub fn stop(&self) {
         drop(self.control("stop").expect("pg_ctl ends").ok());
     }
 
-    /// Ends all of it with SIGKILL.
+    /// Kills all of it with SIGKILL.
     pub fn kill9(&self) {
         let file = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
         let Some(pid) = file.lines().next().and_then(|line| line.parse().ok()).and_then(Pid::from_raw) else {
             return;
         };
-        // Its children end when they see it gone.
+        // Its children end when they notice.
         let _ = kill_process(pid, Signal::KILL);
         let gone = || test_kill_process(pid).is_err().then_some(());
         wait_until(Duration::from_secs(60), gone).expect("a killed process is gone");
     }
 
-    /// Makes the tables of pgbench.
+    /// Creates the tables of pgbench.
     pub fn load(&self, scale: u32) {
         self.run("createdb", [DATABASE], limit(60));
         self.run("pgbench", ["-i", "-q", "-s", &scale.to_string(), DATABASE], limit(120));
     }
 
-    /// A run of pgbench; the tables it leaves are checked by [`Postgres::audit`].
+    /// A run of pgbench; [`Postgres::audit`] checks the resulting tables.
     pub fn bench(&self, clients: u32, seconds: u64) -> Command {
         let (clients, seconds) = (clients.to_string(), seconds.to_string());
         self.program("pgbench", ["-n", "-c", &clients, "-j", "2", "-T", &seconds, DATABASE])
     }
 
-    /// How many transactions the output of pgbench reports as done.
+    /// The number of transactions in the output of pgbench.
     pub fn transactions(told: &str) -> u64 {
         let mut lines = told.lines().filter_map(|line| line.strip_prefix("number of transactions actually processed:"));
         let count = lines.next().and_then(|rest| rest.trim().split('/').next()).and_then(|count| count.parse().ok());
         count.unwrap_or_else(|| panic!("pgbench tells no count:\n{told}"))
     }
 
-    /// The number of transactions in the tables of pgbench, whose sums must agree.
+    /// The number of transactions in the tables of pgbench, whose sums have to agree.
     pub fn audit(&self) -> u64 {
         let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(tbalance) from pgbench_tellers) \
                     and (select sum(tbalance) from pgbench_tellers) = (select sum(bbalance) from pgbench_branches) \
@@ -127,7 +127,7 @@ impl Postgres {
         count.parse().expect("a count")
     }
 
-    /// Compares every index with its table, then stops the cluster and checks every page's checksum.
+    /// Compares every index with its table, then stops the cluster and verifies every page's checksum.
     pub fn check_and_stop(&self) {
         self.run("pg_amcheck", ["--install-missing", "--heapallindexed", "--parent-check", DATABASE], limit(120));
         self.stop();
@@ -136,7 +136,7 @@ impl Postgres {
         assert!(told.lines().any(|line| line.split_whitespace().eq(["Bad", "checksums:", "0"])), "{told}");
     }
 
-    /// What the server wrote.
+    /// The server's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.sockets.join("log")).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Programs that are S3 clients, run with where the server is and its root key; the scripts of `tests/python` among them.
+//! Programs that are S3 clients, run with the server's address and root key; the scripts of `tests/python` among them.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tests::prelude::*;
 
-/// A program's limit: the slowest script lists 5,000 keys hundreds of times.
+/// The time limit of a program: the slowest script lists 5,000 keys hundreds of times.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// A client program, run in the server's folder: `AMPHORA_S3` and `AMPHORA_KEY_ROOT` for programs of ours, what AWS's
-/// own tools read for all others, and the certificate to trust where the server has one.
+/// A client program, run in the server's folder with `AMPHORA_S3` and `AMPHORA_KEY_ROOT` for our own programs, AWS's
+/// standard variables for all others, and the CA certificate of a TLS server.
 pub fn client(program: &Path, server: &Server) -> Command {
     let Credentials { access_key_id, secret_access_key } = server.credentials();
     let mut command = Command::new(program);
@@ -18,7 +18,7 @@ pub fn client(program: &Path, server: &Server) -> Command {
     command.env("AMPHORA_S3", server.s3()).env("AMPHORA_KEY_ROOT", format!("{access_key_id}:{secret_access_key}"));
     command.env("AWS_ACCESS_KEY_ID", access_key_id).env("AWS_SECRET_ACCESS_KEY", secret_access_key);
     command.env("AWS_DEFAULT_REGION", "us-east-1").env("AWS_REGION", "us-east-1").env("AWS_MAX_ATTEMPTS", "1");
-    // Nothing from the settings of whoever runs this.
+    // The user's own AWS settings are not used.
     command.env("AWS_CONFIG_FILE", "/nonexistent").env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent");
     command.env("AWS_EC2_METADATA_DISABLED", "true").env_remove("AWS_CA_BUNDLE");
     if let Some(authority) = server.authority() {
@@ -30,7 +30,7 @@ pub fn client(program: &Path, server: &Server) -> Command {
     command
 }
 
-/// Runs a client that has to succeed; gives its stdout.
+/// Runs a client that has to succeed; returns its stdout.
 #[track_caller]
 pub fn succeed(command: &mut Command) -> String {
     match run(command, LIMIT) {
@@ -39,7 +39,7 @@ pub fn succeed(command: &mut Command) -> String {
     }
 }
 
-/// Runs a client that has to fail; gives all it wrote.
+/// Runs a client that has to fail; returns all its output.
 #[track_caller]
 pub fn fail(command: &mut Command) -> String {
     let outcome = run(command, LIMIT).unwrap_or_else(|error| panic!("{error}"));
@@ -47,18 +47,18 @@ pub fn fail(command: &mut Command) -> String {
     outcome.stdout + &outcome.stderr
 }
 
-/// Runs a program of checks, which ends its output with `N of N checks passed`.
+/// Runs a program of checks, whose output ends with `N of N checks passed`.
 #[track_caller]
 pub fn run_checks(command: &mut Command) {
     let stdout = succeed(command);
     assert!(stdout.lines().any(|line| line.ends_with("checks passed")), "{stdout}");
 }
 
-/// Runs a script of `tests/python` with the keys it needs; fails with its output if it does.
+/// Runs a script of `tests/python` with the keys it needs; a failure shows its output.
 #[track_caller]
 pub fn run_script(python: &Path, server: &Server, script: &str, keys: &[(&str, &Credentials)]) {
     let mut command = client(python, server);
-    // No compiled files in the tree.
+    // No compiled files in the source tree.
     command.arg(repo().join("tests/python").join(script)).env("PYTHONDONTWRITEBYTECODE", "1");
     for (name, key) in keys.iter().copied() {
         command.env(format!("AMPHORA_KEY_{name}"), format!("{}:{}", key.access_key_id, key.secret_access_key));

@@ -1,4 +1,4 @@
-//! What no linter knows about this tree. Every finding names a file, a line and what to do.
+//! Repository checks beyond linters. Every finding names a file, a line and what to do.
 
 mod arrows;
 mod code;

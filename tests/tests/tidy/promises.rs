@@ -1,4 +1,4 @@
-//! Every promise in `docs/` names the test that would fail without it: so that test has to be there.
+//! Promises in `docs/`: each names the test that would fail without it, and that test has to exist.
 //!
 //! - A promise is a row of a table whose last column is headed "test". In it stand, as code, the path of a test or of a
 //!   module with tests, without its crate; a part of a name with `…`; a name in the module before it; a file or folder.

@@ -1,4 +1,4 @@
-//! Rules for Rust files: how they open, how long they are, and what they must not call.
+//! Rules for Rust files: their openings, their length, and forbidden calls.
 
 use super::tree::{File, Finding};
 

@@ -1,4 +1,4 @@
-//! Rules for every text file: nothing left undone, nothing that is true on one machine only.
+//! Rules for every text file: no unfinished work, and no paths of one machine.
 
 use super::tree::{File, Finding, has_word};
 

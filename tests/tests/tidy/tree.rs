@@ -1,4 +1,4 @@
-//! The text files of the repository, and what is found in them.
+//! The text files of the repository, and findings in them.
 
 use std::fmt;
 use std::path::Path;

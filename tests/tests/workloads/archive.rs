@@ -1,4 +1,4 @@
-//! rsync and tar to a mount and from it, with links, holes, owners, times, ACLs and extended attributes.
+//! rsync and tar to and from a mount, with links, holes, owners, times, ACLs and extended attributes.
 
 use std::ffi::OsStr;
 use std::fs::Permissions;

@@ -1,4 +1,4 @@
-//! A cargo build whose sources and target folder lie on a mount: fingerprints by time, links, locks, programs that run.
+//! A cargo build with sources and target folder on a mount: fingerprints by time, links, locks, executed programs.
 
 use std::fmt::Write as _;
 use std::path::Path;

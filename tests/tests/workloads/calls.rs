@@ -1,4 +1,4 @@
-//! System calls one by one, with what Linux answers to each: those that no other tool here makes.
+//! System calls that no other tool here makes, one by one, with Linux's answers.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `cp -a` of a source tree to a mount, and the same tree back.
+//! `cp -a` of a source tree to a mount and back.
 
 use std::ffi::OsStr;
 use std::fs::Permissions;

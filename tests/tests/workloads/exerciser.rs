@@ -1,8 +1,8 @@
-//! One file of a mount, driven by every call that moves bytes: through the page cache, past it with O_DIRECT, through a
-//! mapping, and by copy_file_range(2) from itself and another file; compared with a copy in memory, and with S3.
+//! Random calls on one file of a mount that move bytes: through the page cache, with O_DIRECT, through a mapping, and
+//! by copy_file_range(2) from itself and another file; compared with a copy in memory, and with S3.
 //!
-//! - One thread and one file: what each call may answer is known exactly.
-//! - Two descriptors of the file are open all the time, one with O_DIRECT, so that each must see the other's changes.
+//! - One thread and one file: the result of each call is known exactly.
+//! - Two descriptors of the file are open, one with O_DIRECT, and each has to see the other's changes.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};

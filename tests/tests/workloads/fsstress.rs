@@ -1,4 +1,5 @@
-//! fsstress: four processes make, change, link, rename and delete whatever they find; both handles must agree after.
+//! fsstress: four processes create, change, link, rename and delete random files; both handles have to agree
+//! afterwards.
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! fsx: random reads, writes, truncations, mappings and holes on one file of a mount, compared with a copy in memory.
 //!
-//! - The crate knows no O_DIRECT: [`super::exerciser`] does, and the original does, where there is one.
+//! - The crate does not use O_DIRECT: [`super::exerciser`] does, and so does the original, where it is installed.
 
 use std::process::Command;
 

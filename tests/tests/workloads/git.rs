@@ -1,4 +1,4 @@
-//! git clone, work, gc and fsck on a mount: of a history made for it, and of the one these sources come from.
+//! git clone, work, gc and fsck on a mount: with a generated history, and with that of this repository.
 
 use std::fmt::Write as _;
 use std::path::Path;

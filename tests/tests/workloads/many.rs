@@ -1,5 +1,5 @@
-//! Many files in one directory, and a tree of two hundred levels: made, listed, looked at, renamed and deleted, each name
-//! exactly once. `benches/many_files.py` measures what each of these costs.
+//! Many files in one directory, and a tree of two hundred levels: created, listed, read, renamed and deleted, each name
+//! exactly once. `benches/many_files.py` measures the cost of each.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,6 +1,6 @@
-//! What programs do on a mount: version control, compilers, databases, copies, and the tools that test filesystems.
+//! Real programs on a mount: version control, compilers, databases, copies, and file system test suites.
 //!
-//! - Each judges a little within `cargo verify`, and all of it with `cargo verify --full workloads`.
+//! - Each runs briefly within `cargo verify`, and in full with `cargo verify --full workloads`.
 
 mod archive;
 mod build;

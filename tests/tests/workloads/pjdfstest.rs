@@ -1,4 +1,4 @@
-//! pjdfstest: what POSIX asks of each call, by user, kind of file and error. The crate, and the suite it was made from.
+//! pjdfstest: POSIX's requirements for each call, by user, file type and error. The crate, and the original suite.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

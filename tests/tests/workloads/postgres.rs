@@ -1,4 +1,4 @@
-//! PostgreSQL on a mount: a cluster with checksums under pgbench, killed in the midst, recovered, and found whole.
+//! PostgreSQL on a mount: a cluster with checksums under pgbench, killed in the middle, recovered, and verified.
 
 use super::mounted;
 use crate::support::postgres::{Postgres, installed};

@@ -1,4 +1,4 @@
-//! RocksDB's own benchmark on a mount, by plain, direct and mapped input and output; then its check of every block.
+//! RocksDB's own benchmark on a mount, with plain, direct and mapped I/O; then its check of every block.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! SQLite on a mount, used by two processes: with its write-ahead log, which they share through mapped memory, and with a
-//! rollback journal; both by byte-range locks.
+//! SQLite on a mount, used by two processes: with a write-ahead log, which they share through mapped memory, and with a
+//! rollback journal; both use byte-range locks.
 
 use std::fmt::Write as _;
 use std::path::Path;

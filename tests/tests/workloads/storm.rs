@@ -1,6 +1,7 @@
-//! Four threads make, fill, link, rename, exchange and delete names in a few folders all at once; then both handles agree.
+//! Four threads create, fill, link, rename, exchange and delete names in a few folders at once; then both handles have
+//! to agree.
 //!
-//! - Nobody knows what a call finds, so errors of names are fine; any other is not.
+//! - The result of a call is unpredictable, so errors about names are fine; any other is not.
 
 use std::fs::OpenOptions;
 use std::io::Result;

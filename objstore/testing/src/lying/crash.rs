@@ -1,12 +1,12 @@
-//! What a power cut leaves of the changes that were not synced.
+//! The effect of a power cut on unsynced changes.
 //!
-//! - Of each file: its size, holes and clones up to some moment, in their order, since file systems keep that in a
-//!   journal. Of the bytes written, each sector as it was at some moment of its own: old, new, or of a write between.
-//!   Which moments those are is drawn anew for each file: all at once, page by page or sector by sector.
-//! - Bytes that went to space a file had not been given yet, as far as the disk knows, are lost with it.
-//! - The time of its last change as it was when that was synced.
-//! - Of each name: what it stood for at some moment since its folder was synced.
-//! - Files know nothing of each other, nor of names: any of them may be ahead.
+//! - Of each file: its size, holes and clones up to some moment, in their order, since file systems journal those. Of
+//!   the written bytes, each sector as it was at its own moment: old, new, or of a write in between. The moments are
+//!   chosen for each file: all at once, page by page or sector by sector.
+//! - Bytes written to space that, as far as the disk knows, was not allocated yet, are lost with the allocation.
+//! - The time of the last change is that of the last sync.
+//! - Of each name: what it referred to at some moment since its folder was synced.
+//! - Files are independent of each other and of names: any of them may be ahead.
 
 use super::image::{Image, PAGE, SECTOR};
 use crate::random::Choices;

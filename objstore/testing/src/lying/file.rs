@@ -1,4 +1,4 @@
-//! A file of a lying disk.
+//! A file of the simulated disk.
 
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;

@@ -1,6 +1,6 @@
-//! The bytes of a file: pages, and nothing where it has holes.
+//! The bytes of a file: pages, and nothing for holes.
 //!
-//! - What a file never held reads as zeros: no disk may show what was another's.
+//! - Bytes that a file never contained read as zeros: no disk may show another file's old content.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

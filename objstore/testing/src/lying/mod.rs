@@ -1,11 +1,11 @@
-//! A disk for tests, in memory, that keeps what was synced and no promise beyond that.
+//! The simulated disk: a test disk in memory that keeps only what was synced.
 //!
-//! - Processes see what they wrote. A power cut ([`LyingDisk::after_power_cut`]) leaves all that was synced, and of the
-//!   rest any part that a real disk could: see [`crash`]. A process that is killed ([`LyingDisk::after_kill`]) loses
-//!   nothing it handed over, and nothing of that is synced.
-//! - The process dies at a call that is chosen before ([`LyingDisk::dies_at`]): that one is done, half done or not done,
-//!   and all that follow fail.
-//! - What is drawn follows from a seed, so that a crash can be repeated.
+//! - Processes see what they wrote. A power cut ([`LyingDisk::after_power_cut`]) leaves everything synced, and of the
+//!   rest any part that a real disk could leave: see [`crash`]. A killed process ([`LyingDisk::after_kill`]) loses
+//!   nothing that it wrote, and none of that is synced.
+//! - The process dies at a chosen call ([`LyingDisk::dies_at`]): that call is done, half done or not done, and all
+//!   later ones fail.
+//! - Random choices follow from a seed, so a crash can be repeated.
 
 mod crash;
 mod file;

@@ -1,4 +1,4 @@
-//! The lying disk keeps what it has to, and nothing else for certain.
+//! The simulated disk keeps what it has to, and guarantees nothing else.
 
 use std::collections::BTreeSet;
 

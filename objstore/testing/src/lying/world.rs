@@ -1,7 +1,7 @@
-//! All that a lying disk holds: what processes see, and what of that is on disk.
+//! The state of a simulated disk: what processes see, and what of it is on disk.
 //!
-//! - Calls that change or sync something are counted; those that only read are not, since dying before one is dying
-//!   before the next that counts.
+//! - Calls that change or sync something are counted; reads are not, since dying before a read equals dying before the
+//!   next counted call.
 //! - After the call at which the process dies every call fails, and nothing changes any more.
 
 use std::collections::{BTreeMap, BTreeSet};

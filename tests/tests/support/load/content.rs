@@ -1,4 +1,4 @@
-//! Content that a length and a seed give.
+//! Content that follows from a length and a seed.
 
 /// What an object holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A writer of keys without versions.
+//! A writer of keys without versioning.
 
 use std::collections::BTreeMap;
 

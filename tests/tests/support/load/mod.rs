@@ -1,8 +1,8 @@
-//! S3 writers that know what each of their keys may hold, for servers that die, are cut off or run full under them.
+//! S3 writers that know what each of their keys may contain, for servers that crash, are cut off or run full.
 //!
-//! - Each writer has keys of its own and one request under way: after the end one of its keys may be old or new, and all
+//! - Each writer has its own keys and one request in progress: at the end one of its keys may be old or new, and all
 //!   others are known.
-//! - Keys of one bucket are put, copied, uploaded in parts and deleted; another bucket keeps their versions.
+//! - Keys of one bucket are put, copied, uploaded in parts and deleted; another bucket has versioning.
 
 mod content;
 mod keys;

@@ -1,4 +1,4 @@
-//! A writer of keys whose versions are kept: it knows every version by its id.
+//! A writer of keys with versioning: it knows every version by its id.
 
 use aws_sdk_s3::Client;
 
