@@ -83,21 +83,6 @@ fn now() -> String {
     time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }
 
-/// Parses the value of `--log-level`.
-pub(crate) fn check_filter(text: &str) -> Result<String, String> {
-    let known = "use off, error, warn, info, debug or trace, also by module, as in info,s3=debug";
-    let plain = !text.trim().is_empty() && text.split(',').all(|part| level(part).is_some());
-    match EnvFilter::builder().parse(text) {
-        Ok(_) if plain => Ok(text.to_owned()),
-        _ => Err(known.into()),
-    }
-}
-
-/// The level in `info` or `module=info`. `EnvFilter` would take a misspelt level for a module's name.
-fn level(part: &str) -> Option<tracing_subscriber::filter::LevelFilter> {
-    part.rsplit('=').next()?.trim().parse().ok()
-}
-
 fn filter_of(text: &str) -> EnvFilter {
     let named =
         |module: &str| text.split(',').any(|part| part.trim().split_once('=').is_some_and(|(name, _)| name == module));
@@ -109,16 +94,6 @@ fn filter_of(text: &str) -> EnvFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn filters_are_levels_with_or_without_a_module() {
-        for good in ["info", "off", "warn,s3=debug", "TRACE"] {
-            assert!(check_filter(good).is_ok(), "{good}");
-        }
-        for bad in ["", "loud", "info,s3=loud", "s3"] {
-            assert!(check_filter(bad).expect_err(bad).contains("debug"), "{bad}");
-        }
-    }
 
     #[test]
     fn what_was_left_out_is_a_line_as_the_others() {

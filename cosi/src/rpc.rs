@@ -1,15 +1,23 @@
-//! Execution of gRPC calls: logged without secrets, and run to their end even if the caller disconnects.
+//! Execution of gRPC calls: logged without secrets, and run to their end even if the caller disconnects (`rpc`).
 
 use std::fmt::Debug;
 use std::future::Future;
 
 use objstore::{Result, Store};
+use rpc::Log;
 use tonic::{Request, Response, Status};
-use tracing::{Instrument, debug, debug_span};
+use tracing::{debug, debug_span};
 
-/// Runs a call in a separate task, so that a caller that disconnects does not leave half of it done.
-///
-/// `Debug` of the messages omits their secrets, so both sides can be logged.
+const LOG: Log = Log {
+    span: |method| debug_span!("cosi", method),
+    request: |request| debug!(?request),
+    answer: |answer| match answer {
+        Ok(answer) => debug!(?answer),
+        Err(status) => debug!(code = ?status.code(), message = status.message()),
+    },
+};
+
+/// Runs a call in a separate task.
 pub(crate) async fn answer<Q, A, F>(
     method: &'static str,
     request: Request<Q>,
@@ -20,16 +28,7 @@ where
     A: Debug + Send + 'static,
     F: Future<Output = Result<A, Status>> + Send + 'static,
 {
-    let request = request.into_inner();
-    let span = debug_span!("cosi", method);
-    span.in_scope(|| debug!(?request));
-    let answer = tokio::spawn(call(request).instrument(span.clone())).await;
-    let answer = answer.unwrap_or_else(|_| Err(Status::internal(format!("{method} broke off; see the log"))));
-    span.in_scope(|| match &answer {
-        Ok(answer) => debug!(?answer),
-        Err(status) => debug!(code = ?status.code(), message = status.message()),
-    });
-    answer.map(Response::new)
+    rpc::answer(LOG, method, request, call).await
 }
 
 /// Reads from the store on a thread that may block.

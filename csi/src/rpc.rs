@@ -1,11 +1,20 @@
-//! Execution of gRPC calls: logged without secrets, and run to their end even if the caller disconnects.
+//! Execution of gRPC calls: logged without secrets, and run to their end even if the caller disconnects (`rpc`).
 
 use std::fmt::Debug;
 use std::future::Future;
 
-use tokio::task::JoinError;
+use rpc::Log;
 use tonic::{Request, Response, Status};
-use tracing::{Instrument, Span, debug, debug_span};
+use tracing::{debug, debug_span};
+
+const LOG: Log = Log {
+    span: |method| debug_span!("csi", method),
+    request: |request| debug!(?request),
+    answer: |answer| match answer {
+        Ok(answer) => debug!(?answer),
+        Err(status) => debug!(code = ?status.code(), message = status.message()),
+    },
+};
 
 /// Runs a call in a separate task.
 pub(crate) async fn answer<Q, A, F>(
@@ -18,9 +27,7 @@ where
     A: Debug + Send + 'static,
     F: Future<Output = Result<A, Status>> + Send + 'static,
 {
-    let (request, span) = received(method, request);
-    let answer = tokio::spawn(call(request).instrument(span.clone())).await;
-    answered(method, &span, answer)
+    rpc::answer(LOG, method, request, call).await
 }
 
 /// Runs a call on a thread that may block.
@@ -33,29 +40,5 @@ where
     Q: Debug + Send + 'static,
     A: Debug + Send + 'static,
 {
-    let (request, span) = received(method, request);
-    let inside = span.clone();
-    let answer = tokio::task::spawn_blocking(move || inside.in_scope(|| call(request))).await;
-    answered(method, &span, answer)
-}
-
-/// Splits a request and logs it. `Debug` of the messages omits their secrets.
-fn received<Q: Debug>(method: &'static str, request: Request<Q>) -> (Q, Span) {
-    let request = request.into_inner();
-    let span = debug_span!("csi", method);
-    span.in_scope(|| debug!(?request));
-    (request, span)
-}
-
-fn answered<A: Debug>(
-    method: &str,
-    span: &Span,
-    answer: Result<Result<A, Status>, JoinError>,
-) -> Result<Response<A>, Status> {
-    let answer = answer.unwrap_or_else(|_| Err(Status::internal(format!("{method} broke off; see the log"))));
-    span.in_scope(|| match &answer {
-        Ok(answer) => debug!(?answer),
-        Err(status) => debug!(code = ?status.code(), message = status.message()),
-    });
-    answer.map(Response::new)
+    rpc::answer_blocking(LOG, method, request, call).await
 }

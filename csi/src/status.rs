@@ -1,33 +1,12 @@
-//! The mapping from errors of the store to gRPC codes, chosen by the sidecars' reaction.
-//!
-//! - For the provisioner, only CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE and ABORTED mean that a volume may exist; with
-//!   any other code it forgets the volume. So UNAVAILABLE and ABORTED are used only for unknown outcomes.
+//! The mapping from errors of the store to gRPC codes, chosen by the sidecars' reaction (`rpc::status`).
 
 use objstore::{Error, Noun};
-use tonic::{Code, Status};
+use tonic::Status;
 
 /// The gRPC status for an error of the store.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err` at every call of the store")]
 pub(crate) fn of(error: Error) -> Status {
-    let code = code(&error);
-    match error {
-        Error::Io { what, source } => Status::new(code, format!("{what} failed: {source}")),
-        error => Status::new(code, error.to_string()),
-    }
-}
-
-fn code(error: &Error) -> Code {
-    match error {
-        Error::NotFound { .. } | Error::DeleteMarker { .. } => Code::NotFound,
-        Error::Exists { .. } => Code::AlreadyExists,
-        Error::Invalid { .. } => Code::InvalidArgument,
-        Error::NotEmpty { .. } | Error::InUse { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
-        Error::QuotaExceeded { .. } | Error::TooMany { .. } | Error::TooDeep { .. } => Code::ResourceExhausted,
-        Error::Denied { .. } => Code::PermissionDenied,
-        Error::Busy { .. } | Error::Indeterminate { .. } => Code::Aborted,
-        Error::Poisoned { .. } | Error::Unusable { .. } => Code::Unavailable,
-        Error::Corrupt { .. } => Code::DataLoss,
-        Error::Posix(_) | Error::Io { .. } | Error::Engine { .. } => Code::Internal,
-    }
+    rpc::status::of(&error)
 }
 
 /// The status for a volume that does not exist.
@@ -45,6 +24,8 @@ pub(crate) fn required<'a>(field: &str, value: &'a str) -> Result<&'a str, Statu
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
 
     #[test]

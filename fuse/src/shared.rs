@@ -193,6 +193,6 @@ mod tests {
         let small = rustix::fs::memfd_create("small", MemfdFlags::CLOEXEC).unwrap();
         assert!(Shared::open(small.try_clone().unwrap()).err().unwrap().to_string().contains("size"));
         rustix::fs::ftruncate(&small, BYTES as u64).unwrap();
-        assert!(Shared::open(small).err().unwrap().to_string().contains("cut"));
+        assert!(Shared::open(small).err().unwrap().to_string().contains("truncation"));
     }
 }

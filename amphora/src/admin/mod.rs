@@ -25,7 +25,7 @@ use objstore::clock::Timestamp;
 use proto::amphora::admin::v1 as api;
 use proto::amphora::admin::v1::admin_server::{Admin, AdminServer};
 use tonic::service::Routes;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use crate::backups::Backups;
 use crate::mounts::Table;
@@ -82,25 +82,16 @@ fn finished<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, Status> {
     joined.map_err(|error| Status::internal(format!("the server failed at this request: {error}")))
 }
 
-/// Maps errors of the store to gRPC codes (`admin.proto`).
+/// Maps errors of the store to gRPC codes (`admin.proto`): those of the other interfaces, but where a person reads them
+/// instead of a sidecar.
 fn refused(error: &objstore::Error) -> Status {
     use objstore::Error as E;
-    let text = crate::failure::with_causes(error);
-    match error {
-        E::NotFound { .. } | E::DeleteMarker { .. } => Status::not_found(text),
-        E::Exists { .. } => Status::already_exists(text),
-        E::Invalid { .. } => Status::invalid_argument(text),
-        E::NotEmpty { .. } | E::InUse { .. } | E::Precondition { .. } | E::Posix(_) | E::Unusable { .. } => {
-            Status::failed_precondition(text)
-        }
-        E::QuotaExceeded { .. } | E::TooMany { .. } | E::TooDeep { .. } => Status::resource_exhausted(text),
-        E::Denied { .. } => Status::permission_denied(text),
-        E::Busy { .. } => Status::aborted(text),
-        E::Corrupt { .. } => Status::data_loss(text),
-        E::Poisoned { .. } => Status::unavailable(text),
-        E::Io { .. } | E::Engine { .. } => Status::internal(text),
-        E::Indeterminate { .. } => Status::unknown(text),
-    }
+    let code = match error {
+        E::Posix(_) | E::Unusable { .. } => Code::FailedPrecondition,
+        E::Indeterminate { .. } => Code::Unknown,
+        error => rpc::status::code(error),
+    };
+    Status::new(code, crate::failure::with_causes(error))
 }
 
 #[tonic::async_trait]

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tonic::Status;
 
 use super::{Service, finished};
-use crate::serve::Program;
+use crate::process::Program;
 
 /// The running program, and the trigger of an upgrade.
 #[derive(Clone)]

@@ -13,12 +13,12 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use proto::calls::{self, Call};
+use rpc::{Observed, Observer};
 use tonic::transport::server::UdsConnectInfo;
 use tonic::{Code, Status};
 use tracing::Instrument as _;
 
 use super::{Audit, Caller, Entry, Outcome};
-use crate::observed::{Observed, Observer};
 
 /// Bytes of a message that are read for its subject; fields beyond them are omitted.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;

@@ -13,6 +13,7 @@ mod examples;
 mod grant;
 mod hidden;
 mod key;
+mod layers;
 mod master;
 mod mount;
 mod output;
@@ -124,7 +125,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
     if mount::helper::is_called(&args) {
         return runtime()?.block_on(mount::helper::run(args, env)).map_err(Failure::of_mount_helper);
     }
-    let cli = crate::config::parse(args, env)?;
+    let cli: Cli = layers::parse(args, env)?;
     let mut printer = Printer::to_stdout(cli.output);
     match cli.command {
         Command::Serve(flags) => crate::serve::run(flags, cli.admin_endpoint, env),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::log::{self, LogFormat};
 use super::{Interval, Period, Size, SocketPath};
 
 /// The smallest memory limit. The largest share of one request is 37 MiB; under a smaller limit it gets all of it.
@@ -126,7 +127,7 @@ pub struct Flags {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     /// Log level: off, error, warn, info, debug or trace; also per module (info,s3=debug)
-    #[arg(long, value_name = "FILTER", default_value = "info", value_parser = crate::logs::check_filter)]
+    #[arg(long, value_name = "FILTER", default_value = "info", value_parser = log::filter)]
     pub log_level: String,
     /// Allow core dumps when the server crashes; they contain keys and data
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
@@ -142,15 +143,6 @@ pub struct Flags {
     /// TOML file with settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-}
-
-/// How logs are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

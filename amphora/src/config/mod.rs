@@ -1,16 +1,16 @@
 //! The settings of `serve`, from flags, environment and file, validated before anything is touched.
 //!
-//! - Precedence: flag, environment, file, default. The same parsers validate all four.
+//! - Precedence: flag, environment, file, default (`cli::layers`). The same parsers validate all four.
 //! - A bad value or an unknown key ends the start with exit status 2 and is named.
 
 mod flags;
-mod layers;
+mod log;
 mod period;
 mod size;
 mod socket;
 
-pub use flags::{Flags, LogFormat};
-pub use layers::{Env, parse};
+pub use flags::Flags;
+pub use log::LogFormat;
 pub use period::{Interval, Period};
 pub use size::Size;
 pub use socket::SocketPath;
@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::credentials::Credentials;
 use crate::failure::Failure;
+pub use crate::process::Env;
 
 /// The complete settings of a server.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use fuse::holder::{Lifetime, Service};
 
 use crate::config::{Env, SocketPath};
 use crate::failure::Failure;
-use crate::serve::Notify;
+use crate::process::Notify;
 
 /// The program name and version that holder and server exchange.
 const PROGRAM: &str = concat!("amphora ", env!("CARGO_PKG_VERSION"));

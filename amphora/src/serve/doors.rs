@@ -6,16 +6,17 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use axum::middleware::from_fn_with_state;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use super::passed::Passed;
-use super::{grpc, http, wiring};
-use crate::audit::Audit;
+use super::{http, wiring};
+use crate::audit::{self, Audit};
 use crate::config::Settings;
 use crate::failure::Failure;
+use crate::process::Passed;
 
 /// The TCP listeners, bound and not yet served.
 pub(super) struct Ports {
@@ -79,12 +80,12 @@ async fn bind(flag: &str, address: SocketAddr) -> Result<(TcpListener, SocketAdd
 pub(super) struct Doors {
     tasks: JoinSet<(&'static str, Result<(), String>)>,
     stop: watch::Sender<bool>,
-    calls: grpc::Calls,
+    calls: rpc::Calls,
 }
 
 impl Doors {
     pub(super) fn new() -> Self {
-        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false), calls: grpc::Calls::default() }
+        Self { tasks: JoinSet::new(), stop: watch::Sender::new(false), calls: rpc::Calls::default() }
     }
 
     /// Becomes true when the endpoints have to close.
@@ -118,7 +119,9 @@ impl Doors {
 
     /// Opens a gRPC endpoint for root and the own user; each call passes `audit`.
     pub(super) fn open_grpc(&mut self, name: &'static str, listener: UnixListener, routes: Routes, audit: &Audit) {
-        self.open(name, grpc::serve(listener, routes, self.calls.clone(), audit.clone(), self.stopped()));
+        let audit = from_fn_with_state(audit.clone(), audit::record);
+        let around = |router: axum::Router| router.layer(audit);
+        self.open(name, rpc::serve(listener, routes, self.calls.clone(), around, self.stopped()));
     }
 
     /// Waits for an endpoint that ends by itself, which none should.

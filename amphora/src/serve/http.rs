@@ -15,10 +15,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use objstore::Store;
 use prometheus_client::registry::Registry;
+use rpc::seats::{Patience, Seated, Seats};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use super::seats::{Patience, Seated, Seats};
 use crate::metrics::{Format, encode};
 
 /// The most connections.

@@ -14,17 +14,10 @@
 //!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made
 //!   again, and the others are reported until they are mounted again or unmounted.
 
-mod authority;
 mod doors;
-mod grpc;
 mod http;
 mod left;
-mod notify;
-mod passed;
-mod peer;
-mod program;
 mod root;
-mod seats;
 mod signals;
 mod sockets;
 mod wiring;
@@ -43,10 +36,8 @@ use crate::config::{Env, Flags, Settings, SocketPath};
 use crate::failure::{Failure, with_causes};
 use crate::metrics::{Metrics, Sources};
 use crate::mounts::{Inheritance, Table};
+use crate::process::{Notify, Passed, Program};
 use doors::{Doors, Ports};
-pub(crate) use notify::Notify;
-use passed::Passed;
-pub use program::Program;
 use signals::Signals;
 use sockets::Sockets;
 

@@ -12,9 +12,9 @@ use std::os::unix::net::UnixStream;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::UnixListener;
 
-use super::passed::Passed;
 use crate::config::SocketPath;
 use crate::failure::Failure;
+use crate::process::Passed;
 
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;

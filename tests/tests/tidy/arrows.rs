@@ -15,12 +15,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-testing", &["objstore-base", "objstore-disk"]),
     ("objstore", &["objstore-base", "objstore-disk", "objstore-testing", "corpora"]),
     ("s3", &["objstore", "corpora"]),
-    ("cosi", &["proto", "objstore"]),
-    ("csi", &["proto", "objstore", "corpora"]),
+    ("rpc", &["objstore"]),
+    ("cosi", &["proto", "rpc", "objstore"]),
+    ("csi", &["proto", "rpc", "objstore", "corpora"]),
     ("fuse-wire", &[]),
     ("fuse-holder", &[]),
     ("fuse", &["fuse-wire", "fuse-holder", "objstore", "corpora"]),
-    ("amphora", &["proto", "objstore", "s3", "cosi", "csi", "fuse"]),
+    ("amphora", &["proto", "rpc", "objstore", "s3", "cosi", "csi", "fuse"]),
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 

@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::config::Env;
+use super::Env;
 
 /// The notification socket; `None` without systemd.
 pub(crate) struct Notify(Option<SocketAddr>);
@@ -24,12 +24,12 @@ impl Notify {
     }
 
     /// Reports that the process continues as another program, which reports when it is ready.
-    pub(super) fn reloading(&self) {
+    pub(crate) fn reloading(&self) {
         self.send("RELOADING=1");
     }
 
     /// Reports that the endpoints are closing.
-    pub(super) fn stopping(&self) {
+    pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
     }
 

@@ -41,7 +41,7 @@ const AUTHORITY_CODED: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f]
 const READ_BYTES: usize = 8 * 1024;
 
 /// A connection whose requests have valid authorities.
-pub(super) struct Authorities<S> {
+pub(crate) struct Authorities<S> {
     io: S,
     filter: Filter,
     /// Filtered bytes; those before `taken` were read already.
@@ -51,7 +51,7 @@ pub(super) struct Authorities<S> {
 }
 
 impl<S> Authorities<S> {
-    pub(super) fn new(io: S) -> Self {
+    pub(crate) fn new(io: S) -> Self {
         Self { io, filter: Filter::default(), ready: Vec::new(), taken: 0, ended: false }
     }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::Env;
 use super::passed::{self, Passed};
-use crate::config::Env;
 use crate::failure::Failure;
 
 /// The time limit for a program's answer to `--version` or to the check of its settings.
@@ -28,7 +28,7 @@ pub struct Program {
 
 impl Program {
     /// The program of this process. Must be called at once, because its file may be replaced later.
-    pub(super) fn started(env: Env<'_>) -> Self {
+    pub(crate) fn started(env: Env<'_>) -> Self {
         let args: Vec<OsString> = std::env::args_os().collect();
         let named = args.first().map(Path::new).and_then(|name| found(name, env));
         let path = named.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
@@ -87,7 +87,7 @@ impl Program {
     }
 
     /// Replaces this process by that program, with the same arguments and the passed sockets. Returns only on failure.
-    pub(super) fn replace(&self, passed: &Passed) -> Failure {
+    pub(crate) fn replace(&self, passed: &Passed) -> Failure {
         let mut command = Command::new(&self.path);
         if let Some((name, args)) = self.args.split_first() {
             command.arg0(name).args(args);

@@ -12,7 +12,7 @@ use std::process::Command;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::net::sockopt::socket_acceptconn;
 
-use crate::config::Env;
+use super::Env;
 
 /// The variable that names the sockets of an upgrade.
 pub(super) const VARIABLE: &str = "AMPHORA_PASSED_SOCKETS";
@@ -21,7 +21,7 @@ const SYSTEMD_FIRST: RawFd = 3;
 
 /// Sockets by the names of their endpoints.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
+pub(crate) struct Passed {
     /// Received from the previous process and not used yet.
     came: BTreeMap<String, OwnedFd>,
     /// To pass to the next process.
@@ -52,7 +52,7 @@ impl Passed {
         match socket.as_fd().try_clone_to_owned() {
             Ok(copy) => drop(self.going.insert(name.to_owned(), copy)),
             Err(error) => {
-                tracing::warn!(%error, door = name, "an upgrade will bind this endpoint again, and drop connections meanwhile")
+                tracing::warn!(%error, door = name, "an upgrade will bind this endpoint again, and drop connections meanwhile");
             }
         }
     }

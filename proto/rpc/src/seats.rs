@@ -23,15 +23,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub struct Patience {
     /// How long it may be silent.
-    pub(super) silence: Duration,
+    pub silence: Duration,
     /// How long it may last, if limited.
-    pub(super) life: Option<Duration>,
+    pub life: Option<Duration>,
 }
 
 /// A listening socket.
-pub(super) trait Accept: Send + 'static {
+pub trait Accept: Send + 'static {
     /// The type of its connections.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
@@ -56,7 +56,7 @@ impl Accept for TcpListener {
 }
 
 /// An endpoint's listener with a connection limit.
-pub(super) struct Seats<L> {
+pub struct Seats<L> {
     listener: L,
     free: Arc<Semaphore>,
     patience: Patience,
@@ -65,12 +65,13 @@ pub(super) struct Seats<L> {
 }
 
 impl<L: Accept> Seats<L> {
-    pub(super) fn new(listener: L, count: usize, patience: Patience) -> Self {
+    /// A listener with at most `count` connections at a time.
+    pub fn new(listener: L, count: usize, patience: Patience) -> Self {
         Self { listener, free: Arc::new(Semaphore::new(count)), patience, pause: None }
     }
 
     /// Polls for the next connection within the limit.
-    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Seated<L::Io>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Seated<L::Io>> {
         loop {
             if let Some(pause) = &mut self.pause {
                 ready!(pause.as_mut().poll(context));
@@ -92,7 +93,7 @@ impl<L: Accept> Seats<L> {
     }
 
     /// The underlying listener.
-    pub(super) fn listener(&self) -> &L {
+    pub fn listener(&self) -> &L {
         &self.listener
     }
 }
@@ -107,7 +108,7 @@ impl<L: Accept + Unpin> tokio_stream::Stream for Seats<L> {
 }
 
 /// A connection that counts against the limit until it is dropped.
-pub(super) struct Seated<S> {
+pub struct Seated<S> {
     io: S,
     clock: Clock,
     _seat: OwnedSemaphorePermit,

@@ -1,15 +1,27 @@
-//! Protection of the process's secrets: its environment and its core dumps.
+//! What this process is to others: `notify` tells systemd its state, `passed` passes its sockets on, `program` is what it
+//! is started again as; the file itself protects the secrets in its environment and its core dumps.
 //!
 //! - Secrets are removed from the environment before anything else runs: `/proc/PID/environ` shows the memory that the
 //!   kernel filled, which is overwritten, and no child or next program inherits them.
 //! - A process that holds keys writes no core dump, and other processes of its user may not inspect it (ptrace(2));
 //!   root may. Each program sets this for itself, because exec(2) resets it.
 
+mod notify;
+mod passed;
+mod program;
+
 use std::ffi::{CStr, OsString, c_char};
 use std::os::unix::ffi::OsStringExt as _;
 
 use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit};
 use zeroize::{Zeroize as _, Zeroizing};
+
+pub(crate) use notify::Notify;
+pub(crate) use passed::Passed;
+pub(crate) use program::Program;
+
+/// Looks up a variable of the environment.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// The variables that hold a secret or are useless without it. An upgrade passes on neither.
 const SECRET: [&CStr; 2] = [c"AMPHORA_ROOT_ACCESS_KEY_ID", c"AMPHORA_ROOT_SECRET_ACCESS_KEY"];

@@ -10,7 +10,7 @@ use tonic::Status;
 use tonic::transport::server::UdsConnectInfo;
 
 /// Refuses calls of all other users before they reach a service.
-pub(super) async fn admit(request: Request, next: Next) -> Response {
+pub(crate) async fn admit(request: Request, next: Next) -> Response {
     match check(request.extensions()) {
         Ok(()) => next.run(request).await,
         Err(status) => status.into_http(),

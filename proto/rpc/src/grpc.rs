@@ -3,12 +3,13 @@
 //! - A call beyond [`CALLS_MAX`] is answered RESOURCE_EXHAUSTED before it is read, so it has no effect. A call to
 //!   CreateVolume is answered UNAVAILABLE instead: with most other codes the sidecar forgets a volume that an earlier
 //!   attempt may have created (CSI v1.12, and the external-provisioner).
-//! - A call whose client disconnects runs to its end (the audit layer ensures that), and counts until then.
+//! - A call whose client disconnects runs to its end (what is around the services ensures that), and counts until then.
 //! - All endpoints share the call limit, so that one cannot take all threads from the others.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -21,10 +22,9 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 
 use super::authority::Authorities;
+use super::observed::{Observed, Observer};
 use super::peer;
 use super::seats::{Patience, Seats};
-use crate::audit::{self, Audit};
-use crate::observed::{Observed, Observer};
 
 /// The most connections of one endpoint. Each sidecar has one.
 const CONNECTIONS_MAX: usize = 256;
@@ -49,8 +49,8 @@ const CALL: Duration = Duration::from_secs(60 * 60);
 const CREATE_VOLUME: &str = "/csi.v1.Controller/CreateVolume";
 
 /// The limit of calls in progress: a cheap handle.
-#[derive(Clone)]
-pub(super) struct Calls(Arc<Semaphore>);
+#[derive(Clone, Debug)]
+pub struct Calls(Arc<Semaphore>);
 
 impl Default for Calls {
     fn default() -> Self {
@@ -58,12 +58,15 @@ impl Default for Calls {
     }
 }
 
-/// Serves `routes` until `stopped`.
-pub(super) async fn serve(
+/// Serves `routes` until `stopped`. The layers that `around` adds also see the calls that are refused here.
+///
+/// # Errors
+/// The transport's, if it cannot go on.
+pub async fn serve(
     listener: UnixListener,
     routes: Routes,
     calls: Calls,
-    audit: Audit,
+    around: impl FnOnce(Router) -> Router,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), tonic::transport::Error> {
     let connections = Seats::new(listener, CONNECTIONS_MAX, PATIENCE).map(|seated| seated.map(Authorities::new));
@@ -76,15 +79,15 @@ pub(super) async fn serve(
         .http2_keepalive_interval(Some(PING))
         .http2_keepalive_timeout(Some(PONG))
         .timeout(CALL)
-        .add_routes(guarded(routes, calls, audit))
+        .add_routes(guarded(routes, calls, around))
         .serve_with_incoming_shutdown(connections, stopped)
         .await
 }
 
-/// The layers around the services: audit is outermost, so that a call which another layer refuses has a line too.
-fn guarded(routes: Routes, calls: Calls, audit: Audit) -> Routes {
+/// The layers around the services: `around` is outermost, so that it sees a call which another layer refuses.
+fn guarded(routes: Routes, calls: Calls, around: impl FnOnce(Router) -> Router) -> Routes {
     let router = routes.into_axum_router().layer(from_fn_with_state(calls, admit)).layer(from_fn(peer::admit));
-    Routes::from(router.layer(from_fn_with_state(audit, audit::record)))
+    Routes::from(around(router))
 }
 
 async fn admit(State(Calls(free)): State<Calls>, request: Request, next: Next) -> Response {

@@ -7,13 +7,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+use clap::{Arg, ArgMatches, Command, Parser};
 
-use crate::cli::Cli;
+use crate::config::Env;
 use crate::failure::Failure;
-
-/// Looks up a variable of the environment.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Variables of the container interfaces that stand for one of ours, with lower precedence.
 const ALIASES: [(&str, &str); 2] = [("csi-endpoint", "CSI_ENDPOINT"), ("cosi-endpoint", "COSI_ENDPOINT")];
@@ -27,14 +24,14 @@ const SERVE: &str = "serve";
 ///
 /// # Errors
 /// [`Failure::Clap`] for the command line itself, [`Failure::Usage`] for the other sources.
-pub fn parse(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<Cli, Failure> {
+pub(super) fn parse<C: Parser>(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<C, Failure> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let command = with_environment(Cli::command(), env)?;
+    let command = with_environment(C::command(), env)?;
     let mut matches = command.clone().try_get_matches_from(&args)?;
     if let Some(file) = config_file(&matches) {
         matches = with_file(command, &file, env)?.try_get_matches_from(&args)?;
     }
-    Ok(Cli::from_arg_matches(&matches)?)
+    Ok(C::from_arg_matches(&matches)?)
 }
 
 fn config_file(matches: &ArgMatches) -> Option<PathBuf> {
@@ -155,7 +152,7 @@ fn scalar(value: &toml::Value) -> Result<OsString, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli;
+    use crate::cli::{self, Cli};
     use crate::config::{Flags, LogFormat};
 
     fn parse_all(args: &[&str], env: &[(&str, &str)]) -> Result<Cli, Failure> {
