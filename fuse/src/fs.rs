@@ -5,6 +5,7 @@
 //! - Every method may wait for the disk, and none waits for the kernel.
 
 use std::ffi::OsStr;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use objstore::clock::Clock;
@@ -18,8 +19,8 @@ use crate::passthrough::Opens;
 use crate::stats::Stats;
 use crate::view::View;
 
-/// The file system of a mounted volume.
-pub(crate) struct Fs {
+/// The parts of a mounted volume's file system, which all its requests share.
+pub(crate) struct Parts {
     pub volume: Volume,
     pub view: View,
     pub directories: OpenDirectories,
@@ -27,6 +28,29 @@ pub(crate) struct Fs {
     pub stats: Arc<Stats>,
     /// The open files, in memory that outlives this process.
     pub opens: Opens,
+}
+
+impl Parts {
+    /// The file system for a request, for which `volume` acts.
+    pub fn serving<'a>(&'a self, volume: &'a Volume) -> Fs<'a> {
+        Fs { volume, parts: self }
+    }
+}
+
+/// The file system as one request sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Fs<'a> {
+    /// The volume, by a handle that acts for the request.
+    pub volume: &'a Volume,
+    parts: &'a Parts,
+}
+
+impl Deref for Fs<'_> {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        self.parts
+    }
 }
 
 /// A name as it may stand in an object key: EILSEQ if it is not UTF-8, ENAMETOOLONG beyond 255 bytes.

@@ -20,7 +20,7 @@ use objstore::volume::{SessionId, Volume};
 use crate::adapter::{self, Agreement, Feature};
 use crate::attached::{Attached, abort, open_device};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::fs::Parts;
 use crate::handles::OpenDirectories;
 use crate::holder::{Custody, Held, Record};
 use crate::invalidate::Invalidator;
@@ -184,7 +184,7 @@ fn serve(
     let write_past = session.has(Feature::DirectIoAllowMmap);
     let wish = Wish { page_cache: options.page_cache, write_past };
     let opens = Opens::resume(Arc::new(shared), backing, volume.clone(), view, wish);
-    let filesystem = Fs {
+    let filesystem = Parts {
         volume: volume.clone(),
         view,
         directories: OpenDirectories::new(volume.life()),

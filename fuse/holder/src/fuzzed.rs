@@ -13,3 +13,13 @@ pub fn packets(bytes: &[u8]) {
         assert_eq!(Answer::decode(&answer.encode(version)), Some(answer));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corpus_breaks_no_promise() {
+        corpora::run("holder", packets);
+    }
+}

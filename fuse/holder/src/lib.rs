@@ -14,7 +14,7 @@
 mod client;
 mod custody;
 mod deposits;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
 mod message;

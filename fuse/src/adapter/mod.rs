@@ -1,4 +1,4 @@
-//! The adapter between protocol and file system: unpacks each request, has [`Fs`] serve it, and packs the reply.
+//! The adapter between protocol and file system: unpacks each request, has [`Fs`](crate::fs::Fs) serve it, and packs the reply.
 //!
 //! - Apart from `wire`, it is the only module that knows the protocol. It decides nothing: each operation is one line
 //!   of `serve`.
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use objstore::volume::replay::{self, Recorded, RequestId};
 
-use crate::fs::Fs;
+use crate::fs::Parts;
 use crate::opened::Backing;
 use crate::options::REQUEST_BYTES_MAX;
 use crate::stats::Call;
@@ -127,7 +127,7 @@ pub(crate) struct Server(wire::Running<Adapter>);
 
 impl Server {
     /// Has `filesystem` serve the session's requests, with up to `readers` threads that wait for requests at a time.
-    pub fn new(filesystem: Fs, session: Session, readers: usize) -> Self {
+    pub fn new(filesystem: Parts, session: Session, readers: usize) -> Self {
         Self(session.0.serve(Adapter(filesystem), readers))
     }
 
@@ -149,18 +149,19 @@ fn changes_opens(operation: &wire::Operation<'_>) -> bool {
 }
 
 /// Passes requests to the file system and counts them.
-struct Adapter(Fs);
+struct Adapter(Parts);
 
 impl wire::Service for Adapter {
     fn serve(&self, request: &wire::Request<'_>, reply: wire::Reply<'_>) {
         let started = Instant::now();
-        let fs = &self.0;
+        let parts = &self.0;
         let id = RequestId { unique: request.context.unique, resent: request.context.resent };
-        let (result, recorded) = replay::serve(id, || serve::answer(fs, request));
+        let (result, recorded) =
+            replay::serve(&parts.volume, id, |volume| serve::answer(&parts.serving(volume), request));
         if let Some(op) = convert::op(&request.operation) {
             let errno = result.as_ref().err().map(|errno| errno.raw_os_error());
             let (node, name) = (request.context.node, request.operation.name());
-            fs.stats.call(Call { op, node, name, took: started.elapsed(), errno });
+            parts.stats.call(Call { op, node, name, took: started.elapsed(), errno });
         }
         match result {
             Ok(_) if !request.operation.is_answered() => {}
@@ -170,7 +171,7 @@ impl wire::Service for Adapter {
         // This happens even if the kernel did not accept the reply: it does not resend that request either.
         recorded.into_iter().for_each(Recorded::answered);
         if changes_opens(&request.operation) {
-            fs.opens.answered(request.context.unique);
+            parts.opens.answered(request.context.unique);
         }
     }
 }

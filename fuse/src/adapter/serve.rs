@@ -21,7 +21,7 @@ use crate::view::New;
 use crate::wire::{self, CopyRange, Listing, Name, Operation, ReadDir, Request};
 
 /// Serves a request.
-pub(super) fn answer(fs: &Fs, request: &Request<'_>) -> Result<Answer> {
+pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
     let (node, by) = (request.context.node, caller(&request.context));
     let asked = Asked { request: request.context.unique, resent: request.context.resent };
     match request.operation {
@@ -88,7 +88,7 @@ fn done((): ()) -> Answer {
     Answer::Done
 }
 
-fn forget(fs: &Fs, forgets: impl IntoIterator<Item = (u64, u64)>) -> Answer {
+fn forget(fs: &Fs<'_>, forgets: impl IntoIterator<Item = (u64, u64)>) -> Answer {
     forgets.into_iter().for_each(|(node, lookups)| fs.forget(node, lookups));
     Answer::Done
 }
@@ -111,7 +111,7 @@ fn place(node: u64, write: &wire::Write<'_>) -> Write {
     }
 }
 
-fn copy_range(fs: &Fs, node: u64, copy: CopyRange, by: Caller) -> Result<Answer> {
+fn copy_range(fs: &Fs<'_>, node: u64, copy: CopyRange, by: Caller) -> Result<Answer> {
     let CopyRange { from_offset, to_node, to_offset, len, wide } = copy;
     // The older reply has a narrower length field than its request.
     let len = if wide { len } else { len.min(u64::from(u32::MAX)) };
@@ -119,14 +119,14 @@ fn copy_range(fs: &Fs, node: u64, copy: CopyRange, by: Caller) -> Result<Answer>
     Ok(Answer::Copied { bytes, wide })
 }
 
-fn list(fs: &Fs, node: u64, part: ReadDir) -> Result<Listing> {
+fn list(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
     let mut listing = Listing::new(part.room as usize);
     fs.read_dir(from(node, part), |listed| listing.add(name(&listed)))?;
     Ok(listing)
 }
 
 /// Entries without attributes ("." and "..") do not count as lookups.
-fn list_entries(fs: &Fs, node: u64, part: ReadDir) -> Result<Listing> {
+fn list_entries(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
     let mut listing = Listing::new(part.room as usize);
     fs.read_dir_plus(from(node, part), part.room as usize, |listed, attr| {
         listing.add_entry(name(&listed), &entry(attr))

@@ -50,7 +50,7 @@ impl Wanted {
     }
 }
 
-impl Fs {
+impl Fs<'_> {
     /// The attributes of a node.
     pub fn attr(&self, node: u64) -> Result<Attr> {
         let found = self.volume.attr(self.view.ino(node));

@@ -21,7 +21,7 @@ pub(crate) struct CopyRange {
     pub len: u64,
 }
 
-impl Fs {
+impl Fs<'_> {
     /// Copies up to the whole range and returns the number of bytes copied. The caller asks for the rest.
     pub fn copy_range(&self, copy: CopyRange, caller: Caller) -> Result<u64> {
         let from = Spot { ino: self.view.ino(copy.from_node), offset: copy.from_offset };

@@ -38,7 +38,7 @@ pub(crate) struct Listed<'a> {
     pub next: u64,
 }
 
-impl Fs {
+impl Fs<'_> {
     /// Passes names to `full` until it returns `true`.
     pub fn read_dir(&self, place: Place, mut full: impl FnMut(Listed<'_>) -> bool) -> Result<()> {
         let (names, _) = self.names(place)?;

@@ -38,7 +38,7 @@ pub(crate) struct Write {
     pub kill_privileges: bool,
 }
 
-impl Fs {
+impl Fs<'_> {
     /// Reads up to `len` bytes; fewer only at the end of the file.
     pub fn read(&self, node: u64, offset: u64, len: usize) -> Result<Bytes> {
         let bytes = self.volume.read(self.view.ino(node), offset, len).map_err(|error| errno::of(&error))?;
@@ -53,7 +53,7 @@ impl Fs {
             self.append(ino, write, data)?;
         } else {
             let how = if write.writeback { Volume::write_back } else { Volume::write };
-            let written = how(&self.volume, ino, write.offset, data, write.kill_privileges);
+            let written = how(self.volume, ino, write.offset, data, write.kill_privileges);
             written.map_err(|error| errno::of(&error))?;
         }
         if write.flags & libc::O_DSYNC != 0 && self.opens.writes_past_pages(write.node) {

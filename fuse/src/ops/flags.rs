@@ -40,7 +40,7 @@ pub(crate) struct Ioctl<'a> {
     pub room: usize,
 }
 
-impl Fs {
+impl Fs<'_> {
     /// Answers an ioctl(2) with exactly as many bytes as the caller accepts.
     pub fn ioctl(&self, node: u64, ioctl: Ioctl<'_>) -> Result<Bytes> {
         let ino = self.view.ino(node);

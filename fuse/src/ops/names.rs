@@ -35,7 +35,7 @@ pub(crate) struct Special {
     pub rdev: u32,
 }
 
-impl Fs {
+impl Fs<'_> {
     /// Looks up a name; `None` is cached as an absent name. "." and ".." come from file handles (EXPORT_SUPPORT), which
     /// can name any inode of the bucket: where a directory is the mount's root, inodes outside it stay hidden.
     pub fn lookup(&self, parent: u64, wanted: &OsStr) -> Result<Option<Attr>> {

@@ -46,7 +46,7 @@ pub(crate) struct SetXattr {
     pub kill_setgid: bool,
 }
 
-impl Fs {
+impl Fs<'_> {
     /// The value of an attribute.
     pub fn xattr(&self, node: u64, name: &OsStr, room: u32) -> Result<Fitted> {
         let (ino, name) = (self.view.ino(node), text(name)?);

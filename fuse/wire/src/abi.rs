@@ -121,6 +121,37 @@ impl Feature {
     }
 }
 
+/// A set of features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features(u64);
+
+impl Features {
+    /// The set of these features.
+    pub fn new(features: &[Feature]) -> Self {
+        Self(features.iter().fold(0, |bits, feature| bits | feature.bit()))
+    }
+
+    /// Whether the set has the feature.
+    pub fn has(self, feature: Feature) -> bool {
+        self.0 & feature.bit() != 0
+    }
+
+    pub(super) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The two flag words of the protocol.
+    pub(super) fn words(self) -> (u32, u32) {
+        (self.0 as u32, (self.0 >> 32) as u32)
+    }
+
+    /// Features from two flag words; the second counts only with INIT_EXT.
+    pub(super) fn from_words(low: u32, high: u32) -> Self {
+        let low = Self(u64::from(low));
+        if low.has(Feature::InitExt) { Self(low.0 | u64::from(high) << 32) } else { low }
+    }
+}
+
 /// Bits of SETATTR's `valid`. FATTR_FH, FATTR_LOCKOWNER and FATTR_CTIME are not looked at: a file is known by its node,
 /// and times of change come from the kernel only with the writeback cache.
 pub(super) mod setattr {

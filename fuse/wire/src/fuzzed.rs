@@ -14,3 +14,13 @@ pub fn request(bytes: &[u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corpus_breaks_no_promise() {
+        corpora::run("request", request);
+    }
+}

@@ -9,7 +9,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::abi::{Feature, IN_HEADER_BYTES, MAJOR, MINOR, MINOR_MIN, OUT_HEADER_BYTES, WRITE_HEADER_BYTES, opcode};
+use super::abi::{
+    Feature, Features, IN_HEADER_BYTES, MAJOR, MINOR, MINOR_MIN, OUT_HEADER_BYTES, WRITE_HEADER_BYTES, opcode,
+};
 use super::device::Device;
 use super::fields::{Fields, Malformed};
 use super::reply::Frame;
@@ -28,37 +30,6 @@ pub struct Limits {
     pub request_bytes: u32,
     /// The most requests that the kernel may have in flight in the background, such as readahead.
     pub background: u16,
-}
-
-/// A set of features.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features(u64);
-
-impl Features {
-    /// The set of these features.
-    pub fn new(features: &[Feature]) -> Self {
-        Self(features.iter().fold(0, |bits, feature| bits | feature.bit()))
-    }
-
-    /// Whether the set has the feature.
-    pub fn has(self, feature: Feature) -> bool {
-        self.0 & feature.bit() != 0
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    /// The two flag words of the protocol.
-    fn words(self) -> (u32, u32) {
-        (self.0 as u32, (self.0 >> 32) as u32)
-    }
-
-    /// Features from two flag words; the second counts only with INIT_EXT.
-    fn from_words(low: u32, high: u32) -> Self {
-        let low = Self(u64::from(low));
-        if low.has(Feature::InitExt) { Self(low.0 | u64::from(high) << 32) } else { low }
-    }
 }
 
 /// The kernel's INIT request.

@@ -14,7 +14,7 @@ mod crew;
 mod device;
 mod dirent;
 mod fields;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
 mod idle;
@@ -27,12 +27,12 @@ mod reply;
 mod request;
 mod session;
 
-pub use abi::Feature;
+pub use abi::{Feature, Features};
 pub use awake::keep_processors_awake;
 pub use backing::{close_backing, open_backing};
 pub use device::Device;
 pub use dirent::{Listing, Name};
-pub use init::{Agreement, Features, Hello, Limits};
+pub use init::{Agreement, Hello, Limits};
 pub use notify::{Notice, message, notify, told};
 pub use operation::{CopyRange, New, Operation, ReadDir, SetAttr, Time, When, Write};
 pub use refusing::refuse_all;

@@ -2,9 +2,8 @@
 
 use std::ffi::OsStr;
 
-use super::abi::{FSYNC_FDATASYNC, Feature, SETXATTR_ACL_KILL_SGID, opcode, setattr, write as write_flags};
+use super::abi::{FSYNC_FDATASYNC, Feature, Features, SETXATTR_ACL_KILL_SGID, opcode, setattr, write as write_flags};
 use super::fields::{Fields, Malformed};
-use super::init::Features;
 
 /// A point in time: seconds since 1970, negative before, and the nanoseconds after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

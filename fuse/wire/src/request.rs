@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use super::abi::{IN_HEADER_BYTES, UNIQUE_RESENT, opcode};
+use super::abi::{Features, IN_HEADER_BYTES, UNIQUE_RESENT, opcode};
 use super::fields::{Fields, Malformed};
-use super::init::Features;
 use super::operation::Operation;
 
 /// The caller and identity of a request, from its header.

@@ -89,7 +89,7 @@ impl Kernel {
 
     /// The same for a request with a number.
     pub(crate) fn ask_as<T>(&self, request: RequestId, call: impl FnOnce(&Volume) -> T) -> T {
-        let (value, recorded) = serve(request, || call(self.volume()));
+        let (value, recorded) = serve(self.volume(), request, call);
         if let Some(recorded) = recorded {
             recorded.answered();
         }
@@ -99,7 +99,7 @@ impl Kernel {
     /// Has a request served by a server that dies before it answers.
     pub(crate) fn ask_in_vain<T>(&mut self, call: impl FnOnce(&Volume) -> T) -> RequestId {
         let request = self.request();
-        drop(serve(request, || call(self.volume())));
+        drop(serve(self.volume(), request, call));
         RequestId { resent: true, ..request }
     }
 

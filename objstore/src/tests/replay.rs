@@ -153,7 +153,7 @@ fn an_append_is_made_once_and_the_others_where_the_file_ends() {
         let served = kernel.ask_in_vain(append(b"four"));
         for _ in 0..2 {
             rig = restart(rig, &mut [&mut kernel]);
-            drop(serve(served, || append(b"four")(kernel.volume()).unwrap()));
+            drop(serve(kernel.volume(), served, |volume| append(b"four")(volume).unwrap()));
         }
         rig = restart(rig, &mut [&mut kernel]);
         kernel.ask_as(served, append(b"four")).unwrap();

@@ -199,7 +199,7 @@ impl Run {
     }
 
     fn serve_in_vain(&mut self, at: usize, request: RequestId, call: &Call, done: &mut Option<u64>) {
-        let (answer, _unanswered) = serve(request, || call.run(self.kernels[at].volume()));
+        let (answer, _unanswered) = serve(self.kernels[at].volume(), request, |volume| call.run(volume));
         self.told(call, answer, done);
     }
 

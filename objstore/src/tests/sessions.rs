@@ -291,8 +291,9 @@ fn a_mount_that_ends_with_the_server_costs_no_records() {
     let volume = rig.mount(&bucket);
     drop(volume.feed());
     let request = crate::volume::replay::RequestId { unique: 2, resent: false };
-    let (made, recorded) =
-        crate::volume::replay::serve(request, || volume.make(1, "a", Make::File, super::rig::by_root(0o644)));
+    let (made, recorded) = crate::volume::replay::serve(&volume, request, |volume| {
+        volume.make(1, "a", Make::File, super::rig::by_root(0o644))
+    });
     assert!(made.is_ok() && recorded.is_none());
     let left = [tag::SESSION, tag::REPLAY, tag::OWED].map(|kind| records(&rig, kind));
     assert_eq!(left, [0; 3]);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::lasting::{self, Served, SessionId};
-use super::replay::{Answered, Appends};
+use super::replay::{Answered, Appends, Call};
 use super::types::{Attr, Change, Kind, ROOT_INO};
 use super::warrant::Warrant;
 use crate::branch::Line;
@@ -42,7 +42,7 @@ pub struct VolumeOptions {
 /// Dropping the last clone ends the session: its references are dropped, and unlinked files they kept are collected. A
 /// persistent session ends with [`Volume::end`] only.
 #[derive(Clone)]
-pub struct Volume(pub(super) Arc<Session>);
+pub struct Volume(pub(super) Arc<Session>, pub(super) Option<Call>);
 
 /// The state of a session.
 pub(crate) struct Session {
@@ -121,7 +121,7 @@ impl Store {
         sessions.retain(|session| session.strong_count() > 0);
         sessions.push(Arc::downgrade(&session));
         drop(sessions);
-        Ok(Volume(session))
+        Ok(Volume(session, None))
     }
 }
 

@@ -4,8 +4,8 @@
 //!   (`FUSE_UNIQUE_RESEND`). Only the store can tell whether it was executed. An idempotent call needs no care. The
 //!   others run as [`Volume::once`], and leave a record of their effect in the transaction that made it ([`records`]);
 //!   an append records its offset ([`appends`]).
-//! - The request is passed in a thread-local: [`serve`] sets it, and [`Volume::once`] reads it. Outside of `serve`, and
-//!   for sessions that end with the process, nothing is recorded or looked up.
+//! - The request is part of the handle: [`serve`] makes one that acts for it ([`Volume::for_call`]), and [`Volume::once`]
+//!   reads it there. Through other handles, and for sessions that end with the process, nothing is recorded or looked up.
 //! - A failed request left no record, since it changed nothing: sent again, it is executed again.
 //!
 //! A crash before the commit leaves nothing, and the request is executed as new. After it, the record answers. Once
@@ -14,8 +14,7 @@
 mod appends;
 mod records;
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use appends::{Appends, sweep};
 pub(super) use records::{Answered, Outcome};
@@ -52,47 +51,49 @@ impl Recorded {
     }
 }
 
+/// The context of a request that is being served, which [`Volume::for_call`] passes down with the handle.
+#[derive(Clone)]
+pub struct Call(Arc<UnderWay>);
+
 struct UnderWay {
     request: RequestId,
-    recorded: Option<Recorded>,
+    /// Set once something is recorded for the request.
+    recorded: OnceLock<Arc<Session>>,
 }
 
-thread_local! {
-    static UNDER_WAY: RefCell<Option<UnderWay>> = const { RefCell::new(None) };
-}
+impl Call {
+    /// Begins to serve a request.
+    pub fn new(request: RequestId) -> Self {
+        Self(Arc::new(UnderWay { request, recorded: OnceLock::new() }))
+    }
 
-/// Restores the request that this thread served before.
-struct Scope(Option<UnderWay>);
+    /// What was recorded for the request, after it was served.
+    pub fn recorded(&self) -> Option<Recorded> {
+        let session = self.0.recorded.get()?.clone();
+        Some(Recorded { session, unique: self.0.request.unique })
+    }
 
-impl Drop for Scope {
-    fn drop(&mut self) {
-        UNDER_WAY.set(self.0.take());
+    /// Something is recorded for the request.
+    fn record(&self, session: &Arc<Session>) {
+        self.0.recorded.get_or_init(|| session.clone());
     }
 }
 
-/// Runs `call` on this thread for a request. Also returns a handle if something was recorded for it.
-pub fn serve<T>(request: RequestId, call: impl FnOnce() -> T) -> (T, Option<Recorded>) {
-    let _scope = Scope(UNDER_WAY.replace(Some(UnderWay { request, recorded: None })));
-    let value = call();
-    (value, UNDER_WAY.take().and_then(|under_way| under_way.recorded))
-}
-
-/// The request that this thread serves.
-fn request() -> Option<RequestId> {
-    UNDER_WAY.with_borrow(|under_way| under_way.as_ref().map(|under_way| under_way.request))
-}
-
-/// Records that a replay record exists for the request that this thread serves.
-fn recorded(session: &Arc<Session>) {
-    UNDER_WAY.with_borrow_mut(|under_way| {
-        if let Some(UnderWay { request, recorded }) = under_way {
-            let unique = request.unique;
-            recorded.get_or_insert_with(|| Recorded { session: session.clone(), unique });
-        }
-    });
+/// Serves a request: runs `call` with a handle of `volume` that acts for the request. Also returns a handle if something
+/// was recorded for it.
+pub fn serve<T>(volume: &Volume, request: RequestId, call: impl FnOnce(&Volume) -> T) -> (T, Option<Recorded>) {
+    let context = Call::new(request);
+    let value = call(&volume.for_call(&context));
+    (value, context.recorded())
 }
 
 impl Volume {
+    /// A handle that acts for a request: a change through it is executed once, however often the kernel sends the request.
+    /// Other handles act for none.
+    pub fn for_call(&self, call: &Call) -> Self {
+        Self(self.0.clone(), Some(call.clone()))
+    }
+
     /// Changes the tree in one transaction that is executed once, however often its request is sent.
     pub(super) fn once<T: Outcome>(&self, change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static) -> Result<T> {
         self.once_and(change, |_, _| {})
@@ -105,7 +106,7 @@ impl Volume {
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
         and: impl FnOnce(&mut Tx<'_>, &T) + Send + 'static,
     ) -> Result<T> {
-        let Some((request, id)) = request().zip(self.0.id) else {
+        let Some((call, id)) = self.1.as_ref().zip(self.0.id) else {
             return self.change(move |tx| {
                 let value = change(tx)?;
                 and(tx, &value);
@@ -113,7 +114,7 @@ impl Volume {
             });
         };
         self.refuse_write()?;
-        let session = self.0.clone();
+        let (session, request) = (self.0.clone(), call.0.request);
         let done = self.0.core.meta.transact(Durability::Buffered, move |txn| {
             let Session { core, name, bucket, mount, answered, .. } = &*session;
             let mut tx = Tx::begin_mounted(txn, core, name, *bucket, *mount)?;
@@ -126,7 +127,7 @@ impl Volume {
             Ok(value)
         });
         let value = done?;
-        recorded(&self.0);
+        call.record(&self.0);
         Ok(value)
     }
 
@@ -139,12 +140,13 @@ impl Volume {
         len: u64,
         write: impl FnOnce(u64) -> Result<()>,
     ) -> Result<u64> {
-        let Some((request, appends)) = request().zip(self.0.appends.as_ref()) else {
+        let Some((call, appends)) = self.1.as_ref().zip(self.0.appends.as_ref()) else {
             return write(size).map(|()| size + len);
         };
+        let request = call.0.request;
         let offset = match appends.before(request, ino, size) {
             appends::Before::Whole { end } => {
-                recorded(&self.0);
+                call.record(&self.0);
                 return Ok(end);
             }
             appends::Before::Partly { offset } => offset,
@@ -156,7 +158,7 @@ impl Volume {
         match write(offset) {
             Ok(()) => {
                 appends.written(request.unique);
-                recorded(&self.0);
+                call.record(&self.0);
                 Ok(offset + len)
             }
             // Nothing was appended, so the place is free for others.
@@ -168,18 +170,27 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::rig::Rig;
+
+    fn request(volume: &Volume) -> Option<RequestId> {
+        volume.1.as_ref().map(|call| call.0.request)
+    }
 
     #[test]
-    fn a_request_is_known_to_its_thread_while_it_is_served() {
+    fn a_request_is_known_to_its_handle_while_it_is_served() {
+        let rig = Rig::in_memory();
+        let volume = &rig.mount(&rig.bucket("bucket"));
         let outer = RequestId { unique: 2, resent: false };
         let inner = RequestId { unique: 4, resent: true };
-        assert_eq!(request(), None);
-        let (seen, recorded) = serve(outer, || {
-            let (seen, _) = serve(inner, request);
-            (seen, request())
+        assert_eq!(request(volume), None);
+        let (seen, recorded) = serve(volume, outer, |served| {
+            let (seen, _) = serve(served, inner, request);
+            (seen, request(served))
         });
         assert_eq!((seen, recorded.is_none()), ((Some(inner), Some(outer)), true));
-        let panicked = std::panic::catch_unwind(|| drop(serve(outer, || panic!("a call that fails"))));
-        assert_eq!((panicked.is_err(), request()), (true, None));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            drop(serve(volume, outer, |_| panic!("a call that fails")));
+        }));
+        assert_eq!((panicked.is_err(), request(volume)), (true, None));
     }
 }

@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::tests::lying::act::Act;
 use crate::tests::lying::model::State;
 use crate::tests::rig::{name, read_file};
-use crate::volume::replay::{Recorded, RequestId, serve};
+use crate::volume::replay::{Call, Recorded, RequestId};
 use crate::volume::{Change, SessionId, Volume, VolumeOptions};
 
 /// The kernel; clones are the same.
@@ -44,8 +44,17 @@ struct Held {
 pub(super) struct Served {
     feeds: Mutex<BTreeMap<Mounted, Feed>>,
     recorded: Option<Recorded>,
+    /// The request that is being served.
+    call: Option<Call>,
     /// Whether what is served was asked before.
     pub(super) again: bool,
+}
+
+impl Served {
+    /// A handle for the request that is being served.
+    pub(super) fn acting(&self, volume: Volume) -> Volume {
+        self.call.as_ref().map(|call| volume.for_call(call)).unwrap_or(volume)
+    }
 }
 
 impl Kernel {
@@ -197,7 +206,7 @@ impl Process {
         let Some((act, request)) = asked else { return Ok(()) };
         self.second = self.machine.kernel.is_second(request);
         self.served.again = true;
-        let (done, recorded) = serve(RequestId { resent: true, ..request }, || self.serve(state, &act));
+        let (done, recorded) = self.serve_request(RequestId { resent: true, ..request }, state, &act);
         self.served.again = false;
         (self.served.recorded, _) = (recorded, done?);
         self.answer();
@@ -211,6 +220,19 @@ impl Process {
             self.let_go(&Act::Close { bucket: at.bucket })?;
         }
         Ok(())
+    }
+
+    /// Serves a request; and tells whether anything was recorded for it.
+    fn serve_request(
+        &mut self,
+        request: RequestId,
+        state: &State,
+        act: &Act,
+    ) -> (Result<Option<String>>, Option<Recorded>) {
+        let call = self.served.call.insert(Call::new(request)).clone();
+        let done = self.serve(state, act);
+        self.served.call = None;
+        (done, call.recorded())
     }
 
     /// The kernel gets its answer.
@@ -231,7 +253,7 @@ impl Process {
             self.pump();
             return done;
         }
-        let (done, recorded) = serve(request, || self.serve(state, act));
+        let (done, recorded) = self.serve_request(request, state, act);
         self.served.recorded = recorded;
         if done.is_err() && !self.disk.is_dead() {
             self.machine.kernel.gives_up();

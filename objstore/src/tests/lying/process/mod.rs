@@ -152,12 +152,15 @@ impl Process {
     /// The mount of a bucket or snapshot that what is served comes from.
     fn volume(&mut self, bucket: &str) -> Result<Volume> {
         let mounted = (bucket.to_owned(), self.second);
-        if let Some(volume) = self.volumes.get(&mounted) {
-            return Ok(volume.clone());
-        }
-        let volume = self.mount(&mounted)?;
-        self.volumes.insert(mounted, volume.clone());
-        Ok(volume)
+        let volume = match self.volumes.get(&mounted) {
+            Some(volume) => volume.clone(),
+            None => {
+                let volume = self.mount(&mounted)?;
+                self.volumes.insert(mounted, volume.clone());
+                volume
+            }
+        };
+        Ok(self.served.acting(volume))
     }
 
     fn mounted(&mut self, at: &At) -> Result<(Volume, u64)> {
