@@ -8,45 +8,46 @@ use super::engine::Durability;
 use super::txn::{Snapshot, Value};
 use crate::error::{Error, Result};
 
-/// The key of the last committed batch's number, 8 bytes big-endian.
+/// The engine's own key for the last committed batch's number, 8 bytes big-endian.
 pub(super) const BATCH_KEY: &[u8] = b"\0batch";
 
-/// The smallest key that is not the engine's own.
+/// The smallest key that does not belong to the engine.
 const FIRST_KEY: &[u8] = &[1];
 
-/// The longest key an engine must take, in bytes.
+/// The longest key that every engine must accept, in bytes.
 const MAX_KEY_BYTES: usize = 65_535;
 
-/// What a batch changes: each key's new value, `None` where it is deleted.
+/// The changes of one batch: each key's new value, or `None` if the key is deleted.
 pub(super) type Changes = BTreeMap<Bytes, Option<Value>>;
 
-/// The store under the writer: commits are made one after another, and so are syncs, but one may be made during the other.
+/// The store beneath the writer. Commits run one after another, and so do syncs, but a commit may run during a sync.
 ///
-/// After an error from either the writer calls neither again.
+/// After an error from [`Backend::commit`] or [`Backend::sync`] the writer calls neither again.
 pub(super) trait Backend: Send + Sync + 'static {
-    /// The store after the last commit.
+    /// A snapshot of the store after the last commit.
     fn snapshot(&self) -> Box<dyn Snapshot>;
 
-    /// Applies all of `changes` at once, and returns when they are as durable as asked. If they are synced, so is
-    /// every earlier commit.
+    /// Applies all of `changes` at once and returns when they are as durable as `durability` asks. A synced commit also
+    /// makes every earlier commit durable.
     fn commit(&self, changes: Changes, durability: Durability) -> Result<()>;
 
-    /// Refuses a commit that the disk is too full for: one that met its end would be the last.
+    /// Refuses a commit for which the disk is too full, before it begins: a commit that fails part way would poison the
+    /// store.
     fn room(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Returns once every commit that had returned before is on disk.
+    /// Returns once every commit that returned before this call is on disk.
     fn sync(&self) -> Result<()>;
 }
 
-/// The part of `from..to` outside the engine's own keys, or `None` if that is empty.
+/// The part of `from..to` outside the engine's own keys; `None` if it is empty.
 pub(super) fn span<'a>(from: &'a [u8], to: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let from = from.max(FIRST_KEY);
     (from < to).then_some((from, to))
 }
 
-/// Refuses a key that callers may not write.
+/// Refuses a key that callers may not write: empty, too long, or one of the engine's own.
 pub(super) fn check_key(key: &[u8]) -> Result<()> {
     let why = match key {
         [] => "a key has at least one byte".into(),
@@ -57,12 +58,12 @@ pub(super) fn check_key(key: &[u8]) -> Result<()> {
     Err(Error::invalid("metadata key", key[..key.len().min(64)].escape_ascii().to_string(), why))
 }
 
-/// A stored batch number.
+/// Encodes a batch number as a stored value.
 pub(super) fn encode_batch(number: u64) -> Value {
     Bytes::copy_from_slice(&number.to_be_bytes())
 }
 
-/// Reads a stored batch number; a store without one has committed none.
+/// Decodes a stored batch number; 0 if there is none, as nothing was committed yet.
 pub(super) fn decode_batch(value: Option<&[u8]>) -> Result<u64> {
     let Some(value) = value else { return Ok(0) };
     let bytes = value

@@ -13,10 +13,10 @@ use super::overlay::{Direction, Overlay};
 use super::txn::{Action, Mark, Pair, Read, Txn, Value};
 use crate::error::{Error, Result};
 
-/// A batch takes no further operation once it has this many …
+/// The number of operations at which a batch is full.
 const MAX_OPERATIONS: usize = 1024;
 
-/// … or has written this much.
+/// The number of bytes written at which a batch is full.
 const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Default)]
@@ -25,43 +25,44 @@ pub(super) struct Batch {
     actions: Vec<Action>,
     ended: Vec<(Done, Result<()>)>,
     failures: u64,
-    /// Whether an operation that succeeded waits for the disk, and whether one of them wrote.
+    /// Whether a successful operation waits for the disk, and whether such an operation wrote.
     synced: bool,
     synced_writes: bool,
 }
 
 impl Batch {
-    /// Whether it takes no further operation.
+    /// Whether the batch takes no further operation.
     pub fn is_full(&self) -> bool {
         self.ended.len() >= MAX_OPERATIONS || self.overlay.bytes() >= MAX_BYTES
     }
 
-    /// How its writes are to be committed: on disk before anybody sees them, if who made them waits for that.
+    /// How the batch is to be committed: synced if an operation that wrote waits for the disk, so that no one sees its
+    /// writes before they are durable.
     pub fn durability(&self) -> Durability {
         if self.synced_writes { Durability::Synced } else { Durability::Buffered }
     }
 
-    /// Whether an operation that wrote nothing waits for the disk, and its commit did not.
+    /// Whether an operation that wrote nothing waits for the disk although the commit was not synced.
     pub fn owes_sync(&self) -> bool {
         self.synced && !self.synced_writes
     }
 
-    /// Operations run so far.
+    /// The number of operations run so far.
     pub fn operations(&self) -> u64 {
         self.ended.len() as u64
     }
 
-    /// Those of them that failed.
+    /// The number of operations that failed so far.
     pub fn failures(&self) -> u64 {
         self.failures
     }
 
-    /// Bytes written so far.
+    /// The number of bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.overlay.bytes() as u64
     }
 
-    /// Runs `operation` over `base` and the writes of this batch.
+    /// Runs `operation` on top of `base` and of what this batch has written.
     pub fn run(&mut self, base: &dyn Read, durability: Durability, operation: Operation, done: Done) {
         let mut txn = BatchTxn { base, overlay: &mut self.overlay, actions: Vec::new(), refused: None };
         let returned = guarded("an operation", || operation(&mut txn));
@@ -80,13 +81,14 @@ impl Batch {
         self.ended.push((done, outcome));
     }
 
-    /// Takes the writes out; `None` if there are none.
+    /// Takes out what was written; `None` if nothing was.
     pub fn take_changes(&mut self) -> Option<Changes> {
         let overlay = std::mem::take(&mut self.overlay);
         (!overlay.is_empty()).then(|| overlay.into_changes())
     }
 
-    /// Runs the actions. What every operation is to be told: if the commit failed, all of them its error.
+    /// Runs the after-commit actions and returns each operation's answer. If the commit failed, its error is the answer
+    /// to all.
     pub fn finish(self, committed: &Result<()>) -> Answers {
         if committed.is_ok() {
             for action in self.actions {
@@ -98,17 +100,17 @@ impl Batch {
     }
 }
 
-/// What operations are to be told.
+/// Each operation's answer, not sent yet.
 #[derive(Default)]
 pub(super) struct Answers(Vec<(Done, Result<()>)>);
 
 impl Answers {
-    /// Adds one.
+    /// Adds the answer of one operation.
     pub fn add(&mut self, done: Done, outcome: Result<()>) {
         self.0.push((done, outcome));
     }
 
-    /// Tells them, and those who would be told of a success how the sync ended that came after.
+    /// Sends the answers. Operations that succeeded get the result of `synced`, the sync that followed.
     pub fn send(self, synced: &Result<()>) {
         for (done, outcome) in self.0 {
             shielded("the answer to a write", || done(outcome.and(synced.clone())));
@@ -116,7 +118,7 @@ impl Answers {
     }
 }
 
-/// The writing view of one operation.
+/// The transaction of one operation in a batch.
 struct BatchTxn<'a> {
     base: &'a dyn Read,
     overlay: &'a mut Overlay,
@@ -176,7 +178,7 @@ impl Txn for BatchTxn<'_> {
     }
 }
 
-/// Shares `bytes` without a copy, unless much room beside them would be kept in memory for as long.
+/// Shares `bytes` without a copy, unless much unused capacity would stay allocated with them.
 fn tight(mut bytes: Vec<u8>) -> Bytes {
     if bytes.capacity() - bytes.len() > 64 + bytes.len() / 4 {
         bytes.shrink_to_fit();
@@ -184,7 +186,7 @@ fn tight(mut bytes: Vec<u8>) -> Bytes {
     bytes.into()
 }
 
-/// Runs `work`; a panic is its error.
+/// Runs `work`; a panic becomes its error.
 pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<&str>().map(ToString::to_string);
@@ -193,7 +195,7 @@ pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result
     })
 }
 
-/// Runs a caller's closure for its effect; a panic in it is logged, and ends nothing else.
+/// Runs a caller's closure; a panic in it is logged and stops nothing else.
 fn shielded(what: &str, closure: impl FnOnce()) {
     if let Err(error) = guarded(what, || {
         closure();

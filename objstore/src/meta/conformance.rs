@@ -24,13 +24,13 @@ pub(super) use self::turns::{
     what_a_caller_buffers_reaches_disk_unasked,
 };
 
-/// An open engine, and the folder it may live in.
+/// An open engine and the folder that it may live in.
 pub(super) struct Fixture {
     pub meta: Meta,
     pub folder: Option<TempDir>,
 }
 
-/// Runs every guarantee as a test of its own against the engine that `$open` makes.
+/// Makes each guarantee a test of its own, against the engine that `$open` opens.
 macro_rules! suite {
     ($open:expr) => {
         suite!(@ $open, operation_reads_its_own_writes, failed_operation_undoes_only_itself,
@@ -50,7 +50,7 @@ macro_rules! suite {
 }
 pub(super) use suite;
 
-/// Holds the writer inside an operation until told to go on, so that what is queued meanwhile is one batch.
+/// Keeps the writer inside an operation until it is released, so that operations queued meanwhile form one batch.
 pub(super) struct Gate {
     open: mpsc::Sender<()>,
     ticket: Ticket<()>,
@@ -73,7 +73,7 @@ impl Gate {
         self.release().unwrap();
     }
 
-    /// Opens it; its own answer is that of the batch it was in.
+    /// Releases the writer, and returns the answer of the operation that kept it.
     pub fn release(self) -> Result<()> {
         self.open.send(()).unwrap();
         self.ticket.wait()
@@ -222,8 +222,8 @@ pub(super) fn buffered_write_reaches_disk_unasked(fixture: &Fixture) {
     assert_eq!(fixture.meta.synced_batch(), 1);
 }
 
-/// Waits until all is on disk that was answered, in the time that is promised: but for the sync itself, which takes as
-/// long as the disk of the test needs.
+/// Waits until all that was answered is on disk, at most as long as is promised, plus the time of the sync itself,
+/// which depends on the test's disk.
 fn await_sync(meta: &Meta) {
     let (started, before) = (Instant::now(), meta.stats().sync_time_us);
     while !meta.is_synced() {

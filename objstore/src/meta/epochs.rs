@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use super::backend::Changes;
 
-/// The counts.
+/// A change count for each kind of key.
 pub(super) struct Epochs([AtomicU64; 256]);
 
 impl Default for Epochs {
@@ -27,7 +27,7 @@ impl Epochs {
         })
     }
 
-    /// Marks the kinds that a commit changes, until the mark drops.
+    /// Marks the kinds that a commit changes as being changed, until the result is dropped.
     pub fn changing(&self, changes: &Changes) -> Changing<'_> {
         let mut kinds: Vec<u8> = changes.keys().filter_map(|key| key.first().copied()).collect();
         // Keys are in order.
@@ -38,7 +38,7 @@ impl Epochs {
     }
 }
 
-/// Kinds that are being changed.
+/// The kinds that a commit in progress changes.
 pub(super) struct Changing<'a> {
     epochs: &'a Epochs,
     kinds: Vec<u8>,
@@ -53,7 +53,7 @@ impl Changing<'_> {
 }
 
 impl Drop for Changing<'_> {
-    /// Also after a failed commit: what it left may show once the store is opened again, not before.
+    /// Also ends the change of a failed commit: what that left can become visible only when the store is opened again.
     fn drop(&mut self) {
         self.step();
     }

@@ -13,7 +13,7 @@ use super::txn::Snapshot;
 use super::writer::Writer;
 use crate::error::{Error, Result};
 
-/// What the disk does when it is written to.
+/// How the disk behaves when it is written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Good,
@@ -22,7 +22,7 @@ enum Mood {
     SyncFails,
 }
 
-/// What the writer asked of the disk.
+/// A call that the writer made to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Commit(Durability),

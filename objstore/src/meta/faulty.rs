@@ -12,16 +12,16 @@ use super::txn::Snapshot;
 use super::writer::Writer;
 use crate::error::{Error, Result};
 
-/// What becomes of a commit that fails.
+/// What happens to a commit that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It is not on disk.
+    /// The commit is not on disk.
     Lost,
-    /// It is, though nobody was told: only its sync failed.
+    /// The commit is on disk, but only its sync failed, so no one was answered.
     Written,
 }
 
-/// A disk with metadata.
+/// A simulated disk that holds metadata.
 #[derive(Clone, Default)]
 pub(crate) struct Log {
     disk: Arc<Map>,
@@ -29,13 +29,13 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens what is on the disk.
+    /// Opens the metadata on the disk.
     pub(crate) fn open(&self) -> Meta {
         *self.failure.lock() = None;
         Meta::new(Arc::new(Writer::start(Faulty { shown: self.disk.copy(), log: self.clone() }).unwrap()))
     }
 
-    /// Lets every commit from now on fail, until the disk is opened again.
+    /// Makes every commit from now on fail, until the disk is opened again.
     pub(crate) fn fail(&self, failure: Failure) {
         *self.failure.lock() = Some(failure);
     }

@@ -11,23 +11,26 @@ use crate::disk::Poison;
 use crate::error::{Error, Result};
 use crate::ticket::Ticket;
 
-/// A shared engine. Clones are the same store; when the last is dropped, the engine closes.
+/// A shared handle to an engine. Clones refer to the same store; dropping the last one closes the engine.
 #[derive(Clone)]
 pub struct Meta(Arc<dyn Engine>);
 
 impl Meta {
-    /// A handle on `engine`.
+    /// A handle to `engine`.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self(engine)
     }
 
-    /// The store after the last commit.
+    /// A snapshot of the store after the last commit.
     pub fn snapshot(&self) -> Box<dyn Snapshot> {
         self.0.snapshot()
     }
 
-    /// Queues `f` as one write transaction. Its value is answered once the write is as durable as asked.
-    /// The errors are those of [`Engine::submit`].
+    /// Queues `f` as one write transaction. The ticket is answered with its value once the write is as durable as
+    /// asked.
+    ///
+    /// # Errors
+    /// Those of [`Engine::submit`].
     pub fn write<T: Send + 'static>(
         &self,
         durability: Durability,
@@ -38,8 +41,12 @@ impl Meta {
         ticket
     }
 
-    /// The same for an async task that awaits the answer at once. While nobody else writes, the task's worker does; see
-    /// [`Engine::submit_awaited`] for who may not. `f` may run on the thread of another caller.
+    /// Queues `f` as one write transaction, for an async task that awaits the ticket at once. If no one else writes,
+    /// the task's worker thread leads the commit; [`Engine::submit_awaited`] says who may not call this. `f` may run on
+    /// another caller's thread.
+    ///
+    /// # Errors
+    /// Those of [`Engine::submit`].
     pub fn write_awaited<T: Send + 'static>(
         &self,
         durability: Durability,
@@ -50,8 +57,12 @@ impl Meta {
         ticket
     }
 
-    /// The same, and waits for the answer. While nobody else writes, this thread does, which is faster than to have it
-    /// done; see [`Engine::submit_here`] for who may not. `f` may run on the thread of another caller.
+    /// Runs `f` as one write transaction and waits for its result. If there is no commit leader, this thread leads,
+    /// which is faster than a switch to the writer thread; [`Engine::submit_here`] says who may not call this. `f` may
+    /// run on another caller's thread.
+    ///
+    /// # Errors
+    /// Those of [`Engine::submit`].
     pub fn transact<T: Send + 'static>(
         &self,
         durability: Durability,
@@ -62,17 +73,17 @@ impl Meta {
         ticket.wait()
     }
 
-    /// The same as long as no key that begins with one of `kinds` changes; see [`Engine::epoch`].
+    /// A number that changes whenever a commit changes a key whose first byte is one of `kinds`; see [`Engine::epoch`].
     pub fn epoch(&self, kinds: &[u8]) -> Option<u64> {
         self.0.epoch(kinds)
     }
 
-    /// Answers once everything written before is on disk.
+    /// A ticket that is answered once everything written before is on disk.
     pub fn sync(&self) -> Ticket<()> {
         self.0.sync()
     }
 
-    /// Returns once everything answered before is on disk; see [`Engine::sync_here`] for who may not call it.
+    /// Returns once everything answered before is on disk; [`Engine::sync_here`] says who may not call this.
     pub fn sync_here(&self) -> Result<()> {
         self.0.sync_here()
     }
@@ -82,7 +93,7 @@ impl Meta {
         self.poison().why()
     }
 
-    /// The memory of it; see [`Engine::poison`].
+    /// The shared record of the first failed write to disk; see [`Engine::poison`].
     pub fn poison(&self) -> Poison {
         self.0.poison()
     }
@@ -92,23 +103,23 @@ impl Meta {
         self.0.synced_batch()
     }
 
-    /// Whether everything that was answered so far is on disk; see [`Engine::is_synced`].
+    /// Whether everything answered so far is on disk; see [`Engine::is_synced`].
     pub fn is_synced(&self) -> bool {
         self.0.is_synced()
     }
 
-    /// Answers what is queued, syncs and stops the writer. Reads go on.
+    /// Answers the queued operations, syncs and stops the writer. Reads continue.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// What the engine did since it was opened.
+    /// Counters since the engine was opened.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
 }
 
-/// `f` as an operation, and the ticket its value is answered on.
+/// Wraps `f` as an operation, with the ticket on which its value is answered.
 fn packed<T: Send + 'static>(
     f: impl FnOnce(&mut dyn Txn) -> Result<T> + Send + 'static,
 ) -> (Operation, Done, Ticket<T>) {

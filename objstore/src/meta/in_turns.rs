@@ -26,7 +26,7 @@ use crate::disk::{Disk, File, Poison};
 use crate::error::{Error, Result};
 use crate::ticket::Ticket;
 
-/// Opens the log at `path`, or makes one in a folder that is there.
+/// Opens the log at `path`, or creates it in an existing folder.
 pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Meta> {
     let log = match disk.exists(path)? {
         true => disk.open(path)?,
@@ -42,7 +42,7 @@ pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Meta> {
     Ok(Meta::new(Arc::new(InTurns(Shared::new(backend, Duration::MAX)?))))
 }
 
-/// Where the log ends.
+/// The position at which the log ends.
 #[derive(Clone, Copy, Default)]
 struct End {
     at: u64,
@@ -73,7 +73,7 @@ impl Log {
     }
 }
 
-/// The next record after one with the checksum `before`, if it is whole.
+/// Decodes the next record, which follows one with the checksum `before`; `None` if it is not whole.
 fn record(bytes: &[u8], before: u32) -> Option<(&[u8], u32)> {
     let mut head = bytes.get(..8)?;
     let (len, sum) = (head.get_u32() as usize, head.get_u32());
@@ -141,7 +141,7 @@ struct InTurns(Shared<Log>);
 impl InTurns {
     fn write(&self) {
         while let Some(turn) = self.0.try_turn() {
-            // Who has the turn looks again after it: an action may have queued something.
+            // The commit leader checks the queue once more after its round: an action may have queued an operation.
             if !turn.take() && self.0.queue.is_empty() {
                 return;
             }

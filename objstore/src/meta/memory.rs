@@ -15,7 +15,7 @@ use super::txn::{Pair, Read, Snapshot, Value};
 use super::writer::Writer;
 use crate::error::Result;
 
-/// An empty engine.
+/// Opens an empty engine.
 pub fn open() -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(Writer::start(Map::default())?))
 }
@@ -27,7 +27,7 @@ pub(super) struct Map(RwLock<Arc<Pairs>>);
 
 #[cfg(test)]
 impl Map {
-    /// Another with the same content.
+    /// A second engine with the same content.
     pub fn copy(&self) -> Self {
         Self(RwLock::new(Arc::clone(&self.0.read())))
     }

@@ -13,10 +13,10 @@ use super::backend::{Changes, span};
 use super::txn::{Pair, Read, Value};
 use crate::error::Result;
 
-/// Pairs read from beneath in one go while overlay and store are merged.
+/// The number of pairs read from the store at a time while they are merged with the overlay.
 const CHUNK_PAIRS: usize = 1024;
 
-/// What a batch has written so far.
+/// The writes of a batch so far.
 #[derive(Default)]
 pub(super) struct Overlay {
     changes: Changes,
@@ -33,7 +33,7 @@ pub(super) enum Direction {
 }
 
 impl Overlay {
-    /// Sets or, with `None`, deletes `key`, for the operation in progress.
+    /// Sets `key`, or deletes it if the value is `None`, for the operation in progress.
     pub fn set(&mut self, key: Bytes, value: Option<Value>) {
         self.bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
         let old = self.changes.insert(key.clone(), value);
@@ -45,23 +45,23 @@ impl Overlay {
         !self.replaced.is_empty()
     }
 
-    /// Ends the operation in progress: its writes stay.
+    /// Ends the operation in progress and keeps its writes.
     pub fn keep(&mut self) {
         self.replaced.clear();
         self.kept_bytes = self.bytes;
     }
 
-    /// Ends the operation in progress as if it had written nothing.
+    /// Ends the operation in progress and undoes its writes.
     pub fn undo(&mut self) {
         self.undo_to((0, self.kept_bytes));
     }
 
-    /// How far the operation in progress is: how many writes, and bytes in all.
+    /// The progress of the operation: the number of its writes, and the bytes of all writes.
     pub fn progress(&self) -> (usize, usize) {
         (self.replaced.len(), self.bytes)
     }
 
-    /// Takes back what the operation in progress wrote since it was that far.
+    /// Undoes what the operation in progress wrote since [`Overlay::progress`] returned these numbers.
     pub fn undo_to(&mut self, (writes, bytes): (usize, usize)) {
         for (key, old) in self.replaced.drain(writes..).rev() {
             match old {
@@ -72,22 +72,22 @@ impl Overlay {
         self.bytes = bytes;
     }
 
-    /// Bytes of keys and values written.
+    /// The bytes of all keys and values written.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing is written.
+    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// All that was written.
+    /// All writes of the batch.
     pub fn into_changes(self) -> Changes {
         self.changes
     }
 
-    /// The value of `key`, in the overlay or beneath.
+    /// The value of `key`, from the overlay or else from `base`.
     pub fn get(&self, base: &dyn Read, key: &[u8]) -> Result<Option<Value>> {
         match self.changes.get(key) {
             Some(value) => Ok(value.clone()),
@@ -95,7 +95,7 @@ impl Overlay {
         }
     }
 
-    /// Up to `limit` pairs of overlay and base with `from` <= key < `to`.
+    /// Up to `limit` pairs of overlay and `base` with `from` <= key < `to`.
     pub fn scan(
         &self,
         base: &dyn Read,
@@ -161,8 +161,8 @@ fn successor(key: &[u8]) -> Bytes {
     [key, &[0]].concat().into()
 }
 
-/// Appends both sides to `found` in the order of `before`, until it has `limit` pairs. Where both hold a key the
-/// overlay counts.
+/// Merges both sides into `found` in the order of `before`, until it has `limit` pairs. For a key on both sides the
+/// overlay's value counts.
 fn merge<'a>(
     base: Vec<Pair>,
     written: impl Iterator<Item = (&'a Bytes, &'a Option<Value>)>,
@@ -190,7 +190,7 @@ fn merge<'a>(
     }
 }
 
-/// The next written pair, if it is not a deletion.
+/// The next written pair that is not a deletion.
 fn live<'a>(written: &mut Peekable<impl Iterator<Item = (&'a Bytes, &'a Option<Value>)>>) -> Option<Pair> {
     let (key, value) = written.next()?;
     Some(Pair { key: key.clone(), value: value.clone()? })

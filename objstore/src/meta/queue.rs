@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::engine::{Done, Durability, Operation};
 
-/// Requests that wait at most: more than all doors together can have under way.
+/// The largest number of queued requests: more than all front ends together can have in progress.
 const QUEUED_MAX: usize = 65_536;
 
 /// One queued operation.
@@ -25,23 +25,23 @@ pub(super) struct Request {
     pub done: Done,
 }
 
-/// Why a request is not queued.
+/// Why a request was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Too many wait.
+    /// Too many requests are queued.
     Full,
-    /// Nothing more will be queued.
+    /// The queue is closed.
     Closed,
 }
 
 /// Why [`Queue::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// The thread was called.
+    /// Another thread called [`Queue::call`] or pushed a request.
     Called,
-    /// The deadline passed first.
+    /// The deadline passed.
     Deadline,
-    /// Nothing more will be queued.
+    /// The queue is closed.
     Closed,
 }
 
@@ -76,7 +76,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Moves everything queued into the empty `taken`; false if there is nothing.
+    /// Moves all queued requests into the empty `taken`; false if there are none.
     pub fn take(&self, taken: &mut VecDeque<Request>) -> bool {
         std::mem::swap(&mut self.state.lock().requests, taken);
         !taken.is_empty()
@@ -87,14 +87,14 @@ impl Queue {
         self.state.lock().requests.is_empty()
     }
 
-    /// Wakes the thread.
+    /// Wakes the writer thread.
     pub fn call(&self) {
         self.state.lock().called = true;
         self.called.notify_one();
     }
 
-    /// Wakes the thread at the end of somebody else's turn, if there is anything for it to do: `left` says so, or
-    /// requests that came meanwhile, or that it sleeps without the deadline which is `due` now.
+    /// Wakes the writer thread after another thread's round as commit leader, if it has anything to do: `left` says
+    /// that requests were left, others may have arrived meanwhile, or it sleeps without the deadline that is `due` now.
     pub fn call_after_turn(&self, left: bool, due: bool) {
         let mut state = self.state.lock();
         if !left && state.requests.is_empty() && (!due || state.timed) {
@@ -105,10 +105,10 @@ impl Queue {
         self.called.notify_one();
     }
 
-    /// Sleeps until the thread is called, the queue is closed, or `deadline`.
+    /// Sleeps until the thread is woken, the queue is closed, or `deadline` passes.
     pub fn wait(&self, deadline: Option<Instant>) -> Wake {
         let mut state = self.state.lock();
-        // The thread had the turn a moment ago, if only to look for the deadline: who found it taken calls nobody.
+        // The thread itself led a moment ago, if only to check the deadline: a caller that found a leader woke no one.
         state.called |= !state.requests.is_empty();
         state.timed = deadline.is_some();
         let wake = loop {
@@ -133,12 +133,12 @@ impl Queue {
         self.depth.fetch_sub(1, Relaxed);
     }
 
-    /// Requests pushed and not run yet.
+    /// The number of requests pushed and not run yet.
     pub fn depth(&self) -> u64 {
         self.depth.load(Relaxed)
     }
 
-    /// Refuses requests from now on, and wakes the thread.
+    /// Refuses requests from now on and wakes the thread.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.called.notify_all();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::latency::{Latency, Recorder};
 
-/// Counters since the engine was opened; the queue depth is of now.
+/// Counters since the engine was opened, and the current queue depth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Operations run, also those that failed.
+    /// Operations run, including those that failed.
     pub operations: u64,
     /// Operations that returned an error or panicked.
     pub failures: u64,
@@ -18,19 +18,19 @@ pub struct Stats {
     pub committed_bytes: u64,
     /// Commits and syncs that waited for the disk.
     pub syncs: u64,
-    /// The time those took, all together, in microseconds.
+    /// The total time of these commits and syncs, in microseconds.
     pub sync_time_us: u64,
-    /// The slowest of them, in microseconds.
+    /// The slowest of these commits and syncs, in microseconds.
     pub slowest_sync_us: u64,
-    /// How long each batch took to be committed, with its sync where one was asked for.
+    /// How long each batch took to be committed, including its sync if one was asked for.
     pub commit_latency: Latency,
-    /// How long each wait for the disk took: commits that were synced, and syncs beside them.
+    /// How long each wait for the disk took: synced commits, and separate syncs.
     pub sync_latency: Latency,
     /// Operations queued and not run yet.
     pub queue_depth: u64,
 }
 
-/// The same, while they grow: written by whoever writes, read by any.
+/// The counters behind [`Stats`], written by the commit leader and read by any thread.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub operations: AtomicU64,
@@ -43,19 +43,19 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Counts one commit.
+    /// Counts a commit that took so long.
     pub fn committed(&self, took: Duration) {
         self.commit_latency.record(took);
     }
 
-    /// Counts one wait for the disk.
+    /// Counts a wait for the disk that took so long.
     pub fn synced(&self, took: Duration) {
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.sync_latency.record(took);
         self.slowest_sync_us.fetch_max(took_us, Relaxed);
     }
 
-    /// The counters now, beside the given queue depth.
+    /// The current counters, with the given queue depth.
     pub fn read(&self, queue_depth: u64) -> Stats {
         let sync_latency = self.sync_latency.read();
         Stats {

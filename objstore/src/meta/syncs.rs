@@ -19,20 +19,20 @@ use super::engine::Durability;
 use super::writer::Shared;
 use crate::error::{Error, Result};
 
-/// Who syncs, and what is to be synced.
+/// Which sync is in progress, and what remains to be synced.
 #[derive(Default)]
 pub(super) struct Syncs {
     running: Mutex<bool>,
     ended: Condvar,
-    /// The oldest commit that may not be on disk, and since when it waits at most.
+    /// The oldest commit that may not be on disk, and the time at which it must be.
     oldest: Mutex<Option<(u64, Instant)>>,
 }
 
 impl<B: Backend> Shared<B> {
-    /// Returns once all that is committed by now is on disk.
+    /// Returns once everything committed before this call is on disk.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]: this sync failed, or something before it.
+    /// [`Error::Poisoned`]: this sync failed, or an earlier write to disk did.
     pub fn sync(&self) -> Result<()> {
         let asked = self.committed_batch.load(Ordering::Acquire);
         let mut running = self.syncs.running.lock();
@@ -62,29 +62,29 @@ impl<B: Backend> Shared<B> {
         Ok(())
     }
 
-    /// Syncs if a commit has waited long enough. A failure poisons; there is no one else to tell.
+    /// Syncs if a commit has waited long enough. A failure poisons the store; there is no caller to report it to.
     pub fn sync_if_due(&self) {
         if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
             drop(self.sync());
         }
     }
 
-    /// When the oldest buffered commit has to be on disk. Once a write failed, never: a later sync could report success
-    /// for pages that the kernel has dropped.
+    /// When the oldest buffered commit has to be on disk. `None` after a failed write: a later sync could report
+    /// success for pages that the kernel has dropped.
     pub fn deadline(&self) -> Option<Instant> {
         let (_, since) = self.syncs.oldest.lock().filter(|_| self.poison.check().is_ok())?;
         since.checked_add(self.sync_after)
     }
 
-    /// Notes a commit.
+    /// Records that `batch` was committed.
     pub fn committed(&self, batch: u64, durability: Durability) {
-        // First: a sync that ends now looks for what came after it.
+        // This comes first, because a sync that ends now checks for later commits.
         self.committed_batch.store(batch, Ordering::Release);
         match durability {
             Durability::Synced => self.on_disk(batch, Instant::now()),
             Durability::Buffered => {
                 let mut oldest = self.syncs.oldest.lock();
-                // A sync that came between may have brought it to disk: then no other would end its wait.
+                // A sync in between may have made the batch durable: then no other sync would clear its deadline.
                 if self.synced_batch.load(Ordering::Acquire) < batch {
                     oldest.get_or_insert_with(|| (batch, Instant::now()));
                 }
@@ -92,7 +92,7 @@ impl<B: Backend> Shared<B> {
         }
     }
 
-    /// Notes that commits up to `batch` are on disk; others were made after `began` only.
+    /// Records that the commits up to `batch` are on disk; all later ones were made after `began`.
     fn on_disk(&self, batch: u64, began: Instant) {
         self.synced_batch.fetch_max(batch, Ordering::AcqRel);
         let mut oldest = self.syncs.oldest.lock();
@@ -102,7 +102,7 @@ impl<B: Backend> Shared<B> {
         }
     }
 
-    /// Refuses all writes from now on, and says why.
+    /// Refuses all writes from now on; returns the reason.
     pub fn fail(&self, error: &Error) -> String {
         let why = self.poison.set(error);
         tracing::error!(why, "a metadata write failed: the store refuses writes until the server is restarted");
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_a_sync_brought_to_disk_before_it_was_noted_is_not_waited_for() {
         let shared = Shared::new(Map::default(), Duration::ZERO).unwrap();
-        // As who commits finds it that was held up between the two steps of noting it.
+        // The state that a commit finds if another sync ran between the two steps in which the commit is recorded.
         shared.committed_batch.store(1, Ordering::Release);
         shared.sync().unwrap();
         shared.committed(1, Durability::Buffered);

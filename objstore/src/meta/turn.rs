@@ -25,60 +25,61 @@ use super::queue::Request;
 use super::writer::Shared;
 use crate::error::{Error, Result};
 
-/// What only the one whose turn it is may touch.
+/// State that only the commit leader may touch.
 pub(super) struct Work {
     taken: VecDeque<Request>,
     last_batch: u64,
 }
 
 impl Work {
-    /// Goes on after a batch that is on disk.
+    /// The state after a batch that is on disk.
     pub fn after(last_batch: u64) -> Self {
         Self { taken: VecDeque::new(), last_batch }
     }
 }
 
 thread_local! {
-    /// Turns this thread has.
+    /// The number of rounds that this thread leads; more than one if they are of different stores.
     static TURNS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether this thread has a turn.
+/// Whether this thread is a commit leader.
 pub(super) fn is_here() -> bool {
     TURNS.get() > 0
 }
 
-/// A turn, until it drops.
+/// A round of the commit leader; dropping it ends the round.
 pub(super) struct Turn<'a, B> {
     shared: &'a Shared<B>,
     work: MutexGuard<'a, Work>,
 }
 
 impl<B> Shared<B> {
-    /// Waits for the turn.
+    /// Waits until this thread is the commit leader.
     pub fn turn(&self) -> Turn<'_, B> {
         Turn::new(self, self.work.lock())
     }
 
-    /// Takes the turn if nobody has it.
+    /// Becomes the commit leader if there is none.
     pub fn try_turn(&self) -> Option<Turn<'_, B>> {
         Some(Turn::new(self, self.work.try_lock()?))
     }
 
-    /// The same for an async task, on whose thread `block_in_place` has to work, and only if nobody else seems to write.
+    /// Becomes the commit leader for an async task, if no one else seems to write and `block_in_place` works on this
+    /// thread.
     pub fn try_turn_alone(&self) -> Option<Turn<'_, B>> {
         let alone = self.last_operations.load(Ordering::Relaxed) <= 1 && self.queue.depth() <= 1;
         if alone && has_workers() { self.try_turn() } else { None }
     }
 
-    /// Refuses what comes, and drops what is queued.
+    /// Refuses new requests and drops the queued ones.
     pub fn abandon(&self) {
         self.queue.close();
         self.queue.take(&mut VecDeque::new());
     }
 }
 
-/// Whether this thread is of a runtime that lets others go on with the tasks of a worker that blocks.
+/// Whether this thread belongs to a runtime whose other workers take over the tasks of one that blocks.
 fn has_workers() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
@@ -100,16 +101,16 @@ impl<B> Drop for Turn<'_, B> {
     }
 }
 
-/// What was written in a turn, to be answered after it.
+/// The operations written in a round, to be answered after it.
 #[derive(Default)]
 struct Written {
     answers: Answers,
-    /// Whether what was read has to be on disk first.
+    /// Whether what the operations read has to be synced before they are answered.
     owes_sync: bool,
 }
 
 impl<B: Backend> Turn<'_, B> {
-    /// Writes what is queued, as much as one batch takes; whether anything of that is left.
+    /// Writes what is queued, up to one batch; returns whether any of it is left.
     pub fn take(mut self) -> bool {
         let written = self.write();
         let (shared, left) = (self.shared, !self.work.taken.is_empty());
@@ -118,7 +119,8 @@ impl<B: Backend> Turn<'_, B> {
         left
     }
 
-    /// The same, of a thread that then has other things to do: what is left is for the writer thread.
+    /// Writes what is queued, up to one batch, and leaves the rest to the writer thread, because this thread has other
+    /// things to do.
     pub fn take_and_call(mut self) {
         let written = self.write();
         let (shared, left) = (self.shared, !self.work.taken.is_empty());
@@ -136,7 +138,7 @@ impl<B: Backend> Turn<'_, B> {
         Some(request)
     }
 
-    /// Runs and commits the operations that wait; what they are to be told.
+    /// Runs and commits the queued operations; returns their answers.
     fn write(&mut self) -> Written {
         let shared = self.shared;
         let Some(first) = self.next() else { return Written::default() };
@@ -150,7 +152,7 @@ impl<B: Backend> Turn<'_, B> {
             batch.run(&*base, durability, operation, done);
             request = if batch.is_full() { None } else { self.next() };
         }
-        // An engine need not keep the values this commit replaces for our own view.
+        // Dropped now, so that the engine need not keep the values that this commit replaces.
         drop(base);
         let committed = self.commit(&mut batch);
         shared.last_operations.store(batch.operations(), Ordering::Relaxed);
@@ -170,13 +172,14 @@ impl<B: Backend> Turn<'_, B> {
         answers
     }
 
-    /// Commits the batch's writes, as durably as those who wrote them ask.
+    /// Commits the batch's writes, as durably as its operations ask.
     fn commit(&mut self, batch: &mut Batch) -> Result<()> {
         let (shared, durability, bytes) = (self.shared, batch.durability(), batch.bytes());
         let Some(mut changes) = batch.take_changes() else { return Ok(()) };
         let number = self.work.last_batch + 1;
         changes.insert(Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
-        // Until this returns: what others keep of these records ends before anybody is told that they changed.
+        // Held until this function returns: values that others have cached of these records become invalid before any
+        // caller learns of the change.
         let _changing = shared.epochs.changing(&changes);
         self.store(changes, durability).map_err(|error| Error::Indeterminate { why: shared.fail(&error) })?;
         self.work.last_batch = number;
@@ -199,7 +202,7 @@ impl<B: Backend> Turn<'_, B> {
 }
 
 impl<B: Backend> Shared<B> {
-    /// Tells those who wrote.
+    /// Answers the operations of the round.
     fn answer(&self, written: Written) {
         let synced = if written.owes_sync { self.sync() } else { Ok(()) };
         written.answers.send(&synced);

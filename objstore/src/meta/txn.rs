@@ -9,10 +9,10 @@ use crate::error::Result;
 /// It may share a whole block of the engine's cache, so keep what was decoded from it rather than the value.
 pub type Value = Bytes;
 
-/// What [`Txn::after_commit`] runs.
+/// A callback for [`Txn::after_commit`].
 pub type Action = Box<dyn FnOnce() + Send>;
 
-/// A moment in a transaction, to which it can be rolled back.
+/// A point in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub(super) writes: usize,
@@ -21,7 +21,7 @@ pub struct Mark {
     pub(super) refused: bool,
 }
 
-/// One key and its value.
+/// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The whole key.
@@ -30,10 +30,10 @@ pub struct Pair {
     pub value: Value,
 }
 
-/// A consistent view.
+/// A consistent view of the store.
 ///
-/// Give every scan the nearest `to` that holds what is looked for: an engine walks over all the deleted keys
-/// between `from` and the first live one, and stops only at `to`.
+/// Give every scan the nearest `to` that holds what is wanted: an engine walks over all deleted keys between `from` and
+/// the first existing one, and stops only at `to`.
 pub trait Read {
     /// The value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
@@ -42,11 +42,12 @@ pub trait Read {
     /// The engine's own keys are left out.
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>>;
 
-    /// The same, descending: largest first.
+    /// Up to `limit` pairs with `from` <= key < `to`, descending. Nothing if `from` >= `to`. The engine's own keys are
+    /// left out.
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>>;
 }
 
-/// One write transaction: sees its own writes and every earlier transaction's.
+/// One write transaction: it sees its own writes and those of every earlier transaction.
 pub trait Txn: Read {
     /// Sets `key` to `value`.
     ///
@@ -62,13 +63,14 @@ pub trait Txn: Read {
     /// writer waits for it.
     fn after_commit(&mut self, action: Action);
 
-    /// The transaction as it is now.
+    /// The current point of the transaction.
     fn mark(&self) -> Mark;
 
-    /// Takes back what was written, refused and asked for since `mark`, which is of this transaction and was not rolled
-    /// back past.
+    /// Undoes what was written, refused and registered since `mark`, which must be of this transaction and not undone
+    /// itself.
     fn roll_back(&mut self, mark: Mark);
 }
 
-/// A view of one moment, that later writes do not change. Drop it soon: it keeps superseded values on disk.
+/// A view of the store at one moment, which later writes do not change. Drop it soon: it keeps superseded values on
+/// disk.
 pub trait Snapshot: Read + Send + Sync {}

@@ -30,38 +30,38 @@ use crate::disk::Poison;
 use crate::error::{Error, Result};
 use crate::ticket::Ticket;
 
-/// A buffered commit waits this long for someone else's sync; the promise of 3 s leaves room for the sync itself.
+/// How long a buffered commit waits for another sync to cover it; the promise of 3 s leaves room for the sync itself.
 pub(super) const SYNC_AFTER: Duration = Duration::from_secs(2);
 
-/// An engine over `B`. Dropping it closes it.
+/// An engine over the backend `B`. Dropping it closes it.
 pub(super) struct Writer<B> {
     shared: Arc<Shared<B>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What callers and the writer thread both hold.
+/// State that callers and the writer thread share.
 pub(super) struct Shared<B> {
     pub backend: B,
     pub queue: Queue,
     pub counters: Counters,
-    /// The last batch.
+    /// The number of the last committed batch.
     pub committed_batch: AtomicU64,
-    /// The last that is on disk.
+    /// The number of the last batch that is on disk.
     pub synced_batch: AtomicU64,
     pub poison: Poison,
     pub syncs: Syncs,
-    /// How often keys of each kind were changed.
+    /// Change counts for each kind of key.
     pub epochs: Epochs,
-    /// Operations of the last batch.
+    /// The number of operations in the last batch.
     pub last_operations: AtomicU64,
     /// How long a buffered commit may wait for its sync.
     pub sync_after: Duration,
-    /// Locked by whoever has the turn.
+    /// Locked by the commit leader.
     pub work: Mutex<Work>,
 }
 
 impl<B: Backend> Shared<B> {
-    /// Goes on with `backend`, all of whose content is on disk.
+    /// Continues with `backend`, all of whose content is on disk.
     pub fn new(backend: B, sync_after: Duration) -> Result<Self> {
         let last_batch = decode_batch(backend.snapshot().get(BATCH_KEY)?.as_deref())?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl<B: Backend> Writer<B> {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Queues an operation; false if that is refused, which it is told.
+    /// Queues an operation. If it is refused, answers it with the reason and returns false.
     fn push(&self, durability: Durability, operation: Operation, done: Done) -> bool {
         let refused = self.shared.queue.push(Request { durability, operation, done }).err();
         let queued = refused.is_none();
@@ -119,7 +119,7 @@ impl<B: Backend> Engine for Writer<B> {
 
     fn submit_here(&self, durability: Durability, operation: Operation, done: Done) {
         if self.push(durability, operation, done) {
-            // Else whoever has the turn looks at the queue after it.
+            // If there is another leader, that one checks the queue after its round.
             if let Some(turn) = self.shared.try_turn() {
                 turn.take_and_call();
             }
@@ -159,7 +159,7 @@ impl<B: Backend> Engine for Writer<B> {
     }
 
     fn is_synced(&self) -> bool {
-        // In this order: what is committed in between is not what was answered before.
+        // The order matters: a batch committed between these steps was not answered before.
         let committed = self.shared.committed_batch.load(Ordering::Acquire);
         self.synced_batch() >= committed && self.shared.poison.check().is_ok()
     }
@@ -177,10 +177,10 @@ impl<B> Writer<B> {
     fn stop(&self) {
         self.shared.queue.close();
         let Some(thread) = self.thread.lock().take() else { return };
-        // The last handle may be dropped by an operation's own closure: the thread cannot wait for itself, nor for the
-        // turn it is dropped in.
+        // An operation's closure may drop the last handle: then the thread cannot wait for itself, nor for the round in
+        // which the handle is dropped.
         if !turn::is_here() {
-            // A panic there has answered all it owed when it dropped the queue.
+            // If the thread panicked, dropping the queue answered all operations.
             let _ = thread.join();
         }
     }
@@ -207,11 +207,11 @@ impl<B: Backend> Thread<B> {
             }
         }
         self.write();
-        // A failure poisons; there is no one else to tell.
+        // A failure poisons the store; there is no caller to report it to.
         drop(shared.sync());
     }
 
-    /// Writes until nothing is left.
+    /// Writes until nothing is queued.
     fn write(&self) {
         while self.0.turn().take() || !self.0.queue.is_empty() {
             self.0.sync_if_due();
@@ -220,7 +220,7 @@ impl<B: Backend> Thread<B> {
 }
 
 impl<B> Drop for Thread<B> {
-    /// However the thread ends, nobody waits for it for ever: a dropped request answers its ticket.
+    /// Ensures that no one waits for a thread that has ended: a dropped request answers its ticket.
     fn drop(&mut self) {
         self.0.abandon();
     }

@@ -53,7 +53,7 @@ fn change(txn: &mut dyn Txn, random: &mut Choices, changed: &mut Model) {
     }
 }
 
-/// Parts within parts, half of which are rolled back.
+/// Nested attempts, half of which are rolled back.
 fn attempt(txn: &mut dyn Txn, random: &mut Choices, changed: &mut Model, depth: usize) {
     for _ in 0..random.below(depth) {
         let (mark, before) = (txn.mark(), changed.clone());
@@ -68,7 +68,7 @@ fn attempt(txn: &mut dyn Txn, random: &mut Choices, changed: &mut Model, depth: 
     }
 }
 
-/// One random operation; one in four fails, and must leave no trace.
+/// One random operation; one in four fails and must have no effect.
 fn change_and_compare(txn: &mut dyn Txn, random: &mut Choices, model: &mut Model) -> Result<()> {
     let mut changed = model.clone();
     change(txn, random, &mut changed);

@@ -12,7 +12,7 @@ fn number(txn: &dyn Txn, key: &str) -> Result<u64> {
     Ok(value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().unwrap())))
 }
 
-/// Adds one to the numbers under two keys; what the first was.
+/// Adds one to the numbers under two keys; returns the first one's old value.
 fn count(txn: &mut dyn Txn, key: &str) -> Result<u64> {
     let own = number(txn, key)?;
     let all = number(txn, "all")?;
@@ -67,7 +67,7 @@ pub(in crate::meta) fn a_caller_behind_the_thread_is_served(fixture: &Fixture) {
 pub(in crate::meta) fn a_thread_behind_a_caller_is_served(fixture: &Fixture) {
     let meta = &fixture.meta;
     let queued = meta.clone();
-    // What is queued during a caller's turn, when the thread finds the turn taken or sleeps.
+    // Queues an operation while a caller leads, when the thread finds a leader or sleeps.
     let ticket = meta.transact(Buffered, move |_| Ok(put(&queued, "a", "1"))).unwrap();
     ticket.wait().unwrap();
     let mut last = None;
@@ -124,7 +124,7 @@ pub(in crate::meta) fn syncs_serve_what_came_before_them(fixture: &Fixture) {
             scope.spawn(move || {
                 for _ in 0..50 {
                     meta.transact(Buffered, move |txn| count(txn, key)).unwrap();
-                    // The number of the last batch, in a new store; others may have made it.
+                    // The number of batches so far, in a new store; the engine's thread may have made some.
                     let commits = meta.stats().commits;
                     meta.sync_here().unwrap();
                     assert!(meta.synced_batch() >= commits);

@@ -13,10 +13,10 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::meta::backend::{BATCH_KEY, Changes};
 use crate::meta::txn::Value;
 
-/// Bytes read at a time.
+/// The number of bytes read at a time.
 pub(super) const CHUNK: usize = 256 << 10;
 
-// Of an entry, the first byte, and how long it is without key and value; numbers are little-endian.
+// An entry's first byte, and its length without key and value; numbers are little-endian.
 const START: u8 = 1;
 const START_BYTES: usize = 1 + 4 + 8;
 const ITEM: u8 = 2;
@@ -24,33 +24,33 @@ const ITEM_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
 const END: u8 = 3;
 const END_BYTES: usize = 1 + 8 + 4;
 
-/// The last bytes of a batch.
+/// The last bytes of each batch.
 pub(super) const TRAILER: [u8; 4] = *b"FJL\x03";
 
-/// How many bytes a batch of these changes takes.
+/// The number of bytes that a batch of these changes takes in the journal.
 pub(super) fn bytes(changes: &Changes) -> u64 {
     let item = |(key, value): (&Bytes, &Option<Value>)| ITEM_BYTES + key.len() + value.as_ref().map_or(0, Bytes::len);
     (START_BYTES + changes.iter().map(item).sum::<usize>() + END_BYTES) as u64
 }
 
-/// The numbers of a batch.
+/// The two numbers of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
     pub ours: u64,
     pub fjalls: u64,
 }
 
-/// Our number of a batch of which no more than a beginning need be there.
+/// Our number of a batch, of which only the beginning need be present.
 pub(super) fn number(batch: &[u8]) -> Option<u64> {
     value_of(batch.get(START_BYTES + ITEM_BYTES..)?)
 }
 
-/// Our number, if these are the key and value that it is.
+/// Our number, if the bytes are the item that contains it.
 fn value_of(item: &[u8]) -> Option<u64> {
     item.strip_prefix(BATCH_KEY)?.first_chunk().map(|number| u64::from_be_bytes(*number))
 }
 
-/// Walks over batches, from the beginning.
+/// A walk over the batches of a file, from its beginning.
 pub(super) struct Scan<R> {
     reader: BufReader<R>,
     at: u64,
@@ -58,17 +58,17 @@ pub(super) struct Scan<R> {
 }
 
 impl<R: Read> Scan<R> {
-    /// `reader` stands at the beginning.
+    /// A walk over `reader`, which must be at the beginning of the file.
     pub fn new(reader: R) -> Self {
         Self { reader: BufReader::with_capacity(CHUNK, reader), at: 0, sum: Xxh3::new() }
     }
 
-    /// Where the next batch begins, after one; after none, where what was read of it ends.
+    /// Where the next batch begins; after the last batch, how far reading went.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Passes a batch; `None` if there is none that is whole, has its checksum and our number.
+    /// Passes over one batch; `None` if the next bytes are not a whole batch with a correct checksum and our number.
     pub fn batch(&mut self) -> io::Result<Option<Batch>> {
         match self.pass() {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
@@ -96,11 +96,11 @@ impl<R: Read> Scan<R> {
         Ok(ours.filter(|_| whole).map(|ours| Batch { ours, fjalls: u64::from_le_bytes(number) }))
     }
 
-    /// The lengths of an item's key and value, which come next.
+    /// Reads the lengths of the next item's key and value.
     fn item(&mut self) -> io::Result<Option<(u64, u64)>> {
         let item: [u8; ITEM_BYTES] = self.take()?;
         self.sum.update(&item);
-        // No value is compressed, so that both its lengths are the same.
+        // No value is compressed, so the two lengths of a value are equal.
         let [ITEM, _, 0, _, _, _, _, _, _, _, _, key0, key1, lengths @ ..] = item else { return Ok(None) };
         let [a, b, c, d, on_disk @ ..] = lengths;
         let same = [a, b, c, d] == on_disk;
@@ -138,7 +138,7 @@ impl<R: Read> Scan<R> {
     }
 }
 
-/// A batch as fjall writes it, with our number and one item for each length of a value.
+/// A batch as fjall writes it, with our number and one item for each given length of a value.
 #[cfg(test)]
 pub(super) fn batch(Batch { ours, fjalls }: Batch, values: &[usize]) -> Vec<u8> {
     let number = ours.to_be_bytes();

@@ -6,7 +6,7 @@ use fjall::{Error as Failure, JournalRecoveryError, LsmError};
 
 use crate::error::Error;
 
-/// Why the folder could not be opened.
+/// The error for a folder that could not be opened.
 pub(super) fn on_open(path: &Path, failure: Failure) -> Error {
     let folder = path.display();
     match failure {
@@ -30,7 +30,7 @@ pub(super) fn on_open(path: &Path, failure: Failure) -> Error {
     }
 }
 
-/// Why a read failed.
+/// The error for a failed read.
 pub(super) fn on_read(failure: Failure) -> Error {
     match failure {
         Failure::Io(source) | Failure::Storage(LsmError::Io(source)) => Error::io("reading metadata", source),
@@ -45,7 +45,7 @@ pub(super) fn on_read(failure: Failure) -> Error {
     }
 }
 
-/// Why a commit or sync failed.
+/// The error for a failed commit or sync.
 pub(super) fn on_write(failure: Failure) -> Error {
     match failure {
         Failure::Io(source) => Error::io("writing the metadata journal", source),

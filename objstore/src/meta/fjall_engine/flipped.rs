@@ -9,10 +9,10 @@ use crate::meta::Durability::{Buffered, Synced};
 use crate::meta::{Meta, Pair};
 
 const BATCHES: u8 = 6;
-/// Of a batch, the head with fjall's number.
+/// The length of a batch's head, which contains fjall's number.
 const HEAD: usize = 13;
 
-/// A closed store, and what it holds.
+/// A closed store and its expected content.
 struct Kept {
     folder: tempfile::TempDir,
     batches: Vec<Vec<u8>>,
@@ -51,7 +51,8 @@ impl Kept {
         Self { folder, batches, content }
     }
 
-    /// Has the journal hold nothing but these batches, so many in a file, as after a power cut: with no mark.
+    /// Replaces the journal by these batches, `in_file` of them in each file, without a watermark, as after a power
+    /// cut.
     fn put(&self, folder: &Path, batches: &[Vec<u8>], in_file: usize) {
         for (number, batches) in batches.chunks(in_file).enumerate() {
             std::fs::write(folder.join(format!("{number}.jnl")), batches.concat()).unwrap();
@@ -59,7 +60,8 @@ impl Kept {
         drop(std::fs::remove_file(folder.join("synced")));
     }
 
-    /// Flips bits, each in a copy of the store with these batches; says how many copies were refused, and how many read.
+    /// Flips bits, each in its own copy of a store with these batches; returns how many copies were refused, and how
+    /// many read correctly.
     fn flip(&self, batches: &[Vec<u8>], in_file: usize, flips: impl Fn(usize, usize) -> bool) -> (usize, usize) {
         let (mut refused, mut same, mut wrong) = (0, 0, Vec::new());
         for (at, batch) in batches.iter().enumerate() {
@@ -81,13 +83,13 @@ impl Kept {
     }
 }
 
-/// Has the tables take all there is.
+/// Makes tables of everything in the store.
 fn flush(folder: &Path) {
     let (_database, keyspace) = start(folder, Options::default(), None).unwrap();
     keyspace.rotate_memtable_and_wait().unwrap();
 }
 
-/// All but the journal.
+/// Copies a folder without its journal.
 fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let (entry, to) = (entry.as_ref().unwrap(), to.join(entry.as_ref().unwrap().file_name()));
@@ -148,7 +150,7 @@ fn a_journal_file_that_is_missing_is_missed_at_each_opening() {
     assert_eq!(read(folder).unwrap(), kept.content, "nothing was changed");
 }
 
-/// A write that failed in part, after which fjall began the next file all the same.
+/// A write failed in part, and fjall began the next file nevertheless.
 #[test]
 fn a_torn_batch_may_have_an_empty_file_behind_it() {
     let kept = Kept::new();
@@ -164,7 +166,7 @@ fn a_torn_batch_may_have_an_empty_file_behind_it() {
     assert!(matches!(read(folder), Err(Error::Corrupt { .. })), "something follows");
 }
 
-/// After a power cut the journal may end before the tables do, and goes on behind them.
+/// After a power cut the journal may end before the tables do, and then continues after them.
 #[test]
 fn the_journal_goes_on_behind_tables_that_were_ahead_of_it() {
     let kept = Kept::new();
@@ -180,7 +182,7 @@ fn the_journal_goes_on_behind_tables_that_were_ahead_of_it() {
         });
         write.wait().unwrap();
         drop(meta);
-        // As after a power cut that the mark did not outlive either.
+        // The watermark is removed too, as after a power cut that it did not survive.
         drop(std::fs::remove_file(folder.join("synced")));
     }
     let journal = std::fs::read(folder.join("0.jnl")).unwrap();

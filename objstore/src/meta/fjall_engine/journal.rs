@@ -27,35 +27,35 @@ pub(super) struct Journal {
 struct Newest {
     number: u64,
     file: Arc<dyn File>,
-    /// It holds no more than that.
+    /// An upper bound of the newest file's size, in bytes.
     bytes: u64,
 }
 
-/// fjall begins no other file before one has more bytes.
+/// fjall begins no new file before the newest one has more bytes than this.
 const FILE_BYTES: u64 = 64_000_000;
 
 impl Journal {
-    /// The journal in `folder`, once fjall has opened it.
+    /// Opens the journal in `folder`, after fjall has opened it.
     pub fn open(folder: &Path) -> Result<Self> {
         let disk = RealDisk::new();
         let newest = Mutex::new(newest(&disk, folder)?);
         Ok(Self { disk, folder: folder.to_owned(), newest })
     }
 
-    /// Notes that so many bytes were committed.
+    /// Records that this many bytes were committed.
     pub fn grew(&self, bytes: u64) {
         let mut known = self.newest.lock();
         known.bytes = known.bytes.saturating_add(bytes);
         if known.bytes > FILE_BYTES {
-            // What fails here is tried again by the next, or tells who asks for a sync.
+            // If this fails, the next call tries again, or a caller's sync reports the error.
             drop(self.renew(&mut known));
         }
     }
 
-    /// Returns once every commit that fjall had returned from is on disk.
+    /// Returns once every commit from which fjall has returned is on disk.
     pub fn sync(&self) -> Result<()> {
         let file = self.file()?;
-        // Enough: it writes the size too when that grew, and what fjall allocates ahead is synced when it is made.
+        // `fdatasync` is enough: it also writes a grown size, and preallocated space is synced when it is allocated.
         file.sync()
     }
 
@@ -77,7 +77,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether there is a newer one: the next, unless that was removed in its turn, and then this one was before.
+    /// Whether there is a newer file: either the next one exists, or it was removed, and then this one was removed
+    /// before.
     fn is_old(&self, number: u64) -> Result<bool> {
         Ok(self.disk.exists(&path(&self.folder, number + 1))? || !self.disk.exists(&path(&self.folder, number))?)
     }
@@ -88,17 +89,17 @@ fn newest(disk: &RealDisk, folder: &Path) -> Result<Newest> {
     let number =
         number.ok_or_else(|| Error::Unusable { why: format!("the folder \"{}\" has no journal", folder.display()) })?;
     let file = disk.open(&path(folder, number))?;
-    // What is allocated ahead is a hole.
+    // Preallocated space is a hole.
     let bytes = file.seek_hole(0)?.unwrap_or(0);
     Ok(Newest { number, file, bytes })
 }
 
-/// The journal's file with a number.
+/// The path of the journal file with a number.
 pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number}.jnl"))
 }
 
-/// The numbers of the files, in their order.
+/// The numbers of the journal's files, ascending.
 pub(super) fn numbers(disk: &RealDisk, folder: &Path) -> Result<Vec<u64>> {
     let names = disk.list(folder)?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.strip_suffix(".jnl")?.parse().ok()).collect();
@@ -126,7 +127,7 @@ mod tests {
         seen(10);
         std::fs::File::create(path(11)).unwrap();
         seen(11);
-        // Three are begun between two syncs, and those before the last removed.
+        // Three files are begun between two syncs, and all but the last removed.
         std::fs::File::create(path(14)).unwrap();
         for number in [9, 10, 11] {
             std::fs::remove_file(path(number)).unwrap();

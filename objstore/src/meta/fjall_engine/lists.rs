@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 
-/// Refuses a folder in which the list of a keyspace is not what was written.
+/// Refuses a folder in which a keyspace's list differs from what was written.
 pub(super) fn check(folder: &Path) -> Result<()> {
     let (disk, keyspaces) = (RealDisk::new(), folder.join("keyspaces"));
     if !disk.exists(&keyspaces)? {
@@ -28,7 +28,7 @@ fn check_one(disk: &RealDisk, keyspace: &Path) -> Result<()> {
     let current = keyspace.join("current");
     if !disk.exists(&current)? {
         let tables = keyspace.join("tables");
-        // One that a crash kept from being made has none.
+        // A keyspace whose creation a crash interrupted has no list.
         if !disk.exists(&tables)? || disk.list(&tables)?.is_empty() {
             return Ok(());
         }
@@ -50,7 +50,7 @@ fn check_one(disk: &RealDisk, keyspace: &Path) -> Result<()> {
     }
 }
 
-/// The number of a list and its checksum; numbers are little-endian.
+/// The number of a list and its checksum, little-endian in the file.
 fn named(current: &[u8]) -> Option<(u64, u128)> {
     let (number, rest) = current.split_first_chunk()?;
     let (sum, kind) = rest.split_first_chunk()?;

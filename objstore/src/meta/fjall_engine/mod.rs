@@ -41,44 +41,45 @@ use super::writer::Writer;
 use crate::disk::{Room, refuse_irregular};
 use crate::error::Result;
 
-/// The one keyspace.
+/// The name of the only keyspace.
 const KEYSPACE: &str = "meta";
 
-/// A memtable becomes a table when it has this size. Recorded in the folder when it is created.
+/// The size at which a memtable becomes a table. Recorded in the folder when it is created.
 const MEMTABLE_BYTES: u64 = 8 << 20;
 
-/// A table that compaction writes has about this size; recorded as well. Until it is written whole, all blocks that went into
-/// it stay in memory, since its index refers to their keys.
+/// The approximate size of a table that compaction writes; recorded in the folder as well. Until the table is complete,
+/// all blocks that it was made of stay in memory, since its index refers to their keys.
 const TABLE_BYTES: u64 = 16 << 20;
 
-/// Journals together stay about below this: it bounds the time to open after a crash.
+/// The approximate size limit of all journal files together, which bounds the time to open after a crash.
 const JOURNAL_BYTES: u64 = 256 << 20;
 
-/// What may differ between installations.
+/// Options that may differ between installations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Memory for cached blocks of tables, in bytes.
     pub cache_bytes: u64,
     /// Table files kept open, at least 10.
     pub open_files: usize,
-    /// Whether space is set aside for when the disk is full.
+    /// Whether disk space is reserved for when the disk is full.
     pub reserve: bool,
 }
 
 impl Default for Options {
-    /// 20 MiB and 256 files: a server stays well under 128 MiB of memory in all.
+    /// 20 MiB and 256 files: with these a server stays well below 128 MiB of memory in total.
     fn default() -> Self {
         Self { cache_bytes: 20 << 20, open_files: 256, reserve: false }
     }
 }
 
-/// Opens the store in the folder `path`, or makes one there; everything in it is on disk then, but for the
-/// folder's own name, which is the caller's to sync.
+/// Opens the store in the folder `path`, or creates it there. Everything in the store is then on disk, except the
+/// folder's own name, which the caller syncs.
 ///
+/// # Errors
 /// - [`Error::Unusable`](crate::error::Error::Unusable): another process has it open, or it is of another version.
 /// - [`Error::Corrupt`](crate::error::Error::Corrupt): the journal or a table is damaged.
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
-    // fjall would open, and wait for, whatever has the name of one of its files.
+    // fjall would open whatever has the name of one of its files, and wait if that is a pipe.
     refuse_irregular(path)?;
     let reserve = options.reserve.then(|| Reserve::open(path));
     if let Some(reserve) = &reserve {
@@ -94,17 +95,17 @@ pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
         guarded("opening the metadata", started)
     };
     if log.is_some_and(|log| log.files > 1) {
-        // fjall's threads begin at once to put what it read of older files into tables, and remove the files then: not
-        // before they were compared.
+        // fjall's threads immediately write tables from what was read of older files, and then remove the files; so the
+        // comparison comes before those threads start.
         store::compare(&opened(Some(0))?, path, log)?;
     }
     Ok(Arc::new(Writer::start(Store::open(opened(None)?, path, (mark, log), reserve)?)?))
 }
 
-/// Cuts off the journal what fjall need not read, or would take for damage, and refuses what it would not see; what
-/// [`sound::check`] gives.
+/// Cuts off parts of the journal that fjall need not read or would take for damage, and refuses damage that fjall would
+/// not notice; returns the result of [`sound::check`].
 fn prepare(path: &Path, mark: Mark) -> Result<Option<Log>> {
-    // fjall's own lock: it refuses a folder that another has open, whose files are not ours to change.
+    // fjall locks this file too: it refuses a folder that another process has open, whose files must not be changed.
     let Ok(lock) = File::open(path.join("lock")) else { return Ok(None) };
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(None);
@@ -116,7 +117,7 @@ fn prepare(path: &Path, mark: Mark) -> Result<Option<Log>> {
     sound::check(path, mark)
 }
 
-/// Starts fjall, with as many threads as it likes, or so many.
+/// Starts fjall, with the given number of threads or with fjall's default.
 fn start(path: &Path, options: Options, threads: Option<usize>) -> fjall::Result<(Database, Keyspace)> {
     let mut builder = Database::builder(path);
     if let Some(threads) = threads {
@@ -126,7 +127,8 @@ fn start(path: &Path, options: Options, threads: Option<usize>) -> fjall::Result
         .cache_size(options.cache_bytes)
         .max_cached_files(Some(options.open_files.max(10)))
         .max_journaling_size(JOURNAL_BYTES)
-        // Compressing every value once more for a log that lives for seconds costs more than the bytes it saves.
+        // Compressing every value a second time, for a log that lives for seconds, costs more than the saved bytes are
+        // worth.
         .journal_compression(CompressionType::None)
         .open()?;
     let leveled = || Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES));

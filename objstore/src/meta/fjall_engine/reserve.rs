@@ -18,18 +18,18 @@ use parking_lot::Mutex;
 use crate::disk::{Allocate, Disk, RealDisk, is_full, room_kept, space_of};
 use crate::error::Result;
 
-/// Of the room that is kept free, one part in so many.
+/// The reserve is this fraction of the room that is kept free.
 const OF_ROOM: u64 = 4;
-/// How often it can be given back in parts: others may fill the disk again.
+/// The number of parts in which the reserve is released, because other programs may fill the disk again.
 const PARTS: u64 = 2;
-/// Between two tries to take it again.
+/// The pause between two attempts to allocate the reserve again.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The space, in one folder.
+/// The reserve in one folder.
 pub(super) struct Reserve {
     path: PathBuf,
     state: Mutex<State>,
-    /// Whether it is not all there; read without the lock.
+    /// Whether part of the reserve is missing; read without the lock.
     short: AtomicBool,
 }
 
@@ -39,14 +39,14 @@ struct State {
 }
 
 impl Reserve {
-    /// What there is of it in `folder`.
+    /// The reserve that `folder` has.
     pub fn open(folder: &Path) -> Self {
         let path = folder.join("reserve");
         let held_bytes = held(&path).unwrap_or_default();
         Self { path, state: Mutex::new(State { held_bytes, tried: None }), short: AtomicBool::new(true) }
     }
 
-    /// Gives a part back to the disk; whether there was one.
+    /// Releases a part of the reserve; returns whether there was one.
     pub fn give(&self) -> bool {
         let mut state = self.state.lock();
         if state.held_bytes == 0 {
@@ -65,7 +65,7 @@ impl Reserve {
                 tracing::warn!(path = %self.path.display(), %error, "cannot release the reserved space (meta/reserve)");
             }
         }
-        // What could not be cut now is not tried for ever.
+        // A file that cannot be truncated now is not tried again.
         state.held_bytes = rest;
         state.tried = Some(Instant::now());
         true
@@ -78,11 +78,11 @@ impl Reserve {
         }
         let file = disk.open(&self.path)?;
         file.set_len(rest)?;
-        // The file system may give the blocks to nobody before it is on disk that they are free.
+        // The file system may not hand out the blocks before the truncation is on disk.
         file.sync_with_time()
     }
 
-    /// Takes what is missing once the disk has room for far more.
+    /// Allocates what is missing, once the disk has far more free space than that.
     pub fn take(&self) {
         if !self.short.load(Ordering::Relaxed) {
             return;
@@ -102,7 +102,7 @@ impl Reserve {
         }
     }
 
-    /// Makes the file as long as it should be, if the disk has enough; its length.
+    /// Extends the file to its intended length if the disk has enough space; returns its length.
     fn fill(&self) -> Result<Option<u64>> {
         let Some(wanted) = wanted(&self.path) else { return Ok(None) };
         if held(&self.path) == Some(wanted) {
@@ -122,19 +122,19 @@ impl Reserve {
         disk.remove(&self.path)?;
         match allocated {
             Err(error) if is_full(&error) => Ok(None),
-            // The file system cannot set space aside: one try is enough.
+            // The file system cannot preallocate: one attempt is enough.
             _ => Ok(Some(0)),
         }
     }
 }
 
-/// How much is to be set aside on this disk.
+/// The intended size of the reserve on this disk.
 fn wanted(path: &Path) -> Option<u64> {
     let wanted = room_kept(space_of(folder(path)).ok()?.total_bytes) / OF_ROOM / 4096 * 4096;
     (wanted > 0).then_some(wanted)
 }
 
-/// How much is: nothing in a copy that left out its holes.
+/// The size of the existing reserve: 0 if the file is a copy without its blocks.
 fn held(path: &Path) -> Option<u64> {
     let file = RealDisk::new().open(path).ok()?;
     let (length, blocks) = (file.len().ok()?, file.blocks().ok()?);

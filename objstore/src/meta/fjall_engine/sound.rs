@@ -26,22 +26,22 @@ use super::{journal, torn};
 use crate::disk::{Disk, File, RealDisk};
 use crate::error::{Error, Result};
 
-/// No store comes so far with fjall's numbers, which end at twice that.
+/// The highest number of fjall's that is accepted; fjall's numbers end at twice this, and no store gets that far.
 const HIGHEST: u64 = 1 << 62;
 
-/// What all files hold, if anything.
+/// What all files together hold, if they hold a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
-    /// The last batch that does not follow another.
+    /// The last batch that has a gap in the numbers before it.
     joint: Batch,
     last: Batch,
     pub files: usize,
 }
 
-/// Looks at all files, and cuts off a torn batch.
+/// Reads all files and cuts off a torn batch.
 ///
 /// # Errors
-/// [`Error::Corrupt`]: a batch is not whole, or not what was written.
+/// [`Error::Corrupt`]: a batch is incomplete, or differs from what was written.
 pub(super) fn check(folder: &Path, mark: Mark) -> Result<Option<Log>> {
     let disk = RealDisk::new();
     let (mut files, mut newest) = (Vec::new(), 0);
@@ -71,7 +71,7 @@ pub(super) fn check(folder: &Path, mark: Mark) -> Result<Option<Log>> {
     Ok(seen.joint.zip(seen.last).map(|(joint, last)| Log { joint, last, files: files.len() }))
 }
 
-/// What was read so far.
+/// The state of reading the files.
 #[derive(Default)]
 struct Seen {
     joint: Option<Batch>,
@@ -79,7 +79,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Reads the batches of a file; where the last one ends, and how far the next was read.
+    /// Reads the batches of a file; returns where the last one ends, and how far the next was read.
     fn pass(&mut self, file: &dyn File, path: &Path) -> Result<(u64, u64)> {
         file.sync()?;
         file.forget_cached(0, file.len()?);
@@ -112,7 +112,7 @@ fn is_next(batch: Batch, last: Batch) -> bool {
 }
 
 impl Log {
-    /// Refuses what does not go on where tables end, and a store that then ends before it.
+    /// Refuses a journal that does not continue where the tables end, and a store that then ends before `end`.
     pub fn joins(self, folder: &Path, tables: Option<Batch>, end: u64) -> Result<()> {
         let Self { joint, last, .. } = self;
         let what = || format!("the metadata journal in {}", folder.display());

@@ -18,9 +18,9 @@ use crate::meta::backend::{BATCH_KEY, Backend, Changes, decode_batch, span};
 use crate::meta::engine::Durability;
 use crate::meta::txn::{Pair, Read, Snapshot, Value};
 
-/// How fjall is told to make the journal durable with a commit.
+/// The mode in which fjall makes the journal durable with a commit.
 ///
-/// `Buffer` flushes fjall's own buffer into the file: the kernel has it. `SyncData` is fdatasync, which is enough
+/// `Buffer` writes fjall's own buffer to the file, so that the kernel has it. `SyncData` is fdatasync, which is enough
 /// ([`Journal::sync`]).
 fn persist_mode(durability: Durability) -> PersistMode {
     match durability {
@@ -40,7 +40,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// What fjall has opened in `folder`, once it was compared with the journal and with what was on disk.
+    /// The backend over what fjall has opened in `folder`, after the comparison with the journal and the watermark.
     pub fn open(
         opened: (Database, Keyspace),
         folder: &Path,
@@ -54,16 +54,16 @@ impl Store {
         Ok(Self { database, keyspace, path, room: Room::default(), reserve, journal, tail })
     }
 
-    /// The batch up to which tables have all; 0 if they cannot say.
+    /// The batch up to which tables contain everything; 0 if that cannot be read.
     fn in_tables(&self) -> u64 {
         in_tables(&self.keyspace).ok().flatten().map_or(0, |last| last.ours)
     }
 
-    /// Holds the writer back while the memtable waits for a busy background thread to take it.
+    /// Delays the writer while the memtable waits for a busy background thread to flush it.
     ///
-    /// fjall limits the memtables that were taken, not how far the open one grows until then: without this, a
-    /// burst of large values takes hundreds of MiB. The wait is bounded, as that thread may have died: then the
-    /// commit says so.
+    /// fjall limits the number of memtables that wait for the flush, but not how far the open one grows until then:
+    /// without this delay a burst of large values takes hundreds of MiB. The wait is bounded, since that thread may
+    /// have died: then the commit reports it.
     fn wait_for_room(&self) {
         const LONGEST: Duration = Duration::from_millis(200);
         const STEP: Duration = Duration::from_millis(1);
@@ -74,13 +74,13 @@ impl Store {
     }
 }
 
-/// The last batch there is, and the last that tables have, once they were compared with the journal.
+/// The last batch of all and the last batch in tables, after comparing both with the journal.
 pub(super) fn compare(
     (database, keyspace): &(Database, Keyspace),
     folder: &Path,
     log: Option<Log>,
 ) -> Result<(u64, u64)> {
-    // Before the next flush ends: later, tables may have what was never read.
+    // Read before the next flush ends: later, tables may contain batches that were never verified.
     let tables = in_tables(keyspace)?;
     let last = View { snapshot: database.snapshot(), keyspace: keyspace.clone() }.get(BATCH_KEY)?;
     let last = decode_batch(last.as_deref())?;
@@ -88,11 +88,12 @@ pub(super) fn compare(
     Ok((last, tables.map_or(0, |tables| tables.ours)))
 }
 
-/// The last batch that tables have: they have all before it, as a memtable becomes one as a whole, and each batch sets
-/// [`BATCH_KEY`]. The tables themselves are asked: the tree knows nothing of a moment that no snapshot holds.
+/// The last batch in tables. They contain all batches before it, since a memtable is flushed as a whole and each batch
+/// sets [`BATCH_KEY`]. The tables are read directly, because the tree can be read only at a snapshot that is still
+/// held.
 fn in_tables(keyspace: &Keyspace) -> Result<Option<Batch>> {
     let tables = keyspace.tree.current_version();
-    // The newest come first.
+    // The newest tables come first.
     let runs = tables.iter_levels().flat_map(|level| level.iter());
     for table in runs.filter_map(|run| run.get_for_key(BATCH_KEY)) {
         let found = table.get(BATCH_KEY, u64::MAX, xxh3_64(BATCH_KEY));
@@ -103,17 +104,17 @@ fn in_tables(keyspace: &Keyspace) -> Result<Option<Batch>> {
     Ok(None)
 }
 
-/// More than most batches take in the journal.
+/// A size that most batches in the journal do not exceed, in bytes.
 const BATCH_BYTES: u64 = 64 << 10;
 
 fn room_for_batch(room: &Room, folder: &Path) -> Result<()> {
     room.take(BATCH_BYTES, Need::Freeing, || space_of(folder))
 }
 
-/// Sees to it that a batch finds room, with what was set aside for it if need be.
+/// Ensures that a batch has space on disk, releasing part of the reserve if necessary.
 ///
 /// # Errors
-/// The disk is full and nothing is set aside any more.
+/// The disk is full, and nothing of the reserve is left.
 pub(super) fn make_room(room: &Room, reserve: &Reserve, folder: &Path) -> Result<()> {
     loop {
         match room_for_batch(room, folder) {
@@ -214,7 +215,7 @@ mod tests {
             let value = Some(Bytes::from(vec![number as u8; 2 << 20]));
             let batch = (Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
             store.commit([batch, (Bytes::from_static(b"key"), value)].into(), Durability::Buffered).unwrap();
-            // Tables are made meanwhile, and are asked all the same.
+            // Flushes happen meanwhile; the tables are read again nevertheless.
             let before = std::mem::replace(&mut in_tables, store.in_tables());
             assert!((before..=number).contains(&in_tables), "{before}, {in_tables}, {number}");
         };

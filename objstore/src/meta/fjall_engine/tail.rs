@@ -21,18 +21,18 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 
-/// Between two marks, at least.
+/// The shortest time between two writes of the watermark.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Of a mark without its checksum.
+/// The length of a watermark without its checksum, in bytes.
 const BYTES: usize = 16;
 
 const SUM_BYTES: usize = 4;
 
-/// As [`BYTES`], of an older version.
+/// The length of an older version's watermark without its checksum, in bytes.
 const FORMER_BYTES: usize = 24;
 
-/// What the mark says.
+/// The content of the watermark file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     /// Every batch up to this one was on disk.
@@ -42,7 +42,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The one in `folder`. One that is damaged or missing says nothing.
+    /// Reads the watermark in `folder`. One that is damaged or missing counts as zeros.
     pub fn read(folder: &Path) -> Self {
         let path = path(folder);
         let mark = match std::fs::read(&path) {
@@ -87,7 +87,7 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("synced")
 }
 
-/// Keeps the mark of one folder.
+/// Keeps the watermark of one folder up to date.
 pub(super) struct Tail {
     path: PathBuf,
     state: Mutex<State>,
@@ -96,15 +96,16 @@ pub(super) struct Tail {
 #[derive(Default)]
 struct State {
     committed: u64,
-    /// What the mark is to say next.
+    /// The content of the next write.
     now: Mark,
-    /// What it says, and when it was written.
+    /// The content of the last write, and its time.
     mark: Mark,
     written: Option<Instant>,
 }
 
 impl Tail {
-    /// Goes on after `mark` with the metadata in `folder`, which ends at the batch `last` and is in tables up to `tables`.
+    /// Continues after the watermark `mark` in `folder`, whose metadata ends at the batch `last` and is in tables up to
+    /// `tables`.
     ///
     /// # Errors
     /// [`Error::Unusable`] if a later batch was on disk.
@@ -123,17 +124,17 @@ impl Tail {
         Ok(Self { path: path(folder), state: Mutex::new(state) })
     }
 
-    /// Notes a commit.
+    /// Records a commit.
     pub fn committed(&self, batch: u64) {
         self.state.lock().committed = batch;
     }
 
-    /// The last commit.
+    /// The number of the last commit.
     pub fn last(&self) -> u64 {
         self.state.lock().committed
     }
 
-    /// Notes that all up to `batch` is on disk; `tables` gives how much is in tables.
+    /// Records that everything up to `batch` is on disk; `tables` returns the last batch in tables.
     pub fn synced(&self, batch: u64, tables: impl FnOnce() -> u64) {
         let mut state = self.state.lock();
         state.now.batch = state.now.batch.max(batch);

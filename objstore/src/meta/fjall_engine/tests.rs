@@ -19,7 +19,7 @@ fn open_in(path: &Path) -> Meta {
 
 suite!(fixture);
 
-/// Eight bytes of key, as many as it takes to fill several memtables.
+/// The number of eight-byte keys that fill several memtables.
 const KEYS: u64 = 6000;
 
 fn fill(meta: &Meta, round: u8) {
@@ -143,27 +143,27 @@ fn torn_end_of_the_journal_is_cut_off() {
     let place = bytes.windows(5).position(|window| window == b"whose").unwrap();
     bytes.truncate(place);
     std::fs::write(&journal, bytes).unwrap();
-    // A crash would have come before the batch was on disk, and so before the mark that it was.
+    // A real crash would come before the batch was on disk, and so before the watermark was written.
     std::fs::remove_file(folder.path().join("synced")).unwrap();
     let meta = open_in(folder.path());
     assert_eq!(meta.synced_batch(), 1);
     assert_eq!(meta.snapshot().scan(b"a", b"z", 9).unwrap().len(), 1);
 }
 
-/// The folder of a store that a power cut ended, and all that was or was not on disk.
+/// The folder of a store that a power cut ended, with what was and what was not on disk.
 struct Cut {
     folder: tempfile::TempDir,
     mark: Vec<u8>,
-    /// The journal when the last batch that was waited for was on disk.
+    /// The journal at the last sync that a caller waited for.
     synced: Vec<u8>,
-    /// The same in memory, when the power went.
+    /// The journal in memory at the power cut.
     written: Vec<u8>,
 }
 
 impl Cut {
     const SYNCED: u64 = 3;
     const WRITTEN: u64 = 9;
-    /// More than all of it takes.
+    /// A size that the whole journal does not exceed, in bytes.
     const BYTES: usize = 128 << 10;
 
     fn new() -> Self {
@@ -190,7 +190,7 @@ impl Cut {
         Self { folder, mark, synced, written }
     }
 
-    /// Opens what is left if these sectors of what was not synced were not written.
+    /// Opens what remains if these sectors of the unsynced part were not written.
     fn open_without(&self, lost: impl Fn(usize) -> bool) -> crate::error::Result<u64> {
         let sectors = self.written.chunks(512).zip(self.synced.chunks(512)).enumerate();
         let left: Vec<u8> = sectors.flat_map(|(at, (new, old))| if lost(at) { old } else { new }).copied().collect();
@@ -227,7 +227,7 @@ fn a_journal_that_a_power_cut_left_in_pieces_opens() {
 #[test]
 fn a_hole_in_what_was_on_disk_is_damage() {
     let mut cut = Cut::new();
-    // In the value of the first batch, which the mark has for certain.
+    // In the value of the first batch, which the watermark certainly covers.
     let value: Vec<u8> = (1..=255).collect();
     let place = cut.written.windows(255).position(|window| window == value).unwrap();
     let sector = place.next_multiple_of(512);

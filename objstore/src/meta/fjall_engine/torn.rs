@@ -16,13 +16,13 @@ use super::batches::TRAILER;
 use crate::disk::File;
 use crate::error::Result;
 
-/// What a disk writes whole, or not at all.
+/// The size in bytes that a disk writes completely or not at all.
 const SECTOR: u64 = 512;
 
-/// So many zeros before the end of a sector were never written; fewer may be a number.
+/// This many zeros at the end of a sector were never written; fewer may be part of a number.
 const HOLE: [u8; 16] = [0; 16];
 
-/// What a file holds from `from` on, but for the zeros at its end.
+/// The content of a file from `from` on, without the zeros at its end.
 pub(super) fn rest(file: &dyn File, from: u64) -> Result<Vec<u8>> {
     let (mut rest, mut at) = (Vec::new(), from);
     while let Some(data) = file.seek_data(at)? {
@@ -36,18 +36,19 @@ pub(super) fn rest(file: &dyn File, from: u64) -> Result<Vec<u8>> {
     Ok(rest)
 }
 
-/// Whether a crash tore a batch that begins at `begin`, where a file holds `rest`, and that was read up to `read`.
+/// Whether a crash tore the batch that begins at `begin` and was read up to `read`; `rest` is the content of the file
+/// from there.
 pub(super) fn is_torn(rest: &[u8], begin: u64, read: u64) -> bool {
     !is_ended(rest) || has_hole(rest, begin, read)
 }
 
-/// Whether the last batch there is was written to its end. A flipped bit does not make it a torn one.
+/// Whether the last batch was written to its end. A flipped bit does not make it a torn batch.
 fn is_ended(rest: &[u8]) -> bool {
     let last = rest.last_chunk().map_or(0, |last| u32::from_be_bytes(*last));
     (last ^ u32::from_be_bytes(TRAILER)).count_ones() <= 1
 }
 
-/// Whether there are zeros before the end of a sector, up to that in which reading ended.
+/// Whether there are zeros at the end of a sector, up to the one in which reading ended.
 fn has_hole(rest: &[u8], begin: u64, read: u64) -> bool {
     let first = (begin.next_multiple_of(SECTOR) - begin) as usize;
     let read = usize::try_from(read.next_multiple_of(SECTOR) - begin).unwrap_or(usize::MAX);
@@ -56,7 +57,7 @@ fn has_hole(rest: &[u8], begin: u64, read: u64) -> bool {
     (first..=rest.len().min(read)).step_by(SECTOR as usize).any(|end| end > 0 && is_hole(end))
 }
 
-/// Cuts off what is torn.
+/// Truncates the file at the torn batch.
 pub(super) fn cut(file: &dyn File, path: &Path, begin: u64) -> Result<()> {
     tracing::info!(path = %path.display(), begin, "truncating an incomplete batch that a crash left at the end of the metadata journal");
     file.set_len(begin)?;

@@ -17,10 +17,10 @@ use super::journal;
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 
-/// Less is not worth making a file for.
+/// The smallest number of bytes for which a new file is worth writing.
 const LEAST: u64 = 4 << 20;
 
-/// Cuts off what is in tables, which is every batch up to `tables`.
+/// Cuts off the batches up to the number `tables`, which are in tables.
 pub(super) fn trim(folder: &Path, tables: u64) -> Result<()> {
     if tables == 0 {
         return Ok(());
@@ -35,15 +35,16 @@ fn trim_file(disk: &RealDisk, path: &Path, tables: u64, least: u64) -> Result<()
     let file = File::open(path).map_err(failed)?;
     let Some(rest) = rest(&file, tables, least).map_err(failed)? else { return Ok(()) };
     disk.write_atomic(path, &rest, 0o600).inspect_err(|_| {
-        // It would take space that is short already.
+        // A leftover file would take space that is already short.
         drop(disk.remove(&path.with_extension("jnl.tmp")));
     })?;
-    // The last to close it frees its space, which takes as long as reading it; without a thread, this one does.
+    // The last close of the old file frees its space, which takes as long as reading it: so a thread does it, or this
+    // one if no thread can be started.
     drop(std::thread::Builder::new().name("meta-trim".into()).spawn(move || drop(file)));
     Ok(())
 }
 
-/// What is to stay of `file`, unless that is about all.
+/// The part of `file` to keep; `None` if that is nearly everything.
 fn rest(mut file: &File, tables: u64, least: u64) -> io::Result<Option<Vec<u8>>> {
     if file.metadata()?.len() < least {
         return Ok(None);
@@ -56,7 +57,7 @@ fn rest(mut file: &File, tables: u64, least: u64) -> io::Result<Option<Vec<u8>>>
     without_end(file).map(Some)
 }
 
-/// The bytes of all batches at the beginning that are numbered up to `tables`.
+/// The length in bytes of all leading batches numbered up to `tables`.
 fn head(file: impl Read, tables: u64) -> io::Result<u64> {
     let mut scan = Scan::new(file);
     loop {
@@ -67,7 +68,7 @@ fn head(file: impl Read, tables: u64) -> io::Result<u64> {
     }
 }
 
-/// What `reader` reads, but for the zeros that fjall allocates ahead.
+/// Reads all of `reader`, without the zeros that fjall preallocates.
 fn without_end(mut reader: impl Read) -> io::Result<Vec<u8>> {
     let (mut bytes, mut zeros, mut chunk) = (Vec::new(), 0, vec![0; CHUNK]);
     loop {
@@ -88,7 +89,7 @@ mod tests {
     use crate::meta::fjall_engine::batches::{Batch, batch};
 
     fn numbered(ours: u64, values: &[usize]) -> Vec<u8> {
-        // fjall's tells nothing here: it may be damaged.
+        // fjall's number is not used here, since it may be damaged.
         batch(Batch { ours, fjalls: 0 }, values)
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::disk::{Disk as _, RealDisk};
 use crate::error::{Error, Result};
 
-/// What the file holds: a name, and the version of fjall's files.
+/// The content of the file: a name and the version of fjall's format.
 const NAME: &[u8] = b"FJL";
 const VERSION: u8 = 3;
 
@@ -50,24 +50,24 @@ fn judge(path: &Path, content: &[u8]) -> Result<()> {
     }
 }
 
-/// The lock holds nothing, so that a missing one is made again.
+/// Creates the lock file if it is missing; it has no content.
 fn make_lock(folder: &Path) -> Result<()> {
     let path = folder.join("lock");
     let made = std::fs::OpenOptions::new().create(true).append(true).open(&path);
     made.map(drop).map_err(|source| Error::io(format!("opening {}", path.display()), source))
 }
 
-/// A lock alone, which an opening that failed leaves, is no store.
+/// Whether the folder holds nothing but a lock file, which a failed opening leaves: that is no store.
 fn is_empty(folder: &Path) -> bool {
     let Ok(mut entries) = std::fs::read_dir(folder) else { return true };
     entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == "lock"))
 }
 
-/// What fjall makes before the version: its lock, the first journal, a folder for tables.
+/// What fjall creates before `version`: its lock, the first journal file, and a folder for tables.
 const JOURNAL: &str = "0.jnl";
 const TABLES: &str = "keyspaces";
 
-/// Whether a crash left the folder before there was a database: nothing is in it that a commit wrote.
+/// Whether a crash left the folder before the database was complete: it holds nothing that a commit wrote.
 fn is_unmade(folder: &Path) -> Result<bool> {
     let failed = |source| Error::io(format!("looking at {}", folder.display()), source);
     for entry in std::fs::read_dir(folder).map_err(failed)? {
