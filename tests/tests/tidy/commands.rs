@@ -1,6 +1,7 @@
 //! Commands that the documents name: `amphora …` with its flags, and `cargo …`, have to exist.
 
 use std::collections::{BTreeSet, HashMap};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -88,7 +89,8 @@ impl Help<'_> {
     fn text(&mut self, command: &[&str]) -> Option<String> {
         let program = self.program;
         let ask = || {
-            let done = Command::new(program).args(command).arg("--help").output().expect("the program runs");
+            let asked = Command::new(program).arg0("amphora").args(command).arg("--help").output();
+            let done = asked.expect("the program runs");
             // A command takes an argument without a word; only the name of the command shows which one answered.
             let text = String::from_utf8_lossy(&done.stdout).into_owned();
             let usage = format!("Usage: amphora {}", command.join(" "));
