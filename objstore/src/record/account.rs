@@ -10,16 +10,16 @@ pub struct Account {
     /// Never used twice.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// Whether it may create buckets through S3.
+    /// Whether the account may create buckets through S3.
     #[prost(bool, tag = "2")]
     pub may_create_buckets: bool,
-    /// Whether it is root.
+    /// Whether the account is root.
     #[prost(bool, tag = "3")]
     pub root: bool,
-    /// Made, nanoseconds since 1970.
+    /// When it was created, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "4")]
     pub created: i64,
-    /// Who made it.
+    /// Who created it: a [`Creator`](super::creator::Creator).
     #[prost(enumeration = "Creator", tag = "5")]
     pub creator: i32,
 }
@@ -27,24 +27,24 @@ pub struct Account {
 /// An access key.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Key {
-    /// The account's id.
+    /// The id of the account that the key belongs to.
     #[prost(uint64, tag = "1")]
     pub account: u64,
-    /// The secret, sealed.
+    /// The encrypted secret.
     #[prost(bytes = "vec", tag = "2")]
     pub sealed: Vec<u8>,
-    /// Counts the secrets the key had; bound into the seal.
+    /// The number of secrets that the key has had; authenticated together with the encrypted secret.
     #[prost(uint32, tag = "3")]
     pub version: u32,
-    /// Made, nanoseconds since 1970.
+    /// When it was created, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "4")]
     pub created: i64,
 }
 
-/// A grant.
+/// The record of an account's grant on a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Grant {
-    /// What it allows.
+    /// What the grant allows: a [`GrantMode`].
     #[prost(enumeration = "GrantMode", tag = "1")]
     pub mode: i32,
 }
@@ -53,25 +53,25 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum GrantMode {
-    /// Not set: nothing.
+    /// Not set: the grant allows nothing.
     None = 0,
     /// Get and list.
     Read = 1,
     /// Put and delete.
     Write = 2,
-    /// Both.
+    /// Get and list, put and delete.
     ReadWrite = 3,
-    /// Both, and the bucket itself.
+    /// Everything on the objects, and on the bucket itself.
     Owner = 4,
 }
 
-/// That a volume is attached to a node.
+/// The record of a volume's publication on a node.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Publication {
     /// Whether the node may only read.
     #[prost(bool, tag = "1")]
     pub read_only: bool,
-    /// The capability asked for.
+    /// The volume capability that the orchestrator asked for.
     #[prost(string, tag = "2")]
     pub capability: String,
 }

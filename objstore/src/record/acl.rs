@@ -7,21 +7,21 @@
 
 use crate::error::{Posix, Result};
 
-/// The attribute of the ACL that decides about access.
+/// The extended attribute with the ACL that decides about access.
 pub const ACCESS: &str = "system.posix_acl_access";
-/// The attribute of the ACL that is given to what is made in a directory.
+/// The extended attribute with the ACL that new files and directories in a directory inherit.
 pub const DEFAULT: &str = "system.posix_acl_default";
 
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 4;
 const ENTRY_BYTES: usize = 8;
-/// The most entries: what fits in a page, which is all that the kernel passes.
+/// The largest number of entries: those that fit in a page, since the kernel passes no more.
 const ENTRIES_MAX: usize = (4096 - HEADER_BYTES) / ENTRY_BYTES;
 const NO_ID: u32 = u32::MAX;
 /// Read, write and execute.
 const PERMISSIONS: u16 = 0o7;
 
-/// Whom an entry is for.
+/// To whom an entry applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The owner.
@@ -32,22 +32,22 @@ pub enum Who {
     Group,
     /// A group by number.
     NamedGroup(u32),
-    /// The most that anybody but the owner and others gets.
+    /// The upper bound of what everyone except the owner and others is allowed.
     Mask,
-    /// Everybody else.
+    /// All other users.
     Other,
 }
 
 /// What one entry allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whom.
+    /// To whom the entry applies.
     pub who: Who,
     /// Read (4), write (2) and execute (1).
     pub allowed: u16,
 }
 
-/// The kinds of names that an ACL leaves out, where a mount shows owners or groups of its own.
+/// The kinds of named entries that an ACL is shown without, on a mount that shows fixed owners or groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hidden {
     /// Users.
@@ -107,10 +107,10 @@ impl Who {
 }
 
 impl Acl {
-    /// Reads an attribute's value; one without entries is no ACL.
+    /// Parses the value of the extended attribute; one without entries is no ACL.
     ///
     /// # Errors
-    /// EINVAL for what is no valid ACL.
+    /// EINVAL if the value is no valid ACL.
     pub fn parse(value: &[u8]) -> Result<Option<Self>> {
         let read = || {
             let (version, entries) = value.split_first_chunk::<HEADER_BYTES>()?;
@@ -123,7 +123,7 @@ impl Acl {
         Ok((!entries.is_empty()).then_some(Self(entries)))
     }
 
-    /// The value of its attribute.
+    /// The value of the extended attribute.
     pub fn bytes(&self) -> Vec<u8> {
         let mut value = VERSION.to_le_bytes().to_vec();
         for Entry { who, allowed } in &self.0 {
@@ -139,33 +139,33 @@ impl Acl {
         &self.0
     }
 
-    /// Whether it has no more entries than can be kept and passed.
+    /// Whether it has no more entries than can be stored and passed to the kernel.
     pub fn fits(&self) -> bool {
         self.0.len() <= ENTRIES_MAX
     }
 
-    /// Whether it names anybody of the hidden kinds.
+    /// Whether it has entries of the hidden kinds.
     pub fn names(&self, hidden: Hidden) -> bool {
         self.0.iter().any(|entry| hidden.hides(entry.who))
     }
 
-    /// Whether a mode says all that it says.
+    /// Whether the nine permission bits of a mode express all of it.
     pub fn is_mode(&self) -> bool {
         self.0.iter().all(|entry| matches!(entry.who, Who::Owner | Who::Group | Who::Other))
     }
 
-    /// The nine bits that stand for it in a mode: the group's are the mask's, if there is one.
+    /// The nine permission bits that a mode shows for it: the group bits are those of the mask, if there is one.
     pub fn mode(&self) -> u32 {
         let allowed = |who| u32::from(self.of(who).unwrap_or(0));
         allowed(Who::Owner) << 6 | allowed(self.group_class()) << 3 | allowed(Who::Other)
     }
 
-    /// What the file's group is allowed by its own entry, whatever the mask.
+    /// The permissions in the entry of the file's group, not limited by the mask.
     pub fn group(&self) -> u16 {
         self.of(Who::Group).unwrap_or(0)
     }
 
-    /// Says what a new mode says (chmod(2)).
+    /// Changes the entries as a new mode says (chmod(2)).
     pub fn set_mode(&mut self, mode: u32) {
         let class = self.group_class();
         for entry in &mut self.0 {
@@ -173,7 +173,8 @@ impl Acl {
         }
     }
 
-    /// Allows no more than a mode does: what a new file gets from its directory (acl(5), "object creation").
+    /// Limits the entries to a mode: for a new file that inherits the ACL from its directory (acl(5), "object
+    /// creation").
     pub fn limit_to(&mut self, mode: u32) {
         let class = self.group_class();
         for entry in &mut self.0 {
@@ -181,14 +182,15 @@ impl Acl {
         }
     }
 
-    /// Without the names of the hidden kinds.
+    /// The ACL without entries of the hidden kinds.
     #[must_use]
     pub fn without(mut self, hidden: Hidden) -> Self {
         self.0.retain(|entry| !hidden.hides(entry.who));
         self
     }
 
-    /// With the names of the hidden kinds that another has. They need a mask, which leaves the group what it has.
+    /// The ACL with the entries of the hidden kinds that `other` has. They need a mask; a new mask leaves the group its
+    /// permissions.
     #[must_use]
     pub fn with_hidden_of(mut self, other: &Self, hidden: Hidden) -> Self {
         let kept: Vec<Entry> = other.0.iter().filter(|entry| hidden.hides(entry.who)).copied().collect();
@@ -207,13 +209,13 @@ impl Acl {
         self.0.iter().find(|entry| entry.who == who).map(|entry| entry.allowed)
     }
 
-    /// The entry that a mode's group bits stand for.
+    /// The entry that a mode's group bits express.
     fn group_class(&self) -> Who {
         if self.of(Who::Mask).is_some() { Who::Mask } else { Who::Group }
     }
 }
 
-/// The bits of a mode that stand for an entry, if any do.
+/// The bits of a mode that express an entry, if any do.
 fn part(mode: u32, who: Who, class: Who) -> Option<u16> {
     let shift = match who {
         Who::Owner => 6,

@@ -1,10 +1,10 @@
 //! The creator of an account or a snapshot: a Kubernetes driver removes only what it created itself.
 
-/// Who made it.
+/// Who created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Creator {
-    /// Not recorded: it was made by a build that did not write this down.
+    /// Not recorded: an earlier build created it.
     Unrecorded = 0,
     /// The administrator, or the store itself.
     Administrator = 1,

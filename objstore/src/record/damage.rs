@@ -6,24 +6,25 @@
 
 use prost::Message;
 
-/// A blob whose bytes are not what was written, or that stands for content nobody can find any more.
+/// The record of a blob whose bytes differ from what was written, or of one that represents content that cannot be
+/// found any more.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Damaged {
-    /// Found, nanoseconds since 1970.
+    /// When it was found, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "1")]
     pub found: i64,
-    /// What is wrong.
+    /// What is wrong, in words.
     #[prost(string, tag = "2")]
     pub why: String,
-    /// Records that could not be read, as they were: what they referred to is kept as long as they are.
+    /// Unreadable records, with their original bytes: what they referred to is kept as long as they are.
     #[prost(message, repeated, tag = "3")]
     pub aside: Vec<Aside>,
-    /// Who had it when it was found, for people.
+    /// The names of the objects that contained it when it was found, for people.
     #[prost(string, repeated, tag = "4")]
     pub who: Vec<String>,
 }
 
-/// A record moved aside.
+/// An unreadable record that was moved out of the way.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Aside {
     /// Its key.

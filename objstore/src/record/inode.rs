@@ -7,7 +7,7 @@ use prost::Message;
 
 use crate::clock::Timestamp;
 
-/// What an inode is; zero is never written.
+/// The type of an inode; zero is never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum InodeKind {
@@ -29,122 +29,126 @@ pub enum InodeKind {
     BlockDevice = 7,
 }
 
-/// The parent of a file that was replaced or unlinked while a mount held it, and is kept as a version.
+/// The parent number of a file that was replaced or unlinked while a mount had it open, and that is kept as a
+/// noncurrent version.
 pub const RETIRED: u64 = u64::MAX;
 
-/// A file, directory or other node of the tree, as one branch sees it.
+/// The record of a file, directory or other node of the tree, as one branch sees it.
 #[derive(Clone, PartialEq, Message)]
 pub struct Inode {
-    /// What it is.
+    /// Its type: an [`InodeKind`].
     #[prost(enumeration = "InodeKind", tag = "1")]
     pub kind: i32,
     /// Permission bits.
     #[prost(uint32, tag = "2")]
     pub mode: u32,
-    /// Owner.
+    /// The owner's user id.
     #[prost(uint32, tag = "3")]
     pub uid: u32,
-    /// Group.
+    /// The group id.
     #[prost(uint32, tag = "4")]
     pub gid: u32,
-    /// Names that lead here; of a directory two and one for each directory in it.
+    /// The number of names that lead to it; for a directory two, and one for each directory in it.
     #[prost(uint32, tag = "5")]
     pub nlink: u32,
     /// Device number.
     #[prost(uint32, tag = "6")]
     pub rdev: u32,
-    /// Last read, nanoseconds since 1970.
+    /// When it was last read, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "7")]
     pub atime: i64,
-    /// Content last changed.
+    /// When its content was last changed, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "8")]
     pub mtime: i64,
-    /// Attributes last changed.
+    /// When its attributes were last changed, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "9")]
     pub ctime: i64,
-    /// Made.
+    /// When it was created, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "10")]
     pub btime: i64,
     /// Size of the content, in bytes.
     #[prost(uint64, tag = "11")]
     pub size: u64,
-    /// Changes of the content, counted.
+    /// The number of changes of the content.
     #[prost(uint64, tag = "12")]
     pub generation: u64,
-    /// Of a directory: set if only what lies in it implies it; S3 does not list it and prunes it with its last name.
+    /// For a directory: set if it exists only because something lies in it. S3 does not list such a directory, and
+    /// removes it with the last name in it.
     #[prost(bool, tag = "13")]
     pub implicit: bool,
-    /// Of a directory: names in it.
+    /// For a directory: the number of names in it.
     #[prost(uint64, tag = "14")]
     pub entries: u64,
-    /// Of a directory: names in it that S3 sees. These are files, and directories that lead to a key.
+    /// For a directory: the number of names in it that S3 sees, which are files and directories that lead to a key.
     #[prost(uint64, tag = "15")]
     pub keys: u64,
-    /// The directory it lies in; of a file with several names, under one of them. Zero: not known. [`RETIRED`]: the file
-    /// is a version that is no longer current.
+    /// The inode of the directory that it is in; for a file with several names, of one of them. Zero: not known.
+    /// [`RETIRED`]: the file is a noncurrent version.
     #[prost(uint64, tag = "16")]
     pub parent: u64,
-    /// Its name there; of what is retired, its key.
+    /// Its name in that directory; for a [`RETIRED`] file, its key.
     #[prost(string, tag = "22")]
     pub name: String,
-    /// Where the content lies; none is empty or a hole.
+    /// Where the content is stored; absent if it is empty or one hole.
     #[prost(oneof = "Content", tags = "17, 18, 19")]
     pub content: Option<Content>,
-    /// What S3 keeps with the content; absent until S3 wrote it or it got metadata.
+    /// What S3 stores with the content; absent until S3 writes the file or it gets metadata.
     #[prost(message, optional, tag = "20")]
     pub object: Option<Object>,
     /// Extended attributes.
     #[prost(btree_map = "string, bytes", tag = "21")]
     pub xattrs: BTreeMap<String, Vec<u8>>,
-    /// When it was made, or its content last changed, whatever time a mount set; zero if an early build wrote it.
+    /// When it was created or its content was last changed, whatever times a mount set, in nanoseconds since 1970; zero
+    /// if an early build wrote the record.
     #[prost(sfixed64, tag = "23")]
     pub changed: i64,
-    /// Of a file in blobs: how much less space it takes there than [`Inode::charged`] asks for, in units of 512 bytes.
+    /// For a file whose content is in blobs: how much less space it takes there than [`Inode::charged`] says, in units
+    /// of 512 bytes.
     #[prost(uint64, tag = "24")]
     pub holes: u64,
-    /// Of a file: up to which byte space is reserved for it (fallocate(2), FALLOC_FL_KEEP_SIZE). Past the end of the file
-    /// it counts against the quota; otherwise it says nothing.
+    /// For a file: the end of the space reserved for it, in bytes (fallocate(2), FALLOC_FL_KEEP_SIZE). Beyond the end
+    /// of the file it counts against the quota; otherwise it has no effect.
     #[prost(uint64, tag = "25")]
     pub reserved: u64,
     /// Flags of chattr(1): bits of [`flag`].
     #[prost(uint32, tag = "26")]
     pub flags: u32,
-    /// Of a directory with names in it: an upper bound of the length in bytes of all paths below it, each from the
-    /// directory, with the `/` that ends a directory's. Deletions leave it as it is. Zero: not known, since an earlier
-    /// version put the names there.
+    /// For a directory with names in it: an upper bound of the length in bytes of all paths below it, relative to the
+    /// directory and with the `/` that ends a directory's path. Deletions do not lower it. Zero: not known, since an
+    /// earlier version put the names there.
     #[prost(uint32, tag = "27")]
     pub reach: u32,
-    /// Whether the name it is found under may carry a copy of what listings show ([`Shown`](super::listed::Shown)).
+    /// Whether the directory entry may contain a copy of what listings show ([`Shown`](super::listed::Shown)).
     #[prost(bool, tag = "30")]
     pub shown: bool,
 }
 
-/// Bits of [`Inode::flags`]; a bit is never used again.
+/// Bits of [`Inode::flags`]; a bit is never reused.
 pub mod flag {
-    /// Nobody changes content, attributes or names (FS_IMMUTABLE_FL).
+    /// Content, attributes and names cannot be changed (FS_IMMUTABLE_FL).
     pub const IMMUTABLE: u32 = 1 << 0;
-    /// Content only grows at its end; of a directory, names only come (FS_APPEND_FL).
+    /// The content can only grow at its end; in a directory, names can only be added (FS_APPEND_FL).
     pub const APPEND_ONLY: u32 = 1 << 1;
-    /// dump(8) leaves it out (FS_NODUMP_FL).
+    /// dump(8) skips it (FS_NODUMP_FL).
     pub const NO_DUMP: u32 = 1 << 2;
 }
 
-/// Where an inode's content lies.
+/// Where an inode's content is stored.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Content {
-    /// Here.
+    /// In the inode's record.
     #[prost(bytes = "bytes", tag = "17")]
     Inline(Bytes),
-    /// In one blob; past the blob's end are zeros.
+    /// In one blob; beyond the blob's end the content is zeros.
     #[prost(message, tag = "18")]
     Blob(BlobContent),
-    /// In the inode's extent records; between them are zeros.
+    /// In the inode's extent records; ranges without one are zeros.
     #[prost(message, tag = "19")]
     Extents(ExtentContent),
 }
 
 impl Content {
-    /// Whether all of it lies in the inode's own blob.
+    /// Whether all of it is in the inode's in-place blob.
     pub fn is_home(&self) -> bool {
         matches!(self, Self::Blob(content) if content.home)
     }
@@ -156,7 +160,7 @@ pub struct BlobContent {
     /// The blob.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// Whether the blob is this inode's own, to be written in place by the branch that wrote this record.
+    /// Whether this is the inode's in-place blob, which the branch that wrote this record may change.
     #[prost(bool, tag = "2")]
     pub home: bool,
 }
@@ -164,19 +168,19 @@ pub struct BlobContent {
 /// Content in extents.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct ExtentContent {
-    /// The inode's own blob, where a byte lies at its offset in the file; to be written in place by the branch that
-    /// wrote this record.
+    /// The inode's in-place blob, in which a byte has the same offset as in the file; the branch that wrote this record
+    /// may change it.
     #[prost(uint64, optional, tag = "1")]
     pub home: Option<u64>,
 }
 
-/// A range of an inode's content in a blob.
+/// The record of an extent: a range of an inode's content in a blob.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Extent {
     /// The blob.
     #[prost(uint64, tag = "1")]
     pub blob: u64,
-    /// Where in the blob it begins.
+    /// The offset in the blob at which it begins.
     #[prost(uint64, tag = "2")]
     pub blob_offset: u64,
     /// Its length, in bytes; never zero.
@@ -184,28 +188,29 @@ pub struct Extent {
     pub length: u64,
 }
 
-/// What S3 keeps with an object.
+/// What S3 stores with an object.
 #[derive(Clone, PartialEq, Message)]
 pub struct Object {
-    /// The entity tag S3 gave the content; empty once a mount changed it: then inode and generation make the tag.
+    /// The entity tag that S3 gave the content; empty after a mount changed it: then the tag is made of inode number
+    /// and generation.
     #[prost(string, tag = "1")]
     pub etag: String,
-    /// Content-Type
+    /// The header Content-Type.
     #[prost(string, optional, tag = "2")]
     pub content_type: Option<String>,
-    /// Cache-Control
+    /// The header Cache-Control.
     #[prost(string, optional, tag = "3")]
     pub cache_control: Option<String>,
-    /// Content-Disposition
+    /// The header Content-Disposition.
     #[prost(string, optional, tag = "4")]
     pub content_disposition: Option<String>,
-    /// Content-Encoding
+    /// The header Content-Encoding.
     #[prost(string, optional, tag = "5")]
     pub content_encoding: Option<String>,
-    /// Content-Language
+    /// The header Content-Language.
     #[prost(string, optional, tag = "6")]
     pub content_language: Option<String>,
-    /// Expires
+    /// The header Expires.
     #[prost(string, optional, tag = "7")]
     pub expires: Option<String>,
     /// User metadata.
@@ -214,13 +219,13 @@ pub struct Object {
     /// Tags.
     #[prost(btree_map = "string, string", tag = "9")]
     pub tags: BTreeMap<String, String>,
-    /// Checksums of the content; cleared when a mount changes it.
+    /// Checksums of the content; removed when a mount changes it.
     #[prost(message, repeated, tag = "10")]
     pub checksums: Vec<StoredChecksum>,
-    /// Parts it was uploaded in; zero if whole.
+    /// The number of parts it was uploaded in; zero if it was uploaded whole.
     #[prost(uint32, tag = "11")]
     pub parts: u32,
-    /// The version's order, in a bucket that keeps versions; zero is the version `null`.
+    /// The version's order in a bucket that keeps versions; zero for the version `null`.
     #[prost(uint64, tag = "12")]
     pub version: u64,
     /// Retention (S3 API, PutObjectRetention).
@@ -229,24 +234,25 @@ pub struct Object {
     /// Whether a legal hold is on (S3 API, PutObjectLegalHold).
     #[prost(bool, tag = "14")]
     pub legal_hold: bool,
-    /// Whether a record of its parts is kept: also after a mount changed the content, until the content goes.
+    /// Whether there is a record of its parts, which stays when a mount changes the content, until the content is
+    /// removed.
     #[prost(bool, tag = "15")]
     pub part_table: bool,
-    /// Whether a legal hold was taken off, or told not to be on.
+    /// Whether a legal hold was removed, or a request said that there is none.
     #[prost(bool, tag = "16")]
     pub hold_off: bool,
-    /// The storage class S3 was told; none is STANDARD.
+    /// The storage class that the request named; absent is STANDARD.
     #[prost(string, optional, tag = "17")]
     pub storage_class: Option<String>,
 }
 
-/// How long an object version has to be kept.
+/// How long an object version has to be kept (S3 API, PutObjectRetention).
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Retention {
-    /// Its mode.
+    /// Its mode: a [`RetentionMode`].
     #[prost(enumeration = "RetentionMode", tag = "1")]
     pub mode: i32,
-    /// Until when, nanoseconds since 1970.
+    /// The end of the retention, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "2")]
     pub until: i64,
 }
@@ -257,36 +263,37 @@ pub struct Retention {
 pub enum RetentionMode {
     /// Not set: the record is damaged.
     None = 0,
-    /// Who may bypass governance.
+    /// Accounts that may bypass governance.
     Governance = 1,
-    /// Nobody.
+    /// No one.
     Compliance = 2,
 }
 
 /// A checksum.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StoredChecksum {
-    /// Its algorithm.
+    /// The algorithm's name.
     #[prost(string, tag = "1")]
     pub algorithm: String,
-    /// Its value.
+    /// The value, as S3 encodes it.
     #[prost(string, tag = "2")]
     pub value: String,
 }
 
-/// What a name in a directory leads to.
+/// The record of a directory entry: what a name leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Dirent {
-    /// The inode; never zero.
+    /// The inode's number; never zero.
     #[prost(uint64, tag = "1")]
     pub ino: u64,
-    /// What it is.
+    /// The inode's type: an [`InodeKind`].
     #[prost(enumeration = "InodeKind", tag = "2")]
     pub kind: i32,
 }
 
 impl Object {
-    /// A copy is one part: it keeps no count of parts, and no checksum of parts' checksums, which are `VALUE-COUNT`.
+    /// Adapts it to an object that is one part, such as a copy: it has no count of parts, and no checksum of the parts'
+    /// checksums, whose form is `VALUE-COUNT`.
     pub fn become_whole(&mut self) {
         (self.parts, self.part_table) = (0, false);
         self.checksums.retain(|sum| !sum.value.contains('-'));
@@ -294,12 +301,12 @@ impl Object {
 }
 
 impl Dirent {
-    /// A name for `ino`.
+    /// A directory entry for `ino`.
     pub fn new(ino: u64, kind: InodeKind) -> Self {
         Self { ino, kind: kind as i32 }
     }
 
-    /// Whether the name is of a kind that S3 sees: files and directories.
+    /// Whether it is of a type that S3 sees: a file or a directory.
     pub fn is_key(&self) -> bool {
         matches!(self.kind(), InodeKind::File | InodeKind::Directory)
     }
@@ -319,12 +326,12 @@ impl Inode {
         self.kind() == InodeKind::Directory
     }
 
-    /// Of a directory: whether it is a key, or holds one at any depth.
+    /// For a directory: whether it is a key, or contains one at any depth.
     pub fn leads_to_a_key(&self) -> bool {
         !self.implicit || self.keys > 0
     }
 
-    /// The blob of its own that it may be changing in place.
+    /// The inode's in-place blob, if it has one.
     pub fn home(&self) -> Option<u64> {
         match &self.content {
             Some(Content::Blob(content)) if content.home => Some(content.id),
@@ -333,47 +340,47 @@ impl Inode {
         }
     }
 
-    /// Whether chattr(1) forbids every change.
+    /// Whether a flag of chattr(1) forbids every change.
     pub fn is_immutable(&self) -> bool {
         self.flags & flag::IMMUTABLE != 0
     }
 
-    /// Whether chattr(1) forbids every change but growth at the end.
+    /// Whether a flag of chattr(1) forbids every change except growth at the end.
     pub fn is_append_only(&self) -> bool {
         self.flags & flag::APPEND_ONLY != 0
     }
 
-    /// Whether chattr(1) keeps its names, attributes and what is written.
+    /// Whether a flag of chattr(1) protects names, attributes and existing content.
     pub fn is_fixed(&self) -> bool {
         self.is_immutable() || self.is_append_only()
     }
 
-    /// The bytes that count against the quota: the size, and what is reserved past it.
+    /// The bytes that count against the quota: the size, and the space reserved beyond it.
     pub fn charged(&self) -> u64 {
         self.size.max(self.reserved)
     }
 
-    /// The space that content in blobs takes, in units of 512 bytes.
+    /// The space that its content takes in blobs, in units of 512 bytes.
     pub fn taken(&self) -> u64 {
         self.charged().div_ceil(512).saturating_sub(self.holes)
     }
 
-    /// Notes the space that content in blobs takes, in units of 512 bytes.
+    /// Sets the space that its content takes in blobs, in units of 512 bytes.
     pub fn take(&mut self, taken: u64) {
         self.holes = self.charged().div_ceil(512).saturating_sub(taken);
     }
 
-    /// When it was made or its content last changed, whatever time a mount set.
+    /// When it was created or its content was last changed, whatever times a mount set.
     pub fn written(&self) -> Timestamp {
         Timestamp(if self.changed == 0 { self.mtime.max(self.btime) } else { self.changed })
     }
 
-    /// Content and attributes changed.
+    /// Records a change of content and attributes.
     pub fn touch_content(&mut self, now: Timestamp) {
         (self.mtime, self.ctime, self.changed) = (now.0, now.0, now.0);
     }
 
-    /// A mount changed the content: what S3 said of it no longer holds.
+    /// Records that a mount changed the content: entity tag and checksums from S3 are no longer valid.
     pub fn changed_by_mount(&mut self, now: Timestamp) {
         self.touch_content(now);
         self.generation += 1;
@@ -384,8 +391,8 @@ impl Inode {
         }
     }
 
-    /// The entity tag: the one S3 gave, or one shaped like a multipart upload's, so that no client takes it for an
-    /// MD5.
+    /// The entity tag: the one that S3 gave, or else one with the form of a multipart upload's, so that no client takes
+    /// it for an MD5.
     pub fn etag(&self, ino: u64) -> String {
         match &self.object {
             Some(object) if !object.etag.is_empty() => object.etag.clone(),

@@ -42,12 +42,12 @@
 //! ```
 //! Numbers are big-endian. Names hold no NUL, so `name 00` keeps their order. `00 …` belongs to the engine.
 
-/// A family: a bucket and its clones and snapshots, which share inode numbers.
+/// The id of a clone group: a bucket with its clones and snapshots, which share inode numbers.
 pub type Family = u64;
-/// A branch of a family. Ids fall, so an ancestor's is larger than its descendants'.
+/// The id of a branch in its clone group. Ids fall, so an ancestor's is larger than its descendants'.
 pub type Branch = u32;
 
-/// First bytes of the kinds of keys.
+/// The first byte of the keys of each kind.
 pub mod tag {
     #![expect(missing_docs, reason = "the table above says what each is")]
     pub const HEADER: u8 = 0x01;
@@ -90,10 +90,10 @@ pub mod tag {
     pub const OWED: u8 = 0x72;
 }
 
-/// Bytes of a branch at the end of a tree record's key.
+/// The length of the branch id at the end of a tree record's key, in bytes.
 pub const BRANCH_BYTES: usize = 4;
 
-/// Builds a key piece by piece.
+/// A key that is built piece by piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyBuf(Vec<u8>);
 
@@ -105,38 +105,38 @@ impl KeyBuf {
         Self(bytes)
     }
 
-    /// Adds a number of eight bytes.
+    /// Adds a number as eight bytes.
     pub fn u64(mut self, number: u64) -> Self {
         self.0.extend_from_slice(&number.to_be_bytes());
         self
     }
 
-    /// Adds a number of four bytes.
+    /// Adds a number as four bytes.
     pub fn u32(mut self, number: u32) -> Self {
         self.0.extend_from_slice(&number.to_be_bytes());
         self
     }
 
-    /// Adds a string that is the end of the key, or of a prefix of it.
+    /// Adds a string at the end of the key, or of a prefix of it.
     pub fn tail(mut self, text: &str) -> Self {
         self.0.extend_from_slice(text.as_bytes());
         self
     }
 
-    /// Adds a string that something follows.
+    /// Adds a string that another piece follows.
     pub fn text(self, text: &str) -> Self {
         let mut key = self.tail(text);
         key.0.push(0);
         key
     }
 
-    /// The key.
+    /// The finished key.
     pub fn done(self) -> Vec<u8> {
         self.0
     }
 }
 
-/// The smallest key above all that begin with `prefix`.
+/// The smallest key larger than all keys that begin with `prefix`.
 pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -145,184 +145,185 @@ pub fn after_prefix(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // No key begins so: tags are smaller.
+    // No key begins with these bytes, since tags are smaller.
     vec![u8::MAX; prefix.len() + 64]
 }
 
-/// The store's own record.
+/// The key of the store's header.
 pub fn header() -> Vec<u8> {
     vec![tag::HEADER]
 }
 
-/// How far the worker of lifecycle rules is.
+/// The key of the lifecycle worker's position.
 pub fn lifecycle() -> Vec<u8> {
     vec![tag::LIFECYCLE]
 }
 
-/// How far the scrub is.
+/// The key of the scrub's position.
 pub fn scrub() -> Vec<u8> {
     vec![tag::SCRUB]
 }
 
-/// A record keyed by one number.
+/// The key of a record that one number identifies.
 pub fn by_id(tag: u8, id: u64) -> Vec<u8> {
     KeyBuf::new(tag).u64(id).done()
 }
 
-/// A record keyed by one name.
+/// The key of a record that one name identifies.
 pub fn by_name(tag: u8, name: &str) -> Vec<u8> {
     KeyBuf::new(tag).tail(name).done()
 }
 
-/// A record of a branch of a family.
+/// The key of a record about a branch of a clone group.
 pub fn of_branch(tag: u8, family: Family, branch: Branch) -> Vec<u8> {
     KeyBuf::new(tag).u64(family).u32(branch).done()
 }
 
-/// An inode, without its branch.
+/// The key of an inode, without the branch.
 pub fn inode(family: Family, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::INODE).u64(family).u64(ino).done()
 }
 
-/// Bytes before the number in an inode's key.
+/// The offset of the number in an inode's key.
 pub const INODE_AT: usize = 9;
 
-/// All dirents of a directory begin with this.
+/// The prefix of all entries of a directory.
 pub fn dirents(family: Family, parent: u64) -> Vec<u8> {
     KeyBuf::new(tag::DIRENT).u64(family).u64(parent).done()
 }
 
-/// A dirent, without its branch.
+/// The key of a directory entry, without the branch.
 pub fn dirent(family: Family, parent: u64, sort_name: &str) -> Vec<u8> {
     KeyBuf::new(tag::DIRENT).u64(family).u64(parent).text(sort_name).done()
 }
 
-/// Bytes before the sort name in a dirent's key.
+/// The offset of the sort name in a directory entry's key.
 pub const DIRENT_NAME_AT: usize = 17;
 
-/// An extent, without its branch.
+/// The key of an extent, without the branch.
 pub fn extent(family: Family, ino: u64, offset: u64) -> Vec<u8> {
     KeyBuf::new(tag::EXTENT).u64(family).u64(ino).u64(offset).done()
 }
 
-/// All extents of an inode begin with this.
+/// The prefix of all extents of an inode.
 pub fn extents(family: Family, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::EXTENT).u64(family).u64(ino).done()
 }
 
-/// Bytes before the offset in an extent's key.
+/// The offset of the extent's offset in its key.
 pub const EXTENT_OFFSET_AT: usize = 17;
 
-/// All versions of a key begin with this.
+/// The prefix of all versions of a key.
 pub fn versions(family: Family, key: &str) -> Vec<u8> {
     KeyBuf::new(tag::VERSION).u64(family).text(key).done()
 }
 
-/// All versions of keys that begin with `prefix` begin with this.
+/// The prefix of all versions of keys that begin with `prefix`.
 pub fn versions_below(family: Family, prefix: &str) -> Vec<u8> {
     [&KeyBuf::new(tag::VERSION).u64(family).done()[..], prefix.as_bytes()].concat()
 }
 
-/// A version, without its branch; `order` falls, so the newest comes first.
+/// The key of a version, without the branch; `order` falls, so the newest sorts first.
 pub fn version(family: Family, key: &str, order: u64) -> Vec<u8> {
     KeyBuf::new(tag::VERSION).u64(family).text(key).u64(order).done()
 }
 
-/// Bytes before the key in a version's key.
+/// The offset of the object's key in a version's key.
 pub const VERSION_KEY_AT: usize = 9;
 
-/// The mark of an unlinked inode that is still in use, without its branch.
+/// The key that marks an unlinked inode as still in use, without the branch.
 pub fn orphan(family: Family, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::ORPHAN).u64(family).u64(ino).done()
 }
 
-/// All marks of unlinked inodes of a family begin with this.
+/// The prefix of all marks of unlinked inodes of a clone group.
 pub fn orphans(family: Family) -> Vec<u8> {
     KeyBuf::new(tag::ORPHAN).u64(family).done()
 }
 
-/// The parts an object was uploaded in, without the branch.
+/// The key of the parts that an object was uploaded in, without the branch.
 pub fn object_parts(family: Family, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::OBJECT_PARTS).u64(family).u64(ino).done()
 }
 
-/// That a file of a bucket's live branch is written in place.
+/// The key that marks a file of a bucket's writable branch as dirty.
 pub fn live(bucket: u64, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::LIVE).u64(bucket).u64(ino).done()
 }
 
-/// Bytes before the inode in a live file's key.
+/// The offset of the inode's number in a dirty file's key.
 pub const LIVE_INODE_AT: usize = 9;
 
-/// That a branch hid what an ancestor held: perhaps nobody sees that any more.
+/// The key that marks an overridden record: a branch wrote its own in place of an ancestor's, which perhaps no branch
+/// reads any more.
 pub fn shadowed(base: &[u8]) -> Vec<u8> {
     [&[tag::SHADOWED], base].concat()
 }
 
-/// A block of checksums of a blob.
+/// The key of one record of a blob's checksums.
 pub fn sums(blob: u64, index: u32) -> Vec<u8> {
     KeyBuf::new(tag::SUMS).u64(blob).u32(index).done()
 }
 
-/// All checksums of a blob begin with this.
+/// The prefix of all checksum records of a blob.
 pub fn sums_of(blob: u64) -> Vec<u8> {
     KeyBuf::new(tag::SUMS).u64(blob).done()
 }
 
-/// That a file may be written past the server.
+/// The key that marks a file as writable through a memory mapping.
 pub fn exposed(bucket: u64, ino: u64) -> Vec<u8> {
     KeyBuf::new(tag::EXPOSED).u64(bucket).u64(ino).done()
 }
 
-/// A grant.
+/// The key of a grant.
 pub fn grant(bucket: u64, account: u64) -> Vec<u8> {
     KeyBuf::new(tag::GRANT).u64(bucket).u64(account).done()
 }
 
-/// A publication.
+/// The key of a publication.
 pub fn publication(bucket: u64, node: &str) -> Vec<u8> {
     KeyBuf::new(tag::PUBLICATION).u64(bucket).tail(node).done()
 }
 
-/// An upload.
+/// The key of an upload in progress.
 pub fn upload(bucket: u64, key: &str, id: &str) -> Vec<u8> {
     KeyBuf::new(tag::UPLOAD).u64(bucket).text(key).tail(id).done()
 }
 
-/// All uploads of a bucket to keys that begin with `prefix` begin with this.
+/// The prefix of all uploads of a bucket to keys that begin with `prefix`.
 pub fn uploads(bucket: u64, prefix: &str) -> Vec<u8> {
     KeyBuf::new(tag::UPLOAD).u64(bucket).tail(prefix).done()
 }
 
-/// Bytes before the key in an upload's key.
+/// The offset of the object's key in an upload's key.
 pub const UPLOAD_KEY_AT: usize = 9;
 
-/// An upload that was completed.
+/// The key of a completed upload.
 pub fn completed(bucket: u64, key: &str, id: &str) -> Vec<u8> {
     KeyBuf::new(tag::COMPLETED).u64(bucket).text(key).tail(id).done()
 }
 
-/// All parts of an upload begin with this.
+/// The prefix of all parts of an upload.
 pub fn parts(upload: &str) -> Vec<u8> {
     KeyBuf::new(tag::PART).text(upload).done()
 }
 
-/// A part.
+/// The key of a part.
 pub fn part(upload: &str, number: u32) -> Vec<u8> {
     KeyBuf::new(tag::PART).text(upload).u32(number).done()
 }
 
-/// What a request of a session did.
+/// The key of what a session's request did.
 pub fn replay(session: u64, request: u64) -> Vec<u8> {
     KeyBuf::new(tag::REPLAY).u64(session).u64(request).done()
 }
 
-/// Notices that mounts of a bucket may not have been given.
+/// The key of invalidations that mounts of a bucket may not have received.
 pub fn owed(bucket: u64, order: u64) -> Vec<u8> {
     KeyBuf::new(tag::OWED).u64(bucket).u64(order).done()
 }
 
-/// The key of `base` as `branch` wrote it.
+/// The key of the record `base` as written by `branch`.
 pub fn branched(base: &[u8], branch: Branch) -> Vec<u8> {
     let mut key = Vec::with_capacity(base.len() + BRANCH_BYTES);
     key.extend_from_slice(base);
@@ -330,18 +331,18 @@ pub fn branched(base: &[u8], branch: Branch) -> Vec<u8> {
     key
 }
 
-/// Splits a tree record's key into what it is and the branch that wrote it; `None` if it is too short.
+/// Splits a tree record's key into the key without its branch and the branch; `None` if it is too short.
 pub fn unbranched(key: &[u8]) -> Option<(&[u8], Branch)> {
     let (base, branch) = key.split_last_chunk::<BRANCH_BYTES>()?;
     Some((base, Branch::from_be_bytes(*branch)))
 }
 
-/// The number at `at`; `None` if the key is too short.
+/// The number at the offset `at`; `None` if the key is too short.
 pub fn u64_at(key: &[u8], at: usize) -> Option<u64> {
     key.get(at..)?.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
-/// The text from `at` to the NUL that ends it; `None` if there is none or it is no UTF-8.
+/// The text from the offset `at` to the NUL that ends it; `None` if there is no NUL or the text is not UTF-8.
 pub fn text_at(key: &[u8], at: usize) -> Option<&str> {
     let rest = key.get(at..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;

@@ -2,58 +2,59 @@
 
 use prost::Message;
 
-/// The worker's place; there is one record of it.
+/// The record of the lifecycle worker's position; there is one in a store.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Lifecycle {
-    /// When the pass under way, or else the last one, began: nanoseconds since 1970.
+    /// When the pass in progress, or else the last one, began, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "1")]
     pub started: i64,
-    /// When the last whole pass ended; zero if none did.
+    /// When the last complete pass ended, in nanoseconds since 1970; zero if none did.
     #[prost(sfixed64, tag = "2")]
     pub completed: i64,
-    /// Where the pass under way goes on; absent between two passes.
+    /// Where the pass in progress continues; absent between passes.
     #[prost(message, optional, tag = "3")]
     pub place: Option<Place>,
 }
 
-/// A place in a pass over all buckets.
+/// A position in a pass over all buckets.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Place {
-    /// The bucket's id; buckets are visited by rising id.
+    /// The bucket's id; buckets are visited in ascending order of id.
     #[prost(uint64, tag = "1")]
     pub bucket: u64,
-    /// What of the bucket is looked at.
+    /// Which part of the bucket is examined: a [`Phase`].
     #[prost(enumeration = "Phase", tag = "2")]
     pub phase: i32,
-    /// The prefix being looked at; absent before the first.
+    /// The prefix that is examined; absent before the first.
     #[prost(string, optional, tag = "3")]
     pub area: Option<String>,
-    /// The last thing looked at below the prefix; absent if nothing was.
+    /// The last item examined below the prefix; absent if none was.
     #[prost(message, optional, tag = "4")]
     pub last: Option<Last>,
 }
 
-/// The last thing looked at.
+/// The last item that a pass examined.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Last {
     /// Its key.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Of an upload: its id.
+    /// For an upload: its id.
     #[prost(string, tag = "2")]
     pub upload: String,
-    /// Of a version: its order.
+    /// For a version: its order.
     #[prost(uint64, tag = "3")]
     pub order: u64,
-    /// Of a version: how many noncurrent versions of the key down to it stay, without delete markers.
+    /// For a version: how many noncurrent versions of the key, from the newest to this one, are kept, without delete
+    /// markers.
     #[prost(uint32, tag = "4")]
     pub newer: u32,
-    /// Of a version: when it was made, nanoseconds since 1970.
+    /// For a version: when it was made, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "5")]
     pub made: i64,
 }
 
-/// What of a bucket a pass looks at.
+/// Which part of a bucket a pass examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Phase {

@@ -9,16 +9,16 @@ use prost::Message;
 
 use super::inode::{Dirent, Inode, InodeKind, StoredChecksum};
 
-/// A name in a directory, as a listing reads it: a [`Dirent`] and perhaps what it leads to.
+/// A directory entry as a listing reads it: a [`Dirent`], and perhaps attributes of the file.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListedDirent {
     /// The inode; never zero.
     #[prost(uint64, tag = "1")]
     pub ino: u64,
-    /// What it is.
+    /// The inode's type: an [`InodeKind`].
     #[prost(enumeration = "InodeKind", tag = "2")]
     pub kind: i32,
-    /// What a listing shows of it.
+    /// What a listing shows of the file, if the entry has a copy of it.
     #[prost(message, optional, tag = "3")]
     pub shown: Option<Shown>,
 }
@@ -29,7 +29,7 @@ pub struct Shown {
     /// Size of the content, in bytes.
     #[prost(uint64, tag = "1")]
     pub size: u64,
-    /// Content last changed, nanoseconds since 1970.
+    /// When the content was last changed, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "2")]
     pub mtime: i64,
     /// The entity tag.
@@ -38,25 +38,25 @@ pub struct Shown {
     /// Checksums of the content.
     #[prost(message, repeated, tag = "4")]
     pub checksums: Vec<StoredChecksum>,
-    /// The storage class S3 was told; none is STANDARD.
+    /// The storage class that the request named; absent is STANDARD.
     #[prost(string, optional, tag = "5")]
     pub storage_class: Option<String>,
 }
 
 impl ListedDirent {
-    /// A name that carries what listings show.
+    /// A directory entry with what listings show of the file.
     pub fn new(dirent: Dirent, shown: Shown) -> Self {
         Self { ino: dirent.ino, kind: dirent.kind, shown: Some(shown) }
     }
 
-    /// The name alone.
+    /// The directory entry alone.
     pub fn dirent(&self) -> Dirent {
         Dirent { ino: self.ino, kind: self.kind }
     }
 }
 
 impl Shown {
-    /// Of an inode.
+    /// What a listing shows of an inode.
     pub fn of(ino: u64, inode: &Inode) -> Self {
         let kept = inode.object.as_ref().map(|object| (object.checksums.clone(), object.storage_class.clone()));
         let (checksums, storage_class) = kept.unwrap_or_default();
@@ -64,50 +64,50 @@ impl Shown {
     }
 }
 
-/// An inode, as a listing shows it.
+/// An inode, as a listing reads it.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListedInode {
-    /// Content last changed, nanoseconds since 1970.
+    /// When the content was last changed, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "8")]
     pub mtime: i64,
     /// Size of the content, in bytes.
     #[prost(uint64, tag = "11")]
     pub size: u64,
-    /// Changes of the content, counted.
+    /// The number of changes of the content.
     #[prost(uint64, tag = "12")]
     pub generation: u64,
-    /// Of a directory: set if only keys below it imply it.
+    /// For a directory: set if it exists only because something lies in it.
     #[prost(bool, tag = "13")]
     pub implicit: bool,
-    /// Of a directory: names in it that S3 sees.
+    /// For a directory: the number of names in it that S3 sees.
     #[prost(uint64, tag = "15")]
     pub keys: u64,
-    /// What S3 keeps with the content.
+    /// What S3 stores with the content.
     #[prost(message, optional, tag = "20")]
     pub object: Option<ListedObject>,
 }
 
-/// What S3 keeps with an object, as a listing shows it.
+/// What S3 stores with an object, as far as a listing shows it.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListedObject {
-    /// The entity tag S3 gave the content; empty once a mount changed it.
+    /// The entity tag that S3 gave the content; empty after a mount changed it.
     #[prost(string, tag = "1")]
     pub etag: String,
     /// Checksums of the content.
     #[prost(message, repeated, tag = "10")]
     pub checksums: Vec<StoredChecksum>,
-    /// The storage class S3 was told; none is STANDARD.
+    /// The storage class that the request named; absent is STANDARD.
     #[prost(string, optional, tag = "17")]
     pub storage_class: Option<String>,
 }
 
 impl ListedInode {
-    /// What [`Inode::leads_to_a_key`] says.
+    /// Whether the inode is a key or leads to one, as [`Inode::leads_to_a_key`] says.
     pub fn leads_to_a_key(&self) -> bool {
         !self.implicit || self.keys > 0
     }
 
-    /// What a listing shows: the same as [`Shown::of`].
+    /// What a listing shows of the inode, equal to [`Shown::of`].
     pub fn shown(self, ino: u64) -> Shown {
         let ListedObject { etag, checksums, storage_class } = self.object.unwrap_or_default();
         let made = || format!("{ino:016x}{:016x}-1", self.generation);

@@ -2,14 +2,17 @@
 
 use prost::Message;
 
-/// A live file. While this is there, the size of the inode is that of its home, at least what its record says; its time
-/// of change is the home's, if that is later; and its content may have changed since its generation last rose.
+/// The record of a dirty file. While it exists:
+/// - The size of the inode is that of its in-place blob, and at least what the inode's record says.
+/// - Its modification time is the blob's, if that is later.
+/// - Its content may have changed since its generation last rose.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Live {
-    /// The home.
+    /// The in-place blob.
     #[prost(uint64, tag = "1")]
     pub blob: u64,
-    /// Whether the home holds all of the content. If not, extents do, and the size is what the inode's record says.
+    /// Whether the in-place blob contains all of the content. If not, the rest is in extents, and the size is what the
+    /// inode's record says.
     #[prost(bool, tag = "2")]
     pub whole: bool,
 }
@@ -27,7 +30,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
-            // Whether it is whole has many encodings.
+            // The flag `whole` has many valid encodings.
             if let Ok(read) = decode::<Live>("a live file", &damaged) {
                 assert!(read != live || at + 1 == bytes.len(), "byte {at}");
             }

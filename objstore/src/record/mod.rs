@@ -28,35 +28,38 @@ use prost::Message;
 
 use crate::error::{Error, Result};
 
-/// The version of the format written by this build; a store of another is refused.
+/// The version of the record format that this build writes; a store with another is refused.
 pub const FORMAT: u32 = 1;
 
-/// What the store knows of itself.
+/// The store's header record.
 #[derive(Clone, PartialEq, Message)]
 pub struct Header {
-    /// [`FORMAT`] of the build that made the store.
+    /// The [`FORMAT`] of the build that created the store.
     #[prost(uint32, tag = "1")]
     pub format: u32,
-    /// How often the store was opened; part of each blob id made since.
+    /// How often the store was opened; part of each blob id created since.
     #[prost(uint32, tag = "2")]
     pub epoch: u32,
-    /// The next id of buckets, families and accounts.
+    /// The next id for buckets, clone groups and accounts.
     #[prost(uint64, tag = "3")]
     pub next_id: u64,
-    /// The next place in the trash.
+    /// The next order in the trash.
     #[prost(uint64, tag = "4")]
     pub next_trash: u64,
 }
 
-/// Reads the value of `what`.
+/// Decodes the value of `what`, which errors name.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if the bytes are no such message.
+/// [`Error::Corrupt`] if the bytes are not such a message.
 pub fn decode<M: Message + Default>(what: &str, value: &[u8]) -> Result<M> {
     M::decode(value).map_err(|error| corrupt(what, &error))
 }
 
-/// The same of a record that may hold content, which is then a part of `value` and not copied.
+/// Decodes the value of `what` without a copy of inline content, which stays a part of `value`.
+///
+/// # Errors
+/// [`Error::Corrupt`] if the bytes are not such a message.
 pub fn decode_shared<M: Message + Default>(what: &str, value: &Bytes) -> Result<M> {
     M::decode(value.clone()).map_err(|error| corrupt(what, &error))
 }

@@ -2,16 +2,17 @@
 
 use prost::Message;
 
-/// A bucket that is being restored. An opening of the store that finds this ends it: what was written is collected.
+/// The record of a bucket that is being restored. If it exists when the store is opened, the restore was interrupted:
+/// the record is removed, and what was written is collected.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Restore {
     /// The branch being filled.
     #[prost(uint32, tag = "1")]
     pub branch: u32,
-    /// The name the bucket is to get.
+    /// The name that the bucket is to have.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// Begun, nanoseconds since 1970.
+    /// When it began, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "3")]
     pub started: i64,
 }

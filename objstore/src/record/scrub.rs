@@ -2,33 +2,33 @@
 
 use prost::Message;
 
-/// The scrub's place; there is one record of it.
+/// The record of the scrub's position; there is one in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Scrub {
-    /// When the pass under way, or else the last one, began: nanoseconds since 1970.
+    /// When the pass in progress, or else the last one, began, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "1")]
     pub started: i64,
-    /// When the last whole pass ended; zero if none did.
+    /// When the last complete pass ended, in nanoseconds since 1970; zero if none did.
     #[prost(sfixed64, tag = "2")]
     pub completed: i64,
-    /// Where the pass under way goes on; absent between two passes.
+    /// Where the pass in progress continues; absent between passes.
     #[prost(message, optional, tag = "3")]
     pub place: Option<Place>,
 }
 
-/// A place in a pass over all blobs, which are visited by rising id.
+/// A position in a pass over all blobs, which are visited in ascending order of id.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Place {
     /// The next blob.
     #[prost(uint64, tag = "1")]
     pub blob: u64,
-    /// How much of it was read.
+    /// The number of its bytes that were read.
     #[prost(uint64, tag = "2")]
     pub offset: u64,
-    /// Bytes read in the pass.
+    /// The number of bytes read in the pass.
     #[prost(uint64, tag = "3")]
     pub read_bytes: u64,
-    /// Bytes there were to read when the pass began.
+    /// The number of bytes to read when the pass began.
     #[prost(uint64, tag = "4")]
     pub total_bytes: u64,
 }

@@ -2,58 +2,60 @@
 
 use prost::Message;
 
-/// A mount's session. It ends with the mount, not with the server.
+/// The record of a mount's session. It ends with the mount, not with the server.
 #[derive(Clone, PartialEq, Message)]
 pub struct Session {
-    /// The bucket's id; of a snapshot, the id of the snapshot.
+    /// The id of the bucket or the snapshot.
     #[prost(uint64, tag = "1")]
     pub bucket: u64,
-    /// The name it was opened by.
+    /// The name of the bucket or snapshot when it was mounted.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// Its family.
+    /// The clone group.
     #[prost(uint64, tag = "3")]
     pub family: u64,
-    /// The branch of a snapshot.
+    /// For a snapshot: its branch.
     #[prost(uint32, optional, tag = "4")]
     pub frozen: Option<u32>,
-    /// The inode of the directory that is the mount's root, wherever that is by now.
+    /// The inode of the directory that is the root of the mount; that directory may have been moved since.
     #[prost(uint64, tag = "5")]
     pub root: u64,
-    /// The id of the account whose grant opened it; zero: nobody's, or an earlier version wrote the record.
+    /// The id of the account whose grant opened the session; zero if it was none, or if an earlier version wrote the
+    /// record.
     #[prost(uint64, tag = "6")]
     pub account: u64,
 }
 
-/// What a request did that must not be done twice. It goes once the request is known to be answered.
+/// The record of what a request did that must not be done twice. It is removed once the client is known to have the
+/// answer.
 #[derive(Clone, PartialEq, Message)]
 pub struct Replay {
-    /// The inode it was about; zero if the answer needs none.
+    /// The inode that the request concerned; zero if the answer needs none.
     #[prost(uint64, tag = "1")]
     pub ino: u64,
 }
 
-/// What mounts have to forget and may not have been told.
+/// The record of undelivered invalidations: entries that mounts have to drop from their caches.
 #[derive(Clone, PartialEq, Message)]
 pub struct Owed {
-    /// The session that made the change, which knows of it; zero for others.
+    /// The session that made the change, and therefore knows of it; zero for changes by others.
     #[prost(uint64, tag = "1")]
     pub origin: u64,
-    /// What to forget.
+    /// The entries to drop.
     #[prost(message, repeated, tag = "2")]
     pub notices: Vec<Notice>,
 }
 
-/// One of the things to forget.
+/// One cache entry to drop.
 #[derive(Clone, PartialEq, Message)]
 pub struct Notice {
-    /// The inode; of a name, its directory's.
+    /// The inode's number; for a name, the number of its directory.
     #[prost(uint64, tag = "1")]
     pub ino: u64,
-    /// The name.
+    /// The name, if a name is to be dropped.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// Whether the content is meant, and not only the attributes.
+    /// Whether content is to be dropped, and not only attributes.
     #[prost(bool, tag = "3")]
     pub content: bool,
 }

@@ -9,19 +9,20 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
-/// The settings of a bucket.
+/// The record of a bucket's settings.
 #[derive(Clone, PartialEq, Message)]
 pub struct Settings {
     /// The bucket policy: a JSON document (S3 API, PutBucketPolicy).
     #[prost(string, optional, tag = "1")]
     pub policy: Option<String>,
-    /// Public access block; absent until it is first put or deleted: then the server's default holds.
+    /// Public access block; absent until it is first put or deleted: until then the server's default applies.
     #[prost(message, optional, tag = "2")]
     pub public_access: Option<PublicAccess>,
-    /// Object ownership as it was put; absent is the default. The one value in force is `BucketOwnerEnforced`.
+    /// Object ownership, as it was put; absent is the default. The only value that has an effect is
+    /// `BucketOwnerEnforced`.
     #[prost(message, optional, tag = "3")]
     pub ownership: Option<Ownership>,
-    /// CORS rules, the first match decides (S3 API, PutBucketCors).
+    /// CORS rules, of which the first match decides (S3 API, PutBucketCors).
     #[prost(message, repeated, tag = "4")]
     pub cors: Vec<CorsRule>,
     /// Tags of the bucket (S3 API, PutBucketTagging).
@@ -30,17 +31,18 @@ pub struct Settings {
     /// Lifecycle rules (S3 API, PutBucketLifecycleConfiguration).
     #[prost(message, repeated, tag = "6")]
     pub lifecycle: Vec<LifecycleRule>,
-    /// Object lock; absent if the bucket was not made or set for it. It is never taken back.
+    /// Object lock; absent if it was never enabled for the bucket. It cannot be disabled.
     #[prost(message, optional, tag = "7")]
     pub object_lock: Option<ObjectLock>,
-    /// The accounts the policy names, with their ids when it was put: another account that takes a name later is not
-    /// the one that was meant.
+    /// The accounts that the policy names, with their ids when it was put: an account that gets such a name later is
+    /// not meant.
     #[prost(btree_map = "string, uint64", tag = "8")]
     pub policy_accounts: BTreeMap<String, u64>,
-    /// TransitionDefaultMinimumObjectSize as it was put with the lifecycle rules; nothing depends on it.
+    /// TransitionDefaultMinimumObjectSize, as it was put with the lifecycle rules; it has no effect.
     #[prost(string, optional, tag = "9")]
     pub lifecycle_minimum: Option<String>,
-    /// A number given when the policy was put, from the same count as ids of accounts: those made later have larger ids.
+    /// A number taken when the policy was put, from the counter that also gives account ids: accounts created later
+    /// have larger ids.
     #[prost(uint64, tag = "10")]
     pub policy_since: u64,
 }
@@ -48,19 +50,19 @@ pub struct Settings {
 /// Public access block (S3 API, PutPublicAccessBlock).
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct PublicAccess {
-    /// BlockPublicAcls
+    /// The field BlockPublicAcls.
     #[prost(bool, tag = "1")]
     pub block_acls: bool,
-    /// IgnorePublicAcls
+    /// The field IgnorePublicAcls.
     #[prost(bool, tag = "2")]
     pub ignore_acls: bool,
-    /// BlockPublicPolicy: a policy that makes the bucket public is refused.
+    /// The field BlockPublicPolicy: a policy that makes the bucket public is refused.
     #[prost(bool, tag = "3")]
     pub block_policy: bool,
-    /// RestrictPublicBuckets: of a bucket with a public policy only its owner's account has access.
+    /// The field RestrictPublicBuckets: a bucket with a public policy can be accessed by its owner's account only.
     #[prost(bool, tag = "4")]
     pub restrict_buckets: bool,
-    /// It was deleted: none of the four holds, and there is no configuration to get.
+    /// Whether the configuration was deleted: then none of the four applies, and there is no configuration to get.
     #[prost(bool, tag = "5")]
     pub deleted: bool,
 }
@@ -68,7 +70,7 @@ pub struct PublicAccess {
 /// Object ownership (S3 API, PutBucketOwnershipControls).
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Ownership {
-    /// The rule; empty after it was deleted.
+    /// The rule; empty if it was deleted.
     #[prost(string, tag = "1")]
     pub rule: String,
 }
@@ -76,22 +78,22 @@ pub struct Ownership {
 /// A CORS rule (S3 API, CORSRule).
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CorsRule {
-    /// ID
+    /// The field ID.
     #[prost(string, optional, tag = "1")]
     pub id: Option<String>,
-    /// AllowedOrigin, each with at most one `*`
+    /// The field AllowedOrigin; each value has at most one `*`.
     #[prost(string, repeated, tag = "2")]
     pub origins: Vec<String>,
-    /// AllowedMethod
+    /// The field AllowedMethod.
     #[prost(string, repeated, tag = "3")]
     pub methods: Vec<String>,
-    /// AllowedHeader, each with at most one `*`
+    /// The field AllowedHeader; each value has at most one `*`.
     #[prost(string, repeated, tag = "4")]
     pub headers: Vec<String>,
-    /// ExposeHeader
+    /// The field ExposeHeader.
     #[prost(string, repeated, tag = "5")]
     pub expose: Vec<String>,
-    /// MaxAgeSeconds
+    /// The field MaxAgeSeconds.
     #[prost(int32, optional, tag = "6")]
     pub max_age_seconds: Option<i32>,
 }
@@ -99,54 +101,54 @@ pub struct CorsRule {
 /// A lifecycle rule (S3 API, LifecycleRule).
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct LifecycleRule {
-    /// ID, unlike all others of the bucket
+    /// The field ID, unique in the bucket.
     #[prost(string, tag = "1")]
     pub id: String,
-    /// Whether the rule is applied
+    /// Whether the rule is applied.
     #[prost(bool, tag = "2")]
     pub enabled: bool,
-    /// What it applies to
+    /// Which objects the rule applies to.
     #[prost(message, optional, tag = "3")]
     pub filter: Option<LifecycleFilter>,
-    /// Expire current versions so many days after they were made
+    /// After how many days current versions expire.
     #[prost(uint32, optional, tag = "4")]
     pub expire_days: Option<u32>,
-    /// Expire current versions from this date on, nanoseconds since 1970
+    /// The date from which current versions expire, in nanoseconds since 1970.
     #[prost(sfixed64, optional, tag = "5")]
     pub expire_date: Option<i64>,
-    /// Remove delete markers that are a key's only version
+    /// Whether delete markers that are a key's only version are removed.
     #[prost(bool, optional, tag = "6")]
     pub expire_markers: Option<bool>,
-    /// Expire noncurrent versions so many days after they became noncurrent
+    /// After how many days noncurrent versions expire.
     #[prost(uint32, optional, tag = "7")]
     pub noncurrent_days: Option<u32>,
-    /// But keep this many of the newest noncurrent ones
+    /// How many of the newest noncurrent versions are kept nevertheless.
     #[prost(uint32, optional, tag = "8")]
     pub noncurrent_kept: Option<u32>,
-    /// Abort uploads so many days after they were begun
+    /// After how many days uploads are aborted.
     #[prost(uint32, optional, tag = "9")]
     pub abort_upload_days: Option<u32>,
 }
 
-/// What a lifecycle rule applies to: all that is set has to hold.
+/// Which objects a lifecycle rule applies to: an object has to meet every condition that is set.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct LifecycleFilter {
-    /// Keys that begin so
+    /// The prefix that keys have to begin with.
     #[prost(string, optional, tag = "1")]
     pub prefix: Option<String>,
-    /// Objects that have all these tags
+    /// The tags that objects must have.
     #[prost(btree_map = "string, string", tag = "2")]
     pub tags: BTreeMap<String, String>,
-    /// Objects larger than this, in bytes
+    /// Objects have to be larger than this, in bytes.
     #[prost(uint64, optional, tag = "3")]
     pub size_above: Option<u64>,
-    /// Objects smaller than this, in bytes
+    /// Objects have to be smaller than this, in bytes.
     #[prost(uint64, optional, tag = "4")]
     pub size_below: Option<u64>,
-    /// How the filter was written, so that it is given back so: the prefix in the rule itself, before there were filters
+    /// Whether the prefix was written in the rule itself, without a filter, so that it is returned in the same form.
     #[prost(bool, tag = "5")]
     pub bare_prefix: bool,
-    /// Whether it was written as `And`
+    /// Whether the filter was written as `And`, so that it is returned in the same form.
     #[prost(bool, tag = "6")]
     pub and: bool,
 }
@@ -154,27 +156,27 @@ pub struct LifecycleFilter {
 /// Object lock of a bucket (S3 API, PutObjectLockConfiguration).
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct ObjectLock {
-    /// Retention of new objects; absent is none.
+    /// The retention of new objects; absent if there is none.
     #[prost(message, optional, tag = "1")]
     pub default: Option<DefaultRetention>,
 }
 
-/// Default retention.
+/// The retention that new objects of a bucket get.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct DefaultRetention {
-    /// Its mode.
+    /// The retention mode: a [`RetentionMode`](super::inode::RetentionMode).
     #[prost(enumeration = "super::inode::RetentionMode", tag = "1")]
     pub mode: i32,
-    /// Days; or years.
+    /// Its length in days; absent if it is in years.
     #[prost(uint32, optional, tag = "2")]
     pub days: Option<u32>,
-    /// Years of 365 days; or days.
+    /// Its length in years of 365 days; absent if it is in days.
     #[prost(uint32, optional, tag = "3")]
     pub years: Option<u32>,
 }
 
 impl DefaultRetention {
-    /// How long objects are retained, in days.
+    /// The length of the retention, in days.
     pub fn in_days(&self) -> u32 {
         self.days.unwrap_or_default().saturating_add(self.years.unwrap_or_default().saturating_mul(365))
     }

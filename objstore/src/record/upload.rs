@@ -4,50 +4,50 @@ use prost::Message;
 
 use super::inode::{Extent, Object, StoredChecksum};
 
-/// An upload.
+/// The record of an upload in progress.
 #[derive(Clone, PartialEq, Message)]
 pub struct Upload {
-    /// Begun, nanoseconds since 1970.
+    /// When it began, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "1")]
     pub created: i64,
-    /// What the object will carry.
+    /// What S3 is to store with the object.
     #[prost(message, optional, tag = "2")]
     pub object: Option<Object>,
-    /// The account that began it.
+    /// The name of the account that began it.
     #[prost(string, tag = "3")]
     pub initiator: String,
-    /// The checksum algorithm announced.
+    /// The checksum algorithm that the request announced.
     #[prost(string, optional, tag = "4")]
     pub checksum_algorithm: Option<String>,
 }
 
-/// A part.
+/// The record of a part.
 #[derive(Clone, PartialEq, Message)]
 pub struct Part {
     /// Its size, in bytes.
     #[prost(uint64, tag = "1")]
     pub size: u64,
-    /// MD5 in hex.
+    /// The MD5 of the part, in hex.
     #[prost(string, tag = "2")]
     pub etag: String,
-    /// Stored, nanoseconds since 1970.
+    /// When it was stored, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "3")]
     pub modified: i64,
-    /// Checksums.
+    /// The checksums of the part.
     #[prost(message, repeated, tag = "4")]
     pub checksums: Vec<StoredChecksum>,
-    /// Its content in order; a piece of blob zero is a hole.
+    /// Its content, in order; a piece of blob zero is a hole.
     #[prost(message, repeated, tag = "5")]
     pub pieces: Vec<Extent>,
 }
 
-/// An upload that was completed: what a client that asks again is answered.
+/// The record of a completed upload, to answer a client that repeats the request.
 #[derive(Clone, PartialEq, Message)]
 pub struct Completed {
-    /// When, nanoseconds since 1970.
+    /// When it was completed, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "1")]
     pub at: i64,
-    /// MD5 of the numbers and entity tags of the parts that were named.
+    /// The MD5 of the numbers and entity tags of the parts that the request named.
     #[prost(bytes, tag = "2")]
     pub parts_digest: Vec<u8>,
     /// The object's entity tag.
@@ -67,7 +67,8 @@ pub struct Completed {
     pub parts: u32,
 }
 
-/// The parts an object was uploaded in. They hold as long as its inode's `object.parts` is not zero.
+/// The record of the parts that an object was uploaded in. They are valid as long as the inode's `object.parts` is not
+/// zero.
 #[derive(Clone, PartialEq, Message)]
 pub struct ObjectParts {
     /// The parts, in order.
@@ -78,7 +79,7 @@ pub struct ObjectParts {
 /// One of the parts an object was uploaded in.
 #[derive(Clone, PartialEq, Message)]
 pub struct ObjectPart {
-    /// Its number, as it was uploaded.
+    /// Its number, as in the upload.
     #[prost(uint32, tag = "1")]
     pub number: u32,
     /// Its size, in bytes.

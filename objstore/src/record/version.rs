@@ -2,19 +2,19 @@
 
 use prost::Message;
 
-/// A version beside the dirent, which names the current one.
+/// The record of a noncurrent version; the directory entry names the current one.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Version {
-    /// The inode that holds it; zero for a delete marker.
+    /// The inode with its content; zero for a delete marker.
     #[prost(uint64, tag = "1")]
     pub ino: u64,
-    /// When it became a version, nanoseconds since 1970.
+    /// When it became noncurrent, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "2")]
     pub created: i64,
-    /// Whether its id is `null`.
+    /// Whether its version id is `null`.
     #[prost(bool, tag = "3")]
     pub null: bool,
-    /// Always set, so that no version is an empty value.
+    /// Always set, so that no version is encoded as an empty value.
     #[prost(bool, tag = "4")]
     pub present: bool,
 }
