@@ -1,9 +1,10 @@
-//! Writing a file past the page cache.
+//! Direct writes: writes to a file that bypass the page cache.
 //!
-//! - It takes what can go directly: whole blocks of [`DIRECT_BLOCK`] bytes, from memory and to a place aligned to them.
+//! - Only whole blocks of [`DIRECT_BLOCK`] bytes, at aligned places in memory and in the file, are written directly.
 //!   The rest is left to an ordinary write of the same file.
-//! - Past the cache is not yet on disk: size, place and the drive's own cache need the file's sync as before.
-//! - A file system that refuses (EINVAL, when the file is opened or first written) is not asked again for that file.
+//! - A direct write is not durable: size, allocation and the drive's own cache need the file's sync as before.
+//! - If the file system refuses direct writes (EINVAL, on opening or on the first write), they are not tried again for
+//!   that file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
@@ -20,14 +21,14 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    /// Opens `path`; `None` where that cannot be, on a file system without direct writes say: an ordinary write does
-    /// as well.
+    /// Opens `path` for direct writes; `None` if that is not possible, for example if the file system does not support
+    /// it: an ordinary write works too.
     pub(super) fn open(path: &Path) -> Option<Self> {
         let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT | libc::O_NOFOLLOW).open(path).ok()?;
         Some(Self { file, refused: AtomicBool::new(false) })
     }
 
-    /// Writes as much of the front of `data` as can go directly; how many bytes that was.
+    /// Writes as much of the front of `data` as can be written directly; returns the number of bytes written.
     pub(super) fn write(&self, data: &[u8], offset: u64) -> Result<usize> {
         let takes = direct_part(data, offset);
         let mut done = 0;
@@ -35,7 +36,8 @@ impl Direct {
             match self.file.write_at(&data[done..takes], offset + done as u64) {
                 Ok(count) => {
                     done += count;
-                    // Cut within a block, as by a disk that fills up: the ordinary write tells why.
+                    // The write ended within a block, as on a disk that becomes full: the ordinary write that follows
+                    // reports why.
                     if count == 0 || !done.is_multiple_of(DIRECT_BLOCK) {
                         break;
                     }
@@ -53,7 +55,7 @@ fn is_refusal(error: &Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// How much of the front of `data`, written at `offset`, can go directly: whole blocks at aligned places.
+/// How many bytes of the front of `data`, written at `offset`, can be written directly: whole blocks at aligned places.
 pub fn direct_part(data: &[u8], offset: u64) -> usize {
     let aligned = data.as_ptr().addr().is_multiple_of(DIRECT_BLOCK) && offset.is_multiple_of(DIRECT_BLOCK as u64);
     if aligned { data.len() / DIRECT_BLOCK * DIRECT_BLOCK } else { 0 }

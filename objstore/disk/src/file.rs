@@ -1,4 +1,4 @@
-//! A file of the operating system.
+//! Files of the operating system: the implementation of [`File`](super::File).
 
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;
@@ -20,16 +20,17 @@ use super::direct::Direct;
 use super::real::space_beside;
 use super::{Allocate, File, Need, Room, lease, space_map};
 
-// The most that one call writes into the page cache. For longer ones the kernel takes larger pieces of memory, which
-// it has rarely used before: on a virtual machine the host has to supply them first, which trebled the time of a copy.
+// The most bytes that one call writes to the page cache. For longer writes the kernel uses larger pieces of memory,
+// which it has rarely used before: on a virtual machine the host has to supply them first, which tripled the time of a
+// copy.
 const WRITE_BYTES: usize = 256 * 1024;
 
-// Bytes in a page, or in some: a range is widened to them.
+// A multiple of every page size: ranges are widened to multiples of it.
 const PAGE: u64 = 64 * 1024;
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// An open file and the path it was opened by, which errors name.
+/// An open file, with the path it was opened by, which errors name.
 pub(super) struct RealFile {
     file: std::fs::File,
     // Opened by the first direct write.
@@ -44,7 +45,8 @@ impl RealFile {
         Self { file, direct: OnceLock::new(), path: path.to_owned(), room, syncs }
     }
 
-    /// Refuses a write that would take what is kept free. What has its space already may always be written.
+    /// Refuses a write that would use space that is kept free. A range that has its space already may always be
+    /// written.
     fn make_room(&self, len: u64, offset: u64) -> Result<()> {
         let taken = self.room.take(len, Need::Adding, || space_beside(&self.file, &self.path));
         taken.or_else(|full| if self.has_space(offset..offset.saturating_add(len)) { Ok(()) } else { Err(full) })
@@ -59,8 +61,8 @@ impl RealFile {
         metadata.len().max(range.end) <= metadata.blocks().saturating_mul(512)
     }
 
-    /// Frees what an attempt to reserve a range took before it failed: `missing` had no space before, and the file was
-    /// `len` bytes long.
+    /// Frees the space that an attempt to reserve a range allocated before it failed: `missing` are the parts that had
+    /// no space before, and `len` is the length of the file before.
     fn give_back(&self, range: Range<u64>, missing: &[Range<u64>], len: u64) -> Result<()> {
         for none in missing {
             self.punch(none.start, none.end.min(len).saturating_sub(none.start))?;
@@ -68,7 +70,8 @@ impl RealFile {
         if range.end <= len {
             return Ok(());
         }
-        // Past the end only a cut frees space, and it frees all: what was reserved before is reserved again.
+        // Beyond the end, only a truncation frees space, and it frees all of it: what was reserved before is reserved
+        // again.
         self.set_len(len)?;
         for kept in space_map::rest(missing, range.start.max(len)..range.end) {
             let kept_len = kept.end - kept.start;
@@ -194,7 +197,7 @@ impl File for RealFile {
     }
 
     fn sync(&self) -> Result<()> {
-        // No retry on an error: the kernel reports a lost write once, and a second call would hide it.
+        // No retry after an error: the kernel reports a lost write once, and a second call would hide it.
         self.syncs.time(|| fdatasync(&self.file)).map_err(|errno| self.failed("syncing", errno))
     }
 
@@ -204,15 +207,15 @@ impl File for RealFile {
 
     fn begin_sync(&self, offset: u64, len: u64) {
         let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
-        // SAFETY: the call takes a descriptor, which is open as long as the file, and numbers; no memory.
+        // SAFETY: the call takes numbers and a descriptor, which is open as long as the file; no memory.
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
     fn forget_cached(&self, offset: u64, len: u64) {
-        // Of a page that is only part of the range the system would let go of nothing.
+        // The system would drop nothing of a page that is only partly in the range.
         let from = offset / PAGE * PAGE;
         let len = NonZeroU64::new(offset.saturating_add(len).next_multiple_of(PAGE) - from);
-        // It is a hint: a read of what stays is as good as any other.
+        // This is only a hint: reading what stays in the page cache is as correct as any other read.
         let _ = fadvise(&self.file, from, len, Advice::DontNeed);
     }
 

@@ -1,9 +1,10 @@
-//! Asking the kernel who has a file open, by a lease (fcntl(2), "Leases").
+//! Detection of other users of a file, by a lease of the kernel (fcntl(2), "Leases").
 //!
-//! - A write lease is given to who is the only one that has the file open. It is given back at once: it serves as the
-//!   question alone.
-//! - Who opens the file in that moment waits until it is given back, and the holder would be told by SIGIO, which ends a
-//!   process that does not expect it: the lease is set to tell by a signal that is ignored unless somebody asks for it.
+//! - The kernel grants a write lease only to the sole process that has the file open. The lease is released at once,
+//!   since only the answer matters.
+//! - A process that opens the file in that moment waits until the lease is released, and the kernel signals the lease's
+//!   holder, by default with SIGIO, which ends a process that does not expect it: so the lease is set to use a signal
+//!   that is ignored by default.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -11,10 +12,10 @@ use std::os::fd::AsRawFd;
 /// fcntl(2), "Managing signals": Linux on every architecture but PA-RISC and MIPS.
 const F_SETSIG: i32 = 10;
 
-/// Whether `file`, opened for writing, is the only one: nobody else has opened or mapped it.
+/// Whether no other descriptor or mapping of `file` exists. The file must be open for writing.
 pub(super) fn is_lone(file: &File) -> bool {
     let ask = |command: i32, argument: i32| {
-        // SAFETY: the call takes a descriptor, which is open as long as the file, and numbers; no memory.
+        // SAFETY: the call takes numbers and a descriptor, which is open as long as the file; no memory.
         unsafe { libc::fcntl(file.as_raw_fd(), command, argument) }
     };
     let lone = ask(F_SETSIG, libc::SIGURG) == 0 && ask(libc::F_SETLEASE, libc::F_WRLCK) == 0;

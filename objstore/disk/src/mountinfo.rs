@@ -1,7 +1,7 @@
-//! The kernel's table of mounts, `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+//! Mounts of this process, from the kernel's table `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 //!
 //! - Reading the table never touches the mounted file systems, so a dead or slow one cannot block the reader.
-//! - Lines that are cut short are passed over.
+//! - Incomplete lines are skipped.
 
 use std::ffi::OsString;
 use std::io::Result;
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountEntry {
-    /// Where it is mounted, without symbolic links.
+    /// The path it is mounted at, without symbolic links.
     pub path: PathBuf,
-    /// Major and minor number of its file system, as `8:1`: equal for a mount and its bind mounts, and for no two file
-    /// systems.
+    /// The major and minor number of its file system, for example `8:1`: equal for a mount and its bind mounts, and
+    /// different for any two file systems.
     pub device: String,
-    /// The type of its file system, such as `ext4` or `fuse.amphora`.
+    /// The type of its file system, for example `ext4` or `fuse.amphora`.
     pub fs_type: String,
-    /// What was mounted, as the file system named it.
+    /// The source of the mount, as the file system names it.
     pub source: String,
-    /// Options of this mount, such as `rw` and `nosuid`.
+    /// The options of this mount, for example `rw` and `nosuid`.
     pub options: Vec<String>,
-    /// Options of the file system, which all its mounts share.
+    /// The options of the file system, common to all its mounts.
     pub fs_options: Vec<String>,
 }
 
@@ -34,10 +34,10 @@ pub fn mounts() -> Result<Vec<MountEntry>> {
     Ok(parse_table(&std::fs::read("/proc/self/mountinfo")?))
 }
 
-/// The uppermost mount at `path`, whose parent folder has to be resolved.
+/// The topmost mount at `path`, whose parent must not contain symbolic links.
 ///
 /// # Errors
-/// As [`mounts`].
+/// Those of [`mounts`].
 pub fn topmost_mount(path: &Path) -> Result<Option<MountEntry>> {
     Ok(topmost(mounts()?, path))
 }
@@ -55,7 +55,7 @@ fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let device = text(fields.nth(2)?);
     let path = OsString::from_vec(unescape(fields.nth(1)?)).into();
     let options = options(fields.next()?);
-    // The optional fields between the options and the type end with a lone dash.
+    // The optional fields between the options and the type end with a single hyphen.
     let mut file_system = fields.skip_while(|field| *field != b"-").skip(1);
     let fs_type = text(file_system.next()?);
     let source = text(file_system.next()?);
@@ -71,7 +71,7 @@ fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(&unescape(field)).into_owned()
 }
 
-/// Space, tab, newline and backslash are written as a backslash and three octal digits.
+/// Decodes a field: space, tab, newline and backslash are written as a backslash and three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

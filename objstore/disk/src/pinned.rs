@@ -1,10 +1,10 @@
-//! A name in a directory that is held open, so that whoever swaps a part of its path leads nobody elsewhere.
+//! Pinned paths: a name in a directory that is held open, so that replacing a part of its path redirects no one.
 //!
 //! - A path is walked one component at a time, each opened from the directory before it. A symbolic link on the way is
-//!   followed only where root or this process's own user owns it: anybody else could point it elsewhere at any time.
+//!   followed only if root or this process's own user owns it: any other user could redirect it at any time.
 //! - The last component is never followed.
 //! - No file is read or written here, and attributes come from the kernel's memory: a file system that does not answer
-//!   is waited for only where it lies on the way to the name.
+//!   blocks only if it is on the way to the name.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, openat, readlinkat, statx};
 use rustix::io::Errno;
 
-/// How many symbolic links a path may have, as in the kernel (path_resolution(7)).
+/// The largest number of symbolic links in a path, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
 /// A name in a directory that is held open.
@@ -28,18 +28,18 @@ pub struct PinnedPath {
 }
 
 impl PinnedPath {
-    /// Walks to the directory that has the last component of `path`, which need not exist itself.
+    /// Walks to the directory that contains the last component of `path`, which need not exist itself.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a path that does not end in a name, [`ErrorKind::PermissionDenied`] for a symbolic
-    /// link of somebody else on the way; else the system's.
+    /// [`ErrorKind::InvalidInput`] if the path does not end in a name, [`ErrorKind::PermissionDenied`] for another
+    /// user's symbolic link on the way; otherwise the system's.
     pub fn find(path: &Path) -> Result<Self> {
         let absolute = std::path::absolute(path)?;
         let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
             return Err(Error::new(ErrorKind::InvalidInput, "it has to end in the name of a directory"));
         };
         let parent = walk(parent)?;
-        // Where the directory lies by the kernel's word.
+        // The path of the directory, as the kernel reports it.
         let place = std::fs::read_link(by_descriptor(&parent))?;
         Ok(Self { parent, name: name.to_owned(), path: place.join(name) })
     }
@@ -49,23 +49,23 @@ impl PinnedPath {
         &self.path
     }
 
-    /// A path that leads to the name in this very directory, wherever the directory has been moved to. Good as long as this
-    /// lives, in this process.
+    /// A path that leads to the name in the held directory, even if that directory was moved. Valid in this process, as
+    /// long as this value lives.
     pub fn by_descriptor(&self) -> PathBuf {
         by_descriptor(&self.parent).join(&self.name)
     }
 
-    /// Opens the directory of that name, or what is mounted there, for use as a place only (`O_PATH`).
+    /// Opens the directory with this name, or what is mounted on it, only as a location (`O_PATH`).
     ///
     /// # Errors
-    /// It is no directory, also where it is a symbolic link to one; else the system's.
+    /// It is not a directory, or it is a symbolic link, even one to a directory; otherwise the system's.
     pub fn open_directory(&self) -> Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(&self.parent, &self.name, flags, Mode::empty())?)
     }
 }
 
-/// A path that leads to what a descriptor has open.
+/// A path that leads to the open file of a descriptor.
 fn by_descriptor(descriptor: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
 }
@@ -103,7 +103,7 @@ fn walk(path: &Path) -> Result<OwnedFd> {
     Ok(at)
 }
 
-/// The components to walk from a root or a directory.
+/// The components to walk, starting from the root or another directory.
 fn steps(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     let step = |component: Component<'_>| match component {
         Component::Normal(_) | Component::ParentDir => Some(component.as_os_str().to_owned()),
@@ -185,7 +185,7 @@ mod tests {
         let (_folder, real) = folder();
         std::fs::create_dir_all(real.join("victim/m")).unwrap();
         let found = PinnedPath::find(&real.join("a/b/m")).unwrap();
-        // A test may rename what it owns.
+        // A test may rename its own directories.
         rustix::fs::rename(real.join("a/b"), real.join("moved")).unwrap();
         symlink(real.join("victim"), real.join("a/b")).unwrap();
         std::fs::write(found.by_descriptor().join("mark"), "").unwrap();

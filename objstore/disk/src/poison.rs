@@ -1,20 +1,20 @@
-//! The memory of a failed write or sync, one for all of a store: metadata and content.
+//! The record of a failed write or sync, shared by all of a store: metadata and content.
 //!
-//! - Once poisoned, poisoned until the store is reopened: the kernel reports a lost write once, and what a later sync
-//!   says about the same bytes is worth nothing.
-//! - Of a failed commit nobody knows whether it is on disk. So whoever removes content asks here first: what a record
-//!   that may be there names has to stay until opening the store has shown which records there are.
+//! - A poisoned store stays poisoned until it is reopened: the kernel reports a lost write once, so what a later sync
+//!   says about the same bytes means nothing.
+//! - After a failed commit it is unknown whether the commit is on disk. So code that removes content checks this first:
+//!   what a record that may exist refers to has to stay until opening the store has shown which records there are.
 
 use std::sync::{Arc, OnceLock};
 
 use objstore_base::error::{Error, Result};
 
-/// Whether a write to disk failed; shared by all that write.
+/// Whether a write to disk failed; shared by all code that writes.
 #[derive(Clone, Debug, Default)]
 pub struct Poison(Arc<OnceLock<String>>);
 
 impl Poison {
-    /// Refuses when a write to disk has failed.
+    /// Refuses if a write to disk has failed.
     pub fn check(&self) -> Result<()> {
         match self.0.get() {
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
@@ -22,19 +22,19 @@ impl Poison {
         }
     }
 
-    /// Hands a sync's result on; a failure poisons.
+    /// Passes on the result of a sync; an error poisons the store.
     pub fn judge<T>(&self, synced: Result<T>) -> Result<T> {
         synced.inspect_err(|error| {
             self.set(error);
         })
     }
 
-    /// Poisons; gives the first failure, which is the reason.
+    /// Poisons the store; returns the first failure, which is the reason.
     pub fn set(&self, error: &Error) -> String {
         self.0.get_or_init(|| describe(error)).clone()
     }
 
-    /// The first failure.
+    /// The first failure, if there was one.
     pub fn why(&self) -> Option<String> {
         self.0.get().cloned()
     }

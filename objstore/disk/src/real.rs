@@ -1,6 +1,6 @@
-//! The operating system's disk.
+//! The operating system's disk: the implementation of [`Disk`](super::Disk).
 //!
-//! - Files and folders are made for their owner alone (0600, 0700).
+//! - Files and folders are accessible to their owner only (0600, 0700).
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -24,14 +24,14 @@ use super::{Disk, File, Lock, Need, Permissions, Room, Space, regular, room};
 /// The operating system's disk.
 #[derive(Default)]
 pub struct RealDisk {
-    // A failed write-back is told to the descriptors open at that time: one opened later might not hear of it.
+    // Descriptors that are kept open, because a failed write-back is reported only to descriptors open at that time.
     watches: Mutex<HashMap<PathBuf, Arc<fs::File>>>,
     room: Arc<Room>,
     syncs: Arc<Recorder>,
 }
 
 impl RealDisk {
-    /// The disk.
+    /// A handle to the operating system's disk.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,10 +53,10 @@ impl RealDisk {
     fn write_synced(&self, path: &Path, content: &[u8], mode: u32) -> Result<()> {
         let write = || -> std::io::Result<()> {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-            // Past the umask, and before the content is in it.
+            // Set regardless of the umask, and before the content is written.
             file.set_permissions(fs::Permissions::from_mode(mode))?;
             file.write_all(content)?;
-            // Size and permissions too, so not only fdatasync.
+            // Size and permissions have to be durable too, so fdatasync is not enough.
             Ok(self.syncs.time(|| fsync(&file))?)
         };
         write().map_err(|error| failed("writing", path, error))
@@ -107,7 +107,7 @@ impl Disk for RealDisk {
             let dir = fs::File::open(dir)?;
             Ok(ioctl_setflags(&dir, ioctl_getflags(&dir)? | IFlags::TOPDIR)?)
         };
-        // Only the ext family knows it.
+        // Only the ext file systems have this attribute.
         if let Err(error) = mark() {
             tracing::debug!(dir = %dir.display(), %error, "folders are placed as the file system likes");
         }
@@ -142,10 +142,10 @@ impl Disk for RealDisk {
         let mut draft = path.as_os_str().to_owned();
         draft.push(".tmp");
         let draft = PathBuf::from(draft);
-        // A draft left by a crash may have other permissions, or be open elsewhere.
+        // A draft that a crash left may have other permissions, or be open in another process.
         self.remove(&draft)?;
         self.write_synced(&draft, content, mode)?;
-        // The content is synced before the rename, or a crash could leave the new name on an empty file.
+        // The content is synced before the rename; otherwise a crash could leave the new name on an empty file.
         rename(&draft, path).map_err(|errno| failed("renaming to", path, errno))?;
         self.sync_dir(parent(path))
     }
@@ -161,7 +161,7 @@ impl Disk for RealDisk {
     }
 
     fn room(&self, dir: &Path, need: Need) -> Result<()> {
-        // About what the records of a change take in the journal.
+        // Approximately what the records of a change take in the journal.
         self.room.take(1024, need, || space_of(dir))
     }
 
@@ -178,14 +178,14 @@ impl Disk for RealDisk {
     }
 }
 
-/// Takes the lock that an open file stands for; `path` is what messages name.
+/// Locks an open file; `path` is the name for messages.
 pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
     match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(taken(path, &mut file)),
         Err(errno) => return Err(failed("locking", path, errno)),
     }
-    // For people only: the lock is the flock, not the content. A disk that is full has no room for it.
+    // Information for people only: the lock is the flock, not the content. A full disk has no space for it.
     let mut note = || -> std::io::Result<()> {
         file.set_len(0)?;
         file.write_all(format!("{}\n", std::process::id()).as_bytes())
@@ -196,12 +196,12 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
     Ok(Lock::new(file))
 }
 
-/// The room on the file system that holds `path`, all of it.
+/// All space on the file system that holds `path`.
 pub fn space_of(path: &Path) -> Result<Space> {
     statvfs(path).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
 }
 
-/// The same by an open file, which may have no name any more.
+/// All space on the file system of an open file, which may have no name any more; `path` is the name for messages.
 pub(super) fn space_beside(file: &fs::File, path: &Path) -> Result<Space> {
     fstatvfs(file).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
 }
@@ -228,7 +228,7 @@ fn taken(path: &Path, file: &mut fs::File) -> Error {
     }
 }
 
-/// Refuses a store of another user.
+/// The error for a folder of another user.
 fn foreign(path: &Path) -> Error {
     let folder = parent(path).display();
     let user = rustix::process::geteuid().as_raw();
@@ -239,7 +239,7 @@ fn foreign(path: &Path) -> Error {
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
-        // A bare name lives in the working folder; the root is its own parent.
+        // A bare name is in the working folder; the root is its own parent.
         Some(_) => Path::new("."),
         None => path,
     }

@@ -1,9 +1,10 @@
-//! Opening regular files, and nothing that only has the name of one.
+//! Opening of regular files, and refusal of anything else that has the name of one.
 //!
-//! - A FIFO makes an open(2) wait for somebody at its other end, a device may never end or do something by being opened,
-//!   and a symbolic link leads to either. None of them is a file of a store: each is refused at once, in words.
-//! - Files of a store are opened without following a link ([`open`]). A file that the administrator names may be one: that
-//!   is how Kubernetes mounts Secrets ([`read_named`]).
+//! - open(2) of a FIFO waits for a process at its other end, a device may never end or act when it is opened, and a
+//!   symbolic link can lead to either. A store has no such files: each is refused at once, with a message that names
+//!   its type.
+//! - Files of a store are opened without following a link ([`open`]). A file that the administrator names may be a
+//!   link, since Kubernetes mounts Secrets in this way ([`read_named`]).
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -17,7 +18,7 @@ use rustix::io::Errno;
 
 use super::Permissions;
 
-/// What stands in the place of a regular file.
+/// The type of what was found in place of a regular file.
 #[derive(Debug, thiserror::Error)]
 #[error("it is {0} and not a regular file: put the file back in its place")]
 pub(super) struct Irregular(pub &'static str);
@@ -36,7 +37,7 @@ fn open_any(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<File> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
     let mode = Mode::RUSR | Mode::WUSR;
     let opened = match openat(&dir, path, flags | OFlags::NONBLOCK, mode) {
-        // A lease is on it, for a moment (`lease.rs`), which only a regular file can have.
+        // Another process has a lease on the file for a moment (`lease.rs`), which only a regular file can have.
         Err(Errno::WOULDBLOCK) => openat(&dir, path, flags, mode),
         other => other,
     };
@@ -50,10 +51,10 @@ fn open_any(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<File> {
     if kind.is_file() { Ok(file) } else { Err(irregular(name_of(FileKind::from(kind)))) }
 }
 
-/// The whole of a file that an administrator named, and whom it belongs to. A link is followed.
+/// The whole content of a file that an administrator named, and its permissions. A link is followed.
 ///
 /// # Errors
-/// It is absent, no regular file, or longer than `limit` bytes.
+/// The file does not exist, is not a regular file, or is longer than `limit` bytes.
 pub fn read_named(path: &Path, limit: u64) -> Result<(Vec<u8>, Permissions)> {
     let file = open_any(CWD, path, OFlags::RDONLY)?;
     let found = file.metadata()?;
@@ -61,7 +62,7 @@ pub fn read_named(path: &Path, limit: u64) -> Result<(Vec<u8>, Permissions)> {
     read_up_to(&file, limit).map(|bytes| (bytes, permissions))
 }
 
-/// The whole of a file, unless it is longer than `limit` bytes: then nothing of it is kept.
+/// The whole content of a file, or an error if it is longer than `limit` bytes.
 pub(super) fn read_up_to(file: &File, limit: u64) -> Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let too_long = |length: u64| {
@@ -71,22 +72,22 @@ pub(super) fn read_up_to(file: &File, limit: u64) -> Result<Vec<u8>> {
         return Err(too_long(length));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit { Err(too_long(bytes.len() as u64)) } else { Ok(bytes) }
 }
 
-/// An error that says what stands in the place of a regular file.
+/// The error for something else in place of a regular file.
 pub(super) fn irregular(what: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, Irregular(what))
 }
 
-/// What `error` found in the place of a regular file, if it is such an error.
+/// The type of what was found in place of a regular file, if that is what `error` says.
 pub(super) fn found_instead(error: &Error) -> Option<&'static str> {
     error.get_ref()?.downcast_ref::<Irregular>().map(|irregular| irregular.0)
 }
 
-/// The kinds of files, by either of the two types that name them.
+/// The types of files, for the two Rust types that represent them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     Regular,
@@ -123,7 +124,7 @@ impl From<FileType> for FileKind {
     }
 }
 
-/// The name of a kind of file, in a message.
+/// The name of a file type, for messages.
 pub(super) fn name_of(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Regular => "a regular file",
@@ -135,11 +136,11 @@ pub(super) fn name_of(kind: FileKind) -> &'static str {
     }
 }
 
-/// Refuses a folder that holds anything but regular files and folders, in any depth: for a library that opens the files in
-/// it by itself.
+/// Refuses a folder that contains anything but regular files and folders, at any depth. Meant for libraries that open
+/// the files in a folder by themselves.
 ///
 /// # Errors
-/// The first FIFO, socket, device or symbolic link, or what the system says.
+/// The first FIFO, socket, device or symbolic link, or the system's error.
 pub fn refuse_irregular(folder: &Path) -> error::Result<()> {
     let failed = |path: &Path, error: Error| error::Error::io(format!("opening {}", path.display()), error);
     let entries = match std::fs::read_dir(folder) {
@@ -153,7 +154,7 @@ pub fn refuse_irregular(folder: &Path) -> error::Result<()> {
             Ok(FileKind::Regular) => {}
             Ok(FileKind::Folder) => refuse_irregular(&path)?,
             Ok(kind) => return Err(failed(&path, irregular(name_of(kind)))),
-            // Another process may be removing files meanwhile: that is judged by the lock.
+            // Another process may be removing files meanwhile: the lock decides whether that is allowed.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed(&path, error)),
         }

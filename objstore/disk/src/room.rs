@@ -1,10 +1,11 @@
-//! The room that is kept free on the disk, so that a disk that fills never stops what would empty it.
+//! The space that is kept free on the disk, so that a disk that becomes full never blocks the operations that free
+//! space.
 //!
-//! - What adds content or names is refused first; then every change but those that free; those last, with so much left
-//!   that a commit never meets the end of the disk in its midst, which would poison the store.
-//! - A refusal is ENOSPC with nothing changed, and ends by itself once there is room again.
-//! - The system is asked again only after as many bytes as it can spare, or some milliseconds, in which others may have
-//!   filled it: what costs is a look at the clock for each write.
+//! - Changes that add content or names are refused first, then all others except those that free space. Those are
+//!   refused last, while enough space is left that no commit fails part way, which would poison the store.
+//! - A refusal is ENOSPC with nothing changed; there are no more refusals once there is enough space.
+//! - The file system is asked only after as many bytes as it has to spare, or after some milliseconds, in which other
+//!   programs may have filled it. So most writes only read the clock.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -14,32 +15,32 @@ use objstore_base::error::{Error, Result};
 
 use super::Space;
 
-/// The most that is kept free.
+/// The most space that is kept free, in bytes.
 const RESERVE_BYTES: u64 = 64 << 20;
-/// Of a small disk, one part in so many.
+/// On a small disk, this fraction of it is kept free.
 const RESERVE_PART: u64 = 5;
-/// A shortage has ended once so large a part of what is kept free is free beside it.
+/// A shortage ends once this fraction of what is kept free is available in addition.
 const PLENTY_PART: u64 = 16;
-/// The most that is written before the system is asked again.
+/// The most bytes that are written before the file system is asked again.
 const STRIDE_BYTES: u64 = 16 << 20;
-/// The longest that an answer counts.
+/// How long an answer of the file system is valid, in milliseconds.
 const STRIDE_MILLIS: u64 = 20;
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// What a change does to the room there is.
+/// What a change does to the free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It adds content or names.
+    /// The change adds content or names.
     Adding,
-    /// It changes what is there.
+    /// The change modifies what exists.
     Changing,
-    /// It frees what was taken, or was allowed before.
+    /// The change frees space, or was allowed before.
     Freeing,
 }
 
 impl Need {
-    /// How much it leaves free of what is kept.
+    /// How much of the space that is kept free must remain after the change.
     fn floor(self, reserve: u64) -> u64 {
         match self {
             Self::Adding => reserve,
@@ -49,25 +50,25 @@ impl Need {
     }
 }
 
-/// How much is kept free on a disk of so many bytes.
+/// How much space is kept free on a disk of `total_bytes`.
 pub fn reserve(total_bytes: u64) -> u64 {
     RESERVE_BYTES.min(total_bytes / RESERVE_PART)
 }
 
-/// How much can be written before the system has to be asked again.
+/// How much can be written before the file system has to be asked again.
 #[derive(Debug, Default)]
 pub struct Room {
     left: AtomicI64,
-    // When the system was asked, in milliseconds.
+    // When the file system was asked, in milliseconds.
     asked: AtomicU64,
     short: AtomicBool,
 }
 
 impl Room {
-    /// Takes room for `bytes`; `space` asks the system.
+    /// Takes room for `bytes`; `space` asks the file system.
     ///
     /// # Errors
-    /// [`Error::Io`] with ENOSPC if less would be left than is kept.
+    /// [`Error::Io`] with ENOSPC if less would remain than is kept free.
     pub fn take(&self, bytes: u64, need: Need, space: impl FnOnce() -> Result<Space>) -> Result<()> {
         let bytes_signed = i64::try_from(bytes).unwrap_or(i64::MAX);
         let now = u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -88,7 +89,8 @@ impl Room {
             }
             return Err(full(free_bytes, reserve));
         }
-        // A small write or a deletion that still fits is no end of the shortage: the log would tell of one at each.
+        // A small write or a deletion that still fits does not end the shortage; otherwise the log would report its end
+        // each time.
         if free_bytes >= reserve + reserve / PLENTY_PART && self.short.swap(false, Ordering::Relaxed) {
             tracing::info!(free_bytes, "the disk has free space again");
         }
@@ -97,18 +99,18 @@ impl Room {
 }
 
 impl Room {
-    /// Whether `bytes` may be reserved. The system is asked each time, and a refusal is no news for an operator: the
-    /// caller asked for more than there is, and what others add still fits.
+    /// Whether `bytes` may be reserved. The file system is asked each time. A refusal is not logged: the caller asked
+    /// for more than there is, while other writes still fit.
     ///
     /// # Errors
-    /// [`Error::Io`] with ENOSPC if less would be left than is kept.
+    /// [`Error::Io`] with ENOSPC if less would remain than is kept free.
     pub fn reserve(&self, bytes: u64, space: impl FnOnce() -> Result<Space>) -> Result<()> {
         let Space { total_bytes, free_bytes } = space()?;
         let reserve = reserve(total_bytes);
         if bytes > 0 && free_bytes < reserve.saturating_add(bytes) {
             return Err(full(free_bytes, reserve));
         }
-        // What was allowed to writes before may not fit any more.
+        // What earlier answers allowed to writes may not fit any more.
         self.left.store(0, Ordering::Relaxed);
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! Asking the file system which ranges of a file have space of their own, written or only reserved (ioctl_fiemap, Linux
-//! `Documentation/filesystems/fiemap.rst`).
+//! The ranges of a file that have space of their own, written or only reserved, as the file system reports them
+//! (ioctl_fiemap, Linux `Documentation/filesystems/fiemap.rst`).
 //!
-//! - SEEK_HOLE does not tell: space that is reserved and not written yet counts as a hole there.
-//! - Space that is shared with another file is none of this file's: a write of it takes more.
+//! - SEEK_HOLE is not sufficient: it reports space that is reserved and not written yet as a hole.
+//! - Space that is shared with another file does not count: a write to it allocates more.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use std::os::fd::AsRawFd;
 
 /// FS_IOC_FIEMAP: `_IOWR('f', 11, struct fiemap)`, whose header has 32 bytes.
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660Bu32 as libc::Ioctl;
-/// The last extent of the file.
+/// The flag of the last extent of a file.
 const LAST: u32 = 0x1;
-/// Its space belongs to other files as well.
+/// The flag of an extent whose space other files share.
 const SHARED: u32 = 0x2000;
-/// Extents asked for at a time.
+/// The number of extents asked for at a time.
 const STEP: usize = 64;
-/// A file in more pieces than these is not looked at.
+/// A file with more extents than this is not examined.
 const EXTENTS_MAX: usize = 64 << 10;
 
-/// struct fiemap, with the extents behind it.
+/// The kernel's `struct fiemap`, followed by its extents.
 #[repr(C)]
 struct Map {
     start: u64,
@@ -31,7 +31,7 @@ struct Map {
     extents: [Extent; STEP],
 }
 
-/// struct fiemap_extent.
+/// The kernel's `struct fiemap_extent`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Extent {
@@ -43,7 +43,8 @@ struct Extent {
     reserved: [u32; 3],
 }
 
-/// The parts of a range for which a file has no space of its own, in order; `None` where the file system does not tell.
+/// The parts of a range for which a file has no space of its own, in order; `None` if the file system does not report
+/// them.
 pub(super) fn missing(file: &File, range: Range<u64>) -> Option<Vec<Range<u64>>> {
     let (mut missing, mut at) = (Vec::new(), range.start);
     for _ in 0..EXTENTS_MAX / STEP {
@@ -72,7 +73,7 @@ pub(super) fn missing(file: &File, range: Range<u64>) -> Option<Vec<Range<u64>>>
     None
 }
 
-/// What of a range lies in none of the parts of it that `missing` has, in order.
+/// The parts of a range that are in none of the ranges of `missing`, in order.
 pub(super) fn rest(missing: &[Range<u64>], range: Range<u64>) -> Vec<Range<u64>> {
     let (mut rest, mut at) = (Vec::new(), range.start);
     for none in missing.iter().filter(|none| none.end > range.start && none.start < range.end) {
@@ -97,8 +98,8 @@ fn ask(file: &File, range: Range<u64>) -> Option<Map> {
         reserved: 0,
         extents: [Extent::default(); STEP],
     };
-    // SAFETY: the descriptor is open as long as the file. The call writes to the map alone, which outlives it and has
-    // room for as many extents as `room` says; any bytes are values of its fields.
+    // SAFETY: the descriptor is open as long as the file. The call writes to the map alone, which outlives the call and
+    // has room for as many extents as `room` says; any bytes are values of its fields.
     let told = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
     (told == 0).then_some(map)
 }

@@ -1,4 +1,4 @@
-//! The operating system's disk keeps the promises of [`Disk`] and [`File`].
+//! Guarantees of [`Disk`] and [`File`], tested on the operating system's disk.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -26,7 +26,7 @@ fn files_are_read_written_and_sized_at_offsets() {
     assert!(file.raw().is_some());
 }
 
-/// Memory that begins at a page.
+/// Memory that is aligned to a page, with this content.
 fn aligned(memory: &mut Vec<u8>, content: &[u8]) -> std::ops::Range<usize> {
     memory.resize(content.len() + DIRECT_BLOCK, 0);
     let start = memory.as_ptr().align_offset(DIRECT_BLOCK);
@@ -41,7 +41,7 @@ fn direct_writes_of_all_sorts_are_read_back(dir: &Path) {
     let content: Vec<u8> = (0..3 * DIRECT_BLOCK + 100).map(|at| (at * 7 + at / 251) as u8).collect();
     let (mut memory, mut expected) = (Vec::new(), Vec::new());
     let place = aligned(&mut memory, &content);
-    // Whole blocks, a crooked end behind them, a write from crooked memory, and blocks at a crooked place.
+    // Whole blocks with an unaligned end, a write from unaligned memory, and blocks at an unaligned offset.
     for (piece, at) in [
         (place.start..place.start + 2 * DIRECT_BLOCK, 0),
         (place.start..place.end, 2 * DIRECT_BLOCK),
@@ -138,7 +138,7 @@ fn holes_are_punched_found_and_reserved() {
     let mut buf = [9; 2];
     file.read_at(&mut buf, MIB - 1).unwrap();
     assert_eq!((buf, file.len().unwrap()), ([1, 0], 3 * MIB));
-    // A file system without holes calls everything data.
+    // A file system without holes reports everything as data.
     let hole = file.seek_hole(0).unwrap();
     assert!(hole == Some(MIB) || hole == Some(3 * MIB), "{hole:?}");
     if hole == Some(MIB) {

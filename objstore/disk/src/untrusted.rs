@@ -1,11 +1,11 @@
-//! A folder whose content somebody else may have made, as a backup that was carried here.
+//! Folders whose content another user may have made, for example a backup that was carried here.
 //!
-//! - The folder is opened once, as it was named. Below it no symbolic link is followed, in no place of a path: each folder
-//!   on the way is opened in the one above it.
-//! - Only regular files are opened. What is something else is not opened even for a moment, unless it is put there in that
-//!   moment: a device may do something by being opened.
-//! - What is read and listed is bounded by the caller.
-//! - Writing is as durable as the like of [`Disk`](super::Disk).
+//! - The folder is opened once, by its name. Below it no symbolic link is followed at any place of a path: each folder
+//!   on the way is opened from the one above it.
+//! - Only regular files are opened. Anything else is not opened even for a moment, unless it is put there in that
+//!   moment, since opening a device may have effects.
+//! - The caller sets limits for what is read and listed.
+//! - Writes are as durable as the corresponding ones of [`Disk`](super::Disk).
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -24,14 +24,14 @@ use super::regular::{self, FileKind, found_instead, irregular, name_of, open_at,
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// A folder, and all below it.
+/// A folder with everything below it.
 pub struct UntrustedDir {
     root: OwnedFd,
     path: PathBuf,
 }
 
 impl UntrustedDir {
-    /// Opens a folder that exists; itself it may be named by a link.
+    /// Opens an existing folder; `path` itself may be a link.
     ///
     /// # Errors
     /// Those of the system.
@@ -41,15 +41,15 @@ impl UntrustedDir {
         Ok(Self { root, path: path.to_owned() })
     }
 
-    /// The path of something in it, for messages.
+    /// The full path of a path in the folder, for messages.
     pub fn shown(&self, path: &Path) -> PathBuf {
         self.path.join(path)
     }
 
-    /// The length of a file; `None` if there is none.
+    /// The length of a file; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is no regular file.
+    /// [`Error::Corrupt`] if it is not a regular file.
     pub fn length(&self, path: &Path) -> Result<Option<u64>> {
         match self.look(path) {
             Ok((_, length)) => Ok(Some(length)),
@@ -58,19 +58,19 @@ impl UntrustedDir {
         }
     }
 
-    /// The whole of a file of at most `limit` bytes.
+    /// The whole content of a file of at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is no regular file, or longer.
+    /// [`Error::Corrupt`] if it is not a regular file, or is longer.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>> {
         let read = || read_up_to(&self.file(path, OFlags::RDONLY)?, limit);
         read().map_err(|error| self.failed("reading", path, error))
     }
 
-    /// The names in a folder, in no order; none if there is no such folder. Names that are not UTF-8 are left out.
+    /// The names in a folder, in no order; empty if the folder does not exist. Names that are not UTF-8 are left out.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is no folder, or holds more than `limit` names.
+    /// [`Error::Corrupt`] if it is not a folder, or has more than `limit` names.
     pub fn list(&self, path: &Path, limit: usize) -> Result<Vec<String>> {
         let list = || -> io::Result<Vec<String>> {
             let mut names = Vec::new();
@@ -90,7 +90,7 @@ impl UntrustedDir {
         }
     }
 
-    /// Makes a folder and those above it, durably; an existing one is no error.
+    /// Creates a folder and its missing parents, durably; an existing one is no error.
     ///
     /// # Errors
     /// Those of the system.
@@ -125,7 +125,7 @@ impl UntrustedDir {
             let mut file = open_at(&dir, Path::new(&draft), flags)?;
             file.set_permissions(fs::Permissions::from_mode(mode))?;
             file.write_all(content)?;
-            // The content is synced before the rename, or a crash could leave the new name on an empty file.
+            // The content is synced before the rename; otherwise a crash could leave the new name on an empty file.
             fsync(&file)?;
             renameat(&dir, &draft, &dir, name)?;
             Ok(fsync(&dir)?)
@@ -151,10 +151,10 @@ impl UntrustedDir {
         synced.map_err(|error| self.failed("syncing the folder", path, error))
     }
 
-    /// Takes a lock file for this process, as [`Disk::lock`](super::Disk::lock) does.
+    /// Locks a file for this process, as [`Disk::lock`](super::Disk::lock) does.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when another holds it; [`Error::Corrupt`] if it is no regular file.
+    /// [`Error::Unusable`] if another process holds the lock; [`Error::Corrupt`] if it is not a regular file.
     pub fn lock(&self, path: &Path) -> Result<Lock> {
         let open = || {
             let (dir, name) = self.parent(path)?;
@@ -165,7 +165,7 @@ impl UntrustedDir {
         lock_file(file, &self.shown(path))
     }
 
-    /// What kind of thing a path names, and how long it is.
+    /// The folder that contains a file, and the length of the file; an error for anything but a regular file.
     fn look(&self, path: &Path) -> io::Result<(OwnedFd, u64)> {
         let (dir, name) = self.parent(path)?;
         let length = refuse_other(dir.as_fd(), name)?.ok_or(Errno::NOENT)?;
@@ -177,7 +177,7 @@ impl UntrustedDir {
         open_at(&dir, Path::new(path.file_name().unwrap_or_default()), flags)
     }
 
-    /// The folder that a path lies in, and its name there.
+    /// The folder that contains a path's last component, and that component.
     fn parent<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         Ok((self.folder(path.parent().unwrap_or(Path::new("")))?, name))
@@ -200,7 +200,7 @@ impl UntrustedDir {
     }
 }
 
-/// The names in a relative path; one that leads out of its folder has none.
+/// The components of a relative path; an error if it leads out of its folder.
 fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
     let name = |part| match part {
         Component::Normal(name) => Ok(name),
@@ -220,7 +220,7 @@ fn open_folder(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     })
 }
 
-/// Refuses what is there and no regular file; the length of what is.
+/// Refuses anything that exists and is not a regular file; returns the length of a file that exists.
 fn refuse_other(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<u64>> {
     match kind(dir, name)? {
         None => Ok(None),

@@ -12,20 +12,20 @@ use parking_lot::Mutex;
 use crate::disk::DIRECT_BLOCK;
 use crate::error::Result;
 
-/// The room in a block, in bytes: enough that the steps between blocks do not count, and no more, since each request
-/// that is sent or received holds two.
+/// The capacity of a block, in bytes: large enough that the cost of a step from block to block does not matter. It is
+/// not larger, because each request that is sent or received holds two.
 pub const BLOCK_BYTES: usize = 256 * 1024;
-/// Idle blocks that are kept.
+/// The number of idle blocks that are kept.
 const KEPT: usize = 32;
 
-/// Idle blocks; clones share them.
+/// The idle blocks; clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Shelf(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Shelf {
     /// An empty block.
     pub(super) fn block(&self) -> Block {
-        // One page more than the room, so that an aligned place for it is in there.
+        // One page larger than the capacity, so that there is an aligned place for all of it.
         let memory = self.0.lock().pop().unwrap_or_else(|| vec![0; BLOCK_BYTES + DIRECT_BLOCK]);
         let start = memory.as_ptr().align_offset(DIRECT_BLOCK);
         Block { memory, start, len: 0, shelf: self.clone() }
@@ -41,7 +41,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Appends as much of `data` as there is room for; how many bytes that was.
+    /// Appends as much of `data` as fits; returns the number of bytes appended.
     pub fn fill(&mut self, data: &[u8]) -> usize {
         let count = data.len().min(BLOCK_BYTES - self.len);
         let at = self.start + self.len;
@@ -50,28 +50,28 @@ impl Block {
         count
     }
 
-    /// Lets `read` fill it from the front; its answer is how many bytes it has then.
+    /// Lets `read` fill the block from its start; `read` returns the number of bytes that the block then has.
     pub(super) fn load(&mut self, read: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<usize> {
         self.len = read(&mut self.memory[self.start..self.start + BLOCK_BYTES])?.min(BLOCK_BYTES);
         Ok(self.len)
     }
 
-    /// Whether nothing more fits in.
+    /// Whether the block is full.
     pub fn is_full(&self) -> bool {
         self.len == BLOCK_BYTES
     }
 
-    /// Whether nothing is in it.
+    /// Whether the block is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its content, to be shared; the memory is given back with the last share.
+    /// The content, for sharing; the memory returns to the pool when the last clone is dropped.
     pub fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }
 
-    /// Empties it.
+    /// Removes the content.
     pub(super) fn clear(&mut self) {
         self.len = 0;
     }

@@ -20,10 +20,10 @@ use super::pending::{Due, Extent, Pending};
 use crate::disk::{Disk, File, Poison, is_broken};
 use crate::error::Result;
 
-/// Folders of files, told apart by the low byte of an id.
+/// The number of folders of blob files, by the low byte of the id.
 pub(super) const SHARDS: usize = 256;
 
-/// The blobs in files of their own.
+/// The blobs that have their own files.
 pub(super) struct Files {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files in `dir`, whose folders are made as needed.
+    /// The blob files in `dir`, whose folders are created if missing.
     pub(super) fn open(disk: Arc<dyn Disk>, dir: PathBuf, open: Arc<OpenFiles>, poison: Poison) -> Result<Self> {
         disk.make_dir_all(&dir)?;
         let there: HashSet<String> = disk.list(&dir)?.into_iter().collect();
@@ -46,7 +46,7 @@ impl Files {
         for name in (0..SHARDS).map(shard_name).filter(|name| !there.contains(name)) {
             disk.make_dir(&dir.join(name))?;
         }
-        // Also when none was missing: an opening that was killed may have made them without this sync.
+        // Also if no folder was missing: an opening that was killed may have created them without this sync.
         disk.sync_dir(&dir)?;
         let shards = std::iter::repeat_with(GroupSync::default).take(SHARDS).collect();
         let (shelf, pending) = (Shelf::default(), Mutex::default());
@@ -67,7 +67,7 @@ impl Files {
         self.open.keep(Name::Blob(id), file.clone());
     }
 
-    /// Creates the file of `id` for one who syncs content and name himself before telling anybody of it.
+    /// Creates the file of `id` for a caller that syncs content and name before any other code knows of the file.
     pub(super) fn create_private(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.poison.check()?;
         self.disk.create(&self.path(id))
@@ -78,7 +78,8 @@ impl Files {
         self.shelf.block()
     }
 
-    /// Hands a write's result on. Of one past the page cache, a disk that loses it says so here, and not at the sync.
+    /// Passes on the result of a write. For a direct write, a failing disk reports the error here and not at the sync,
+    /// so an error poisons the store.
     pub(super) fn judge_write(&self, written: Result<()>) -> Result<()> {
         match written {
             Err(error) if is_broken(&error) => self.poison.judge(Err(error)),
@@ -86,12 +87,12 @@ impl Files {
         }
     }
 
-    /// The file of `id`.
+    /// The open file of `id`.
     pub(super) fn get(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.open.get(Name::Blob(id), &self.path(id))
     }
 
-    /// Makes the content of `id` durable, and its name if it is not yet. What is so already is not synced again.
+    /// Makes the content of `id` durable, and its name if it is not yet. Nothing is synced twice.
     pub(super) fn sync(&self, id: BlobId, extent: Extent) -> Result<()> {
         self.poison.check()?;
         let Due::Sync { name } = self.pending.lock().begin(id, extent) else { return Ok(()) };
@@ -99,7 +100,7 @@ impl Files {
         let mut pending = self.pending.lock();
         pending.end(id, name && synced.is_ok());
         if synced.is_err() {
-            // It may have failed before it began.
+            // The sync may have failed before it began.
             pending.mark(id);
         }
         synced
@@ -119,21 +120,21 @@ impl Files {
         self.poison.judge(file.sync())
     }
 
-    /// Makes the name of `id` durable, in one sync with all who want the same folder now.
+    /// Makes the name of `id` durable, with one sync for all callers that need the same folder.
     pub(super) fn sync_name(&self, id: BlobId) -> Result<()> {
         let shard = shard(id);
         let synced = self.shards[shard].run(|| self.disk.sync_dir(&self.dir.join(shard_name(shard))));
         self.poison.judge(synced)
     }
 
-    /// Notes that `id` was written.
+    /// Records that `id` was written.
     pub(super) fn mark_dirty(&self, id: BlobId) {
         self.pending.lock().mark(id);
     }
 
-    /// Makes all that was created or marked since the last call durable, in one sync.
+    /// Makes everything created or marked since the last call durable, with one sync.
     pub(super) fn sync_dirty(&self) -> Result<()> {
-        // A second caller waits: what the first took is not durable until it is through.
+        // A second caller waits, since what the first call covers is not durable before its sync ends.
         let _one = self.syncing_all.lock();
         self.poison.check()?;
         if !self.pending.lock().begin_all() {
@@ -152,7 +153,7 @@ impl Files {
         Ok(())
     }
 
-    /// The ids of all files there are, in no order.
+    /// The ids of all existing files, in no order.
     pub(super) fn ids(&self) -> Result<Vec<BlobId>> {
         let mut ids = Vec::new();
         for index in 0..SHARDS {
@@ -163,7 +164,7 @@ impl Files {
         Ok(ids)
     }
 
-    /// Where the file of `id` is.
+    /// The path of the file of `id`.
     pub(super) fn path(&self, id: BlobId) -> PathBuf {
         path(&self.dir, id)
     }

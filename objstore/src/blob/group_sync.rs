@@ -16,7 +16,7 @@ struct Rounds {
     failure: Option<Error>,
 }
 
-/// Combines the concurrent syncs of one thing.
+/// Combines concurrent syncs of the same file or folder.
 #[derive(Default)]
 pub(super) struct GroupSync {
     rounds: Mutex<Rounds>,
@@ -24,10 +24,10 @@ pub(super) struct GroupSync {
 }
 
 impl GroupSync {
-    /// Returns after a `sync` that began after this call, by this thread or another.
+    /// Returns after a `sync` that began after this call, made by this thread or another.
     pub(super) fn run(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut rounds = self.rounds.lock();
-        // The round that runs now may have begun before the caller's change.
+        // The sync in progress may have begun before the caller's change.
         let mine = rounds.begun + 1;
         while rounds.running && rounds.done < mine {
             self.ended.wait(&mut rounds);

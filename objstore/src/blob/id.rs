@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::disk::{Disk, Poison};
 use crate::error::{Error, Result};
 
-/// A blob's name, never used twice: an epoch in the upper 32 bits, a sequence in the lower.
+/// The id of a blob, never reused: an epoch in the upper 32 bits, a sequence number in the lower.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct BlobId(pub u64);
 
@@ -34,27 +34,27 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// Where a blob's content is.
+/// Where a blob is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
-    /// In a file of its own.
+    /// In its own file.
     File,
-    /// In a segment, among others.
+    /// In a segment, among other blobs.
     Packed {
         /// The segment.
         segment: u64,
-        /// Where the record's header begins in the segment, in bytes.
+        /// The offset of the record's header in the segment, in bytes.
         offset: u64,
     },
 }
 
-/// The 16 hex digits of a file name, or `None` for a name this store did not write.
+/// Parses the 16 hex digits of a file name; `None` for a name that this store did not write.
 pub(super) fn parse_hex(digits: &str) -> Option<u64> {
     let plain = digits.len() == 16 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     plain.then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// Hands out ids.
+/// The source of new blob ids.
 pub(super) struct Ids {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -65,7 +65,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// Ids of `epoch`, or of a later one when the last opening went past it.
+    /// Ids of `epoch`, or of a later epoch if an earlier opening went beyond it.
     pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison) -> Result<Self> {
         let path = dir.join("epoch");
         let mut epoch = epoch;
@@ -78,7 +78,7 @@ impl Ids {
         Ok(Self { disk, path, poison, next, noted: AtomicU32::new(epoch), noting: Mutex::new(()) })
     }
 
-    /// An id never given before.
+    /// A new blob id.
     pub(super) fn next(&self) -> BlobId {
         let id = BlobId(self.next.fetch_add(1, Ordering::Relaxed));
         if id.epoch() > self.noted.load(Ordering::Acquire) {
@@ -87,7 +87,7 @@ impl Ids {
         id
     }
 
-    /// The same, of those whose low byte is `low`. It skips up to 255.
+    /// A new blob id whose low byte is `low`. It skips up to 255 sequence numbers.
     pub(super) fn next_in(&self, low: usize) -> BlobId {
         loop {
             let id = self.next();
@@ -99,12 +99,13 @@ impl Ids {
         }
     }
 
-    /// The epoch of the ids given now.
+    /// The epoch of the ids that are given out now.
     pub(super) fn epoch(&self) -> u32 {
         self.noted.load(Ordering::Acquire)
     }
 
-    // No id of a new epoch leaves before the epoch is on disk; if that fails, nothing can be written under the id.
+    // Records the new epoch on disk before any id of it is given out. If that fails, the store is poisoned, so nothing
+    // can be written under such an id.
     fn note(&self, epoch: u32) {
         let _one = self.noting.lock();
         if epoch > self.noted.load(Ordering::Acquire)
@@ -171,7 +172,7 @@ mod tests {
         let first = ids(dir.path(), 7);
         first.next.store(8 << 32, Ordering::Relaxed);
         assert_eq!(first.next().epoch(), 8);
-        // The caller counts its openings only.
+        // The caller's epoch counts only how often the store was opened.
         assert_eq!(ids(dir.path(), 8).next().epoch(), 9);
         assert_eq!(ids(dir.path(), 9).next().epoch(), 10);
         assert_eq!(ids(dir.path(), 50).next().epoch(), 50);

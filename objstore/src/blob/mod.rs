@@ -49,25 +49,25 @@ pub use segment::{Packed, Record, SegmentInfo};
 pub use sums::{SUM_BLOCK, Summer, sums};
 pub use writer::{FileWriter, Finished};
 
-/// How blobs are kept.
+/// Options of the blob store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many files stay open for the next reader.
+    /// The number of files that stay open for the next reader.
     pub open_files: usize,
-    /// A segment that has reached this size is followed by a new one.
+    /// The size in bytes at which a segment is followed by a new one.
     pub segment_bytes: u64,
-    /// Up to so many bytes are copied rather than referred to, where somebody goes on to change them.
+    /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
     pub copy_max_bytes: u64,
-    /// Who appends to segments, and makes files ahead.
+    /// Who appends to segments and preallocates blob files.
     pub helpers: Helpers,
 }
 
-/// Who does what callers need not do themselves.
+/// Who does the work that callers need not do themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Helpers {
-    /// Threads of their own.
+    /// Separate threads.
     Threads,
-    /// The callers, one after the other: a test that replays has one thread.
+    /// The calling threads, one after another, so that a test that replays its run has one thread.
     #[cfg(test)]
     Callers,
 }
@@ -79,7 +79,7 @@ impl Default for Options {
     }
 }
 
-/// All blobs of a store; clones share one.
+/// All blobs of a store; clones share them.
 #[derive(Clone)]
 pub struct Blobs(Arc<Inner>);
 
@@ -93,9 +93,11 @@ struct Inner {
 }
 
 impl Blobs {
-    /// Opens the blobs in `dir`. `epoch` is larger at each opening: the caller keeps it, durably, before this call.
-    /// `poison` is the one of the metadata that names them. The file system is synced once: a process that was killed
-    /// may have left writes that nobody remembers to sync.
+    /// Opens the blobs in `dir`.
+    ///
+    /// - `epoch` is larger at each opening; the caller makes it durable before this call.
+    /// - `poison` is shared with the metadata that refers to the blobs.
+    /// - The file system is synced once, since a process that was killed may have left unsynced writes.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison, options: Options) -> Result<Self> {
         let Options { open_files, segment_bytes, copy_max_bytes, helpers } = options;
         disk.make_dir_all(dir)?;
@@ -110,58 +112,62 @@ impl Blobs {
         Ok(Self(Arc::new(Inner { ids, spares, files, segments, copy_max_bytes, poison })))
     }
 
-    /// Up to so many bytes are copied rather than referred to, where somebody goes on to change them.
+    /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
     pub fn copy_max_bytes(&self) -> u64 {
         self.0.copy_max_bytes
     }
 
-    /// A name never used before.
+    /// A new blob id.
     pub fn next_id(&self) -> BlobId {
         self.0.ids.next()
     }
 
-    /// Creates the file of `id`, to be written in place. It is dirty, and its name is not durable, until
-    /// [`Blobs::sync_file`] or [`Blobs::sync_dirty`].
+    /// Creates the file of `id`, to be written in place. Content and name are not durable before [`Blobs::sync_file`]
+    /// or [`Blobs::sync_dirty`].
     pub fn create_file(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.0.files.create(id)
     }
 
-    /// A new file to be written in place, under a name that is on disk already where one was made ahead. It is dirty until
-    /// [`Blobs::sync_file`] or [`Blobs::sync_dirty`].
+    /// A new in-place blob: its file is a preallocated one, whose name is on disk, or else a new one. Its content is
+    /// not durable before [`Blobs::sync_file`] or [`Blobs::sync_dirty`].
     pub fn new_home(&self) -> Result<(BlobId, Arc<dyn File>)> {
         self.0.poison.check()?;
         self.0.spares.take()
     }
 
-    /// The file of `id`; damage when it is missing.
+    /// The open file of `id`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::error::Error::Corrupt) if it is missing.
     pub fn file(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.0.files.get(id)
     }
 
-    /// Makes the file of `id` durable: its content, and its name if that is not yet.
+    /// Makes the content of `id`'s file durable, and its name if it is not yet.
     pub fn sync_file(&self, id: BlobId) -> Result<()> {
         self.0.files.sync(id, Extent::Content)
     }
 
-    /// The same, and when it was changed last.
+    /// Makes the content of `id`'s file and its modification time durable, and its name if it is not yet.
     pub fn sync_file_and_times(&self, id: BlobId) -> Result<()> {
         self.0.files.sync(id, Extent::ContentAndTime)
     }
 
-    /// Removes the file of `id`; an absent one is no error. Refused once a commit failed: it may name the file.
+    /// Removes the file of `id`; an absent one is no error. Refused after a failed commit, which may have left a record
+    /// that refers to the file.
     pub fn remove_file(&self, id: BlobId) -> Result<()> {
         self.0.poison.check()?;
         self.0.files.remove(id)
     }
 
-    /// The ids of all files there are, in no order: those being written included, those made ahead not.
+    /// The ids of all existing files, in no order: including those that are being written, without preallocated ones.
     pub fn file_ids(&self) -> Result<Vec<BlobId>> {
         let mut ids = self.0.files.ids()?;
         ids.retain(|id| !self.0.spares.holds(*id));
         Ok(ids)
     }
 
-    /// Notes that the file of `id` was written; call it after the write.
+    /// Records that the file of `id` was written; call it after the write.
     pub fn mark_dirty(&self, id: BlobId) {
         self.0.files.mark_dirty(id);
     }
@@ -171,23 +177,23 @@ impl Blobs {
         self.0.files.sync_dirty()
     }
 
-    /// Begins a large blob, under a new id, in a file of its own.
+    /// Starts to write a large blob with a new id and its own file.
     pub fn writer(&self) -> Result<FileWriter> {
         FileWriter::create(self.0.files.clone(), self.next_id())
     }
 
-    /// An empty block of memory, which [`FileWriter::write`] takes to disk without a copy.
+    /// An empty block of memory, whose content [`FileWriter::write`] passes to the disk without a copy.
     pub fn block(&self) -> Block {
         self.0.files.block()
     }
 
-    /// `len` bytes at `offset` of the file of `id`, not verified; past the end of the file they are zeros.
+    /// `len` bytes at `offset` of the file of `id`, not verified; bytes beyond the end of the file are zeros.
     pub fn read_file(&self, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
         read::read_file(&self.0.files, id, offset, len)
     }
 
     /// `len` bytes at `offset` of the file of `id`, whose length is `file_length`, verified: whole blocks of
-    /// [`SUM_BLOCK`] are read and compared with what `sums` gives for their indexes.
+    /// [`SUM_BLOCK`] bytes are read and compared with the checksums that `sums` returns for their indexes.
     pub fn read_verified(
         &self,
         id: BlobId,
@@ -199,14 +205,14 @@ impl Blobs {
         read::read_verified(&self.0.files, id, offset, len, file_length, sums)
     }
 
-    /// A run of blocks of the file of `id`, whose length is `file_length`: those of `sums`, the first of which is
-    /// `first`.
+    /// A run of blocks of the file of `id`, whose length is `file_length`: from the block `first`, one for each
+    /// checksum in `sums`.
     pub fn run(&self, id: BlobId, file_length: u64, first: usize, sums: Vec<u32>) -> Result<Run> {
         Run::open(self.0.files.clone(), id, file_length, first, sums)
     }
 
-    /// Appends a small blob to the segment that grows; durable when answered. Appends that wait together share one
-    /// write and one sync.
+    /// Appends a small blob to the growing segment; the ticket is answered once it is durable. Appends that wait at the
+    /// same time share one write and one sync.
     pub fn append(&self, id: BlobId, data: Bytes) -> Ticket<Packed> {
         self.0.segments.append(id, data)
     }
@@ -216,7 +222,7 @@ impl Blobs {
         self.0.segments.read(id, segment, offset, length)
     }
 
-    /// Lets the system forget what it holds in memory of a range of the file of `id`.
+    /// Lets the operating system drop a range of the file of `id` from the page cache.
     ///
     /// # Errors
     /// Those of opening the file.
@@ -225,7 +231,7 @@ impl Blobs {
         Ok(())
     }
 
-    /// The same of a packed blob.
+    /// Lets the operating system drop a packed blob from the page cache.
     ///
     /// # Errors
     /// Those of opening the segment.
@@ -238,31 +244,31 @@ impl Blobs {
         self.0.segments.list()
     }
 
-    /// The records of a segment, in order. A group torn by a crash ends them; damage in front of synced records is an
-    /// error, so that nobody takes part of a segment for all of it. In the last group the two look alike: before a
-    /// segment is removed, ask the references, not only this.
+    /// The records of a segment, in order. A group torn by a crash ends them; damage before synced records is an error,
+    /// so that no caller takes part of a segment for all of it. In the last group the two cannot be distinguished:
+    /// before you remove a segment, check the references too.
     pub fn scan_segment(&self, segment: u64) -> Result<Vec<Record>> {
         self.0.segments.scan(segment)
     }
 
-    /// Removes a segment; [`Error::Busy`](crate::error::Error::Busy) for the one that grows.
+    /// Removes a segment; [`Error::Busy`](crate::error::Error::Busy) for the growing one.
     pub fn remove_segment(&self, segment: u64) -> Result<()> {
         self.0.segments.remove(segment)
     }
 
-    /// The largest batch number in the newest segment that holds a record, 0 without any. A metadata log that ends
-    /// before this batch has lost its tail.
+    /// The largest batch number in the newest segment that has a record; 0 if there is none. A metadata log that ends
+    /// before this batch has lost its end.
     pub fn highest_batch(&self) -> Result<u64> {
         self.0.segments.highest_batch()
     }
 
-    /// Takes the number of the last synced metadata batch, which every record is stamped with, from `batch`; it must
+    /// Sets where to read the number of the last synced metadata batch, which every record contains; that number must
     /// never fall.
     pub fn set_synced_batch(&self, batch: Arc<AtomicU64>) {
         self.0.segments.set_batch(batch);
     }
 
-    /// Why nothing is written any more: the first sync that failed.
+    /// The first failed sync, if there was one: since then nothing is written.
     pub fn poisoned(&self) -> Option<String> {
         self.0.poison.why()
     }

@@ -15,7 +15,7 @@ use super::id::BlobId;
 use crate::disk::{Disk, File, is_missing};
 use crate::error::{Error, Result};
 
-/// What an open file is.
+/// Which file it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Name {
     Blob(BlobId),
@@ -27,7 +27,7 @@ struct Kept {
     removals: u64,
 }
 
-/// The files kept open, least recently used first out.
+/// The open files, of which the least recently used is closed first.
 pub(super) struct OpenFiles {
     disk: Arc<dyn Disk>,
     kept: Mutex<Kept>,
@@ -39,7 +39,10 @@ impl OpenFiles {
         Self { disk, kept: Mutex::new(Kept { files: LruCache::new(limit), removals: 0 }) }
     }
 
-    /// The file `name`, opened at `path` when it is not kept. One that is missing is damage.
+    /// The file `name`, opened at `path` if it is not in the cache.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::error::Error::Corrupt) if it is missing.
     pub(super) fn get(&self, name: Name, path: &Path) -> Result<Arc<dyn File>> {
         let removals = {
             let mut kept = self.kept.lock();
@@ -48,7 +51,7 @@ impl OpenFiles {
             }
             kept.removals
         };
-        // Outside the lock: an open may wait for the disk.
+        // Without the lock, since opening may wait for the disk.
         let file = self.disk.open(path).map_err(|error| missing(path, error))?;
         let closing = {
             let mut kept = self.kept.lock();
@@ -58,13 +61,13 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// Keeps a file just created.
+    /// Adds a file that was just created.
     pub(super) fn keep(&self, name: Name, file: Arc<dyn File>) {
         let closing = self.kept.lock().files.push(name, file);
         drop(closing);
     }
 
-    /// Lets `name` go, after it was removed.
+    /// Removes `name` from the cache, after the file was removed.
     pub(super) fn forget(&self, name: Name) {
         let closing = {
             let mut kept = self.kept.lock();

@@ -8,56 +8,56 @@ use std::collections::{HashMap, HashSet};
 
 use super::id::BlobId;
 
-/// What is not on disk yet.
+/// The files that are not completely on disk.
 #[derive(Default)]
 pub(super) struct Pending {
-    /// Written and not synced since.
+    /// Files written and not synced since.
     written: HashMap<BlobId, Written>,
-    /// With a sync of its own under way, or several.
+    /// Files that have one or more syncs of their own in progress.
     syncing: HashMap<BlobId, usize>,
-    /// With a sync of everything under way.
+    /// Files that a sync of everything in progress covers.
     flushing: HashSet<BlobId>,
-    /// Created, and the folder not synced since.
+    /// Files created, whose folder was not synced since.
     unnamed: HashSet<BlobId>,
-    /// The same, with a sync of everything under way.
+    /// Files created, whose names a sync of everything in progress covers.
     naming: HashSet<BlobId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Content,
-    /// Only the time of the last change.
+    /// Only the modification time.
     Time,
 }
 
-/// How much of a file is to be synced.
+/// Which part of a file is to be synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Its content.
     Content,
-    /// That, and when it was changed last.
+    /// Its content and its modification time.
     ContentAndTime,
 }
 
-/// What a sync has to do.
+/// What remains for a sync to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
     /// Sync the file, then call [`Pending::end`].
     Sync {
-        /// The name as well.
+        /// Whether to sync the name as well.
         name: bool,
     },
 }
 
 impl Pending {
-    /// A file was created under a name that is not on disk.
+    /// Records that a file was created under a name that is not on disk.
     pub fn created(&mut self, id: BlobId) {
         self.mark(id);
         self.unnamed.insert(id);
     }
 
-    /// A file was written.
+    /// Records that a file was written.
     pub fn mark(&mut self, id: BlobId) {
         self.written.insert(id, Written::Content);
     }
@@ -83,7 +83,7 @@ impl Pending {
         Due::Sync { name }
     }
 
-    /// The sync of a file has ended; of one that failed nothing is relied on any more.
+    /// Ends the sync of a file. If the sync failed, the store is poisoned and this state is not used again.
     pub fn end(&mut self, id: BlobId, named: bool) {
         if let Some(count) = self.syncing.get_mut(&id) {
             *count -= 1;
@@ -96,7 +96,8 @@ impl Pending {
         }
     }
 
-    /// Begins a sync of everything, if there is anything to sync: also what others are syncing now. One at a time.
+    /// Begins a sync of everything, including files whose own sync is in progress; returns whether there is anything to
+    /// sync. There is one at a time.
     pub fn begin_all(&mut self) -> bool {
         if self.unnamed.is_empty() && self.written.is_empty() && self.syncing.is_empty() {
             return false;
@@ -106,13 +107,13 @@ impl Pending {
         true
     }
 
-    /// It has ended.
+    /// Ends the sync of everything.
     pub fn end_all(&mut self) {
         self.flushing.clear();
         self.naming.clear();
     }
 
-    /// A file was removed.
+    /// Removes a file that was deleted.
     pub fn forget(&mut self, id: BlobId) {
         self.written.remove(&id);
         self.unnamed.remove(&id);

@@ -11,24 +11,26 @@ use super::sums::{SUM_BLOCK, verify};
 use crate::disk::File;
 use crate::error::{Error, Result};
 
-// Shorter reads get memory of their own: a whole block would be more than the page faults it saves.
+// The shortest read that uses a pooled block, in bytes. For shorter ones a whole block would cost more than the page
+// faults it saves.
 const POOLED_BYTES_MIN: usize = BLOCK_BYTES / 2;
 
-/// The checksums of a range of blocks, from wherever the caller keeps them.
+/// Returns the checksums of a range of blocks.
 pub type SumsOf<'a> = dyn Fn(Range<usize>) -> Result<Vec<u32>> + 'a;
 
 /// The whole blocks around a range of bytes.
 pub(super) struct Span {
     pub(super) blocks: Range<usize>,
-    /// Where they begin, and how many bytes they have.
+    /// The offset of the first block, and the length of all of them, in bytes.
     pub(super) start: u64,
     pub(super) len: usize,
-    /// The range in them.
+    /// The range, relative to the first block.
     range: Range<usize>,
 }
 
 impl Span {
-    /// Around `len` bytes at `offset` of a blob of `length` bytes; `None` if it has not so many.
+    /// The blocks around `len` bytes at `offset` of a blob of `length` bytes; `None` if the range extends beyond the
+    /// blob.
     pub(super) fn around(offset: u64, len: usize, length: u64) -> Option<Self> {
         let end = offset.checked_add(len as u64).filter(|end| *end <= length)?;
         let block = SUM_BLOCK as u64;
@@ -39,20 +41,20 @@ impl Span {
         Some(Self { blocks: first as usize..past as usize, start, len: wide as usize, range: skip..skip + len })
     }
 
-    /// The range, of what the blocks hold.
+    /// The range, cut out of the blocks' content.
     pub(super) fn cut(&self, data: &Bytes) -> Bytes {
         data.slice(self.range.clone())
     }
 }
 
-/// `len` bytes at `offset`, unverified; what the file does not hold reads as zeros.
+/// `len` bytes at `offset`, not verified; bytes beyond the end of the file are zeros.
 pub(super) fn read_file(files: &Files, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
     let mut buf = BytesMut::zeroed(len);
     files.get(id)?.read_at(&mut buf, offset)?;
     Ok(buf.freeze())
 }
 
-/// `len` bytes at `offset` of a blob of `file_length` bytes, compared with its checksums.
+/// `len` bytes at `offset` of a blob of `file_length` bytes, verified by its checksums.
 pub(super) fn read_verified(
     files: &Files,
     id: BlobId,
@@ -85,7 +87,7 @@ pub(super) fn read_exactly(files: &Files, file: &dyn File, id: BlobId, offset: u
     Ok(data)
 }
 
-/// The same from the memory of the system, if all of it is there.
+/// Exactly `len` bytes at `offset` of the open file, from the page cache; `None` if not all of them are in it.
 pub(super) fn read_cached(files: &Files, file: &dyn File, offset: u64, len: usize) -> Option<Bytes> {
     let mut all = false;
     let data = filled(files, len, |room| {
@@ -95,7 +97,7 @@ pub(super) fn read_cached(files: &Files, file: &dyn File, offset: u64, len: usiz
     data.ok().filter(|_| all)
 }
 
-/// `len` bytes of memory that `fill` has filled.
+/// `len` bytes of memory, filled by `fill`.
 fn filled(files: &Files, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Bytes> {
     if (POOLED_BYTES_MIN..=BLOCK_BYTES).contains(&len) {
         let mut block = files.block();
@@ -107,7 +109,7 @@ fn filled(files: &Files, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>)
     Ok(buf.freeze())
 }
 
-/// There are no such bytes in the blob.
+/// The error for a range that extends beyond the blob.
 pub(super) fn out_of_range(id: BlobId, offset: u64, len: usize, file_length: u64) -> Error {
     Error::invalid("range", format!("{len} bytes at {offset}"), format!("blob {id} has {file_length} bytes"))
 }

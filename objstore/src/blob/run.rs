@@ -11,26 +11,27 @@ use super::sums::verify;
 use crate::disk::File;
 use crate::error::Result;
 
-/// Blocks of one blob that lie one after the other.
+/// Consecutive blocks of one blob.
 pub struct Run {
     files: Arc<Files>,
     file: Arc<dyn File>,
     id: BlobId,
     length: u64,
-    /// The first block.
+    /// The index of the first block.
     first: usize,
-    /// The checksums from there on.
+    /// The checksums of the blocks, from `first` on.
     sums: Vec<u32>,
 }
 
 impl Run {
-    /// The blocks of `sums`, the first of which is `first`, in the file of `id`, which has `length` bytes.
+    /// A run of the blocks from `first` on, one for each checksum in `sums`, in the file of `id`, which has `length`
+    /// bytes.
     pub(super) fn open(files: Arc<Files>, id: BlobId, length: u64, first: usize, sums: Vec<u32>) -> Result<Self> {
         let file = files.get(id)?;
         Ok(Self { files, file, id, length, first, sums })
     }
 
-    /// Whether it holds all of `len` bytes at `offset` of the blob.
+    /// Whether the run contains all of `len` bytes at `offset` of the blob.
     pub fn holds(&self, offset: u64, len: usize) -> bool {
         self.span(offset, len).is_some()
     }
@@ -43,8 +44,8 @@ impl Run {
         Ok(span.cut(&data))
     }
 
-    /// The same from the memory of the system, without waiting for the disk; `None` where that cannot be, and for
-    /// bytes that are not what was written.
+    /// `len` bytes at `offset` of the blob, verified, from the page cache without waiting for the disk; `None` if they
+    /// are not there, or differ from what was written.
     pub fn read_cached(&self, offset: u64, len: usize) -> Option<Bytes> {
         let span = self.span(offset, len)?;
         let data = read::read_cached(&self.files, &*self.file, span.start, span.len)?;
@@ -52,7 +53,7 @@ impl Run {
         Some(span.cut(&data))
     }
 
-    /// The whole blocks around a range, if all of them are in the run.
+    /// The whole blocks around a range, if the run contains all of them.
     fn span(&self, offset: u64, len: usize) -> Option<Span> {
         let span = Span::around(offset, len, self.length)?;
         (self.first <= span.blocks.start && span.blocks.end <= self.first + self.sums.len()).then_some(span)

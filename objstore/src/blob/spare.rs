@@ -24,12 +24,12 @@ use super::id::{BlobId, Ids};
 use crate::disk::File;
 use crate::error::Result;
 
-/// How many are made at a time, at first and while they are taken slowly …
+/// The size of the first batches, and of later ones while files are used slowly.
 const BATCH_MIN: usize = 32;
-/// … and while they are taken as fast as they are made.
+/// The size of a batch while files are used as fast as they are created.
 const BATCH_MAX: usize = 128;
 
-/// The files made ahead.
+/// The preallocated blob files.
 pub(super) struct Spares {
     shared: Arc<Shared>,
     thread: Mutex<Thread>,
@@ -40,9 +40,9 @@ enum Thread {
     #[default]
     NotStarted,
     Running(JoinHandle<()>),
-    /// There is none to be had: each home is made when it is needed.
+    /// The thread could not be started: each in-place blob's file is created when it is needed.
     Missing,
-    /// Whoever takes a file makes the next.
+    /// The caller that takes a file creates the next batch.
     #[cfg(test)]
     Caller,
 }
@@ -56,13 +56,13 @@ struct Shared {
 
 struct State {
     ready: VecDeque<(BlobId, Arc<dyn File>)>,
-    /// Of the batch that is being made.
+    /// Ids of the batch that is being created.
     making: Vec<BlobId>,
-    /// How many the next batch has.
+    /// The size of the next batch.
     batch: usize,
-    /// Whether somebody found none since the batch was begun.
+    /// Whether a caller found no file since the batch was begun.
     missed: bool,
-    /// In the folder of the batch after the last.
+    /// The folder of the next batch, by number.
     shard: usize,
     closed: bool,
 }
@@ -75,20 +75,20 @@ impl Default for State {
 }
 
 impl State {
-    /// Whether so few are left that the next batch is to be made.
+    /// Whether so few files are left that the next batch has to be created.
     fn is_low(&self) -> bool {
         self.ready.len() < self.batch / 2
     }
 
-    /// Adds a batch.
+    /// Adds a batch of files.
     fn add(&mut self, made: Vec<(BlobId, Arc<dyn File>)>) {
         self.batch = next_batch(self.batch, self.ready.len(), self.missed);
         self.ready.extend(made);
     }
 }
 
-/// How many the batch after one of `batch` has: `left` say how fast they were taken while it was made, from half a batch
-/// on, and `missed` that they did not suffice.
+/// The size of the batch after one of `batch` files. `left` is how many of the half batch that was there at its start
+/// are left, which shows how fast files are used; `missed` says that they did not suffice.
 fn next_batch(batch: usize, left: usize, missed: bool) -> usize {
     match missed {
         true => (2 * batch).min(BATCH_MAX),
@@ -108,7 +108,7 @@ impl Spares {
         Self { shared: Arc::new(shared), thread: Mutex::new(thread) }
     }
 
-    /// A file to be written in place.
+    /// A file for an in-place blob.
     pub fn take(&self) -> Result<(BlobId, Arc<dyn File>)> {
         let (spare, low) = {
             let mut state = self.shared.state.lock();
@@ -129,7 +129,7 @@ impl Spares {
         }
     }
 
-    /// Whether a file waits here to be used.
+    /// Whether the file of `id` is a preallocated one that is not in use.
     pub fn holds(&self, id: BlobId) -> bool {
         let state = self.shared.state.lock();
         state.making.contains(&id) || state.ready.iter().any(|(spare, _)| *spare == id)
@@ -181,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// Makes one for who cannot wait for a batch.
+    /// Creates one file for a caller that cannot wait for a batch.
     fn make_alone(&self) -> Result<(BlobId, Arc<dyn File>)> {
         let shard = self.state.lock().shard;
         let id = self.ids.next_in(shard);
@@ -191,7 +191,7 @@ impl Shared {
         Ok((id, file))
     }
 
-    /// Makes a batch, here and now.
+    /// Creates a batch on this thread.
     #[cfg(test)]
     fn make_one(&self) {
         let shard = {
@@ -204,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a batch is wanted; where it is to lie, or `None` at the end.
+    /// Waits until a batch is needed; returns the number of its folder, or `None` when the store closes.
     fn next_batch(&self) -> Option<usize> {
         let mut state = self.state.lock();
         while !state.closed && !state.is_low() {
@@ -214,7 +214,7 @@ impl Shared {
         (!state.closed).then_some(state.shard)
     }
 
-    /// Waits a while after a failure; whether to go on.
+    /// Waits after a failure; returns whether to continue.
     fn pause(&self) -> bool {
         let mut state = self.state.lock();
         if !state.closed {

@@ -9,15 +9,15 @@ use crc_fast::{Digest, crc32_iscsi};
 
 use crate::error::{Error, Result};
 
-/// How many bytes one checksum covers.
+/// The number of bytes that one checksum covers.
 pub const SUM_BLOCK: usize = 64 * 1024;
 
-/// The checksums of `data`, which begins at a block's start.
+/// The checksums of `data`, which begins at the start of a block.
 pub fn sums(data: &[u8]) -> Vec<u32> {
     data.chunks(SUM_BLOCK).map(crc32_iscsi).collect()
 }
 
-/// Takes content in pieces of any size and sums it by blocks.
+/// Computes checksums by blocks over content that arrives in pieces of any size.
 #[derive(Default)]
 pub struct Summer {
     full: Vec<u32>,
@@ -43,20 +43,20 @@ impl Summer {
         }
     }
 
-    /// The checksums of all that was added.
+    /// The checksums of everything that was added.
     pub fn finish(mut self) -> Vec<u32> {
         self.close();
         self.full
     }
 
     fn close(&mut self) {
-        // A CRC-32 fills the low half.
+        // A CRC-32 is in the low half.
         self.full.extend(self.open.take().map(|digest| digest.finalize() as u32));
         self.open_bytes = 0;
     }
 }
 
-/// Compares `data`, which begins at block `first`, with `expected`; `what` names the blob.
+/// Compares `data`, which begins at the block `first`, with the `expected` checksums; `what` names the blob in errors.
 pub(super) fn verify(what: &str, data: &[u8], first: usize, expected: &[u32]) -> Result<()> {
     if data.len().div_ceil(SUM_BLOCK) != expected.len() {
         let blocks = data.len().div_ceil(SUM_BLOCK);

@@ -12,7 +12,7 @@ use super::*;
 use crate::disk::is_full;
 use crate::error::Error;
 
-/// An open store of blobs on a disk that fails on demand.
+/// An open blob store on a disk that fails on demand.
 pub(super) struct Bench {
     pub(super) blobs: Blobs,
     pub(super) faults: Arc<Faults>,
@@ -131,7 +131,7 @@ fn blocks_of_memory_are_written_as_they_are() {
     assert_eq!(bench.blobs.read_file(id, 0, data.len()).unwrap(), data);
 }
 
-/// A writer of `blobs` that has written 64 MiB, so that what comes next goes past the page cache; and its content.
+/// A writer of `blobs` that has written 64 MiB, so that the next bytes bypass the page cache; and its content.
 fn far_writer(blobs: &Blobs) -> (FileWriter, Vec<u8>) {
     let mut writer = blobs.writer().unwrap();
     let data = content(64 * 1024 * 1024);
@@ -212,7 +212,7 @@ fn a_writer_whose_sync_fails_is_not_finished() {
     assert!(bench.blobs.poisoned().is_some());
 }
 
-/// Only ext4 knows the mark: elsewhere there is nothing to see.
+/// Only ext4 has the attribute: on other file systems there is nothing to check.
 #[test]
 fn the_folders_of_files_are_placed_apart_where_the_file_system_can() {
     let bench = bench(Options::default());
@@ -348,7 +348,7 @@ fn a_run_reads_what_it_holds_and_gives_damage_to_nobody() {
     for (offset, len) in [(2 * block, 1), (2 * block + 7, 2 * SUM_BLOCK), (5 * block, 100), (3 * block - 1, 2)] {
         let expected = &data[offset as usize..offset as usize + len];
         assert_eq!(run.read(offset, len).unwrap(), expected);
-        // What was just read is in memory, where the system tells that at all.
+        // What was just read is in the page cache, where the system can tell.
         assert!(run.read_cached(offset, len).is_none_or(|read| read == expected));
     }
     for (offset, len) in [(0, 1), (2 * block - 1, 2), (length, 1), (5 * block, 101), (u64::MAX, 2)] {

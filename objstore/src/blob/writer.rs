@@ -18,23 +18,23 @@ use super::sums::Summer;
 use crate::disk::{File, direct_part};
 use crate::error::Result;
 
-// So much of a blob is kept in the page cache: most that is written is soon read, but one large blob is not worth all
-// that others have there, nor the wait until the kernel has made room.
+// How much of a blob is written through the page cache, in bytes: most content is soon read, but one large blob should
+// not displace everything else, nor wait until the kernel has made space.
 const CACHED_BYTES: u64 = 64 * 1024 * 1024;
-// The disk begins its work after so many bytes, beside the arrival of the rest: a third more speed for one stream.
+// After this many bytes the disk starts to write, while the rest arrives: one stream becomes a third faster.
 const STRIDE: u64 = 8 * 1024 * 1024;
-// Shorter pieces are collected first: a write to disk costs more than their copy.
+// Shorter pieces are collected first, since a write to disk costs more than copying them.
 const UNCOPIED_BYTES_MIN: usize = 64 * 1024;
 
-/// Writes one blob into a file of its own.
+/// Writes one blob to its own file.
 pub struct FileWriter {
     files: Arc<Files>,
     id: BlobId,
     file: Arc<dyn File>,
-    // What came in and is not written; taken when first needed.
+    // Content that was received and is not written yet; allocated when first needed.
     buffer: Option<Block>,
     written: u64,
-    // Up to here the system was asked to write to disk.
+    // The offset up to which the system was asked to write to disk.
     begun: u64,
     sums: Summer,
     stage: Stage,
@@ -42,7 +42,7 @@ pub struct FileWriter {
 
 enum Stage {
     Open,
-    // A write failed: what the file holds is not known any more.
+    // A write failed: the content of the file is not known any more.
     Failed(crate::error::Error),
     Finished,
 }
@@ -50,7 +50,7 @@ enum Stage {
 /// A blob that is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finished {
-    /// Its name.
+    /// Its id.
     pub id: BlobId,
     /// Its length, in bytes.
     pub length: u64,
@@ -64,12 +64,12 @@ impl FileWriter {
         Ok(Self { files, id, file, buffer: None, written: 0, begun: 0, sums: Summer::default(), stage: Stage::Open })
     }
 
-    /// The blob's name to be.
+    /// The id of the blob.
     pub fn id(&self) -> BlobId {
         self.id
     }
 
-    /// Appends `data`. After an error the writer only repeats it.
+    /// Appends `data`. After an error, every later call returns that error.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         self.check()?;
         self.sums.add(data);
@@ -99,13 +99,13 @@ impl FileWriter {
         Ok(())
     }
 
-    /// How much of the front of `data` goes to disk as it lies in memory.
+    /// How many bytes of the front of `data` can be written directly from where they are.
     fn ready(&self, data: &[u8]) -> usize {
         let between_blocks = self.buffer.as_ref().is_none_or(Block::is_empty);
         if between_blocks && data.len() >= UNCOPIED_BYTES_MIN { direct_part(data, self.written) } else { 0 }
     }
 
-    /// Takes bytes into the buffer; how many there was room for.
+    /// Copies bytes into the buffer; returns how many fit.
     fn keep(&mut self, data: &[u8]) -> usize {
         if data.is_empty() {
             return 0;

@@ -13,9 +13,10 @@ use super::segment_path;
 use crate::disk::{Disk, File, Poison};
 use crate::error::Result;
 
-// A sync that need not record new space or a new size takes half the time: zeros are written ahead, in a group that
-// pays for that anyway. Reserved space alone (fallocate) gains nothing, since its first use is recorded too; and large
-// groups gain nothing either, and would write everything twice.
+// The number of bytes that are zeroed ahead. A sync that has to record neither new space nor a new size takes half the
+// time, so zeros are written ahead, in a group that has to record both anyway. Preallocated space alone (fallocate)
+// gains nothing, since its first use is recorded too; and large groups gain nothing either, and would write everything
+// twice.
 const ZEROED: usize = 1024 * 1024;
 const SMALL_GROUP: usize = 64 * 1024;
 const ZEROS: &[u8] = &[0; ZEROED];
@@ -23,7 +24,7 @@ const ZEROS: &[u8] = &[0; ZEROED];
 /// The segment that grows.
 pub(super) struct Active {
     pub(super) segment: u64,
-    /// The end of the synced groups.
+    /// The offset of the end of the synced groups.
     pub(super) end: u64,
     file: Arc<dyn File>,
     zeroed: u64,
@@ -48,7 +49,7 @@ impl Active {
     pub(super) fn append(&mut self, group: &[u8], disk: &dyn Disk, dir: &Path, poison: &Poison) -> Result<()> {
         if let Err(error) = self.write(group) {
             self.zeroed = self.end;
-            // What was written of the group must not lie behind the next, shorter one.
+            // Removes what was written of the group, which must not remain behind the next, shorter one.
             poison.judge(self.file.set_len(self.end))?;
             return Err(error);
         }
@@ -61,7 +62,7 @@ impl Active {
         Ok(())
     }
 
-    /// Gives back the space behind the end; nothing is written here any more.
+    /// Frees the space behind the end; nothing more is written to the segment.
     pub(super) fn close(&self) {
         if let Err(error) = self.file.set_len(self.end) {
             tracing::debug!(segment = self.segment, %error, "a full segment keeps zeros behind its end");
@@ -72,7 +73,7 @@ impl Active {
         self.file.write_at(group, self.end)?;
         let end = self.end + group.len() as u64;
         if end > self.zeroed && group.len() <= SMALL_GROUP {
-            // A disk too full for zeros may have room for the groups to come.
+            // A disk that is too full for the zeros may still have space for further groups.
             self.zeroed = if self.file.write_at(ZEROS, end).is_ok() { end + ZEROED as u64 } else { end };
         }
         Ok(())

@@ -18,11 +18,11 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::ticket::Answer;
 
-/// A group ends at so many appends or bytes.
+/// The number of appends or bytes at which a group is full.
 const GROUP_APPENDS: usize = 1024;
 pub(super) const GROUP_BYTES: usize = 8 * 1024 * 1024;
 
-/// One queued append.
+/// A queued append.
 pub(super) struct Append {
     pub(super) id: BlobId,
     pub(super) data: Bytes,
@@ -32,7 +32,7 @@ pub(super) struct Append {
 
 pub(super) type Queue = Sender<Append>;
 
-/// The state of the thread.
+/// The state of the appender thread.
 pub(super) struct Appender {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: PathBuf,
@@ -53,7 +53,7 @@ impl Appender {
         self.close();
     }
 
-    /// Appends a group, and answers it.
+    /// Appends a group and answers its callers.
     pub(super) fn serve(&mut self, group: Vec<Append>) {
         let result = self.commit(&group);
         self.publish();
@@ -70,7 +70,7 @@ impl Appender {
             none => {
                 let segment = self.next_segment;
                 self.next_segment += 1;
-                // Before the file is there: one that is not known to grow may be removed by its collector.
+                // Set before the file exists, since the collector may remove any segment that is not known to grow.
                 *self.shared.growing.lock() = Some(Growing { segment, end: FILE_HEADER as u64 });
                 none.insert(Active::create(&*self.disk, &self.dir, segment)?)
             }
@@ -86,7 +86,7 @@ impl Appender {
         *self.shared.growing.lock() = growing;
     }
 
-    /// Ends the segment that grows.
+    /// Ends the growing segment.
     pub(super) fn close(&mut self) {
         if let Some(active) = self.active.take() {
             active.close();
@@ -95,7 +95,8 @@ impl Appender {
     }
 }
 
-// Waits for one append, then takes what is queued already, up to the bounds of a group; the one too many is held.
+// Waits for one append, then takes those already queued, up to a full group; the first append that does not fit is put
+// into `held`.
 fn gather(queue: &Receiver<Append>, held: &mut Option<Append>) -> Option<Vec<Append>> {
     let first = match held.take() {
         Some(append) => append,
@@ -138,5 +139,5 @@ fn answer(group: Vec<Append>, result: Result<Vec<Packed>>) {
     }
 }
 
-/// The longest data one record takes.
+/// The longest data of a single record, in bytes.
 pub(super) const LONGEST: usize = GROUP_BYTES - RECORD_HEADER;

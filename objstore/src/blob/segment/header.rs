@@ -48,12 +48,12 @@ impl FileHeader {
 /// The header of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordHeader {
-    /// Of the data, in bytes.
+    /// The length of the data, in bytes.
     pub(super) length: u32,
     pub(super) id: BlobId,
     /// The metadata engine's last synced batch when the record was written.
     pub(super) batch: u64,
-    /// Where the write that carried the record began.
+    /// The offset of the write that contained the record.
     pub(super) group: u64,
     pub(super) segment: u64,
     pub(super) data_crc: u32,
@@ -73,7 +73,7 @@ impl RecordHeader {
         bytes
     }
 
-    /// `None` for anything that is not a whole header.
+    /// Decodes a header; `None` if the bytes are not a whole, valid one.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; RECORD_HEADER] = bytes.get(..RECORD_HEADER)?.try_into().ok()?;
         if bytes[..4] != RECORD_MAGIC || !is_sealed(bytes) {
@@ -89,13 +89,13 @@ impl RecordHeader {
         })
     }
 
-    /// The bytes the record takes, padding included.
+    /// The number of bytes that the record takes, including padding.
     pub(super) fn size(&self) -> u64 {
         record_size(self.length as usize) as u64
     }
 }
 
-/// The bytes a record of `length` bytes takes, header and padding included.
+/// The number of bytes that a record of `length` bytes takes, including header and padding.
 pub(super) fn record_size(length: usize) -> usize {
     (RECORD_HEADER + length).next_multiple_of(ALIGN)
 }

@@ -34,14 +34,14 @@ use appender::{Append, Appender, LONGEST, Queue};
 use header::{RECORD_HEADER, RecordHeader};
 use scan::Scan;
 
-/// Where a packed blob went.
+/// The place of a packed blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packed {
     /// The segment.
     pub segment: u64,
-    /// Where the record's header begins, in bytes.
+    /// The offset of the record's header in the segment, in bytes.
     pub offset: u64,
-    /// Of the data, in bytes.
+    /// The length of the data, in bytes.
     pub length: u64,
     /// The CRC-32C of the data.
     pub crc: u32,
@@ -52,49 +52,49 @@ pub struct Packed {
 pub struct Record {
     /// The blob.
     pub id: BlobId,
-    /// Where the record's header begins, in bytes.
+    /// The offset of the record's header in the segment, in bytes.
     pub offset: u64,
-    /// Of the data, in bytes.
+    /// The length of the data, in bytes.
     pub length: u64,
 }
 
-/// A segment there is.
+/// An existing segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentInfo {
     /// The segment.
     pub id: u64,
-    /// Its size; after a crash this may count up to 1 MiB of zeros at its end.
+    /// Its size in bytes; after a crash this may include up to 1 MiB of zeros at its end.
     pub bytes: u64,
-    /// Whether it still grows; it cannot be removed then.
+    /// Whether it still grows and therefore cannot be removed.
     pub active: bool,
 }
 
-/// The segment that grows, as others see it.
+/// The growing segment, as other threads see it.
 #[derive(Clone, Copy)]
 struct Growing {
     segment: u64,
     end: u64,
 }
 
-/// What the appending thread shares with the others.
+/// State that the appender thread shares with callers.
 struct Shared {
     poison: Poison,
     growing: Mutex<Option<Growing>>,
     batch: Mutex<Arc<AtomicU64>>,
 }
 
-/// How new segments are made.
+/// How new segments are created.
 #[derive(Clone, Copy)]
 pub(super) struct Grow {
-    /// The number of the first.
+    /// The id of the first new segment.
     pub(super) first: u64,
-    /// One that has reached this size is followed by the next.
+    /// The size in bytes at which a segment is followed by the next.
     pub(super) segment_bytes: u64,
     /// Who appends.
     pub(super) helpers: Helpers,
 }
 
-/// All segments.
+/// All segments of a store.
 pub(super) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -105,15 +105,15 @@ pub(super) struct Segments {
 
 /// Who appends.
 enum Appending {
-    /// A thread, as long as the queue is open.
+    /// A thread, while the queue is open.
     Thread(Option<Queue>, Option<JoinHandle<()>>),
-    /// Whoever calls.
+    /// The calling thread.
     #[cfg(test)]
     Caller(Mutex<Appender>),
 }
 
 impl Segments {
-    /// The segments in `dir`.
+    /// Opens the segments in `dir`.
     pub(super) fn open(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
@@ -140,7 +140,7 @@ impl Segments {
         Ok(Self { disk, dir, open, shared, appending })
     }
 
-    /// Queues `data`; the ticket is answered when it is durable.
+    /// Queues `data`; the ticket is answered once it is durable.
     pub(super) fn append(&self, id: BlobId, data: Bytes) -> Ticket<Packed> {
         if let Err(error) = self.shared.poison.check() {
             return Ticket::ready(Err(error));
@@ -149,12 +149,12 @@ impl Segments {
             let why = format!("a packed blob holds at most {LONGEST} bytes; write a file of its own");
             return Ticket::ready(Err(Error::invalid("length", data.len().to_string(), why)));
         }
-        // Here, so that the callers' threads share the work.
+        // Computed here, so that the work is spread over the callers' threads.
         let crc = crc_fast::crc32_iscsi(&data);
         let (answer, ticket) = Ticket::pair();
         let append = Append { id, data, crc, answer };
         match &self.appending {
-            // If the thread is gone, the answer is dropped with the append and the ticket says so.
+            // If the thread has ended, the append is dropped and its ticket reports that.
             Appending::Thread(queue, _) => drop(queue.as_ref().map(|queue| queue.send(append))),
             #[cfg(test)]
             Appending::Caller(appender) => appender.lock().serve(vec![append]),
@@ -162,14 +162,14 @@ impl Segments {
         ticket
     }
 
-    /// Lets the system forget what it holds in memory of the record at `offset`.
+    /// Lets the operating system drop the record at `offset` from the page cache.
     pub(super) fn forget_cached(&self, segment: u64, offset: u64, length: u64) -> Result<()> {
         let file = self.open.get(Name::Segment(segment), &segment_path(&self.dir, segment))?;
         file.forget_cached(offset, length.saturating_add(RECORD_HEADER as u64));
         Ok(())
     }
 
-    /// The data of the record at `offset`, compared with what the caller and the record say of it.
+    /// The data of the record at `offset`, verified against the arguments and the record's header.
     pub(super) fn read(&self, id: BlobId, segment: u64, offset: u64, length: u64) -> Result<Bytes> {
         let what = || format!("blob {id} at {offset} of {}", segment_name(segment));
         if length > LONGEST as u64 {
@@ -199,7 +199,7 @@ impl Segments {
     /// All segments, oldest first.
     pub(super) fn list(&self) -> Result<Vec<SegmentInfo>> {
         let names = self.disk.list(&self.dir)?;
-        // After the names: whichever of them does not grow now never will.
+        // Read after the names: a listed segment that does not grow now never will.
         let growing = *self.shared.growing.lock();
         let mut ids: Vec<u64> = names.iter().filter_map(|name| parse_hex(name.strip_suffix(".seg")?)).collect();
         ids.sort_unstable();
@@ -223,7 +223,7 @@ impl Segments {
         Ok(records)
     }
 
-    /// Removes a segment that does not grow any more; an absent one is no error.
+    /// Removes a segment that no longer grows; an absent one is no error.
     pub(super) fn remove(&self, segment: u64) -> Result<()> {
         self.shared.poison.check()?;
         if self.shared.growing.lock().is_some_and(|growing| growing.segment == segment) {
@@ -234,9 +234,9 @@ impl Segments {
         Ok(())
     }
 
-    /// The largest batch in the newest segment that holds a record; 0 without any.
+    /// The largest batch number in the newest segment that has a record; 0 if there is none.
     pub(super) fn highest_batch(&self) -> Result<u64> {
-        // Batches never fall from one append to the next, so older segments hold no larger one.
+        // Batch numbers never fall from one append to the next, so older segments have no larger one.
         for info in self.list()?.into_iter().rev() {
             let mut scan = self.walk(info.id)?;
             let mut highest = None;
@@ -250,7 +250,7 @@ impl Segments {
         Ok(0)
     }
 
-    /// Takes the batch to stamp into records from `batch`.
+    /// Sets where to read the batch number that records contain.
     pub(super) fn set_batch(&self, batch: Arc<AtomicU64>) {
         *self.shared.batch.lock() = batch;
     }

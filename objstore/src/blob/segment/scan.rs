@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 const WINDOW: u64 = 1024 * 1024;
 
-/// A walk over the records of one segment.
+/// A scan of the records of one segment.
 pub(super) struct Scan {
     file: Arc<dyn File>,
     segment: u64,
@@ -24,13 +24,13 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// A walk over `file` up to `end`.
+    /// Starts a scan of `file` up to `end`.
     pub(super) fn open(file: Arc<dyn File>, segment: u64, end: u64) -> Result<Self> {
         let scan = Self { file, segment, at: FILE_HEADER as u64, end };
         let mut bytes = [0; FILE_HEADER];
         let count = scan.file.read_at(&mut bytes, 0)?;
-        // Without a header the process died before the first sync, or the header is damaged; the records, which name
-        // their segment too, tell which.
+        // Without a header, either the process died before the first sync or the header is damaged; the records, which
+        // also name their segment, show which.
         match FileHeader::decode(&bytes).filter(|_| count == FILE_HEADER) {
             Some(header) if header.segment != segment => {
                 let found = format!("the header of {}", segment_name(header.segment));
@@ -40,7 +40,7 @@ impl Scan {
         }
     }
 
-    /// The next record and where its header begins.
+    /// The next record and the offset of its header.
     pub(super) fn next(&mut self) -> Result<Option<(u64, RecordHeader)>> {
         let at = self.at;
         if at >= self.end {
@@ -61,12 +61,12 @@ impl Scan {
         }
     }
 
-    // Ends the walk at `hole`; an error if a later group was synced behind it.
+    // Ends the scan at `hole`; an error if a later group was synced behind it.
     fn tail(&mut self, hole: u64) -> Result<()> {
         self.at = self.end;
         let mut at = hole;
         while let Some(data) = self.file.seek_data(at)? {
-            // Holes are not read: they cost nothing.
+            // Holes are skipped without reading them.
             at = at.max(data / ALIGN as u64 * ALIGN as u64);
             let window = self.window(at)?;
             if window.len() < RECORD_HEADER {

@@ -21,7 +21,7 @@ fn record(id: BlobId, at: Packed) -> Record {
     Record { id, offset: at.offset, length: at.length }
 }
 
-/// A closed store with three groups of one record in one segment.
+/// A closed store with three groups, of one record each, in one segment.
 fn three_groups() -> (Bench, Vec<(BlobId, Packed)>) {
     let Bench { blobs, faults, dir } = bench(Options::default());
     let groups: Vec<_> = [1000, 5, 70_000].iter().map(|len| append(&blobs, &content(*len))).collect();
@@ -43,7 +43,7 @@ fn appends_of_many_threads_are_all_kept_and_share_syncs() {
             let blobs = &bench.blobs;
             move || {
                 let data = |n| content(seed * 37 + n * 501);
-                // Made before, so that a busy machine does not spread the appends out until each has a sync to itself.
+                // Made in advance, so that appends arrive close together even on a busy machine, and share syncs.
                 let made: Vec<_> = (0..per_thread).map(|n| (blobs.next_id(), data(n))).collect();
                 let tickets: Vec<_> = made
                     .into_iter()
@@ -116,7 +116,7 @@ fn a_torn_tail_ends_the_scan_after_the_whole_groups() {
         std::fs::write(&file, &torn).unwrap();
         assert_eq!(bench.blobs.scan_segment(last.segment).unwrap(), expected, "{kept} bytes kept");
         if kept < RECORD_HEADER {
-            // As with the zeros that a crash leaves behind the last group.
+            // Like the zeros that a crash leaves behind the last group.
             torn.resize(torn.len() + 3 * 1024 * 1024 + 5, 0);
             std::fs::write(&file, &torn).unwrap();
             assert_eq!(bench.blobs.scan_segment(last.segment).unwrap(), expected, "{kept} bytes and zeros kept");
@@ -131,7 +131,7 @@ fn a_torn_tail_ends_the_scan_after_the_whole_groups() {
 #[test]
 fn a_hole_in_the_last_group_is_a_torn_tail() {
     let bench = bench(Options::default());
-    // Held back by the first sync, the others come in one group.
+    // The first sync delays the others, which then form one group.
     let tickets: Vec<_> = (0..200).map(|n| bench.blobs.append(BlobId(n), Bytes::from(content(2000)))).collect();
     let packed: Vec<_> = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).collect();
     let file = file_of(&bench, packed[0].segment);
