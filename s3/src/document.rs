@@ -56,7 +56,7 @@ pub(crate) enum Malformed {
 }
 
 /// Elements in which `s3s` skips unknown children, and the children that it knows.
-const KNOWN: [(&str, &[&str]); 21] = [
+const KNOWN: [(&str, &[&str]); 23] = [
     ("AbacStatus", &["Status"]),
     ("AccelerateConfiguration", &["Status"]),
     ("AccessControlList", &["Grant"]),
@@ -66,6 +66,7 @@ const KNOWN: [(&str, &[&str]); 21] = [
     ("CompleteMultipartUpload", &["Part"]),
     ("CreateBucketConfiguration", &["Bucket", "Location", "LocationConstraint", "Tags"]),
     ("Delete", &["Object", "Quiet"]),
+    ("GlacierJobParameters", &["Tier"]),
     ("LegalHold", &["Status"]),
     ("LifecycleConfiguration", &["Rule"]),
     (
@@ -79,6 +80,10 @@ const KNOWN: [(&str, &[&str]); 21] = [
         &["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"],
     ),
     ("RequestPaymentConfiguration", &["Payer"]),
+    (
+        "RestoreRequest",
+        &["Days", "Description", "GlacierJobParameters", "OutputLocation", "SelectParameters", "Tier", "Type"],
+    ),
     ("Retention", &["Mode", "RetainUntilDate"]),
     ("TagSet", &["Tag"]),
     ("Tagging", &["TagSet"]),

@@ -6,54 +6,77 @@
 
 use s3s::dto::{
     AbacStatus, BucketAbacStatus, BucketAccelerateStatus, BucketLoggingStatus, GetBucketAbacInput, GetBucketAbacOutput,
-    ListBucketAnalyticsConfigurationsInput, ListBucketAnalyticsConfigurationsOutput,
-    ListBucketIntelligentTieringConfigurationsInput, ListBucketIntelligentTieringConfigurationsOutput,
-    ListBucketInventoryConfigurationsInput, ListBucketInventoryConfigurationsOutput,
-    ListBucketMetricsConfigurationsInput, ListBucketMetricsConfigurationsOutput, NotificationConfiguration, Payer,
-    PutBucketAbacInput, PutBucketAbacOutput, PutBucketAccelerateConfigurationInput,
-    PutBucketAccelerateConfigurationOutput, PutBucketLoggingInput, PutBucketLoggingOutput,
-    PutBucketNotificationConfigurationInput, PutBucketNotificationConfigurationOutput, PutBucketRequestPaymentInput,
-    PutBucketRequestPaymentOutput,
+    GetBucketAnalyticsConfigurationInput, GetBucketEncryptionInput, GetBucketIntelligentTieringConfigurationInput,
+    GetBucketInventoryConfigurationInput, GetBucketMetadataConfigurationInput,
+    GetBucketMetadataTableConfigurationInput, GetBucketMetricsConfigurationInput, GetBucketReplicationInput,
+    GetBucketWebsiteInput, GetObjectTorrentInput, ListBucketAnalyticsConfigurationsInput,
+    ListBucketAnalyticsConfigurationsOutput, ListBucketIntelligentTieringConfigurationsInput,
+    ListBucketIntelligentTieringConfigurationsOutput, ListBucketInventoryConfigurationsInput,
+    ListBucketInventoryConfigurationsOutput, ListBucketMetricsConfigurationsInput,
+    ListBucketMetricsConfigurationsOutput, NotificationConfiguration, Payer, PutBucketAbacInput,
+    PutBucketAccelerateConfigurationInput, PutBucketLoggingInput, PutBucketNotificationConfigurationInput,
+    PutBucketRequestPaymentInput,
 };
-use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::body;
 use crate::error::{custom, not_offered, plain, refuse};
 use crate::service::Service;
+
+/// A request that reads a setting, and what AWS answers while that setting is not there.
+pub(crate) trait Absent {
+    /// The refusal.
+    fn refusal() -> S3Error;
+}
+
+/// A request that puts a setting.
+pub(crate) trait Harmless {
+    /// Refuses a value that would change something, or that is none.
+    fn check(&self) -> S3Result<()>;
+}
 
 /// Answers an empty document, or, for a removal, that nothing is set any more.
 pub(crate) async fn empty<I: Send, O: Default>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
     Ok(S3Response::new(O::default()))
 }
 
-/// Tells that a bucket has no encryption setting (S3 API, GetBucketEncryption).
-pub(crate) async fn encryption<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
-    Err(plain(custom("ServerSideEncryptionConfigurationNotFoundError")))
+/// Answers that the setting is not there.
+pub(crate) async fn absent<I: Absent + Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
+    Err(I::refusal())
 }
 
-/// Tells that a bucket is not replicated (S3 API, GetBucketReplication).
-pub(crate) async fn replication<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
-    Err(plain(custom("ReplicationConfigurationNotFoundError")))
+/// Takes a setting that holds anyway.
+pub(crate) async fn put<I: Harmless + Send, O: Default>(
+    _service: &Service,
+    request: S3Request<I>,
+) -> S3Result<S3Response<O>> {
+    body::prove(&request.headers)?;
+    request.input.check()?;
+    Ok(S3Response::new(O::default()))
 }
 
-/// Tells that a bucket is no website (S3 API, GetBucketWebsite).
-pub(crate) async fn website<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
-    Err(plain(custom("NoSuchWebsiteConfiguration")))
+/// The refusal of each kind of request that reads a setting.
+macro_rules! refusals {
+    ($($input:ty => $refusal:expr;)*) => {
+        $(impl Absent for $input {
+            fn refusal() -> S3Error {
+                $refusal
+            }
+        })*
+    };
 }
 
-/// Tells that a bucket has no metadata tables (S3 API, GetBucketMetadataConfiguration).
-pub(crate) async fn metadata<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
-    Err(plain(custom("MetadataConfigurationNotFound")))
-}
-
-/// Tells that no configuration has this id (S3 API, GetBucketAnalyticsConfiguration and its like).
-pub(crate) async fn configuration<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
-    Err(plain(custom("NoSuchConfiguration")))
-}
-
-/// Tells that there is no torrent of an object (S3 API, GetObjectTorrent).
-pub(crate) async fn torrent<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
-    Err(refuse(S3ErrorCode::NoSuchKey, "No object has a torrent here."))
+refusals! {
+    GetBucketEncryptionInput => plain(custom("ServerSideEncryptionConfigurationNotFoundError"));
+    GetBucketReplicationInput => plain(custom("ReplicationConfigurationNotFoundError"));
+    GetBucketWebsiteInput => plain(custom("NoSuchWebsiteConfiguration"));
+    GetBucketMetadataConfigurationInput => plain(custom("MetadataConfigurationNotFound"));
+    GetBucketMetadataTableConfigurationInput => plain(custom("MetadataConfigurationNotFound"));
+    GetBucketAnalyticsConfigurationInput => plain(custom("NoSuchConfiguration"));
+    GetBucketIntelligentTieringConfigurationInput => plain(custom("NoSuchConfiguration"));
+    GetBucketInventoryConfigurationInput => plain(custom("NoSuchConfiguration"));
+    GetBucketMetricsConfigurationInput => plain(custom("NoSuchConfiguration"));
+    GetObjectTorrentInput => refuse(S3ErrorCode::NoSuchKey, "No object has a torrent here.");
 }
 
 /// One function for each kind of configuration that a bucket has several of: none is listed.
@@ -86,40 +109,41 @@ pub(crate) async fn abac(
     Ok(S3Response::new(GetBucketAbacOutput { abac_status: Some(AbacStatus { status }) }))
 }
 
-/// Takes `Disabled` (S3 API, PutBucketAbac).
-pub(crate) async fn put_abac(
-    _service: &Service,
-    request: S3Request<PutBucketAbacInput>,
-) -> S3Result<S3Response<PutBucketAbacOutput>> {
-    body::prove(&request.headers)?;
-    let status = request.input.abac_status.status;
-    let status = status.as_ref().map(BucketAbacStatus::as_str).unwrap_or_default();
-    one_of(status, BucketAbacStatus::DISABLED, BucketAbacStatus::ENABLED, "PutBucketAbac with the status Enabled")?;
-    Ok(S3Response::new(PutBucketAbacOutput::default()))
+impl Harmless for PutBucketAbacInput {
+    fn check(&self) -> S3Result<()> {
+        let status = self.abac_status.status.as_ref().map(BucketAbacStatus::as_str).unwrap_or_default();
+        one_of(status, BucketAbacStatus::DISABLED, BucketAbacStatus::ENABLED, "PutBucketAbac with the status Enabled")
+    }
 }
 
-/// Takes `Suspended` (S3 API, PutBucketAccelerateConfiguration).
-pub(crate) async fn put_accelerate(
-    _service: &Service,
-    request: S3Request<PutBucketAccelerateConfigurationInput>,
-) -> S3Result<S3Response<PutBucketAccelerateConfigurationOutput>> {
-    body::prove(&request.headers)?;
-    let status = request.input.accelerate_configuration.status;
-    let status = status.as_ref().map(BucketAccelerateStatus::as_str).unwrap_or_default();
-    let refused = "PutBucketAccelerateConfiguration with the status Enabled";
-    one_of(status, BucketAccelerateStatus::SUSPENDED, BucketAccelerateStatus::ENABLED, refused)?;
-    Ok(S3Response::new(PutBucketAccelerateConfigurationOutput::default()))
+impl Harmless for PutBucketAccelerateConfigurationInput {
+    fn check(&self) -> S3Result<()> {
+        let status = self.accelerate_configuration.status.as_ref();
+        let status = status.map(BucketAccelerateStatus::as_str).unwrap_or_default();
+        let refused = "PutBucketAccelerateConfiguration with the status Enabled";
+        one_of(status, BucketAccelerateStatus::SUSPENDED, BucketAccelerateStatus::ENABLED, refused)
+    }
 }
 
-/// Takes `BucketOwner` (S3 API, PutBucketRequestPayment).
-pub(crate) async fn put_payment(
-    _service: &Service,
-    request: S3Request<PutBucketRequestPaymentInput>,
-) -> S3Result<S3Response<PutBucketRequestPaymentOutput>> {
-    body::prove(&request.headers)?;
-    let payer = request.input.request_payment_configuration.payer;
-    one_of(payer.as_str(), Payer::BUCKET_OWNER, Payer::REQUESTER, "PutBucketRequestPayment with the payer Requester")?;
-    Ok(S3Response::new(PutBucketRequestPaymentOutput::default()))
+impl Harmless for PutBucketRequestPaymentInput {
+    fn check(&self) -> S3Result<()> {
+        let payer = self.request_payment_configuration.payer.as_str();
+        one_of(payer, Payer::BUCKET_OWNER, Payer::REQUESTER, "PutBucketRequestPayment with the payer Requester")
+    }
+}
+
+impl Harmless for PutBucketNotificationConfigurationInput {
+    fn check(&self) -> S3Result<()> {
+        let unset = self.notification_configuration == NotificationConfiguration::default();
+        if unset { Ok(()) } else { Err(not_offered("PutBucketNotificationConfiguration with a receiver")) }
+    }
+}
+
+impl Harmless for PutBucketLoggingInput {
+    fn check(&self) -> S3Result<()> {
+        let unset = self.bucket_logging_status == BucketLoggingStatus::default();
+        if unset { Ok(()) } else { Err(not_offered("PutBucketLogging with a target")) }
+    }
 }
 
 /// Takes the value that holds anyway, refuses the one that is not offered by name, and any other as no value of S3.
@@ -131,28 +155,4 @@ fn one_of(value: &str, holds: &str, offered_by_aws: &str, refused: &str) -> S3Re
         return Err(not_offered(refused));
     }
     Err(refuse(S3ErrorCode::MalformedXML, format!("\"{value}\" is no value of this setting; write \"{holds}\".")))
-}
-
-/// Takes a configuration that names no receiver (S3 API, PutBucketNotificationConfiguration).
-pub(crate) async fn put_notification(
-    _service: &Service,
-    request: S3Request<PutBucketNotificationConfigurationInput>,
-) -> S3Result<S3Response<PutBucketNotificationConfigurationOutput>> {
-    body::prove(&request.headers)?;
-    if request.input.notification_configuration != NotificationConfiguration::default() {
-        return Err(not_offered("PutBucketNotificationConfiguration with a receiver"));
-    }
-    Ok(S3Response::new(PutBucketNotificationConfigurationOutput::default()))
-}
-
-/// Takes a status without a target (S3 API, PutBucketLogging).
-pub(crate) async fn put_logging(
-    _service: &Service,
-    request: S3Request<PutBucketLoggingInput>,
-) -> S3Result<S3Response<PutBucketLoggingOutput>> {
-    body::prove(&request.headers)?;
-    if request.input.bucket_logging_status != BucketLoggingStatus::default() {
-        return Err(not_offered("PutBucketLogging with a target"));
-    }
-    Ok(S3Response::new(PutBucketLoggingOutput::default()))
 }

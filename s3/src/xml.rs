@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+/// The namespace of S3's documents.
+pub(crate) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
 /// A response body that replaces the one `s3s` wrote, because `s3s` orders elements differently. An operation leaves it
 /// in the extensions of its response, and the layer around `s3s` puts it in place.
 #[derive(Clone, Debug)]

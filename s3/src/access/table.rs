@@ -100,6 +100,7 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("GetObject", Object("s3:GetObject", "s3:GetObjectVersion", Read)),
     ("HeadObject", Object("s3:GetObject", "s3:GetObjectVersion", Read)),
     ("GetObjectAttributes", Object("s3:GetObject", "s3:GetObjectVersion", Read)),
+    ("RestoreObject", Object("s3:RestoreObject", "s3:RestoreObject", Write)),
     ("PutObject", Object("s3:PutObject", "s3:PutObject", Write)),
     ("CopyObject", Object("s3:PutObject", "s3:PutObject", Write)),
     ("DeleteObject", Object("s3:DeleteObject", "s3:DeleteObjectVersion", Write)),

@@ -17,12 +17,11 @@ use crate::bucket::person;
 use crate::error::{OrRefuse as _, bad_argument, internal};
 use crate::object::{etag, length, time};
 use crate::service::Service;
-use crate::xml::{self, Document};
+use crate::xml::{self, Document, NAMESPACE};
 use crate::{checksum, names, storage_class};
 
 /// The version id of an object in a bucket without versioning.
 const NULL_VERSION: &str = "null";
-const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// Lists versions, newest first within a key (S3 API, ListObjectVersions).
 pub(crate) async fn versions(

@@ -51,7 +51,7 @@ impl Class {
             Self::Read
         } else if begins(&["Delete", "Abort"]) {
             Self::Delete
-        } else if begins(&["Put", "Copy", "Create", "Upload", "Complete", "Post"]) {
+        } else if begins(&["Put", "Copy", "Create", "Upload", "Complete", "Post", "Restore"]) {
             Self::Write
         } else {
             Self::Unknown

@@ -1,16 +1,22 @@
 //! DeleteObject and DeleteObjects.
+//!
+//! - The answer of DeleteObjects is written here: `s3s` has no element for the hint of a key that is refused.
 
+use std::io::Write;
+
+use bytes::Bytes;
 use objstore::name::Key;
 use objstore::store::{DeleteObject, Deleted};
 use s3s::dto::{
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
-    ObjectIdentifier,
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ObjectIdentifier,
 };
+use s3s::xml::{SerResult, SerializeContent, Serializer};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::error::{Failure, OrRefuse as _, from_store, refuse};
+use crate::error::{Failure, OrRefuse as _, from_store, internal, refuse};
 use crate::service::Service;
-use crate::{access, body, conditions, lock, names, xml};
+use crate::xml::{self, Document, NAMESPACE};
+use crate::{access, body, conditions, lock, names};
 
 /// The most keys of one DeleteObjects.
 const KEYS_MAX: usize = 1000;
@@ -46,13 +52,13 @@ pub(crate) async fn many(
     }
 
     let bypass = request.input.bypass_governance_retention;
-    let mut output = DeleteObjectsOutput::default();
+    let (mut done, mut refused) = (Vec::new(), Vec::new());
     let mut requests = Vec::with_capacity(delete.objects.len());
     for object in delete.objects {
         let (key, version) = (object.key.clone(), object.version_id.clone());
         match allowed(service, object, bypass).await {
             Ok(request) => requests.push(request),
-            Err(error) => output.errors.get_or_insert_default().push(failed(&key, version, &error)),
+            Err(error) => refused.push(Refused::new(&key, version, &error)),
         }
     }
     let named: Vec<_> = requests.iter().map(|request| (request.key.clone(), request.version.clone())).collect();
@@ -60,14 +66,26 @@ pub(crate) async fn many(
     for ((key, version), answer) in named.into_iter().zip(answers) {
         match answer {
             Ok(_) if delete.quiet == Some(true) => {}
-            Ok(deleted) => output.deleted.get_or_insert_default().push(done(&key, version, deleted)),
-            Err(error) => {
-                let error = failed(key.as_str(), version, &from_store(error));
-                output.errors.get_or_insert_default().push(error);
-            }
+            Ok(deleted) => done.push(told(&key, version, deleted)),
+            Err(error) => refused.push(Refused::new(key.as_str(), version, &from_store(error))),
         }
     }
-    Ok(S3Response::new(output))
+    let document = document(&done, &refused).map_err(|error| internal(&error))?;
+    let mut response = S3Response::new(DeleteObjectsOutput::default());
+    response.extensions.insert(Document(Bytes::from(document)));
+    Ok(response)
+}
+
+/// The XML of an answer.
+fn document(done: &[DeletedObject], refused: &[Refused]) -> SerResult<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(256 * (done.len() + refused.len() + 1));
+    let mut writer = Serializer::new(&mut bytes);
+    writer.decl()?;
+    writer.element_with_ns("DeleteResult", NAMESPACE, |writer| {
+        done.iter().try_for_each(|deleted| writer.content("Deleted", deleted))?;
+        refused.iter().try_for_each(|refused| writer.content("Error", refused))
+    })?;
+    Ok(bytes)
 }
 
 /// One key of many, if the caller may delete it.
@@ -88,7 +106,7 @@ fn parse(object: ObjectIdentifier) -> S3Result<DeleteObject> {
     Ok(DeleteObject { version: object.version_id, condition, ..DeleteObject::new(key) })
 }
 
-fn done(key: &Key, version: Option<String>, deleted: Deleted) -> DeletedObject {
+fn told(key: &Key, version: Option<String>, deleted: Deleted) -> DeletedObject {
     DeletedObject {
         key: Some(xml::legible(key.as_str()).into_owned()),
         delete_marker: deleted.marker.then_some(true),
@@ -97,11 +115,50 @@ fn done(key: &Key, version: Option<String>, deleted: Deleted) -> DeletedObject {
     }
 }
 
-fn failed(key: &str, version: Option<String>, error: &S3Error) -> Error {
-    Error {
-        code: Some(error.code().as_str().to_owned()),
-        key: Some(xml::legible(key).into_owned()),
-        message: Some(Failure::of(error).message),
-        version_id: version,
+/// A key that was not deleted, and why.
+struct Refused {
+    key: String,
+    version: Option<String>,
+    failure: Failure,
+}
+
+impl Refused {
+    fn new(key: &str, version: Option<String>, error: &S3Error) -> Self {
+        Self { key: xml::legible(key).into_owned(), version, failure: Failure::of(error) }
+    }
+}
+
+impl SerializeContent for Refused {
+    fn serialize_content<W: Write>(&self, writer: &mut Serializer<W>) -> SerResult {
+        writer.content("Code", &self.failure.code)?;
+        writer.content("Key", &self.key)?;
+        writer.content("Message", &self.failure.message)?;
+        if let Some(hint) = self.failure.hint() {
+            writer.content("Hint", hint)?;
+        }
+        if let Some(version) = &self.version {
+            writer.content("VersionId", version)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_key_is_told_with_its_hint() {
+        let deleted = DeletedObject { key: Some("a".into()), ..DeletedObject::default() };
+        let error = refuse(S3ErrorCode::AccessDenied, "Ask <root>.");
+        let refused = [Refused::new("b&\u{1}", Some("7".into()), &error)];
+        let written = String::from_utf8(document(&[deleted], &refused).unwrap()).unwrap();
+        let (_, body) = written.split_once("?>").unwrap();
+        assert_eq!(
+            body.trim(),
+            "<DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Deleted><Key>a</Key></Deleted><Error>\
+             <Code>AccessDenied</Code><Key>b&amp;\u{fffd}</Key><Message>Access Denied</Message>\
+             <Hint>Ask &lt;root&gt;.</Hint><VersionId>7</VersionId></Error></DeleteResult>"
+        );
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod put;
+pub(crate) mod restore;
 pub(crate) mod span;
 
 use objstore::clock::Timestamp;

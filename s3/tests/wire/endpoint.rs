@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use objstore::Store;
@@ -17,6 +18,9 @@ use crate::sign::{EMPTY, Key, Signed, sha256, sign};
 pub const BUCKET: &str = "wire";
 /// The header of a request that waits before it sends its body.
 pub const EXPECT: (&str, &str) = ("expect", "100-continue");
+
+/// Threads for blocking work.
+const BLOCKING_THREADS: usize = 16;
 
 /// A server with the bucket [`BUCKET`].
 pub struct Endpoint {
@@ -65,7 +69,12 @@ impl Endpoint {
         let mut options = Options::new(dir.path());
         options.root_key = Some((root.id.clone(), Secret::new(root.secret.clone())));
         let store = Store::open(options).unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(BLOCKING_THREADS)
+            .enable_all()
+            .build()
+            .unwrap();
         let mut config = s3::Config::new(crate::sign::REGION, s3::Metrics::new(&mut Registry::default()));
         set(&mut config);
         let plain = config.tls.is_none();
@@ -86,6 +95,21 @@ impl Endpoint {
     /// Runs what is async.
     pub fn block_on<F: Future>(&self, work: F) -> F::Output {
         self.runtime.block_on(work)
+    }
+
+    /// Occupies all threads for blocking work until the answer is dropped: what is asked of the store waits.
+    pub fn occupied(&self) -> Vec<mpsc::Sender<()>> {
+        let occupy = |_| {
+            let (release, released) = mpsc::channel::<()>();
+            let (begin, begun) = mpsc::channel();
+            self.runtime.spawn_blocking(move || {
+                let _ = begin.send(());
+                let _ = released.recv();
+            });
+            begun.recv().unwrap();
+            release
+        };
+        (0..BLOCKING_THREADS).map(occupy).collect()
     }
 
     /// A key of a new account with a grant.

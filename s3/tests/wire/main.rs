@@ -13,6 +13,7 @@ mod documents;
 mod endpoint;
 mod hosts;
 mod http2;
+mod late;
 mod multipart;
 mod objects;
 mod patience;

@@ -134,3 +134,45 @@ fn a_key_xml_cannot_carry_is_not_uploaded_in_parts() {
     assert_eq!(endpoint.send("POST", "/wire/a%01c", "uploads=", &[], b"").code(), "InvalidArgument");
     assert_eq!(endpoint.send("GET", "/wire/none%01", "", &[], b"").code(), "NoSuchKey");
 }
+
+#[test]
+fn a_key_that_is_not_deleted_is_told_with_the_hint_of_a_single_deletion() {
+    let endpoint = Endpoint::start();
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"x").code(), "OK");
+    let single = endpoint.send("DELETE", "/wire/k", "", &[("if-match", "\"other\"")], b"");
+    let single = String::from_utf8(single.body).unwrap();
+    let document = "<Delete><Object><Key>k</Key><ETag>\"other\"</ETag></Object></Delete>";
+    let answer = endpoint.send("POST", "/wire", "delete=", &[], document.as_bytes());
+    // A quotation mark may be written either way.
+    let many = String::from_utf8(answer.body).unwrap().replace("&quot;", "\"");
+    assert_eq!((answer.status, texts(&many, "Key")), (200, vec!["k".to_owned()]), "{many}");
+    for element in ["Code", "Message", "Hint"] {
+        assert_eq!(texts(&many, element).len(), 1, "{many}");
+        assert_eq!(texts(&many, element), texts(&single, element), "{many}");
+    }
+}
+
+/// The condition of an upload in parts is that of its completion; AWS defines none for these operations.
+#[test]
+fn operations_that_have_no_conditions_pass_over_them() {
+    let endpoint = Endpoint::start();
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"x").code(), "OK");
+    let failing = [("if-match", "\"other\""), ("if-none-match", "*")];
+    let begun = endpoint.send("POST", "/wire/k", "uploads=", &failing, b"");
+    let upload = texts(&String::from_utf8(begun.body).unwrap(), "UploadId").remove(0);
+    let query = format!("partNumber=1&uploadId={upload}");
+    let part = endpoint.send("PUT", "/wire/k", &query, &failing, b"part");
+    assert_eq!(part.code(), "OK");
+    let copy = [failing[0], failing[1], ("x-amz-copy-source", "/wire/k")];
+    let second = format!("partNumber=2&uploadId={upload}");
+    assert_eq!(endpoint.send("PUT", "/wire/k", &second, &copy, b"").code(), "OK");
+    let tags = b"<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
+    assert_eq!(endpoint.send("PUT", "/wire/k", "tagging=", &failing, tags).code(), "OK");
+    let etag = part.header("etag").unwrap();
+    let named = format!("<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>");
+    let body = format!("<CompleteMultipartUpload>{named}</CompleteMultipartUpload>");
+    for condition in failing {
+        let done = endpoint.send("POST", "/wire/k", &format!("uploadId={upload}"), &[condition], body.as_bytes());
+        assert_eq!(done.code(), "PreconditionFailed", "{condition:?}");
+    }
+}

@@ -45,6 +45,34 @@ fn what_is_not_set_is_told_as_aws_tells_it() {
 }
 
 #[test]
+fn an_object_that_is_not_archived_cannot_be_restored() {
+    let endpoint = Endpoint::start();
+    let class = [("x-amz-storage-class", "GLACIER_IR")];
+    assert_eq!(endpoint.send("PUT", "/wire/k", "", &class, b"x").code(), "OK");
+    let restore = |path: &str, query: &str, body: &str| {
+        let answer = endpoint.send("POST", path, query, &[], body.as_bytes());
+        (answer.status, answer.code(), String::from_utf8(answer.body).unwrap())
+    };
+    let asked = "<RestoreRequest><Days>1</Days><GlacierJobParameters><Tier>Bulk</Tier></GlacierJobParameters>\
+                 </RestoreRequest>";
+    for body in [asked, ""] {
+        let (status, code, text) = restore("/wire/k", "restore=", body);
+        assert_eq!((status, code.as_str()), (403, "InvalidObjectState"), "{text}");
+        assert!(text.contains("<Message>Restore is not allowed for the object's current storage class</Message>"));
+    }
+    for (path, query, body, expected) in [
+        ("/wire/none", "restore=", asked, (404, "NoSuchKey")),
+        ("/none/k", "restore=", asked, (404, "NoSuchBucket")),
+        ("/wire/k", "restore=&versionId=null", asked, (403, "InvalidObjectState")),
+        ("/wire/k", "restore=&versionId=none", asked, (400, "InvalidArgument")),
+        ("/wire/k", "restore=", "<RestoreRequest><Day>1</Day></RestoreRequest>", (400, "MalformedXML")),
+    ] {
+        let (status, code, text) = restore(path, query, body);
+        assert_eq!((status, code.as_str()), expected, "{path} {query} {body}: {text}");
+    }
+}
+
+#[test]
 fn what_is_not_set_is_removed_already() {
     let endpoint = Endpoint::start();
     for setting in ["encryption", "replication", "website", "metadataConfiguration", "metadataTable"] {

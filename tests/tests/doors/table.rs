@@ -214,6 +214,9 @@ fn of_objects() -> Vec<Row> {
         row("GetObject", Read, "GET", "/b/k"),
         row("HeadObject", Read, "HEAD", "/b/k"),
         row("GetObjectAttributes", Read, "GET", "/b/k?attributes=").header("x-amz-object-attributes", "ETag"),
+        row("RestoreObject", Write, "POST", "/b/k?restore=")
+            .body("<RestoreRequest><Days>1</Days></RestoreRequest>")
+            .unset("InvalidObjectState"),
         row("PutObject", Write, "PUT", "/b/put").body("put"),
         row("CopyObject", ReadAndWrite, "PUT", "/b/copy").header("x-amz-copy-source", "/vessel/k"),
         row("DeleteObject", Write, "DELETE", "/b/put"),
