@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests use beside cargo: Debian packages, a Python venv, Go and Node programs, two cargo tools.
+# Installs what the tests use beside cargo: Debian packages, a Python venv, Go, Node and Java programs, two cargo tools.
 #
 #   tests/setup.sh           install what is missing (quick when nothing is)
 #   tests/setup.sh --check   install nothing; exit 1 if something is missing
@@ -31,7 +31,8 @@ MISSING=()
 # command:package. Looked up in sbin too, where mkfs lives and a plain user's PATH does not reach.
 PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl
   openssl:openssl xfs_io:xfsprogs mount:mount prlimit:util-linux cc:gcc node:nodejs npm:npm rsync:rsync /usr/bin/rclone:rclone
-  /usr/bin/s3cmd:s3cmd /usr/bin/aws:awscli /usr/bin/restic:restic s3fs:s3fs db_bench:rocksdb-tools fio:fio)
+  /usr/bin/s3cmd:s3cmd /usr/bin/aws:awscli /usr/bin/restic:restic s3fs:s3fs db_bench:rocksdb-tools fio:fio
+  java:default-jre-headless mvn:maven)
 PATH=$PATH:/usr/sbin:/sbin
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -93,6 +94,13 @@ install_go_programs() {
 install_node_modules() {
   rm -rf "$TOOLS/js" && mkdir -p "$TOOLS/js" && cp tests/js/package.json tests/js/package-lock.json "$TOOLS/js/" &&
     (cd "$TOOLS/js" && timeout 300 npm ci --ignore-scripts --no-audit --no-fund)
+}
+
+# Hadoop's S3A, as Maven resolves tests/java/pom.xml. The mark inside is written last.
+install_hadoop() {
+  rm -rf "$TOOLS/hadoop" &&
+    timeout 600 mvn -q -B -f tests/java/pom.xml dependency:copy-dependencies "-DoutputDirectory=$TOOLS/hadoop" &&
+    touch "$TOOLS/hadoop/done"
 }
 
 # What stands in for the version of our own programs: a change of a source is a new one.
@@ -163,6 +171,7 @@ tool lake "$DELTALAKE-$PYICEBERG-$DUCKDB" install_lake
 tool csi-sanity "$CSI_SANITY" install_csi_sanity
 tool go-programs "$(digest tests/go)" install_go_programs
 tool node-modules "$(digest tests/js/package-lock.json)" install_node_modules
+tool hadoop "$(digest tests/java)" install_hadoop
 tool pjdfstest "$PJDFSTEST" install_crate pjdfstest "$PJDFSTEST"
 tool fsx "$FSX" install_crate fsx "$FSX"
 tool promtool "$PROMTOOL" install_promtool

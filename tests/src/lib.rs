@@ -26,6 +26,6 @@ pub mod prelude {
     pub use crate::ready::Ready;
     pub use crate::server::{Credentials, Options, Server};
     pub use crate::tls::Certificate;
-    pub use crate::tools::{amphora, lake_python, node, packaged, python, repo, required, root_and_fuse, tool};
+    pub use crate::tools::{amphora, hadoop, lake_python, node, packaged, python, repo, required, root_and_fuse, tool};
     pub use crate::{need, skip};
 }

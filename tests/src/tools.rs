@@ -78,6 +78,18 @@ pub fn node() -> Result<(PathBuf, PathBuf), String> {
     Ok((required("node")?, modules))
 }
 
+/// Java, and the folder that holds the jars of Hadoop's S3A.
+///
+/// # Errors
+/// One of them is not installed; the text serves as the reason of a skip.
+pub fn hadoop() -> Result<(PathBuf, PathBuf), String> {
+    let jars = repo().join(".test-tools/hadoop");
+    if !jars.join("done").is_file() {
+        return Err("Hadoop's S3A is not installed: run tests/setup.sh".to_owned());
+    }
+    Ok((required("java")?, jars))
+}
+
 /// Whether this process may mount a FUSE file system.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ mod aws_cli;
 mod boto3;
 mod files;
 mod go;
+mod hadoop;
 mod js;
 mod lake;
 mod object_store;
