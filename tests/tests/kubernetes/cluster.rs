@@ -122,6 +122,12 @@ impl Cluster {
     /// Starts a pod that mounts a claim at `/data`, and waits until it runs.
     #[track_caller]
     pub(super) fn pod(&self, name: &str, claim: &str) {
+        self.pod_with(name, claim, true);
+    }
+
+    /// Starts such a pod whose users are those of the node, or in a user namespace of its own.
+    #[track_caller]
+    pub(super) fn pod_with(&self, name: &str, claim: &str, host_users: bool) {
         let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
         let container = json!({
             "name": "c", "image": self.image, "imagePullPolicy": "IfNotPresent",
@@ -130,7 +136,10 @@ impl Cluster {
         });
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-            "spec": {"terminationGracePeriodSeconds": 1, "volumes": [volume], "containers": [container]},
+            "spec": {
+                "terminationGracePeriodSeconds": 1, "hostUsers": host_users, "volumes": [volume],
+                "containers": [container],
+            },
         }));
         self.kubectl(&[
             "wait",

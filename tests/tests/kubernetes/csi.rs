@@ -77,7 +77,27 @@ fn a_volume_lives_from_its_claim_to_its_deletion() {
         }
         Err(reason) => tests::skip::notice(module_path!(), &reason),
     }
+    in_a_user_namespace(&cluster);
     end(&cluster);
+}
+
+/// A pod with a user namespace of its own shares the volume `a` with the pod `two`: kubelet and its runtime mount the volume
+/// there with its owners mapped.
+fn in_a_user_namespace(cluster: &Cluster) {
+    let features = "jsonpath={.items[*].status.runtimeHandlers[*].features.userNamespaces}";
+    if !cluster.kubectl(&["get", "nodes", "--output", features]).contains("true") {
+        let reason = "no node's runtime offers user namespaces to pods: containerd 2 with runc 1.2 does";
+        return tests::skip::notice(module_path!(), reason);
+    }
+    cluster.pod_with("apart", "a", false);
+    let map = cluster.exec("apart", "cat /proc/self/uid_map");
+    let map: Vec<&str> = map.split_whitespace().collect();
+    assert!(map[0] == "0" && map[1] != "0", "root of the pod is not root of the node: {map:?}");
+    cluster.exec("two", "echo shared >/data/g; chown 7:8 /data/g; chmod 640 /data/g");
+    assert_eq!(cluster.exec("apart", "stat -c %u:%g /data/g; cat /data/g"), "7:8\nshared");
+    cluster.exec("apart", "echo mine >/data/mine; echo given >/data/given; chown 1000:1001 /data/given");
+    let owners = cluster.exec("two", "stat -c %u:%g /data/mine /data/given; cat /data/given");
+    assert_eq!(owners, "0:0\n1000:1001\ngiven", "the volume has the owners that the pod sees");
 }
 
 /// Deletes everything and looks whether it is gone.

@@ -59,6 +59,13 @@ impl Lab {
 
     fn begin(&self) -> Result<(), String> {
         self.script("up.sh", &[])?;
+        // The lab covers files in the node's /proc. The kernel lets a user namespace mount a /proc of its own only where a
+        // whole one is seen.
+        let proc = self.work.join("state/proc").display().to_string();
+        self.script(
+            "in.sh",
+            &["sh", "-c", &format!("mkdir -p {proc}; mountpoint -q {proc} || mount -t proc lab {proc}")],
+        )?;
         for path in ["amphora", "cosi"] {
             // What a test before left; there may be nothing.
             let _ = std::fs::remove_dir_all(self.work.join("state").join(path));
