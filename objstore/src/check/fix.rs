@@ -35,6 +35,8 @@ pub(super) enum Fix {
     Usage { tree: Seat, held: Option<Usage>, uploads: Option<u64> },
     /// The counts of an inode, as a tree sees it.
     Counts { tree: Seat, ino: u64, counts: Counts },
+    /// How long the paths below a directory are at most.
+    Reach { tree: Seat, ino: u64, length: u32 },
     /// The name of an inode carries wrong attributes for listings.
     Shown { tree: Seat, ino: u64 },
     /// The record of an inode cannot be read.
@@ -121,7 +123,11 @@ impl Fix {
             | Self::NoName { .. }
             | Self::MissingBlob { .. } => true,
             Self::Record { .. } | Self::References { .. } | Self::Orphan { .. } | Self::Usage { .. } => false,
-            Self::Counts { .. } | Self::Shown { .. } | Self::Content { .. } | Self::Segment { .. } => false,
+            Self::Counts { .. }
+            | Self::Reach { .. }
+            | Self::Shown { .. }
+            | Self::Content { .. }
+            | Self::Segment { .. } => false,
         }
     }
 }

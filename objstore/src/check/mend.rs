@@ -209,6 +209,17 @@ impl<'a> Mend<'a> {
         Ok(true)
     }
 
+    /// Raises the bound of the paths below a directory; whether that was needed.
+    pub(super) fn reach_to(&mut self, ino: u64, length: u32) -> Result<bool> {
+        let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };
+        if inode.reach == 0 || inode.reach >= length {
+            return Ok(false);
+        }
+        inode.reach = length;
+        self.save(ino, branch, inode);
+        Ok(true)
+    }
+
     /// Removes the attributes for listings from an inode's names, so that listings read the inode.
     pub(super) fn hide(&mut self, ino: u64) -> Result<bool> {
         let Some((branch, mut inode)) = self.tree().inode(ino)? else { return Ok(false) };

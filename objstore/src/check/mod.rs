@@ -20,6 +20,7 @@ mod lost;
 mod mend;
 mod parts;
 mod permissions;
+mod reach;
 mod references;
 mod repair;
 mod report;

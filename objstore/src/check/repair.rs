@@ -135,6 +135,10 @@ impl<'a> Repair<'a> {
                 let line = format!("{}: inode {ino}: counts corrected", tree.what);
                 self.mend(tree, line, move |mend| mend.recount(ino, counts))
             }
+            Fix::Reach { tree, ino, length } => {
+                let line = format!("{}: inode {ino} has a bound of the paths below it again", tree.what);
+                self.mend(tree, line, move |mend| mend.reach_to(ino, length))
+            }
             Fix::Shown { tree, ino } => {
                 let line = format!("{}: inode {ino}: its attributes in listings were corrected", tree.what);
                 self.mend(tree, line, move |mend| mend.hide(ino))

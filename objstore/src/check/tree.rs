@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::fix::{Counts, Fix};
+use super::reach::Reaches;
 use super::{Checked, Report, Root, keys, parts, permissions, versions};
 use crate::branch::Line;
 use crate::error::Result;
@@ -34,6 +35,14 @@ struct Held {
     directories: u32,
 }
 
+/// What all names say.
+#[derive(Default)]
+struct Names {
+    named: HashMap<u64, Named>,
+    held: HashMap<u64, Held>,
+    reaches: Reaches,
+}
+
 /// Checks a tree.
 pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
     let line = match store.lines.line(store.read(), root.family, root.branch) {
@@ -46,8 +55,8 @@ pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Re
     let tree = Tree { read: store.read(), line: &line };
     parts::check(store, tree, root, report)?;
     versions::check(store, tree, root, report)?;
-    let (mut named, held) = names(store, tree, root, report)?;
-    let used = inodes(store, tree, root, &mut named, &held, report)?;
+    let Names { mut named, held, reaches } = names(store, tree, root, report)?;
+    let used = inodes(store, tree, root, (&mut named, &held, &reaches), report)?;
     if line.get(store.read(), &key::inode(root.family, ROOT_INO))?.is_none() {
         report.problem(format!("{}: the directory at the top is not there", root.what));
         store.fix(Fix::NoInode { tree: root.seat(), ino: ROOT_INO });
@@ -83,14 +92,8 @@ fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mu
 }
 
 /// Visits all names.
-fn names(
-    store: &Checked<'_>,
-    tree: Tree<'_>,
-    root: &Root,
-    report: &mut Report,
-) -> Result<(HashMap<u64, Named>, HashMap<u64, Held>)> {
-    let mut named: HashMap<u64, Named> = HashMap::new();
-    let mut held: HashMap<u64, Held> = HashMap::new();
+fn names(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<Names> {
+    let Names { mut named, mut held, mut reaches } = Names::default();
     let mut folders = Vec::new();
     for entry in tree.line.all(tree.read, tag::DIRENT) {
         let entry = entry?;
@@ -103,6 +106,7 @@ fn names(
             continue;
         };
         let (dirent, shown) = (dirent.dirent(), dirent.shown);
+        reaches.add(parent, name, (dirent.kind() == InodeKind::Directory).then_some(dirent.ino));
         let target = named.entry(dirent.ino).or_default();
         target.names += 1;
         target.shown = shown.or(target.shown.take());
@@ -123,7 +127,8 @@ fn names(
         held.entry(parent).or_default().keys += 1;
     }
     version_links(tree, &mut named)?;
-    Ok((named, held))
+    reaches.climb();
+    Ok(Names { named, held, reaches })
 }
 
 /// Counts noncurrent versions: each holds one of its inode's links.
@@ -144,8 +149,7 @@ fn inodes(
     store: &Checked<'_>,
     tree: Tree<'_>,
     root: &Root,
-    named: &mut HashMap<u64, Named>,
-    held: &HashMap<u64, Held>,
+    (named, held, reaches): (&mut HashMap<u64, Named>, &HashMap<u64, Held>, &Reaches),
     report: &mut Report,
 ) -> Result<Usage> {
     let mut used = Usage::default();
@@ -175,6 +179,7 @@ fn inodes(
         }
         check_inode(store, root, &what, ino, &inode, named.get(&ino), report)?;
         check_directory(store, root, (ino, &what), &inode, held.get(&ino), report);
+        reaches.check(store, root, ino, &inode, report);
         permissions::check(&what, &inode, report);
     }
     Ok(used)

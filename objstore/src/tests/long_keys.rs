@@ -1,6 +1,10 @@
 //! Names whose keys would exceed S3's limit: no call of a mount creates one.
 
+use prost::Message;
+
+use super::repair::{closed, inode, repair, write};
 use super::rig::{Rig, find, make, make_file};
+use crate::check::{Options, run};
 use crate::error::{Error, Posix, Result};
 use crate::name::{BucketName, KEY_BYTES_MAX};
 use crate::volume::{Kind, Make, Rename, RenameMode, Volume};
@@ -134,4 +138,25 @@ fn a_folder_of_many_names_moves_without_a_look_at_them() {
     let moved = rename(&volume, (root, &"d".repeat(255)), (deep, &"d".repeat(255)), RenameMode::Replace);
     assert!(matches!(moved, Err(Error::Posix(Posix::CrossDevice))), "{moved:?}");
     rig.audit();
+}
+
+#[test]
+fn a_bound_that_is_too_low_is_found_and_raised() {
+    let rig = Rig::on_disk();
+    let bucket = rig.bucket("jar");
+    rig.put(&bucket, "d/below/a-long-name", b"1").unwrap();
+    rig.put(&bucket, "e/short", b"1").unwrap();
+    let dir = closed(rig);
+    assert_eq!(run(dir.path(), &Options::default()).unwrap().problems, Vec::<String>::new());
+    let known = write(dir.path(), |txn| {
+        let (at, mut inode, _) = inode(txn, "d/");
+        let known = std::mem::replace(&mut inode.reach, 5);
+        txn.put(at, inode.encode_to_vec());
+        known
+    });
+    let found = run(dir.path(), &Options::default()).unwrap().problems;
+    assert!(matches!(&found[..], [one] if one.contains("has 17 bytes, but its record says 5")), "{found:?}");
+    assert_eq!(repair(dir.path()).repaired.len(), 1);
+    assert_eq!(run(dir.path(), &Options::default()).unwrap().problems, Vec::<String>::new());
+    assert_eq!(write(dir.path(), |txn| inode(txn, "d/").1.reach), known);
 }
