@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const CROWDED: usize = 65_536;
 /// The most distinct changes that a mount may leave unread: about 50 MB, and minutes of a kernel's work.
 const CHANGES_MAX: usize = 4 * CROWDED;
+/// Why a mount is ended that has more.
+const CROWDED_OUT: &str = "it has too many undelivered cache invalidations";
 /// How long a change through another mount waits for a crowded one.
 const GIVEN_WAY: Duration = Duration::from_millis(50);
 
@@ -95,7 +97,7 @@ impl Debt {
     /// Stops waiting for a mount with too many unread changes.
     pub fn give_up(&self) {
         if !self.is_paid() {
-            self.shared.lose(&mut self.shared.queue.lock());
+            self.shared.lose(&mut self.shared.queue.lock(), CROWDED_OUT);
         }
     }
 }
@@ -164,6 +166,13 @@ impl Feeds {
     /// Whether a mount left too many changes unread to continue.
     pub fn is_lost(&self, mount: u64) -> bool {
         self.all.lock().iter().any(|feed| feed.mount == mount && feed.queue.lock().lost)
+    }
+
+    /// Ends all mounts of a bucket: which invalidations they need is not known.
+    pub fn lose_all(&self, bucket: u64) {
+        for feed in self.all.lock().iter().filter(|feed| feed.bucket == bucket) {
+            feed.lose(&mut feed.queue.lock(), "its undelivered cache invalidations cannot be read");
+        }
     }
 
     /// Sends changes to the feed of one mount.
@@ -237,7 +246,7 @@ impl Shared {
             if queue.changes.len() > CHANGES_MAX {
                 queue.thin_out();
                 if queue.changes.len() > CHANGES_MAX {
-                    self.lose(&mut queue);
+                    self.lose(&mut queue, CROWDED_OUT);
                 }
             }
             self.filled.notify_one();
@@ -245,15 +254,11 @@ impl Shared {
         queue.changes.len()
     }
 
-    fn lose(&self, queue: &mut Queue) {
+    fn lose(&self, queue: &mut Queue, why: &str) {
         (queue.lost, queue.gone, queue.closed) = (true, true, true);
         queue.changes = VecDeque::new();
         let (bucket, mount) = (self.bucket, self.mount);
-        tracing::error!(
-            bucket,
-            mount,
-            "a mount has {CHANGES_MAX} undelivered cache invalidations, the maximum; it is ended"
-        );
+        tracing::error!(bucket, mount, why, "a mount is ended, since it may show what is gone");
         self.filled.notify_all();
         self.settled.notify_waiters();
     }

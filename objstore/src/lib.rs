@@ -11,6 +11,7 @@ mod buckets;
 pub mod check;
 pub mod content;
 mod core;
+mod damaged;
 mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

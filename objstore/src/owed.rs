@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use prost::Message;
 
 use crate::core::Core;
+use crate::damaged::unless_damaged;
 use crate::error::Result;
 use crate::feed::Debt;
 use crate::meta::{Read, Txn};
@@ -80,10 +81,16 @@ pub(crate) fn publish(core: &Arc<Core>, bucket: u64, origin: u64, changes: &[Cha
     }
 }
 
-/// Sends all recorded invalidations of a bucket to its mounts again, when a store opens.
+/// Sends all recorded invalidations of a bucket to its mounts again, when a store opens. If they cannot be
+/// read, the mounts are ended, since nothing tells what they show that is gone.
 pub(crate) fn give_again(core: &Core, read: &dyn Read, bucket: u64) -> Result<()> {
     let mounts = core.lasting.of_bucket(bucket);
-    for (key, owed) in records(read, bucket)? {
+    let what = format_args!("what the mounts of bucket {bucket} have to forget");
+    let Some(records) = unless_damaged(what, records(read, bucket))? else {
+        core.feeds.lose_all(bucket);
+        return Ok(());
+    };
+    for (key, owed) in records {
         let origin = mounts.iter().find(|(id, _)| id.get() == owed.origin).map_or(0, |(_, mount)| *mount);
         core.owed.last.fetch_max(key::u64_at(&key, key::INODE_AT).unwrap_or(0), Ordering::Relaxed);
         core.feeds.publish(bucket, origin, &changes(owed));

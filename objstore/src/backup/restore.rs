@@ -13,6 +13,7 @@ use super::format::{BlobEntry, Entry, Manifest};
 use super::{Backup, Progress, Told, settings, sound};
 use crate::branch::{self, Line};
 use crate::core::Core;
+use crate::damaged::unless_damaged;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
@@ -203,7 +204,8 @@ fn end(txn: &mut dyn Txn, family: key::Family, branch: key::Branch) -> Result<()
 pub(crate) fn abandon_all(core: &Core) -> Result<()> {
     for pair in crate::store::all(&*core.meta.snapshot(), &[tag::RESTORE])? {
         let Some(family) = key::u64_at(&pair.key, 1) else { continue };
-        let Restore { branch, name, .. } = decode("a restore under way", &pair.value)?;
+        let record = unless_damaged("an interrupted restore", decode("a restore under way", &pair.value))?;
+        let Some(Restore { branch, name, .. }) = record else { continue };
         tracing::info!(bucket = name, "a restore was interrupted and its data is removed: restore the bucket again");
         abandon(core, family, branch)?;
     }

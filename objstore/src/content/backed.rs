@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use super::duplicate::Duplicate;
 use crate::blob::BlobId;
 use crate::core::Core;
+use crate::damaged::unless_damaged;
 use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::meta::{Durability, Txn};
@@ -367,9 +368,15 @@ impl BackedFiles {
 
     /// Begins with the exposed files that an earlier process left. Whether they were written since the last look is
     /// unknown, so they count as changed.
-    pub fn recover(core: &Arc<Core>) -> Result<()> {
+    pub fn recover(core: &Arc<Core>, home_of: impl Fn(Owner) -> Result<Option<u64>>) -> Result<()> {
         let mut table = core.backed.table.lock();
         for (owner, blob) in marks(core)? {
+            let what = format_args!("file {} of bucket {}", owner.1, owner.0);
+            let blob = match blob {
+                Some(blob) => Some(blob),
+                None => unless_damaged(what, home_of(owner))?.flatten().map(BlobId),
+            };
+            let Some(blob) = blob else { continue };
             let file = match core.blobs.file(blob) {
                 Err(Error::Corrupt { .. }) => continue,
                 file => file?,
@@ -389,11 +396,14 @@ pub(crate) fn mark_exposed(txn: &mut dyn Txn, (bucket, ino): Owner, blob: BlobId
     txn.put(key::exposed(bucket, ino), Exposed { blob: blob.0 }.encode_to_vec());
 }
 
-fn marks(core: &Core) -> Result<Vec<(Owner, BlobId)>> {
+/// The files that are marked, each with its blob; with none where the mark is damaged.
+fn marks(core: &Core) -> Result<Vec<(Owner, Option<BlobId>)>> {
     let marks = crate::store::all(&*core.meta.snapshot(), &[tag::EXPOSED])?;
     let marks = marks.iter().map(|mark| {
         let owner = (key::u64_at(&mark.key, 1).unwrap_or(0), key::u64_at(&mark.key, 9).unwrap_or(0));
-        Ok((owner, BlobId(decode::<Exposed>("an exposed file", &mark.value)?.blob)))
+        let what = format_args!("the mark of file {} of bucket {}, written by passthrough", owner.1, owner.0);
+        let exposed = unless_damaged(what, decode::<Exposed>("an exposed file", &mark.value))?;
+        Ok((owner, exposed.map(|exposed| BlobId(exposed.blob))))
     });
     marks.collect()
 }

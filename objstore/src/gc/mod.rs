@@ -21,6 +21,7 @@ use crate::clock::Timestamp;
 use crate::content::BackedFiles;
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::tree::Tree;
 use crate::volume::{Change, SessionId};
 
 /// How long the collector sleeps unless it is woken.
@@ -30,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
     // First, so that later readers find the files' current attributes.
     let written = crate::volume::settle_left(core)?;
-    BackedFiles::recover(core)?;
+    BackedFiles::recover(core, |(bucket, ino)| home_of(core, bucket, ino))?;
     sessions::recover(core, continued)?;
     // Writes in place send invalidations that are not recorded: the server may have died in between.
     for (bucket, ino) in written {
@@ -40,6 +41,15 @@ pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
     orphans::collect_all(core)?;
     trash::remove_unnamed_files(core)?;
     trash::empty(core, &mut None).map(|_| ())
+}
+
+/// Where a file of a bucket is written in place, by its inode.
+fn home_of(core: &Core, bucket: u64, ino: u64) -> Result<Option<u64>> {
+    let snapshot = core.meta.snapshot();
+    let Some(name) = crate::store::bucket_name(&*snapshot, bucket)? else { return Ok(None) };
+    let Some(record) = core.bucket_record(&*snapshot, &name)? else { return Ok(None) };
+    let line = core.lines.line(&*snapshot, record.family, record.branch)?;
+    Ok(Tree { read: &*snapshot, line: &line }.inode(ino)?.and_then(|(_, inode)| inode.home()))
 }
 
 /// The collector's thread; by default there is none.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::core::Core;
+use crate::damaged::unless_damaged;
 use crate::error::Result;
 use crate::meta::{Durability, Txn};
 use crate::name::BucketName;
@@ -45,17 +46,19 @@ pub(crate) fn collect_all(core: &Arc<Core>) -> Result<()> {
         return Ok(());
     }
     for pair in store::all(&*snapshot, &[tag::BUCKET])? {
-        if families.binary_search(&decode::<Bucket>("a bucket", &pair.value)?.family).is_err() {
+        let name: BucketName = String::from_utf8_lossy(&pair.key[1..]).parse()?;
+        let record = unless_damaged(format_args!("the bucket {name}"), decode::<Bucket>("a bucket", &pair.value))?;
+        if record.is_none_or(|record| families.binary_search(&record.family).is_err()) {
             continue;
         }
-        let name: BucketName = String::from_utf8_lossy(&pair.key[1..]).parse()?;
+        let what = format!("the unlinked files of the bucket {name}");
         let shared = core.clone();
         let done = core.meta.write(Durability::Buffered, move |txn| {
             let mut tx = Tx::begin(txn, &shared, &name, 0)?;
             tx.collect_orphans()?;
             tx.finish()
         });
-        done.wait()?;
+        unless_damaged(what, done.wait())?;
     }
     Ok(())
 }

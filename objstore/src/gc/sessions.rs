@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::error::Result;
+use crate::damaged::unless_damaged;
+use crate::error::{Error, Result};
 use crate::meta::{Durability, Pair, Read};
 use crate::owed;
 use crate::record::bucket::Family;
@@ -26,7 +27,10 @@ pub(super) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
     for pair in crate::store::all(&*snapshot, &[tag::SESSION])? {
         let Some(id) = session_id(&pair) else { continue };
         if continued.contains(&id) {
-            inherit(core, &*snapshot, id, &decode("a session", &pair.value)?)?;
+            let inherited = decode("a session", &pair.value)
+                .and_then(|record| inherit(core, &*snapshot, id, &record))
+                .inspect_err(|error| core.lasting.set_damaged(id, error));
+            unless_damaged(format_args!("the session {:016x} of a mount", id.get()), inherited)?;
         } else {
             ended.insert(id);
         }
@@ -55,12 +59,16 @@ fn strays(read: &dyn Read) -> Result<BTreeSet<SessionId>> {
 fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -> Result<()> {
     let family = read.get(&key::by_id(tag::FAMILY, record.family))?;
     let below = family.map_or(Ok(0), |value| decode::<Family>("a family", &value).map(|family| family.next_ino))?;
-    let line = match core.bucket_record(read, &record.name.parse()?)? {
+    let no_name = |_| Error::corrupt("the record of a session", "the name of a bucket", record.name.clone());
+    let line = match core.bucket_record(read, &record.name.parse().map_err(no_name)?)? {
         Some(bucket) if bucket.id == record.bucket => Some(core.lines.line(read, bucket.family, bucket.branch)?),
         _ => None,
     };
     let size_of = |ino| match &line {
-        Some(line) => Ok(Tree { read, line }.inode(ino)?.map(|(_, inode)| inode.size)),
+        Some(line) => {
+            let inode = Tree { read, line }.inode(ino).map(|found| found.map(|(_, inode)| inode.size));
+            unless_damaged(format_args!("the file {ino}, which a mount appends to"), inode).map(Option::flatten)
+        }
         None => Ok(None),
     };
     let dir: &Path = &core.dir;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::blob::BlobId;
 use crate::core::Core;
+use crate::damaged::unless_damaged;
 use crate::error::Result;
 use crate::meta::{Durability, Pair};
 use crate::record::blob::Trash;
@@ -70,7 +71,10 @@ fn remove_all(core: &Arc<Core>, last: &[u8]) -> Result<u64> {
 fn remove(core: &Arc<Core>, pairs: Vec<Pair>) -> Result<u64> {
     let count = pairs.len() as u64;
     for pair in &pairs {
-        remove_file(core, decode::<Trash>("the trash", &pair.value)?.id())?;
+        // Of a damaged record the file stays, without a record: the next start removes it.
+        if let Some(trash) = unless_damaged("a file in the trash", decode::<Trash>("the trash", &pair.value))? {
+            remove_file(core, trash.id())?;
+        }
     }
     // The record is removed after the file: after a crash in between, removal of the missing file is repeated.
     let done = core.meta.write(Durability::Buffered, move |txn| {
@@ -81,13 +85,15 @@ fn remove(core: &Arc<Core>, pairs: Vec<Pair>) -> Result<u64> {
     Ok(count)
 }
 
-/// Removes the files that a crash left without a record.
+/// Removes the files that a crash left without a record. None, if a record of the trash is damaged: the file that it is about
+/// must not go before the removal of its blob is on disk.
 pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
     let snapshot = core.meta.snapshot();
     let trashed = crate::store::all(&*snapshot, &[tag::TRASH])?;
     let trashed: Result<HashSet<BlobId>> =
         trashed.iter().map(|pair| Ok(decode::<Trash>("the trash", &pair.value)?.id())).collect();
-    let (trashed, mut files) = (trashed?, 0_u64);
+    let Some(trashed) = unless_damaged("a file in the trash", trashed)? else { return Ok(()) };
+    let mut files = 0_u64;
     for id in core.blobs.file_ids()? {
         let named = snapshot.get(&key::by_id(tag::BLOB, id.0))?.is_some();
         if !named && !trashed.contains(&id) {

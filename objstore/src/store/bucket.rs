@@ -35,10 +35,10 @@ impl From<VersioningState> for Versioning {
 
 /// The name of the bucket with an id; `None` if it does not exist.
 pub(crate) fn name_of(read: &dyn Read, id: u64) -> Result<Option<BucketName>> {
-    match read.get(&key::by_id(tag::BUCKET_ID, id))? {
-        Some(name) => String::from_utf8_lossy(&name).parse().map(Some),
-        None => Ok(None),
-    }
+    let Some(value) = read.get(&key::by_id(tag::BUCKET_ID, id))? else { return Ok(None) };
+    let name = String::from_utf8_lossy(&value);
+    let damaged = |_| Error::corrupt(format!("the record of the bucket with the id {id}"), "its name", name.clone());
+    name.parse().map(Some).map_err(damaged)
 }
 
 fn shown(read: &dyn Read, name: BucketName, record: bucket::Bucket) -> Result<Bucket> {
@@ -122,6 +122,9 @@ impl Store {
     }
 
     fn create_bucket_blocking(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
+        if let Some(Source::Snapshot(name)) = &request.source {
+            super::hidden::count_snapshot(&self.core, name)?;
+        }
         // A clone shares content with its source: no write in place may be in progress there.
         let (gate, frozen) = match &request.source {
             Some(Source::Bucket(name)) => {

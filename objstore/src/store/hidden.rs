@@ -5,9 +5,11 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::{HiddenPage, Store, usage};
+use crate::branch::Line;
 use crate::core::{Core, Named};
+use crate::damaged::unless_damaged;
 use crate::error::Result;
-use crate::meta::Durability;
+use crate::meta::{Durability, Pair, Read};
 use crate::name::BucketName;
 use crate::record::bucket::{self, Usage};
 use crate::record::decode;
@@ -27,32 +29,57 @@ impl Store {
     }
 }
 
+/// The branch and the usage of a bucket whose objects are not counted.
+fn uncounted(core: &Core, read: &dyn Read, pair: &Pair) -> Result<Option<(Line, Usage)>> {
+    let record: bucket::Bucket = decode("a bucket", &pair.value)?;
+    let line = core.line_of(read, &Named::Bucket(record))?;
+    let used = usage(read, &line)?;
+    Ok((!used.counted).then_some((line, used)))
+}
+
 /// Counts the objects of buckets whose usage lacks the count. Called before the store is used.
 pub(super) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
     for pair in super::all(&*core.meta.snapshot(), &[tag::BUCKET])? {
         let snapshot = core.meta.snapshot();
-        let record: bucket::Bucket = decode("a bucket", &pair.value)?;
-        let line = core.line_of(&*snapshot, &Named::Bucket(record))?;
-        let used = usage(&*snapshot, &line)?;
-        if used.counted {
-            continue;
-        }
         let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();
-        tracing::info!(bucket = name, "counting the objects of a bucket from an earlier version, once");
-        let Tally { objects, hidden } = match tally(Tree { read: &*snapshot, line: &line }) {
-            Ok(tally) => tally,
-            Err(error) => {
-                tracing::warn!(bucket = name, %error, "the objects cannot be counted: run `amphora check --repair`");
-                continue;
-            }
-        };
-        let counted = Usage { objects, hidden, counted: true, ..used };
-        let at = key::of_branch(tag::USAGE, line.family, line.branch());
-        let put = core.meta.write(Durability::Buffered, move |txn| {
-            txn.put(at, counted.encode_to_vec());
-            Ok(())
-        });
-        put.wait()?;
+        let uncounted =
+            unless_damaged(format_args!("the bucket {name}"), uncounted(core, &*snapshot, &pair))?.flatten();
+        if let Some((line, used)) = uncounted {
+            count(core, &*snapshot, &name, &line, used)?;
+        }
     }
     Ok(())
+}
+
+/// Counts the objects of a snapshot that an earlier version made, so that a clone of it begins with their number. Nothing
+/// changes a snapshot, so this is done once, and beside all other work.
+pub(super) fn count_snapshot(core: &Core, name: &str) -> Result<()> {
+    let read = core.meta.snapshot();
+    // The clone itself is refused where there is no such snapshot.
+    let Ok(record) = super::snapshot::record(&*read, name) else { return Ok(()) };
+    let line = core.line_of(&*read, &Named::Snapshot(record))?;
+    let used = usage(&*read, &line)?;
+    if used.counted { Ok(()) } else { count(core, &*read, name, &line, used) }
+}
+
+/// Counts the objects of one branch, of which `used` tells the rest.
+fn count(core: &Core, read: &dyn Read, name: &str, line: &Line, used: Usage) -> Result<()> {
+    tracing::info!(bucket = name, "counting the objects of a bucket that an earlier version wrote, once");
+    let Tally { objects, hidden } = match tally(Tree { read, line }) {
+        Ok(tally) => tally,
+        Err(error) => {
+            tracing::warn!(bucket = name, %error, "the objects cannot be counted: run `amphora check --repair`");
+            return Ok(());
+        }
+    };
+    let counted = Usage { objects, hidden, counted: true, ..used };
+    let at = key::of_branch(tag::USAGE, line.family, line.branch());
+    let put = core.meta.write(Durability::Buffered, move |txn| {
+        // A snapshot may have been deleted meanwhile.
+        if txn.get(&at)?.is_some() {
+            txn.put(at, counted.encode_to_vec());
+        }
+        Ok(())
+    });
+    put.wait()
 }

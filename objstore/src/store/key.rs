@@ -6,6 +6,7 @@ use super::types::{Identity, KeyInfo, NewKey, Secret};
 use super::{Store, account};
 use crate::clock::{Random, Timestamp};
 use crate::core::Core;
+use crate::damaged::unless_damaged;
 use crate::error::{Error, Noun, Result};
 use crate::grant::Bound;
 use crate::meta::{Pair, Read, Txn};
@@ -191,7 +192,14 @@ impl Store {
     pub fn root_key(&self) -> Result<NewKey> {
         let snapshot = self.core.meta.snapshot();
         let root = account::by_name(&*snapshot, account::ROOT_ACCOUNT)?;
-        let held = of_account(&*snapshot, root.id)?.into_iter().next();
+        let mut readable = Vec::new();
+        for pair in super::open::all(&*snapshot, &[tag::KEY])? {
+            // One of another account that is damaged keeps no server from starting.
+            let what = format_args!("the access key {}", String::from_utf8_lossy(&pair.key[1..]));
+            readable.extend(unless_damaged(what, held(&pair))?);
+        }
+        let of_root = readable.into_iter().filter(|held| held.record.account == root.id);
+        let held = of_root.min_by_key(|held| held.record.created);
         let held = held.ok_or_else(|| Error::not_found(Noun::AccessKey, "of the root account"))?;
         let secret = reveal(&self.core, &held)?;
         Ok(NewKey { id: held.id, account: account::ROOT_ACCOUNT.into(), secret })

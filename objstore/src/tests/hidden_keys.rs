@@ -123,6 +123,37 @@ fn versions_snapshots_clones_and_restarts_keep_the_counts() {
     rig.audit_collected();
 }
 
+/// Leaves the usage of a bucket or snapshot as an earlier version wrote it.
+fn uncount(rig: &Rig, name: &BucketName) {
+    let core = &rig.store.core;
+    let line = core.readable(&*core.meta.snapshot(), name).unwrap();
+    let at = record_key::of_branch(tag::USAGE, line.family, line.branch());
+    let written = core.meta.write(Durability::Synced, move |txn| {
+        let used = Record::recorded(txn.get(&at)?)?;
+        txn.put(at, Record { objects: 0, hidden: 0, counted: false, ..used }.encode_to_vec());
+        Ok(())
+    });
+    written.wait().unwrap();
+}
+
+#[test]
+fn a_clone_of_a_snapshot_of_an_earlier_version_shows_its_counts_at_once() {
+    let rig = Rig::in_memory();
+    let bucket = rig.bucket("early");
+    for at in ["a//b", "k", "k/below", "d/"] {
+        rig.put(&bucket, at, b"1").unwrap();
+    }
+    let exact = counts(&rig, &bucket);
+    let then = rig.snapshot(&bucket, "then");
+    uncount(&rig, &then);
+    rig.delete(&bucket, "d/").unwrap();
+    let clone = rig.clone_of(Source::Snapshot("then".into()), "clone");
+    assert_eq!((counts(&rig, &clone), counts(&rig, &then)), (exact, exact));
+    rig.put(&clone, "more", b"1").unwrap();
+    assert_eq!(counts(&rig, &clone), (exact.0 + 1, exact.1));
+    rig.audit_collected();
+}
+
 #[test]
 fn a_bucket_of_an_earlier_version_is_counted_once_it_is_opened() {
     let rig = Rig::on_disk();
@@ -131,16 +162,7 @@ fn a_bucket_of_an_earlier_version_is_counted_once_it_is_opened() {
         rig.put(&bucket, at, b"1").unwrap();
     }
     let exact = counts(&rig, &bucket);
-    let core = rig.store.core.clone();
-    let line = core.readable(&*core.meta.snapshot(), &bucket).unwrap();
-    let at = record_key::of_branch(tag::USAGE, line.family, line.branch());
-    let written = core.meta.write(Durability::Synced, move |txn| {
-        let used = Record::recorded(txn.get(&at)?)?;
-        txn.put(at, Record { objects: 0, hidden: 0, counted: false, ..used }.encode_to_vec());
-        Ok(())
-    });
-    written.wait().unwrap();
-    drop(core);
+    uncount(&rig, &bucket);
     rig.delete(&bucket, "k").unwrap();
     let usage = rig.store.usage(&bucket).unwrap();
     assert_eq!((usage.objects, usage.hidden), (None, None), "what is not known is not told");

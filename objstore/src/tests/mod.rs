@@ -7,6 +7,7 @@ mod backup;
 mod buckets;
 mod content;
 mod copy_ranges;
+mod damaged_start;
 mod failed_commit;
 mod flags;
 mod hidden_keys;

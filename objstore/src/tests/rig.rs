@@ -105,6 +105,13 @@ impl Rig {
         Self::open(dir, None, blob::Options::default().segment_bytes)
     }
 
+    /// What lies in a folder, with sessions that go on.
+    pub(crate) fn going_on(dir: Arc<TempDir>, continued: &[SessionId]) -> Result<Self> {
+        let continued = continued.to_vec();
+        let segment_bytes = blob::Options::default().segment_bytes;
+        Self::open_with(dir, None, segment_bytes, |options| Options { continued, ..options })
+    }
+
     /// In memory, by a clock of the test's own.
     pub(crate) fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let meta = Meta::new(memory::open().unwrap());

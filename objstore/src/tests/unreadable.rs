@@ -18,7 +18,7 @@ use crate::store::*;
 use crate::volume::ROOT_INO;
 
 /// Objects by bucket and key, each with its content.
-type Objects = BTreeMap<(&'static str, String), Vec<u8>>;
+pub(super) type Objects = BTreeMap<(&'static str, String), Vec<u8>>;
 
 fn add(objects: &mut Objects, rig: &Rig, bucket: &'static str, at: &str, data: Vec<u8>) {
     rig.put(&name(bucket), at, &data).unwrap();
@@ -26,7 +26,7 @@ fn add(objects: &mut Objects, rig: &Rig, bucket: &'static str, at: &str, data: V
 }
 
 /// A closed store with a record of nearly every kind, and what its objects hold.
-fn varied() -> (Arc<TempDir>, Objects) {
+pub(super) fn varied() -> (Arc<TempDir>, Objects) {
     let rig = Rig::on_disk();
     let mut objects = Objects::new();
     rig.bucket("jar");
@@ -83,7 +83,7 @@ fn with_access(rig: &Rig) {
 }
 
 /// Makes a record unreadable, behind the store's back.
-fn garble(dir: &Path, at: Vec<u8>) {
+pub(super) fn garble(dir: &Path, at: Vec<u8>) {
     write(dir, move |txn| txn.put(at, vec![0xff; 20]));
 }
 

@@ -48,7 +48,11 @@ impl SessionId {
 
 /// The persistent sessions of this store.
 #[derive(Default)]
-pub(crate) struct Lasting(Mutex<HashMap<SessionId, Known>>);
+pub(crate) struct Lasting {
+    known: Mutex<HashMap<SessionId, Known>>,
+    /// Those that were to go on and cannot, because a record that they need is damaged; and why.
+    damaged: Mutex<HashMap<SessionId, String>>,
+}
 
 struct Known {
     bucket: u64,
@@ -77,7 +81,7 @@ pub(super) fn next_mount() -> u64 {
 impl Lasting {
     /// The session of a mount.
     pub fn of_mount(&self, mount: u64) -> Option<SessionId> {
-        let sessions = self.0.lock();
+        let sessions = self.known.lock();
         sessions.iter().find(|(_, known)| known.mount == mount).map(|(id, _)| *id)
     }
 
@@ -87,18 +91,30 @@ impl Lasting {
         let mount = next_mount();
         core.pins.inherit(bucket, id, below);
         core.feeds.open(bucket, mount, Life::Lasting);
-        self.0.lock().insert(id, Known { bucket, mount, served: false, appends: Arc::new(appends) });
+        self.known.lock().insert(id, Known { bucket, mount, served: false, appends: Arc::new(appends) });
         mount
     }
 
     /// The sessions of a bucket, with their mount numbers.
     pub fn of_bucket(&self, bucket: u64) -> Vec<(SessionId, u64)> {
-        let sessions = self.0.lock();
+        let sessions = self.known.lock();
         sessions.iter().filter(|(_, known)| known.bucket == bucket).map(|(id, known)| (*id, known.mount)).collect()
     }
 
+    /// A session that was to go on cannot be served, and all others can.
+    pub fn set_damaged(&self, id: SessionId, error: &Error) {
+        self.damaged.lock().insert(id, error.to_string());
+    }
+
+    /// Refuses a session that is damaged.
+    fn check_damage(&self, id: SessionId) -> Result<()> {
+        let why = self.damaged.lock().get(&id).cloned();
+        let mend = "that can be read; unmount this mount and mount it again";
+        why.map_or(Ok(()), |why| Err(Error::corrupt("what is recorded of a mount's session", mend, why)))
+    }
+
     fn serve(&self, core: &Core, id: SessionId, account: u64) -> Result<Served> {
-        let mut sessions = self.0.lock();
+        let mut sessions = self.known.lock();
         match sessions.get_mut(&id) {
             Some(known) if core.feeds.is_lost(known.mount) => {
                 Err(refused(id, "too much changed while nobody served it"))
@@ -114,7 +130,7 @@ impl Lasting {
 
     /// Records that a session is no longer served but continues.
     pub(super) fn leave(&self, id: SessionId) {
-        if let Some(known) = self.0.lock().get_mut(&id) {
+        if let Some(known) = self.known.lock().get_mut(&id) {
             known.served = false;
         }
     }
@@ -147,7 +163,7 @@ impl Store {
     /// # Errors
     /// If a volume serves it: use [`Volume::end`].
     pub fn end_session(&self, id: SessionId) -> Result<()> {
-        let known = self.core.lasting.0.lock().get(&id).map(|known| (known.bucket, known.mount, known.served));
+        let known = self.core.lasting.known.lock().get(&id).map(|known| (known.bucket, known.mount, known.served));
         match known {
             Some((_, _, true)) => Err(refused(id, "a volume serves it")),
             Some((bucket, mount, false)) => {
@@ -177,12 +193,13 @@ pub(super) fn begin(id: SessionId, session: &Session) -> Result<Served> {
     written.wait()?;
     let appends = Arc::new(Appends::new(core.disk.clone(), &core.dir, id));
     let known = Known { bucket, mount, served: true, appends: appends.clone() };
-    core.lasting.0.lock().insert(id, known);
+    core.lasting.known.lock().insert(id, known);
     Ok(Served { id, mount, appends, account })
 }
 
 /// Takes over a session of an earlier server.
 pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &BucketName) -> Result<(Place, Served)> {
+    core.lasting.check_damage(id)?;
     let value = read.get(&key::by_id(tag::SESSION, id.get()))?;
     let value = value.ok_or_else(|| refused(id, "the store has no record of it"))?;
     let record: Record = decode("a session", &value)?;
@@ -201,7 +218,7 @@ pub(super) fn end(core: &Arc<Core>, id: SessionId, bucket: u64, name: Option<&Bu
     if let Some(name) = name {
         freed.into_iter().for_each(|ino| super::holds::collect(core, name, bucket, mount, ino));
     }
-    let known = core.lasting.0.lock().remove(&id);
+    let known = core.lasting.known.lock().remove(&id);
     if let Some(known) = known {
         known.appends.remove();
     }

@@ -17,10 +17,11 @@ use super::session::Volume;
 use crate::blob::BlobId;
 use crate::clock::Timestamp;
 use crate::core::Core;
+use crate::damaged::unless_damaged;
 use crate::error::{Error, Result};
 use crate::meta::{Durability, Txn};
 use crate::record::decode;
-use crate::record::inode::Inode;
+use crate::record::inode::{Content, Inode};
 use crate::record::key::{self, tag};
 use crate::record::live::Live as Record;
 use crate::store;
@@ -141,28 +142,36 @@ pub(crate) fn recover(core: &Arc<Core>) -> Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
     for pair in left {
         let (bucket, ino) = (key::u64_at(&pair.key, 1), key::u64_at(&pair.key, key::LIVE_INODE_AT));
-        let Some((bucket, ino)) = bucket.zip(ino) else {
-            return Err(Error::corrupt("a live file", "a bucket and an inode in its key", "none"));
-        };
-        found.push((bucket, ino, decode::<Record>("a live file", &pair.value)?));
+        let missing = || Error::corrupt("a live file", "a bucket and an inode in its key", "none");
+        let key = unless_damaged("the mark of a dirty file", bucket.zip(ino).ok_or_else(missing))?;
+        let Some((bucket, ino)) = key else { continue };
+        let what = format_args!("the mark of the dirty file {ino} of bucket {bucket}");
+        found.push((bucket, ino, unless_damaged(what, decode::<Record>("a live file", &pair.value))?));
     }
     for step in found.chunks(STEP) {
         let (shared, step) = (core.clone(), step.to_vec());
         let done = core.meta.write(Durability::Buffered, move |txn| {
-            step.into_iter().try_for_each(|(bucket, ino, record)| recover_one(txn, &shared, bucket, ino, record))
+            step.into_iter().try_for_each(|(bucket, ino, record)| {
+                let mark = txn.mark();
+                let done = recover_one(txn, &shared, bucket, ino, record).inspect_err(|_| txn.roll_back(mark));
+                unless_damaged(format_args!("the dirty file {ino} of bucket {bucket}"), done).map(drop)
+            })
         });
         done.wait()?;
     }
     Ok(found.into_iter().map(|(bucket, ino, _)| (bucket, ino)).collect())
 }
 
-fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, record: Record) -> Result<()> {
+/// Settles one. Where its mark could not be read, its inode tells where it was written.
+fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, record: Option<Record>) -> Result<()> {
     txn.delete(key::live(bucket, ino));
     let Some(name) = store::bucket_name(&*txn, bucket)? else { return Ok(()) };
     let mut tx = Tx::begin(txn, core, &name, 0)?;
-    match tx.tree().inode(ino)? {
-        Some((branch, inode)) if branch == tx.branch() && inode.home() == Some(record.blob) => {}
-        _ => return Ok(()),
+    let Some((branch, inode)) = tx.tree().inode(ino)? else { return Ok(()) };
+    let whole = matches!(inode.content, Some(Content::Blob(_)));
+    let Some(record) = record.or_else(|| Some(Record { blob: inode.home()?, whole })) else { return Ok(()) };
+    if branch != tx.branch() || inode.home() != Some(record.blob) {
+        return Ok(());
     }
     let file = match core.blobs.file(BlobId(record.blob)) {
         Err(error @ Error::Corrupt { .. }) => {
