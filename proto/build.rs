@@ -12,7 +12,7 @@ use std::{env, fs};
 
 use protox::prost_reflect::{DescriptorPool, FieldDescriptor, MessageDescriptor};
 
-/// Every file, and the module of `lib.rs` that shows its package.
+/// Every `.proto` file, and the module of `lib.rs` that contains its package.
 const PACKAGES: [(&str, &str, &str); 4] = [
     ("csi.proto", "csi.v1", "crate::csi::v1"),
     ("cosi/v1alpha1.proto", "cosi.v1alpha1", "crate::cosi::v1alpha1"),
@@ -20,7 +20,7 @@ const PACKAGES: [(&str, &str, &str); 4] = [
     ("amphora/admin.proto", "amphora.admin.v1", "crate::amphora::admin::v1"),
 ];
 
-/// Options that mark a secret.
+/// Options that mark a field as a secret.
 const SECRET_OPTIONS: [&str; 4] = [
     "csi.v1.csi_secret",
     "cosi.v1alpha1.cosi_secret",
@@ -28,7 +28,7 @@ const SECRET_OPTIONS: [&str; 4] = [
     "google.protobuf.FieldOptions.debug_redact",
 ];
 
-/// Secrets that upstream leaves unmarked; our files cannot mark them and still agree.
+/// Secret fields that upstream does not mark; our files must agree with upstream's and cannot mark them.
 const UNMARKED_SECRETS: [&str; 5] = [
     "csi.v1.VolumeCapability.MountVolume.mount_flags",
     "cosi.v1alpha1.CredentialDetails.secrets",
@@ -37,7 +37,7 @@ const UNMARKED_SECRETS: [&str; 5] = [
     "sigs.k8s.io.cosi.v1alpha2.GcsCredentialInfo.access_secret",
 ];
 
-/// What a field that holds a secret is likely to have in its name.
+/// Parts of names that fields with secrets are likely to have.
 const SECRET_WORDS: [&str; 4] = ["secret", "password", "passphrase", "access_token"];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fields = secrets.values().flat_map(|(_, fields)| fields).map(|field| field.full_name().to_owned());
     fs::write(out_dir.join("secret_fields.rs"), format!("&{:?}", fields.collect::<Vec<_>>()))?;
 
-    // Only the generator wants the comments, as documentation.
+    // The comments are needed as documentation in the generated code only.
     compiler.include_source_info(true);
     tonic_prost_build::configure()
         .skip_debug(secrets.keys().map(|message| format!(".{message}")))
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A message with secrets, and its secret fields.
+/// Messages with secrets, and the secret fields of each.
 type Secrets = BTreeMap<String, (MessageDescriptor, Vec<FieldDescriptor>)>;
 
 fn secrets_by_message(pool: &DescriptorPool) -> Result<Secrets, Box<dyn Error>> {

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor, Value};
 
-/// Methods that change nothing. All others are changes.
+/// The methods that change nothing; all others count as changes.
 const READS: [&str; 32] = [
     "/amphora.admin.v1.Admin/ListBuckets",
     "/amphora.admin.v1.Admin/GetBucket",
@@ -47,28 +47,29 @@ const READS: [&str; 32] = [
     "/sigs.k8s.io.cosi.v1alpha2.Provisioner/DriverGetExistingBucket",
 ];
 
-/// Full names of fields that hold secrets, as `build.rs` found them.
+/// The full names of fields that hold secrets, as `build.rs` found them.
 const SECRET_FIELDS: &[&str] = include!(concat!(env!("OUT_DIR"), "/secret_fields.rs"));
 
-/// Ids of keys. Whoever mistypes one may have typed a secret, so that only what looks like an id is shown.
+/// The field of access key ids. A secret may have been entered there by mistake, so only what looks like an id is
+/// shown.
 const KEY_ID_FIELD: &str = "access_key_id";
 
-/// Characters of one value that are shown.
+/// The largest number of characters shown of one value.
 const VALUE_CHARS_MAX: usize = 256;
 
 /// Which interface a method belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Interface {
-    /// The command line's.
+    /// The admin interface, used by the command line.
     Admin,
-    /// Container Storage Interface.
+    /// The Container Storage Interface.
     Csi,
-    /// Container Object Storage Interface.
+    /// The Container Object Storage Interface.
     Cosi,
 }
 
 impl Interface {
-    /// Its name in logs and metrics.
+    /// The interface's name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -87,7 +88,7 @@ impl Interface {
     }
 }
 
-/// A method of one of the interfaces.
+/// A gRPC method.
 #[derive(Debug)]
 pub struct Call {
     path: String,
@@ -106,7 +107,7 @@ static CALLS: LazyLock<BTreeMap<String, Call>> = LazyLock::new(|| {
     calls.collect()
 });
 
-/// The method that the path of a request names.
+/// The method with this request path.
 pub fn find(path: &str) -> Option<&'static Call> {
     CALLS.get(path)
 }
@@ -117,37 +118,38 @@ pub fn all() -> impl Iterator<Item = &'static Call> {
 }
 
 impl Call {
-    /// The path of its requests, `/package.Service/Method`.
+    /// The path of the method's requests, `/package.Service/Method`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The interface it belongs to.
+    /// The interface that the method belongs to.
     pub fn interface(&self) -> Interface {
         self.interface
     }
 
-    /// Its name, as in `CreateVolume`.
+    /// The method's name, for example `CreateVolume`.
     pub fn name(&self) -> &str {
         self.method.name()
     }
 
-    /// Whether it may change anything.
+    /// Whether the method may change anything.
     pub fn changes(&self) -> bool {
         !READS.contains(&self.path.as_str())
     }
 
-    /// Whether it answers with a stream of messages.
+    /// Whether the answer is a stream of messages.
     pub fn streams(&self) -> bool {
         self.method.is_server_streaming()
     }
 
-    /// What a request names, as `field=value` with spaces between; nothing if the bytes are no request of this method.
+    /// The resources that a request names, as `field=value` separated by spaces; empty if the bytes are not a request
+    /// of this method.
     pub fn subject(&self, request: &[u8]) -> String {
         fields(self.method.input(), request, |_| true)
     }
 
-    /// The ids in an answer: what a call made.
+    /// The ids in an answer, of what the call created.
     pub fn result(&self, answer: &[u8]) -> String {
         fields(self.method.output(), answer, |field| field.name().ends_with("id"))
     }
@@ -159,7 +161,7 @@ fn fields(message: MessageDescriptor, bytes: &[u8], wanted: impl Fn(&FieldDescri
     for (field, value) in message.fields().filter(|(field, _)| !is_secret(field) && wanted(field)) {
         if let Some(value) = shown(&field, value) {
             let space = if text.is_empty() { "" } else { " " };
-            // Writing to a String does not fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{space}{}={value}", field.name());
         }
     }
@@ -183,7 +185,7 @@ fn shown(field: &FieldDescriptor, value: &Value) -> Option<String> {
     }
 }
 
-/// A value; in quotes where a reader could not tell where it ends.
+/// A value, in quotes if its end would not be clear otherwise.
 fn bounded(text: &str) -> String {
     let cut: String = text.chars().take(VALUE_CHARS_MAX).collect();
     let more = if cut.len() < text.len() { "…" } else { "" };
@@ -191,7 +193,8 @@ fn bounded(text: &str) -> String {
     if !cut.is_empty() && cut.chars().all(plain) { format!("{cut}{more}") } else { format!("{cut:?}{more}") }
 }
 
-/// The store makes ids of 20 capital letters and digits; a root key may have another form, but no secret has this one.
+/// Whether a value looks like an access key id: 20 capital letters and digits, as the store makes them. A root key's id
+/// may have another form, but no secret has this one.
 fn looks_like_key_id(text: &str) -> bool {
     text.len() <= 32 && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// Stands for a secret in `Debug` output, whether one is set or not.
+/// The text in place of a secret in `Debug` output, whether the secret is set or not.
 struct Redacted;
 
 impl fmt::Debug for Redacted {
@@ -44,7 +44,7 @@ mod tests {
         assert_redacted(&stage, "v1");
         let create = csi::v1::CreateVolumeRequest { name: "pvc".into(), secrets: secrets(), ..Default::default() };
         assert_redacted(&create, "pvc");
-        // Two options on one field.
+        // A field can have two such options.
         let expand =
             csi::v1::NodeExpandVolumeRequest { volume_id: "v1".into(), secrets: secrets(), ..Default::default() };
         assert_redacted(&expand, "v1");

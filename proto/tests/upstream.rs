@@ -1,4 +1,4 @@
-//! Our descriptors equal those of upstream's `.proto` files.
+//! Comparison of our `.proto` descriptors with those of upstream.
 //!
 //! - Everything in a descriptor counts: names, numbers, types, labels, oneofs, enums, services, options and extensions.
 //!   Only comments, the order of declarations and `go_package` do not.
@@ -16,14 +16,14 @@ use protox::prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Valu
 
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A `.proto` file of upstream, and ours that must agree with it.
+/// An upstream `.proto` file, and the file of ours that must agree with it.
 struct Upstream {
     ours: &'static str,
     module: &'static str,
     version: &'static str,
-    /// Inside the module.
+    /// The path in the Go module.
     file: &'static str,
-    /// Environment variable that may name a copy of the file.
+    /// The environment variable that may name a copy of the file.
     variable: &'static str,
 }
 
@@ -54,14 +54,14 @@ fn cosi_v1alpha2_agrees_with_upstream() {
     compare(&Upstream {
         ours: "cosi/v1alpha2.proto",
         module: "sigs.k8s.io/container-object-storage-interface/proto",
-        // No release has v1alpha2 yet; go resolves a commit as well.
+        // No release has v1alpha2 yet; go also accepts a commit.
         version: "55ddd73b5a3480d23c7224d9d903f70bd2e17148",
         file: "cosi.proto",
         variable: "UPSTREAM_COSI_V1ALPHA2_PROTO",
     });
 }
 
-/// The comparison is worth something only if it sees every kind of difference.
+/// The comparison notices every kind of difference.
 #[test]
 fn comparison_sees_a_change() {
     let proto = fs::read_to_string("csi.proto").unwrap();
@@ -120,9 +120,9 @@ fn locate(upstream: &Upstream) -> Result<PathBuf, String> {
     }
 }
 
-/// What `go mod download -json` prints; it explains a failure there too.
+/// The output of `go mod download -json`, which also explains a failure.
 fn go_mod_download(module: &str) -> Result<String, String> {
-    // Outside any module, so that none is changed.
+    // In a folder outside any Go module, so that none is changed.
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let answer = folder.path().join("answer.json");
     let stdout = fs::File::create(&answer).map_err(|e| e.to_string())?;
@@ -137,7 +137,7 @@ fn go_mod_download(module: &str) -> Result<String, String> {
     let deadline = Instant::now() + DOWNLOAD_TIMEOUT;
     while go.try_wait().map_err(|e| e.to_string())?.is_none() {
         if Instant::now() > deadline {
-            // It may have ended by itself meanwhile: either way it is over.
+            // The process may have ended by itself; either way it is over.
             let _ = go.kill();
             let _ = go.wait();
             return Err(format!("go mod download took over {DOWNLOAD_TIMEOUT:?}"));
@@ -147,7 +147,7 @@ fn go_mod_download(module: &str) -> Result<String, String> {
     fs::read_to_string(&answer).map_err(|e| e.to_string())
 }
 
-/// One line per set field of a file's descriptor: where it is, and its value.
+/// One entry for each set field of a file's descriptor: its position and its value.
 type Facts = BTreeMap<String, String>;
 
 fn our_facts(file: &str) -> Facts {
@@ -198,7 +198,7 @@ fn collect(value: &Value, at: &str, facts: &mut Facts) {
     }
 }
 
-/// A named element is known by its name, so that the order of declarations does not count.
+/// The key of a named element is its name, so that the order of declarations does not count.
 fn key(item: &Value) -> Option<String> {
     let message = item.as_message()?;
     let name = message.descriptor().get_field_by_name("name")?;

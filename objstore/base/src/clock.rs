@@ -10,18 +10,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Whole milliseconds since 1970.
+    /// The time in whole milliseconds since 1970.
     pub fn millis(self) -> i64 {
         self.0.div_euclid(1_000_000)
     }
 
-    /// Whole seconds since 1970, and the nanoseconds past them.
+    /// The time in whole seconds since 1970, and the remaining nanoseconds.
     pub fn parts(self) -> (i64, u32) {
         let nanos = u32::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or(0);
         (self.0.div_euclid(1_000_000_000), nanos)
     }
 
-    /// From seconds and nanoseconds; saturates past the years 1677 and 2262.
+    /// The time at `secs` and `nanos` since 1970; limited to the years 1677 to 2262.
     pub fn from_parts(secs: i64, nanos: u32) -> Self {
         Self(secs.saturating_mul(1_000_000_000).saturating_add(i64::from(nanos)))
     }
@@ -45,15 +45,15 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// Gives random bytes.
+/// A source of random bytes.
 pub trait Random: Send + Sync {
-    /// Fills `buffer`.
+    /// Fills `buffer` with random bytes.
     fn fill(&self, buffer: &mut [u8]);
 }
 
@@ -67,26 +67,26 @@ impl Clock for SystemClock {
     }
 }
 
-/// The system's randomness.
+/// The operating system's random bytes.
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     /// # Panics
-    /// If the kernel has no randomness: no secret may be made then.
+    /// If the kernel has no random bytes, since no secret may be made without them.
     fn fill(&self, buffer: &mut [u8]) {
         getrandom::fill(buffer).expect("the kernel gives random bytes");
     }
 }
 
-/// A clock and a source of bytes a test owns: each reading is one microsecond after the last, each byte follows
-/// from the seed.
+/// A clock and a source of bytes that a test controls: each reading is one microsecond after the last, and the bytes
+/// follow from the seed.
 pub struct Scripted {
     nanos: AtomicU64,
     state: AtomicU64,
 }
 
 impl Scripted {
-    /// Starts at 2001-09-09 with the given seed.
+    /// Starts in 2001, on September 9, with the given seed.
     pub fn new(seed: u64) -> Self {
         Self { nanos: AtomicU64::new(1_000_000_000_000_000_000), state: AtomicU64::new(seed | 1) }
     }

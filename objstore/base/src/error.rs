@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 /// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a name stands for, in errors about names.
+/// What a name refers to, in errors about names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noun {
     /// A bucket, by name.
@@ -57,185 +57,185 @@ impl fmt::Display for Noun {
     }
 }
 
-/// A POSIX outcome of a tree operation; `fuse` maps each to its errno.
+/// A POSIX error of a tree operation; `fuse` maps each to its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posix {
-    /// ENOENT
+    /// ENOENT: the file or directory does not exist.
     NotFound,
-    /// EEXIST
+    /// EEXIST: the name exists.
     Exists,
-    /// ENOTDIR
+    /// ENOTDIR: not a directory.
     NotDirectory,
-    /// EISDIR
+    /// EISDIR: a directory.
     IsDirectory,
-    /// ENOTEMPTY
+    /// ENOTEMPTY: the directory is not empty.
     NotEmpty,
-    /// EINVAL
+    /// EINVAL: an argument is invalid.
     Invalid,
-    /// ENAMETOOLONG
+    /// ENAMETOOLONG: a name or path is too long.
     NameTooLong,
-    /// EILSEQ: the name is not UTF-8, so it could not be an object key.
+    /// EILSEQ: the name is not UTF-8, so it cannot be an object key.
     NotUtf8,
-    /// EMLINK
+    /// EMLINK: the inode has too many names.
     TooManyLinks,
-    /// EFBIG
+    /// EFBIG: the file would be too large.
     TooLarge,
-    /// ESTALE: the inode or its bucket is gone.
+    /// ESTALE: the inode or its bucket no longer exists.
     Stale,
-    /// EROFS: the view is a snapshot.
+    /// EROFS: a snapshot cannot be changed.
     ReadOnly,
-    /// EPERM
+    /// EPERM: the operation is not permitted.
     NotPermitted,
-    /// EXDEV: it can only be moved by copying.
+    /// EXDEV: the file can only be moved by copying it.
     CrossDevice,
-    /// ENODATA: no such extended attribute.
+    /// ENODATA: the extended attribute does not exist.
     NoData,
-    /// ENOSPC for extended attributes past their limit.
+    /// ENOSPC, for extended attributes beyond their limit.
     NoSpace,
-    /// EOPNOTSUPP
+    /// EOPNOTSUPP: the operation is not supported.
     NotSupported,
-    /// EBUSY: a program uses it in a way that the change would have to forbid.
+    /// EBUSY: a program uses the file in a way that the change would have to prevent.
     InUse,
 }
 
-/// Why the store refused.
+/// Why an operation of the store failed. Nothing was changed, except perhaps with [`Error::Indeterminate`].
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The thing named does not exist.
+    /// A bucket, object or other named resource does not exist.
     #[error("{noun} \"{name}\" does not exist")]
     NotFound {
-        /// What kind of thing.
+        /// The kind of the resource.
         noun: Noun,
-        /// The name asked for.
+        /// The name that was asked for.
         name: String,
-        /// Of a key: the delete marker that is its current version.
+        /// For a key: the version id of the delete marker that is the current version.
         marker: Option<String>,
     },
-    /// The thing named exists, and differs from what was asked.
+    /// The named resource exists, and differs from the requested one.
     #[error("{noun} \"{name}\" already exists: {why}")]
     Exists {
-        /// What kind of thing.
+        /// The kind of the resource.
         noun: Noun,
-        /// The name asked for.
+        /// The name that was asked for.
         name: String,
-        /// How it differs or who owns it.
+        /// How it differs, or who owns it.
         why: String,
     },
-    /// The bucket still holds objects, uploads or snapshots.
+    /// The bucket still has objects, uploads or snapshots.
     #[error("bucket \"{name}\" is not empty: it holds {what}; delete them first or force the deletion")]
     NotEmpty {
-        /// The bucket.
+        /// The bucket's name.
         name: String,
-        /// What it holds.
+        /// What the bucket holds.
         what: String,
     },
-    /// A mount or a node uses the bucket or snapshot; nothing was changed.
+    /// A mount or a node uses the bucket or snapshot.
     #[error("{noun} \"{name}\" is in use: {user}")]
     InUse {
-        /// What kind of thing.
+        /// The kind of the resource.
         noun: Noun,
         /// Its name.
         name: String,
         /// Who uses it, and what to do first.
         user: String,
     },
-    /// A value is not acceptable; nothing was changed.
+    /// A value is not acceptable.
     #[error("{what} \"{value}\" is not valid: {why}")]
     Invalid {
-        /// Which field or parameter.
+        /// The name of the field or parameter.
         what: &'static str,
-        /// The value as given (never a secret).
+        /// The value as received (never a secret).
         value: String,
         /// What would be accepted.
         why: String,
     },
-    /// The version asked for is a delete marker: it has no content.
+    /// The requested version is a delete marker, which has no content.
     #[error("version {version} of \"{key}\" is a delete marker: ask for another version, or delete it")]
     DeleteMarker {
-        /// The object.
+        /// The object's key.
         key: String,
-        /// The version.
+        /// The version id.
         version: String,
-        /// When it was made.
+        /// When the delete marker was made.
         modified: Timestamp,
     },
     /// A condition of the request did not hold.
     #[error("the condition {condition} does not hold for \"{key}\"")]
     Precondition {
-        /// The condition, by its header name.
+        /// The condition's header name.
         condition: &'static str,
-        /// The object.
+        /// The object's key.
         key: String,
     },
-    /// The write would pass the bucket's quota.
+    /// The write would exceed the bucket's quota.
     #[error(
         "bucket \"{bucket}\" has a quota of {limit_bytes} bytes and uses {used_bytes}: {asked_bytes} more do not fit"
     )]
     QuotaExceeded {
-        /// The bucket.
+        /// The bucket's name.
         bucket: String,
-        /// The limit, in bytes.
+        /// The quota, in bytes.
         limit_bytes: u64,
-        /// In use, in bytes.
+        /// The bytes in use.
         used_bytes: u64,
-        /// Asked for, in bytes.
+        /// The bytes that the write would add.
         asked_bytes: u64,
     },
-    /// The account may not do this; default deny.
+    /// The account is not allowed to do this; everything that is not granted is denied.
     #[error("access denied: {why}")]
     Denied {
         /// What is missing, without secrets.
         why: String,
     },
-    /// A tree operation ended as POSIX says.
+    /// A tree operation failed with a POSIX error.
     #[error("{0:?}")]
     Posix(Posix),
-    /// There are as many of something as the store has room for.
-    #[error("there are {limit} {what}, as many as there may be: remove some first")]
+    /// The largest number of something is reached.
+    #[error("there are {limit} {what}, which is the largest number allowed: remove some first")]
     TooMany {
-        /// Of what.
+        /// What there is too much of, in the plural.
         what: &'static str,
-        /// How many there may be.
+        /// The largest number.
         limit: u64,
     },
-    /// Snapshots and clones were taken of snapshots and clones, over and over.
+    /// The branch has too long an ancestry, or the clone group has no branch ids left.
     #[error(
-        "of this bucket snapshots and clones were taken {limit} times, one after the other, as often as there may be: \
-         a copy of it, or a backup that is restored, begins anew"
+        "{limit} snapshots and clones were taken of this bucket, which is the largest number possible: \
+         copy its objects to a new bucket, or restore a backup of it"
     )]
     TooDeep {
-        /// How many there may be.
+        /// The largest number of snapshots and clones.
         limit: u64,
     },
-    /// Another operation holds the thing; try again.
+    /// Another operation uses the resource; try again.
     #[error("{what} is busy: try again")]
     Busy {
-        /// What is held.
+        /// What is in use.
         what: String,
     },
-    /// Stored bytes are not what was written. Never returned as data.
+    /// Stored bytes differ from what was written. Such bytes are never returned as data.
     #[error("{what} is damaged: expected {expected}, found {found}; run `amphora check`")]
     Corrupt {
-        /// Which record, blob or file.
+        /// The name of the record, blob or file.
         what: String,
-        /// What should be there.
+        /// The expected content.
         expected: String,
-        /// What is there.
+        /// The content that was found.
         found: String,
     },
     /// An earlier write to disk failed; the store refuses writes until it is reopened.
-    #[error("the store refuses writes since a write to disk failed ({why}); mend the disk, then restart")]
+    #[error("the store refuses writes because a write to disk failed ({why}); repair the disk, then restart the server")]
     Poisoned {
-        /// The first failure.
+        /// The first failed write.
         why: String,
     },
-    /// The data folder cannot be used as it is.
+    /// The data folder cannot be used in its present state.
     #[error("{why}")]
     Unusable {
         /// What is wrong and what to do.
         why: String,
     },
-    /// The operating system refused.
+    /// A call to the operating system failed.
     #[error("{what} failed")]
     Io {
         /// The operation and path.
@@ -244,13 +244,13 @@ pub enum Error {
         #[source]
         source: Arc<std::io::Error>,
     },
-    /// The engine below failed.
+    /// The metadata engine failed.
     #[error("the metadata engine failed: {why}")]
     Engine {
-        /// The engine's words.
+        /// The engine's message.
         why: String,
     },
-    /// The answer was lost: the change may or may not have been made.
+    /// The result is unknown: the change may or may not have been made.
     #[error("the outcome of the operation is not known: {why}")]
     Indeterminate {
         /// What happened.
@@ -259,28 +259,28 @@ pub enum Error {
 }
 
 impl Error {
-    /// An I/O failure of `what`.
+    /// The error for a failed system call on `what`.
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         Self::Io { what: what.into(), source: Arc::new(source) }
     }
 
-    /// The thing of kind `noun` called `name` is absent.
+    /// The error for a resource of kind `noun`, called `name`, that does not exist.
     pub fn not_found(noun: Noun, name: impl Into<String>) -> Self {
         Self::NotFound { noun, name: name.into(), marker: None }
     }
 
-    /// `value` is no valid `what`, because `why`.
+    /// The error for a `value` that is not a valid `what`, for the reason `why`.
     pub fn invalid(what: &'static str, value: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Invalid { what, value: value.into(), why: why.into() }
     }
 
-    /// Stored bytes of `what` are wrong.
+    /// The error for stored bytes of `what` that differ from what was written.
     pub fn corrupt(what: impl Into<String>, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Corrupt { what: what.into(), expected: expected.into(), found: found.into() }
     }
 }
 
-/// An error with its cause, in one line.
+/// The message of an error and its cause, on one line.
 pub fn with_source(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Upper bounds of the buckets, in microseconds; one more bucket holds what took longer.
+/// Upper bounds of the buckets, in microseconds; one further bucket is for longer durations.
 pub const BOUNDS_US: [u64; 16] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     10_000_000,
@@ -11,23 +11,23 @@ pub const BOUNDS_US: [u64; 16] = [
 
 const BUCKETS: usize = BOUNDS_US.len() + 1;
 
-/// A histogram as it was at one moment.
+/// A snapshot of a histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How many took at most the bound of their bucket, and longer than the bound before it.
+    /// The number of durations in each bucket: at most its bound, and longer than the bound before it.
     pub buckets: [u64; BUCKETS],
-    /// All durations together, in microseconds.
+    /// The sum of all durations, in microseconds.
     pub total_us: u64,
 }
 
 impl Latency {
-    /// How many durations were counted.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 }
 
-/// A histogram that grows: two atomic additions for each duration.
+/// A histogram that is being recorded; each duration costs two atomic additions.
 #[derive(Debug, Default)]
 pub struct Recorder {
     buckets: [AtomicU64; BUCKETS],
@@ -35,7 +35,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Counts one duration.
+    /// Adds one duration.
     pub fn record(&self, took: Duration) {
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_US.partition_point(|bound| *bound < took_us);
@@ -43,7 +43,7 @@ impl Recorder {
         self.total_us.fetch_add(took_us, Relaxed);
     }
 
-    /// Counts how long `work` takes, whatever comes of it.
+    /// Runs `work` and adds its duration, whatever it returns.
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let done = work();
@@ -51,7 +51,7 @@ impl Recorder {
         done
     }
 
-    /// The histogram now.
+    /// The current content of the histogram.
     pub fn read(&self) -> Latency {
         let buckets = std::array::from_fn(|at| self.buckets[at].load(Relaxed));
         Latency { buckets, total_us: self.total_us.load(Relaxed) }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 
-/// The pending answer of a write. Dropping it does not undo the write.
+/// The pending result of a write. Dropping it does not undo the write.
 #[must_use = "the write's outcome is in the ticket"]
 pub struct Ticket<T>(State<T>);
 
@@ -17,29 +17,29 @@ enum State<T> {
     Waiting(oneshot::Receiver<Result<T>>),
 }
 
-/// The other end of a [`Ticket`].
+/// The sending end of a [`Ticket`].
 pub struct Answer<T>(oneshot::Sender<Result<T>>);
 
 impl<T> Answer<T> {
-    /// Answers the ticket; a caller that left is no error.
+    /// Answers the ticket; it is no error if the ticket was dropped.
     pub fn send(self, result: Result<T>) {
         let _ = self.0.send(result);
     }
 }
 
 impl<T> Ticket<T> {
-    /// A ticket and the end that answers it.
+    /// A ticket and its sending end.
     pub fn pair() -> (Answer<T>, Self) {
         let (sender, receiver) = oneshot::channel();
         (Answer(sender), Self(State::Waiting(receiver)))
     }
 
-    /// A ticket answered already.
+    /// A ticket that is already answered.
     pub fn ready(result: Result<T>) -> Self {
         Self(State::Ready(Some(result)))
     }
 
-    /// Blocks this thread until the answer is there. Not for async workers.
+    /// Blocks this thread until the ticket is answered. Not for async workers.
     pub fn wait(self) -> Result<T> {
         match self.0 {
             State::Ready(result) => result.unwrap_or_else(|| Err(lost())),

@@ -10,26 +10,26 @@ use objstore_base::error::{Error, Result};
 use objstore_disk::{Allocate, Disk, File, Lock, Permissions, RealDisk, Space};
 use parking_lot::Mutex;
 
-/// What to fail, and what was done.
+/// Which operations fail, and how many of each were made.
 #[derive(Default)]
 pub struct Faults {
-    /// Every sync fails with EIO, and is counted.
+    /// Whether every sync fails with EIO. Failed syncs are counted too.
     pub fail_syncs: AtomicBool,
-    /// Every write fails with ENOSPC.
+    /// Whether every write fails with ENOSPC.
     pub fail_writes: AtomicBool,
-    /// Every write fails with EIO.
+    /// Whether every write fails with EIO.
     pub break_writes: AtomicBool,
-    /// Calls of [`File::write_direct`].
+    /// The number of calls of [`File::write_direct`].
     pub direct_writes: AtomicUsize,
-    /// Syncs of a file.
+    /// The number of syncs of a file.
     pub file_syncs: AtomicUsize,
-    /// Syncs of the names in a folder.
+    /// The number of syncs of the names in a folder.
     pub dir_syncs: AtomicUsize,
-    /// Syncs of a whole file system.
+    /// The number of syncs of a whole file system.
     pub all_syncs: AtomicUsize,
-    /// Files open now.
+    /// The number of open files.
     pub open_files: AtomicUsize,
-    /// After how many replaced and removed files that fails, and whether the last of these is to fail once it is done.
+    /// After how many replaced and removed files such an operation fails, and whether it fails only after it is done.
     pub stop: Mutex<Option<(usize, bool)>>,
 }
 
@@ -42,7 +42,7 @@ impl Faults {
         }
     }
 
-    /// Replaces or removes a file, or fails: before it is done, or after.
+    /// Replaces or removes a file, or fails before or after that.
     fn change(&self, change: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut stop = self.stop.lock();
         let Some((left, last_fails)) = stop.as_mut() else { return change() };
@@ -66,11 +66,11 @@ impl Faults {
     }
 }
 
-/// The real disk behind [`Faults`].
+/// The real disk with failures as in [`Faults`].
 #[derive(Default)]
 pub struct FaultyDisk {
     real: RealDisk,
-    /// What to fail, and what was counted.
+    /// Which operations fail, and how many of each were made.
     pub faults: Arc<Faults>,
 }
 
@@ -120,7 +120,7 @@ impl Disk for FaultyDisk {
     }
 
     fn sync_everything(&self, _dir: &Path) -> Result<()> {
-        // Only counted: syncing the whole machine would slow every test.
+        // Only counted, since syncing the whole machine would slow down every test.
         self.faults.sync(&self.faults.all_syncs)
     }
 
@@ -168,7 +168,7 @@ impl File for FaultyFile {
 
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
         if let Err(failed) = self.faults.write() {
-            // A full or broken disk keeps the part that it took before.
+            // A full or broken disk keeps what it accepted before the failure.
             self.real.write_at(&data[..data.len() / 2], offset)?;
             return Err(failed);
         }

@@ -1,9 +1,9 @@
-//! Random choices that a seed replays.
+//! Random choices that can be repeated from a seed.
 
 use objstore_base::clock::{Random, SystemRandom};
 
-/// The seed in `AMPHORA_SEED`, which may be `any`; without one that of `cargo verify`: the same each time, so that it
-/// judges what was changed.
+/// The seed in `AMPHORA_SEED`, which may be `any`. Without it, the seed of `cargo verify`: it is always the same, so
+/// that a failure comes from a change and not from other choices.
 pub fn usual_seed() -> u64 {
     match std::env::var("AMPHORA_SEED").as_deref() {
         Ok("any") => any_seed(),
@@ -12,18 +12,18 @@ pub fn usual_seed() -> u64 {
     }
 }
 
-/// A seed nobody has tried, with room for as many as a search takes after it.
+/// A new random seed, low enough that a search can count up from it.
 pub fn any_seed() -> u64 {
     let mut bytes = [0; 4];
     SystemRandom.fill(&mut bytes);
     u64::from(u32::from_ne_bytes(bytes)) << 16
 }
 
-/// A source of choices.
+/// A source of random choices (rng).
 pub struct Choices(u64);
 
 impl Choices {
-    /// Begins with the usual seed, or the one that is asked for; a failing test shows it.
+    /// Starts with the usual seed, or the one in `AMPHORA_SEED`; a failing test shows it.
     #[expect(clippy::new_without_default, reason = "it prints the seed")]
     #[expect(clippy::print_stderr, reason = "the harness shows it with the failure")]
     pub fn new() -> Self {
@@ -32,7 +32,7 @@ impl Choices {
         Self(seed)
     }
 
-    /// Begins with a given seed.
+    /// Starts with the given seed.
     pub fn with(seed: u64) -> Self {
         Self(seed)
     }
@@ -49,22 +49,22 @@ impl Choices {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
-    /// A number below `end`, of 64 bits.
+    /// A 64-bit number below `end`.
     pub fn below_u64(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// True once in `of` times.
+    /// True in one of `of` cases.
     pub fn once_in(&mut self, of: usize) -> bool {
         self.below(of) == 0
     }
 
-    /// One of them.
+    /// One element of `from`.
     pub fn of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 
-    /// So many bytes.
+    /// `len` random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let words = (0..len.div_ceil(8)).flat_map(|_| self.next().to_ne_bytes());
         words.take(len).collect()

@@ -7,15 +7,16 @@ use tokio::task::JoinError;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument as _, Span};
 
-/// How an interface logs its calls. The macros of `tracing` name the crate they stand in, by which operators filter the
-/// log, so each interface has its own. `Debug` of the messages omits their secrets, so both sides can be logged.
+/// The logging of an interface's calls. The macros of `tracing` record the crate that they are used in, by which
+/// operators filter the log, so each interface has its own macros. `Debug` of the messages omits secrets, so requests
+/// and answers can be logged.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {
-    /// The span of a method's call.
+    /// Opens the span of a method's call.
     pub span: fn(&'static str) -> Span,
     /// Logs a request.
     pub request: fn(&dyn Debug),
-    /// Logs an answer, or the status in its place.
+    /// Logs an answer, or the status that is returned instead.
     pub answer: fn(Result<&dyn Debug, &Status>),
 }
 
@@ -39,7 +40,7 @@ impl Log {
     }
 }
 
-/// Runs a call in a separate task, so that a caller that disconnects does not leave half of it done.
+/// Runs a call in a separate task, so that it is not left half done if the client disconnects.
 ///
 /// # Errors
 /// The call's; INTERNAL if it panicked.

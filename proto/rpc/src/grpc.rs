@@ -98,7 +98,7 @@ async fn admit(State(Calls(free)): State<Calls>, request: Request, next: Next) -
 }
 
 fn refusal(path: &str) -> Status {
-    let words = format!("{CALLS_MAX} calls are under way already; try again in a moment");
+    let words = format!("{CALLS_MAX} calls are in progress already; try again in a moment");
     if path == CREATE_VOLUME { Status::unavailable(words) } else { Status::resource_exhausted(words) }
 }
 

@@ -1,11 +1,12 @@
-//! gRPC over Unix sockets, as the admin service, CSI and COSI share it.
+//! gRPC servers on Unix sockets, for the admin service, CSI and COSI.
 //!
-//! - [`serve`] is a listener and its bounds: who may connect (`peer`), how many connections and calls there are at once
-//!   and how long they may be silent ([`seats`], [`Calls`]), and which `:authority` passes (`authority`).
-//! - [`answer`] and [`answer_blocking`] run one call to its end though its caller leaves, and log both sides.
-//! - [`status`] is the gRPC code of each refusal of the store.
-//!
-//! It knows the store's errors and no interface: messages are in `proto`, what they mean in the crate of each interface.
+//! - [`serve`] listens with limits: who may connect (`peer`), how many connections and calls there are at a time and
+//!   how long a connection may be silent ([`seats`], [`Calls`]), and which `:authority` is accepted (`authority`).
+//! - [`answer`] and [`answer_blocking`] run one call to its end even if the client disconnects, and log request and
+//!   answer.
+//! - [`status`] maps errors of the store to gRPC codes.
+//! - This crate depends on the store's errors and on no interface: the messages are in `proto`, and each interface has
+//!   its own crate.
 
 mod authority;
 mod call;

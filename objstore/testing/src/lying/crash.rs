@@ -11,16 +11,16 @@
 use super::image::{Image, PAGE, SECTOR};
 use crate::random::Choices;
 
-/// A change of a file that is not synced.
+/// An unsynced change of a file.
 #[derive(Clone)]
 pub(super) enum Change {
-    /// Bytes.
+    /// The bytes at an offset.
     Write { offset: u64, data: bytes::Bytes },
-    /// The size.
+    /// A new size.
     SetLen(u64),
-    /// The size, if it is smaller.
+    /// A new size, if the file is smaller.
     Extend(u64),
-    /// Space for all up to here, past the end.
+    /// Space reserved up to this offset, which may be beyond the end.
     Reserve(u64),
     /// A hole.
     Punch { offset: u64, len: u64 },
@@ -29,7 +29,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Makes it.
+    /// Applies the change.
     pub(super) fn apply(&self, image: &mut Image) {
         match self {
             Self::Write { offset, data } => image.write(data, *offset),
@@ -41,7 +41,7 @@ impl Change {
         }
     }
 
-    /// The bytes that lie elsewhere, or nowhere, after it.
+    /// The range of bytes that are stored in another place, or in none, after the change.
     fn moves(&self) -> Option<(u64, u64)> {
         match self {
             Self::SetLen(len) => Some((*len, u64::MAX)),
@@ -52,11 +52,11 @@ impl Change {
     }
 }
 
-/// From which moment the bytes of a file are.
+/// From which moment each byte of a file is.
 enum Moments {
-    /// All of the same.
+    /// All bytes are from the same moment.
     One(usize),
-    /// Each piece of so many bytes of its own; a seed for them, and how many there are to choose from.
+    /// Each piece of `bytes` bytes has its own moment, chosen by the seed out of so many.
     Each { bytes: u64, seed: u64, changes: usize },
 }
 
@@ -77,7 +77,7 @@ impl Moments {
             Self::One(moment) => *moment,
             Self::Each { bytes, seed, changes } => {
                 let mut own = Choices::with(seed.wrapping_add((offset / bytes).wrapping_mul(0xA076_1D64_78BD_642F)));
-                // Mostly the end or the beginning: what lies between is overwritten soon.
+                // Mostly the first or the last moment: what lies between is soon overwritten.
                 match own.below(3) {
                     0 => 0,
                     1 => *changes,
@@ -95,7 +95,7 @@ impl Moments {
     }
 }
 
-/// What is left of a file: `synced`, and part of `changes`.
+/// What a crash leaves of a file: the content `synced` and a part of `changes`.
 pub(super) fn file(synced: &Image, changes: &[Change], choices: &mut Choices) -> Image {
     let mut left = synced.clone();
     if changes.is_empty() {
@@ -127,7 +127,7 @@ pub(super) fn file(synced: &Image, changes: &[Change], choices: &mut Choices) ->
     left
 }
 
-/// Writes the pieces that the disk got.
+/// Writes the pieces that reached the disk.
 fn write(left: &mut Image, (offset, data): (u64, &[u8]), index: usize, moments: &Moments, lost_space: &[(u64, u64)]) {
     let mut done = 0;
     while done < data.len() {
@@ -144,7 +144,7 @@ fn write(left: &mut Image, (offset, data): (u64, &[u8]), index: usize, moments: 
     }
 }
 
-/// What is left of a name: what it stood for, or one of what it came to stand for since.
+/// What a crash leaves of a name: what it referred to when it was synced, or at any time since.
 pub(super) fn name<T: Copy>(synced: Option<T>, since: &[Option<T>], choices: &mut Choices) -> Option<T> {
     match choices.below(3) {
         0 => synced,

@@ -1,4 +1,4 @@
-//! A file of the simulated disk.
+//! Open files of the simulated disk.
 
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
@@ -12,7 +12,7 @@ use super::crash::Change;
 use super::image::{Image, PAGE, SECTOR};
 use super::world::{Amount, Inode};
 
-/// An open file.
+/// An open file of the simulated disk.
 pub(super) struct LyingFile {
     pub(super) disk: LyingDisk,
     pub(super) inode: u64,
@@ -53,7 +53,7 @@ impl File for LyingFile {
             world.count(b"write", self.inode ^ offset.rotate_left(20) ^ (data.len() as u64).rotate_left(40))?;
         let done = match amount {
             Amount::None => 0,
-            // Nobody who is killed cuts a write but between two pages.
+            // A killed process can leave part of a write, but only whole pages.
             Amount::Some => ((offset + data.len() as u64 / 2) / PAGE * PAGE).saturating_sub(offset) as usize,
             Amount::All => data.len(),
         };
@@ -117,7 +117,7 @@ impl File for LyingFile {
         None
     }
 
-    /// Every second file is open elsewhere, or mapped.
+    /// Every second file counts as open in another process, or mapped.
     fn is_lone(&self) -> bool {
         self.inode.is_multiple_of(2)
     }

@@ -5,42 +5,42 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a disk writes whole or not at all.
+/// The size in bytes that a disk writes completely or not at all.
 pub(super) const SECTOR: u64 = 512;
-/// What a file system writes back at a time.
+/// The size in bytes of what a file system writes back at a time.
 pub(super) const PAGE: u64 = 4096;
 
 type Page = [u8; PAGE as usize];
 
 const ZEROS: Page = [0; PAGE as usize];
 
-/// Content and size.
+/// The content and size of a file.
 #[derive(Clone, Default)]
 pub(super) struct Image {
     len: u64,
-    /// Up to where it has space, written or not.
+    /// The offset up to which there is space, written or not.
     reserved: u64,
     pages: BTreeMap<u64, Arc<Page>>,
 }
 
 impl Image {
-    /// The size.
+    /// The size, in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many pages have space.
+    /// The number of pages that have space.
     pub(super) fn page_count(&self) -> u64 {
         let reserved = self.reserved.div_ceil(PAGE);
         reserved + self.pages.range(reserved..).count() as u64
     }
 
-    /// Gives all up to `end` space, and keeps the size.
+    /// Reserves space up to `end`; the size stays.
     pub(super) fn reserve(&mut self, end: u64) {
         self.reserved = self.reserved.max(end);
     }
 
-    /// Reads up to the end; the count.
+    /// Reads up to the end of the file; returns the number of bytes read.
     pub(super) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
         let count = usize::try_from(self.len.saturating_sub(offset)).map_or(buf.len(), |left| left.min(buf.len()));
         for (page, within, piece) in pieces(offset, count) {
@@ -53,13 +53,13 @@ impl Image {
         count
     }
 
-    /// Writes, and grows if that passes the end.
+    /// Writes `data`, and extends the file if necessary.
     pub(super) fn write(&mut self, data: &[u8], offset: u64) {
         self.len = self.len.max(offset + data.len() as u64);
         self.poke(data, offset);
     }
 
-    /// Writes what of `data` lies before the end.
+    /// Writes the part of `data` that is before the end of the file.
     pub(super) fn write_within(&mut self, data: &[u8], offset: u64) {
         let count = usize::try_from(self.len.saturating_sub(offset)).map_or(data.len(), |left| left.min(data.len()));
         self.poke(&data[..count], offset);
@@ -77,7 +77,7 @@ impl Image {
         }
     }
 
-    /// Cuts or extends.
+    /// Truncates or extends to `len` bytes.
     pub(super) fn set_len(&mut self, len: u64) {
         if len < self.len {
             self.punch(len, self.len - len);
@@ -108,13 +108,13 @@ impl Image {
         }
     }
 
-    /// The first byte of a page that holds something, at or after `offset`.
+    /// The first byte at or after `offset` in a page with content.
     pub(super) fn data(&self, offset: u64) -> Option<u64> {
         let (page, _) = self.pages.range(offset / PAGE..).next()?;
         Some(offset.max(page * PAGE)).filter(|at| *at < self.len)
     }
 
-    /// The first byte of a page that holds nothing, or the end.
+    /// The first byte at or after `offset` in a page without content, or the end.
     pub(super) fn hole(&self, offset: u64) -> Option<u64> {
         let mut page = offset / PAGE;
         while self.pages.contains_key(&page) {
@@ -123,7 +123,7 @@ impl Image {
         (offset < self.len).then(|| offset.max(page * PAGE).min(self.len))
     }
 
-    /// All of it.
+    /// The whole content.
     pub(super) fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len as usize];
         self.read(&mut bytes, 0);
@@ -131,7 +131,7 @@ impl Image {
     }
 }
 
-/// A range cut at the borders of pages: the page, where in it, and which bytes of the range.
+/// Splits a range at page boundaries, into the page's number, the offset in the page, and the part of the range.
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -28,7 +28,7 @@ use crate::random::Choices;
 
 pub use self::world::{Amount, Death, Lies};
 
-/// The disk as one process has it; clones are the same.
+/// The simulated disk as one process sees it; clones are the same disk.
 #[derive(Clone)]
 pub struct LyingDisk {
     world: Arc<Mutex<World>>,
@@ -36,7 +36,7 @@ pub struct LyingDisk {
 }
 
 impl LyingDisk {
-    /// An empty disk.
+    /// An empty simulated disk.
     pub fn new(clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
         Self::of(World::new(lies, reflinks), clock)
     }
@@ -45,13 +45,13 @@ impl LyingDisk {
         Self { world: Arc::new(Mutex::new(world)), clock }
     }
 
-    /// Lets the process die at a call, counted from now.
+    /// Makes the process die at a call, counted from now.
     pub fn dies_at(&self, death: Option<Death>) {
         let mut world = self.world.lock();
         world.death = death.map(|death| Death { call: death.call + world.calls, ..death });
     }
 
-    /// Lets the process die now.
+    /// Makes the process die now.
     pub fn dies(&self) {
         self.world.lock().dead = true;
     }
@@ -61,33 +61,33 @@ impl LyingDisk {
         self.world.lock().dead
     }
 
-    /// Calls so far.
+    /// The number of calls so far.
     pub fn calls(&self) -> u64 {
         self.world.lock().calls
     }
 
-    /// A sum over all calls so far.
+    /// A checksum over all calls so far.
     pub fn trace(&self) -> u64 {
         self.world.lock().trace
     }
 
-    /// Another disk with the same on it, and the same not synced, for a process after this one.
+    /// A disk with the same content, synced and unsynced, for the process that follows a killed one.
     pub fn after_kill(&self) -> Self {
         Self::of(self.world.lock().after_kill(), self.clock.clone())
     }
 
-    /// Another disk with what a power cut leaves of this.
+    /// A disk with what a power cut leaves of this one.
     pub fn after_power_cut(&self, choices: &mut Choices) -> Self {
         Self::of(self.world.lock().after_power_cut(choices), self.clock.clone())
     }
 
-    /// The same for a process with a clock of its own, and with other lies.
+    /// A disk with the same content for another process, with its own clock and faults.
     pub fn given(&self, clock: Arc<dyn Clock>, lies: Lies, reflinks: bool) -> Self {
         let world = World { lies, reflinks, ..self.world.lock().after_kill() };
         Self::of(world, clock)
     }
 
-    /// Does a call, or as much of it as the process lives to.
+    /// Performs a call, or the part of it that is done before the process dies.
     fn act<T>(&self, what: &[u8], number: u64, act: impl FnOnce(&mut World) -> Result<T>) -> Result<T> {
         let mut world = self.world.lock();
         let done = match world.count(what, number)? {
@@ -121,7 +121,7 @@ impl LyingDisk {
     }
 }
 
-/// Tells paths apart in the trace.
+/// A checksum that tells paths apart in the trace.
 fn sum(path: &Path) -> u64 {
     let bytes = path.as_os_str().as_encoded_bytes();
     bytes.iter().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
@@ -222,7 +222,7 @@ impl Disk for LyingDisk {
     }
 }
 
-/// A lock that is held.
+/// A held lock.
 struct Held {
     world: Arc<Mutex<World>>,
     path: PathBuf,

@@ -15,7 +15,7 @@ fn disk() -> LyingDisk {
     disk
 }
 
-/// A file that is on disk, with this content.
+/// A file with this content that is on disk.
 fn synced(disk: &LyingDisk, content: &[u8]) -> Arc<dyn File> {
     let file = disk.create(Path::new(PATH)).unwrap();
     file.write_at(content, 0).unwrap();
@@ -24,7 +24,7 @@ fn synced(disk: &LyingDisk, content: &[u8]) -> Arc<dyn File> {
     file
 }
 
-/// All that 2,000 power cuts leave of the file; `None` is no file.
+/// All contents that 2,000 power cuts leave of the file; `None` if there is no file.
 fn left(disk: &LyingDisk) -> BTreeSet<Option<Vec<u8>>> {
     (0..2_000).map(|seed| disk.after_power_cut(&mut Choices::with(seed)).read_all(Path::new(PATH)).ok()).collect()
 }

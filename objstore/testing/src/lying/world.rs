@@ -15,38 +15,38 @@ use super::crash::{self, Change};
 use super::image::Image;
 use crate::random::Choices;
 
-/// Syncs that a disk says it did and did not: for tests of the judge.
+/// Kinds of syncs that the disk reports as done without doing them, to test that tests notice lost data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lies {
-    /// Of a file.
+    /// Syncs of a file.
     pub file_sync: bool,
-    /// Of the names in a folder.
+    /// Syncs of the names in a folder.
     pub dir_sync: bool,
-    /// Of everything.
+    /// Syncs of everything.
     pub full_sync: bool,
 }
 
-/// How much of the call at which the process dies is done.
+/// How much is done of the call at which the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// Nothing.
+    /// Nothing is done.
     None,
-    /// Of a write, some; of anything else, nothing.
+    /// A write is done in part; any other call is not done.
     Some,
-    /// All, but nobody is told.
+    /// The call is done, but not answered.
     All,
 }
 
-/// At which call the process dies.
+/// The call at which the process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// Counted from 1.
+    /// The number of the call, counted from 1.
     pub call: u64,
-    /// How much of that is done.
+    /// How much of the call is done.
     pub done: Amount,
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Node {
     File(u64),
@@ -57,7 +57,7 @@ pub(super) enum Node {
 pub(super) struct Folder {
     pub(super) names: BTreeMap<String, Node>,
     synced: BTreeMap<String, Node>,
-    /// What names came to stand for since.
+    /// What names referred to since the folder was synced.
     since: BTreeMap<String, Vec<Option<Node>>>,
 }
 
@@ -70,10 +70,10 @@ pub(super) struct Inode {
     synced_modified: Timestamp,
 }
 
-/// The whole disk.
+/// The state of the whole disk.
 #[derive(Clone, Default)]
 pub(super) struct World {
-    /// By path, as text: that is compared faster.
+    /// The folders by path, as text, which is compared faster.
     pub(super) folders: BTreeMap<String, Folder>,
     pub(super) inodes: BTreeMap<u64, Inode>,
     pub(super) locks: BTreeSet<PathBuf>,
@@ -82,11 +82,11 @@ pub(super) struct World {
     pub(super) calls: u64,
     pub(super) death: Option<Death>,
     pub(super) dead: bool,
-    /// A sum over all calls: two runs that do the same have the same.
+    /// A checksum over all calls: equal for two runs that do the same.
     pub(super) trace: u64,
 }
 
-/// What every call of a dead process gets.
+/// The error for every call of a dead process.
 pub(super) fn gone() -> Error {
     Error::io("the test's disk", std::io::Error::other("the process is dead"))
 }
@@ -98,12 +98,12 @@ impl World {
         Self { folders, lies, reflinks, ..Self::default() }
     }
 
-    /// Refuses a dead process.
+    /// Refuses calls of a dead process.
     pub(super) fn alive(&self) -> Result<()> {
         if self.dead { Err(gone()) } else { Ok(()) }
     }
 
-    /// Counts a call; how much of it is to be done.
+    /// Counts a call; returns how much of it is to be done.
     pub(super) fn count(&mut self, what: &[u8], number: u64) -> Result<Amount> {
         self.alive()?;
         self.calls += 1;
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// What `path` stands for.
+    /// What `path` refers to.
     pub(super) fn node(&self, path: &Path) -> Option<Node> {
         let (folder, name) = split(path);
         if path == Path::new("/") {
@@ -129,7 +129,7 @@ impl World {
         self.folders.get(text(folder))?.names.get(&name).copied()
     }
 
-    /// Lets `path` stand for something else, or nothing.
+    /// Makes `path` refer to something else, or to nothing.
     pub(super) fn set(&mut self, path: &Path, node: Option<Node>) -> Result<()> {
         let (parent, name) = split(path);
         let folder = self.folders.get_mut(text(parent)).ok_or_else(|| missing(path))?;
@@ -144,7 +144,7 @@ impl World {
         Ok(())
     }
 
-    /// A new file.
+    /// Adds a new file.
     pub(super) fn add_inode(&mut self, modified: Timestamp) -> u64 {
         let number = self.inodes.last_key_value().map_or(1, |(last, _)| last + 1);
         self.inodes.insert(number, Inode { modified, synced_modified: modified, ..Inode::default() });
@@ -159,14 +159,14 @@ impl World {
         inode.modified = modified;
     }
 
-    /// Puts a file's content on disk, and perhaps the time of its last change.
+    /// Makes a file's content durable, and its modification time if `with_time`.
     pub(super) fn sync_file(&mut self, inode: u64, with_time: bool) {
         if let Some(inode) = self.inodes.get_mut(&inode).filter(|_| !self.lies.file_sync) {
             inode.sync(with_time);
         }
     }
 
-    /// Puts the names in a folder on disk.
+    /// Makes the names in a folder durable.
     pub(super) fn sync_folder(&mut self, path: &Path) -> Result<()> {
         let folder = self.folders.get_mut(text(path)).ok_or_else(|| missing(path))?;
         if !self.lies.dir_sync {
@@ -175,7 +175,7 @@ impl World {
         Ok(())
     }
 
-    /// Puts everything on disk.
+    /// Makes everything durable.
     pub(super) fn sync_all(&mut self) {
         if !self.lies.full_sync {
             self.inodes.values_mut().for_each(|inode| inode.sync(true));
@@ -183,7 +183,8 @@ impl World {
         }
     }
 
-    /// The disk as the next process finds it when this one was killed: nothing it handed over is lost, or synced.
+    /// The disk as the next process finds it after this one was killed: nothing that it wrote is lost, and nothing more
+    /// is synced.
     pub(super) fn after_kill(&self) -> Self {
         Self { locks: BTreeSet::new(), calls: 0, death: None, dead: false, trace: 0, ..self.clone() }
     }
@@ -246,7 +247,7 @@ impl Inode {
     }
 }
 
-/// Prints a call, for people who look into a crash.
+/// Prints a call, for people who examine a crash.
 #[expect(clippy::print_stderr, reason = "it is asked for")]
 fn tell(call: u64, what: &[u8], number: u64) {
     static ASKED: OnceLock<bool> = OnceLock::new();
@@ -255,12 +256,12 @@ fn tell(call: u64, what: &[u8], number: u64) {
     }
 }
 
-/// A path as the key of a folder.
+/// The key of a folder: its path as text.
 pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }
 
-/// The folder and the name in it.
+/// The folder of a path, and the name in it.
 pub(super) fn split(path: &Path) -> (&Path, String) {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     (path.parent().unwrap_or(Path::new("/")), name)
