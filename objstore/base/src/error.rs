@@ -224,7 +224,9 @@ pub enum Error {
         found: String,
     },
     /// An earlier write to disk failed; the store refuses writes until it is reopened.
-    #[error("the store refuses writes because a write to disk failed ({why}); repair the disk, then restart the server")]
+    #[error(
+        "the store refuses writes because a write to disk failed ({why}); repair the disk, then restart the server"
+    )]
     Poisoned {
         /// The first failed write.
         why: String,
