@@ -16,7 +16,7 @@ use crate::rpc::read;
 use crate::{ACCESS_PREFIX, Driver, made, status};
 
 /// Why an existing account is not used.
-const NOT_OURS: &str = "this driver did not make it; if nobody needs it, delete it with `amphora account delete`";
+const NOT_OURS: &str = "this driver did not make it; if it is not needed, delete it with `amphora account delete`";
 
 impl Driver {
     /// Creates the access `name` to a bucket, or finds it, and returns its account's key.

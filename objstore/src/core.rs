@@ -61,7 +61,7 @@ pub(crate) struct Core {
     pub recent_syncs: RecentSyncs,
     /// Settings of buckets, decoded.
     pub settings: crate::store::settings::SettingsCache,
-    /// Files that programs have open past the server.
+    /// Files that programs have open for passthrough.
     pub backed: BackedFiles,
     /// Content compared with its checksums.
     pub verified: VerifiedBlobs,

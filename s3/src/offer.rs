@@ -20,7 +20,7 @@ const REFUSED: [(&str, &str); 6] = [
     ("x-amz-bucket-namespace", "A bucket namespace"),
 ];
 
-/// Canned ACLs that match what always holds: the bucket's owner owns all objects in it, and ACLs give nobody else
+/// Canned ACLs that match what always holds: the bucket's owner owns all objects in it, and ACLs give no one else
 /// access.
 pub(crate) const ACLS_IN_FORCE: [&str; 3] = ["bucket-owner-full-control", "bucket-owner-read", "private"];
 /// Canned ACLs that would give others access (S3 User Guide, "Canned ACL").

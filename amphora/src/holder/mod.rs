@@ -27,7 +27,7 @@ pub struct Holder {
     /// Where servers reach it
     #[arg(long, value_name = "unix://PATH")]
     socket: SocketPath,
-    /// Leave the session of whoever starts it, and end when there is nothing to hold: how `serve` starts it
+    /// Leave the session of the process that starts it, and end when there is nothing to hold: how `serve` starts it
     #[arg(long)]
     detached: bool,
 }

@@ -1,4 +1,4 @@
-//! The endpoints of a server: each is a task that serves until it is told to stop.
+//! The endpoints of a server: each is a task that serves until it is stopped.
 
 use std::fmt::Display;
 use std::future::IntoFuture as _;

@@ -47,7 +47,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// The number of threads for blocking work: enough to keep the disk busy, few enough for a small machine.
 const BLOCKING_THREADS: usize = 128;
 
-/// Runs a server until it is told to stop.
+/// Runs a server until it is stopped.
 ///
 /// # Errors
 /// [`Failure::Usage`] for invalid settings, [`Failure::Failed`] for a failed start or a failed endpoint.

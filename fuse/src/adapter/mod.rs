@@ -57,7 +57,7 @@ const WISHES: &[Feature] = &[
     Feature::SetXattrExt,   // says when a new ACL clears setgid
     Feature::HasResend,     // a successor can ask for what was left unanswered
     Feature::AllowIdmap,    // pods with user namespaces
-    Feature::Passthrough,   // large files are read past the server
+    Feature::Passthrough,   // large files are read by passthrough
 ];
 
 /// A new mount whose INIT is not answered yet.

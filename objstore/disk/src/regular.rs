@@ -43,7 +43,7 @@ fn open_any(dir: impl AsFd, path: &Path, flags: OFlags) -> Result<File> {
     };
     let file = File::from(opened.map_err(|errno| match errno {
         Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => irregular("a symbolic link"),
-        Errno::NXIO => irregular("a socket, or a FIFO or device nobody serves"),
+        Errno::NXIO => irregular("a socket, or a FIFO or device that no process serves"),
         Errno::ISDIR => irregular("a folder"),
         errno => errno.into(),
     })?);

@@ -81,7 +81,7 @@ impl Tx<'_> {
         let others = self.others(ino, blob, mine)?;
         let counted = others.len() as u64 + u64::from(branch == mine);
         if u64::from(record.refs) != counted {
-            let what = format!("blob {blob}, which a program has open past the server");
+            let what = format!("blob {blob}, which a program reads by passthrough");
             return Err(Error::corrupt(what, format!("{counted} references"), record.refs.to_string()));
         }
         let copy = if others.is_empty() { None } else { Some(copy.name(self.txn)) };

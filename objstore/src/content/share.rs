@@ -74,9 +74,7 @@ impl Tx<'_> {
                 Some(copy.0)
             }
             Reference::Missing => {
-                return Err(Error::Busy {
-                    what: "a file that a program has open, and that is read past the server,".into(),
-                });
+                return Err(Error::Busy { what: "a file that a program has open for passthrough".into() });
             }
         };
         copies.known.insert(blob, copy);

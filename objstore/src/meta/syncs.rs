@@ -3,7 +3,7 @@
 //! - A sync makes durable what was committed before it began. A caller that arrives during one waits for its end; of
 //!   those that it did not cover, one makes the next sync for all.
 //! - It needs no commit leader: others commit meanwhile.
-//! - The first failure poisons the store. After it no caller is told that anything is on disk.
+//! - The first failure poisons the store. After it no caller gets the answer that anything is on disk.
 //! - Commits that no caller asked to sync have a deadline, which the writer thread keeps.
 //!
 //! A crash during a sync leaves its data on disk or not; no caller was answered.

@@ -11,7 +11,7 @@ pub use uuid::is_uuid;
 use crate::error::{Error, Result};
 
 const ACCOUNT_NAME_RULE: &str = "use 1 to 128 letters, digits and characters of \"_+=,.@-\", beginning with a letter or a \
-                                 digit; \"anonymous\" and \"deleted-NUMBER\" are nobody's";
+                                 digit; \"anonymous\" and \"deleted-NUMBER\" are reserved";
 
 /// Parses the name of an account: 1 to 128 letters, digits and `_+=,.@-` (as for IAM users), so that a policy can name it
 /// and nothing else by it.

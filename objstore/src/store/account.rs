@@ -83,7 +83,7 @@ impl Store {
         }
     }
 
-    /// Creates an account and records its creator. An existing account is found whoever created it: see
+    /// Creates an account and records its creator. An existing account is found regardless of its creator: see
     /// [`Account::creator`].
     pub async fn create_account_as(
         &self,

@@ -209,10 +209,10 @@ fn check_change(
     match before.mode {
         RetentionMode::Governance if bypass_governance => Ok(()),
         RetentionMode::Governance => Err(Error::Denied {
-            why: "a retention in governance mode is only lengthened, unless governance is bypassed".into(),
+            why: "a retention in governance mode can only be lengthened, unless governance is bypassed".into(),
         }),
         RetentionMode::Compliance | RetentionMode::None => {
-            Err(Error::Denied { why: "a retention in compliance mode is only lengthened, by anybody".into() })
+            Err(Error::Denied { why: "no account may shorten or remove a retention in compliance mode".into() })
         }
     }
 }

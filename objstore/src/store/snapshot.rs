@@ -51,7 +51,7 @@ impl Store {
         self.create_snapshot_as(bucket, name, Creator::Administrator).await
     }
 
-    /// Creates a snapshot and records its creator. An existing one is found whoever created it: see
+    /// Creates a snapshot and records its creator. An existing one is found regardless of its creator: see
     /// [`SnapshotInfo::creator`].
     pub async fn create_snapshot_as(
         &self,

@@ -116,9 +116,7 @@ impl Lasting {
     fn serve(&self, core: &Core, id: SessionId, account: u64) -> Result<Served> {
         let mut sessions = self.known.lock();
         match sessions.get_mut(&id) {
-            Some(known) if core.feeds.is_lost(known.mount) => {
-                Err(refused(id, "too much changed while nobody served it"))
-            }
+            Some(known) if core.feeds.is_lost(known.mount) => Err(refused(id, "too much changed while no server ran")),
             Some(known) if !known.served => {
                 known.served = true;
                 Ok(Served { id, mount: known.mount, appends: known.appends.clone(), account })

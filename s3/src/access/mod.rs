@@ -286,7 +286,7 @@ pub(crate) async fn may_bypass_governance(service: &Service, key: &str, version:
     authority.allows(service, Ask::object("s3:BypassGovernanceRetention", Right::Own, key, version)).await
 }
 
-/// Only callers who may list the bucket are told that an object is absent; others are refused (S3 API, GetObject).
+/// Only callers that may list the bucket learn that an object is absent; others are refused (S3 API, GetObject).
 pub(crate) async fn hide_absent(service: &Service, error: S3Error) -> S3Error {
     if *error.code() != S3ErrorCode::NoSuchKey {
         return error;

@@ -55,8 +55,11 @@ const HARMLESS_STARTS: [&str; 5] = ["x-", "X-", "comment=", "user=", "uhelper="]
 
 /// Options that mounts do not support, and what to do instead.
 const REFUSED: [(&str, &str); 5] = [
-    ("suid", "a mount honours no setuid programs, since whoever may write the bucket could plant one: leave it out"),
-    ("dev", "a mount honours no device files, since whoever may write the bucket could plant one: leave it out"),
+    (
+        "suid",
+        "a mount honours no setuid programs, since anyone who may write to the bucket could plant one: leave it out",
+    ),
+    ("dev", "a mount honours no device files, since anyone who may write to the bucket could plant one: leave it out"),
     ("sync", "programs get it for a file by O_SYNC, and for all they wrote by fsync(2)"),
     ("dirsync", "fsync(2) of any file or directory brings all names to disk"),
     ("strictatime", "reading moves no access time"),
