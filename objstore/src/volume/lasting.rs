@@ -109,8 +109,8 @@ impl Lasting {
     /// Refuses a session that is damaged.
     fn check_damage(&self, id: SessionId) -> Result<()> {
         let why = self.damaged.lock().get(&id).cloned();
-        let mend = "that can be read; unmount this mount and mount it again";
-        why.map_or(Ok(()), |why| Err(Error::corrupt("what is recorded of a mount's session", mend, why)))
+        let mend = "records that can be read (unmount this mount and mount it again)";
+        why.map_or(Ok(()), |why| Err(Error::corrupt("the session of this mount", mend, why)))
     }
 
     fn serve(&self, core: &Core, id: SessionId, account: u64) -> Result<Served> {
