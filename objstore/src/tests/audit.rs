@@ -17,24 +17,24 @@ use crate::record::version::Version;
 use crate::store::{Store, all};
 use crate::volume::ROOT_INO;
 
-/// One line's records, decoded.
+/// The decoded records of one branch with its ancestry.
 struct Seen {
     what: String,
     inodes: BTreeMap<u64, Inode>,
-    /// By directory and sort name.
+    /// Directory entries by directory and sort name.
     dirents: BTreeMap<(u64, String), Dirent>,
-    /// What names carry of the inodes they lead to.
+    /// The copies of attributes in directory entries, by the inode they lead to.
     shown: Vec<(u64, Shown)>,
     orphans: BTreeSet<u64>,
-    /// By key, in order.
+    /// Versions by key, in order.
     versions: BTreeMap<String, Vec<(u64, Version)>>,
     extents: BTreeMap<u64, Vec<(u64, Extent)>>,
     parts: BTreeMap<u64, ObjectParts>,
 }
 
-/// What does not add up in a store that nobody changes meanwhile.
+/// All inconsistencies of a store that no one changes meanwhile.
 pub(crate) fn faults(store: &Store) -> Vec<String> {
-    // Before the records: the collector takes files away whose records it has removed.
+    // Read before the records, since the collector removes files after their records.
     let files: BTreeSet<u64> = store.core.blobs.file_ids().unwrap().iter().map(|id| id.0).collect();
     let snapshot = store.core.meta.snapshot();
     let read: &dyn Read = &*snapshot;
@@ -54,7 +54,7 @@ pub(crate) fn faults(store: &Store) -> Vec<String> {
         seen.audit_usage(usage(read, &line), 0, &mut faults);
     }
     audit_blobs(&files, read, &mut faults);
-    // What `amphora check` says of the same records.
+    // The result of `amphora check` for the same records.
     faults.extend(crate::check::records_of(&store.core).unwrap().problems);
     faults
 }
@@ -146,7 +146,7 @@ impl Seen {
         }
     }
 
-    /// Each name leads to an inode of its kind; each inode has as many names as it says.
+    /// Each name leads to an inode of its type; each inode has as many names as it counts.
     fn audit_names(&self, faults: &mut Vec<String>) {
         let mut names: HashMap<u64, u32> = HashMap::new();
         for ((parent, name), dirent) in &self.dirents {
@@ -169,7 +169,7 @@ impl Seen {
                 faults.push(format!("{name:?} lies in {parent}, which is no directory"));
             }
         }
-        // A version that is not current holds one of its inode's links.
+        // A noncurrent version counts as one of its inode's links.
         for (_, version) in self.versions.values().flatten().filter(|(_, version)| version.ino != 0) {
             *names.entry(version.ino).or_default() += 1;
         }
@@ -203,7 +203,7 @@ impl Seen {
         }
     }
 
-    /// Whether a name is a key, or a directory that is one or holds one at any depth.
+    /// Whether a name is a key, or a directory that is one or contains one at any depth.
     fn leads_to_a_key(&self, dirent: &Dirent) -> bool {
         let mut below = vec![*dirent];
         while let Some(dirent) = below.pop() {
@@ -235,7 +235,8 @@ impl Seen {
         }
     }
 
-    /// Whoever says that its parts are kept has them, and nobody else; unless changed since, they make the object.
+    /// Exactly the inodes that say that their parts are recorded have such a record; the parts make up the object,
+    /// unless it was changed since.
     fn audit_parts(&self, faults: &mut Vec<String>) {
         let objects = self.inodes.iter().filter_map(|(ino, inode)| Some((*ino, inode.size, inode.object.as_ref()?)));
         let claimed: BTreeMap<u64, _> = objects.filter(|(_, _, object)| object.part_table).map(|o| (o.0, o)).collect();
@@ -251,7 +252,7 @@ impl Seen {
         }
     }
 
-    /// Each version leads to an inode that says the same order, unless it is `null`, of which a key has one at most.
+    /// Each version leads to an inode with the same order, except `null`, of which a key has at most one.
     fn audit_versions(&self, faults: &mut Vec<String>) {
         for (key, versions) in &self.versions {
             if versions.iter().filter(|(_, version)| version.null).count() > 1 {
@@ -316,7 +317,7 @@ fn audit_blobs(files: &BTreeSet<u64>, read: &dyn Read, faults: &mut Vec<String>)
     faults.extend(live.keys().map(|id| format!("segment {id:016x} has no record")));
 }
 
-/// References to each blob, by whoever refers, in all branches.
+/// The number of references to each blob from all kinds of records in all branches.
 fn references(read: &dyn Read) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
     let mut refer = |id: u64| *found.entry(id).or_default() += 1;
@@ -337,7 +338,7 @@ fn references(read: &dyn Read) -> BTreeMap<u64, u32> {
     found
 }
 
-/// What collecting should have removed.
+/// What the collector should have removed.
 pub(crate) fn leftovers(store: &Store) -> Vec<String> {
     let snapshot = store.core.meta.snapshot();
     let read: &dyn Read = &*snapshot;
@@ -359,7 +360,7 @@ pub(crate) fn leftovers(store: &Store) -> Vec<String> {
     left
 }
 
-/// Who reads the family that a key is of.
+/// The living branches of the clone group that a key belongs to.
 fn living(read: &dyn Read, key: &[u8]) -> Living {
     Living::of(read, key::u64_at(key, 1).unwrap()).unwrap()
 }
@@ -376,7 +377,7 @@ fn unseen(read: &dyn Read, kind: u8, left: &mut Vec<String>) {
     }
 }
 
-/// How many branches a family has that are not collected.
+/// The number of branches of a clone group that are not collected.
 pub(crate) fn branches(store: &Store, family: Family) -> usize {
     let snapshot = store.core.meta.snapshot();
     let pairs = all(&*snapshot, &key::by_id(tag::BRANCH, family)).unwrap();

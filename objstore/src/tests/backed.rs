@@ -15,19 +15,20 @@ use crate::volume::{Allocate, Backing, Released, SetAttr, Volume};
 
 const KIB: usize = 1 << 10;
 const LEAST: u64 = 64 << 10;
-/// Every file and copy is one of these.
+/// The names of all files and copies.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A bucket as it should be, with what the kernel behind its mount has open.
+/// The expected state of a bucket, and what the kernel behind its mount has open.
 struct View {
     bucket: BucketName,
     volume: Volume,
     files: BTreeMap<&'static str, Vec<u8>>,
-    /// By inode: the blob as the kernel opened it, and what it should show once its name leads elsewhere.
+    /// For each inode: the blob file as the kernel opened it, and the content it must keep after its name leads
+    /// elsewhere.
     open: BTreeMap<u64, (&'static str, File, Option<Vec<u8>>)>,
 }
 
-/// An S3 reader that began a while ago.
+/// An S3 read that began earlier.
 struct Begun {
     reader: Reader,
     content: Vec<u8>,
@@ -102,7 +103,7 @@ impl World {
     fn close(&mut self, at: usize) {
         let view = &mut self.views[at];
         if let Some((ino, _)) = view.open.pop_first() {
-            // A clone of the descriptor is no other opening of the file.
+            // Cloning the descriptor does not count as another opening of the file.
             assert_eq!(view.volume.release_backing(ino), Released::Done);
             view.volume.forget(ino, 1);
         }
@@ -149,7 +150,7 @@ impl World {
         self.change(at, key);
     }
 
-    /// Lets the name lead to another inode; what is open keeps the old one.
+    /// Makes the name lead to another inode; what is open keeps the old one.
     fn replace(&mut self, at: usize, key: &'static str, content: Vec<u8>) {
         let view = &mut self.views[at];
         let before = view.files.insert(key, content);
@@ -213,7 +214,7 @@ impl World {
         }
     }
 
-    /// Gives the branch a version of its own, with the same content.
+    /// Makes the branch write its own version of the file, with the same content.
     fn touch(&mut self, at: usize, key: &'static str) {
         if let Some(ino) = self.ino(at, key) {
             self.views[at].volume.set_attr(ino, SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
@@ -258,7 +259,7 @@ fn what_a_kernel_has_open_is_the_file_on_every_branch() {
             }
         }
         world.begun.clear();
-        // What is being compared keeps its blob.
+        // A blob stays as long as the background verification reads it.
         while !world.rig.store.core.verified.is_idle() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -267,7 +268,7 @@ fn what_a_kernel_has_open_is_the_file_on_every_branch() {
     }
 }
 
-/// Fills a file and opens its blob past the server, and once more, as a mapping has it.
+/// Fills a file and opens its blob for passthrough twice, the second time as for a memory mapping.
 fn mapped(volume: &Volume, ino: u64) -> (Backing, File) {
     volume.write(ino, 0, &vec![1; 100 * KIB], false).unwrap();
     let backing = volume.back(ino, LEAST).unwrap().unwrap();
@@ -291,7 +292,7 @@ fn a_mapping_that_outlives_the_process_keeps_snapshots_apart() {
     mapping.write_all_at(b"past", 7).unwrap();
     let first = tag(&rig);
     let snapshot = rig.snapshot(&bucket, "snap");
-    // The time of a file may go on with the ticks of the system only.
+    // File times may change only with the system's clock ticks.
     std::thread::sleep(Duration::from_millis(20));
     mapping.write_all_at(b"more", 7).unwrap();
     assert_eq!(&rig.get(&snapshot, "f").unwrap()[7..11], b"past");
@@ -410,7 +411,7 @@ fn a_file_that_shares_its_blob_is_written_though_somebody_has_the_blob_open() {
     rig.copy((&bucket, "f"), (&bucket, "g")).unwrap();
     let volume = rig.mount(&bucket);
     let ino = find(&volume, "f").unwrap();
-    // As who saves the data folder elsewhere does.
+    // Opens every blob file, as a program that copies the data folder does.
     let folders = std::fs::read_dir(rig.dir.path().join("content/blobs")).unwrap();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
     let _open: Vec<File> = files.map(|file| File::open(file.unwrap().path()).unwrap()).collect();

@@ -49,7 +49,7 @@ fn bring_back_told(rig: &Rig, dir: &Path, bucket: &str, to: &str, told: &Told) -
     rig.run(restore(&rig.store, &folder, (bucket, &id), &name(to), told))
 }
 
-/// All records of a bucket or snapshot, with the bytes of blobs in the place of their ids.
+/// All records of a bucket or snapshot, with the bytes of blobs in place of their ids.
 fn records(rig: &Rig, bucket: &str) -> BTreeMap<Vec<u8>, String> {
     let core = &rig.store.core;
     let read = core.meta.snapshot();
@@ -88,7 +88,7 @@ fn records(rig: &Rig, bucket: &str) -> BTreeMap<Vec<u8>, String> {
     all
 }
 
-/// The snapshot that the last backup of a bucket was made of.
+/// The snapshot that the last backup of a bucket was made from.
 fn taken(rig: &Rig) -> String {
     let all = rig.store.snapshots(None, None, usize::MAX).unwrap();
     let mut taken = all.into_iter().map(|snapshot| snapshot.name).filter(|name| name.starts_with("backup-"));
@@ -105,7 +105,7 @@ fn same(rig: &Rig, a: &str, b: &str) {
     assert_eq!(a.len(), b.len());
 }
 
-/// A bucket with all there can be.
+/// A bucket that contains every kind of record.
 fn full(rig: &Rig) -> BucketName {
     let request = CreateBucket { versioning: Versioning::Enabled, quota_bytes: Some(1 << 40), ..bucket_request("jar") };
     let settings = Settings { tags: [("team".to_owned(), "a".to_owned())].into(), ..Settings::default() };
@@ -114,7 +114,7 @@ fn full(rig: &Rig) -> BucketName {
     for (at, length) in [("empty", 0), ("inline", 100), ("a/packed", 20_000), ("a/b/large", 3 * MIB), ("a/b/", 0)] {
         rig.put(&bucket, at, &bytes(length, 1)).unwrap();
     }
-    // Versions, a delete marker, copies that share a blob.
+    // Versions, a delete marker, and copies that share a blob.
     rig.put(&bucket, "a/packed", &bytes(30_000, 2)).unwrap();
     rig.put(&bucket, "gone", &bytes(5_000, 3)).unwrap();
     rig.delete(&bucket, "gone").unwrap();
@@ -140,7 +140,7 @@ fn on_a_mount(rig: &Rig, bucket: &BucketName) {
     volume.set_xattr(home, "user.a", b"value", XattrMode::Any).unwrap();
     volume.make(dir, "link", Make::Symlink("sparse".into()), by_root(0o777)).unwrap();
     volume.make(dir, "pipe", Make::Special(Kind::Fifo, 0), by_root(0o600)).unwrap();
-    // Shared with a snapshot, then changed: extents.
+    // A file shared with a snapshot and then changed, so that its content is in extents.
     let shared = volume.create(dir, "shared", by_root(0o600)).unwrap().ino;
     volume.write(shared, 0, &bytes(3 * MIB, 8), false).unwrap();
     rig.snapshot(bucket, "earlier");
@@ -166,7 +166,7 @@ fn all_of_a_bucket_comes_back() {
     assert_eq!(tags(name("again")), tags(name("jar")));
     assert_eq!(rig.store.grants(Some(&name("again")), None).unwrap()[0].account, "anna");
     assert_eq!(crate::tests::audit::faults(&rig.store), Vec::<String>::new());
-    // It is a bucket like any other.
+    // The restored bucket works like any other.
     let volume = rig.mount(&name("again"));
     let ino = find(&volume, "mounted/sparse").unwrap();
     volume.write(ino, 5, b"changed", false).unwrap();
@@ -218,7 +218,7 @@ fn the_next_backup_sends_what_changed() {
     assert!((MIB as u64..MIB as u64 + 300_000).contains(&third.sent_bytes), "{third:?}");
     bring_back(&rig, dir.path(), "jar", "again").unwrap();
     super::backup::same(&rig, &taken(&rig), "again");
-    // Without the snapshot everything is read, and only what is new is written.
+    // Without the snapshot everything is read, but only what is new is written.
     rig.run(rig.store.delete_snapshot(&taken(&rig))).unwrap();
     let full = back_up(&rig, "jar", dir.path()).unwrap();
     assert!(full.sent_bytes < 5 * MIB as u64, "{full:?}");
@@ -315,7 +315,7 @@ fn a_restore_that_is_killed_leaves_nothing_and_is_run_again() {
     back_up(&rig, "jar", dir.path()).unwrap();
     let snapshot = taken(&rig);
     let expected = records(&rig, &snapshot);
-    // It would change the folder while it is copied.
+    // The background work would change the folder while it is copied.
     rig.store.background.stop();
     for step in 0.. {
         let (at, left) = (Arc::new(AtomicU64::new(0)), Arc::new(parking_lot::Mutex::new(None)));
@@ -432,7 +432,7 @@ fn a_policy_is_about_the_same_accounts_and_its_own_bucket_wherever_it_is_restore
         Ok(())
     };
     rig.run(rig.store.change_settings(&bucket, change)).unwrap();
-    // Who has this name from now on is a stranger to the policy.
+    // A new account with this name is not the one that the policy means.
     rig.run(rig.store.delete_account("carl")).unwrap();
     rig.run(rig.store.create_account("carl", false)).unwrap();
     back_up(&rig, "jar", dir.path()).unwrap();

@@ -10,7 +10,7 @@ use crate::volume::{Allocate, SetAttr, Volume};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// No file grows past this.
+/// The largest size of a file.
 const SIZE_MAX: usize = 7 * MIB;
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -19,7 +19,7 @@ struct World {
     rig: Option<Rig>,
     buckets: Vec<(BucketName, Files)>,
     snapshots: Vec<(BucketName, Files)>,
-    /// What was seen under each entity tag of each key.
+    /// The content seen under each entity tag of each key.
     tags: HashMap<(String, String, String), String>,
     choices: Choices,
     named: usize,
@@ -86,7 +86,7 @@ impl World {
         (volume, ino)
     }
 
-    /// A place in a file: near its ends, a block boundary, or anywhere.
+    /// An offset in a file: near its ends, at a block boundary, or anywhere.
     fn some_offset(&mut self, size: usize) -> usize {
         let around = [0, 4 * KIB, 64 * KIB, size / 2, size, size + 5 * KIB];
         let offset = *self.choices.of(&around) + self.choices.below(3);
@@ -174,7 +174,7 @@ impl World {
         self.read_some(at, &key, &volume, ino);
     }
 
-    /// Reads somewhere, and compares.
+    /// Reads at a random place and compares.
     fn read_some(&mut self, at: usize, key: &str, volume: &Volume, ino: u64) {
         let size = self.buckets[at].1[key].len();
         let (offset, len) = (self.some_offset(size), self.some_len());
@@ -185,7 +185,7 @@ impl World {
         assert_eq!(volume.attr(ino).unwrap().size, size as u64);
     }
 
-    /// Reads through S3: the same tag always shows the same bytes.
+    /// Reads through S3: the same entity tag always has the same content.
     fn observe(&mut self) {
         let (at, key) = self.some_file();
         self.observe_file(at, &key);
@@ -285,7 +285,7 @@ impl World {
     }
 }
 
-/// A mount of the bucket or snapshot shows these files.
+/// Asserts that a mount of the bucket or snapshot shows these files.
 fn assert_same(rig: &Rig, bucket: &BucketName, files: &Files) {
     let volume = rig.mount(bucket);
     let shown = volume.read_dir(volume.root()).unwrap();

@@ -15,19 +15,19 @@ use crate::record::key::{self, tag};
 use crate::store::all;
 use crate::volume::{SessionId, VolumeOptions};
 
-/// A killed server: mounts of `jar` and `beside` go on.
+/// A killed server, whose mounts of `jar` and `beside` continue.
 struct Killed {
     dir: Arc<TempDir>,
     of_jar: SessionId,
     of_beside: SessionId,
-    /// What `beside` holds.
+    /// The expected content of `beside`.
     beside: BTreeMap<&'static str, Vec<u8>>,
     /// A key of a record of each kind, none of them about `beside`.
     records: Vec<Vec<u8>>,
 }
 
-/// Leaves what only a server that dies leaves: a dirty file, an unlinked one that is open, an answer that was not sent,
-/// notices that were not delivered, and a file in the trash.
+/// Leaves what only a killed server leaves: a dirty file, an unlinked file that is open, an answer that was not sent,
+/// undelivered invalidations, and a file in the trash.
 fn kill() -> Killed {
     let rig = Rig::at(varied().0).unwrap();
     rig.store.background.stop();
@@ -61,7 +61,7 @@ fn kill() -> Killed {
     killed
 }
 
-/// The key of the first record of each kind that has a value, but of the header.
+/// The key of the first record of each kind that has a value, without the header.
 fn one_of_each(rig: &Rig) -> Vec<Vec<u8>> {
     let snapshot = rig.store.core.meta.snapshot();
     let kinds = tag::HEADER + 1..u8::MAX;
@@ -70,7 +70,7 @@ fn one_of_each(rig: &Rig) -> Vec<Vec<u8>> {
 }
 
 impl Killed {
-    /// Opens a copy of the store with a record made unreadable, and proves that all of `beside` is served.
+    /// Opens a copy of the store in which this record is unreadable, and asserts that all of `beside` is served.
     fn opened_without(&self, record: &[u8]) -> Rig {
         let dir = copy_of(&self.dir);
         garble(dir.path(), record.to_vec());

@@ -9,13 +9,13 @@ use crate::meta::faulty::{Failure, Log};
 use crate::store::PartInfo;
 
 const FAILURES: [Failure; 2] = [Failure::Lost, Failure::Written];
-/// In the record, in a segment, in a file of its own.
+/// Sizes of content stored in the record, in a segment and in its own file.
 const SIZES: [usize; 3] = [1_000, 20_000, 300_000];
 
 fn rig() -> (Rig, Log) {
     let log = Log::default();
     let rig = Rig::on(Arc::new(tempfile::tempdir().unwrap()), log.open());
-    // The commit that fails is to be the test's.
+    // The background work is stopped, so that the commit that fails is the test's.
     rig.store.background.stop();
     (rig, log)
 }
@@ -23,13 +23,13 @@ fn rig() -> (Rig, Log) {
 /// Ends without closing, and opens what is on disk.
 fn reopen(rig: Rig, log: &Log) -> Rig {
     let dir = rig.dir.clone();
-    // What has failed must not be collected meanwhile.
+    // Content of the failed commit must not be collected meanwhile.
     drop(rig.store.background.collect_now(&rig.store.core));
     drop(rig);
     Rig::on(dir, log.open())
 }
 
-/// What was acknowledged, or what was not and came all the same; never anything else.
+/// Which of the acknowledged state and the unacknowledged one is expected; there is no third.
 fn outcome<T: Clone>(failure: Failure, (old, new): (&T, &T)) -> T {
     if failure == Failure::Written { new.clone() } else { old.clone() }
 }

@@ -27,7 +27,7 @@ fn file(volume: &Volume, name: &str, flags: Flags) -> u64 {
     ino
 }
 
-/// How many versions there are.
+/// The number of versions.
 fn versions(rig: &Rig, bucket: &BucketName) -> usize {
     let all = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
     rig.store.list_versions(bucket, &all).unwrap().versions.len()

@@ -12,7 +12,7 @@ use crate::volume::{Make, Rename, RenameMode, Volume};
 
 use prost::Message;
 
-/// What the bucket counts: objects and hidden keys.
+/// The numbers of objects and hidden keys that the bucket counts.
 fn counts(rig: &Rig, bucket: &BucketName) -> (u64, u64) {
     rig.audit();
     let usage = rig.store.usage(bucket).unwrap();
@@ -78,7 +78,7 @@ fn hidden_keys_and_objects_are_counted_exactly_by_both_handles() {
     rename(&volume, (root, "a"), (dir, "moved")).unwrap();
     assert_eq!(counts(&rig, &bucket), (12, 7));
     assert_eq!(rig.get(&bucket, "dir/moved//b").unwrap(), b"1");
-    // What a folder hid is shown once the folder is gone, whoever removes it.
+    // What a folder hid is shown once the folder is removed, by either front end.
     volume.unlink(find(&volume, "both").unwrap(), "below").unwrap();
     assert_eq!(
         counts(&rig, &bucket),
@@ -123,7 +123,7 @@ fn versions_snapshots_clones_and_restarts_keep_the_counts() {
     rig.audit_collected();
 }
 
-/// Leaves the usage of a bucket or snapshot as an earlier version wrote it.
+/// Rewrites the usage of a bucket or snapshot as an earlier version would have.
 fn uncount(rig: &Rig, name: &BucketName) {
     let core = &rig.store.core;
     let line = core.readable(&*core.meta.snapshot(), name).unwrap();

@@ -7,7 +7,7 @@ use crate::name::BucketName;
 use crate::store::*;
 use crate::volume::{Kind, Make, Rename, RenameMode, Volume};
 
-/// What S3 lists: keys, and common prefixes at the top.
+/// The keys and common prefixes at the top that S3 lists.
 fn listed(rig: &Rig, bucket: &BucketName) -> (Vec<String>, Vec<String>) {
     let by_delimiter = List { delimiter: Some("/".into()), limit: usize::MAX, ..List::default() };
     (rig.keys(bucket), rig.store.list_objects(bucket, &by_delimiter).unwrap().prefixes)

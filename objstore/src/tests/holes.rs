@@ -11,7 +11,7 @@ fn extend(volume: &Volume, ino: u64, size: u64) {
     volume.set_attr(ino, SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
 }
 
-/// Asserts that nothing but the first `held` bytes and the last block of `size` is data, and takes space.
+/// Asserts that only the first `held` bytes and the last block of `size` are data and take space.
 fn assert_sparse(what: &str, volume: &Volume, ino: u64, held: u64, size: u64) {
     let attr = volume.attr(ino).unwrap();
     assert_eq!(attr.size, size, "{what}");
@@ -23,7 +23,7 @@ fn assert_sparse(what: &str, volume: &Volume, ino: u64, held: u64, size: u64) {
     assert!(attr.blocks * 512 <= most, "{what}: {} bytes are taken, not {most}", attr.blocks * 512);
 }
 
-/// A file whose first bytes and last bytes alone were written.
+/// A file of which only the first and the last bytes were written.
 fn sparse(rig: &Rig, volume: &Volume, kind: &str, held: usize) -> u64 {
     let bucket = name("bucket");
     if kind.starts_with("s3") {

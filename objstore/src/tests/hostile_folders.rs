@@ -12,7 +12,7 @@ fn quiet() -> Told {
     Arc::new(|_: Progress| Ok(()))
 }
 
-/// All files and folders below one.
+/// All files and folders below a folder.
 fn all_below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -25,7 +25,7 @@ fn all_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Has something else in the place of a file or folder of a backup while `f` looks.
+/// Puts other things in place of a file or folder of a backup while `f` runs.
 #[expect(clippy::disallowed_methods, reason = "a test moves files of its own, and nothing has to last")]
 fn instead(path: &Path, outside: &Path, f: impl Fn(&str)) {
     let aside = outside.join("aside");
@@ -59,7 +59,7 @@ fn a_folder_with_links_devices_and_fifos_is_refused_at_once_and_leads_nowhere() 
     for path in all_below(&dir) {
         instead(&path, outside.path(), |what| {
             let Ok(folder) = open() else { return };
-            // The lock of 15 GiB is a file, and its content nobody reads.
+            // The lock file of 15 GiB is a regular file, whose content is not read.
             let is_lock = path.ends_with("lock");
             let restored = rig.run(restore(&rig.store, &folder, ("jar", &id), &name("again"), &quiet()));
             assert_eq!(restored.is_ok(), is_lock, "{what}: {restored:?}");

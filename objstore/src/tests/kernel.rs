@@ -11,13 +11,13 @@ use crate::name::BucketName;
 use crate::volume::replay::{RequestId, serve};
 use crate::volume::{Change, SessionId, Volume};
 
-/// A mount that outlives its servers.
+/// A simulated kernel with a mount that outlives its servers.
 pub(crate) struct Kernel {
     pub(crate) bucket: BucketName,
     pub(crate) session: SessionId,
-    /// The inodes it holds, with the lookups to be given back when one goes.
+    /// The inodes it holds, each with the number of inode references to return.
     pub(crate) nodes: Arc<Mutex<HashMap<u64, u64>>>,
-    /// What it was told, in order.
+    /// The notifications it received, in order.
     pub(crate) told: Arc<Mutex<Vec<Change>>>,
     last_request: u64,
     server: Option<(Volume, JoinHandle<()>)>,
@@ -33,7 +33,7 @@ impl Kernel {
         kernel
     }
 
-    /// Has its session taken over.
+    /// Makes another server take over the mount's session.
     pub(crate) fn go_on(&mut self, rig: &Rig) {
         assert!(self.server.is_none(), "its server is to be killed first");
         self.listen(rig.take_over(&self.bucket, self.session));
@@ -57,20 +57,20 @@ impl Kernel {
         self.server = Some((volume, listener));
     }
 
-    /// The server dies.
+    /// Ends the connection to a server that dies.
     pub(crate) fn lose_server(&mut self) {
         let (volume, listener) = self.server.take().unwrap();
         volume.close_feed();
         listener.join().unwrap();
     }
 
-    /// It is unmounted.
+    /// Unmounts the bucket.
     pub(crate) fn unmount(mut self) {
         self.volume().end();
         self.lose_server();
     }
 
-    /// What serves it.
+    /// The volume that serves it.
     pub(crate) fn volume(&self) -> &Volume {
         &self.server.as_ref().unwrap().0
     }
@@ -81,13 +81,13 @@ impl Kernel {
         RequestId { unique: self.last_request, resent: false }
     }
 
-    /// Has a request served and answered.
+    /// Sends a request and returns the answer.
     pub(crate) fn ask<T>(&mut self, call: impl FnOnce(&Volume) -> T) -> T {
         let request = self.request();
         self.ask_as(request, call)
     }
 
-    /// The same for a request with a number.
+    /// Sends a request with the given number and returns the answer.
     pub(crate) fn ask_as<T>(&self, request: RequestId, call: impl FnOnce(&Volume) -> T) -> T {
         let (value, recorded) = serve(self.volume(), request, call);
         if let Some(recorded) = recorded {
@@ -96,14 +96,14 @@ impl Kernel {
         value
     }
 
-    /// Has a request served by a server that dies before it answers.
+    /// Sends a request to a server that dies before it answers.
     pub(crate) fn ask_in_vain<T>(&mut self, call: impl FnOnce(&Volume) -> T) -> RequestId {
         let request = self.request();
         drop(serve(self.volume(), request, call));
         RequestId { resent: true, ..request }
     }
 
-    /// An answer with an inode arrived.
+    /// Records that an answer with an inode arrived.
     pub(crate) fn got(&self, ino: u64) -> u64 {
         *self.nodes.lock().entry(ino).or_default() += 1;
         ino
@@ -115,13 +115,13 @@ impl Kernel {
         self.got(volume.lookup(volume.root(), name).unwrap().ino)
     }
 
-    /// Lets an inode go.
+    /// Drops an inode from the cache.
     pub(crate) fn evict(&self, ino: u64) {
         let lookups = self.nodes.lock().remove(&ino).unwrap();
         self.volume().forget(ino, lookups);
     }
 
-    /// Waits until it heard all there is to hear, and what followed from that is done.
+    /// Waits until all notifications have arrived and been processed.
     pub(crate) fn settle(&self, rig: &Rig) {
         let id = rig.store.bucket(&self.bucket).unwrap().id;
         rig.run(rig.store.core.feeds.settle(id));
@@ -129,7 +129,7 @@ impl Kernel {
     }
 }
 
-/// Kills the server of all these mounts and has another take over.
+/// Kills the server of all these mounts and starts another, which takes over their sessions.
 pub(crate) fn restart(rig: Rig, kernels: &mut [&mut Kernel]) -> Rig {
     for kernel in kernels.iter_mut() {
         kernel.lose_server();

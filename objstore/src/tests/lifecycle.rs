@@ -12,10 +12,10 @@ use crate::name::BucketName;
 use crate::store::*;
 use crate::volume::{Make, SetAttr};
 
-/// A day of the tests: a thousand seconds, so that the time operations take is nothing.
+/// The length of a day in these tests: a thousand seconds, so that the duration of operations does not matter.
 pub(super) const DAY: i64 = 1_000_000_000_000;
 
-/// A clock that a test sets; each reading is a nanosecond after the last.
+/// A clock that the test sets; each reading is a nanosecond after the last.
 pub(super) struct Set(AtomicI64);
 
 impl Clock for Set {
@@ -71,7 +71,7 @@ impl Rig {
         self.run(self.store.set_bucket(bucket, set)).unwrap();
     }
 
-    /// One whole pass; the most that one step looked at.
+    /// Runs one complete pass; returns the largest number of items that one step examined.
     pub(super) fn expire(&self) -> u64 {
         let mut pass = Pass::resume(&self.store.core, day()).unwrap();
         let mut most = 0;

@@ -8,10 +8,10 @@ use super::rig::{Rig, key};
 use crate::clock::Clock;
 use crate::store::*;
 
-/// What a key holds, newest first: as the model knows it.
+/// A version of a key in the reference model; versions are ordered from the newest.
 #[derive(Clone, Debug)]
 struct Kept {
-    /// The version's id, or the delete marker's.
+    /// The id of the version or delete marker.
     id: String,
     marker: bool,
     made: i64,
@@ -19,7 +19,7 @@ struct Kept {
     tagged: bool,
 }
 
-/// The oracle: what a pass leaves of the versions of a key, and whether the current one expires.
+/// The expected result of a pass: which versions of a key remain, and whether the current one expires.
 fn remaining(key: &str, versions: &[Kept], rules: &[LifecycleRule], now: i64) -> (Vec<String>, bool) {
     let due = |from: i64, days: Option<u32>| days.is_some_and(|days| from + i64::from(days) * DAY <= now);
     let fits = |rule: &LifecycleRule, version: &Kept| {
@@ -40,7 +40,7 @@ fn remaining(key: &str, versions: &[Kept], rules: &[LifecycleRule], now: i64) ->
     }
     let expired = versions.first().is_some_and(|newest| !newest.marker && expires(newest));
     let mut left: Vec<String> = versions.first().map(|newest| newest.id.clone()).into_iter().collect();
-    // A pass looks at current objects first, so one that expired is a noncurrent version already.
+    // A pass examines current objects first, so one that expired counts as a noncurrent version.
     let mut newer = u32::from(expired);
     for (at, version) in versions.iter().enumerate().skip(1) {
         let since = versions[at - 1].made;

@@ -18,13 +18,13 @@ use crate::volume::{Make, Rename, RenameMode, SetAttr, Volume};
 
 const KEYS: [&str; 7] = ["a", "b", "d/a", "d/b", "d/e/a", "f/", "f/a"];
 
-/// The directory of a key through a mount, and its name there.
+/// The directory of a key as a mount shows it, and the name in it.
 fn place(volume: &Volume, at: &str) -> Option<(u64, String)> {
     let (dir, name) = at.trim_end_matches('/').rsplit_once('/').unwrap_or(("", at.trim_end_matches('/')));
     Some((find(volume, dir).ok()?, name.to_owned()))
 }
 
-/// All that a listing tells of a bucket is what each object says of itself.
+/// Asserts that a bucket's listing agrees with the attributes of each object.
 fn compare(rig: &Rig, bucket: &BucketName) {
     let all = List { limit: usize::MAX, ..List::default() };
     for listed in rig.store.list_objects(bucket, &all).unwrap().objects {
@@ -35,7 +35,7 @@ fn compare(rig: &Rig, bucket: &BucketName) {
     }
 }
 
-/// How many names of all buckets carry something.
+/// The number of names in all buckets that have a copy of attributes.
 fn carried(rig: &Rig) -> usize {
     let names = all(&*rig.store.core.meta.snapshot(), &[tag::DIRENT]).unwrap();
     let names = names.iter().filter(|name| !name.value.is_empty());
@@ -61,7 +61,7 @@ impl Schedule {
 
     fn by_s3(&mut self) {
         let (bucket, at, from, len) = (self.bucket(), self.at(), self.at(), self.choices.below(6000));
-        // What is refused (a locked state, a directory in the way) is no matter here.
+        // Refusals (a locked object, a directory in the way) do not matter here.
         match self.choices.below(10) {
             0..=4 => {
                 let checksums = vec![Checksum { algorithm: "CRC32".into(), value: format!("{len}==") }];
@@ -181,7 +181,7 @@ fn listings_show_what_inodes_say_whatever_happened() {
     schedule.rig.audit_collected();
 }
 
-/// Puts the name of the key `a` in another way.
+/// Rewrites the directory entry of the key `a`.
 fn rewrite(rig: &Rig, change: impl Fn(ListedDirent) -> Vec<u8>) {
     let names = all(&*rig.store.core.meta.snapshot(), &[tag::DIRENT]).unwrap();
     let found = names.into_iter().find(|pair| keys::text_at(&pair.key, keys::DIRENT_NAME_AT) == Some("a")).unwrap();

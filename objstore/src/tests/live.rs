@@ -15,7 +15,7 @@ use crate::volume::{Allocate, Rename, RenameMode, SetAttr, Volume};
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// A file that is open for writing and live, of 8 KiB of ones.
+/// A dirty file of 8 KiB of ones, open for writing.
 struct Written {
     rig: Rig,
     bucket: BucketName,
@@ -25,7 +25,7 @@ struct Written {
 
 impl Written {
     fn on(rig: Rig, request: CreateBucket) -> Self {
-        // It settles and syncs at times of its own.
+        // The background work would settle and sync the file at times of its own.
         rig.store.background.stop();
         let bucket = request.name.clone();
         rig.run(rig.store.create_bucket(request)).unwrap();
@@ -88,7 +88,7 @@ fn writes_of_a_live_file_need_no_transaction() {
     file.volume.set_attr(file.ino, set).unwrap();
     file.volume.allocate(file.ino, Allocate::Extend, 0, 3 * MIB as u64).unwrap();
     file.volume.allocate(file.ino, Allocate::PunchHole, 9, 9).unwrap();
-    // The one is what set_attr(2) sets beside the size: ctime.
+    // The one commit is that of set_attr, which sets the ctime as well as the size.
     assert!(file.commits() <= before + 1, "{} commits", file.commits() - before);
     assert_eq!((file.size(), file.used()), (3 * MIB as u64, 3 * MIB as u64));
     file.rig.audit();
@@ -249,7 +249,7 @@ fn a_quota_holds_to_the_byte() {
     let file = Written::with_quota(10 * MIB);
     let refused = |done: crate::Result<u64>| matches!(done, Err(Error::QuotaExceeded { .. }));
     file.append(&vec![2; MIB]);
-    // What was allowed and is not used belongs to nobody.
+    // Quota that was reserved and is not used is free again.
     file.rig.put(&file.bucket, "big", &vec![7; 9 * MIB - 8 * KIB - 1]).unwrap();
     assert!(refused(file.try_append(2)));
     file.try_append(1).unwrap();
@@ -257,7 +257,7 @@ fn a_quota_holds_to_the_byte() {
     assert!(matches!(file.rig.put(&file.bucket, "one", b"1"), Err(Error::QuotaExceeded { .. })));
     file.volume.write(file.ino, 0, b"in place", false).unwrap();
     assert_eq!(file.size(), MIB as u64 + 8 * KIB as u64 + 1);
-    // All that the live file grew by makes room for what replaces it.
+    // The size that the dirty file grew by counts as freed when the file is replaced.
     file.rig.put(&file.bucket, "f", &vec![7; MIB + 8 * KIB + 1]).unwrap();
     file.rig.delete(&file.bucket, "big").unwrap();
     file.rig.audit();
@@ -417,7 +417,7 @@ fn a_home_that_cannot_be_opened_for_now_is_waited_for() {
     let home = copy.path().join(format!("content/blobs/{:02x}/{blob}", blob.0 & 0xff));
     let held = std::fs::read(&home).unwrap();
     std::fs::remove_file(&home).unwrap();
-    // A folder is no file that can be opened, and not a missing one either.
+    // A folder cannot be opened as a file, and is not a missing file either.
     std::fs::create_dir(&home).unwrap();
     let error = Rig::at(copy.clone()).err().unwrap();
     assert!(error.to_string().contains(&blob.to_string()), "{error}");
@@ -508,7 +508,8 @@ fn a_mount_of_a_snapshot_shows_the_file_as_it_was() {
     assert_eq!(file.size(), 8 * KIB as u64 + 100);
 }
 
-/// Too long to be copied to a home of its own after a snapshot: new bytes lie in one, the others where they lay.
+/// A file too long to be copied to its own in-place blob after a snapshot: new bytes are in such a blob, the others
+/// where they were.
 #[test]
 fn what_is_cut_off_a_file_in_extents_is_cut_off_its_home() {
     let file = Written::new();

@@ -16,7 +16,7 @@ fn is_too_long<T: std::fmt::Debug>(result: Result<T>) -> bool {
     }
 }
 
-/// A folder whose path, with its `/`, has `bytes` bytes.
+/// A folder whose path, including its `/`, has `bytes` bytes.
 fn folder(volume: &Volume, bytes: usize) -> u64 {
     let (mut at, mut left) = (volume.root(), bytes);
     while left > 0 {
@@ -36,7 +36,7 @@ fn rename(
     volume.rename(Rename { from_parent, from_name: from.into(), to_parent, to_name: to.into(), mode })
 }
 
-/// S3 can name all that it lists.
+/// Asserts that S3 can name everything it lists.
 fn all_are_reachable(rig: &Rig, bucket: &BucketName) {
     for key in rig.keys(bucket) {
         assert!(key.len() <= KEY_BYTES_MAX, "{} bytes", key.len());

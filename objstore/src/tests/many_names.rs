@@ -22,7 +22,7 @@ fn compare(volume: &Volume, names: &[&str]) {
     }
 }
 
-/// The same for what a listing found.
+/// Compares lookups of many names with the entries of a listing.
 fn compare_listed(volume: &Volume) {
     let entries = volume.read_dir(volume.root()).unwrap();
     for (entry, looked) in entries.iter().zip(volume.lookup_listed(volume.root(), &entries)) {

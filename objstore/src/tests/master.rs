@@ -4,7 +4,7 @@ use super::rig::Rig;
 use crate::error::Error;
 use crate::store::*;
 
-/// More than are sealed anew in one transaction.
+/// More keys than are encrypted again in one transaction.
 const KEYS: usize = 300;
 
 fn keys(rig: &Rig) -> Vec<NewKey> {
@@ -40,7 +40,7 @@ fn a_rotated_store_opens_every_secret_and_only_under_the_new_key() {
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
-/// What a crash leaves that comes after the next key was written: some secrets, or none, are sealed under it.
+/// A crash after the next master key was written: some secrets, or none, are encrypted with it.
 #[test]
 fn an_opening_ends_the_rotation_that_a_crash_interrupted() {
     let rig = Rig::in_memory();
@@ -49,7 +49,7 @@ fn an_opening_ends_the_rotation_that_a_crash_interrupted() {
     let first = std::fs::read(&file).unwrap();
     rig.run(rig.store.rotate_master_key()).unwrap();
     let second = std::fs::read(&file).unwrap();
-    // All under the second key, and the files as they were before it took its place.
+    // All secrets are encrypted with the second key, and the files are as they were before it replaced the first.
     let private = |path: &std::path::Path, bytes: &[u8]| {
         crate::disk::Disk::write_atomic(&crate::disk::RealDisk::new(), path, bytes, 0o600).unwrap();
     };
@@ -59,13 +59,13 @@ fn an_opening_ends_the_rotation_that_a_crash_interrupted() {
     all_open(&rig, &keys);
     assert!(!next.exists());
     assert_eq!(std::fs::read(&file).unwrap(), second);
-    // None under the third.
+    // No secret is encrypted with the third key.
     private(&next, &[7; 32]);
     let rig = rig.reopen();
     all_open(&rig, &keys);
     assert!(!next.exists());
     assert_eq!(std::fs::read(&file).unwrap(), [7; 32]);
-    // It was taken over, and only the file is left.
+    // The third key has replaced the second, and only its file remains.
     private(&next, &[7; 32]);
     let rig = rig.reopen();
     all_open(&rig, &keys);

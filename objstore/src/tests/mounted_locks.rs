@@ -16,7 +16,7 @@ use crate::volume::{Allocate, Make, RenameMode, SetAttr, Volume, XattrMode};
 
 const DAY: i64 = 86_400_000_000_000;
 
-/// A day, which governance protects.
+/// A default retention of a day, in governance mode.
 fn a_day() -> DefaultRetention {
     DefaultRetention { mode: RetentionMode::Governance as i32, days: Some(1), years: None }
 }
@@ -38,7 +38,7 @@ fn hold(rig: &Rig, bucket: &BucketName, at: &str, on: bool) {
     rig.run(rig.store.set_legal_hold(bucket, &key(at), None, on)).unwrap();
 }
 
-/// A file with the names `a` and `b`, and then object lock.
+/// A file with the names `a` and `b`, in a bucket that then gets object lock.
 fn linked(rig: &Rig, bucket: &BucketName, size: usize) -> (Volume, u64) {
     let volume = rig.mount(bucket);
     let ino = make_file(&volume, volume.root(), "a").unwrap();
@@ -48,7 +48,7 @@ fn linked(rig: &Rig, bucket: &BucketName, size: usize) -> (Volume, u64) {
     (volume, ino)
 }
 
-/// Asserts that no change through a mount gets at a file.
+/// Asserts that no operation of a mount changes a file.
 fn assert_unchangeable(rig: &Rig, (bucket, volume): (&BucketName, &Volume), at: &str, ino: u64) {
     let before = rig.get(bucket, at).unwrap();
     let shown = || format!("{:?}", rig.store.head_object(bucket, &key(at), None).unwrap());
@@ -151,7 +151,7 @@ fn a_version_that_is_no_longer_current_shows_s3_the_same_whatever_an_open_file_i
             if held {
                 rig.run(rig.store.set_legal_hold(&bucket, &key(how), version, true)).unwrap();
             }
-            // The version may be another inode by now.
+            // The version may have another inode, so that the number is not compared.
             let shown = || ObjectInfo { ino: 0, ..rig.store.head_object(&bucket, &key(how), version).unwrap() };
             let before = shown();
             let time = SetAttr { mtime: Some(Timestamp(DAY)), ..SetAttr::default() };
@@ -277,7 +277,7 @@ fn every_version_a_mount_makes_is_retained() {
     let ino = find(&volume, "killed").unwrap();
     volume.open_writer(ino).unwrap();
     volume.write(ino, 0, b"k", false).unwrap();
-    // As a kill would leave it: neither the close nor the end of the session ran.
+    // The state after a kill: neither the close nor the end of the session was executed.
     let rig = Rig::at(rig.folder_copy()).unwrap();
     let volume = rig.mount(&bucket);
     assert!(is_retained(&rig, &bucket, "killed"));
@@ -342,7 +342,7 @@ fn a_version_is_still_once_the_hold_on_it_is_answered() {
     }
 }
 
-/// The versions that are protected and that nobody has open, by any of their names, with their content.
+/// The protected versions that are not open by any of their names, with their content.
 fn protected(rig: &Rig, (bucket, volume): (&BucketName, &Volume), open: &[u64]) -> BTreeMap<(String, String), Vec<u8>> {
     let request = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
     let mut found = BTreeMap::new();
@@ -404,7 +404,7 @@ fn no_protected_version_changes_or_goes_whatever_both_handles_do() {
             let is_expected = |error: &Error| matches!(error, Error::Posix(posix) if expected.contains(posix));
             assert!(done.as_ref().is_ok() || is_expected(done.as_ref().unwrap_err()), "{done:?}");
             let now = protected(&rig, (&bucket, &volume), &open);
-            // What is closed may be opened again by nobody, so what was seen once stays seen.
+            // A protected version that is closed cannot be opened for writing again, so it stays as it was first seen.
             let all = protected(&rig, (&bucket, &volume), &[]);
             for (version, before) in &seen {
                 assert!(all.get(version) == Some(before), "{version:?} changed or went");

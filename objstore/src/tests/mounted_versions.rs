@@ -13,7 +13,7 @@ pub(super) fn kept(rig: &Rig, bucket: &str) -> (BucketName, Volume) {
     (bucket, volume)
 }
 
-/// The versions of a key, newest first: content, or nothing of a delete marker.
+/// The versions of a key, newest first: their content, or `None` for a delete marker.
 pub(super) fn history(rig: &Rig, bucket: &BucketName, at: &str) -> Vec<Option<Vec<u8>>> {
     let request = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
     let versions = rig.store.list_versions(bucket, &request).unwrap().versions;
@@ -30,7 +30,7 @@ pub(super) fn texts(history: &[Option<Vec<u8>>]) -> Vec<&str> {
     history.iter().map(|version| version.as_ref().map_or("-", |data| std::str::from_utf8(data).unwrap())).collect()
 }
 
-/// One open, one write at the start, one close.
+/// Opens a file, writes at its start and closes it.
 pub(super) fn rewrite(volume: &Volume, ino: u64, data: &[u8]) {
     volume.open_writer(ino).unwrap();
     volume.write(ino, 0, data, false).unwrap();

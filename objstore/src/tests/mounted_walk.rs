@@ -9,14 +9,14 @@ use crate::name::BucketName;
 use crate::store::*;
 use crate::volume::{Rename, RenameMode, Volume};
 
-/// A random walk of both handles over a few keys.
+/// A random walk of S3 and mount operations over a few keys.
 struct Walk<'a> {
     rig: &'a Rig,
     bucket: BucketName,
     volume: Volume,
     open: Vec<u64>,
     random: Choices,
-    /// What each version held when it was first seen to be noncurrent.
+    /// The content of each version when it was first seen to be noncurrent.
     seen: BTreeMap<(String, String), Vec<u8>>,
 }
 
@@ -81,7 +81,7 @@ impl Walk<'_> {
         self.volume.rename(rename).unwrap();
     }
 
-    /// No version that is not current ever changes, or goes.
+    /// Asserts that noncurrent versions neither change nor disappear.
     fn check(&mut self) {
         let request = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
         let mut found = BTreeMap::new();

@@ -75,7 +75,7 @@ fn a_directory_with_too_many_versions_below_its_new_name_is_copied() {
     assert_eq!(rig.get(&bucket, "d/f").unwrap(), b"x");
 }
 
-/// What an early build could leave, and nothing makes now.
+/// Makes a state that an early build could leave and that no operation makes now.
 fn second_null(rig: &Rig, bucket: &BucketName, ino: u64) {
     let (core, named) = (rig.store.core.clone(), bucket.clone());
     let done = rig.store.core.meta.write(crate::meta::Durability::Synced, move |txn| {
@@ -163,7 +163,7 @@ fn lifecycle_brings_nothing_back_that_was_moved_away() {
     rig.audit_collected();
 }
 
-/// No key has two versions with one id.
+/// Asserts that no key has two versions with the same id.
 fn assert_distinct(rig: &Rig, bucket: &BucketName) {
     let mut seen = BTreeSet::new();
     for (at, id) in rig.all_versions(bucket) {
@@ -172,7 +172,7 @@ fn assert_distinct(rig: &Rig, bucket: &BucketName) {
     }
 }
 
-/// Changes something in a bucket, or does not, where that cannot be.
+/// Changes something in a bucket; does nothing if the change is not possible.
 fn disturb(rig: &Rig, bucket: &BucketName, choices: &mut Choices, kind: usize) {
     let at = *choices.of(&["d/f", "d/s/g", "e/f", "e/s/g", "f"]);
     let names = ["d", "e", "d/s", "e/s", "d/f", "e/f", "f"];

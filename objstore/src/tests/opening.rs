@@ -28,7 +28,7 @@ fn assert_filled(rig: &Rig) {
     rig.audit_collected();
 }
 
-/// Why a folder cannot be opened.
+/// The reason why a folder cannot be opened.
 fn refusal(dir: Arc<tempfile::TempDir>) -> String {
     match Rig::at(dir) {
         Err(Error::Unusable { why }) => why,
@@ -123,7 +123,7 @@ fn a_missing_master_key_is_refused() {
     std::fs::remove_file(&path).unwrap();
     assert!(refusal(dir.clone()).contains("master.key"));
     assert!(!path.exists(), "no other key is made in its place");
-    // With its permissions.
+    // A copy with the same permissions.
     std::fs::copy(&aside, &path).unwrap();
     std::fs::write(&path, b"short").unwrap();
     assert!(refusal(dir.clone()).contains("5 bytes"));

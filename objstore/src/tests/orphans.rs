@@ -8,7 +8,7 @@ use crate::volume::Volume;
 
 const SIZE: usize = 20 << 10;
 
-/// A bucket with one file, mounted, and the file pinned once.
+/// A mounted bucket with one file, which is pinned once.
 fn held(rig: &Rig) -> (BucketName, Volume, u64) {
     let bucket = rig.bucket("bucket");
     rig.put(&bucket, "f", &[1; SIZE]).unwrap();
@@ -21,7 +21,7 @@ fn is_gone(volume: &Volume, ino: u64) -> bool {
     matches!(volume.attr(ino), Err(Error::Posix(Posix::Stale)))
 }
 
-/// Waits for what was queued before.
+/// Waits for operations that were queued before.
 fn settle(rig: &Rig) {
     rig.store.core.meta.sync().wait().unwrap();
 }
@@ -94,7 +94,7 @@ fn orphans_of_a_dead_process_are_collected_as_the_store_opens() {
     let (bucket, volume, ino) = held(&rig);
     volume.unlink(volume.root(), "f").unwrap();
     rig.snapshot(&bucket, "with-orphan");
-    // A copy of the folder is what a process leaves that ends without a word.
+    // A copy of the folder is what a killed process leaves.
     let crashed = Rig::at(rig.folder_copy()).unwrap();
     let volume = crashed.mount(&bucket);
     assert!(is_gone(&volume, ino));

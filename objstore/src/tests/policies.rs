@@ -9,7 +9,7 @@ use crate::name::BucketName;
 use crate::store::*;
 use crate::volume::{Volume, VolumeOptions};
 
-/// Policies that say what they take from an account: `NAME loses writing`, `NAME loses all`, one a line.
+/// Test policies that say what an account loses, one rule in a line: `NAME loses writing` or `NAME loses all`.
 struct Lines;
 
 impl MountPolicies for Lines {
@@ -48,7 +48,7 @@ fn denied<T>(result: &crate::Result<T>) -> bool {
     matches!(result, Err(Error::Denied { .. }))
 }
 
-/// Whether a mount reads and writes.
+/// Whether a mount can read and write.
 fn does(volume: &Volume, name: &str) -> (bool, bool) {
     let written = make_file(volume, volume.root(), name);
     let read = find(volume, "k").map(|ino| read_file(volume, ino));

@@ -14,7 +14,7 @@ impl Rig {
         self.run(self.store.delete_objects(bucket, requests.to_vec())).unwrap()
     }
 
-    /// All that S3 and mounts see of a bucket, and what it is counted as.
+    /// Everything that S3 and mounts see of a bucket, and its usage.
     fn state(&self, bucket: &BucketName) -> String {
         let usage = self.store.usage(bucket).unwrap();
         format!("{:?} {:?} {usage:?}", self.version_list(bucket), self.keys(bucket))
@@ -41,9 +41,9 @@ fn a_directory_that_only_mounts_see_from_now_on_leaves_a_snapshot_its_content() 
 /// Two buckets with the same history.
 struct Twins<'a> {
     rig: &'a Rig,
-    /// Its deletions share commits.
+    /// The bucket whose deletions share commits.
     many: BucketName,
-    /// Each of its deletions has a commit of its own.
+    /// The bucket whose deletions have separate commits.
     single: BucketName,
     choices: Choices,
 }
@@ -96,11 +96,11 @@ impl Twins<'_> {
 
 fn put(rig: &Rig, bucket: &BucketName, at: &str, data: &[u8], held: bool) {
     rig.put(bucket, at, data).unwrap();
-    // Refused where the bucket has no object lock, and for directories.
+    // Refused for directories, and in a bucket without object lock.
     drop(rig.run(rig.store.set_legal_hold(bucket, &key(at), None, held)));
 }
 
-/// A name that S3 does not see, in the directory of a key.
+/// Creates a name that S3 does not see, in the directory of a key.
 fn link(rig: &Rig, bucket: &BucketName, at: &str) {
     let volume = rig.mount(bucket);
     let directory = at.rsplit_once('/').map_or("", |(directory, _)| directory);

@@ -20,14 +20,14 @@ use crate::record::key::{self, tag};
 use crate::record::listed::ListedDirent;
 use crate::store::*;
 
-/// Larger than what is packed.
+/// A size that is too large for a segment, in bytes.
 pub(super) const LARGE: usize = 300 << 10;
 
 pub(super) fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 % 251) as u8).collect()
 }
 
-/// A store with an object in each place, in a closed data folder.
+/// A closed data folder of a store with an object in each kind of place.
 pub(super) fn filled(with: impl FnOnce(&Rig, &BucketName)) -> Arc<TempDir> {
     let rig = Rig::on_disk();
     let bucket = rig.bucket("jar");
@@ -46,7 +46,7 @@ pub(super) fn closed(rig: Rig) -> Arc<TempDir> {
     dir
 }
 
-/// Changes records behind the store's back.
+/// Changes records directly in the metadata, bypassing the store.
 pub(super) fn write<T: Send + 'static>(dir: &Path, f: impl FnOnce(&mut dyn Txn) -> T + Send + 'static) -> T {
     let meta = Meta::new(fjall_engine::open(&dir.join("meta"), fjall_engine::Options::default()).unwrap());
     let value = meta.write(Durability::Synced, move |txn| Ok(f(txn))).wait().unwrap();
@@ -58,7 +58,7 @@ pub(super) fn record(txn: &dyn Txn) -> Bucket {
     decode("a bucket", &txn.get(&key::by_name(tag::BUCKET, "jar")).unwrap().unwrap()).unwrap()
 }
 
-/// The key and the value of the record of a file's inode.
+/// The key and the value of a file's inode record.
 pub(super) fn inode(txn: &dyn Txn, name: &str) -> (Vec<u8>, Inode, u64) {
     for pair in all(txn, &[tag::DIRENT]).unwrap() {
         if key::text_at(&pair.key, key::DIRENT_NAME_AT) == Some(name) {
@@ -81,7 +81,7 @@ pub(super) fn repair(dir: &Path) -> Report {
     run(dir, &Options { repair: true, ..Options::default() }).unwrap()
 }
 
-/// What a check finds has the words; a repair mends it, and a second one has nothing to do.
+/// Asserts that a check finds these words, that a repair fixes it, and that a second repair finds nothing.
 pub(super) fn mended(dir: &Path, words: &str) -> Report {
     let found = run(dir, &Options::default()).unwrap();
     assert!(found.problems.iter().any(|problem| problem.contains(words)), "{words}: {found:#?}");
@@ -95,7 +95,7 @@ pub(super) fn mended(dir: &Path, words: &str) -> Report {
     report
 }
 
-/// All objects but some are there and whole, and the counts add up in an open store.
+/// Asserts that all objects except these are intact, and that the counts are consistent in an open store.
 pub(super) fn intact(dir: Arc<TempDir>, but: &[&str]) -> Rig {
     let rig = Rig::at(dir).unwrap();
     let all = [
@@ -119,7 +119,8 @@ pub(super) fn is_damaged<T>(result: crate::error::Result<T>) {
     }
 }
 
-/// The object answers an error until it is deleted, or put anew, and then nothing is left of the damage.
+/// Asserts that reading the object is an error until it is deleted or uploaded again, and that nothing of the damage
+/// remains then.
 fn is_quarantined(rig: Rig, at: &str, how: fn(&Rig, &str)) {
     is_damaged(rig.get(&name("jar"), at));
     let listed = crate::scrub::damage(&rig.store).unwrap();
@@ -234,7 +235,7 @@ fn a_flipped_bit_in_a_file_is_quarantined_until_the_object_is_put_anew() {
 fn a_flipped_bit_in_a_segment_costs_one_object_and_the_store_opens() {
     let dir = filled(|_, _| {});
     let at = write(dir.path(), |txn| blob(txn, "packed").1.packed.unwrap());
-    // The header of the record: the segment cannot be walked past it.
+    // With a damaged record header the segment cannot be scanned beyond it.
     flip(&dir.path().join(format!("content/segments/{:016x}.seg", at.segment)), at.offset + 9);
     let report = mended(dir.path(), "segment");
     assert_eq!(report.quarantined.len(), 1, "{report:#?}");
@@ -349,7 +350,7 @@ fn damaged_content_is_not_taken_over_by_a_mount() {
     is_damaged(rig.get(&name("jar"), "large"));
 }
 
-/// A repair that is killed is run again: whatever prefix of its steps was done.
+/// A killed repair is run again, after each prefix of its steps.
 #[test]
 fn a_repair_may_end_after_any_step() {
     for steps in 0..12 {

@@ -21,7 +21,8 @@ fn moving(from: &str, to: &str, mode: RenameMode) -> Rename {
     Rename { from_parent: 1, from_name: from.into(), to_parent: 1, to_name: to.into(), mode }
 }
 
-/// Serves a request that is not answered, and again after a kill: the same answer; and as a new request: another.
+/// Sends a request whose answer is lost, and again after a kill: the answer is the same; sent as a new request, it is
+/// another.
 fn twice<T: PartialEq + std::fmt::Debug>(rig: Rig, kernel: &mut Kernel, call: impl Fn(&Volume) -> Result<T>) -> Rig {
     let mut first = None;
     let sent_again = kernel.ask_in_vain(|volume| first = call(volume).ok());
@@ -70,7 +71,7 @@ fn a_record_goes_with_the_change_after_its_answer() {
         kernel.ask(|volume| volume.make(1, &format!("{at}"), Make::File, by_root(0o644))).unwrap();
         assert_eq!(records(&rig, tag::REPLAY), 1);
     }
-    // Answered, and killed before the record went: no harm.
+    // The request was answered, and the server killed before the record was removed, which does no harm.
     let rig = restart(rig, &mut [&mut kernel]);
     assert_eq!(records(&rig, tag::REPLAY), 1);
     kernel.unmount();
@@ -137,7 +138,7 @@ fn a_created_file_is_held_and_open_once() {
 fn an_append_is_made_once_and_the_others_where_the_file_ends() {
     let mut rig = Rig::in_memory();
     let (bucket, mut kernel) = mounted(&rig);
-    // In the record, and in a home.
+    // Content in the record, and in an in-place blob.
     for (name, size) in [("small", 10), ("large", 8 << 10)] {
         rig.put(&bucket, name, &vec![b'.'; size]).unwrap();
         let ino = kernel.look_up(name);
@@ -181,7 +182,7 @@ fn a_request_begins_one_version_however_often_it_is_sent() {
     kernel.ask_as(appended, |volume| volume.append(ino, b"!").map(drop)).unwrap();
     kernel.ask_as(wrote, |volume| volume.write(ino, 1, b"ther", false).map(drop)).unwrap();
     assert_eq!(texts(&history(&rig, &bucket, "f")), ["other!", "o", "one"]);
-    // Replaced by S3 between the two: the request goes on with a file that has no name.
+    // S3 replaces the file between the two: the request continues on a file without a name.
     kernel.volume().close_inherited_writer(ino).unwrap();
     let late = kernel.ask_in_vain(|volume| volume.write(ino, 0, b"O", false).map(drop));
     let rig = restart(rig, &mut [&mut kernel]);

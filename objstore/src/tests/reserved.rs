@@ -15,7 +15,7 @@ use crate::volume::{Allocate, SetAttr, Volume};
 const KIB: usize = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Where the content of a file may lie before space is reserved for it.
+/// Where the content of a file may be before space is reserved for it.
 const KINDS: [&str; 6] = ["new", "record", "packed", "file", "home", "extents"];
 
 fn quota(rig: &Rig, bytes: u64, versioning: Versioning) -> BucketName {
@@ -24,7 +24,7 @@ fn quota(rig: &Rig, bytes: u64, versioning: Versioning) -> BucketName {
     name("bucket")
 }
 
-/// A file of a kind, and what it holds.
+/// A file of such a kind, and its content.
 fn file(rig: &Rig, bucket: &BucketName, volume: &Volume, kind: &str) -> (u64, Vec<u8>) {
     let size = match kind {
         "new" => 0,
@@ -42,7 +42,7 @@ fn file(rig: &Rig, bucket: &BucketName, volume: &Volume, kind: &str) -> (u64, Ve
     }
     let ino = find(volume, kind).unwrap();
     if kind == "extents" {
-        // Two keys share the blob, so a write goes to new space.
+        // Two keys share the blob, so a write needs new space.
         rig.copy((bucket, kind), (bucket, "other")).unwrap();
         volume.write(ino, 5, b"x", false).unwrap();
         content[5] = b'x';

@@ -20,7 +20,7 @@ use crate::name::{BucketName, Key};
 use crate::store::*;
 use crate::volume::{Make, Ownership, SessionId, Volume, VolumeOptions};
 
-/// The system's clock, set forward or back by a test.
+/// The system's clock with an offset that the test sets.
 #[derive(Default)]
 pub(crate) struct Later(AtomicI64);
 
@@ -40,13 +40,13 @@ impl Clock for Later {
     }
 }
 
-/// A store.
+/// A test store.
 pub(crate) struct Rig {
     pub(crate) store: Store,
     pub(crate) faults: Arc<Faults>,
     pub(crate) dir: Arc<TempDir>,
     runtime: Runtime,
-    /// Kept over a reopening, if the metadata is in memory.
+    /// The metadata, kept when the store is opened again, if it is in memory.
     meta: Option<Meta>,
     segment_bytes: u64,
 }
@@ -65,12 +65,12 @@ pub(crate) fn md5(data: &[u8]) -> String {
     hex_simd::encode_to_string(Md5::digest(data), hex_simd::AsciiCase::Lower)
 }
 
-/// Made by root.
+/// Ownership by root, with a mode.
 pub(crate) fn by_root(mode: u32) -> Ownership {
     Ownership { uid: 0, gid: 0, mode, umask: 0 }
 }
 
-/// A request for an empty bucket.
+/// A request to create an empty bucket.
 pub(crate) fn bucket_request(bucket: &str) -> CreateBucket {
     CreateBucket {
         name: name(bucket),
@@ -84,42 +84,42 @@ pub(crate) fn bucket_request(bucket: &str) -> CreateBucket {
 }
 
 impl Rig {
-    /// With metadata in memory: fast, and nothing survives but a reopening.
+    /// A test store with metadata in memory: it is fast, and survives being opened again, but no crash.
     pub(crate) fn in_memory() -> Self {
         Self::with_segments(blob::Options::default().segment_bytes)
     }
 
-    /// The same, with segments of a size.
+    /// A test store with metadata in memory and segments of the given size.
     pub(crate) fn with_segments(segment_bytes: u64) -> Self {
         let meta = Meta::new(memory::open().unwrap());
         Self::open(Arc::new(tempfile::tempdir().unwrap()), Some(meta), segment_bytes).unwrap()
     }
 
-    /// All on disk.
+    /// A test store with everything on disk.
     pub(crate) fn on_disk() -> Self {
         Self::at(Arc::new(tempfile::tempdir().unwrap())).unwrap()
     }
 
-    /// What lies in a folder.
+    /// Opens the store in a folder.
     pub(crate) fn at(dir: Arc<TempDir>) -> Result<Self> {
         Self::open(dir, None, blob::Options::default().segment_bytes)
     }
 
-    /// What lies in a folder, with sessions that go on.
+    /// Opens the store in a folder, with sessions that continue.
     pub(crate) fn going_on(dir: Arc<TempDir>, continued: &[SessionId]) -> Result<Self> {
         let continued = continued.to_vec();
         let segment_bytes = blob::Options::default().segment_bytes;
         Self::open_with(dir, None, segment_bytes, |options| Options { continued, ..options })
     }
 
-    /// In memory, by a clock of the test's own.
+    /// A test store with metadata in memory and the given clock.
     pub(crate) fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let meta = Meta::new(memory::open().unwrap());
         let dir = Arc::new(tempfile::tempdir().unwrap());
         Self::open_by(dir, Some(meta), blob::Options::default().segment_bytes, clock).unwrap()
     }
 
-    /// With metadata of the test's own.
+    /// A test store with the given metadata.
     pub(crate) fn on(dir: Arc<TempDir>, meta: Meta) -> Self {
         Self::open(dir, Some(meta), blob::Options::default().segment_bytes).unwrap()
     }
@@ -150,16 +150,16 @@ impl Rig {
         Ok(Self { store, faults, dir, runtime, meta, segment_bytes })
     }
 
-    /// Ends, without closing if the metadata is on disk, and opens again.
+    /// Ends the store, without closing it if the metadata is on disk, and opens it again.
     pub(crate) fn reopen(self) -> Self {
         let Self { store, dir, meta, segment_bytes, runtime, .. } = self;
         drop((store, runtime));
         Self::open(dir, meta, segment_bytes).unwrap()
     }
 
-    /// Ends as a process does that is killed, and opens again; these sessions go on.
+    /// Ends the store as a killed process does, and opens it again; these sessions continue.
     pub(crate) fn killed(self, continued: &[SessionId]) -> Self {
-        // What was queued is not part of what a kill may lose: it holds the folder until it is done.
+        // Queued operations are not what a kill may lose here: they keep the folder locked until they are done.
         self.store.core.meta.sync().wait().unwrap();
         let Self { store, dir, meta, segment_bytes, runtime, .. } = self;
         drop((store, runtime));
@@ -167,14 +167,14 @@ impl Rig {
         Self::open_with(dir, meta, segment_bytes, |options| Options { continued, ..options }).unwrap()
     }
 
-    /// Mounts with a session that outlives the store's opening.
+    /// Mounts a bucket with a session that outlives the server.
     pub(crate) fn mount_lasting(&self, bucket: &BucketName) -> (Volume, SessionId) {
         let id = self.store.new_session();
         let options = VolumeOptions { session: Some(id), ..VolumeOptions::default() };
         (self.store.open_volume(bucket, options).unwrap(), id)
     }
 
-    /// Takes over a session that goes on.
+    /// Takes over a session that continues.
     pub(crate) fn take_over(&self, bucket: &BucketName, id: SessionId) -> Volume {
         let options = VolumeOptions { session: Some(id), inherited: true, ..VolumeOptions::default() };
         self.store.open_volume(bucket, options).unwrap()
@@ -263,7 +263,7 @@ impl Rig {
         .map(|copied| copied.object)
     }
 
-    /// All keys.
+    /// All keys of a bucket.
     pub(crate) fn keys(&self, bucket: &BucketName) -> Vec<String> {
         let all = List { limit: usize::MAX, ..List::default() };
         self.store.list_objects(bucket, &all).unwrap().objects.into_iter().map(|object| object.key).collect()
@@ -305,29 +305,29 @@ impl Rig {
         self.store.open_volume(bucket, VolumeOptions::default()).unwrap()
     }
 
-    /// Collects until nothing is left to collect.
+    /// Runs the collector until there is nothing to collect.
     pub(crate) fn collect(&self) {
-        // What was queued before is part of what is collected.
+        // The results of operations queued before are collected too.
         self.store.core.meta.sync().wait().unwrap();
         for _ in 0..3 {
             self.store.background.collect_now(&self.store.core).unwrap();
         }
     }
 
-    /// Panics with what does not add up.
+    /// Panics with all inconsistencies.
     pub(crate) fn audit(&self) {
         let faults = audit::faults(&self.store);
         assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 
-    /// A copy of the folder of a store on disk as it is now, as a crash would leave it. The collector ends before, which
+    /// A copy of the folder of a store on disk as a crash would leave it now. The collector is stopped first, since it
     /// would change the folder meanwhile.
     pub(crate) fn folder_copy(&self) -> Arc<TempDir> {
         self.store.background.stop();
         copy_of(&self.dir)
     }
 
-    /// Collects, and panics with what does not add up or is still there although nobody refers to it.
+    /// Collects, and panics with all inconsistencies and with everything unreferenced that remains.
     pub(crate) fn audit_collected(&self) {
         self.collect();
         let faults = [audit::faults(&self.store), audit::leftovers(&self.store)].concat();
@@ -335,12 +335,12 @@ impl Rig {
     }
 }
 
-/// Makes a file through a mount; unpinned.
+/// Creates a file through a mount; it is not pinned.
 pub(crate) fn make_file(volume: &Volume, parent: u64, name: &str) -> Result<u64> {
     make(volume, parent, name, Make::File)
 }
 
-/// Makes something through a mount; unpinned.
+/// Creates a file, directory or other node through a mount; it is not pinned.
 pub(crate) fn make(volume: &Volume, parent: u64, name: &str, what: Make) -> Result<u64> {
     let mode = if what == Make::Directory { 0o755 } else { 0o644 };
     let made = volume.make(parent, name, what, by_root(mode))?;
@@ -348,7 +348,7 @@ pub(crate) fn make(volume: &Volume, parent: u64, name: &str, what: Make) -> Resu
     Ok(made.ino)
 }
 
-/// The inode a path leads to; unpinned.
+/// The inode that a path leads to; it is not pinned.
 pub(crate) fn find(volume: &Volume, path: &str) -> Result<u64> {
     let mut at = volume.root();
     for component in path.split('/').filter(|component| !component.is_empty()) {
@@ -359,13 +359,13 @@ pub(crate) fn find(volume: &Volume, path: &str) -> Result<u64> {
     Ok(at)
 }
 
-/// All of a file, read through a mount.
+/// The whole content of a file, read through a mount.
 pub(crate) fn read_file(volume: &Volume, ino: u64) -> Vec<u8> {
     let size = usize::try_from(volume.attr(ino).unwrap().size).unwrap();
     volume.read(ino, 0, size).unwrap().to_vec()
 }
 
-/// A copy of a folder as it is now, which nobody changes.
+/// A copy of a folder as it is now, which no process changes.
 pub(crate) fn copy_of(dir: &TempDir) -> Arc<TempDir> {
     let to = Arc::new(tempfile::tempdir().unwrap());
     std::fs::remove_dir(to.path()).unwrap();
@@ -373,7 +373,7 @@ pub(crate) fn copy_of(dir: &TempDir) -> Arc<TempDir> {
     to
 }
 
-/// Copies a folder to a name that is free.
+/// Copies a folder to a name that does not exist.
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(std::result::Result::unwrap) {
