@@ -1,4 +1,4 @@
-//! The adapter between protocol and file system: unpacks each request, has [`Fs`](crate::fs::Fs) serve it, and packs the reply.
+//! The adapter between protocol and file system: unpacks each request, has `Fs` serve it, and packs the reply.
 //!
 //! - Apart from `wire`, it is the only module that knows the protocol. It decides nothing: each operation is one line
 //!   of `serve`.

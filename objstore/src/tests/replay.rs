@@ -64,6 +64,18 @@ fn what_was_done_and_not_answered_is_answered_and_not_done_again() {
 }
 
 #[test]
+fn what_another_thread_did_for_a_request_is_not_done_again_either() {
+    let rig = Rig::in_memory();
+    let (_, mut kernel) = mounted(&rig);
+    let rig = twice(rig, &mut kernel, |volume| {
+        let make = || volume.make(1, "a", Make::File, by_root(0o644)).map(|made| made.ino);
+        std::thread::scope(|threads| threads.spawn(make).join().unwrap())
+    });
+    kernel.unmount();
+    rig.audit_collected();
+}
+
+#[test]
 fn a_record_goes_with_the_change_after_its_answer() {
     let rig = Rig::in_memory();
     let (_, mut kernel) = mounted(&rig);
