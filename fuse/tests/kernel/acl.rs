@@ -14,7 +14,7 @@ use crate::twin::{Actor, MEMBER, OTHER, OWNER, ROOT, Twin, acting, chmod, heard,
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// An ACL in the kernel's layout, of tags, permissions and ids.
+/// An ACL in the kernel's layout, from tags, permissions and ids.
 fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut value = vec![2, 0, 0, 0];
     for (tag, allowed, id) in entries {
@@ -160,7 +160,7 @@ fn what_is_no_acl_is_refused_as_on_ext4() {
     });
 }
 
-/// What somebody can do with a file and with a directory.
+/// What a user can do with a file and with a directory.
 fn can(dir: &Path, name: &str) -> [Result<(), i32>; 6] {
     let (file, folder) = (dir.join(format!("f{name}")), dir.join(format!("d{name}")));
     let mine = folder.join("mine");
@@ -202,7 +202,7 @@ fn the_kernel_lets_in_whom_it_lets_in_on_ext4() {
                 twin.agree(index, actor, |dir| can(dir, &index.to_string()));
             }
         }
-        // A right taken back counts at once, also for who used it.
+        // A revoked permission takes effect at once, also for a user that has used it.
         for mode in [0o700, 0o770, 0o707, 0o744] {
             twin.agree("chmod", ROOT, |dir| chmod(&dir.join("f0"), mode));
             for actor in [OWNER, MEMBER, OTHER] {
@@ -274,7 +274,7 @@ fn acls_agree_with_owners_and_modes_that_a_mount_shows() {
         assert_eq!(get(&seen, ACCESS), Ok(expected));
         assert!(acting(OTHER, 0, || OpenOptions::new().write(true).open(&seen).is_err()));
         assert_eq!(told(setxattr(&seen, ACCESS, &value, XattrFlags::empty())), Err(libc::EPERM));
-        // What is set there leaves the names that were not shown.
+        // Setting an ACL there keeps the named entries that were not shown.
         let narrower = acl(&[(1, 6, NONE), (4, 4, NONE), (32, 0, NONE)]);
         setxattr(&seen, ACCESS, &narrower, XattrFlags::empty()).unwrap();
         let kept = acl(&[(1, 6, NONE), (2, 7, OTHER.uid), (4, 4, NONE), (16, 4, NONE), (32, 0, NONE)]);

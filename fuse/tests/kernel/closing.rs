@@ -1,4 +1,5 @@
-//! The end of a version: with the last close, though the kernel reports that after close(2) has returned.
+//! The end of a version: it ends with the last close, although the kernel reports that only after close(2) has
+//! returned.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::process::Command;
 use crate::rig::{Rig, run};
 use crate::versions::{history, keep_versions, shell, some};
 
-/// Versions of a file that is saved `count` times.
+/// The versions of a file that is saved `count` times.
 fn saves(name: &str, count: usize) -> Vec<Option<Vec<u8>>> {
     (0..count).rev().map(|number| Some(format!("{name} {number}").into_bytes())).collect()
 }
@@ -18,7 +19,8 @@ fn assert_versions(rig: &Rig, key: &str, texts: &[&str]) {
     assert_eq!(history(rig, key), some(&newest_first), "{key}");
 }
 
-/// Several save at once, so that several threads read the device: what one saves next can overtake that it closed.
+/// Several programs save at the same time, so that several threads read the device, and a program's next save may
+/// arrive before the close of its previous one.
 #[test]
 fn saves_that_follow_each_other_are_versions_though_many_save() {
     const SAVES: usize = 60;
@@ -91,7 +93,8 @@ fn a_version_goes_on_while_it_is_mapped() {
         keep_versions(rig);
         let mount = rig.mount("m");
         rig.put("f", b"before");
-        // A process of its own: munmap(2) waits for the server, and holds what a thread of the same process may need.
+        // In a separate process: munmap(2) waits for the server, and holds a lock that threads of the same process may
+        // need.
         let script = "import mmap,os\nf=os.open('f',os.O_RDWR)\nm=mmap.mmap(f,6)\nos.pwrite(f,b'mapped',0)\nos.close(f)\n\
                       g=os.open('f',os.O_WRONLY)\nos.pwrite(g,b'M',0)\nos.close(g)\nm[5]=ord('D')\nm.close()";
         assert_eq!(shell(&format!("python3 -c \"{script}\""), mount.path()), None);
@@ -112,7 +115,7 @@ fn a_file_that_is_open_when_versions_begin_to_be_kept_is_at_one_until_it_is_clos
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"4").unwrap();
         assert_versions(rig, "f", &["1", "1234"]);
         drop(file);
-        // What was opened before does not tell that it closes: its end comes in its own time.
+        // The close of a file opened before is not reported at once: its version ends later.
         let ended = |rig: &Rig| {
             fs::write(&path, "5").unwrap();
             history(rig, "f").len() > 2

@@ -1,4 +1,4 @@
-//! Changes by S3 and other mounts are visible at once, whatever the kernel had cached.
+//! Changes by S3 and other mounts are visible at once, regardless of what the kernel had cached.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -113,7 +113,7 @@ fn busy_mounts_and_puts_do_not_wait_for_each_other() {
             for round in 0..300 {
                 let start = Instant::now();
                 rig.put(&format!("s{}", round % 20), b"put");
-                // It waits for the disk as well, but then no notice does.
+                // The writer waits for the disk as well, but invalidations do not.
                 let held_up = slow_notices(&one) + slow_notices(&two);
                 let took = start.elapsed();
                 assert!(took < Duration::from_secs(2) || held_up == 0, "a put waited for a mount, round {round}");
@@ -122,7 +122,7 @@ fn busy_mounts_and_puts_do_not_wait_for_each_other() {
     });
 }
 
-/// How many notices took more than half a second: what they need was held by somebody.
+/// The number of invalidations that took more than half a second, because another thread held a lock that they need.
 fn slow_notices(mount: &fuse::Mount) -> u64 {
     let operations = mount.stats().operations;
     let notices = operations.iter().find(|operation| operation.name == "invalidate").unwrap();

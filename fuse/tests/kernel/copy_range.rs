@@ -15,7 +15,7 @@ fn open(path: &Path, flags: i32) -> Result<File, i32> {
     heard(OpenOptions::new().read(flags & libc::O_WRONLY == 0).write(write).custom_flags(flags).open(path))
 }
 
-/// Copies until nothing more comes; how much.
+/// Copies until nothing more is copied; returns the number of bytes.
 fn copy(from: (&File, u64), to: (&File, u64), len: u64) -> Result<u64, i32> {
     let (mut at, mut into, mut done) = (from.1, to.1, 0);
     while done < len {
@@ -65,7 +65,7 @@ fn every_call_ends_as_on_ext4() {
     });
 }
 
-/// Length and content, in a word.
+/// The length of a file, and a checksum of its content.
 fn sum(path: &Path) -> (u64, u64) {
     let content = std::fs::read(path).unwrap();
     let mut hasher = DefaultHasher::new();

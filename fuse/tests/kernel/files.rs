@@ -73,8 +73,8 @@ fn a_running_program_cannot_be_cut_short() {
     run(|rig| {
         let mount = rig.mount("m");
         let path = mount.path().join("sleep");
-        // By another process: what other tests start has this one's files open, for writing too, until it is a program of
-        // its own.
+        // In another process: a child that another test starts inherits this process's open files, also those open for
+        // writing, until it executes its program.
         let copied = std::process::Command::new("cp").arg("/usr/bin/sleep").arg(&path).status().unwrap();
         assert!(copied.success());
         let size = std::fs::metadata(&path).unwrap().len();
@@ -204,7 +204,7 @@ fn a_write_by_another_user_takes_setuid_away() {
     });
 }
 
-/// A file as it should be.
+/// The expected content of a file.
 struct Model(Vec<u8>);
 
 impl Model {

@@ -45,7 +45,7 @@ fn allocate(path: &Path, how: FallocateFlags) -> Result<(), i32> {
     told(fallocate(open(path, OFlags::WRONLY | OFlags::APPEND)?, how, 0, 9_000))
 }
 
-/// What is tried on `f`, which has the flag, and in `d`, which has it too and holds the file `x` and the folder `sub`.
+/// The actions on `f` and in `d`, which both have the flag; `d` contains the file `x` and the folder `sub`.
 const ACTIONS: [Action; 34] = [
     ("open for reading", |d| open(&d.join("f"), OFlags::RDONLY).map(drop)),
     ("write", |d| heard(OpenOptions::new().write(true).open(d.join("f")).and_then(|f| f.write_all_at(b"x", 0)))),
@@ -91,7 +91,7 @@ const ACTIONS: [Action; 34] = [
     }),
 ];
 
-/// Makes all anew, with the flags on `f` and `d`.
+/// Creates everything again, with the flags on `f` and `d`.
 fn fresh(twin: &Twin, flags: IFlags) {
     twin.agree("making it", ROOT, |side| {
         let dir = side.join("t");
@@ -223,7 +223,7 @@ fn what_may_be_stored_through_a_mapping_past_the_server_is_not_called_immutable(
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let set_while_open = set(&path, IFlags::IMMUTABLE);
         match set_while_open {
-            // It is mapped past the server, as passthrough has it.
+            // The file is mapped by passthrough.
             Err(errno) => assert_eq!(errno, libc::EBUSY),
             Ok(()) => assert_eq!(heard(file.write_all_at(b"x", 0)), Err(libc::EPERM)),
         }
@@ -261,7 +261,7 @@ fn s3_snapshots_and_restarts_keep_flags() {
     });
 }
 
-/// Somebody who owns the file but has no capability.
+/// As a user that owns the file but has no capability.
 #[test]
 fn the_programs_of_e2fsprogs_work() {
     run(|rig| {

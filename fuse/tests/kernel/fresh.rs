@@ -45,7 +45,7 @@ fn a_file_is_read_as_it_is_being_made() {
         }
         drop(writer);
         assert!(std::fs::read(&path).unwrap() == model);
-        // The one that is still open reads past the pages, and new ones do until it is closed.
+        // The descriptor that is still open reads without the page cache, and so do new ones until it is closed.
         std::fs::write(&path, b"another").unwrap();
         assert_eq!((mapped(&reader, 7), std::fs::read(&path).unwrap()), (b"another".to_vec(), b"another".to_vec()));
         drop(reader);

@@ -20,14 +20,14 @@ use crate::twin::{Actor, ROOT, acting, chmod, heard, rename, told};
 const SHIFT: u32 = 100_000;
 const COUNT: u32 = 65_536;
 
-/// Users outside, who are 0, 1000 and 1002 of the file system.
+/// Users outside of the mapping, who are users 0, 1000 and 1002 of the file system.
 const INNER_ROOT: Actor = Actor { uid: SHIFT, gid: SHIFT, groups: &[] };
 const INNER_OWNER: Actor = Actor { uid: SHIFT + 1000, gid: SHIFT + 1000, groups: &[SHIFT + 2000] };
 const INNER_OTHER: Actor = Actor { uid: SHIFT + 1002, gid: SHIFT + 1002, groups: &[] };
-/// One whom the mapping does not know, though the file system does.
+/// A user that the file system has but the mapping does not.
 const UNMAPPED: Actor = Actor { uid: 1000, gid: 1000, groups: &[2000] };
 
-/// A user namespace, kept by a process in it.
+/// A user namespace, which a process in it keeps alive.
 struct Namespace(Child);
 
 impl Namespace {
@@ -62,7 +62,7 @@ impl Drop for Namespace {
     }
 }
 
-/// A folder seen through a mapped mount.
+/// A folder in an idmapped mount.
 struct Mapped(PathBuf);
 
 impl Drop for Mapped {
@@ -74,10 +74,11 @@ impl Drop for Mapped {
 fn mapped(rig: &Rig, namespace: &Namespace, folder: &Path, name: &str) -> Option<Mapped> {
     let tree = open_tree(CWD, folder, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC).unwrap();
     let user = namespace.descriptor();
-    // struct mount_attr: what to set, to clear, propagation, and the user namespace.
+    // struct mount_attr: the attributes to set and to clear, the propagation, and the user namespace.
     let attributes: [u64; 4] = [libc::MOUNT_ATTR_IDMAP, 0, 0, user.as_raw_fd() as u64];
     let empty = CString::default();
-    // SAFETY: descriptors, a string that ends in NUL and a struct of the size that is told outlive the call.
+    // SAFETY: the descriptors, the string, which ends in NUL, and the struct, which has the given size, outlive the
+    // call.
     let failed = unsafe {
         let (tree, path) = (tree.as_raw_fd(), empty.as_ptr());
         libc::syscall(libc::SYS_mount_setattr, tree, path, libc::AT_EMPTY_PATH, attributes.as_ptr(), 32usize)
@@ -95,7 +96,7 @@ fn attach(tree: &OwnedFd, at: &Path) {
     move_mount(tree.as_fd(), "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).unwrap();
 }
 
-/// A folder of ext4 and one of a mount, each as it is and mapped.
+/// A folder of ext4 and one of a mount, each plain and idmapped.
 struct Sides {
     sides: Vec<(PathBuf, Mapped)>,
     _namespace: Namespace,
@@ -119,7 +120,7 @@ impl Sides {
         is_tested.then_some(Self { sides, _namespace: namespace })
     }
 
-    /// Runs a step on each: what it tells of the mapped folder and of the plain one has to be the same.
+    /// Runs a step on each of them: the results for the mapped and the plain folder must be equal.
     #[track_caller]
     fn agree<T: std::fmt::Debug + PartialEq + Send>(
         &self,
@@ -130,7 +131,7 @@ impl Sides {
         let _ = self.same(what, actor, step);
     }
 
-    /// The same, and gives what it told.
+    /// Runs a step on each of them, asserts that the results are equal, and returns the result.
     #[track_caller]
     fn same<T: std::fmt::Debug + PartialEq + Send>(
         &self,
@@ -148,7 +149,7 @@ impl Sides {
     }
 }
 
-/// Type, mode and owner.
+/// The type, mode and owner of a file.
 fn owner(path: &Path) -> Result<(u32, u32, u32), i32> {
     heard(std::fs::symlink_metadata(path)).map(|found| (found.mode(), found.uid(), found.gid()))
 }
@@ -219,7 +220,7 @@ fn owners_and_permissions_are_those_of_the_mapping() {
     });
 }
 
-/// An ACL that gives a user reading: u::rw-,u:ID:r--,g::---,m::r--,o::---
+/// An ACL that lets a user read: u::rw-,u:ID:r--,g::---,m::r--,o::---
 fn acl(user: u32) -> Vec<u8> {
     let entry =
         |tag: u16, bits: u16, id: u32| [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat();
@@ -277,7 +278,8 @@ fn setuid_goes_when_somebody_changes_a_file_through_a_mapped_mount() {
         for bits in [0o6777, 0o4755, 0o2755] {
             for (what, change) in &changes {
                 for actor in [INNER_OWNER, ROOT] {
-                    // Whom the server cannot know: outside the user namespace that the mount is mapped by, and changing nothing.
+                    // The server cannot identify this user, who is outside of the mount's user namespace and changes
+                    // nothing.
                     if *what == "chown to nobody" && actor.uid != ROOT.uid {
                         continue;
                     }

@@ -62,7 +62,7 @@ fn programs_inside_are_served_past_the_unmount() {
     });
 }
 
-/// A mount that nobody serves, and its device.
+/// A mount that no process serves, and its device.
 fn silent(path: &Path) -> OwnedFd {
     let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let data = format!("fd={},rootmode=40000,user_id=0,group_id=0\0", device.as_raw_fd());
@@ -82,14 +82,14 @@ fn a_dead_servers_mount_is_stale() {
         let waiting = std::thread::spawn(move || errno(std::fs::read(inside)));
         abandon_path(&path).unwrap();
         assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
-        // One that asked before the mount was taken away is answered; one that came late finds no file.
+        // A request sent before the unmount is answered; one sent afterwards finds no file.
         assert!([libc::ECONNABORTED, libc::ENOTCONN, libc::ENOENT].contains(&waiting.join().unwrap()));
         abandon_path(&path).unwrap();
         drop(device);
 
         let device = silent(&path);
         drop(device);
-        // A process that another test starts has the device open too, until it is a program of its own.
+        // A child that another test starts also has the device open until it executes its program.
         while mountpoint_state(&path) != MountpointState::Stale {
             assert!(start.elapsed().as_secs() < 20, "who is dead is told from who is slow");
         }
@@ -158,9 +158,9 @@ fn a_directory_of_the_bucket_can_be_the_root() {
     });
 }
 
-/// Swaps a folder on the way, as its owner may, for links to one of somebody else.
+/// Replaces a folder on the way by links to another user's folder, again and again, as its owner may.
 fn swap_as_its_owner(theirs: &Path, elsewhere: &Path, going: &AtomicBool) {
-    // SAFETY: setfsuid(2) changes who this thread is to file systems, and nothing else.
+    // SAFETY: setfsuid(2) changes only the user id that this thread has for file systems.
     unsafe { libc::setfsuid(1234) };
     let (way, aside) = (theirs.join("way"), theirs.join("aside"));
     while going.load(Ordering::Relaxed) {
@@ -169,7 +169,7 @@ fn swap_as_its_owner(theirs: &Path, elsewhere: &Path, going: &AtomicBool) {
             let _ = std::fs::remove_file(&way);
             let _ = rustix::fs::rename(&aside, &way);
         }
-        // So that a mount gets through now and then.
+        // A pause, so that a mount succeeds now and then.
         std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
@@ -191,7 +191,7 @@ fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
                 if let Ok(mount) = fuse::mount(rig.volume(VolumeOptions::default()), &dir, Options::default()) {
                     made += 1;
                     assert_eq!(mountpoint_state(&victim), MountpointState::NotMounted, "another directory is covered");
-                    // It may not be found while the folder is elsewhere.
+                    // The mount may not be found while the folder is elsewhere.
                     while mount.is_alive() {
                         let _ = rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::NOFOLLOW);
                         let _ = rustix::mount::unmount(theirs.join("aside/m"), rustix::mount::UnmountFlags::NOFOLLOW);
@@ -222,7 +222,7 @@ fn an_unmount_by_path_follows_no_link_of_somebody_else() {
 #[test]
 fn a_mount_that_is_over_leaves_the_next_one_at_its_directory_alone() {
     run(|rig| {
-        // The kernel gives a device number again as soon as it is free.
+        // The kernel reuses a device number as soon as it is free.
         for _ in 0..20 {
             let first = rig.mount("m");
             rustix::mount::unmount(first.path(), rustix::mount::UnmountFlags::empty()).unwrap();

@@ -1,4 +1,4 @@
-//! Files read by passthrough: all readers see the same bytes, whatever else happens to the files.
+//! Files read by passthrough: all readers see the same bytes, regardless of what else happens to the files.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -17,7 +17,7 @@ use crate::twin::tick;
 
 const LARGE: usize = 300_000;
 
-/// Memory mapped from a file, as long as it was then.
+/// Memory mapped from a file, with the length that the file had then.
 pub struct Mapping {
     at: *mut u8,
     len: usize,
@@ -28,7 +28,7 @@ unsafe impl Send for Mapping {}
 
 impl Mapping {
     fn new(file: &File, len: usize, protection: ProtFlags, flags: MapFlags) -> Self {
-        // SAFETY: a new mapping at an address of the kernel's choice takes nothing that is in use.
+        // SAFETY: a new mapping at an address that the kernel chooses replaces no memory in use.
         let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) }.unwrap();
         Self { at: at.cast(), len }
     }
@@ -41,17 +41,17 @@ impl Mapping {
         Self::new(file, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
     }
 
-    /// The bytes of a range that the file still has.
+    /// The bytes of a range, as far as the file still has them.
     pub fn get(&self, offset: usize, len: usize) -> Vec<u8> {
         assert!(offset + len <= self.len);
-        // SAFETY: the range lies in the mapping; volatile, since others change it.
+        // SAFETY: the range is in the mapping; the reads are volatile, since others change the memory.
         (offset..offset + len).map(|at| unsafe { self.at.add(at).read_volatile() }).collect()
     }
 
     fn put(&self, offset: usize, data: &[u8]) {
         assert!(offset + data.len() <= self.len);
         for (at, byte) in data.iter().enumerate() {
-            // SAFETY: the range lies in the mapping, which is writable.
+            // SAFETY: the range is in the mapping, which is writable.
             unsafe { self.at.add(offset + at).write_volatile(*byte) };
         }
     }
@@ -69,7 +69,7 @@ impl Drop for Mapping {
     }
 }
 
-/// How many reads came to the server.
+/// The number of reads that the server received.
 fn reads(mount: &Mount) -> u64 {
     mount.stats().operations.iter().find(|operation| operation.name == "read").unwrap().count
 }
@@ -101,7 +101,7 @@ fn large(mount: &Mount, name: &str, seed: u8) -> (PathBuf, Vec<u8>) {
     (path, content)
 }
 
-/// A reader past the server; none where the kernel is older than Linux 6.9 or does not take the disk's files.
+/// A reader by passthrough; `None` if the kernel is older than Linux 6.9 or does not accept the disk's files.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn reader(mount: &Mount, path: &Path) -> Option<File> {
     let file = past(mount, path);
@@ -111,10 +111,10 @@ fn reader(mount: &Mount, path: &Path) -> Option<File> {
     file
 }
 
-/// The file opened past the server, if it was.
+/// Opens the file; `None` if it was not opened for passthrough.
 fn past(mount: &Mount, path: &Path) -> Option<File> {
     let file = File::open(path).unwrap();
-    // Of the mount's own pages there are none then.
+    // Drops the mount's own pages: there are none of a file that is read by passthrough.
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
     let before = reads(mount);
     read_all(&file);
@@ -169,7 +169,7 @@ fn readers_see_every_kind_of_change() {
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::PRIVATE,
             );
-            // SAFETY: the page is writable memory of this length, and nobody else's.
+            // SAFETY: the page is writable memory of this length, and no one else uses it.
             let room = unsafe { std::slice::from_raw_parts_mut(page.at, 4096) };
             let count = direct.read_at(room, 4096).unwrap();
             assert!(room[..count] == model[4096.min(held)..8192.min(held)], "O_DIRECT, {what}");
@@ -405,7 +405,7 @@ fn no_open_ever_fails_for_its_mode() {
     });
 }
 
-/// Opens files in every way at random until the end; keeps some open for a while.
+/// Opens files in random ways until `end`, and keeps some of them open for a while.
 fn open_and_close(paths: &[PathBuf], mut dice: Dice, end: Instant) {
     let mut open: Vec<File> = Vec::new();
     while Instant::now() < end {

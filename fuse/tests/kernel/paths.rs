@@ -13,7 +13,7 @@ use crate::twin::{OTHER, OWNER, ROOT, Twin, chmod, heard, rename, shell, stat, t
 
 const KINDS: [&str; 8] = ["file", "other", "hard", "empty", "full", "link", "fifo", "absent"];
 
-/// A folder with one of each kind.
+/// A folder with a file of each type.
 fn stocked(dir: &Path, name: &str) -> std::path::PathBuf {
     let at = dir.join(name);
     shell(
@@ -25,7 +25,7 @@ fn stocked(dir: &Path, name: &str) -> std::path::PathBuf {
     at
 }
 
-/// What a folder holds, and what each of it is.
+/// The names in a folder, and the type of each.
 fn inventory(dir: &Path) -> Vec<(String, Result<String, i32>)> {
     let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort_unstable();
@@ -212,9 +212,10 @@ impl Stream {
         Self(stream)
     }
 
-    /// The place of the next name, and that name.
+    /// The next name, and its position in the stream.
     fn next(&mut self) -> Option<(libc::c_long, String)> {
-        // SAFETY: the stream is open as long as `self`, and nobody else has it; the entry is read before the next call.
+        // SAFETY: the stream is open as long as `self`, and no one else uses it; the entry is read before the next
+        // call.
         unsafe {
             let at = libc::telldir(self.0);
             let entry = libc::readdir(self.0);
@@ -226,7 +227,7 @@ impl Stream {
     }
 
     fn seek(&mut self, to: libc::c_long) {
-        // SAFETY: as above; the place came from `telldir` of this stream.
+        // SAFETY: as above; the position is from `telldir` of this stream.
         unsafe { libc::seekdir(self.0, to) };
     }
 
@@ -242,7 +243,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: it was open, and is not used again.
+        // SAFETY: the stream is open, and is not used again.
         unsafe { libc::closedir(self.0) };
     }
 }

@@ -22,7 +22,7 @@ fn beside(path: &Path, name: &str) -> std::path::PathBuf {
     path.parent().unwrap().join(name)
 }
 
-/// What changes a file of 4,000 bytes, or does not.
+/// Actions that may change a file of 4,000 bytes.
 const ACTIONS: [Action; 19] = [
     ("write", |f| heard(writable(f)?.write_all_at(b"x", 0))),
     ("write past the end", |f| heard(writable(f)?.write_all_at(&[1; 9_000], 4_000))),
@@ -93,7 +93,7 @@ fn setuid_and_setgid_go_when_they_go_on_ext4() {
         for from in [0o6777, 0o6767, 0o4666, 0o2666, 0o2676, 0o6707] {
             for action in &ACTIONS {
                 for actor in [ROOT, OWNER, MEMBER, OTHER] {
-                    // Nothing tells this call from what comes before a write, where it is to succeed.
+                    // If it would succeed, the server cannot distinguish this call from the one that precedes a write.
                     if action.0 == "chown to nobody" && ![ROOT.uid, OWNER.uid].contains(&actor.uid) {
                         continue;
                     }
@@ -105,8 +105,8 @@ fn setuid_and_setgid_go_when_they_go_on_ext4() {
     });
 }
 
-/// Who may neither own nor write a file changes nothing by it, and the time of no file that ext4 refuses it for: only that
-/// ext4 says so.
+/// A user that may neither own nor write a file changes nothing by the call, and no time of a file for which ext4 refuses
+/// it: the only difference is that ext4 returns an error.
 #[test]
 fn chown_to_nobody_moves_the_time_that_it_moves_on_ext4() {
     run(|rig| {
@@ -182,7 +182,7 @@ fn setgid_directories_give_their_group() {
     });
 }
 
-/// One of each kind, made with a mode.
+/// A file of each type, made with a mode.
 fn made(parent: &Path, mode: u32, name: &str) -> Vec<(Result<(), i32>, Result<String, i32>)> {
     let at = |kind: &str| parent.join(format!("{name}-{kind}"));
     let mode = Mode::from(mode);

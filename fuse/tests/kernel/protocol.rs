@@ -67,7 +67,7 @@ fn many_nodes_are_forgotten() {
             (0..500).for_each(|at| std::fs::remove_file(path(at)).unwrap());
             assert_eq!(std::fs::read_dir(mount.path()).unwrap().count(), 0);
         }
-        // They come in the background, one by one or many at once.
+        // They arrive in the background, one by one or many at a time.
         let until = Instant::now() + Duration::from_secs(10);
         while count(&mount, &["forget"]) == 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
@@ -112,7 +112,7 @@ fn a_listing_that_the_kernel_keeps_is_never_older_than_a_change() {
     });
 }
 
-/// How often the kernel asked for operations of these names.
+/// How often the kernel sent operations with these names.
 fn count(mount: &fuse::Mount, names: &[&str]) -> u64 {
     let operations = mount.stats().operations;
     operations.iter().filter(|operation| names.contains(&operation.name)).map(|operation| operation.count).sum()

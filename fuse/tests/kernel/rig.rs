@@ -13,10 +13,10 @@ use objstore::name::{BucketName, Key};
 use objstore::store::{self, CreateBucket, DeleteObject, PutObject, RootAttributes, Versioning};
 use objstore::volume::{Volume, VolumeOptions};
 
-/// The longest a test may take: some start thousands of programs, on a machine that runs other tests as well.
+/// The time limit of a test: some start thousands of programs, on a machine that runs other tests as well.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A store with one bucket.
+/// A test store with one bucket.
 pub struct Rig {
     store: Store,
     bucket: BucketName,
@@ -24,7 +24,7 @@ pub struct Rig {
     runtime: tokio::runtime::Runtime,
 }
 
-/// Runs `test` with a fresh store, within the time limit, if this machine can mount.
+/// Runs `test` with a new test store, within the time limit, if this machine can mount.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
 pub fn run(test: impl FnOnce(&Rig) + Send + 'static) {
     if let Some(why) = unable() {
@@ -32,7 +32,7 @@ pub fn run(test: impl FnOnce(&Rig) + Send + 'static) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Other users than root act in some tests.
+    // Some tests act as users other than root.
     std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let path = folder.path().to_owned();
     let (done, finished) = mpsc::channel();
@@ -83,7 +83,7 @@ impl Rig {
         Self { store, bucket, folder: folder.to_owned(), runtime }
     }
 
-    /// Commits and syncs of the metadata that waited for the disk.
+    /// The number of commits and syncs of the metadata that waited for the disk.
     pub fn syncs(&self) -> u64 {
         self.store.stats().syncs
     }
@@ -98,7 +98,7 @@ impl Rig {
         &self.bucket
     }
 
-    /// Waits for what a client does.
+    /// Waits for an operation of a client.
     pub fn wait<T>(&self, what: impl Future<Output = T>) -> T {
         self.runtime.block_on(what)
     }
@@ -115,12 +115,12 @@ impl Rig {
         self.mount_with(name, VolumeOptions::default(), Options::default())
     }
 
-    /// Mounts with options.
+    /// Mounts the bucket with options.
     pub fn mount_with(&self, name: &str, volume: VolumeOptions, options: Options) -> Mount {
         fuse::mount(self.volume(volume), &self.folder(name), options).unwrap()
     }
 
-    /// A session to mount.
+    /// A session for a mount.
     pub fn volume(&self, options: VolumeOptions) -> Volume {
         self.store.open_volume(&self.bucket, options).unwrap()
     }
@@ -171,12 +171,12 @@ pub fn errno<T>(result: std::io::Result<T>) -> i32 {
     result.err().and_then(|error| error.raw_os_error()).unwrap_or(0)
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ from offset to offset.
 pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add((at >> 8) as u8).wrapping_add(seed)).collect()
 }
 
-/// Numbers that follow from a seed.
+/// Random numbers from a seed (rng).
 pub struct Dice(pub u64);
 
 impl Dice {

@@ -15,7 +15,7 @@ fn writable(path: &Path) -> File {
 
 type Action = (&'static str, fn(&Path));
 
-/// What happens in a folder with the files `f` and `g`, the links `h` to `f` and `l`, and the directories `d` and `e`.
+/// The actions in a folder with the files `f` and `g`, the links `h` to `f` and `l`, and the directories `d` and `e`.
 const ACTIONS: [Action; 34] = [
     ("create", |d| drop(File::create_new(d.join("d/new")).unwrap())),
     ("mkdir", |d| std::fs::create_dir(d.join("d/sub")).unwrap()),
@@ -135,7 +135,7 @@ fn times_are_kept_from_1678_to_2262_and_cut_beyond() {
         for kept in [(-9_214_560_000, 1), (-1, 999_999_999), (0, 0), (4_294_967_296, 7), (9_214_646_400, 999_999_999)] {
             assert_eq!(set(kept.0, kept.1), kept);
         }
-        // As other filesystems do: the nearest time that there is.
+        // As on other file systems, the nearest time that can be represented.
         assert_eq!(set(20_000_000_000, 0).0, i64::MAX / 1_000_000_000);
         assert_eq!(set(-20_000_000_000, 0).0, i64::MIN / 1_000_000_000 - 1);
         mount.unmount().unwrap();

@@ -15,7 +15,7 @@ fn unnamed(dir: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd, i32> {
     told(openat(CWD, dir, OFlags::TMPFILE | flags, Mode::from(mode)))
 }
 
-/// As who may not use AT_EMPTY_PATH does it.
+/// Gives the file a name in the way of a user that may not use AT_EMPTY_PATH.
 fn give_name(file: &OwnedFd, at: &Path) -> Result<(), i32> {
     told(linkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), CWD, at, AtFlags::SYMLINK_FOLLOW))
 }
@@ -53,7 +53,7 @@ fn every_call_ends_as_on_ext4() {
     });
 }
 
-/// From its making to its names.
+/// Creates a file without a name, uses it and gives it names.
 fn whole_life(dir: &Path, parent: &str, flags: OFlags, mode: u32, actor: Actor, index: usize) -> Vec<String> {
     let mut seen = Vec::new();
     let file = match unnamed(&dir.join(parent), flags, mode) {
@@ -97,7 +97,7 @@ fn what_is_never_named_leaves_nothing() {
             let mut file = File::from(unnamed(mount.path(), OFlags::RDWR | OFlags::EXCL, 0o600).unwrap());
             file.write_all(&pattern(50_000, seed)).unwrap();
         }
-        // A close is not waited for.
+        // The effect of a close is delayed.
         let used = || rig.store().usage(rig.bucket()).unwrap();
         for _ in 0..1_000 {
             if used().inodes == 0 {

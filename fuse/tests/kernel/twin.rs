@@ -13,10 +13,10 @@ use fuse::Mount;
 
 use crate::rig::Rig;
 
-/// What statfs(2) calls ext4.
+/// The type that statfs(2) reports for ext4.
 const EXT4: i64 = 0xEF53;
 
-/// Who runs a step: a user, its group, and its further groups.
+/// The user that runs a step, with its group and its further groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Actor {
     pub uid: u32,
@@ -26,23 +26,23 @@ pub struct Actor {
 
 /// The superuser.
 pub const ROOT: Actor = Actor { uid: 0, gid: 0, groups: &[] };
-/// Owns what tests make for it, and is of the group 2000.
+/// The owner of what tests create for it; a member of the group 2000.
 pub const OWNER: Actor = Actor { uid: 1000, gid: 1000, groups: &[2000] };
-/// Of the group 2000, and nothing's owner.
+/// A member of the group 2000 that owns nothing.
 pub const MEMBER: Actor = Actor { uid: 1001, gid: 1001, groups: &[2000, 3000] };
-/// Of no group that matters.
+/// A user in none of the groups that matter.
 pub const OTHER: Actor = Actor { uid: 1002, gid: 1002, groups: &[] };
 
-/// Two folders that are to behave the same.
+/// Two folders that must behave the same.
 pub struct Twin {
-    /// On the disk, if that is ext4.
+    /// The folder on the disk, if that is ext4.
     reference: Option<PathBuf>,
-    /// On the mount.
+    /// The folder in the mount.
     mounted: PathBuf,
 }
 
 impl Twin {
-    /// Folders for everybody, empty.
+    /// Empty folders that every user may write to.
     pub fn new(rig: &Rig, mount: &Mount) -> Self {
         let mounted = mount.path().join("twin");
         std::fs::create_dir(&mounted).unwrap();
@@ -64,7 +64,7 @@ impl Twin {
         self.reference.iter().chain([&self.mounted]).map(PathBuf::as_path)
     }
 
-    /// Runs a step on both, and gives what it told.
+    /// Runs a step in both folders, asserts equal results, and returns the result.
     #[track_caller]
     pub fn same<T>(&self, what: impl Debug, actor: Actor, step: impl Fn(&Path) -> T + Sync) -> T
     where
@@ -78,7 +78,7 @@ impl Twin {
         mounted
     }
 
-    /// Runs a step on both.
+    /// Runs a step in both folders and asserts equal results.
     #[track_caller]
     pub fn agree<T>(&self, what: impl Debug, actor: Actor, step: impl Fn(&Path) -> T + Sync)
     where
@@ -87,21 +87,21 @@ impl Twin {
         let _ = self.same(what, actor, step);
     }
 
-    /// The same with another umask.
+    /// Runs a step with the given umask in both folders, asserts equal results, and returns the result.
     #[track_caller]
     pub fn same_with_umask<T>(&self, umask: u32, actor: Actor, step: impl Fn(&Path) -> T + Sync) -> T
     where
         T: Debug + PartialEq + Send,
     {
         let set = move |side: &Path| {
-            // SAFETY: it takes a number, and belongs to this thread alone (`acting`).
+            // SAFETY: the call takes a number, and the umask belongs to this thread alone (`acting`).
             unsafe { libc::umask(umask) };
             step(side)
         };
         self.same(umask, actor, set)
     }
 
-    /// Runs each line of a shell script on both, in the folder.
+    /// Runs each line of a shell script in both folders.
     #[track_caller]
     pub fn script(&self, actor: Actor, lines: &[&str]) {
         for line in lines {
@@ -110,14 +110,14 @@ impl Twin {
     }
 }
 
-/// What a command says and how it ends.
+/// The output of a command and its exit status.
 pub fn shell(folder: &Path, line: &str) -> String {
     let output = std::process::Command::new("sh").args(["-c", line]).current_dir(folder).output().unwrap();
     let said = [&output.stdout[..], &output.stderr].concat();
     format!("{:?} {}", output.status.code(), String::from_utf8_lossy(&said))
 }
 
-/// Runs `act` as somebody else, on a thread of its own: to the kernel, users and umasks belong to threads.
+/// Runs `act` as another user, on a separate thread: for the kernel, users and umasks belong to threads.
 pub fn acting<T: Send>(actor: Actor, umask: u32, act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -128,10 +128,10 @@ pub fn acting<T: Send>(actor: Actor, umask: u32, act: impl FnOnce() -> T + Send)
     })
 }
 
-/// By the calls themselves: the C library's would change all threads.
+/// By the system calls, since the C library's functions would change all threads.
 fn become_actor(actor: Actor, umask: u32) {
     let Actor { uid, gid, groups } = actor;
-    // SAFETY: the calls take numbers, and `setgroups` an array of as many as it is told; they change this thread alone.
+    // SAFETY: the calls take numbers, and `setgroups` an array of the given length; they change this thread alone.
     let failed = unsafe {
         [
             i64::from(libc::unshare(libc::CLONE_FS)),
@@ -141,31 +141,31 @@ fn become_actor(actor: Actor, umask: u32) {
         ]
     };
     assert_eq!(failed, [0; 4], "{}", std::io::Error::last_os_error());
-    // SAFETY: it takes a number.
+    // SAFETY: the call takes a number.
     unsafe { libc::umask(umask) };
 }
 
-/// A system call's answer: its error number, or what it gave.
+/// The result of a system call: its value or its error number.
 pub fn told<T>(result: rustix::io::Result<T>) -> Result<T, i32> {
     result.map_err(rustix::io::Errno::raw_os_error)
 }
 
-/// The same of the standard library's.
+/// The result of a function of the standard library: its value or its error number.
 pub fn heard<T>(result: std::io::Result<T>) -> Result<T, i32> {
     result.map_err(|error| error.raw_os_error().unwrap_or(-1))
 }
 
-/// Sets a mode.
+/// Sets the mode of a file.
 pub fn chmod(path: &Path, mode: u32) -> Result<(), i32> {
     told(rustix::fs::chmod(path, mode.into()))
 }
 
-/// Renames.
+/// Renames a file.
 pub fn rename(from: &Path, to: &Path) -> Result<(), i32> {
     told(rustix::fs::rename(from, to))
 }
 
-/// Type, mode, links, owner, group, size of what is no directory, and device: what both have to agree on.
+/// Type, mode, links, owner, group, device, and the size unless it is a directory: what both folders must agree on.
 pub fn stat(path: &Path) -> Result<String, i32> {
     let meta = heard(path.symlink_metadata())?;
     let kind = meta.file_type();
@@ -188,8 +188,8 @@ pub fn mode(path: &Path) -> u32 {
     path.symlink_metadata().map_or(0, |meta| meta.mode() & 0o7777)
 }
 
-/// Waits until a change of a file has another time than those before. That clock steps by the kernel's tick, which may
-/// come late in a virtual machine.
+/// Waits until a change of a file gets another time than those before. The clock for file times advances with the
+/// kernel's tick, which may be late in a virtual machine.
 pub fn tick() {
     let begin = coarse_time();
     while coarse_time() == begin {
@@ -197,19 +197,19 @@ pub fn tick() {
     }
 }
 
-/// Seconds and nanoseconds of the clock that files are stamped by.
+/// Seconds and nanoseconds of the clock for file times.
 fn coarse_time() -> (i64, i64) {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place for the time.
+    // SAFETY: the pointer leads to memory for the time.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut now) };
     assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
     (now.tv_sec, now.tv_nsec)
 }
 
-/// An inode's number, and its times of change.
+/// An inode's number, and its modification and change times.
 type Times = (u64, [(i64, i64); 2]);
 
-/// Which of the times of some paths an action moves: `m` and `c` for each, in order; or that a path leads elsewhere.
+/// Which times of these paths an action changes: `m` and `c` for each, in order; or that a path leads to another inode.
 pub fn moved(paths: &[&Path], act: impl FnOnce()) -> Vec<String> {
     let times = |path: &&Path| {
         let meta = path.symlink_metadata().ok()?;

@@ -31,7 +31,7 @@ fn lock_by(rig: &Rig, default: Option<DefaultRetention>) {
     rig.wait(rig.store().change_settings(rig.bucket(), change)).unwrap();
 }
 
-/// Object lock that retains all that is written for a day.
+/// Enables object lock with a default retention of a day.
 fn retain_by_default(rig: &Rig) {
     lock_by(rig, Some(DefaultRetention { mode: RetentionMode::Compliance as i32, days: Some(1), years: None }));
 }
@@ -41,13 +41,13 @@ fn is_retained(rig: &Rig, key: &str) -> bool {
     object.lock.retention.is_some_and(|retention| retention.mode == RetentionMode::Compliance)
 }
 
-/// Runs a line of shell; what it wrote to its standard error, unless it succeeded.
+/// Runs a line of shell; returns its standard error if it failed.
 pub fn shell(line: &str, folder: &Path) -> Option<String> {
     let done = Command::new("sh").args(["-c", line]).current_dir(folder).output().unwrap();
     (!done.status.success()).then(|| String::from_utf8_lossy(&done.stderr).into_owned())
 }
 
-/// Asserts that whatever a program tries leaves `name`, and what it holds, as it is.
+/// Asserts that no action of a program changes `name` and its content.
 #[expect(clippy::disallowed_methods, reason = "renames and syncs on the mount, as programs do")]
 fn assert_unchangeable(rig: &Rig, folder: &Path, name: &str) {
     let before = rig.get(name).unwrap();
