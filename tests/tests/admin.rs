@@ -8,7 +8,7 @@ use crate::support::access::{Rights, read, rights, root_client, write};
 use crate::support::cli::{account, cli, json, key_of, refusal};
 use crate::support::*;
 
-/// The fields of an object, in order.
+/// The field names of an object, in order.
 fn fields(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
@@ -75,7 +75,7 @@ async fn accounts_keys_and_grants_open_and_close_buckets() {
     assert!(all.as_array().is_some_and(|all| all.contains(&grant)), "{all}");
     assert!(of_docs.as_array().is_some_and(|all| all.contains(&grant)), "{of_docs}");
 
-    // Two slots, so that a key can be replaced without a gap.
+    // An account has two key slots, so that a key can be replaced without a gap.
     let second = key_of(&json(&server, &["key", "rotate", "--account", "alice"]));
     assert_eq!(rights(&server, &second, "docs").await, Rights::Read);
     assert_eq!(rights(&server, &key, "docs").await, Rights::Read, "the old key works until the next rotation");
@@ -145,7 +145,7 @@ async fn a_bucket_is_mounted_and_unmounted() {
     assert!(fs::write(dir.join("f"), "3").is_err());
     json(&server, &["umount", at]);
 
-    // A key opens no more than its grant.
+    // A key has the rights of its account's grant and no more.
     let alice = account(&server, "alice");
     let file = server.home().path().join("alice");
     let pair = (&alice.access_key_id, &alice.secret_access_key);
@@ -184,7 +184,7 @@ async fn status_and_check_tell_how_it_is() {
     assert_eq!((&report["clean"], &report["problems"]), (&value!(true), &value!([])), "{report}");
     assert_eq!(report["verifiedBytes"], 300 << 10, "content is read, not only named: {report}");
 
-    // A block of content that changed on the disk.
+    // Damages a block of content on the disk.
     let blob = largest_file(&server.home().data_dir().join("content"));
     let mut bytes = fs::read(&blob).expect("readable");
     let middle = bytes.len() / 2;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::support::cli::{json, refusal};
 use crate::support::*;
 
-/// Far above what a mount takes.
+/// A time limit far above what a mount takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -91,7 +91,7 @@ fn options_hide_permissions_and_caches() {
     assert_eq!(run.expect_err("refused").kind(), ErrorKind::PermissionDenied);
 }
 
-/// How many reads the server answered.
+/// The number of reads that the server answered.
 fn read_calls(server: &Server, dir: &Path) -> u64 {
     let rows = json(server, &["mount", "stats", path(dir)]);
     let read = rows.as_array().expect("rows").iter().find(|row| row["operation"] == "read");
@@ -108,7 +108,7 @@ fn what_a_mount_does_can_be_counted_and_watched() {
     let mut trace = server.cli(["mount", "trace", path(dir), "--output", "json"]);
     let mut trace = trace.stdout(Stdio::piped()).spawn().expect("a watcher");
     let lines = BufReader::new(trace.stdout.take().expect("piped")).lines();
-    // Until the watcher is there, its calls are not seen: so go on making them.
+    // Calls made before the watcher is ready are not seen, so more are made until it is.
     let (seen, waited) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for line in lines.map_while(std::io::Result::ok) {
@@ -164,7 +164,7 @@ fn mount_of_type_amphora_works_as_in_fstab() {
     through_mount(&server, &dir, &endpoint);
 }
 
-/// The same by mount(8) itself, with the helper where it looks for one: in a mount namespace whose /usr/sbin has it.
+/// Mounts by mount(8) itself, in a mount namespace whose /usr/sbin has the helper, where mount(8) looks for it.
 fn through_mount(server: &Server, dir: &Path, endpoint: &str) {
     let sbin = server.home().path().join("sbin");
     let (upper, work) = (sbin.join("upper"), sbin.join("work"));

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tests::prelude::*;
 
-/// Where the units look for the program.
+/// The path at which the units expect the program.
 const INSTALLED: &str = "/usr/local/bin/amphora";
 
-/// A sidecar is given the folder of its socket, with all that lies below.
+/// A sidecar gets access to the folder of its own socket only, with everything below.
 #[test]
 fn the_example_gives_sidecars_no_other_socket_than_their_own() {
     let text = std::fs::read_to_string(repo().join("deploy/amphora.toml")).expect("the example");
@@ -34,7 +34,7 @@ fn systemd_finds_no_fault_in_the_units() {
     let program = need!(amphora());
     let home = Home::new().expect("a folder");
     let mut command = Command::new(analyze);
-    // Folders of units end in a colon where the system's own follow: some are named by ours.
+    // A list of unit folders that ends in a colon continues with the system's own, which some of our units refer to.
     command.arg("verify").arg("--man=no").env("SYSTEMD_UNIT_PATH", format!("{}:", home.path().display()));
     for name in ["amphora.service", "amphora-holder.service"] {
         let text = std::fs::read_to_string(repo().join("deploy").join(name)).expect("the unit");

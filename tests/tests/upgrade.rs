@@ -7,7 +7,7 @@ use crate::support::cli::{json, refusal};
 use crate::support::{Mounted, make_bucket};
 use tests::prelude::*;
 
-/// The children of a server that have ended and that it has not waited for.
+/// The children of a server that have ended and were not waited for.
 fn zombies(server: &Server) -> usize {
     let pid = server.pid().expect("running").to_string();
     let processes = fs::read_dir("/proc").expect("the processes").filter_map(|entry| Some(entry.ok()?.path()));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::serve::{Case, tree};
 use crate::support::*;
 
-/// What waits for the other end of a FIFO waits for ever; this is for a machine under load.
+/// A time limit for machines under load: a process that waits for the other end of a FIFO would wait for ever.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
@@ -62,7 +62,7 @@ fn what_is_no_file_in_the_place_of_one_is_refused_at_once() {
         }
         fs::rename(&aside, &file).expect("back");
     }
-    // This one is written anew at each start, and is read by nobody here.
+    // This file is written again at each start, and is not read here.
     let root = data.join("root-credentials");
     fs::remove_file(&root).expect("there");
     put("a FIFO", &root);
@@ -71,7 +71,7 @@ fn what_is_no_file_in_the_place_of_one_is_refused_at_once() {
     assert_eq!(cli::json(&server, &["bucket", "list"])[0]["name"], "docs");
 }
 
-/// A FIFO at `file`, or a link to what never ends.
+/// Puts a FIFO at `file`, or a link to a file without an end.
 fn put(odd: &str, file: &Path) {
     if odd == "a FIFO" {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

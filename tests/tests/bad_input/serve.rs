@@ -15,10 +15,10 @@ use tests::tls::Certificate;
 
 use crate::support::*;
 
-/// A start that does not work ends at once; this is for a machine under load.
+/// A time limit for machines under load: a start that fails ends at once.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A server that must not come up: arguments beside those of its own folder, and what its one line has to say.
+/// A server that must not start: its additional arguments, and what its one line of output must contain.
 pub(super) struct Case {
     what: &'static str,
     args: Vec<String>,
@@ -38,7 +38,7 @@ impl Case {
         self
     }
 
-    /// Starts it in `home`, with free ports and its own sockets unless the case names others.
+    /// Starts the server in `home`, with free ports and its own sockets unless the case names others.
     #[track_caller]
     pub(super) fn refused(&self, home: &Home) {
         let mut command = Command::new(amphora().expect("built"));
@@ -68,7 +68,7 @@ fn variable(flag: &str) -> String {
     format!("AMPHORA_{}", flag.trim_start_matches('-').replace('-', "_").to_uppercase())
 }
 
-/// Every file below a folder with its content.
+/// Every file below a folder, with its content.
 pub(super) fn tree(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![dir.to_owned()];
@@ -211,7 +211,7 @@ fn what_is_in_use_stays_with_its_owner() {
 #[test]
 fn the_rest_of_a_crash_is_not_in_use() {
     let home = Home::new().expect("a folder");
-    // A socket file whose owner died: nobody answers, so it is replaced.
+    // A socket file whose owner has died is replaced, since no process answers.
     drop(UnixListener::bind(home.socket("csi")).expect("bound"));
     let mut server = Server::start();
     server.kill9();
@@ -240,7 +240,7 @@ fn a_data_folder_that_cannot_be_opened_is_left_as_it_is() {
     assert!(!key.exists(), "no other key is made for a store that has one");
     let put = |bytes: &[u8]| {
         fs::write(&key, bytes).expect("written");
-        // One that others may read is refused, whatever it holds.
+        // A key file that others may read is refused, regardless of its content.
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("set");
     };
     put(b"short");
@@ -267,13 +267,13 @@ fn a_store_of_another_format_is_refused_unchanged() {
     assert_eq!(cli::json(&server, &["bucket", "list"])[0]["name"], "docs");
 }
 
-/// Writes another format into the header of a store that is closed.
+/// Writes another format version into the header of a closed store.
 fn set_format(data: &Path, format: u8) {
     let options = fjall_engine::Options::default();
     let meta = Meta::new(fjall_engine::open(&data.join("meta"), options).expect("closed by the server"));
     let written = meta.write(Durability::Synced, move |txn| {
         let mut header = txn.get(&key::header())?.expect("every store has one").to_vec();
-        // The field of tag 1, as a varint of one byte.
+        // The field with tag 1, as a varint of one byte.
         assert_eq!(header[0], 8, "the format comes first");
         header[1] = format;
         txn.put(key::header(), header);

@@ -20,7 +20,7 @@ fn folder(server: &Server) -> PathBuf {
     server.home().path().join("backups")
 }
 
-/// The snapshot that the last backup left.
+/// The snapshot that the last backup kept.
 fn snapshot(server: &Server) -> String {
     let all = json(server, &["snapshot", "list"]);
     let names = all.as_array().expect("a list").iter().filter_map(|snapshot| snapshot["name"].as_str());
@@ -34,7 +34,7 @@ fn sent(made: &Value) -> u64 {
     made[0]["sentBytes"].as_u64().expect("a number")
 }
 
-/// Puts and deletes until it is told to stop.
+/// Puts and deletes objects until `stop` is set.
 async fn put_on(client: aws_sdk_s3::Client, stop: Arc<AtomicBool>) -> usize {
     let mut done = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -48,7 +48,7 @@ async fn put_on(client: aws_sdk_s3::Client, stop: Arc<AtomicBool>) -> usize {
     done
 }
 
-/// Writes in place, makes, renames and removes until it is told to stop.
+/// Writes files in place, and creates, renames and removes files, until `stop` is set.
 fn write_on(dir: &Path, stop: &AtomicBool) -> std::io::Result<usize> {
     use std::os::unix::fs::FileExt as _;
     std::fs::create_dir_all(dir)?;
@@ -106,7 +106,7 @@ async fn a_backup_under_load_restores_to_what_its_snapshot_shows() {
     check_store(&server);
 }
 
-/// Both handles show the same of two buckets.
+/// Asserts that S3 and mounts show the same content in two buckets.
 async fn same(server: &Server, a: &str, b: &str) {
     let client = root_client(server);
     let (of_a, of_b) = (tree::of_s3(&client, a).await, tree::of_s3(&client, b).await);
@@ -203,7 +203,7 @@ async fn a_policy_denies_after_a_restore_whom_it_denied_before() {
     client.put_bucket_policy().bucket("docs").policy(policy).send().await.expect("put");
     let to = folder(&server);
     json(&server, &["backup", "docs", text(&to)]);
-    // Accounts have other ids there.
+    // Accounts have other ids in that store.
     account(&another, "zoe");
     for name in ["docs", "docs-again"] {
         json(&another, &["restore", text(&to), "docs", "--as", name]);

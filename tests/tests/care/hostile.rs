@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 
-/// What waits for a FIFO, or reads a device to its end, waits for ever.
+/// The time limit of a command: one that waits for a FIFO, or reads a device to its end, would never return.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Memory of a command that looks after a folder.
+/// The memory limit of a command.
 const MEMORY: &str = "--as=1000000000";
 
-/// All below a folder, files and folders.
+/// All files and folders below a folder.
 fn below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry")) {
@@ -25,7 +25,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Something else at `path`.
+/// Puts something other than a file at `path`.
 fn put(odd: &str, path: &Path) {
     match odd {
         "a FIFO" => {
@@ -37,7 +37,7 @@ fn put(odd: &str, path: &Path) {
     }
 }
 
-/// Looks after the folder within a bound of memory; what it says.
+/// Runs a command on the repository with the memory limit.
 #[track_caller]
 fn look(args: &[&str], what: &str) -> Outcome {
     let mut command = Command::new(required("prlimit").expect("util-linux"));

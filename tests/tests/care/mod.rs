@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// The largest file of content of a store.
+/// The largest content file of a store.
 fn largest(server: &Server) -> PathBuf {
     let mut files = Vec::new();
     files_below(&server.home().data_dir().join("content/blobs"), &mut files);
@@ -40,7 +40,7 @@ fn data_dir(server: &Server) -> String {
     server.home().data_dir().to_str().expect("a path of ours").to_owned()
 }
 
-/// What a command printed as JSON, whatever its exit status, which comes with it.
+/// The JSON that a command printed, with its exit status.
 fn printed(server: &Server, args: &[&str]) -> (Option<i32>, Value) {
     let outcome = cli::cli(server, &[args, &["--output", "json"]].concat());
     let value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome}"));

@@ -8,7 +8,7 @@ use crate::support::access::{read, root_client, write};
 use crate::support::cli::json;
 use crate::support::*;
 
-/// What `/metrics` says now.
+/// The current answer of `/metrics`.
 fn metrics(server: &Server) -> String {
     let address = server.ready().address("http");
     let mut stream = std::net::TcpStream::connect(address).expect("connected");
@@ -24,7 +24,7 @@ fn figure(metrics: &str, name: &str) -> u64 {
     value.parse().expect("a number")
 }
 
-/// The disk loses a bit that the system still holds in memory: only who reads the disk sees it.
+/// The disk changes a bit that the page cache still has unchanged: only reading the disk shows it.
 #[tokio::test]
 async fn damage_below_the_memory_of_the_system_is_found() {
     need!(loop_devices(Kind::Ext4));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-/// Everything below a mounted directory, by path: what it is, and its content.
+/// Everything below a mounted directory, by path: its type and content.
 pub fn of_mount(root: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     walk(root, root, &mut all);
@@ -37,7 +37,7 @@ fn walk(root: &Path, dir: &Path, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// FNV-1a: equal for what is equal.
+/// An FNV-1a hash.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

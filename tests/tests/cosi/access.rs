@@ -70,7 +70,7 @@ async fn what_cannot_be_granted_is_refused_and_changes_nothing() {
         ("claim-1", "ba/1", &[], Code::InvalidArgument, "ba/1"),
         ("claim-1", "ba-1", &[("mode", "owner")], Code::InvalidArgument, "ro, rw or wo"),
         ("claim-1", "ba-1", &[("Mode", "ro")], Code::InvalidArgument, "\"Mode\""),
-        // Or the key of one Secret would open the bucket of another.
+        // Otherwise the key in one Secret would give access to the bucket of another.
         ("claim-1", "ba-taken", &[], Code::FailedPrecondition, "claim-2"),
     ] {
         let what = format!("{name:?} for {bucket:?} with {parameters:?}");

@@ -13,7 +13,7 @@ use tonic::{Response, Status};
 
 use crate::support::*;
 
-/// A server and a client of its COSI socket.
+/// A server, and a client of its COSI socket.
 struct Driver {
     server: Server,
     channel: Channel,
@@ -57,7 +57,7 @@ impl Driver {
         self.provisioner().driver_grant_bucket_access(request).await
     }
 
-    /// Grants and gives the account's id and its key.
+    /// Grants access; returns the account's id and its key.
     async fn granted(&self, bucket: &str, name: &str, parameters: &[(&str, &str)]) -> (String, Credentials) {
         let answer = self.grant(bucket, name, parameters).await.expect("granted").into_inner();
         let key = key_of(&answer);
@@ -83,7 +83,7 @@ fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The key, under the names by which the sidecar reads it.
+/// The key in the answer, by the names that the sidecar reads.
 fn key_of(answer: &DriverGrantBucketAccessResponse) -> Credentials {
     let secrets = &answer.credentials["s3"].secrets;
     Credentials { access_key_id: secrets["accessKeyID"].clone(), secret_access_key: secrets["accessSecretKey"].clone() }
@@ -98,7 +98,7 @@ async fn the_driver_says_its_name() {
     }
 }
 
-/// The whole life of a claim, each call as often as a sidecar that lost its memory makes it.
+/// The whole life of a claim, with each call repeated as a sidecar does that lost its memory.
 #[tokio::test]
 async fn every_call_may_come_again() {
     use crate::support::access::{Rights, rights};

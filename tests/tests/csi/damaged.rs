@@ -25,9 +25,9 @@ async fn a_damaged_record_of_a_mount_is_passed_over_and_made_anew() {
         }
         assert_eq!(harmed, 2, "a stage and a target");
         driver.server.restart();
-        // Nobody knows of the dead mounts any more: a kubelet takes them down before it calls.
+        // The dead mounts have no records any more: a kubelet unmounts them before it calls.
         for dead in [path.clone(), driver.path("staging").join(&volume)] {
-            // Nothing may be mounted there.
+            // There may be no mount.
             let _ = unmount(&dead, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
         driver.reconnect().await;

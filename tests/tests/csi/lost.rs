@@ -16,7 +16,7 @@ use super::{Driver, errno, mounts_below, no_secrets};
 use crate::support::grpc::refused;
 use crate::support::*;
 
-/// For all the calls of a test together. One that hung would take a deadline of minutes, or never end.
+/// The time limit for all calls of a test together. A call that hangs would take minutes, or never end.
 const CALLS_LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
     driver.mounted(&volume, &no_secrets()).await;
     fs::write(path.join("g"), "after").expect("written");
     assert!(begin.elapsed() < CALLS_LIMIT, "{:?}", begin.elapsed());
-    // It never left, and is told so.
+    // The program never left the folder, and its read fails.
     assert!(!inside.read().success(), "its file is of a mount that is over");
 }
 
@@ -68,7 +68,7 @@ async fn a_volume_that_a_holder_keeps_in_vain_is_left_to_the_administrator() {
     let mut inside = Inside::new(&path);
     driver.server.kill9();
     inside.ask();
-    // The node comes up with another store, which has no record of the mounts, and the kubelet calls at the same paths.
+    // The node starts with another store, which has no record of the mounts, and the kubelet calls with the same paths.
     let mut next = Driver::of(Options::default().holder().start()).await;
     driver.node = next.node.clone();
 
@@ -96,7 +96,7 @@ async fn a_volume_that_a_holder_keeps_in_vain_is_left_to_the_administrator() {
     assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
 }
 
-/// A program that stays in a folder, with a file of it open.
+/// A program that stays in a folder, with a file in it open.
 struct Inside(Child);
 
 impl Inside {
@@ -111,12 +111,12 @@ impl Inside {
         Self(child)
     }
 
-    /// Has it read its file and look around, which takes a server.
+    /// Makes the program read its file and list the folder, for which a server is needed.
     fn ask(&mut self) {
         self.0.stdin.take().expect("piped").write_all(b"go\n").expect("it listens");
     }
 
-    /// How it ended.
+    /// Waits for the end of the program.
     fn end(&mut self) -> ExitStatus {
         tests::child::wait(&mut self.0, limit(20)).expect("it ends, since nobody can answer it")
     }
@@ -129,7 +129,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // It may have ended.
+        // The program may have ended.
         let _ = self.0.kill();
     }
 }

@@ -22,7 +22,7 @@ use tonic::{Response, Status};
 
 use crate::support::*;
 
-/// A server and clients of its CSI socket, as a kubelet and the sidecars would be.
+/// A server with clients of its CSI socket, in the roles of a kubelet and the sidecars.
 struct Driver {
     server: Server,
     controller: ControllerClient<Channel>,
@@ -39,7 +39,7 @@ impl Driver {
         Self { server, controller, node }
     }
 
-    /// After a restart of the server.
+    /// Connects again after a restart of the server.
     async fn reconnect(&mut self) {
         (self.controller, self.node) = clients(&self.server).await;
     }
@@ -48,7 +48,7 @@ impl Driver {
         self.server.home().path().join(name)
     }
 
-    /// Makes a volume of this size, or a clone of a snapshot.
+    /// Creates a volume of this size, or a clone of a snapshot.
     async fn create(&mut self, name: &str, size_bytes: i64, snapshot: Option<&str>) -> String {
         let source = snapshot
             .map(|id| VolumeContentSource { r#type: Some(Type::Snapshot(SnapshotSource { snapshot_id: id.into() })) });
@@ -70,7 +70,7 @@ impl Driver {
         made.expect("told").snapshot_id
     }
 
-    /// Where a volume is staged; the caller of CSI makes the folder.
+    /// The staging path of a volume; the caller of CSI creates the folder.
     fn staging(&self, volume: &str) -> String {
         let dir = self.path("staging").join(volume);
         std::fs::create_dir_all(&dir).expect("made");
@@ -113,7 +113,7 @@ impl Driver {
         self.node.node_publish_volume(request).await
     }
 
-    /// Stages and publishes; where it is shown.
+    /// Stages and publishes a volume; returns the path where it is shown.
     async fn mounted(&mut self, volume: &str, secrets: &HashMap<String, String>) -> PathBuf {
         self.stage(volume, secrets).await.expect("staged");
         self.publish(volume, volume, false, &HashMap::new()).await.expect("published");
@@ -150,7 +150,7 @@ fn capability(mode: Mode) -> VolumeCapability {
     }
 }
 
-/// What is mounted in a server's folder.
+/// The mounts in a server's folder.
 fn mounts_below(driver: &Driver) -> Vec<String> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").expect("the list of mounts");
     let home = text(driver.server.home().path());
@@ -165,7 +165,7 @@ fn no_secrets() -> HashMap<String, String> {
     HashMap::new()
 }
 
-/// The error number of a refused call on a mount.
+/// The error number of a refused call.
 #[track_caller]
 fn errno<T: std::fmt::Debug>(result: std::io::Result<T>) -> Option<rustix::io::Errno> {
     rustix::io::Errno::from_io_error(&result.expect_err("it is refused"))

@@ -21,7 +21,7 @@ async fn published_paths_work_again_after_a_kill() {
     let ino = fs::metadata(path.join("f")).expect("there").ino();
 
     driver.server.kill9();
-    // What the kernel has cached it still shows; anything new asks the server.
+    // The kernel still shows what it has cached; anything else needs the server.
     assert_eq!(errno(fs::File::create(path.join("g"))), Some(Errno::NOTCONN), "nobody serves the mount");
     driver.server.restart();
 
@@ -32,7 +32,7 @@ async fn published_paths_work_again_after_a_kill() {
     assert_eq!(fs::read(narrow.join("g")).expect("there"), b"after");
     assert_eq!(errno(fs::write(narrow.join("g"), "no")), Some(Errno::ROFS), "still as narrow");
 
-    // And the kubelet, which knows nothing of all this, goes on.
+    // The kubelet, which knows nothing of the crash, continues.
     driver.reconnect().await;
     driver.stage(&volume, &no_secrets()).await.expect("staged already");
     driver.publish(&volume, &volume, false, &no_secrets()).await.expect("published already");
@@ -71,14 +71,14 @@ async fn a_volume_whose_bucket_is_gone_can_be_taken_down() {
     let path = driver.mounted(&volume, &no_secrets()).await;
     let refusal = cli::refusal(&driver.server, &["bucket", "delete", &volume, "--force"], 1);
     assert!(refusal.contains("mounted"), "{refusal}");
-    // Through S3 it goes behind the node's back.
+    // Deletes it through S3, without the node's knowledge.
     root_client(&driver.server).delete_bucket().bucket(&volume).send().await.expect("it is empty");
     assert!(fs::write(path.join("f"), "lost").is_err(), "a write into nothing must not be acknowledged");
     driver.unpublish(&volume, &volume).await;
     driver.unstage(&volume).await;
     assert!(!path.exists());
 
-    // The same over a restart: nothing can be rebuilt, and the server starts all the same.
+    // With a restart the volume cannot be mounted again, and the server starts nevertheless.
     let volume = driver.create("pvc-2", 64 << 20, None).await;
     driver.mounted(&volume, &no_secrets()).await;
     root_client(&driver.server).delete_bucket().bucket(&volume).send().await.expect("it is empty");

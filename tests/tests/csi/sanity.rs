@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::support::*;
 
-/// The whole suite takes seconds; a hang must not take the day.
+/// The time limit: the whole suite takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Fewer would mean that capabilities were lost: a suite that skips everything passes as well.
+/// The smallest number of specs: fewer would mean that capabilities were lost, since a suite that skips everything also
+/// passes.
 const SPECS_MIN: usize = 75;
 
 #[track_caller]
@@ -16,7 +17,7 @@ fn pass(server: &Server) -> Result<(), String> {
     let suite = required("csi-sanity")?;
     root_and_fuse()?;
     let home = server.home().path();
-    // The suite makes and removes these itself; their parents have to be there.
+    // The suite creates and removes these itself, but not their parents.
     let [target, staging] = ["target", "staging"].map(|name| home.join("sanity").join(name));
     std::fs::create_dir_all(home.join("sanity")).expect("made");
     let mut command = Command::new(suite);
@@ -40,7 +41,8 @@ fn tell(summary: &str) {
     println!("csi-sanity: {summary}");
 }
 
-/// How many specs ran, and the lines that say so: `Ran 70 of 92 Specs in 5.0 seconds`, and what became of them.
+/// The number of specs that ran, and the lines that report it, such as `Ran 70 of 92 Specs in 5.0 seconds`, with the
+/// results.
 fn counts(output: &str) -> Option<(usize, String)> {
     let ran = output.lines().find(|line| line.starts_with("Ran ") && line.contains(" Specs in "))?;
     let became = output.lines().find(|line| line.contains(" Passed | ") && line.contains(" Skipped"))?;

@@ -17,7 +17,7 @@ use crate::support::*;
 
 type Secrets = HashMap<String, String>;
 
-/// Makes a bucket by COSI and an access to it; the account, and the Secret that the sidecar writes for a pod.
+/// Creates a bucket and an access to it by COSI; returns the account, and the Secret that the sidecar writes for a pod.
 async fn cosi_secret(server: &Server, bucket: &str, mode: &str) -> (String, Secrets) {
     let mut cosi = ProvisionerClient::new(grpc::channel(&server.ready().socket("cosi")).await);
     let create = DriverCreateBucketRequest { name: bucket.into(), ..Default::default() };
@@ -73,7 +73,7 @@ async fn a_cosi_secret_mounts_its_bucket_as_wide_as_its_grant() {
     driver.unpublish("claim-1", "claim-1").await;
     driver.unstage("claim-1").await;
 
-    // A wide stage, and a target that the pod's own Secret narrows.
+    // A stage with all rights, and a target with the lesser rights of the pod's own Secret.
     let path = driver.mounted("claim-1", &both).await;
     fs::write(path.join("f"), "2").expect("written");
     driver.publish("claim-1", "narrow", false, &reader).await.expect("published");

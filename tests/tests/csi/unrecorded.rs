@@ -13,7 +13,7 @@ use super::{Driver, no_secrets, text};
 use crate::support::grpc::refused;
 use crate::support::*;
 
-/// A folder below the server's, with `amphora mount` at it.
+/// A folder below the server's, mounted with `amphora mount`.
 fn mounted_by_hand(driver: &Driver, bucket: &str, dir: &str) -> std::path::PathBuf {
     let dir = driver.path(dir);
     fs::create_dir_all(&dir).expect("made");

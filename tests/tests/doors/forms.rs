@@ -1,4 +1,4 @@
-//! Forms and preflights, which are not operations of the table: whose signature admits a file.
+//! Forms and preflights, which are not operations of the table: whose signature allows a file.
 
 use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use crate::signatures::Request;
 const VALID: &str = "2090-01-01T00:00:00Z";
 const PAST: &str = "2020-01-01T00:00:00Z";
 
-/// A form with a policy that this caller signed.
+/// A form with a policy, signed by this caller.
 fn form(world: &World, who: Who) -> Request {
     let mut body = String::new();
     let fields = if who == Who::Anonymous { Vec::new() } else { signed(world, who) };
@@ -51,7 +51,7 @@ fn a_form_lets_in_what_its_signer_may_put() {
     let before = state::of(&world, None);
     for who in EVERYBODY.into_iter().filter(|who| !Needs::Write.met_by(*who)) {
         let answer = world.signer(Who::Root).unsigned(&form(&world, who)).send(&host);
-        // What ends a form is the date in its policy, for a late one too.
+        // A form expires by the date in its policy, even if its signature is late.
         let expected = if who == Who::Late { Who::Expired.refusal() } else { who.refusal() };
         assert_eq!((answer.status, answer.code.as_str()), expected, "{who:?}: {answer}");
     }
@@ -62,7 +62,7 @@ fn a_form_lets_in_what_its_signer_may_put() {
     }
 }
 
-/// Anybody may ask what a browser asks; it tells what the rules say and nothing of what is there.
+/// Every caller may send a preflight; the answer depends on the CORS rules and shows nothing of the content.
 #[test]
 fn a_preflight_tells_nothing_of_what_is_there() {
     let world = World::new();

@@ -15,12 +15,13 @@ use tonic::Code;
 use crate::signatures::{Request, Signer};
 use crate::support::*;
 
-/// How long any of it may take: far above what it does, far below what it would if it were taken at its word.
+/// The time limit for each input: far above what it takes, and far below what it would take if its own numbers were
+/// believed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much the server may grow by all of it.
+/// How much the server's memory may grow by all inputs.
 const GROWTH_KIB: u64 = 256 << 10;
 
-/// The most the server ever had in memory.
+/// The peak memory of the server.
 fn peak_kib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid().expect("it runs"))).expect("read");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells");
@@ -87,7 +88,7 @@ fn documents_that_mean_harm_are_refused_at_once() {
     assert!(grown < GROWTH_KIB, "the server grew by {grown} KiB");
 }
 
-/// A document type is refused, and what it names is not fetched.
+/// A document type declaration is refused, and what it names is not fetched.
 #[test]
 fn nothing_is_fetched_for_a_document() {
     let server = Server::start();
@@ -172,7 +173,7 @@ fn heads_that_mean_harm_are_refused_at_once() {
         ("an invented token", query("list-type=2&continuation-token=zzzz".into()), true),
     ] {
         let begun = Instant::now();
-        // A head that no HTTP is may be answered by closing the connection.
+        // A head that is not HTTP may be answered by closing the connection.
         let mut socket = std::net::TcpStream::connect(&signer.host).expect("it accepts");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let head: String = wire.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -189,7 +190,7 @@ fn heads_that_mean_harm_are_refused_at_once() {
     assert_eq!(get().send(&signer.host).status, 200, "the next one is served");
 }
 
-/// What an answer would carry is what a client asked for: it must stay in its header.
+/// Headers in an answer that a client chose cannot add further headers or a body.
 #[test]
 fn an_answer_cannot_be_split() {
     let server = Server::start();
@@ -206,7 +207,7 @@ fn an_answer_cannot_be_split() {
     }
 }
 
-/// Bytes that are no gRPC, on every socket: the server goes on.
+/// Bytes that are not gRPC, sent to every socket: the server continues.
 #[test]
 fn bytes_that_are_no_messages_do_not_reach_a_service() {
     let server = Options::default().split_csi().start();
@@ -244,7 +245,7 @@ fn knock(socket: &Path, input: &[u8]) {
     let mut stream = UnixStream::connect(socket).expect("it accepts");
     stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
     stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
-    // It may hang up at any byte.
+    // The server may close the connection at any byte.
     let _ = stream.write_all(input);
     let _ = stream.read(&mut [0; 4096]);
 }

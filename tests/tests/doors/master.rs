@@ -19,7 +19,7 @@ fn file(server: &Server) -> PathBuf {
     server.home().data_dir().join("master.key")
 }
 
-/// Starts the server where it must not start; what it says.
+/// Starts a server that must refuse to start; returns its output.
 #[track_caller]
 fn refused_start(server: &Server) -> String {
     let mut command = Command::new(amphora().expect("built"));
@@ -118,7 +118,7 @@ async fn after_a_rotation_only_the_new_master_key_opens_the_store() {
     all_known(&server, &keys);
 }
 
-/// The library's tests stop a rotation at each of its steps; here the process is killed wherever it is.
+/// The library's tests stop a rotation at each step; here the process is killed at any moment.
 #[tokio::test]
 async fn a_rotation_that_is_killed_loses_no_secret() {
     let mut server = Server::start();
@@ -127,7 +127,7 @@ async fn a_rotation_that_is_killed_loses_no_secret() {
     for round in 0..rounds {
         let mut rotation = server.cli(["master-key", "rotate"]);
         let mut rotation = rotation.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        // From before the call comes to after it is answered.
+        // The moments range from before the call arrives to after it is answered.
         std::thread::sleep(Duration::from_millis(u64::try_from(round * 60 / rounds).expect("small")));
         server.kill9();
         rotation.wait().expect("it ends with its server");

@@ -18,7 +18,7 @@ use crate::support::*;
 
 type Secrets = HashMap<String, String>;
 
-/// What a Secret opens.
+/// What a Secret gives access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opens {
     ReadWrite,
@@ -35,12 +35,12 @@ fn opens(who: Who) -> Opens {
     }
 }
 
-/// Those of everybody who have a key at all; who has none is without a Secret.
+/// The callers that have a key, and therefore a Secret.
 fn holders() -> impl Iterator<Item = Who> {
     EVERYBODY.into_iter().filter(|who| !matches!(who, Who::Expired | Who::Late))
 }
 
-/// The Secrets COSI makes: `BucketInfo` of v1alpha1, and the keys of both forms of v1alpha2.
+/// The Secrets that COSI makes: `BucketInfo` of v1alpha1, and the keys of both forms of v1alpha2.
 fn secrets(world: &World, who: Who) -> Vec<(&'static str, Secrets)> {
     if who == Who::Anonymous {
         return vec![("none", Secrets::new())];
@@ -60,7 +60,7 @@ fn secrets(world: &World, who: Who) -> Vec<(&'static str, Secrets)> {
     ]
 }
 
-/// What can be done at a path where `k` is shown.
+/// What can be done at a path that shows `k`.
 #[track_caller]
 fn tried(at: &Path, name: &str) -> Opens {
     assert_eq!(fs::read(at.join("k")).expect("it reads"), b"content of k");
@@ -139,7 +139,7 @@ async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
         holders().flat_map(|who| secrets(&world, who).into_iter().map(move |form| (who, form)))
     {
         let what = format!("{who:?}, {form}");
-        // A stage, and a publish of what root staged wide open.
+        // A stage, and a publish of what root staged with all rights.
         match (opens(who), node.stage(BUCKET, &secrets).await) {
             (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
             (Opens::Nothing(_), Ok(())) => panic!("{what}: it was staged"),
@@ -153,7 +153,7 @@ async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
         }
         node.stage(BUCKET, &super::mounts::secrets(&world, Who::Root)[0].1).await.expect("staged by root");
         match (opens(who), node.publish(BUCKET, &secrets).await) {
-            // Without a Secret a publish is as wide as its stage.
+            // A publish without a Secret has the rights of its stage.
             (_, Ok(shown)) if who == Who::Anonymous => assert_eq!(tried(&shown, "by-nobody"), Opens::ReadWrite),
             (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
             (Opens::Nothing(_), Ok(_)) => panic!("{what}: it was published"),
@@ -162,7 +162,7 @@ async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
         node.unpublish(BUCKET).await;
         node.unstage(BUCKET).await;
     }
-    // A snapshot is read by those who read its bucket, and written by nobody.
+    // A snapshot can be read by those who may read its bucket, and written by no one.
     for who in holders() {
         let (_, secrets) = secrets(&world, who).swap_remove(0);
         match (opens(who), node.stage(SNAPSHOT, &secrets).await) {
@@ -209,7 +209,7 @@ fn a_key_mounts_as_wide_as_its_grant_on_the_command_line() {
     }
 }
 
-/// What is taken back is refused at the next call, also through what is mounted.
+/// Revoked rights are refused at the next call, also through an existing mount.
 #[test]
 fn a_grant_taken_back_closes_its_mount() {
     need!(root_and_fuse());
@@ -235,7 +235,8 @@ fn a_grant_taken_back_closes_its_mount() {
     world.admin(&["umount", &text(&dir)]);
 }
 
-/// A policy that denies closes or narrows what a key mounts, before and after; the administrator's mounts it leaves alone.
+/// A policy that denies access removes or limits the rights of mounts made with a key, before and after; it does not
+/// affect the administrator's mounts.
 #[test]
 fn a_policy_that_denies_closes_or_narrows_mounts() {
     need!(root_and_fuse());
@@ -264,7 +265,7 @@ fn a_policy_that_denies_closes_or_narrows_mounts() {
     world.admin(&["mount", BUCKET, &text(&ours)]);
     assert_eq!(tried(&dir, "before"), Opens::ReadWrite);
 
-    // What does not name the account, or cannot be about a mount, changes nothing.
+    // A statement that does not name the account, or cannot apply to a mount, changes nothing.
     put(r#"{"AWS": "keeper"}"#, "s3:*", "");
     assert_eq!(tried(&dir, "others"), Opens::ReadWrite);
     put(r#""*""#, "s3:*", r#""Bool": {"aws:SecureTransport": "false"}"#);

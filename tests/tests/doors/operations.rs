@@ -19,7 +19,7 @@ fn every_operation_lets_in_whom_it_should_and_nobody_else() {
     judge(&World::new(), false, None);
 }
 
-/// SDKs name the operation in the URL. That may be another than the one that is asked for.
+/// SDKs name the operation in the URL, which may be another than the one that is requested.
 #[test]
 fn the_operation_that_a_url_names_lets_nobody_in() {
     for named in ["PutObject", "GetObject"] {
@@ -27,8 +27,8 @@ fn the_operation_that_a_url_names_lets_nobody_in() {
     }
 }
 
-/// A policy that is about nobody, and about many until a day that is past, sends every decision another way; it must come
-/// out the same.
+/// A policy that applies to no caller, and one that applies to many until a past date, make every decision take another
+/// path; the results must be the same.
 #[test]
 fn a_policy_about_nobody_lets_nobody_in() {
     let world = World::new();
@@ -72,12 +72,12 @@ fn is_refusal(row: &Row, who: Who, answer: &Answer, with_policy: bool) -> bool {
     if row.request.method == "HEAD" {
         return answer.status == status;
     }
-    // Each key is decided by itself where there is a policy, so that the refusal stands in the answer.
+    // With a policy each key is decided separately, so that the refusal is in the answer.
     let each = with_policy && row.name == "DeleteObjects" && answer.status == 200 && code == "AccessDenied";
     answer.code == code && (answer.status == status || each)
 }
 
-/// What is filled into a request.
+/// The values that are filled into a request.
 #[derive(Default)]
 struct Place {
     bucket: Option<String>,

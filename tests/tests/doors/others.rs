@@ -6,7 +6,7 @@ use crate::signatures::Request;
 
 const DENIED: (u16, &str) = (403, "AccessDenied");
 
-/// Makes requests that have to be refused, and compares what there is before and after.
+/// Makes requests that must be refused, and compares the state before and after.
 #[track_caller]
 fn refused(world: &World, cases: &[(Who, Request, (u16, &str))]) {
     let before = state::of(world, None);
@@ -27,7 +27,7 @@ fn begin(world: &World, who: Who, path: &str) -> String {
     between(&begun.text, "<UploadId>", "</UploadId>").to_owned()
 }
 
-/// The id of the version that a put makes.
+/// The id of the version that a put creates.
 fn version(world: &World, who: Who, path: &str) -> String {
     let put = world.must(who, &Request::new("PUT", path).body("a version"));
     let head = put.text.lines().find_map(|line| line.strip_prefix("x-amz-version-id: "));
@@ -52,7 +52,7 @@ fn copies_read_only_what_their_maker_may_read() {
         (format!("{FOREIGN_BUCKET}/secret"), DENIED),
         (format!("/{FOREIGN_BUCKET}/%73ecret"), DENIED),
         (format!("/{FOREIGN_BUCKET}/secret?versionId=null"), DENIED),
-        // Whether a key is there is not told either.
+        // The answer does not show either whether a key exists.
         (format!("/{FOREIGN_BUCKET}/absent"), DENIED),
         (format!("/{FOREIGN_SNAPSHOT}/secret"), DENIED),
         ("/no-such-bucket/secret".to_owned(), no_bucket),
@@ -96,7 +96,7 @@ fn an_upload_belongs_to_its_bucket_and_key() {
             (who, Request::new("POST", path.clone()).query(&query).body(complete), expected),
             (who, Request::new("DELETE", path.clone()).query(&query), expected),
         ]);
-        // A snapshot has no uploads to tell of, and whoever may read it may hear that.
+        // A snapshot has no uploads to list, and callers that may read it may learn that.
         if path != format!("/{SNAPSHOT}/mpu") {
             cases.push((who, Request::new("GET", path).query(&query), expected));
         }
@@ -129,7 +129,7 @@ fn a_version_belongs_to_its_key() {
         cases.push((who, copy.header("x-amz-copy-source", format!("{path}?{query}")), expected));
     }
     refused(&world, &cases);
-    // Deleting a version that the key does not have is done, and deletes nothing (S3 API, DeleteObject).
+    // Deleting a version that the key does not have succeeds, and deletes nothing (S3 API, DeleteObject).
     let before = state::of(&world, None);
     for (path, version) in [(format!("/{BUCKET}/k"), &foreign), (format!("/{BUCKET}/other"), &here)] {
         world.must(Who::Both, &Request::new("DELETE", path).query(&format!("versionId={version}")));

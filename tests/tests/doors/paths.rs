@@ -15,7 +15,7 @@ use tonic::Code;
 use crate::signatures::{Request, Signer, encode};
 use crate::support::*;
 
-/// Keys that are paths to somewhere else, where something takes them for paths.
+/// Keys that would lead elsewhere if they were used as paths.
 fn keys() -> Vec<String> {
     let mut keys: Vec<String> = [
         "../x",
@@ -48,7 +48,7 @@ fn keys() -> Vec<String> {
     keys
 }
 
-/// All that lies in a folder but for the server's own: names, sizes and contents.
+/// Everything in a folder except the server's own files: names, sizes and contents.
 fn around(server: &Server) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     walk(server.home().path(), server, &mut found);
@@ -86,7 +86,7 @@ fn keys_are_names_in_their_bucket_and_nothing_else() {
     let (before, top) = (around(&server), listing(&server.home().data_dir()));
     for key in keys() {
         let put = send(&request("PUT", "vessel", &key).body(format!("content of {}", key.len())));
-        // A key that ends in a slash is a folder, which holds nothing.
+        // A key that ends in a slash is a folder, which has no content.
         if put.status != 200 {
             assert!(key.ends_with('/') && put.status == 400 || put.status == 409, "{key:?}: {put}");
             continue;
@@ -159,7 +159,7 @@ fn a_symbolic_link_in_a_bucket_leads_s3_nowhere() {
         let copy = request("PUT", "vessel", "copy").header("x-amz-copy-source", format!("/vessel/{key}"));
         assert_eq!(send(&copy).status, 404, "{key} is copied");
     }
-    // What is put takes the place of a link; nothing goes through one.
+    // A put replaces a link; nothing is written through one.
     for key in ["to-file", "to-dir/new", "up/new"] {
         let put = send(&request("PUT", "vessel", key).body("put"));
         assert!([200, 400, 409].contains(&put.status), "{key}: {put}");
@@ -224,7 +224,7 @@ async fn ids_and_target_paths_of_csi_mean_what_they_say() {
         let answer = node.node_stage_volume(stage(volume, text("staged"))).await;
         assert!(matches!(answer.expect_err(volume).code(), Code::NotFound | Code::InvalidArgument), "{volume:?}");
         let delete = DeleteVolumeRequest { volume_id: volume.into(), ..Default::default() };
-        // A volume that cannot be is as good as deleted; nothing is touched.
+        // A volume id that cannot exist counts as deleted; nothing is touched.
         drop(controller.delete_volume(delete).await);
         let publish = ControllerPublishVolumeRequest {
             volume_id: "vessel".into(),
@@ -257,7 +257,7 @@ async fn ids_and_target_paths_of_csi_mean_what_they_say() {
     }
     for path in ["victim", "link", "plain", "link/file"] {
         let request = NodeUnpublishVolumeRequest { volume_id: "vessel".into(), target_path: text(path) };
-        // Refused, or nothing to do: what is there is not the driver's, and stays.
+        // Refused, or nothing to do: what exists is not the driver's, and stays.
         drop(node.node_unpublish_volume(request).await);
     }
     let unstage = NodeUnstageVolumeRequest { volume_id: "vessel".into(), staging_target_path: text("staged") };

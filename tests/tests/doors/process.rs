@@ -11,7 +11,7 @@ fn options() -> Options {
     Options::default().env("AMPHORA_ROOT_ACCESS_KEY_ID", "ROOTKEYID").env("AMPHORA_ROOT_SECRET_ACCESS_KEY", ROOT_SECRET)
 }
 
-/// The environments of all processes that are the program under test.
+/// The environments of all processes of the program under test.
 fn environments() -> Vec<(u32, String)> {
     let program = fs::canonicalize(amphora().expect("built")).expect("there");
     let entries = fs::read_dir("/proc").expect("mounted").flatten();

@@ -12,7 +12,7 @@ use crate::support::*;
 
 const HANDLE_BYTES: usize = 128;
 
-/// `struct file_handle` of open_by_handle_at(2), with room for any.
+/// `struct file_handle` of open_by_handle_at(2), with space for any handle.
 #[repr(C)]
 #[derive(Clone)]
 struct Handle {
@@ -25,7 +25,7 @@ fn handle_of(path: &Path) -> Handle {
     let name = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
     let mut handle = Handle { bytes: HANDLE_BYTES as u32, kind: 0, handle: [0; HANDLE_BYTES] };
     let mut mount = 0i32;
-    // SAFETY: a path that ends in NUL, a handle with the room it says, and a place for the mount's number.
+    // SAFETY: the path ends in NUL, the handle has the given space, and there is memory for the mount's number.
     let done = unsafe {
         libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, name.as_ptr(), &raw mut handle, &raw mut mount, 0)
     };
@@ -33,18 +33,18 @@ fn handle_of(path: &Path) -> Handle {
     handle
 }
 
-/// Opens a handle within the mount at `at`, and reads what it is.
+/// Opens a handle in the mount at `at`, and returns its content.
 fn opened(at: &Path, handle: &Handle) -> std::io::Result<String> {
     let mount = File::open(at).expect("the mount is there");
     let mut handle = handle.clone();
-    // SAFETY: an open descriptor and a handle as the kernel made it.
+    // SAFETY: the descriptor is open, and the handle is as the kernel made it.
     let file = unsafe {
         libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), &raw mut handle, libc::O_RDONLY | libc::O_CLOEXEC)
     };
     if file < 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just opened and belongs to nobody else.
+    // SAFETY: the descriptor was just opened, and no one else uses it.
     let mut file = unsafe { File::from_raw_fd(i32::try_from(file).expect("a descriptor")) };
     if file.metadata()?.is_dir() {
         return Ok(format!("a folder {:?}", names(&format!("/proc/self/fd/{}", file.as_raw_fd()))));
@@ -61,7 +61,7 @@ fn names(dir: &str) -> Vec<String> {
     names
 }
 
-/// Whether a handle opened nothing that it should not.
+/// Asserts that a handle gives no access to a file outside of the mount.
 #[track_caller]
 fn hidden(at: &Path, handle: &Handle) {
     for _ in 0..2 {
@@ -99,7 +99,7 @@ async fn a_mount_of_a_folder_reaches_nothing_outside_it() {
         assert!(fs::read(&link).is_err(), "{target} is looked for beside the mount, not in the bucket");
         fs::remove_file(&link).expect("removed");
     }
-    // A handle made where everything is shown.
+    // A handle made in a mount that shows everything.
     for path in ["hidden", "out", "out/hidden", "."] {
         hidden(&part, &handle_of(&whole.path().join(path)));
     }
@@ -107,11 +107,11 @@ async fn a_mount_of_a_folder_reaches_nothing_outside_it() {
         hidden(&part, &handle_of(&another.path().join(path)));
         hidden(whole.path(), &handle_of(&another.path().join(path)));
     }
-    // And every inode there may be, by number.
+    // Handles of every possible inode, by number.
     let like = handle_of(&whole.path().join("in/file"));
     for number in 0..64u64 {
         let mut guess = like.clone();
-        // fs/fuse: the number in two words, the upper first, and the generation.
+        // fs/fuse: the number in two words, the upper one first, and the generation.
         guess.handle[..4].copy_from_slice(&((number >> 32) as u32).to_ne_bytes());
         guess.handle[4..8].copy_from_slice(&(number as u32).to_ne_bytes());
         hidden(&part, &guess);

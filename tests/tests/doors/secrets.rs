@@ -21,12 +21,12 @@ use crate::signatures::{Request, Signer, encode};
 use crate::support::*;
 
 const ROOT_SECRET: &str = "root/secret+of=the~tour-0123456789";
-/// Typed wrongly, and still nobody's business.
+/// A mistyped secret, which must not be shown either.
 const MISTYPED: &str = "mistyped/secret+of=the~tour-987654";
 const MOUNT_OPTION: &str = "hunter2-in-a-mount-option";
 const SECRET_ENTRY: &str = "hunter2-in-a-secret-of-kubernetes";
 
-/// What is looked for, by name.
+/// The secrets to search for, by name.
 #[derive(Default)]
 struct Secrets(Vec<(String, Vec<u8>)>);
 
@@ -35,7 +35,7 @@ impl Secrets {
         self.0.push((name.to_owned(), secret.as_ref().to_vec()));
     }
 
-    /// Every form of every secret.
+    /// Every encoding of every secret.
     fn needles(&self) -> Vec<(String, Vec<u8>)> {
         self.0
             .iter()
@@ -46,7 +46,8 @@ impl Secrets {
 
 fn forms(secret: &[u8]) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
     let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Base64 of a longer text that holds the secret: at each of three places, without the ends that its neighbours change.
+    // Base64 of a longer text that contains the secret: at each of three offsets, without the ends that depend on the
+    // neighbouring bytes.
     let within = (0..3).map(|shift| {
         let text = STANDARD_NO_PAD.encode([&vec![0; shift][..], secret].concat());
         let (start, end) = ([0, 2, 3][shift], text.len() - [0, 2, 3][(secret.len() + shift) % 3].min(2));
@@ -65,7 +66,7 @@ fn forms(secret: &[u8]) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         .into_iter()
 }
 
-/// Fails if `text` holds a needle.
+/// Fails if `text` contains a secret in any encoding.
 #[track_caller]
 fn clean(place: &str, text: &[u8], needles: &[(String, Vec<u8>)]) {
     for (name, needle) in needles {
@@ -84,7 +85,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The tour's server, and all that was said on the way.
+/// The test's server, and all output so far.
 struct Tour {
     server: Server,
     secrets: Secrets,
@@ -109,14 +110,14 @@ impl Tour {
         self.secrets.add(name, fs::read(self.server.home().data_dir().join("master.key")).expect("read"));
     }
 
-    /// Runs a command and keeps what it says.
+    /// Runs a command and records its output.
     fn command(&mut self, args: &[&str]) -> Outcome {
         let outcome = cli::cli(&self.server, args);
         self.said.push((args.join(" "), format!("{}{}", outcome.stdout, outcome.stderr)));
         outcome
     }
 
-    /// A key of a new account. What shows it is the one thing that may.
+    /// A key of a new account. Only the output that shows the new key may contain it.
     fn account(&mut self, name: &str) -> Credentials {
         self.command(&["account", "create", name]);
         let key = cli::key_of(&cli::json(&self.server, &["key", "create", "--account", name]));
@@ -128,7 +129,7 @@ impl Tour {
         Signer { key: key.clone(), ..Signer::new(&self.server) }
     }
 
-    /// Sends requests of a key: good ones, bad ones, a URL.
+    /// Sends requests with a key: correct ones, incorrect ones, and a presigned URL.
     fn knock(&mut self, name: &str, key: &Credentials) {
         let signer = self.signer(key);
         for request in [
@@ -207,7 +208,7 @@ async fn kubernetes(tour: &mut Tour, alice: &Credentials) {
         };
         let staged = node.node_stage_volume(request).await;
         tour.said.push(("CSI".into(), format!("{staged:?}")));
-        // Where nothing is staged there is nothing to do.
+        // With nothing staged there is nothing to do.
         let unstage = NodeUnstageVolumeRequest { volume_id: "claimed".into(), staging_target_path: staging.clone() };
         drop(node.node_unstage_volume(unstage).await);
     }
@@ -280,8 +281,8 @@ async fn no_secret_is_where_it_should_not_be() {
     clean("the log", log.as_bytes(), &needles);
     clean("the figures", figures.as_bytes(), &needles);
     for (place, text) in &tour.said {
-        // An answer to a request that was signed wrongly shows what was to be signed and the wrong signature, as AWS
-        // does: never the key, nor a signature that is right.
+        // The answer to an incorrectly signed request contains the string to sign and the incorrect signature, as AWS's
+        // does: never the key, nor a correct signature.
         let wrong = text.contains("<SignatureProvided>");
         let needles: Vec<_> =
             needles.iter().filter(|(name, _)| !(wrong && name.starts_with("the signature"))).cloned().collect();
@@ -293,8 +294,8 @@ async fn no_secret_is_where_it_should_not_be() {
     for path in all {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let secrets = match name {
-            // The two places: the root key for whoever may read the folder, and what everything is sealed under.
-            // How the test started it, with the root key in the environment.
+            // The two exceptions: the file with the root key, for users who may read the folder, and the master key.
+            // The log of the start contains how the test started the server, with the root key in the environment.
             "log.start" => continue,
             "root-credentials" => {
                 needles.iter().filter(|(name, _)| !name.starts_with("the root secret")).cloned().collect()

@@ -19,7 +19,7 @@ use crate::support::*;
 
 const NOBODY: u32 = 65534;
 
-/// Runs something as another user: on a thread that never comes back to this one.
+/// Runs `work` as another user, on a thread that ends with it.
 pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -32,7 +32,7 @@ pub fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// One call of each service there is on a socket; a thread of its own makes the connection.
+/// One call of each service on each socket, with a connection made by a separate thread.
 fn calls(home: &Home) -> Vec<(&'static str, Result<(), Status>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -50,12 +50,12 @@ fn calls(home: &Home) -> Vec<(&'static str, Result<(), Status>)> {
     })
 }
 
-/// Whether a holder lets one in: it hangs up on strangers.
+/// Whether a holder accepts the caller: it closes connections of other users.
 fn holder_answers(socket: &Path) -> bool {
     let address = SocketAddrUnix::new(socket).expect("short");
     let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
     rustix::net::connect(&client, &address).expect("it listens");
-    // Hello, in version 1.
+    // The message Hello of version 1.
     let hello = rustix::net::send(&client, &[1, 0], rustix::net::SendFlags::NOSIGNAL);
     let mut answer = [0; 256];
     hello.is_ok()
@@ -64,7 +64,7 @@ fn holder_answers(socket: &Path) -> bool {
 
 #[test]
 fn sockets_are_private_and_refuse_other_users_also_when_they_are_not() {
-    // Only root can call as another user; and what a server mounts is what it starts a holder for.
+    // Only root can call as another user, and a server starts a holder only if it can mount.
     need!(root_and_fuse());
     let server = Options::default().split_csi().holder().start();
     let home = server.home();
@@ -112,7 +112,7 @@ fn another_user_of_the_data_folder_is_told_whose_it_is() {
     assert!(refused.contains("user 65534") && refused.contains("the user who owns it"), "{refused}");
 }
 
-/// Their clients send the path of the socket as the authority, which is none by RFC 3986.
+/// Their clients send the socket's path as `:authority`, which is not valid by RFC 3986.
 #[test]
 fn clients_of_the_grpc_c_core_are_served_on_every_socket() {
     let Some(python) = python() else { skip!("grpcio is missing: run tests/setup.sh") };

@@ -19,7 +19,7 @@ const OF_BUCKETS: [&str; 11] = [
 const OF_OBJECTS: [(&str, &str); 5] =
     [("k", "tagging="), ("k", "retention="), ("held", "tagging="), ("held", "retention="), ("held", "legal-hold=")];
 
-/// Of `vessel`, the foreign bucket, `more`, and the list of buckets.
+/// The state of `vessel`, the foreign bucket and `more`, and the list of buckets.
 pub fn of(world: &World, more: Option<&str>) -> Vec<String> {
     let mut state = vec![told(world, "/", "")];
     for query in OF_BUCKETS {
@@ -36,7 +36,7 @@ pub fn of(world: &World, more: Option<&str>) -> Vec<String> {
     state
 }
 
-/// What root is told, without what differs between two answers that say the same.
+/// The answer to root, without the parts that differ between two equivalent answers.
 fn told(world: &World, path: &str, query: &str) -> String {
     let answer = world.send(Who::Root, &Request::new("GET", path).query(query));
     let body = answer.text.split_once("\r\n\r\n").map_or("", |(_, body)| body);

@@ -1,4 +1,5 @@
-//! Memory that strangers can make the server hold: none for a body that they could never be allowed to send.
+//! Memory that callers without rights can make the server use: none for a body that they could never be allowed to
+//! send.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,14 +8,14 @@ use std::time::Duration;
 use crate::signatures::{Request, Signer};
 use crate::support::*;
 
-/// Connections that send a document at once.
+/// The number of connections that send a document at the same time.
 const CONNECTIONS: usize = 49;
-/// What the server may have: far below what so many documents take that are read.
+/// The memory limit of the server: far below what so many documents would take if they were read.
 const MEMORY_BYTES: u64 = 400 << 20;
-/// One answer.
+/// The time limit of one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends a document without a signature and gives back the status, or nothing if the connection ended before.
+/// Sends a document without a signature; returns the status, or `None` if the connection ended before.
 fn send(address: &str, target: &str, document: &[u8]) -> Option<u16> {
     let mut socket = TcpStream::connect(address).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -34,12 +35,12 @@ fn documents_of_strangers_take_no_memory() {
     let server = Options::default().under(["prlimit", &limit]).args(["--s3-block-public-access", "false"]).start();
     make_bucket(&server, "vessel", &[]);
     let signer = Signer::new(&server);
-    // With a policy, which is asked about more than the head says, and lets strangers read.
+    // With a policy, for which the server needs more than the head of the request, and which lets anyone read.
     let policy = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Principal": "*",
         "Action": "s3:GetObject", "Resource": "arn:aws:s3:::vessel/*"}}"#;
     let put = signer.sign(&Request::new("PUT", "/vessel").query("policy=").body(policy)).send(&signer.host);
     assert_eq!(put.status, 204, "{put}");
-    // As long as a document may be; small elements become records of hundreds of bytes where they are read.
+    // As long as a document may be; small elements become records of hundreds of bytes when they are parsed.
     let blank = " ".repeat(7 << 20);
     let document = format!("<Tagging>{blank}<TagSet>{}</TagSet></Tagging>", "<Tag/>".repeat(99_000)).into_bytes();
     for target in [
@@ -54,7 +55,7 @@ fn documents_of_strangers_take_no_memory() {
             let sending: Vec<_> = (0..CONNECTIONS).map(|_| one()).collect();
             sending.into_iter().map(|sent| sent.join().expect("it ends")).collect()
         });
-        // What is refused while it comes may end with its connection.
+        // A request that is refused while it arrives may end with its connection.
         assert!(statuses.iter().flatten().all(|status| *status == 403), "{target}: {statuses:?}");
         let got = signer.sign(&Request::new("GET", "/vessel").query("list-type=2")).send(&signer.host);
         assert_eq!(got.status, 200, "{target}: the server lives: {got}");

@@ -3,10 +3,10 @@
 use super::who::{BUCKET, Who};
 use crate::signatures::Request;
 
-/// What an operation needs.
+/// What an operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// A key that is known.
+    /// Any valid key.
     Key,
     /// An account that may create buckets.
     Creator,
@@ -14,13 +14,13 @@ pub enum Needs {
     Any,
     Read,
     Write,
-    /// A copy within the bucket.
+    /// Reading and writing, for a copy within the bucket.
     ReadAndWrite,
     Own,
 }
 
 impl Needs {
-    /// Whether somebody has it.
+    /// Whether a caller meets the requirement.
     pub fn met_by(self, who: Who) -> bool {
         use Who::{Both, Foreign, Keeper, Owner, Reader, Root, Ungranted, Writer};
         let all = [Root, Owner, Keeper];
@@ -36,27 +36,27 @@ impl Needs {
     }
 }
 
-/// What has to be there before the request is made.
+/// What has to exist before the request is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     Nothing,
-    /// A name no bucket has, for `{bucket}`.
+    /// A name that no bucket has, for `{bucket}`.
     Name,
     /// A bucket like `vessel`, for `{bucket}`.
     Bucket,
     /// An upload of `mpu`, for `{upload}`.
     Upload,
-    /// The same with a part, for `{etag}`.
+    /// An upload of `mpu` with a part, for `{upload}` and `{etag}`.
     Part,
 }
 
-/// One operation.
+/// An operation of the table.
 pub struct Row {
     pub name: &'static str,
     pub needs: Needs,
     pub before: Before,
     pub request: Request,
-    /// The code with which whoever is let in is told that nothing is set.
+    /// The error code for an allowed caller if the setting is not set.
     pub unset: Option<&'static str>,
 }
 
@@ -103,14 +103,14 @@ const HOLD: &str = "<LegalHold><Status>ON</Status></LegalHold>";
 const DELETE: &str = "<Delete><Object><Key>put</Key></Object></Delete>";
 const COMPLETE: &str = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
                         </CompleteMultipartUpload>";
-/// About nobody who knocks, and about many until a day that is past.
+/// A policy that applies to no caller, and one that applies to many until a past date.
 pub const POLICY: &str = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject",
     "Principal": {"AWS": "owner"}, "Resource": "arn:aws:s3:::vessel/nothing/*"}, {"Effect": "Allow", "Action": "s3:*",
     "Principal": {"AWS": ["keeper", "both", "reader", "writer", "foreign", "ungranted"]},
     "Resource": ["arn:aws:s3:::vessel", "arn:aws:s3:::vessel/*"],
     "Condition": {"DateLessThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}}}]}"#;
 
-/// Every operation. What is put comes before what is told and what is deleted, so that each finds something.
+/// Every operation. Those that put something come before those that get and delete it, so that each finds something.
 pub fn rows() -> Vec<Row> {
     [of_buckets(), of_rules(), of_unset(), of_named(), of_objects(), of_uploads(), of_policies()]
         .into_iter()
@@ -188,7 +188,7 @@ fn of_unset() -> Vec<Row> {
     ]
 }
 
-/// Settings that a bucket has several of, each with an id.
+/// Settings of which a bucket has several, each with an id.
 fn of_named() -> Vec<Row> {
     use Needs::{Any, Own};
     let absent = "NoSuchConfiguration";

@@ -5,46 +5,46 @@ use std::time::Duration;
 use crate::signatures::{Answer, Request, Signer, Wire};
 use crate::support::*;
 
-/// The bucket that rights are given on. Its account is `owner`.
+/// The bucket that rights are granted on. It belongs to the account `owner`.
 pub const BUCKET: &str = "vessel";
 /// A bucket of the account `foreign`.
 pub const FOREIGN_BUCKET: &str = "foreign-bucket";
-/// Snapshots of both.
+/// Snapshots of both buckets.
 pub const SNAPSHOT: &str = "vessel-frozen";
 pub const FOREIGN_SNAPSHOT: &str = "foreign-frozen";
 
-/// Who knocks.
+/// A caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The root account.
     Root,
-    /// The account the bucket belongs to.
+    /// The account that the bucket belongs to.
     Owner,
     /// An account with the grant `owner`.
     Keeper,
-    /// With `rw`.
+    /// An account with the grant `rw`.
     Both,
-    /// With `ro`.
+    /// An account with the grant `ro`.
     Reader,
-    /// With `wo`.
+    /// An account with the grant `wo`.
     Writer,
-    /// An account with a bucket of its own, and none here.
+    /// An account with its own bucket, and without rights on this one.
     Foreign,
-    /// Had `rw`; the grant was taken back.
+    /// An account whose grant `rw` was revoked.
     Ungranted,
-    /// Has `rw`; this key of it was deleted.
+    /// A deleted key of an account with the grant `rw`.
     Deleted,
-    /// Has `rw`; this key of it was rotated out.
+    /// A key of an account with the grant `rw` that was rotated out.
     Rotated,
-    /// Had `rw`; the account was deleted.
+    /// A deleted account that had the grant `rw`.
     Gone,
     /// The key id of `Both` with another secret.
     Mistaken,
-    /// A URL of the owner, past its time.
+    /// An expired presigned URL of the owner.
     Expired,
-    /// A signature of the owner from twenty minutes ago.
+    /// A signature of the owner that is twenty minutes old.
     Late,
-    /// Without a signature.
+    /// A request without a signature.
     Anonymous,
 }
 
@@ -67,7 +67,7 @@ pub const EVERYBODY: [Who; 15] = [
 ];
 
 impl Who {
-    /// The status and the code whoever does not get in is refused with.
+    /// The status and error code of a refusal.
     pub fn refusal(self) -> (u16, &'static str) {
         match self {
             Self::Deleted | Self::Rotated | Self::Gone => (403, "InvalidAccessKeyId"),
@@ -78,7 +78,7 @@ impl Who {
     }
 }
 
-/// A server with everybody's keys.
+/// A server, and the keys of all callers.
 pub struct World {
     pub server: Server,
     keys: Vec<(Who, Credentials)>,
@@ -127,7 +127,7 @@ impl World {
         self.admin(&["snapshot", "create", FOREIGN_BUCKET, FOREIGN_SNAPSHOT]);
     }
 
-    /// The grants everybody has.
+    /// Makes the grants of all callers.
     pub fn grant(&self, bucket: &str) {
         for (name, mode) in [("keeper", "owner"), ("both", "rw"), ("reader", "ro"), ("writer", "wo")] {
             self.admin(&["grant", "add", bucket, "--account", name, "--mode", mode]);
@@ -158,7 +158,7 @@ impl World {
         Signer { key: self.key(who), ..Signer::new(&self.server) }
     }
 
-    /// The request as somebody makes it.
+    /// The request as the caller sends it.
     pub fn wire(&self, who: Who, request: &Request) -> Wire {
         match who {
             Who::Anonymous => self.signer(Who::Root).unsigned(request),
@@ -175,7 +175,7 @@ impl World {
         self.wire(who, request).send(&self.signer(Who::Root).host)
     }
 
-    /// Makes a request that has to succeed.
+    /// Makes a request that must succeed.
     #[track_caller]
     pub fn must(&self, who: Who, request: &Request) -> Answer {
         let answer = self.send(who, request);
