@@ -2,7 +2,7 @@
 
 use crate::signatures::{Answer, Request};
 
-/// What an answer tells.
+/// The parts of an answer that are compared.
 #[derive(Debug)]
 pub struct Told {
     pub status: u16,
@@ -10,7 +10,7 @@ pub struct Told {
     pub body: String,
 }
 
-/// A request, and what AWS answers it with.
+/// A request, and AWS's answer to it.
 pub struct Case {
     pub request: Request,
     pub status: u16,
@@ -25,7 +25,7 @@ impl Told {
         Self { status: answer.status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// The text of an element of the error, without escapes.
+    /// The text of an element of the error document, unescaped.
     pub fn element(&self, name: &str) -> Option<String> {
         let (_, rest) = self.body.split_once(&format!("<{name}>"))?;
         let (text, _) = rest.split_once(&format!("</{name}>"))?;
@@ -40,7 +40,7 @@ impl Told {
 }
 
 impl Case {
-    /// How an answer differs from this one.
+    /// How an answer differs from this one; `None` if it does not.
     pub fn differs(&self, told: &Told) -> Option<String> {
         let mut expected = vec![("Code", self.code), ("Message", self.message)];
         expected.extend(self.elements);

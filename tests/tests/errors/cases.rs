@@ -25,12 +25,12 @@ fn case(request: Request, status: u16, code: &'static str, message: &'static str
     Case { request, status, code, message, elements }
 }
 
-/// All of them.
+/// All cases.
 pub fn all() -> Vec<Case> {
     [absent(), unset(), arguments(), bodies(), conditions(), settings()].into_iter().flatten().collect()
 }
 
-/// What is not there.
+/// Resources that do not exist.
 fn absent() -> Vec<Case> {
     let (bucket, key) = ("The specified bucket does not exist.", "The specified key does not exist.");
     vec![
@@ -92,7 +92,7 @@ fn unset() -> Vec<Case> {
     ]
 }
 
-/// Values that are none.
+/// Invalid values.
 fn arguments() -> Vec<Case> {
     vec![
         case(
@@ -170,7 +170,7 @@ fn arguments() -> Vec<Case> {
     ]
 }
 
-/// Bodies that are not what they have to be.
+/// Invalid bodies.
 fn bodies() -> Vec<Case> {
     let digest = "rL0Y20zC+Fzt72VPzMSk2A==";
     vec![
@@ -294,7 +294,7 @@ fn conditions() -> Vec<Case> {
     ]
 }
 
-/// What a bucket's state forbids.
+/// Requests that the state of a bucket forbids.
 fn settings() -> Vec<Case> {
     vec![
         case(

@@ -12,7 +12,7 @@ use answer::Told;
 use crate::signatures::{Request, Signer};
 use crate::support::*;
 
-/// A server with a bucket `shelf` that holds the object `k` of ten bytes.
+/// A server with a bucket `shelf`, which has the object `k` of ten bytes.
 struct Shelf {
     _server: Server,
     signer: Signer,

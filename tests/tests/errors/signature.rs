@@ -14,12 +14,12 @@ fn send(signer: &Signer, wire: &crate::signatures::Wire) -> Told {
     Told::of(&wire.send(&signer.host))
 }
 
-/// The bytes that AWS writes in hexadecimal digits beside a text.
+/// The bytes of a text as AWS writes them in an error, in hexadecimal digits.
 fn bytes(text: &str) -> Option<String> {
     Some(text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" "))
 }
 
-/// What was to be signed, when the same request is signed again with the right key: it has to be what was told.
+/// The string to sign in the answer equals the one that results from signing the same request with the correct key.
 #[test]
 fn a_mismatch_tells_what_was_to_be_signed_in_headers_and_in_urls() {
     let shelf = Shelf::start();

@@ -27,9 +27,9 @@ struct Case {
     name: &'static str,
     calls: &'static str,
     error: &'static str,
-    /// Only calls on the metadata journal.
+    /// Whether only calls on the metadata journal fail.
     journal: bool,
-    /// Whether the store refuses all writes from then on.
+    /// Whether the store refuses all writes afterwards.
     poisons: bool,
 }
 
@@ -89,7 +89,7 @@ async fn a_disk_that_fails_is_never_believed() {
     check_store(&server);
 }
 
-/// After a write that failed the system still holds what the disk never got: a start believes the disk.
+/// After a failed write the page cache still has what the disk never received: a start goes by the disk.
 #[tokio::test]
 async fn what_the_disk_lost_of_the_log_is_not_believed() {
     need!(loop_devices(Kind::Ext4));
@@ -121,7 +121,7 @@ fn places(bytes: &[u8], content: &[u8]) -> Vec<usize> {
     found.map(|(at, _)| at).collect()
 }
 
-/// A server whose calls fail, until this is dropped.
+/// A server whose calls fail until this value is dropped.
 struct Failing(Child);
 
 impl Failing {
@@ -145,7 +145,7 @@ impl Failing {
 
 impl Drop for Failing {
     fn drop(&mut self) {
-        // SIGTERM has it leave the server as it is; it may have ended with the server.
+        // On SIGTERM, strace detaches from the server; it may also have ended with the server.
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let ended = wait_until(LIMIT, || self.0.try_wait().ok().flatten());
         if ended.is_none() {

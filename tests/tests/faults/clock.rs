@@ -45,9 +45,9 @@ int clock_gettime(clockid_t id, struct timespec *now) {
 }
 "#;
 
-/// A clock that can be set.
+/// A clock that the test can set.
 struct Clock {
-    /// Holds its lead in seconds.
+    /// The file that contains the offset in seconds.
     file: PathBuf,
     library: PathBuf,
     _dir: tempfile::TempDir,
@@ -65,9 +65,9 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Lets it be ahead by so many seconds.
+    /// Sets how many seconds the clock is ahead.
     fn set(&self, ahead: i64) {
-        // In place: a server has the file mapped.
+        // Written in place, since a server has the file mapped.
         let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(&self.file);
         let file = file.expect("the file of the clock");
         std::os::unix::fs::FileExt::write_all_at(&file, &ahead.to_le_bytes(), 0).expect("set");
@@ -97,13 +97,13 @@ async fn a_clock_that_leaps_a_year_loses_nothing() {
     for ahead in [YEAR, 0, -YEAR, 0] {
         clock.set(ahead);
         if ahead != 0 {
-            // A client of the SDK learns of the skew, and follows it from then on.
+            // The SDK's client learns of the difference and uses it from then on.
             let refused =
                 sample.put(&root_client(&server), "refused", 10).await.expect_err("the signature is a year off");
             assert_eq!((refused.code.as_str(), refused.status), ("RequestTimeTooSkewed", 403));
         }
         through_a_mount(&server, ahead, &mut order).await;
-        // Whatever was open goes on over a death as well.
+        // What was open continues after a kill as well.
         server.kill9();
         server.restart();
         if ahead == YEAR {
@@ -137,7 +137,7 @@ async fn retention_ends_by_the_clock_and_not_by_a_clock_set_back() {
     assert_eq!(delete().await, "AccessDenied");
     clock.set(-300);
     assert_eq!(delete().await, "AccessDenied", "set back");
-    // As far ahead as signatures bear; and past that only the clock itself could tell.
+    // As far ahead as signatures permit; a larger difference is visible to the clock itself only.
     clock.set(600);
     assert_eq!(delete().await, "AccessDenied", "a little ahead");
     clock.set(0);
@@ -145,7 +145,7 @@ async fn retention_ends_by_the_clock_and_not_by_a_clock_set_back() {
     assert_eq!(object.body.collect().await.expect("a body").to_vec(), b"kept");
 }
 
-/// The time of this process, in seconds, as the file system tells it.
+/// The time of this process in seconds, from the file system.
 fn now(server: &Server) -> i64 {
     let file = server.home().path().join("now");
     std::fs::write(&file, "now").expect("written");
@@ -161,7 +161,7 @@ async fn expire_after_a_day(client: &Client) {
     put.send().await.unwrap_or_else(|error| panic!("{:?}", Refusal::of(&error)));
 }
 
-/// A mount needs no signature: it writes whatever the clock says. Each write is a version.
+/// A mount needs no signature: it writes at any time of the clock. Each write is a version.
 async fn through_a_mount(server: &Server, ahead: i64, order: &mut Vec<String>) {
     let mount = Mounted::new(server, BUCKET, "m");
     let path = mount.path().join("ordered");
@@ -170,7 +170,7 @@ async fn through_a_mount(server: &Server, ahead: i64, order: &mut Vec<String>) {
     assert_eq!(std::fs::read(&path).expect("read"), content.as_bytes());
     let modified = std::os::unix::fs::MetadataExt::mtime(&std::fs::metadata(&path).expect("there"));
     let now = now(server);
-    // The kernel stamps what it opens with O_TRUNC or writes by its own clock, and that did not leap.
+    // On opening with O_TRUNC and on writing, the kernel sets times by its own clock, which did not jump.
     let leapt = (modified - now - ahead).abs() < 600 || (modified - now).abs() < 600;
     assert!(leapt, "modified {} s from now", modified - now);
     mount.unmount(server);
@@ -178,7 +178,7 @@ async fn through_a_mount(server: &Server, ahead: i64, order: &mut Vec<String>) {
     order.insert(0, content);
 }
 
-/// What the versions of a key hold, the newest first.
+/// The contents of a key's versions, newest first.
 async fn versions(client: &Client, key: &str) -> Vec<String> {
     let listed = client.list_object_versions().bucket(BUCKET).prefix(key).send().await.expect("a listing");
     let mut held = Vec::new();

@@ -14,9 +14,9 @@ use crate::support::cli::{cli, json};
 use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Beside the data folder: the master key before it was rotated.
+/// A copy, outside the data folder, of the master key before its rotation.
 const FORMER: &str = "former.key";
-/// Enough records in inodes for the metadata to become tables.
+/// The number of small objects, whose inode records suffice to make the metadata write tables.
 const SMALL: usize = 2_600;
 
 /// What is done to a file.
@@ -29,20 +29,20 @@ pub(super) enum Harm {
 
 pub(super) const HARMS: [Harm; 3] = [Harm::Flip, Harm::Cut, Harm::Remove];
 
-/// What has to come of it.
+/// The expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
-    /// No start. The message has these words.
+    /// The server does not start, and its message contains these words.
     Refused(&'static [&'static str]),
-    /// It serves, with objects that are errors; `check` finds them.
+    /// The server starts, some objects are errors, and `check` finds them.
     Damaged,
-    /// It serves, and nothing is missing.
+    /// The server starts, and nothing is missing.
     Whole,
-    /// It serves what a mount wrote, which has no checksum: no promise but that others are whole.
+    /// The server starts; content written by a mount may be wrong, since it has no checksum, but all else is intact.
     Unseen,
 }
 
-/// A kind of file: what to look for, and what each harm leads to.
+/// A kind of file: how to find one, and the result of each harm.
 struct Kind {
     name: &'static str,
     find: fn(&Path) -> Option<PathBuf>,
@@ -59,7 +59,7 @@ const KINDS: [Kind; 17] = [
         outcomes: [Refused(&["master.key"]), Refused(&["master.key"]), Refused(&["master.key"])],
     },
     Kind {
-        // The last step of a rotation is left: all secrets are sealed under the next key.
+        // The last step of a rotation remains: all secrets are encrypted with the next key.
         name: "master.key.next",
         find: rotating,
         outcomes: [Refused(&["master.key"]), Refused(&["master.key.next"]), Refused(&["master.key"])],
@@ -142,7 +142,7 @@ async fn damage_is_refused_or_named_and_never_served() {
     sample.whole(&root_client(&server)).await;
 }
 
-/// A store with all kinds of files in it, with no server on it.
+/// A store that has every kind of file, and no running server.
 async fn prepare() -> (Server, Sample) {
     let mut server = Server::start();
     make_bucket(&server, BUCKET, &[]);
@@ -159,7 +159,7 @@ async fn prepare() -> (Server, Sample) {
     sample.put(&client, "object/last", 2_000).await.expect("put");
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
-    // What is a table by now is one in the next start as well.
+    // What is in a table now is in one after the next start as well.
     server.restart();
     sample.put(&root_client(&server), "object/newest", 2_000).await.expect("put");
     let key = server.home().data_dir().join("master.key");
@@ -169,7 +169,7 @@ async fn prepare() -> (Server, Sample) {
     (server, sample)
 }
 
-/// What a start, reading all, and a check said.
+/// The output of a start, of reading everything, and of a check.
 #[derive(Debug)]
 struct Seen {
     refusal: Option<String>,
@@ -221,7 +221,7 @@ pub(super) fn inflict(file: &Path, harm: Harm) {
         Harm::Flip => {
             let mut bytes = std::fs::read(file).expect("read");
             let used = used(file);
-            // What came last into a journal is in no table yet: the rest may be, and is not read then.
+            // The end of a journal is in no table yet. The rest may be in tables, and is not read then.
             let back = if file.extension().is_some_and(|end| end == "jnl") { 512 } else { used / 2 };
             let at = usize::try_from(used - back).expect("small");
             bytes[at] ^= 4;
@@ -230,7 +230,7 @@ pub(super) fn inflict(file: &Path, harm: Harm) {
     }
 }
 
-/// How much of a file is not zeros at its end.
+/// The length of a file without the zeros at its end.
 fn used(file: &Path) -> u64 {
     let bytes = std::fs::read(file).expect("read");
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1)
@@ -241,7 +241,7 @@ fn copy(from: &Path, to: &Path) {
     drop(run(command.args(["-a", "--sparse=always"]).arg(from).arg(to), LIMIT).expect("cp ends").ok());
 }
 
-/// The next master key of a rotation that has not come to its end.
+/// The next master key of an unfinished rotation.
 fn rotating(dir: &Path) -> Option<PathBuf> {
     let (key, next) = (dir.join("master.key"), dir.join("master.key.next"));
     rustix::fs::rename(&key, &next).ok()?;
@@ -249,7 +249,7 @@ fn rotating(dir: &Path) -> Option<PathBuf> {
     Some(next)
 }
 
-/// The file of a store that gave more than 2^32 blobs within one opening.
+/// The file `epoch` of a store that gave out more than 2^32 blob ids within one opening.
 fn past_an_epoch(dir: &Path) -> Option<PathBuf> {
     let (file, epoch) = (dir.join("content/epoch"), 1_000_u32);
     let sum = crc_fast::crc32_iscsi(&epoch.to_be_bytes());
@@ -257,7 +257,7 @@ fn past_an_epoch(dir: &Path) -> Option<PathBuf> {
     Some(file)
 }
 
-/// A record as `check --repair` keeps it.
+/// A record that `check --repair` keeps.
 fn quarantined(dir: &Path) -> Option<PathBuf> {
     let file = dir.join("quarantine/10-0123456789abcdef.record");
     std::fs::create_dir_all(file.parent()?).ok()?;
@@ -284,7 +284,7 @@ fn largest(dir: &Path) -> Option<PathBuf> {
     files(dir).into_iter().max_by_key(|file| std::fs::metadata(file).map_or(0, |found| found.len()))
 }
 
-/// A file of so many bytes below a folder of folders.
+/// A file of this length below a folder of folders.
 fn sized(dir: &Path, len: u64) -> Option<PathBuf> {
     let found = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() == len);
     files(dir).iter().flat_map(|dir| files(dir)).find(found)

@@ -23,12 +23,12 @@ async fn few_descriptors_refuse_or_delay_and_lose_nothing() {
         for number in 0..20 {
             sample.put(&client, &format!("before/{number}"), 200_000 * (number % 3) + 100).await.expect("put");
         }
-        // As many connections as there are descriptors, and more. The system takes them for the server.
+        // More connections than there are descriptors. The kernel accepts them before the server does.
         let address = server.ready().address("s3");
         let idle: Vec<_> = (0..most + 50).map_while(|_| TcpStream::connect_timeout(&address, LIMIT).ok()).collect();
         for number in 0..10 {
             let key = format!("during/{number}");
-            // It may be refused, or wait: without an answer nobody knows whether it is there, and it counts as not put.
+            // The put may be refused or wait: without an answer its result is unknown, and it counts as not put.
             let put = sample.put(&client, &key, 200_000 + number);
             let _ = tokio::time::timeout(Duration::from_millis(300), put).await;
         }

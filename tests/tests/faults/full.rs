@@ -15,7 +15,7 @@ use crate::support::cli::check_store;
 use crate::support::*;
 
 pub const DISK_BYTES: u64 = 64 << 20;
-/// How long the room of what was deleted may take to come back.
+/// How long it may take until the space of deleted objects is free.
 const COLLECTED: Duration = Duration::from_secs(20);
 const SIZES: [usize; 7] = [6 << 20, 1 << 20, 200_000, 100_000, 20_000, 3_000, 100];
 
@@ -62,7 +62,7 @@ async fn a_disk_that_others_fill_is_survived() {
         full(sample.put(&client, &format!("during/{len}"), len).await);
     }
     full(sample.copy(&client, "before/3000", "during/copy").await);
-    // Not a byte is left, but what is set aside for deletions.
+    // Not a byte is free except what is reserved for deletions.
     sample.delete(&client, "before/100").await.expect("what frees goes on");
     sample.whole(&client).await;
     server.kill9();
@@ -94,7 +94,7 @@ async fn a_server_starts_reads_and_deletes_on_a_disk_without_a_free_byte() {
         assert_eq!(status(&server)["diskFull"], false);
         let ballast = server.image().dir().join("ballast");
         for round in 0..2 {
-            // Somebody fills what was given back as well.
+            // Another program fills what was freed as well.
             fill_up(&ballast.with_extension(round.to_string()));
             if round == 0 {
                 server.kill9();
@@ -121,12 +121,12 @@ async fn a_server_starts_reads_and_deletes_on_a_disk_without_a_free_byte() {
     }
 }
 
-/// Puts objects of each size, and copies and parts, until each is refused.
+/// Puts objects of each size, copies and parts, until each is refused.
 async fn fill(client: &Client, sample: &mut Sample, round: usize) {
     let mut put = 0;
     for len in SIZES {
         for number in 0.. {
-            // What is in a folder `0` is deleted later.
+            // Objects in a folder `0` are deleted later.
             let key = format!("{round}/{len}/{}/{number}", number % 2);
             if let Err(refusal) = sample.put(client, &key, len).await {
                 full(Err(refusal));
@@ -138,7 +138,7 @@ async fn fill(client: &Client, sample: &mut Sample, round: usize) {
     }
     let from = sample.keys().first().expect("something was put").clone();
     for number in 0.. {
-        // What was refused or deleted may have given room back since.
+        // Refused or deleted objects may have freed space since.
         if let Err(refusal) = sample.copy(client, &from, &format!("{round}/copy/{number}")).await {
             full(Err(refusal));
             break;
@@ -155,7 +155,7 @@ async fn fill(client: &Client, sample: &mut Sample, round: usize) {
     }
 }
 
-/// Puts an object once what was deleted has been collected.
+/// Puts an object after what was deleted has been collected.
 async fn retried(client: &Client, sample: &mut Sample, key: &str, len: usize) {
     let begin = std::time::Instant::now();
     while let Err(refusal) = sample.put(client, key, len).await {
@@ -171,13 +171,13 @@ fn full(answer: Result<(), Refusal>) {
     assert_eq!((refusal.code.as_str(), refusal.status), ("InsufficientStorage", 507));
 }
 
-/// Leaves nothing of a file system.
+/// Fills a file system completely.
 pub fn fill_up(file: &Path) {
     let mut ballast = std::fs::File::create(file).expect("made");
     for step in [1 << 20, 4096, 1] {
         while std::io::Write::write_all(&mut ballast, &vec![1; step]).is_ok() {}
     }
-    // Space that was set aside for what is not written yet is taken now.
+    // Takes space that was preallocated for content that is not written yet.
     let _ = rustix::fs::fsync(&ballast);
     while std::io::Write::write_all(&mut ballast, &[1; 512]).is_ok() {}
 }

@@ -78,7 +78,7 @@ fn programs_survive_a_disk_that_others_fill() {
     check_store(&server);
 }
 
-/// Appends blocks until there is no room; how many bytes.
+/// Appends blocks until there is no space; returns the number of bytes.
 fn grow(path: &Path) -> usize {
     let mut file = OpenOptions::new().create_new(true).append(true).open(path).expect("made");
     let mut written = 0;
@@ -92,7 +92,7 @@ fn grow(path: &Path) -> usize {
                     written as u64,
                     "a write that failed left nothing"
                 );
-                // A sync has nothing to lose by it.
+                // The refused write does not affect the earlier ones, which can be synced.
                 fsync(&file).expect("what was written is synced");
                 return written;
             }
@@ -111,7 +111,7 @@ fn holds(path: &Path, len: usize) -> bool {
     seen.len() == len && seen.chunks(BLOCK).enumerate().all(|(at, seen)| block(at * BLOCK).starts_with(seen))
 }
 
-/// Makes files of a few bytes until there is no room for more, or it was many.
+/// Creates files of a few bytes until there is no space for more, or there are many.
 fn make_small(root: &Path, round: usize) -> Vec<String> {
     let mut made = Vec::new();
     while made.len() < 300 {
@@ -120,7 +120,7 @@ fn make_small(root: &Path, round: usize) -> Vec<String> {
             Ok(()) => made.push(name),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
-                // Made, and nothing written to it; or not made.
+                // The file was created and is empty, or it was not created.
                 let _ = std::fs::remove_file(root.join(&name));
                 break;
             }
@@ -142,7 +142,7 @@ fn attributes_and_names_are_refused_or_done(root: &Path, round: usize) {
     }
 }
 
-/// What has its space already can be written.
+/// Content that has its space already can be overwritten.
 fn overwrite(path: &Path, content: &[u8]) {
     let file = OpenOptions::new().write(true).open(path).expect("opened");
     file.write_all_at(&content[4096..8192], 4096).expect("a block that is there is overwritten");

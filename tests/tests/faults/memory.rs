@@ -12,11 +12,11 @@ const MEMORY_BYTES: u64 = 300 << 20;
 const CLIENTS: usize = 24;
 const OBJECT: usize = 4 << 20;
 
-/// A control group with a limit of memory; it goes when nobody is in it any more.
+/// A control group with a memory limit; it is removed when no process is in it any more.
 struct Group(PathBuf);
 
 impl Group {
-    /// Below the group of this process, in either version of the hierarchy.
+    /// A group below that of this process, in either version of the hierarchy.
     fn new() -> Result<Self, String> {
         let mine =
             std::fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup: {error}"))?;
@@ -45,7 +45,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It is removed once the server in it is gone.
+        // The group is removed once its server has ended.
         let _ = wait_until(Duration::from_secs(10), || std::fs::remove_dir(&self.0).ok());
     }
 }
@@ -68,7 +68,7 @@ async fn a_server_with_little_memory_survives_much_load() {
                 for round in 0..amount(3, 50) {
                     let key = format!("{number}/{round}");
                     let put = sample.put(&client, &key, OBJECT + number).await;
-                    // A server that is short of memory may ask to come back later.
+                    // A server with too little memory may ask the client to try again later.
                     put.unwrap_or_else(|refusal| assert_eq!(refusal.status, 503, "{refusal:?}"));
                 }
                 sample.whole(&client).await;

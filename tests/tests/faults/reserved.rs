@@ -20,7 +20,7 @@ fn open(path: &Path) -> File {
     OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).expect("opened")
 }
 
-/// A new file, one that lies in its record, and one that has a blob.
+/// A new file, one with its content in its record, and one with a blob.
 fn files(root: &Path) -> [(File, u64); 3] {
     [("new", 0), ("record", 100), ("blob", 100_000)].map(|(name, size)| {
         let file = open(&root.join(name));
@@ -64,7 +64,7 @@ fn what_is_reserved_can_be_written_though_the_disk_is_full() {
         fsync(file).expect("synced");
     }
     let filler = open(&mount.path().join("filler"));
-    // The kernel may split a write where a page of its buffer is not in memory: not the smallest part may fit.
+    // The kernel may split a write if a page of its buffer is not in memory: even its smallest part must not fit.
     let mut at = 0;
     for step in [64 << 10, 4 << 10, 512] {
         let block = vec![1; step];

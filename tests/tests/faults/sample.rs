@@ -9,7 +9,7 @@ use crate::support::load::Content;
 
 pub const BUCKET: &str = "sample";
 
-/// What keys hold that were acknowledged.
+/// The acknowledged content of each key.
 #[derive(Clone, Default)]
 pub struct Sample {
     held: BTreeMap<String, Content>,
@@ -18,9 +18,9 @@ pub struct Sample {
 /// Why a request was refused.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The S3 code; empty if the connection broke.
+    /// The S3 error code; empty if the connection ended.
     pub code: String,
-    /// The HTTP status; 0 if the connection broke.
+    /// The HTTP status; 0 if the connection ended.
     pub status: u16,
 }
 
@@ -32,7 +32,7 @@ impl Refusal {
 }
 
 impl Sample {
-    /// Puts an object of a new content, and remembers it once it is acknowledged.
+    /// Puts an object with new content, and records it once it is acknowledged.
     pub async fn put(&mut self, client: &Client, key: &str, len: usize) -> Result<(), Refusal> {
         let content = Content { len, seed: self.held.len() as u64 * 7_919 + len as u64 };
         let put = client.put_object().bucket(BUCKET).key(key).body(content.bytes().into());
@@ -50,7 +50,7 @@ impl Sample {
         Ok(())
     }
 
-    /// Deletes an object, and forgets it once that is acknowledged.
+    /// Deletes an object, and removes it from the record once that is acknowledged.
     pub async fn delete(&mut self, client: &Client, key: &str) -> Result<(), Refusal> {
         client.delete_object().bucket(BUCKET).key(key).send().await.map_err(|error| Refusal::of(&error))?;
         self.held.remove(key);
@@ -62,7 +62,7 @@ impl Sample {
         self.held.keys().cloned().collect()
     }
 
-    /// Reads all. The keys that are refused; none may be absent or wrong.
+    /// Reads all objects; returns the keys of those that are refused. No object may be absent or wrong.
     pub async fn refused(&self, client: &Client) -> Vec<String> {
         let mut refused = Vec::new();
         for (key, content) in &self.held {
@@ -77,7 +77,7 @@ impl Sample {
         refused
     }
 
-    /// Reads all; each has to be there.
+    /// Reads all objects; each must be there.
     pub async fn whole(&self, client: &Client) {
         assert_eq!(self.refused(client).await, Vec::<String>::new());
     }
@@ -85,7 +85,7 @@ impl Sample {
 
 async fn get(client: &Client, key: &str) -> Result<Vec<u8>, Refusal> {
     let object = client.get_object().bucket(BUCKET).key(key).send().await.map_err(|error| Refusal::of(&error))?;
-    // An answer that breaks off is no wrong data: the client knows.
+    // An answer that ends early is not wrong data, since the client notices.
     let body = object.body.collect().await.map_err(|_| Refusal { code: String::new(), status: 0 })?;
     Ok(body.to_vec())
 }

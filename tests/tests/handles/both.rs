@@ -23,26 +23,26 @@ use crate::support::*;
 
 /// The bucket.
 pub const BUCKET: &str = "both";
-/// The user metadata entry some objects have.
+/// The user metadata entry that some objects have.
 pub const METADATA: &str = "note";
 
-/// The handles.
+/// A server that is used through S3 and through a mount.
 pub struct Both {
     runtime: tokio::runtime::Runtime,
     client: aws_sdk_s3::Client,
     admin: AdminClient<Channel>,
     held: VecDeque<File>,
-    /// The bytes the step's writes got in before one was refused.
+    /// The number of bytes that the step's writes wrote before one was refused.
     written: usize,
     mount: Mounted,
     _server: Server,
 }
 
-/// The entity tag an S3 write answered with, or nothing from a mount.
+/// The entity tag in the answer to an S3 write; `None` from a mount.
 type Done = Result<Option<String>, Refusal>;
 
 impl Both {
-    /// A fresh server with the bucket, mounted.
+    /// A new server with the bucket, mounted.
     pub fn new(quota: Option<u64>) -> Self {
         let server = Server::start();
         let quota = quota.map(|bytes| bytes.to_string());
@@ -62,7 +62,7 @@ impl Both {
         }
     }
 
-    /// Where the mount shows a key.
+    /// The path at which the mount shows a key.
     pub fn path(&self, key: &str) -> PathBuf {
         self.mount.path().join(key)
     }
@@ -72,12 +72,12 @@ impl Both {
         self.mount.path()
     }
 
-    /// The bytes of a refused step that were written before.
+    /// The number of bytes that a refused step wrote before.
     pub fn written_before_refusal(&self) -> usize {
         self.written
     }
 
-    /// Does a step.
+    /// Performs a step.
     pub fn apply(&mut self, step: &Step) -> Done {
         match step {
             Step::Put { key, content, metadata } => self.put(key, content.bytes(), metadata.as_deref()),
@@ -170,7 +170,7 @@ impl Both {
         self.runtime.block_on(list.send()).expect("a listing")
     }
 
-    /// What counts against the quota.
+    /// The bytes that count against the quota.
     pub fn used_bytes(&mut self) -> u64 {
         let request = GetBucketRequest { name: BUCKET.to_owned() };
         self.runtime.block_on(self.admin.get_bucket(request)).expect("the bucket").into_inner().used_bytes
@@ -185,7 +185,7 @@ impl Both {
         })
     }
 
-    /// Writes with as few calls as the kernel lets: it cuts a write that begins within a page, and the first piece
+    /// Writes with as few calls as the kernel permits: it splits a write that begins within a page, and the first piece
     /// may fit where the second does not.
     #[expect(clippy::needless_pass_by_value, reason = "closed before the step ends")]
     fn write(&mut self, file: File, offset: usize, content: Content) -> std::io::Result<()> {
@@ -244,7 +244,7 @@ fn refused<T: std::fmt::Debug, E: ProvideErrorMetadata + std::fmt::Debug>(
     answer.map_err(|error| Refusal::S3(code(Err::<T, _>(error))))
 }
 
-/// A key as the header of a copy's source wants it.
+/// Escapes a key for the header with a copy's source.
 fn escape(key: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
     key.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -14,7 +14,7 @@ fn a_put_over_what_a_mount_just_saw_shows_at_once() {
     let mut dice = Dice::new("handles::coherence");
     let both = Both::new(None);
     let path = both.path("dir/key");
-    // In the first round its absence is what the kernel knows.
+    // In the first round, the kernel knows that the file is absent.
     assert!(!path.exists());
     for round in 0..ROUNDS {
         match round % 3 {
@@ -41,7 +41,7 @@ fn a_deleted_object_is_gone_from_the_mount_at_once() {
         assert_eq!(path.metadata().expect("there").len(), 1 + round as u64, "round {round}");
         both.delete("a/b/key").expect("the object is deleted");
         assert_eq!(path.metadata().expect_err("gone").kind(), ErrorKind::NotFound, "round {round}");
-        // S3 prunes the directories of its last key.
+        // S3 removes the directories of its last key.
         assert!(!both.path("a").exists(), "round {round}");
     }
 }
@@ -56,7 +56,7 @@ fn a_closed_file_is_an_exact_object_at_once() {
     for round in 0..ROUNDS {
         let content = content(&mut dice);
         let mut file = std::fs::File::create(&path).expect("a file");
-        // In pieces: the size grows as an editor or a compiler lets it grow.
+        // In pieces, so that the size grows as with an editor or a compiler.
         content.chunks(7_000).for_each(|piece| file.write_all(piece).expect("written"));
         drop(file);
         let head = both.head("key").expect("an object");

@@ -9,10 +9,10 @@ use super::model::{Model, Name, Tag};
 use super::step::{NOWHERE, Refusal, fresh};
 use crate::support::*;
 
-/// How long the kernel may take to let go of a file that has no name any more.
+/// How long the kernel may take to drop a file that has no name any more.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Compares what each step can have changed: all names and attributes, and the content of `touched` and one more.
+/// Compares what each step can have changed: all names and attributes, and the content of `touched` and one other file.
 pub fn after_step(both: &mut Both, model: &mut Model, dice: &mut Dice, touched: &[&str]) {
     usage(both, model);
     listing(both, model);
@@ -42,7 +42,7 @@ pub fn whole(both: &mut Both, model: &mut Model) {
     }
 }
 
-/// The quota counts what can be reached, once the kernel let go of the rest.
+/// Compares the usage, which counts what can be reached, once the kernel has dropped the rest.
 fn usage(both: &mut Both, model: &Model) {
     let mut last = 0;
     let settled = wait_until(SETTLE_LIMIT, || {
@@ -52,7 +52,7 @@ fn usage(both: &mut Both, model: &Model) {
     assert!(settled.is_some(), "{last} bytes are used, {} in the model", model.used());
 }
 
-/// The listing of everything: keys in byte order, sizes, entity tags, and times as the mount shows them.
+/// Compares the listing of everything: keys in byte order, sizes, entity tags, and times as the mount shows them.
 fn listing(both: &Both, model: &mut Model) {
     let listed = both.list("", None, "", 1000);
     let keys: Vec<_> = listed.contents().iter().map(|object| object.key().expect("a key")).collect();
@@ -74,7 +74,8 @@ fn listing(both: &Both, model: &mut Model) {
     }
 }
 
-/// The entity tag is the known one; or another than before, and known from now on.
+/// Compares an entity tag with the known one; if none is known, asserts that it differs from earlier ones, and records
+/// it.
 fn tag(model: &mut Model, id: u64, key: &str, seen: Option<&str>) {
     let seen = seen.expect("an entity tag").to_owned();
     match &model.files[&id].tag {
@@ -86,7 +87,7 @@ fn tag(model: &mut Model, id: u64, key: &str, seen: Option<&str>) {
     }
 }
 
-/// A page by prefix, delimiter and start.
+/// Compares a page with a prefix, a delimiter and a start.
 fn page(both: &Both, model: &Model, dice: &mut Dice) {
     let prefix = *dice.pick(&["", "a", "a/", "a/b", "é/", "a.b/a"]);
     let delimiter = *dice.pick(&[None, Some("/"), Some("/"), Some(".")]);
@@ -112,7 +113,7 @@ fn page(both: &Both, model: &Model, dice: &mut Dice) {
     assert_eq!(listed.is_truncated(), Some(truncated), "end of the page with {what}");
 }
 
-/// The whole tree of the mount: names, kinds, sizes, links, permissions and times.
+/// Compares the whole tree of the mount: names, types, sizes, links, permissions and times.
 fn mount(both: &Both, model: &Model) {
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
@@ -124,7 +125,7 @@ fn mount(both: &Both, model: &Model) {
         let mut expected: Vec<_> =
             model.children(&folder).map(|(key, _)| key[folder.len()..].trim_end_matches('/').to_owned()).collect();
         expected.sort();
-        // A key beside a directory of its name is not shown.
+        // A key with the same name as a directory is not shown.
         expected.dedup();
         assert_eq!(seen, expected, "the names in {folder:?}");
         for name in seen {
@@ -158,7 +159,7 @@ fn attributes(both: &Both, model: &Model, key: &str) {
     }
 }
 
-/// What reading a path gives.
+/// Compares the content at a path.
 fn content(both: &Both, model: &Model, path: &str) {
     let seen = std::fs::read(both.path(path)).map_err(|error| {
         Refusal::from(rustix::io::Errno::from_raw_os_error(error.raw_os_error().expect("of the system")))
@@ -172,7 +173,7 @@ fn content(both: &Both, model: &Model, path: &str) {
     }
 }
 
-/// What HEAD and GET of a key give.
+/// Compares the answers to HEAD and GET of a key.
 fn object(both: &Both, model: &mut Model, key: &str) {
     let expected = model.keys().find(|(listed, _)| *listed == key).map(|(_, id)| id);
     let head = both.head(key);
@@ -194,7 +195,7 @@ fn object(both: &Both, model: &mut Model, key: &str) {
     }
 }
 
-/// Open files keep what they had, or follow what a mount changes in them.
+/// Compares the open files, which keep their content except for changes by the mount.
 fn held(both: &Both, model: &Model) {
     for (number, (seen, id)) in both.held_contents().zip(&model.held).enumerate() {
         let expected = &model.files[id].content;

@@ -210,7 +210,7 @@ impl Model {
         Ok(())
     }
 
-    /// Moves a name and, of a directory, all below it.
+    /// Moves a name and, for a directory, everything below it.
     fn move_tree(&mut self, from: &str, to: &str) {
         let below = |key: &String| key == from || from.ends_with('/') && key.starts_with(from);
         let keys: Vec<String> = self.names.keys().filter(|key| below(key)).cloned().collect();
@@ -224,7 +224,7 @@ impl Model {
         self.file_at(one).is_some_and(|id| self.file_at(two) == Some(id))
     }
 
-    /// What a mount shows at a path whose directory must be there.
+    /// The name that a mount shows at a path, whose directory must exist.
     pub fn entry(&self, path: &str) -> Result<Option<String>, Refusal> {
         self.directory_of(path)?;
         Ok(self.shown(path))
@@ -249,7 +249,7 @@ impl Model {
         }
     }
 
-    /// The file a path leads to, as open(2) for writing finds it.
+    /// The file that a path leads to, as open(2) for writing finds it.
     pub fn existing_file(&self, path: &str) -> Result<u64, Refusal> {
         let key = self.entry(path)?.ok_or(Errno::NOENT)?;
         self.open_file(&key)

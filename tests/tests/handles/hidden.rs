@@ -15,7 +15,7 @@ use crate::support::cli::{cli, json};
 use crate::support::program::{fail, succeed};
 use crate::support::*;
 
-/// The server, a bucket and its mount.
+/// A server with a bucket and its mount.
 struct Scene {
     runtime: tokio::runtime::Runtime,
     client: Client,
@@ -43,7 +43,7 @@ impl Scene {
         self.runtime.block_on(self.client.delete_object().bucket("shop").key(key).send()).expect("deleted");
     }
 
-    /// Whether S3 has what `put` put under `was` as `key`.
+    /// Whether S3 has, as `key`, what `put` put under `was`.
     fn holds(&self, key: &str, was: &str) -> bool {
         self.runtime.block_on(async {
             let object = self.client.get_object().bucket("shop").key(key).send().await.expect("the object is there");
@@ -74,7 +74,7 @@ impl Scene {
     }
 }
 
-/// What a program gets that renames.
+/// The result for a program that renames.
 fn rename(from: PathBuf, to: impl AsRef<Path>) -> std::io::Result<()> {
     Ok(rustix::fs::rename(from, to.as_ref())?)
 }
@@ -116,7 +116,7 @@ fn a_folder_that_only_looks_empty_is_kept_and_the_log_says_why() {
     scene.put(&["d//old", "other"]);
     let root = scene.mount.path();
     assert_eq!(std::fs::read_dir(scene.path("d")).expect("a folder").count(), 0);
-    // It is copied as what is shown of it, and not removed.
+    // The copy contains what is shown of it, and nothing is removed.
     succeed(&mut program("cp", &["-a", "d", "copy"], root));
     assert_eq!(std::fs::read_dir(scene.path("copy")).expect("a folder").count(), 0);
     assert!(fail(&mut program("rmdir", &["d"], root)).contains("Directory not empty"));
@@ -128,7 +128,7 @@ fn a_folder_that_only_looks_empty_is_kept_and_the_log_says_why() {
     let told = wait_until(Duration::from_secs(5), || (scene.told(words) > 0).then_some(()));
     told.expect("the log says why");
     assert_eq!(scene.told(words), 1, "not at each call");
-    // It moves whole, and goes once S3 took what was hidden.
+    // The directory moves as a whole, and can be removed once S3 has deleted the hidden keys.
     succeed(&mut program("mv", &["d", "e"], root));
     assert!(scene.holds("e//old", "d//old"));
     assert_eq!(scene.hidden(&[]), [("e//old".to_owned(), "empty-name".to_owned())]);
@@ -149,7 +149,7 @@ fn a_file_that_a_folder_hid_appears_when_the_folder_goes_and_is_not_lost_before(
     assert!(scene.path("p/k").is_dir(), "the folder is shown at once");
     let refused = std::fs::write(scene.path("p/k"), "lost").expect_err("a folder is there");
     assert_eq!(refused.raw_os_error(), Some(Errno::ISDIR.raw_os_error()));
-    // The folder goes, and what it held; the file beside it stays and is shown.
+    // The directory and its content are removed; the file beside it stays and is shown.
     assert!(fail(&mut program("rm", &["-rf", "p"], root)).contains("Directory not empty"));
     assert_eq!(std::fs::read_to_string(scene.path("p/k")).expect("a file"), "p/k");
     assert_eq!(scene.counts(), (Some(1), Some(0)));

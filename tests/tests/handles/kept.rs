@@ -40,7 +40,7 @@ fn what_a_mount_says_outlasts_the_traffic_of_s3() {
     }
     assert_eq!((owned(&file), marks(&file), times(&file)), before[0]);
     assert_eq!((owned(&folder), marks(&folder)), (before[1].0, before[1].1.clone()));
-    // A PUT over it is another file under the name, of the same owner, mode and ACL.
+    // A PUT over it creates another file with the same name, owner, mode and ACL.
     for (round, len) in [10, 10, 5_000, 200_000].into_iter().enumerate() {
         both.put("d/key", vec![3; len], None).expect("put");
         assert_eq!(owned(&file), before[0].0, "after {} objects were put over it", round + 1);
@@ -136,7 +136,7 @@ fn every_change_of_content_is_another_entity_tag() {
     }
 }
 
-/// All that a mount can say of a file.
+/// Sets everything that a mount can set on a file.
 fn mark(path: &Path) {
     chown(path, Some(1234), Some(4321)).expect("an owner");
     std::fs::set_permissions(path, Permissions::from_mode(0o2750)).expect("a mode");
@@ -158,7 +158,7 @@ fn times(path: &Path) -> (i64, i64, i64) {
     (stat.mtime(), stat.mtime_nsec(), stat.atime())
 }
 
-/// The ACL, and the attributes.
+/// The ACL and the attributes.
 fn marks(path: &Path) -> [Vec<u8>; 3] {
     [ACCESS, "user.colour", "trusted.secret"].map(|name| {
         let mut value = vec![0; 1024];

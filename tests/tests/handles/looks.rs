@@ -18,7 +18,7 @@ const LOOKS: usize = 10_000;
 const KEYS: usize = 6;
 const FOLDER: &str = "folder";
 
-/// Both handles, and what each key holds.
+/// Both interfaces, and the content of each key.
 struct Watch {
     both: Both,
     known: [Option<Vec<u8>>; KEYS],
@@ -74,7 +74,7 @@ impl Watch {
         }
     }
 
-    /// Makes the kernel know the state, in some of the ways there are; sometimes keeps the file open and mapped.
+    /// Makes the kernel cache the state in some of the possible ways; sometimes keeps the file open and mapped.
     fn look_before(&mut self, at: usize) -> Option<(File, Mapping)> {
         let path = self.both.path(&key(at));
         if self.dice.chance(30) {
@@ -118,7 +118,7 @@ impl Watch {
         }
     }
 
-    /// Often of the length it had: then only the content tells.
+    /// New content, often of the same length, so that only the content differs.
     fn content(&mut self, at: usize) -> Vec<u8> {
         let same = self.known[at].as_ref().map(Vec::len).filter(|_| self.dice.chance(50));
         let longest = if self.dice.chance(5) { 300_000 } else { 10_000 };
@@ -136,7 +136,7 @@ impl Watch {
             names
         };
         let expected: Vec<_> = (0..KEYS).filter(|at| self.known[*at].is_some()).map(|at| format!("key-{at}")).collect();
-        // In another order each time, since a look makes the kernel know.
+        // In another order each time, since a look makes the kernel cache the state.
         let first = self.dice.below(3);
         for look in (first..first + 3).map(|look| look % 3) {
             self.looks += 1;
@@ -170,7 +170,7 @@ impl Watch {
         }
     }
 
-    /// Changes, and where the file stays open looks through S3 before it is closed.
+    /// Changes the file by the mount, and where it stays open looks through S3 before it is closed.
     fn change_by_mount(&mut self, at: usize) {
         let path = self.both.path(&key(at));
         let content = self.content(at);

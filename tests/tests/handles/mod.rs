@@ -21,11 +21,11 @@ use step::{Refusal, Step};
 use crate::support::load::Content;
 use crate::support::*;
 
-/// Steps of each of the two runs.
+/// The number of steps of each of the two runs.
 const STEPS: usize = 1_000;
-/// How many steps a failing run shows.
+/// The number of steps that a failing run shows.
 const SHOWN: usize = 12;
-/// Tight enough that one step in some is refused.
+/// A quota so low that some steps are refused.
 const QUOTA: u64 = 150_000;
 
 #[test]

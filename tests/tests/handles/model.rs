@@ -9,30 +9,30 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// A file, by the number of its content; several names may lead to one.
+    /// A file, by its number; several names may lead to one.
     File(u64),
     /// A symbolic link, which only a mount sees.
     Link(String),
     /// A directory.
     Directory {
-        /// S3 lists it.
+        /// Whether S3 lists it.
         explicit: bool,
     },
 }
 
-/// Who takes a name away.
+/// Who removes a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
     S3,
     Mount,
 }
 
-/// What is known of a file's entity tag.
+/// The state of a file's entity tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// It is this one.
     Known(String),
-    /// The content changed: it is none of these any more.
+    /// It is unknown; the content changed, so it is none of these.
     Other(BTreeSet<String>),
 }
 
@@ -40,16 +40,16 @@ pub enum Tag {
 #[derive(Clone, Debug)]
 pub struct File {
     pub content: Vec<u8>,
-    /// The value of the one user metadata entry there may be.
+    /// The value of the user metadata entry, if there is one.
     pub metadata: Option<String>,
-    /// The permissions, once they were set.
+    /// The permissions, if they were set.
     pub mode: Option<u32>,
-    /// The time of the last change, if it was set since then. In seconds.
+    /// The modification time in seconds, if it was set since the last change.
     pub mtime: Option<i64>,
     pub tag: Tag,
 }
 
-/// The whole.
+/// The reference model.
 #[derive(Debug, Default)]
 pub struct Model {
     pub names: BTreeMap<String, Name>,
@@ -65,7 +65,7 @@ impl File {
         Self { content, metadata: None, mode: None, mtime: None, tag: Tag::Other(BTreeSet::new()) }
     }
 
-    /// A mount changed the content.
+    /// Records that a mount changed the content.
     pub fn changed(&mut self) {
         self.mtime = None;
         if let Tag::Known(tag) = &self.tag {
@@ -73,7 +73,7 @@ impl File {
         }
     }
 
-    /// A mount may have changed the content, to the same.
+    /// Records that a mount may have changed the content, perhaps to the same bytes.
     pub fn maybe_changed(&mut self) {
         self.mtime = None;
         self.tag = Tag::Other(BTreeSet::new());
@@ -85,14 +85,14 @@ impl Model {
         Self { quota, ..Self::default() }
     }
 
-    /// Adds a file without a name yet.
+    /// Adds a file that has no name yet.
     pub fn add_file(&mut self, file: File) -> u64 {
         self.next += 1;
         self.files.insert(self.next, file);
         self.next
     }
 
-    /// The file under exactly this key.
+    /// The file with exactly this key.
     pub fn file_at(&self, key: &str) -> Option<u64> {
         match self.names.get(key) {
             Some(Name::File(id)) => Some(*id),
@@ -100,7 +100,7 @@ impl Model {
         }
     }
 
-    /// How many names lead to a file.
+    /// The number of names that lead to a file.
     pub fn links(&self, id: u64) -> usize {
         self.names.values().filter(|name| **name == Name::File(id)).count()
     }
@@ -110,7 +110,7 @@ impl Model {
         self.files.values().map(|file| file.content.len() as u64).sum()
     }
 
-    /// Whether `growth` more bytes do not fit, when `freed` go in the same step.
+    /// Whether `growth` more bytes do not fit if the same step frees `freed`.
     pub fn over(&self, growth: u64, freed: u64) -> bool {
         growth > freed && self.quota.is_some_and(|quota| self.used() + growth - freed > quota)
     }
@@ -140,21 +140,21 @@ impl Model {
         self.names.contains_key(path).then(|| path.to_owned())
     }
 
-    /// Makes the directories a key lies in.
+    /// Creates the directories that a key lies in.
     pub fn ensure_directories(&mut self, key: &str) {
         for (at, _) in key.trim_end_matches('/').match_indices('/') {
             self.names.entry(key[..=at].to_owned()).or_insert(Name::Directory { explicit: false });
         }
     }
 
-    /// Takes a name away, and what thereby has to go.
+    /// Removes a name, and the directories that are removed with it.
     pub fn remove(&mut self, key: &str, actor: Actor) {
         self.names.remove(key);
         self.settle(parent(key), actor);
         self.collect();
     }
 
-    /// Keeps the rule of implicit directories.
+    /// Applies the rule of implicit directories.
     pub fn settle(&mut self, dir: &str, actor: Actor) {
         if self.names.get(dir) != Some(&(Name::Directory { explicit: false })) {
             return;
@@ -166,7 +166,7 @@ impl Model {
         }
     }
 
-    /// Forgets files nobody can reach any more.
+    /// Removes files that cannot be reached any more.
     pub fn collect(&mut self) {
         let named = self.names.values().filter_map(|name| match name {
             Name::File(id) => Some(*id),
@@ -177,7 +177,7 @@ impl Model {
     }
 }
 
-/// The directory a key lies in; empty for the root.
+/// The directory that a key lies in; empty for the root.
 pub fn parent(key: &str) -> &str {
     let at = key.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
     &key[..at]

@@ -6,12 +6,12 @@ use super::model::{Model, Name};
 use crate::support::Dice;
 use crate::support::load::Content;
 
-/// How a step was refused.
+/// The refusal of a step.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// By the mount.
+    /// The error number from the mount.
     Errno(Errno),
-    /// By S3, with this code.
+    /// The error code from S3.
     S3(String),
 }
 
@@ -24,7 +24,7 @@ impl Refusal {
         Self::s3("QuotaExceeded")
     }
 
-    /// Whether it is for want of space, from either handle.
+    /// Whether the refusal, by either interface, is for lack of space.
     pub fn is_quota(&self) -> bool {
         *self == Self::quota() || *self == Self::Errno(Errno::DQUOT)
     }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Refusal {
     }
 }
 
-/// Which of renameat2(2).
+/// The variants of renameat2(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Replace,
@@ -76,14 +76,14 @@ pub enum Step {
     Release,
 }
 
-/// Where the symbolic links of all steps lead; no step makes it.
+/// The target of all symbolic links; no step creates it.
 pub const NOWHERE: &str = "nowhere";
 
 /// Names around the byte of the slash, so that orders differ where they can.
 const COMPONENTS: [&str; 7] = ["a", "b", "a.b", "a-b", "a0", "é", "B c"];
 
 impl Step {
-    /// Draws a step that makes sense with what is there more often than not.
+    /// Draws a random step that is likely to succeed.
     pub fn draw(dice: &mut Dice, model: &Model) -> Self {
         let step = Self::draw_any(dice, model);
         // These would follow a symbolic link, and change what is elsewhere.
@@ -149,7 +149,7 @@ impl Step {
         .filter(|_| len > 0)
     }
 
-    /// The names a step is about.
+    /// The names that a step concerns.
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Put { key, .. } | Self::Upload { key, .. } | Self::Delete { key } => vec![key],
@@ -169,7 +169,7 @@ impl Step {
         }
     }
 
-    /// Does it to the model.
+    /// Applies the step to the model.
     pub fn apply(&self, model: &mut Model) -> Result<(), Refusal> {
         match self {
             Self::Put { key, content, metadata } => model.put(key, content.bytes(), metadata.clone()),
@@ -200,14 +200,14 @@ impl Step {
     }
 }
 
-/// A path that may be there or not.
+/// A random path that may exist or not.
 pub fn fresh(dice: &mut Dice) -> String {
     let depth = 1 + dice.below(3);
     let components: Vec<&str> = (0..depth).map(|_| *dice.pick(&COMPONENTS)).collect();
     components.join("/")
 }
 
-/// A path that is there, if any is.
+/// A random path that exists, if there is any.
 fn existing(dice: &mut Dice, model: &Model) -> String {
     match model.names.len() {
         0 => fresh(dice),

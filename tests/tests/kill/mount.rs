@@ -23,26 +23,26 @@ struct Log {
     pending: Vec<u8>,
 }
 
-/// Overwrites blocks of a file in place; each is of one byte, and pending at most one.
+/// Overwrites blocks of a file in place. All bytes of a block are equal, and at most one block is unacknowledged.
 struct Blocks {
     acknowledged: Vec<u8>,
     pending: Option<(usize, u8)>,
 }
 
-/// Makes, replaces by rename and deletes small files.
+/// Creates, replaces by rename and deletes small files.
 #[derive(Default)]
 struct Names {
     acknowledged: [Option<Vec<u8>>; NAMES],
     pending: Option<(usize, Option<Vec<u8>>)>,
 }
 
-/// A program: it works in its folder until a call fails, and compares afterwards.
+/// A program that works in its folder until a call fails, and then compares.
 trait Program: Send {
     /// Prepares the folder.
     fn begin(&mut self, dir: &Path) -> Result<()>;
-    /// One acknowledged change after the other, until the first error.
+    /// Makes one acknowledged change after another, until the first error.
     fn work(&mut self, dir: &Path, dice: &mut Dice) -> Result<()>;
-    /// Compares what is there with what was acknowledged, and goes on from there.
+    /// Compares the folder with what was acknowledged, and continues from there.
     fn compare(&mut self, dir: &Path, cycle: usize);
 }
 
