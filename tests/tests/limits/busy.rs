@@ -13,12 +13,12 @@ use super::process::{files_are_given_back, held, open_files};
 
 const BUSY: usize = 500;
 const BYTES: usize = 4096;
-/// From so many answers for each on shares can be told from chance.
+/// The number of answers from which shares can be told apart from chance.
 const ENOUGH: usize = 8;
-/// How long a slow machine may take for them.
+/// The time limit for these answers on a slow machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Asks again and again; how often it was answered. All answers are counted in `all`.
+/// Sends requests again and again; returns how many were answered. All answers are counted in `all`.
 async fn ask(mut stream: TcpStream, head: Arc<str>, going: Arc<AtomicBool>, all: Arc<AtomicUsize>) -> usize {
     let (mut answered, mut body) = (0, vec![0; BYTES]);
     while going.load(Ordering::Relaxed) {

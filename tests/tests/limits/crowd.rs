@@ -13,21 +13,21 @@ use crate::support::access::root_client;
 
 /// The bucket of these tests.
 pub const BUCKET: &str = "crowd";
-/// Connections from one address: the ports of a client are few.
+/// Connections from one address, since a client has few ports.
 const PER_ADDRESS: usize = 5_000;
-/// Connections that begin at once: fewer than wait to be accepted.
+/// Connections that begin at the same time: fewer than the queue of those not yet accepted.
 const AT_ONCE: usize = 64;
-/// What the system keeps of an answer that nobody reads.
+/// What the system buffers of an answer that the client does not read.
 const RECEIVED_BYTES: u32 = 32 * 1024;
-/// An answer that does not come by then does not come.
+/// The time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How often it is measured at most.
+/// The most measurements.
 const MEASURES: usize = 5;
 
-/// One of these tests at a time: they measure.
+/// Held by one of these tests at a time, because they measure.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// A server with the bucket, and what has to be known to talk to it without a client.
+/// A server with the bucket, and what is needed to send requests without a client library.
 pub struct Stage {
     pub server: Server,
     pub client: aws_sdk_s3::Client,
@@ -71,7 +71,7 @@ impl Stage {
         format!("{name} {target} HTTP/1.1\r\nhost: {}\r\ncontent-length: {length}\r\n\r\n", self.address)
     }
 
-    /// So many connections, each after it had sent `first`.
+    /// Opens `count` connections, each of which sends `first`.
     pub async fn crowd(&self, count: usize, first: &str) -> Vec<TcpStream> {
         let mut all = Vec::with_capacity(count);
         while all.len() < count {
@@ -82,7 +82,7 @@ impl Stage {
         all
     }
 
-    /// Reads and writes small objects for a while, each request when the one before it is answered.
+    /// Reads and writes small objects for a while, one request after another.
     pub async fn measure(&self, time: Duration) -> Pace {
         let content = vec![7; 4096];
         let (begin, mut took) = (Instant::now(), Vec::new());
@@ -98,7 +98,8 @@ impl Stage {
         Pace { took }
     }
 
-    /// The same again until it is quick, a few times at most: what else this machine does makes it slower, never quicker.
+    /// Measures again until the result is quick, a few times at most: other work on this machine makes it slower, never
+    /// quicker.
     pub async fn measure_until(&self, time: Duration, is_quick: impl Fn(&Pace) -> bool) -> Pace {
         let mut pace = self.measure(time).await;
         for _ in 1..MEASURES {
@@ -117,12 +118,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The usual time.
+    /// The median time.
     pub fn median(&self) -> Duration {
         self.took[self.took.len() / 2]
     }
 
-    /// What one in twenty takes longer than.
+    /// The time that one in twenty exceeds.
     pub fn slow(&self) -> Duration {
         self.took[self.took.len() * 95 / 100]
     }
@@ -134,7 +135,7 @@ impl std::fmt::Display for Pace {
     }
 }
 
-/// Says what was measured, for who runs it by hand.
+/// Prints a measurement, for people who run the test.
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
 pub fn say(words: &str) {
     println!("{words}");

@@ -13,11 +13,11 @@ use tonic::{Code, Request, Status};
 use super::process::{files_are_given_back, held};
 use crate::support::cli::refusal;
 
-/// What the server takes: calls in all, calls on one connection, connections of one door.
+/// The server's limits: calls in total, calls on one connection, and connections of one endpoint.
 const CALLS: usize = 256;
 const STREAMS: usize = 64;
 const CONNECTIONS: usize = 256;
-/// No answer takes longer.
+/// The time limit of every answer.
 const LIMIT: Duration = Duration::from_secs(20);
 
 async fn connect(socket: PathBuf) -> Channel {
@@ -25,7 +25,7 @@ async fn connect(socket: PathBuf) -> Channel {
     tonic::transport::Endpoint::from_shared(address).expect("an address").connect().await.expect("connected")
 }
 
-/// A call whose message never comes; how it is refused, if it is.
+/// A call whose message never arrives; returns the refusal, if there is one.
 async fn hang(channel: Channel) -> Status {
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.expect("connected");

@@ -9,13 +9,13 @@ use tokio::net::TcpStream;
 use super::crowd::{BUCKET, Method, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 
-/// Memory for uploads, and for downloads; each takes 1 MiB of it.
+/// Memory for uploads and for downloads, of which each takes 1 MiB.
 const PLACES: usize = 16;
 const CROWD: usize = 120;
 const LENGTH: usize = 8 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// How many were answered with each status by now.
+/// The number of answers with each status so far.
 async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
     let asked = crowd.into_iter().map(|mut stream| async move {
         // Those who have a place are not answered: their bodies are not whole.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tests::prelude::*;
 
-/// What a server holds at a moment.
+/// The resources of a server at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     /// Resident memory, in bytes.
@@ -14,7 +14,7 @@ pub struct Held {
     pub files: usize,
 }
 
-/// What the server holds now.
+/// The present resources of the server.
 pub fn held(server: &Server) -> Held {
     let pid = server.pid().expect("a running server");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
@@ -25,7 +25,7 @@ pub fn held(server: &Server) -> Held {
     Held { memory, files }
 }
 
-/// Waits until the server holds no more files than `base` did, but for a few of its own.
+/// Waits until the server has no more open files than `base` had, except a few of its own.
 #[track_caller]
 pub fn files_are_given_back(server: &Server, base: Held, limit: Duration) {
     let room = base.files + 24;

@@ -9,11 +9,11 @@ use super::process::held;
 use crate::support::{Mounted, make_bucket};
 
 const MOUNTS: usize = 12;
-/// What a mount may take at rest: its threads' stacks and tables, and not one buffer.
+/// The memory that a mount without activity may take: stacks and tables of its threads, and no buffer.
 const AT_REST: u64 = 512 << 10;
-/// What a server may have grown by otherwise, through all that programs did.
+/// How much else the server may have grown by everything that programs did.
 const GROWN: u64 = 24 << 20;
-/// Threads of a mount at rest: one waits for requests, one for changes by others, one for the session's end.
+/// The threads of a mount without activity: for requests, for changes by others, and for the end of the session.
 const THREADS: usize = 3;
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -14,7 +14,7 @@ use crate::support::access::root_client;
 use crate::support::cli::check_store;
 
 const SLOW: usize = 150;
-/// What each of them may make the server hold, and the same for what has not been given back by the allocator.
+/// The memory that each of them may make the server use, including what the allocator has not returned.
 const EACH_BYTES: u64 = 2 << 20;
 
 /// Reads a little now and then.

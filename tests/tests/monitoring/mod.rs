@@ -21,7 +21,7 @@ fn server(args: &[&str]) -> Server {
     Options::default().args(["--log-format", "json"]).args(args.iter().copied()).start()
 }
 
-/// What `/metrics` answers who accepts this: the head, and the body.
+/// The answer of `/metrics` to this Accept header: the head and the body.
 fn scrape(server: &Server, accept: &str) -> (String, String) {
     let mut socket = TcpStream::connect(server.ready().address("http")).expect("it accepts");
     write!(socket, "GET /metrics HTTP/1.1\r\nhost: a\r\naccept: {accept}\r\nconnection: close\r\n\r\n").expect("asked");
@@ -39,7 +39,7 @@ fn lines(log: &str, target: &str) -> Vec<Value> {
     lines.filter(|line| line["target"] == target).collect()
 }
 
-/// The first line of a server's log that is as wanted.
+/// The first line of a server's log with this target that `wanted` accepts.
 #[track_caller]
 fn line(server: &Server, target: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let found = wait_until(LINE, || lines(&server.log(), target).into_iter().find(|line| wanted(line)));

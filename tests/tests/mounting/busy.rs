@@ -9,7 +9,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use super::*;
 use crate::support::cli::refusal;
 
-/// A program whose working directory a mount is.
+/// A program whose working directory is in a mount.
 struct Inside(Child);
 
 impl Inside {

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::support::cli::json;
 use crate::support::*;
 
-/// How long a look at a mount may take, on a busy machine too.
+/// The time limit of a program that reads a mount, also on a busy machine.
 const LOOK: Duration = Duration::from_secs(20);
 
 const BUCKET: &str = "files";
@@ -44,7 +44,7 @@ fn mount(server: &Server, dir: &Path, options: &[&str]) {
     json(server, &[&["mount", BUCKET, text(dir)], options].concat());
 }
 
-/// Runs a program that looks at a mount; what it printed, or what it complained of.
+/// Runs a program that reads a mount; returns its output, or its error output.
 #[track_caller]
 fn look(words: &[&str]) -> Result<String, String> {
     let mut command = Command::new(words[0]);
@@ -55,7 +55,7 @@ fn look(words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// What `status` lists under a name.
+/// The entries that `status` lists under a name.
 fn told(server: &Server, name: &str) -> Vec<Value> {
     json(server, &["status"])[name].as_array().unwrap_or_else(|| panic!("no {name}")).clone()
 }

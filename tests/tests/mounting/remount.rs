@@ -11,7 +11,7 @@ fn remount(server: &Server, dir: &Path, how: &str) {
     json(server, &["mount", BUCKET, text(dir), "-o", &format!("remount,{how}")]);
 }
 
-/// By the kernel alone, as `mount -o remount` does where no helper is installed.
+/// Remounts by the kernel alone, as `mount -o remount` does where no helper is installed.
 fn remount_past_the_server(dir: &Path, how: &str) -> Result<String, String> {
     look(&["mount", "-i", "-o", &format!("remount,{how}"), text(dir)])
 }

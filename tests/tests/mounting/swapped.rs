@@ -9,7 +9,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::*;
 use crate::support::cli::cli as outcome;
 
-/// What a user may do in a folder of theirs while the administrator mounts there. It fails while the directory is mounted at.
+/// What a user may do in their own folder while the administrator mounts there. It fails while something is mounted on
+/// the directory.
 fn swap(dir: &Path, link: &Path, going: &AtomicBool) {
     let begin = Instant::now();
     // Also after a panic of who mounts.

@@ -10,11 +10,11 @@ use crate::support::*;
 const BLOCK: usize = 700_000;
 /// What one program writes.
 pub const BYTES: usize = 10 * BLOCK;
-/// So many copies are made at least.
+/// The smallest number of copies.
 const COPIES_MIN: usize = 3;
 
-/// Copies `source` over `to`, again and again, and compares at the end. Most of the time there is no server, so the last
-/// copies may be made after it came to stay.
+/// Copies `source` to `to`, again and again, and compares at the end. Most of the time there is no server, so the last
+/// copies may be made after the last server has started.
 pub fn copy(source: &Path, to: &Path, going: &AtomicBool) {
     let mut copies = 0;
     while going.load(Ordering::Relaxed) || copies < COPIES_MIN {

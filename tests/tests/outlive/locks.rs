@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 
-/// For what takes no time at all.
+/// The time limit of calls that should take no time.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Waits for the lock of the given kind, or tries it.
@@ -29,7 +29,7 @@ except BlockingIOError:
     print('refused', flush=True)
 ";
 
-/// The locks, held.
+/// The held locks.
 pub struct Locks {
     held: Vec<Held>,
 }
@@ -48,7 +48,7 @@ struct Waiter {
 }
 
 impl Locks {
-    /// Takes both, and has somebody wait for each.
+    /// Takes both locks, and starts a process that waits for each.
     pub fn take(dir: &Path) -> Self {
         let held = ["flock", "fcntl"].map(|kind| {
             let path = dir.join(kind);
@@ -65,7 +65,7 @@ impl Locks {
         Self { held: held.into() }
     }
 
-    /// Nobody else has them or can have them.
+    /// Asserts that no other process has or gets the locks.
     pub fn still_held(&self) {
         for Held { kind, path, waiting, .. } in &self.held {
             assert_eq!(waiting.lines.try_recv().ok(), None, "who waits for the {kind} lock");
@@ -75,7 +75,7 @@ impl Locks {
         }
     }
 
-    /// Lets them go: who waits gets them.
+    /// Releases the locks, so that the waiting processes get them.
     pub fn release(self) {
         for Held { waiting, file, .. } in self.held {
             // Closing frees both kinds.

@@ -9,10 +9,10 @@ use rustix::fs::{fdatasync, fsync};
 
 use crate::support::*;
 
-/// Number, length of the body and its sum, each of 8 bytes.
+/// The number of a record, the length of its body and a checksum, of 8 bytes each.
 const HEAD: usize = 24;
 
-/// Appends until told to stop.
+/// Appends until `going` is false.
 pub fn append(dir: &Path, dice: &mut Dice, going: &AtomicBool) {
     let path = dir.join("log");
     let mut file = OpenOptions::new().create(true).append(true).open(&path).expect("the log");
@@ -63,7 +63,7 @@ fn record(number: u64, body: &[u8]) -> Vec<u8> {
     head.iter().flat_map(|field| field.to_le_bytes()).chain(body.iter().copied()).collect()
 }
 
-/// FNV-1a.
+/// An FNV-1a hash.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
 }

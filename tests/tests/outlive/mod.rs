@@ -29,14 +29,14 @@ use pulse::{Pauses, Pulse};
 
 const BUCKET: &str = "work";
 
-/// How a server leaves, and another comes.
+/// How a server ends and another starts.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// SIGKILL, and a start.
+    /// SIGKILL, then a start.
     Killed,
-    /// SIGTERM, and a start.
+    /// SIGTERM, then a start.
     Ended,
-    /// `amphora upgrade`: another program in its place, under the same process id.
+    /// `amphora upgrade`: another program in the same process.
     Upgraded,
 }
 
@@ -66,7 +66,7 @@ fn no_program_notices_an_upgrade_or_an_orderly_restart() {
     pauses.print("upgrade and restart");
 }
 
-/// A server is hit at the first requests that it takes, which other tests seldom hit.
+/// A server is killed at the first requests that it receives, which other tests seldom do.
 #[test]
 fn no_program_notices_servers_that_are_killed_as_they_begin() {
     need!(root_and_fuse());
@@ -102,7 +102,7 @@ fn a_mount_is_gone_when_it_is_unmounted_whatever_died_before() {
     siege.end();
 }
 
-/// Programs that not every machine has.
+/// Programs that are not installed on every machine.
 #[derive(Default)]
 struct Tools {
     fsx: Option<PathBuf>,
@@ -188,7 +188,8 @@ impl Siege {
     }
 }
 
-/// The time in which programs run. If it ends by a panic, the mount is broken: whoever waits for it must not wait on.
+/// The time in which programs run. If it ends by a panic, the mount is broken, and programs must not continue to wait
+/// for it.
 struct Reign<'a> {
     siege: &'a mut Siege,
     going: &'a AtomicBool,
@@ -231,7 +232,7 @@ impl Reign<'_> {
         }
     }
 
-    /// Kills servers about the time when they are ready, several between two that live.
+    /// Kills servers at about the time when they are ready, several between two that live longer.
     fn short_lives(&mut self, dice: &mut Dice, count: usize) {
         let server = &mut self.siege.server;
         for _ in 0..count {
@@ -249,7 +250,7 @@ impl Reign<'_> {
         }
     }
 
-    /// Lets the programs end. They compare what they find with what they did.
+    /// Lets the programs end; they compare what they find with what they did.
     fn calm(&self, running: Vec<ScopedJoinHandle<'_, ()>>) {
         std::thread::sleep(Duration::from_millis(500));
         self.going.store(false, Ordering::Relaxed);

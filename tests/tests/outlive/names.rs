@@ -15,12 +15,12 @@ use rustix::io::Errno;
 
 use crate::support::*;
 
-/// Few enough that names meet.
+/// Few enough names that operations meet.
 const NAMES: usize = 24;
 /// Files without a name that are kept open.
 const HELD: usize = 12;
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     Directory,
@@ -33,12 +33,12 @@ struct Folder<'a> {
     dir: &'a Path,
     names: BTreeMap<String, Node>,
     files: BTreeMap<u64, Vec<u8>>,
-    /// Open, and perhaps without a name.
+    /// Open files, some of which have no name.
     held: VecDeque<(File, u64)>,
     last: u64,
 }
 
-/// Works until told to stop, then compares all.
+/// Changes names until `going` is false, then compares everything.
 pub fn change(dir: &Path, dice: &mut Dice, going: &AtomicBool) {
     let mut folder = Folder { dir, names: BTreeMap::new(), files: BTreeMap::new(), held: VecDeque::new(), last: 0 };
     let mut calls = 0_u64;
@@ -80,7 +80,7 @@ impl Folder<'_> {
         }
     }
 
-    /// open(2) with O_EXCL: it is not there, so it must not be said to be.
+    /// open(2) with O_EXCL: the name does not exist, so the call must not fail with EEXIST.
     fn create(&mut self, name: &str, dice: &mut Dice) {
         let content = content(dice);
         let made = OpenOptions::new().write(true).create_new(true).open(self.dir.join(name));
@@ -180,7 +180,7 @@ impl Folder<'_> {
         self.files.get_mut(&number).expect("named").extend(more);
     }
 
-    /// Keeps a file open, whatever becomes of its names.
+    /// Keeps a file open while its names change.
     fn hold(&mut self, name: &str, number: u64) {
         let file = OpenOptions::new().read(true).write(true).open(self.dir.join(name));
         self.held.push_back((must("open", name, file), number));
@@ -189,7 +189,7 @@ impl Folder<'_> {
         }
     }
 
-    /// An attribute that may be set once only.
+    /// Sets an attribute that may be set once only.
     fn mark(&self, name: &str) {
         let path = self.dir.join(name);
         let mut value = [0; 8];

@@ -68,7 +68,7 @@ fn an_append_that_landed_elsewhere_shows_where_it_is() {
     siege.end();
 }
 
-/// Writes through S3, which is answered once all kernels were told of all that came before.
+/// Writes through S3; the answer comes after all kernels have received the earlier invalidations.
 fn tell_all(server: &Server) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let put = root_client(server).put_object().bucket(BUCKET).key("told").send();
@@ -76,7 +76,7 @@ fn tell_all(server: &Server) {
 }
 
 impl Siege {
-    /// Has the server die after `act`, with nothing of it told to any kernel, and another come.
+    /// Kills the server after `act`, before any kernel received an invalidation of it, and starts another.
     fn die_untold(&mut self, act: impl FnOnce()) {
         let hushed = Hushed::new(&self.server);
         act();
@@ -87,7 +87,7 @@ impl Siege {
     }
 }
 
-/// The processes that give a server's notices, stopped; killed when they may go on.
+/// The processes that deliver a server's invalidations, stopped; they are killed when this is dropped.
 struct Hushed(Vec<Pid>);
 
 impl Hushed {

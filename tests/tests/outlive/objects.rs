@@ -8,7 +8,8 @@ use super::BUCKET;
 use crate::support::Dice;
 use crate::support::load::write_through;
 
-/// Writes until told to stop, and compares after each death. A client is told that its connection broke, unlike a program.
+/// Writes until `going` is false, and compares after each kill. Unlike a program, a client notices that its connection
+/// ended.
 pub fn write(client: Client, dice: Dice, going: &AtomicBool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let done = runtime.block_on(write_through(client, BUCKET, dice, going));

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two calls.
+/// The pause between two calls.
 const REST: Duration = Duration::from_millis(1);
-/// Calls that were no slower than this are not kept.
+/// The duration up to which a call is not recorded.
 const USUAL: Duration = Duration::from_millis(3);
 
 /// Slow calls: when each began, and how long it took.
@@ -23,7 +23,7 @@ pub struct Pauses {
 }
 
 impl Pulse {
-    /// Writes and makes and deletes a name, in turn: each has to go to the server.
+    /// Writes a file, and creates and deletes a name, in turn: each call needs the server.
     pub fn beat(&self, dir: &Path, going: &AtomicBool) {
         let file = File::create(dir.join("pulse")).expect("a file");
         for number in 0_u64.. {
@@ -44,7 +44,7 @@ impl Pulse {
         }
     }
 
-    /// The longest call that was under way within each of the times.
+    /// The longest call in progress during each of these times.
     pub fn pauses(&self, times: &[(Instant, Instant)]) -> Pauses {
         let slow = self.0.lock().expect("nobody panics with it");
         let longest = |(begin, end): &(Instant, Instant)| {
@@ -57,7 +57,7 @@ impl Pulse {
 }
 
 impl Pauses {
-    /// Prints what a person wants to know.
+    /// Prints the result, for people.
     #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
     pub fn print(mut self, what: &str) {
         println!("{what}, {} times", self.calls.len());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::support::postgres::Postgres;
 use crate::support::*;
 
-/// For one run of a program, in seconds.
+/// The time limit of one run of a program, in seconds.
 const LIMIT: u64 = 240;
 
 /// fsx, one seed after the other.

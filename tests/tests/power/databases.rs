@@ -14,12 +14,12 @@ use crate::support::Dice;
 
 const PAGE: usize = 4096;
 const PAGES: usize = 32;
-/// A record of the log: number, three pages, and their sum; of 8 bytes each.
+/// The length of a log record: number, three pages and a checksum, of 8 bytes each.
 const RECORD: usize = 40;
-/// Records until the pages are synced and the log begins anew.
+/// The number of records after which the pages are synced and the log starts again.
 const CHECKPOINT: usize = 12;
 
-/// What each page was last set to.
+/// The last value of each page.
 #[derive(Default, Clone)]
 pub struct Database {
     acknowledged: [u64; PAGES],
@@ -59,7 +59,7 @@ impl Database {
         Ok(())
     }
 
-    /// What a start after a crash makes of pages and log.
+    /// The state that a start after a crash makes of pages and log.
     fn recover(dir: &Path) -> [u64; PAGES] {
         let data = std::fs::read(dir.join("data")).expect("the pages are read");
         let mut pages = [0; PAGES];

@@ -10,10 +10,10 @@ use rustix::fs::{OFlags, fdatasync, fsync};
 use super::{Program, Promises, sync_path};
 use crate::support::Dice;
 
-/// How much a program appends before it begins a new log.
+/// The length at which a program begins a new log.
 const LONGEST: usize = 2 << 20;
 
-/// A log, and how much of it was promised.
+/// A log, and the length of its synced part.
 #[derive(Default)]
 pub struct Log {
     written: Vec<u8>,

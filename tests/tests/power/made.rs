@@ -9,21 +9,21 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, linkat, openat};
 use super::{Program, Promises, sync_path};
 use crate::support::Dice;
 
-/// What was promised of a name.
+/// What a sync has promised of a name.
 enum Promise {
-    /// A file that is whole.
+    /// A file with this content.
     Whole(Vec<u8>),
-    /// A file; what it holds was never synced.
+    /// A file whose content was never synced.
     There,
     /// A folder.
     Folder,
-    /// A symbolic link to this.
+    /// A symbolic link to this target.
     Link(String),
-    /// Nothing any more.
+    /// No file any more.
     Gone,
 }
 
-/// The names that were promised since the last cut.
+/// The names that were promised since the last power cut.
 #[derive(Default)]
 pub struct Made {
     last: u64,

@@ -24,29 +24,30 @@ use crate::support::load::{Ended, Load};
 use crate::support::*;
 
 const BUCKET: &str = "mounted";
-/// XFS takes 300 MiB at least.
+/// The size of the disk; XFS needs at least 300 MiB.
 const DISK_BYTES: u64 = 512 << 20;
 
-/// A program on a mount. It works in its folder until a call fails, and compares after the cut.
+/// A program on a mount. It works in its folder until a call fails, and compares after the power cut.
 trait Program: Send {
-    /// What its folder is called.
+    /// The name of its folder.
     fn name(&self) -> &'static str;
-    /// Prepares the folder; what it makes is on disk then.
+    /// Prepares the folder; what it creates is on disk then.
     fn begin(&mut self, dir: &Path) -> Result<()>;
-    /// One change after the other, until the first error.
+    /// Makes one change after another, until the first error.
     fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()>;
-    /// Compares what is there with what was promised, and goes on from there.
+    /// Compares the folder with what was promised, and continues from there.
     fn compare(&mut self, dir: &Path, cycle: usize);
 }
 
-/// Syncs that returned before the power went.
+/// The syncs that returned before the power cut.
 struct Promises {
     count: u64,
     cut: &'static AtomicBool,
 }
 
 impl Promises {
-    /// Counts a sync that has returned; an error if the power went meanwhile, since nobody would have seen it return.
+    /// Counts a sync that has returned; an error if the power was cut meanwhile, since then no program can have seen it
+    /// return.
     fn count(&mut self) -> Result<()> {
         if self.cut.load(Ordering::SeqCst) {
             return Err(rustix::io::Errno::IO.into());
@@ -134,7 +135,7 @@ fn start(mut program: Box<dyn Program>, root: &Path, dice: &mut Dice, cut: &'sta
     })
 }
 
-/// The machine goes: the server, the holder, and the mount with them.
+/// Ends the server, the holder and the mount, as a power cut does.
 fn power_off(server: &mut Server, mount: &Mounted) {
     server.kill9();
     server.end_holder();

@@ -13,7 +13,7 @@ const NAMES: usize = 8;
 
 type Held = Option<Vec<u8>>;
 
-/// For each name what was promised, and what it was changed to since.
+/// For each name the promised state, and its changes since.
 #[derive(Default)]
 pub struct Names([(Held, Vec<Held>); NAMES]);
 
@@ -22,7 +22,7 @@ impl Names {
         dir.join(format!("name-{at}"))
     }
 
-    /// A sync of any file or folder carries all changes of names before it.
+    /// Records a sync: one of any file or folder also promises all earlier changes of names.
     fn promise(&mut self) {
         for (held, since) in &mut self.0 {
             if let Some(last) = since.pop() {

@@ -11,10 +11,10 @@ use super::{Program, Promises, sync_path};
 use crate::support::Dice;
 
 const PAGE: usize = 4096;
-/// More than what the kernel reads past the server.
+/// Enough pages that the kernel reads the file by passthrough.
 const PAGES: usize = 64;
 
-/// For each page the byte that was promised, and those written since.
+/// For each page the promised byte, and those written since.
 pub struct Pages(Vec<(u8, Vec<u8>)>);
 
 impl Pages {
