@@ -1,4 +1,4 @@
-//! Files of the operating system: the implementation of [`File`](super::File).
+//! Files of the operating system: the implementation of [`File`].
 
 use std::io::IoSliceMut;
 use std::num::NonZeroU64;

@@ -1,4 +1,4 @@
-//! The operating system's disk: the implementation of [`Disk`](super::Disk).
+//! The operating system's disk: the implementation of [`Disk`].
 //!
 //! - Files and folders are accessible to their owner only (0600, 0700).
 

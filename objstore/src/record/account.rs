@@ -19,7 +19,7 @@ pub struct Account {
     /// When it was created, in nanoseconds since 1970.
     #[prost(sfixed64, tag = "4")]
     pub created: i64,
-    /// Who created it: a [`Creator`](super::creator::Creator).
+    /// Who created it: a [`Creator`].
     #[prost(enumeration = "Creator", tag = "5")]
     pub creator: i32,
 }

@@ -151,7 +151,7 @@ pub struct Snapshot {
     /// The bucket's object lock at that time.
     #[prost(message, optional, tag = "9")]
     pub object_lock: Option<ObjectLock>,
-    /// Who took it: a [`Creator`](super::creator::Creator).
+    /// Who took it: a [`Creator`].
     #[prost(enumeration = "Creator", tag = "10")]
     pub creator: i32,
 }
