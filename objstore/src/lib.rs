@@ -19,7 +19,6 @@ pub mod fuzzed;
 mod gc;
 mod grant;
 pub mod lifecycle;
-pub mod meta;
 pub mod name;
 mod owed;
 mod pins;
@@ -35,6 +34,7 @@ pub mod volume;
 
 pub use objstore_base::{clock, error, latency, ticket};
 pub use objstore_disk as disk;
+pub use objstore_kv as meta;
 
 pub use error::{Error, Noun, Posix, Result};
 pub use store::{Options, Store};
