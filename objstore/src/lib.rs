@@ -5,7 +5,6 @@
 //! [`volume`], with `gc` and [`check`] behind them.
 
 pub mod backup;
-pub mod blob;
 mod branch;
 mod buckets;
 pub mod check;
@@ -33,6 +32,7 @@ pub mod units;
 pub mod volume;
 
 pub use objstore_base::{clock, error, latency, ticket};
+pub use objstore_blob as blob;
 pub use objstore_disk as disk;
 pub use objstore_kv as meta;
 

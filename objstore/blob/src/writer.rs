@@ -11,12 +11,13 @@
 
 use std::sync::Arc;
 
+use objstore_base::error::Result;
+use objstore_disk::{File, direct_part};
+
 use super::block::Block;
 use super::files::Files;
 use super::id::BlobId;
 use super::sums::Summer;
-use crate::disk::{File, direct_part};
-use crate::error::Result;
 
 // How much of a blob is written through the page cache, in bytes: most content is soon read, but one large blob should
 // not displace everything else, nor wait until the kernel has made space.
@@ -43,7 +44,7 @@ pub struct FileWriter {
 enum Stage {
     Open,
     // A write failed: the content of the file is not known any more.
-    Failed(crate::error::Error),
+    Failed(objstore_base::error::Error),
     Finished,
 }
 

@@ -21,14 +21,14 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use bytes::{Bytes, BytesMut};
+use objstore_base::error::{Error, Result};
+use objstore_base::ticket::Ticket;
+use objstore_disk::{Disk, Poison};
 use parking_lot::Mutex;
 
 use super::Helpers;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
-use crate::disk::{Disk, Poison};
-use crate::error::{Error, Result};
-use crate::ticket::Ticket;
 
 use appender::{Append, Appender, LONGEST, Queue};
 use header::{RECORD_HEADER, RecordHeader};
@@ -108,7 +108,6 @@ enum Appending {
     /// A thread, while the queue is open.
     Thread(Option<Queue>, Option<JoinHandle<()>>),
     /// The calling thread.
-    #[cfg(test)]
     Caller(Mutex<Appender>),
 }
 
@@ -134,7 +133,6 @@ impl Segments {
         };
         let appending = match grow.helpers {
             Helpers::Threads => start(appender)?,
-            #[cfg(test)]
             Helpers::Callers => Appending::Caller(Mutex::new(appender)),
         };
         Ok(Self { disk, dir, open, shared, appending })
@@ -156,7 +154,6 @@ impl Segments {
         match &self.appending {
             // If the thread has ended, the append is dropped and its ticket reports that.
             Appending::Thread(queue, _) => drop(queue.as_ref().map(|queue| queue.send(append))),
-            #[cfg(test)]
             Appending::Caller(appender) => appender.lock().serve(vec![append]),
         }
         ticket
@@ -275,7 +272,6 @@ impl Drop for Segments {
                     let _ = thread.join();
                 }
             }
-            #[cfg(test)]
             Appending::Caller(appender) => appender.get_mut().close(),
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::disk::DIRECT_BLOCK;
-use crate::error::Result;
+use objstore_base::error::Result;
+use objstore_disk::DIRECT_BLOCK;
 
 /// The capacity of a block, in bytes: large enough that the cost of a step from block to block does not matter. It is
 /// not larger, because each request that is sent or received holds two.

@@ -10,6 +10,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use objstore_base::error::Result;
+use objstore_disk::{Disk, File, Poison, is_broken};
 use parking_lot::Mutex;
 
 use super::block::{Block, Shelf};
@@ -17,8 +19,6 @@ use super::group_sync::GroupSync;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
 use super::pending::{Due, Extent, Pending};
-use crate::disk::{Disk, File, Poison, is_broken};
-use crate::error::Result;
 
 /// The number of folders of blob files, by the low byte of the id.
 pub(super) const SHARDS: usize = 256;

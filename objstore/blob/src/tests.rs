@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use objstore_base::error::Error;
+use objstore_disk::is_full;
 use objstore_testing::faulty::{Faults, FaultyDisk};
 use proptest::prelude::*;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use tempfile::TempDir;
 
 use super::*;
-use crate::disk::is_full;
-use crate::error::Error;
 
 /// An open blob store on a disk that fails on demand.
 pub(super) struct Bench {

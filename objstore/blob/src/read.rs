@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use objstore_base::error::{Error, Result};
+use objstore_disk::File;
 
 use super::block::BLOCK_BYTES;
 use super::files::Files;
 use super::id::BlobId;
 use super::sums::{SUM_BLOCK, verify};
-use crate::disk::File;
-use crate::error::{Error, Result};
 
 // The shortest read that uses a pooled block, in bytes. For shorter ones a whole block would cost more than the page
 // faults it saves.

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use objstore_disk::is_full;
+
 use super::*;
-use crate::blob::tests::{Bench, bench, content, open};
-use crate::blob::{Blobs, Options};
-use crate::disk::is_full;
+use crate::tests::{Bench, bench, content, open};
+use crate::{Blobs, Options};
 
 fn append(blobs: &Blobs, data: &[u8]) -> (BlobId, Packed) {
     let id = blobs.next_id();

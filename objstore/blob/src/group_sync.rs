@@ -6,7 +6,7 @@
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::error::{Error, Result};
+use objstore_base::error::{Error, Result};
 
 #[derive(Default)]
 struct Rounds {

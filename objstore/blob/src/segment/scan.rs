@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
+use objstore_base::error::{Error, Result};
+use objstore_disk::File;
+
 use super::header::{ALIGN, FILE_HEADER, FileHeader, RECORD_HEADER, RecordHeader};
 use super::segment_name;
-use crate::disk::File;
-use crate::error::{Error, Result};
 
 const WINDOW: u64 = 1024 * 1024;
 

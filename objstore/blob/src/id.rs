@@ -15,15 +15,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::disk::{Disk, Poison};
-use crate::error::{Error, Result};
+use objstore_base::error::{Error, Result};
+use objstore_disk::{Disk, Poison};
 
 /// The id of a blob, never reused: an epoch in the upper 32 bits, a sequence number in the lower.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct BlobId(pub u64);
 
 impl BlobId {
-    pub(crate) fn epoch(self) -> u32 {
+    /// How often the store had been opened when the blob was made.
+    pub fn epoch(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
@@ -140,7 +141,7 @@ fn exhausted(path: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::RealDisk;
+    use objstore_disk::RealDisk;
 
     fn ids(dir: &Path, epoch: u32) -> Ids {
         Ids::open(Arc::new(RealDisk::new()), dir, epoch, Poison::default()).unwrap()

@@ -7,7 +7,7 @@
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::{Digest, crc32_iscsi};
 
-use crate::error::{Error, Result};
+use objstore_base::error::{Error, Result};
 
 /// The number of bytes that one checksum covers.
 pub const SUM_BLOCK: usize = 64 * 1024;

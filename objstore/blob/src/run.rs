@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use objstore_base::error::Result;
+use objstore_disk::File;
 
 use super::files::Files;
 use super::id::BlobId;
 use super::read::{self, Span};
 use super::sums::verify;
-use crate::disk::File;
-use crate::error::Result;
 
 /// Consecutive blocks of one blob.
 pub struct Run {

@@ -9,14 +9,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
 use bytes::Bytes;
+use objstore_base::error::Result;
+use objstore_base::ticket::Answer;
+use objstore_disk::Disk;
 
 use super::active::Active;
 use super::header::{FILE_HEADER, RECORD_HEADER, RecordHeader, record_size};
 use super::{Growing, Packed, Shared};
-use crate::blob::id::BlobId;
-use crate::disk::Disk;
-use crate::error::Result;
-use crate::ticket::Answer;
+use crate::id::BlobId;
 
 /// The number of appends or bytes at which a group is full.
 const GROUP_APPENDS: usize = 1024;

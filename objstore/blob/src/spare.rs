@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use objstore_base::error::Result;
+use objstore_disk::File;
 use parking_lot::{Condvar, Mutex};
 
 use super::Helpers;
 use super::files::{Files, SHARDS};
 use super::id::{BlobId, Ids};
-use crate::disk::File;
-use crate::error::Result;
 
 /// The size of the first batches, and of later ones while files are used slowly.
 const BATCH_MIN: usize = 32;
@@ -43,7 +43,6 @@ enum Thread {
     /// The thread could not be started: each in-place blob's file is created when it is needed.
     Missing,
     /// The caller that takes a file creates the next batch.
-    #[cfg(test)]
     Caller,
 }
 
@@ -102,7 +101,6 @@ impl Spares {
         let shared = Shared { files, ids, state: Mutex::default(), wanted: Condvar::new() };
         let thread = match helpers {
             Helpers::Threads => Thread::NotStarted,
-            #[cfg(test)]
             Helpers::Callers => Thread::Caller,
         };
         Self { shared: Arc::new(shared), thread: Mutex::new(thread) }
@@ -137,7 +135,6 @@ impl Spares {
 
     fn start(&self) {
         let mut thread = self.thread.lock();
-        #[cfg(test)]
         if matches!(*thread, Thread::Caller) {
             return self.shared.make_one();
         }
@@ -192,7 +189,6 @@ impl Shared {
     }
 
     /// Creates a batch on this thread.
-    #[cfg(test)]
     fn make_one(&self) {
         let shard = {
             let mut state = self.state.lock();

@@ -3,7 +3,7 @@
 //! - A blob's id is never reused, and an immutable blob's bytes never change.
 //! - This module does not know which blobs are referenced. A blob's bytes are durable first; the metadata that refers
 //!   to it is committed after that.
-//! - Content read with its checksums is what was written, or an [`Error::Corrupt`](crate::error::Error::Corrupt).
+//! - Content read with its checksums is what was written, or an [`Error::Corrupt`](objstore_base::error::Error::Corrupt).
 //! - After a failed sync, of content or of metadata, nothing is written or removed until the store is reopened.
 //!
 //! A crash leaves unreferenced blobs, in files and in segments; the collector finds them by [`Blobs::file_ids`] and
@@ -30,9 +30,9 @@ use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 
-use crate::disk::{Disk, File, Poison};
-use crate::error::Result;
-use crate::ticket::Ticket;
+use objstore_base::error::Result;
+use objstore_base::ticket::Ticket;
+use objstore_disk::{Disk, File, Poison};
 
 use files::Files;
 use id::Ids;
@@ -68,7 +68,6 @@ pub enum Helpers {
     /// Separate threads.
     Threads,
     /// The calling threads, one after another, so that a test that replays its run has one thread.
-    #[cfg(test)]
     Callers,
 }
 
@@ -138,7 +137,7 @@ impl Blobs {
     /// The open file of `id`.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::error::Error::Corrupt) if it is missing.
+    /// [`Error::Corrupt`](objstore_base::error::Error::Corrupt) if it is missing.
     pub fn file(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.0.files.get(id)
     }
@@ -251,7 +250,7 @@ impl Blobs {
         self.0.segments.scan(segment)
     }
 
-    /// Removes a segment; [`Error::Busy`](crate::error::Error::Busy) for the growing one.
+    /// Removes a segment; [`Error::Busy`](objstore_base::error::Error::Busy) for the growing one.
     pub fn remove_segment(&self, segment: u64) -> Result<()> {
         self.0.segments.remove(segment)
     }

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lru::LruCache;
+use objstore_base::error::{Error, Result};
+use objstore_disk::{Disk, File, is_missing};
 use parking_lot::Mutex;
 
 use super::id::BlobId;
-use crate::disk::{Disk, File, is_missing};
-use crate::error::{Error, Result};
 
 /// Which file it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -8,10 +8,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use objstore_base::error::Result;
+use objstore_disk::{Disk, File, Poison};
+
 use super::header::{FILE_HEADER, FileHeader};
 use super::segment_path;
-use crate::disk::{Disk, File, Poison};
-use crate::error::Result;
 
 // The number of bytes that are zeroed ahead. A sync that has to record neither new space nor a new size takes half the
 // time, so zeros are written ahead, in a group that has to record both anyway. Preallocated space alone (fallocate)
