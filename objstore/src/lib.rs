@@ -21,7 +21,6 @@ pub mod lifecycle;
 pub mod name;
 mod owed;
 mod pins;
-pub mod record;
 pub mod scrub;
 mod shrink;
 pub mod store;
@@ -35,6 +34,7 @@ pub use objstore_base::{clock, error, latency, ticket};
 pub use objstore_blob as blob;
 pub use objstore_disk as disk;
 pub use objstore_kv as meta;
+pub use objstore_record as record;
 
 pub use error::{Error, Noun, Posix, Result};
 pub use store::{Options, Store};

@@ -64,21 +64,19 @@ impl Places {
     }
 }
 
-impl Inode {
-    /// An upper bound of the lengths of paths below this directory.
-    fn reach_bound(&self) -> usize {
-        if self.entries > 0 && self.reach == 0 { KEY_BYTES_MAX } else { self.reach as usize }
-    }
+/// An upper bound of the lengths of paths below a directory.
+fn reach_bound(dir: &Inode) -> usize {
+    if dir.entries > 0 && dir.reach == 0 { KEY_BYTES_MAX } else { dir.reach as usize }
+}
 
-    /// Raises the bound to cover a path below. Returns whether it changed. An unknown bound stays unknown.
-    pub(super) fn reach_to(&mut self, length: usize) -> bool {
-        let length = u32::try_from(length).unwrap_or(u32::MAX);
-        let raises = length > self.reach && (self.entries == 0 || self.reach > 0);
-        if raises {
-            self.reach = length;
-        }
-        raises
+/// Raises the bound of a directory to cover a path below. Returns whether it changed. An unknown bound stays unknown.
+pub(super) fn reach_to(dir: &mut Inode, length: usize) -> bool {
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    let raises = length > dir.reach && (dir.entries == 0 || dir.reach > 0);
+    if raises {
+        dir.reach = length;
     }
+    raises
 }
 
 impl Tx<'_> {
@@ -153,7 +151,7 @@ impl Tx<'_> {
         }
         self.check_length(parent, &sort_name)?;
         let room = KEY_BYTES_MAX - after;
-        if is_directory && self.tree().directory(source.dirent.ino)?.reach_bound() > room {
+        if is_directory && reach_bound(&self.tree().directory(source.dirent.ino)?) > room {
             return self.check_below(source.dirent.ino, room);
         }
         Ok(())
@@ -173,7 +171,7 @@ impl Tx<'_> {
                         return Err(Posix::NameTooLong.into());
                     }
                     if dirent.kind() == InodeKind::Directory
-                        && length + tree.linked_inode(dirent.ino)?.1.reach_bound() > room
+                        && length + reach_bound(&tree.linked_inode(dirent.ino)?.1) > room
                     {
                         left.push((dirent.ino, length));
                     }
@@ -194,7 +192,7 @@ impl Tx<'_> {
     /// The longest path in a directory through one of its names.
     pub(super) fn reach_of(&self, sort_name: &str, dirent: Dirent) -> Result<usize> {
         let below = match dirent.kind() {
-            InodeKind::Directory => self.tree().linked_inode(dirent.ino)?.1.reach_bound(),
+            InodeKind::Directory => reach_bound(&self.tree().linked_inode(dirent.ino)?.1),
             _ => 0,
         };
         Ok(sort_name.len() + below)
@@ -205,7 +203,7 @@ impl Tx<'_> {
         let (mut ino, mut dir) = (ino, dir.clone());
         while ino != ROOT_INO && dir.nlink > 0 {
             let mut above = self.own(dir.parent)?;
-            if !above.reach_to(dir.name.len() + 1 + dir.reach_bound()) {
+            if !reach_to(&mut above, dir.name.len() + 1 + reach_bound(&dir)) {
                 return Ok(());
             }
             self.save(dir.parent, &above);

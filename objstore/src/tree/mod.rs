@@ -24,7 +24,6 @@ mod model;
 mod nameless;
 mod parts;
 mod path;
-mod permissions;
 mod read;
 mod rename;
 mod s3;

@@ -1,7 +1,7 @@
 //! Which crate may know which: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`; `corpora`, for
 //! tests alone, knows none. Crates inside another's folder are members of the workspace like the others.
 //!
-//! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → objstore`. The crates above the store reach them
+//! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach them
 //!   through `objstore` alone.
 
 use super::tree::{File, Finding, has_word};
@@ -15,7 +15,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-testing", &["objstore-base", "objstore-disk"]),
     ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-testing"]),
     ("objstore-blob", &["objstore-base", "objstore-disk", "objstore-testing"]),
-    ("objstore", &["objstore-base", "objstore-disk", "objstore-kv", "objstore-blob", "objstore-testing", "corpora"]),
+    ("objstore-record", &["objstore-base", "objstore-blob"]),
+    (
+        "objstore",
+        &[
+            "objstore-base",
+            "objstore-disk",
+            "objstore-kv",
+            "objstore-blob",
+            "objstore-record",
+            "objstore-testing",
+            "corpora",
+        ],
+    ),
     ("s3", &["objstore", "corpora"]),
     ("rpc", &["objstore"]),
     ("cosi", &["proto", "rpc", "objstore"]),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use objstore_base::error::Result;
 use prost::Message;
 
 use super::creator::Creator;
 use super::decode;
 use super::settings::ObjectLock;
-use crate::error::Result;
 
 /// A bucket.
 #[derive(Clone, PartialEq, Message)]

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::blob::{BlobId, Place};
+use objstore_blob::{BlobId, Place};
 
 /// The record of a blob: where it is stored and how many records refer to it.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
-use crate::clock::Timestamp;
+use objstore_base::clock::Timestamp;
 
 /// The type of an inode; zero is never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
@@ -404,7 +404,7 @@ impl Inode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::decode;
+    use crate::decode;
 
     fn sample() -> Inode {
         let mut inode = Inode::new(InodeKind::File, Timestamp(-5));

@@ -20,7 +20,7 @@ pub struct Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::decode;
+    use crate::decode;
 
     #[test]
     fn a_live_file_round_trips_and_a_changed_byte_never_panics() {

@@ -5,9 +5,10 @@
 //!   most that anyone except owner and others may have.
 //! - The kernel checks who may change them. The effect of a change on the others is applied here, in one transaction.
 
-use crate::error::{Error, Result};
-use crate::record::acl::{ACCESS, Acl, DEFAULT};
-use crate::record::inode::{Inode, InodeKind};
+use objstore_base::error::{Error, Result};
+
+use crate::acl::{ACCESS, Acl, DEFAULT};
+use crate::inode::{Inode, InodeKind};
 
 /// setuid
 const SETUID: u32 = 0o4000;
@@ -147,8 +148,9 @@ impl Inode {
 
 #[cfg(test)]
 mod tests {
+    use objstore_base::clock::Timestamp;
+
     use super::*;
-    use crate::clock::Timestamp;
 
     fn made(kind: InodeKind, mode: u32) -> Inode {
         Inode { mode, ..Inode::new(kind, Timestamp(0)) }

@@ -119,9 +119,9 @@ impl ListedInode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Timestamp;
-    use crate::record::decode;
-    use crate::record::inode::{Content, Object};
+    use crate::decode;
+    use crate::inode::{Content, Object};
+    use objstore_base::clock::Timestamp;
 
     #[test]
     fn a_listing_reads_what_the_inode_says() {

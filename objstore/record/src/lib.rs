@@ -11,11 +11,13 @@ pub mod blob;
 pub mod bucket;
 pub mod creator;
 pub mod damage;
+mod flags;
 pub mod inode;
 pub mod key;
 pub mod lifecycle;
 pub mod listed;
 pub mod live;
+mod permissions;
 pub mod restore;
 pub mod scrub;
 pub mod session;
@@ -24,9 +26,10 @@ pub mod upload;
 pub mod version;
 
 use bytes::Bytes;
+use objstore_base::error::{Error, Result};
 use prost::Message;
 
-use crate::error::{Error, Result};
+pub use flags::Touching;
 
 /// The version of the record format that this build writes; a store with another is refused.
 pub const FORMAT: u32 = 1;
