@@ -42,7 +42,7 @@ impl OpenFiles {
     /// The file `name`, opened at `path` if it is not in the cache.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::error::Error::Corrupt) if it is missing.
+    /// [`Error::Corrupt`](objstore_base::error::Error::Corrupt) if it is missing.
     pub(super) fn get(&self, name: Name, path: &Path) -> Result<Arc<dyn File>> {
         let removals = {
             let mut kept = self.kept.lock();

@@ -22,9 +22,9 @@ use super::engine::{Done, Durability, Engine, Operation};
 use super::handle::Meta;
 use super::memory::Map;
 use super::queue::Request;
+use super::shared::Shared;
 use super::stats::Stats;
 use super::txn::Snapshot;
-use super::writer::Shared;
 
 /// Opens the log at `path`, or creates it in an existing folder.
 pub fn open(disk: &dyn Disk, path: &Path) -> Result<Meta> {

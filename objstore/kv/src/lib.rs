@@ -23,6 +23,7 @@ pub mod in_turns;
 pub mod memory;
 mod overlay;
 mod queue;
+mod shared;
 mod stats;
 mod syncs;
 mod turn;

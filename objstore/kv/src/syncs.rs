@@ -12,21 +12,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use objstore_base::error::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 
 use super::backend::Backend;
 use super::batch::guarded;
 use super::engine::Durability;
-use super::writer::Shared;
-
-/// Which sync is in progress, and what remains to be synced.
-#[derive(Default)]
-pub(super) struct Syncs {
-    running: Mutex<bool>,
-    ended: Condvar,
-    /// The oldest commit that may not be on disk, and the time at which it must be.
-    oldest: Mutex<Option<(u64, Instant)>>,
-}
+use super::shared::Shared;
 
 impl<B: Backend> Shared<B> {
     /// Returns once everything committed before this call is on disk.

@@ -23,20 +23,7 @@ use super::backend::{BATCH_KEY, Backend, Changes, encode_batch};
 use super::batch::{Answers, Batch, guarded};
 use super::engine::Durability;
 use super::queue::Request;
-use super::writer::Shared;
-
-/// State that only the commit leader may touch.
-pub(super) struct Work {
-    taken: VecDeque<Request>,
-    last_batch: u64,
-}
-
-impl Work {
-    /// The state after a batch that is on disk.
-    pub fn after(last_batch: u64) -> Self {
-        Self { taken: VecDeque::new(), last_batch }
-    }
-}
+use super::shared::{Shared, Work};
 
 thread_local! {
     /// The number of rounds that this thread leads; more than one if they are of different stores.

@@ -12,7 +12,7 @@
 //! - [`turn`](super::turn) describes a round, [`syncs`](super::syncs) the syncs outside of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,13 +21,12 @@ use objstore_base::ticket::Ticket;
 use objstore_disk::Poison;
 use parking_lot::Mutex;
 
-use super::backend::{BATCH_KEY, Backend, decode_batch};
+use super::backend::Backend;
 use super::engine::{Done, Durability, Engine, Operation};
-use super::epochs::Epochs;
-use super::queue::{Queue, Refusal, Request, Wake};
-use super::stats::{Counters, Stats};
-use super::syncs::Syncs;
-use super::turn::{self, Work};
+use super::queue::{Refusal, Request, Wake};
+use super::shared::Shared;
+use super::stats::Stats;
+use super::turn;
 use super::txn::Snapshot;
 
 /// How long a buffered commit waits for another sync to cover it; the promise of 3 s leaves room for the sync itself.
@@ -37,47 +36,6 @@ pub(super) const SYNC_AFTER: Duration = Duration::from_secs(2);
 pub(super) struct Writer<B> {
     shared: Arc<Shared<B>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// State that callers and the writer thread share.
-pub(super) struct Shared<B> {
-    pub backend: B,
-    pub queue: Queue,
-    pub counters: Counters,
-    /// The number of the last committed batch.
-    pub committed_batch: AtomicU64,
-    /// The number of the last batch that is on disk.
-    pub synced_batch: AtomicU64,
-    pub poison: Poison,
-    pub syncs: Syncs,
-    /// Change counts for each kind of key.
-    pub epochs: Epochs,
-    /// The number of operations in the last batch.
-    pub last_operations: AtomicU64,
-    /// How long a buffered commit may wait for its sync.
-    pub sync_after: Duration,
-    /// Locked by the commit leader.
-    pub work: Mutex<Work>,
-}
-
-impl<B: Backend> Shared<B> {
-    /// Continues with `backend`, all of whose content is on disk.
-    pub fn new(backend: B, sync_after: Duration) -> Result<Self> {
-        let last_batch = decode_batch(backend.snapshot().get(BATCH_KEY)?.as_deref())?;
-        Ok(Self {
-            backend,
-            queue: Queue::default(),
-            counters: Counters::default(),
-            committed_batch: AtomicU64::new(last_batch),
-            synced_batch: AtomicU64::new(last_batch),
-            poison: Poison::default(),
-            syncs: Syncs::default(),
-            epochs: Epochs::default(),
-            last_operations: AtomicU64::new(0),
-            sync_after,
-            work: Mutex::new(Work::after(last_batch)),
-        })
-    }
 }
 
 impl<B: Backend> Writer<B> {

@@ -187,7 +187,7 @@ impl Usage {
     /// Decodes a branch's usage record; without a record the tree is empty.
     ///
     /// # Errors
-    /// [`Error::Corrupt`](crate::error::Error::Corrupt) if the record cannot be decoded.
+    /// [`Error::Corrupt`](objstore_base::error::Error::Corrupt) if the record cannot be decoded.
     pub fn recorded(value: Option<impl AsRef<[u8]>>) -> Result<Self> {
         value.map_or(Ok(Self::EMPTY), |value| decode("usage", value.as_ref()))
     }

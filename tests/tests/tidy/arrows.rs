@@ -1,8 +1,8 @@
 //! Which crate may know which: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`; `corpora`, for
 //! tests alone, knows none. Crates inside another's folder are members of the workspace like the others.
 //!
-//! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach them
-//!   through `objstore` alone.
+//! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
+//!   them through `objstore` alone.
 
 use super::tree::{File, Finding, has_word};
 
