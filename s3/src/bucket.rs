@@ -1,5 +1,8 @@
 //! Operations on buckets.
 
+pub(crate) mod logging;
+pub(crate) mod website;
+
 use std::collections::BTreeMap;
 
 use objstore::name::BucketName;

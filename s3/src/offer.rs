@@ -11,10 +11,9 @@ use crate::error::{Detail as _, bad_argument, not_offered, refuse};
 use crate::{conditions, storage_class};
 
 /// Prefixes of refused headers, and the feature that each asks for.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 5] = [
     ("x-amz-server-side-encryption", "Server-side encryption by request"),
     ("x-amz-copy-source-server-side-encryption", "Server-side encryption by request"),
-    ("x-amz-website-redirect-location", "Website redirection"),
     ("x-amz-write-offset-bytes", "Appending"),
     ("x-amz-mfa", "MFA delete"),
     ("x-amz-bucket-namespace", "A bucket namespace"),

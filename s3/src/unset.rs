@@ -5,15 +5,14 @@
 //!   a document that says AES256 would be a lie (decision 0064).
 
 use s3s::dto::{
-    AbacStatus, BucketAbacStatus, BucketAccelerateStatus, BucketLoggingStatus, GetBucketAbacInput, GetBucketAbacOutput,
+    AbacStatus, BucketAbacStatus, BucketAccelerateStatus, GetBucketAbacInput, GetBucketAbacOutput,
     ListBucketAnalyticsConfigurationsInput, ListBucketAnalyticsConfigurationsOutput,
     ListBucketIntelligentTieringConfigurationsInput, ListBucketIntelligentTieringConfigurationsOutput,
     ListBucketInventoryConfigurationsInput, ListBucketInventoryConfigurationsOutput,
     ListBucketMetricsConfigurationsInput, ListBucketMetricsConfigurationsOutput, NotificationConfiguration, Payer,
     PutBucketAbacInput, PutBucketAbacOutput, PutBucketAccelerateConfigurationInput,
-    PutBucketAccelerateConfigurationOutput, PutBucketLoggingInput, PutBucketLoggingOutput,
-    PutBucketNotificationConfigurationInput, PutBucketNotificationConfigurationOutput, PutBucketRequestPaymentInput,
-    PutBucketRequestPaymentOutput,
+    PutBucketAccelerateConfigurationOutput, PutBucketNotificationConfigurationInput,
+    PutBucketNotificationConfigurationOutput, PutBucketRequestPaymentInput, PutBucketRequestPaymentOutput,
 };
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -34,11 +33,6 @@ pub(crate) async fn encryption<I: Send, O>(_service: &Service, _request: S3Reque
 /// Tells that a bucket is not replicated (S3 API, GetBucketReplication).
 pub(crate) async fn replication<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
     Err(plain(custom("ReplicationConfigurationNotFoundError")))
-}
-
-/// Tells that a bucket is no website (S3 API, GetBucketWebsite).
-pub(crate) async fn website<I: Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
-    Err(plain(custom("NoSuchWebsiteConfiguration")))
 }
 
 /// Tells that a bucket has no metadata tables (S3 API, GetBucketMetadataConfiguration).
@@ -143,16 +137,4 @@ pub(crate) async fn put_notification(
         return Err(not_offered("PutBucketNotificationConfiguration with a receiver"));
     }
     Ok(S3Response::new(PutBucketNotificationConfigurationOutput::default()))
-}
-
-/// Takes a status without a target (S3 API, PutBucketLogging).
-pub(crate) async fn put_logging(
-    _service: &Service,
-    request: S3Request<PutBucketLoggingInput>,
-) -> S3Result<S3Response<PutBucketLoggingOutput>> {
-    body::prove(&request.headers)?;
-    if request.input.bucket_logging_status != BucketLoggingStatus::default() {
-        return Err(not_offered("PutBucketLogging with a target"));
-    }
-    Ok(S3Response::new(PutBucketLoggingOutput::default()))
 }

@@ -58,6 +58,10 @@ pub(super) fn restored(read: &dyn Read, manifest: &Manifest, name: &BucketName) 
     for (name, id) in settings.policy_accounts.iter_mut().filter(|(_, id)| **id != NOBODY) {
         *id = id_of(read, name)?.unwrap_or(NOBODY);
     }
+    // A bucket that was its own target stays so.
+    if let Some(logging) = settings.logging.as_mut().filter(|logging| logging.target == manifest.bucket) {
+        logging.target = name.to_string();
+    }
     // The policy refers to the current accounts.
     if settings.policy.is_some() {
         settings.policy_since = header::read(read)?.map_or(0, |header| header.next_id);

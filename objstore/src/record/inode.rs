@@ -244,6 +244,9 @@ pub struct Object {
     /// The storage class that the request named; absent is STANDARD.
     #[prost(string, optional, tag = "17")]
     pub storage_class: Option<String>,
+    /// Where a website redirects requests for it (x-amz-website-redirect-location).
+    #[prost(string, optional, tag = "20")]
+    pub website_redirect: Option<String>,
 }
 
 /// How long an object version has to be kept (S3 API, PutObjectRetention).

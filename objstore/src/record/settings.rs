@@ -45,6 +45,94 @@ pub struct Settings {
     /// have larger ids.
     #[prost(uint64, tag = "10")]
     pub policy_since: u64,
+    /// Where the bucket's access log is delivered; absent is nowhere (S3 API, PutBucketLogging).
+    #[prost(message, optional, tag = "14")]
+    pub logging: Option<Logging>,
+    /// The static website of the bucket; absent is none (S3 API, PutBucketWebsite).
+    #[prost(message, optional, tag = "15")]
+    pub website: Option<Website>,
+}
+
+/// A static website (S3 API, WebsiteConfiguration).
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Website {
+    /// IndexDocument: what is added to the key of a folder.
+    #[prost(string, optional, tag = "1")]
+    pub index: Option<String>,
+    /// ErrorDocument: the key of the object that errors are answered with.
+    #[prost(string, optional, tag = "2")]
+    pub error: Option<String>,
+    /// RedirectAllRequestsTo
+    #[prost(message, optional, tag = "3")]
+    pub redirect_all: Option<RedirectAll>,
+    /// RoutingRules; the first whose condition holds decides.
+    #[prost(message, repeated, tag = "4")]
+    pub rules: Vec<RoutingRule>,
+}
+
+/// Where all requests of a website are redirected (S3 API, RedirectAllRequestsTo).
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct RedirectAll {
+    /// HostName
+    #[prost(string, tag = "1")]
+    pub host: String,
+    /// Protocol; absent is that of the request.
+    #[prost(string, optional, tag = "2")]
+    pub protocol: Option<String>,
+}
+
+/// A routing rule of a website (S3 API, RoutingRule).
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct RoutingRule {
+    /// KeyPrefixEquals
+    #[prost(string, optional, tag = "1")]
+    pub key_prefix: Option<String>,
+    /// HttpErrorCodeReturnedEquals
+    #[prost(uint32, optional, tag = "2")]
+    pub error_code: Option<u32>,
+    /// HostName; absent is that of the request.
+    #[prost(string, optional, tag = "3")]
+    pub host: Option<String>,
+    /// HttpRedirectCode; absent is 301.
+    #[prost(uint32, optional, tag = "4")]
+    pub redirect_code: Option<u32>,
+    /// Protocol; absent is that of the request.
+    #[prost(string, optional, tag = "5")]
+    pub protocol: Option<String>,
+    /// ReplaceKeyPrefixWith
+    #[prost(string, optional, tag = "6")]
+    pub replace_prefix: Option<String>,
+    /// ReplaceKeyWith
+    #[prost(string, optional, tag = "7")]
+    pub replace_key: Option<String>,
+}
+
+/// Server access logging of a bucket (S3 API, LoggingEnabled).
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Logging {
+    /// TargetBucket
+    #[prost(string, tag = "1")]
+    pub target: String,
+    /// TargetPrefix
+    #[prost(string, tag = "2")]
+    pub prefix: String,
+    /// TargetObjectKeyFormat
+    #[prost(enumeration = "LogKeyFormat", tag = "3")]
+    pub key_format: i32,
+}
+
+/// How log objects are named (S3 API, TargetObjectKeyFormat).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum LogKeyFormat {
+    /// No format was given; the keys are those of `SimplePrefix`.
+    Unset = 0,
+    /// `SimplePrefix`
+    Simple = 1,
+    /// `PartitionedPrefix` by the time of the requests.
+    EventTime = 2,
+    /// `PartitionedPrefix` by the time of the delivery.
+    DeliveryTime = 3,
 }
 
 /// Public access block (S3 API, PutPublicAccessBlock).

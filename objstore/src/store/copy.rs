@@ -174,6 +174,7 @@ fn copied(source: &Inode, request: &CopyObject) -> Object {
         object.tags.clone_from(tags);
     }
     object.storage_class.clone_from(&request.storage_class);
+    object.website_redirect.clone_from(&request.website_redirect);
     object
 }
 

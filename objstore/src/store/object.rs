@@ -48,6 +48,7 @@ pub(super) fn object_record(
         part_table: false,
         hold_off: lock.legal_hold == Some(false),
         storage_class: headers.storage_class,
+        website_redirect: headers.website_redirect,
     }
 }
 
@@ -77,6 +78,7 @@ pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
             content_language: object.content_language,
             expires: object.expires,
             storage_class: object.storage_class,
+            website_redirect: object.website_redirect,
         },
         metadata: object.metadata,
         tags: object.tags,

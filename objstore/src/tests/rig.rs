@@ -241,6 +241,7 @@ impl Rig {
     pub(crate) fn copy(&self, from: (&BucketName, &str), to: (&BucketName, &str)) -> Result<ObjectInfo> {
         self.run(self.store.copy_object(CopyObject {
             storage_class: None,
+            website_redirect: None,
             source_bucket: from.0.clone(),
             source_key: key(from.1),
             source_version: None,

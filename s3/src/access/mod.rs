@@ -300,6 +300,19 @@ pub(crate) async fn hide_absent(service: &Service, error: S3Error) -> S3Error {
     }
 }
 
+/// Refuses if the caller of a request may not write a key of another bucket.
+pub(crate) async fn require_write(
+    service: &Service,
+    request: &Request,
+    bucket: BucketName,
+    key: &str,
+    head: (&HeaderMap, &Uri),
+) -> S3Result<()> {
+    let account = request.account()?.clone();
+    let authority = Arc::new(Authority::of(service, request, Some(account), bucket, head).await?);
+    authority.require(service, Ask::object("s3:PutObject", Right::Write, key, None)).await
+}
+
 async fn may_list(service: &Service, authority: &Arc<Authority>, key: &str) -> S3Result<bool> {
     let told = Told { prefix: Some(key.to_owned()), ..Told::default() };
     authority.allows(service, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await

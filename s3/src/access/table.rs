@@ -51,6 +51,7 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("GetBucketReplication", Bucket("s3:GetReplicationConfiguration", Any)),
     ("DeleteBucketReplication", Bucket("s3:PutReplicationConfiguration", Own)),
     ("GetBucketWebsite", Bucket("s3:GetBucketWebsite", Any)),
+    ("PutBucketWebsite", Bucket("s3:PutBucketWebsite", Own)),
     ("DeleteBucketWebsite", Bucket("s3:DeleteBucketWebsite", Own)),
     ("GetBucketMetadataConfiguration", Bucket("s3:GetBucketMetadataTableConfiguration", Any)),
     ("DeleteBucketMetadataConfiguration", Bucket("s3:DeleteBucketMetadataTableConfiguration", Own)),

@@ -39,9 +39,10 @@ pub(crate) async fn copy(
     let replaces = replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "metadata")?;
     let retags = replaces_tags(&input)?;
     let lock = lock::asked!(input)?;
+    let website_redirect = input.website_redirect_location.clone();
     let Attributes { headers, metadata, tags } = attributes::take!(input)?;
     let storage_class = storage_class::kept(input.storage_class.as_ref());
-    let reclasses = input.storage_class.is_some();
+    let reclasses = input.storage_class.is_some() || website_redirect.is_some();
     let onto_itself = (&source.bucket, &source.key) == (&bucket, &key) && source.version.is_none();
     if onto_itself && !replaces && !retags && !reclasses {
         return Err(says(
@@ -75,6 +76,7 @@ pub(crate) async fn copy(
         bucket,
         key,
         storage_class,
+        website_redirect,
         metadata: if replaces { Directive::Replace((headers, metadata)) } else { Directive::Copy },
         tags: match seen {
             _ if retags => Directive::Replace(tags),

@@ -79,6 +79,7 @@ macro_rules! answer {
             parts_count: parts_count.and_then(|count| i32::try_from(count).ok()),
             tag_count: i32::try_from(object.tags.len()).ok().filter(|count| *count > 0),
             version_id: object.version,
+            website_redirect_location: object.headers.website_redirect,
             ..$output::default()
         };
         checksum::fill!(output, &checksums);

@@ -3,6 +3,7 @@
 //! The `tests` crate runs real clients (boto3, aws-cli and others).
 
 mod access;
+mod access_log;
 mod bodies;
 mod bounds;
 mod changes;
@@ -29,3 +30,4 @@ mod urls;
 mod urls_v2;
 mod versions;
 mod waiting;
+mod website;

@@ -10,7 +10,8 @@ pub mod words;
 pub use crate::record::creator::Creator;
 pub use crate::record::inode::RetentionMode;
 pub use crate::record::settings::{
-    CorsRule, DefaultRetention, LifecycleFilter, LifecycleRule, ObjectLock, Ownership, PublicAccess, Settings,
+    CorsRule, DefaultRetention, LifecycleFilter, LifecycleRule, LogKeyFormat, Logging, ObjectLock, Ownership,
+    PublicAccess, RedirectAll, RoutingRule, Settings, Website,
 };
 pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication, Secret};
 pub use bucket::{

@@ -23,6 +23,8 @@ pub struct Headers {
     pub expires: Option<String>,
     /// x-amz-storage-class; `None` is STANDARD. It is only a name and has no effect.
     pub storage_class: Option<String>,
+    /// x-amz-website-redirect-location, as given
+    pub website_redirect: Option<String>,
 }
 
 /// A stored checksum (S3 User Guide, "Checking object integrity").
@@ -169,10 +171,12 @@ pub struct CopyObject {
     pub bucket: BucketName,
     /// The target key.
     pub key: Key,
-    /// Headers and user metadata, without the storage class.
+    /// Headers and user metadata, without the storage class and the redirect of a website.
     pub metadata: Directive<(Headers, BTreeMap<String, String>)>,
     /// The storage class of the copy; `None` is STANDARD. The source's is not copied.
     pub storage_class: Option<String>,
+    /// Where a website redirects requests for the copy. The source's stays behind.
+    pub website_redirect: Option<String>,
     /// Tags.
     pub tags: Directive<BTreeMap<String, String>>,
     /// The copy's checksums, computed from the source that `source_condition` names; `None` copies the source's, except

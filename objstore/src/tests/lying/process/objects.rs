@@ -80,6 +80,7 @@ impl Process {
             Act::Copy { from, to } => {
                 let request = CopyObject {
                     storage_class: None,
+                    website_redirect: None,
                     source_bucket: name(&from.bucket),
                     source_key: key(&from.path),
                     source_version: None,
