@@ -41,7 +41,6 @@ mod multipart;
 mod names;
 mod object;
 mod offer;
-mod ownership;
 mod payment;
 mod policy;
 mod post;

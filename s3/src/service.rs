@@ -8,8 +8,8 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::error::lost;
 use crate::{
-    access, acl, bucket, bucket_policy, cors, lifecycle, listing, lock, multipart, object, ownership, payment,
-    public_access, request, tagging, unset,
+    access, acl, bucket, bucket_policy, cors, lifecycle, listing, lock, multipart, object, payment, public_access,
+    request, tagging, unset,
 };
 
 /// The state that every operation uses: a cheap handle.
@@ -77,9 +77,9 @@ operations! {
     get_public_access_block: GetPublicAccessBlockInput -> GetPublicAccessBlockOutput = public_access::get;
     put_public_access_block: PutPublicAccessBlockInput -> PutPublicAccessBlockOutput = public_access::put;
     delete_public_access_block: DeletePublicAccessBlockInput -> DeletePublicAccessBlockOutput = public_access::delete;
-    get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = ownership::get;
-    put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = ownership::put;
-    delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = ownership::delete;
+    get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = acl::ownership::get;
+    put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = acl::ownership::put;
+    delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = acl::ownership::delete;
     get_bucket_acl: GetBucketAclInput -> GetBucketAclOutput = acl::of_bucket;
     put_bucket_acl: PutBucketAclInput -> PutBucketAclOutput = acl::set_bucket;
     get_object_acl: GetObjectAclInput -> GetObjectAclOutput = acl::of_object;

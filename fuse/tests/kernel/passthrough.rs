@@ -344,6 +344,7 @@ fn copies_through_s3_are_copies() {
             tags: Directive::Copy,
             checksums: None,
             lock: Default::default(),
+            access: Default::default(),
             condition: Default::default(),
         };
         rig.wait(rig.store().copy_object(copy)).unwrap();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 
+use super::access_list::AccessList;
 use crate::clock::Timestamp;
 
 /// The type of an inode; zero is never written.
@@ -244,6 +245,12 @@ pub struct Object {
     /// The storage class that the request named; absent is STANDARD.
     #[prost(string, optional, tag = "17")]
     pub storage_class: Option<String>,
+    /// The id of the account that owns the object; zero is the owner of its bucket.
+    #[prost(uint64, tag = "20")]
+    pub owner: u64,
+    /// Its access control list; none is `private`.
+    #[prost(message, optional, tag = "21")]
+    pub acl: Option<AccessList>,
 }
 
 /// How long an object version has to be kept (S3 API, PutObjectRetention).
@@ -292,6 +299,11 @@ pub struct Dirent {
 }
 
 impl Object {
+    /// Whether it names accounts: that of its owner, or those of its access control list.
+    pub fn names_accounts(&self) -> bool {
+        self.owner != 0 || self.acl.is_some()
+    }
+
     /// Adapts it to an object that is one part, such as a copy: it has no count of parts, and no checksum of the parts'
     /// checksums, whose form is `VALUE-COUNT`.
     pub fn become_whole(&mut self) {
@@ -388,6 +400,8 @@ impl Inode {
             object.etag.clear();
             object.checksums.clear();
             object.parts = 0;
+            // As after a PUT without an ACL: what a mount writes is not let out by what was said of other content.
+            (object.owner, object.acl) = (0, None);
         }
     }
 

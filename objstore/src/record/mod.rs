@@ -5,6 +5,7 @@
 //! - Records of a tree have the branch that wrote them as the last four bytes of the key. An empty value there is a
 //!   tombstone: this branch deleted what an ancestor would show.
 
+pub mod access_list;
 pub mod account;
 pub mod acl;
 pub mod blob;

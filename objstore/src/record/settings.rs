@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
+use super::access_list::AccessList;
+
 /// The record of a bucket's settings.
 #[derive(Clone, PartialEq, Message)]
 pub struct Settings {
@@ -18,8 +20,7 @@ pub struct Settings {
     /// Public access block; absent until it is first put or deleted: until then the server's default applies.
     #[prost(message, optional, tag = "2")]
     pub public_access: Option<PublicAccess>,
-    /// Object ownership, as it was put; absent is the default. The only value that has an effect is
-    /// `BucketOwnerEnforced`.
+    /// Object ownership as it was put; absent is the default, `BucketOwnerEnforced`.
     #[prost(message, optional, tag = "3")]
     pub ownership: Option<Ownership>,
     /// CORS rules, of which the first match decides (S3 API, PutBucketCors).
@@ -45,6 +46,9 @@ pub struct Settings {
     /// have larger ids.
     #[prost(uint64, tag = "10")]
     pub policy_since: u64,
+    /// The bucket's access control list; none is `private`. It is in force where the object ownership enables ACLs.
+    #[prost(message, optional, tag = "14")]
+    pub acl: Option<AccessList>,
 }
 
 /// Public access block (S3 API, PutPublicAccessBlock).
@@ -70,9 +74,12 @@ pub struct PublicAccess {
 /// Object ownership (S3 API, PutBucketOwnershipControls).
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Ownership {
-    /// The rule; empty if it was deleted.
+    /// The rule; empty after an earlier version deleted it, which left `BucketOwnerEnforced` in force.
     #[prost(string, tag = "1")]
     pub rule: String,
+    /// Whether there is no configuration to get: it was deleted, and `rule` is what holds since.
+    #[prost(bool, tag = "2")]
+    pub deleted: bool,
 }
 
 /// A CORS rule (S3 API, CORSRule).

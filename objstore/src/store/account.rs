@@ -126,6 +126,11 @@ impl Store {
         Ok(shown(name, &record))
     }
 
+    /// The name of the account with an id; of one that was deleted, or is not known, its number.
+    pub fn account_name(&self, id: u64) -> Result<String> {
+        name_of(&*self.core.meta.snapshot(), id)
+    }
+
     /// All accounts, by name.
     pub fn accounts(&self) -> Result<Vec<Account>> {
         let snapshot = self.core.meta.snapshot();

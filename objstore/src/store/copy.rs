@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Store;
 use super::marks::{check_lock, retain_by_default};
-use super::object::{check, check_current, keeps_versions, object_record, shown_in, version_of};
+use super::object::{check, check_current, give_access, keeps_versions, object_record, shown_in, version_of};
 use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectInfo};
 use super::upload::stored_checksums;
 use crate::content::{Alone, Prepared, Shared, bring_to_disk};
@@ -174,6 +174,7 @@ fn copied(source: &Inode, request: &CopyObject) -> Object {
         object.tags.clone_from(tags);
     }
     object.storage_class.clone_from(&request.storage_class);
+    give_access(&mut object, request.access.clone());
     object
 }
 

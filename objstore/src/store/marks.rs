@@ -1,4 +1,4 @@
-//! Changes to an existing version: tags, retention, legal hold.
+//! Changes to an existing version: tags, retention, legal hold, access control list.
 //!
 //! - None of them changes the version's content, entity tag or Last-Modified, and each is one transaction.
 //! - A lock only gets stronger, with two exceptions: callers who may bypass governance, and a legal hold, which anyone
@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::object::{keeps_versions, lock_of, version_of};
-use super::types::{Lock, ObjectLock, Retention, RetentionMode};
+use super::types::{Lock, ObjectAccess, ObjectLock, Retention, RetentionMode};
 use super::{Store, settings};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
@@ -77,6 +77,24 @@ impl Store {
         self.mark(bucket, key, version, move |tx, object| {
             check_lock(tx, &at, &Lock { retention: None, legal_hold: Some(on) })?;
             (object.legal_hold, object.hold_off) = (on, !on);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes the access control list of an object, or of one of its versions (S3 API, PutObjectAcl); gives the
+    /// version's id. `change` runs in the transaction, and may refuse because of the object's owner and list then.
+    pub async fn change_acl(
+        &self,
+        bucket: &BucketName,
+        key: &Key,
+        version: Option<&str>,
+        change: impl FnOnce(&mut ObjectAccess) -> Result<()> + Send + 'static,
+    ) -> Result<Option<String>> {
+        self.mark(bucket, key, version, move |_, object| {
+            let mut access = ObjectAccess { owner: object.owner, acl: object.acl.take() };
+            change(&mut access)?;
+            object.acl = access.acl;
             Ok(())
         })
         .await

@@ -29,7 +29,7 @@ mod upload;
 pub use account::ROOT_ACCOUNT;
 pub(crate) use account::{deleted_names, find as find_account};
 pub(crate) use bucket::{name_of as bucket_name, usage};
-pub(crate) use count::{GRANTS_MAX, check_buckets};
+pub(crate) use count::{ACCOUNTS_MAX, GRANTS_MAX, check_buckets};
 pub use folder::check as check_folder;
 pub(crate) use mounting::{AccountNow, mount_mode};
 pub use mounting::{MountPolicies, MountRights};

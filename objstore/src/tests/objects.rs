@@ -129,6 +129,7 @@ fn a_copy_keeps_or_replaces_metadata_and_tags() {
         tags,
         checksums: None,
         lock: Lock::default(),
+        access: Default::default(),
         condition: Condition::default(),
     };
     let headers = Headers { content_type: Some("text/x".into()), ..Headers::default() };

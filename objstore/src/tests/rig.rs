@@ -201,6 +201,27 @@ impl Rig {
         data: &[u8],
         condition: Condition,
     ) -> Result<ObjectInfo> {
+        self.put_with(bucket, at, data, (condition, ObjectAccess::default()))
+    }
+
+    /// Puts an object with an owner and an access control list.
+    pub(crate) fn put_as(
+        &self,
+        bucket: &BucketName,
+        at: &str,
+        data: &[u8],
+        access: ObjectAccess,
+    ) -> Result<ObjectInfo> {
+        self.put_with(bucket, at, data, (Condition::default(), access))
+    }
+
+    fn put_with(
+        &self,
+        bucket: &BucketName,
+        at: &str,
+        data: &[u8],
+        (condition, access): (Condition, ObjectAccess),
+    ) -> Result<ObjectInfo> {
         self.run(async {
             let content = self.store.stage(data.to_vec().into()).await?;
             let request = PutObject {
@@ -213,6 +234,7 @@ impl Rig {
                 tags: Default::default(),
                 checksums: Vec::new(),
                 lock: Lock::default(),
+                access,
                 condition,
             };
             self.store.put_object(request).await
@@ -251,6 +273,7 @@ impl Rig {
             tags: Directive::Copy,
             checksums: None,
             lock: Lock::default(),
+            access: Default::default(),
             condition: Condition::default(),
         }))
         .map(|copied| copied.object)
@@ -270,6 +293,7 @@ impl Rig {
             metadata: Default::default(),
             tags: Default::default(),
             lock: Lock::default(),
+            access: Default::default(),
             checksum_algorithm: None,
             initiator: ROOT_ACCOUNT.into(),
         };

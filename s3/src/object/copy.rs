@@ -6,6 +6,7 @@ use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDire
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::{etag, time, version_made};
+use crate::acl::{self, Asked, Of};
 use crate::attributes::{self, Attributes};
 use crate::checksum::{self, Algorithm, Copied};
 use crate::conditions::{self, Reading};
@@ -39,6 +40,7 @@ pub(crate) async fn copy(
     let replaces = replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "metadata")?;
     let retags = replaces_tags(&input)?;
     let lock = lock::asked!(input)?;
+    let access = acl::of_new(service, Asked::of(&request.headers, Of::Object)?).await?;
     let Attributes { headers, metadata, tags } = attributes::take!(input)?;
     let storage_class = storage_class::kept(input.storage_class.as_ref());
     let reclasses = input.storage_class.is_some();
@@ -84,6 +86,7 @@ pub(crate) async fn copy(
         },
         checksums,
         lock,
+        access,
         condition,
     };
     let copied = service.store.copy_object(copy).await.map_err(refuse_source)?;

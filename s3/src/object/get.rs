@@ -147,7 +147,7 @@ fn read(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(Foun
 /// Opens the object, which may have been replaced since the access check.
 fn opened(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(ObjectInfo, Reader)> {
     let (object, reader) = store.open_object(&wanted.bucket, &wanted.key, wanted.version.as_deref()).or_refuse()?;
-    authority.confirm(store, &object.tags)?;
+    authority.confirm(store, &object)?;
     Ok((object, reader))
 }
 

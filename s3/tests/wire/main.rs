@@ -3,6 +3,7 @@
 //! The `tests` crate runs real clients (boto3, aws-cli and others).
 
 mod access;
+mod acl;
 mod bodies;
 mod bounds;
 mod changes;

@@ -7,6 +7,7 @@ mod object;
 mod upload;
 pub mod words;
 
+pub use crate::record::access_list::{ACL_GRANTS_MAX, AccessGrant, AccessList, Grantee, GranteeKind, Permission};
 pub use crate::record::creator::Creator;
 pub use crate::record::inode::RetentionMode;
 pub use crate::record::settings::{
@@ -20,7 +21,7 @@ pub use bucket::{
 pub use listing::{List, ListVersions, Listed, Listing, VersionInfo, VersionListing};
 pub use object::{
     Checksum, Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, EntityTags, Headers, Lock,
-    ObjectInfo, PutObject, Retention,
+    ObjectAccess, ObjectInfo, PutObject, Retention,
 };
 pub use upload::{
     CompleteUpload, CompletedUpload, CopyPart, CreateUpload, ObjectPart, PartHash, PartInfo, PartListing, PutPart,

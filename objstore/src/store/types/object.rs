@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::clock::Timestamp;
 use crate::lifecycle::Expiration;
 use crate::name::{BucketName, Key};
+use crate::record::access_list::AccessList;
 
 /// The headers stored with an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,16 @@ pub struct Lock {
     pub legal_hold: Option<bool>,
 }
 
+/// The owner of an object, and its access control list. By default the bucket's owner owns it, and has access
+/// alone (S3 User Guide, "Access control list (ACL) overview").
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectAccess {
+    /// The id of the owning account; zero is the owner of the bucket.
+    pub owner: u64,
+    /// The list; none is `private`.
+    pub acl: Option<AccessList>,
+}
+
 /// An object without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {
@@ -79,6 +90,8 @@ pub struct ObjectInfo {
     pub version: Option<String>,
     /// Its lock.
     pub lock: Lock,
+    /// Its owner and access control list.
+    pub access: ObjectAccess,
     /// Its expiration, if it was just written or read as the current version of its key.
     pub expiration: Option<Expiration>,
 }
@@ -142,6 +155,8 @@ pub struct PutObject {
     pub checksums: Vec<Checksum>,
     /// The requested lock; without one, the bucket's default applies.
     pub lock: Lock,
+    /// Its owner and access control list.
+    pub access: ObjectAccess,
     /// The condition on the current object.
     pub condition: Condition,
 }
@@ -180,6 +195,8 @@ pub struct CopyObject {
     pub checksums: Option<Vec<Checksum>>,
     /// The requested lock; without one, the bucket's default applies. The source's is not copied.
     pub lock: Lock,
+    /// Owner and access control list of the copy; those of the source are not copied.
+    pub access: ObjectAccess,
     /// The condition on the current object.
     pub condition: Condition,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::object::{Checksum, Condition, Headers, Lock};
+use super::object::{Checksum, Condition, Headers, Lock, ObjectAccess};
 use crate::clock::Timestamp;
 use crate::name::{BucketName, Key};
 
@@ -21,6 +21,8 @@ pub struct CreateUpload {
     pub tags: BTreeMap<String, String>,
     /// The requested lock; without one, the bucket's default at completion applies.
     pub lock: Lock,
+    /// Owner and access control list of the object.
+    pub access: ObjectAccess,
     /// The checksum plan that the client requested.
     pub checksum_algorithm: Option<String>,
     /// The account that created it, for listings.

@@ -43,6 +43,7 @@ impl Process {
                     tags: BTreeMap::new(),
                     checksums: Vec::new(),
                     lock: Lock { retention: until, legal_hold: None },
+                    access: Default::default(),
                     condition: Condition::default(),
                 };
                 self.run(self.store.put_object(request)).map(drop)?;
@@ -90,6 +91,7 @@ impl Process {
                     tags: Directive::Copy,
                     checksums: None,
                     lock: Lock::default(),
+                    access: Default::default(),
                     condition: Condition::default(),
                 };
                 self.run(self.store.copy_object(request)).map(drop)?;
@@ -115,6 +117,7 @@ impl Process {
                     metadata: BTreeMap::new(),
                     tags: BTreeMap::new(),
                     lock: Lock::default(),
+                    access: Default::default(),
                     checksum_algorithm: None,
                     initiator: ROOT_ACCOUNT.into(),
                 };
@@ -166,6 +169,7 @@ impl Process {
             tags: BTreeMap::new(),
             checksums: Vec::new(),
             lock: Lock::default(),
+            access: Default::default(),
             condition: Condition::default(),
         };
         self.run(self.store.put_object(request)).map(drop)
