@@ -84,7 +84,7 @@ fn remove(core: &Arc<Core>, pairs: Vec<Pair>) -> Result<u64> {
 /// Removes the files that a crash left without a record.
 pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
     let snapshot = core.meta.snapshot();
-    let trashed = crate::store::all(&*snapshot, &[tag::TRASH])?;
+    let trashed = crate::scan::all(&*snapshot, &[tag::TRASH])?;
     let trashed: Result<HashSet<BlobId>> =
         trashed.iter().map(|pair| Ok(decode::<Trash>("the trash", &pair.value)?.id())).collect();
     let (trashed, mut files) = (trashed?, 0_u64);

@@ -28,7 +28,7 @@ impl Store {
 }
 
 /// Counts the objects of buckets whose usage lacks the count. Called before the store is used.
-pub(super) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
+pub(crate) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
     for pair in super::all(&*core.meta.snapshot(), &[tag::BUCKET])? {
         let snapshot = core.meta.snapshot();
         let record: bucket::Bucket = decode("a bucket", &pair.value)?;

@@ -11,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::content::{Reader, take_staged};
 use crate::core;
 use crate::error::{Error, Noun, Result};
-use crate::lifecycle::expiration;
+use crate::expiry::expiration;
 use crate::name::{BucketName, Key};
 use crate::record;
 use crate::record::bucket::{Bucket, VersioningState};

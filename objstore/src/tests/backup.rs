@@ -302,7 +302,7 @@ fn a_damaged_or_incomplete_backup_is_refused_and_nothing_is_left() {
         std::fs::write(&file, was).unwrap();
     }
     for _ in 0..3 {
-        rig.store.background.collect_now(&rig.store.core).unwrap();
+        rig.store.background.collect_now().unwrap();
     }
     assert_eq!(rig.store.core.blobs.file_ids().unwrap().len(), blobs, "nothing is left of them");
     bring_back(&rig, dir.path(), "jar", "again").unwrap();
@@ -334,7 +334,7 @@ fn a_restore_that_is_killed_leaves_nothing_and_is_run_again() {
         bring_back(&other, dir.path(), "jar", &to).unwrap();
         assert_eq!(records(&other, &to), expected);
         for _ in 0..3 {
-            other.store.background.collect_now(&other.store.core).unwrap();
+            other.store.background.collect_now().unwrap();
         }
         assert_eq!(crate::tests::audit::faults(&other.store), Vec::<String>::new(), "step {step}");
         assert_eq!(crate::tests::audit::leftovers(&other.store), Vec::<String>::new(), "step {step}");

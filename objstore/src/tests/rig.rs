@@ -303,7 +303,7 @@ impl Rig {
         // What was queued before is part of what is collected.
         self.store.core.meta.sync().wait().unwrap();
         for _ in 0..3 {
-            self.store.background.collect_now(&self.store.core).unwrap();
+            self.store.background.collect_now().unwrap();
         }
     }
 

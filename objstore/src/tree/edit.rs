@@ -2,10 +2,10 @@
 
 use crate::clock::Timestamp;
 use crate::error::{Posix, Result};
+use crate::feed::Change;
 use crate::record::acl::DEFAULT;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key;
-use crate::volume::Change;
 
 use super::flags::Touching;
 use super::read::Found;
@@ -230,7 +230,7 @@ impl Tx<'_> {
 
     /// Creates missing directories of `components` as implicit ones; returns the last one's inode.
     pub fn ensure_directories(&mut self, components: &[&str]) -> Result<u64> {
-        let mut at = crate::volume::ROOT_INO;
+        let mut at = super::types::ROOT_INO;
         for component in components {
             at = match self.tree().dirent(at, &dir_name(component))? {
                 Some(dirent) => dirent.ino,

@@ -6,63 +6,20 @@
 //!   longer path has the same cost whatever its content. Deletions leave the bound too high; if the bound alone would
 //!   refuse a rename, a bounded search decides.
 
-use std::collections::HashMap;
-
-use parking_lot::Mutex;
-
 use super::cursor::after;
 use super::dir_name;
 use super::read::Found;
 use super::tx::Tx;
+use super::types::ROOT_INO;
 use crate::error::{Posix, Result};
-use crate::name::{KEY_BYTES_MAX, mountable};
+use crate::name::KEY_BYTES_MAX;
 use crate::record::inode::{Dirent, Inode, InodeKind};
-use crate::volume::ROOT_INO;
+use crate::state::Place;
 
-/// The most cached places.
-const PLACES_MAX: usize = 4096;
 /// The most names below a directory that a rename examines.
 const LOOKED_MAX: usize = 16_384;
 /// Names read at a time.
 const CHUNK: usize = 512;
-
-/// The position of a directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Length of its path in bytes, with the final `/`; zero at the top.
-    pub bytes: usize,
-    /// Whether a mount cannot show it, because of its own name or one above it.
-    pub unshown: bool,
-}
-
-impl Place {
-    fn below(self, name: &str) -> Self {
-        Self { bytes: self.bytes + name.len() + 1, unshown: self.unshown || !mountable(name) }
-    }
-}
-
-/// Places of directories, by bucket and inode.
-#[derive(Debug, Default)]
-pub(crate) struct Places(Mutex<HashMap<(u64, u64), Place>>);
-
-impl Places {
-    fn get(&self, bucket: u64, dir: u64) -> Option<Place> {
-        self.0.lock().get(&(bucket, dir)).copied()
-    }
-
-    fn add(&self, bucket: u64, found: &[(u64, Place)]) {
-        let mut places = self.0.lock();
-        if places.len() + found.len() > PLACES_MAX {
-            places.clear();
-        }
-        places.extend(found.iter().take(PLACES_MAX).map(|(dir, place)| ((bucket, *dir), *place)));
-    }
-
-    /// Removes the places of a bucket.
-    pub fn forget(&self, bucket: u64) {
-        self.0.lock().retain(|(of, _), _| *of != bucket);
-    }
-}
 
 impl Inode {
     /// An upper bound of the lengths of paths below this directory.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
-use crate::lifecycle::Expiration;
+use crate::content::Checksum;
+use crate::expiry::Expiration;
 use crate::name::{BucketName, Key};
 
 /// The headers stored with an object.
@@ -23,15 +24,6 @@ pub struct Headers {
     pub expires: Option<String>,
     /// x-amz-storage-class; `None` is STANDARD. It is only a name and has no effect.
     pub storage_class: Option<String>,
-}
-
-/// A stored checksum (S3 User Guide, "Checking object integrity").
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checksum {
-    /// `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1`, `SHA256`, `SHA512`, `MD5`, `XXHASH64`, `XXHASH3` or `XXHASH128`.
-    pub algorithm: String,
-    /// The value in base64, followed by `-N` if it covers N parts' checksums.
-    pub value: String,
 }
 
 /// The retention of an object version (S3 API, PutObjectRetention).

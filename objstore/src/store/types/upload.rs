@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::object::{Checksum, Condition, Headers, Lock};
+use super::object::{Condition, Headers, Lock};
 use crate::clock::Timestamp;
+use crate::content::Checksum;
 use crate::name::{BucketName, Key};
 
 /// A request to create a multipart upload.
@@ -159,17 +160,4 @@ pub struct CompletedUpload {
     pub size: u64,
     /// The number of parts.
     pub parts: u32,
-}
-
-/// One of the parts of a multipart object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectPart {
-    /// Its number at upload.
-    pub number: u32,
-    /// Its first byte in the object.
-    pub offset: u64,
-    /// Its size, in bytes.
-    pub size: u64,
-    /// Its checksums.
-    pub checksums: Vec<Checksum>,
 }

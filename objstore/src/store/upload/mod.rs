@@ -147,11 +147,11 @@ fn drop_upload(txn: &mut dyn Txn, bucket: u64, key: &str, id: &str) -> Result<()
 
 /// Removes the uploads of a bucket that is being deleted, and the records of completed ones.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
-    for pair in super::open::all(&*txn, &key::by_id(tag::UPLOAD, bucket))? {
+    for pair in super::all(&*txn, &key::by_id(tag::UPLOAD, bucket))? {
         let Some((name, id)) = names_of(&pair.key) else { continue };
         drop_upload(txn, bucket, name, id)?;
     }
-    for pair in super::open::all(&*txn, &key::by_id(tag::COMPLETED, bucket))? {
+    for pair in super::all(&*txn, &key::by_id(tag::COMPLETED, bucket))? {
         txn.delete(pair.key.to_vec());
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::record::settings::{LifecycleFilter, LifecycleRule};
 
 /// The rules of a bucket at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     /// All rules.
     pub rules: &'a [LifecycleRule],
     /// The length of a day.
@@ -21,7 +21,7 @@ pub(super) struct Rules<'a> {
 
 /// The item that filters are applied to.
 #[derive(Clone, Copy)]
-pub(super) struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     /// The key.
     pub key: &'a str,
     /// Size and tags; a delete marker has neither.

@@ -6,11 +6,8 @@ use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::Result;
 use crate::meta::Read;
-use crate::name::{BucketName, Key};
 use crate::record::bucket::Bucket;
 use crate::record::inode::Inode;
-use crate::store::{Store, settings};
-use crate::tree::Tree;
 
 /// The expiration of a key's current object, in calendar days.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,21 +30,8 @@ pub(crate) fn of(
     if bucket.settings == 0 {
         return Ok(None);
     }
-    let found = settings::of(read, core, bucket)?;
+    let found = core.settings.of(read, bucket)?;
     let rules = Rules { rules: &found.lifecycle, day: Day::default(), now: Timestamp::default() };
     let expiry = rules.expiry(Subject::object(key, inode), inode.written());
     Ok(expiry.map(|(at, rule)| Expiration { at, rule: rule.id.clone() }))
-}
-
-impl Store {
-    /// The expiration of a key's current object; `None` if there is no object.
-    pub fn expiration(&self, bucket: &BucketName, key: &Key) -> Result<Option<Expiration>> {
-        let snapshot = self.core.meta.snapshot();
-        let Some(record) = self.core.bucket_record(&*snapshot, bucket)? else { return Ok(None) };
-        let line = self.core.lines.line(&*snapshot, record.family, record.branch)?;
-        match (Tree { read: &*snapshot, line: &line }).object(key)? {
-            Some((_, inode)) => of(&*snapshot, &self.core, &record, key.as_str(), &inode),
-            None => Ok(None),
-        }
-    }
 }

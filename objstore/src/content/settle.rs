@@ -13,7 +13,6 @@
 
 use std::sync::Arc;
 
-use super::session::Volume;
 use crate::blob::BlobId;
 use crate::clock::Timestamp;
 use crate::core::Core;
@@ -23,7 +22,7 @@ use crate::record::decode;
 use crate::record::inode::Inode;
 use crate::record::key::{self, tag};
 use crate::record::live::Live as Record;
-use crate::store;
+use crate::scan::all;
 use crate::tree::{Settle, Tx};
 
 /// The most files flushed in one transaction.
@@ -31,13 +30,6 @@ const STEP: usize = 256;
 /// By how much the generation rises after a crash: more than the number of generations that may have been shown without
 /// being on disk.
 const GENERATIONS_LOST_MAX: u64 = 1 << 20;
-
-impl Volume {
-    /// Flushes a file and ends its dirty state.
-    pub(super) fn settle(&self, ino: u64) -> Result<()> {
-        self.0.core.settle(self.0.bucket, &[ino])
-    }
-}
 
 impl Core {
     /// Flushes what mounts wrote in place before S3 shows it, so that later writes have another entity tag. Returns
@@ -113,7 +105,7 @@ impl Core {
 
 /// Flushes some files of a bucket. A damaged one does not prevent the flush of the others.
 fn settle_step(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, inos: &[u64], how: Settle) -> Result<()> {
-    let Some(name) = store::bucket_name(&*txn, bucket)? else {
+    let Some(name) = crate::buckets::name_of(&*txn, bucket)? else {
         core.live.forget(bucket);
         return Ok(());
     };
@@ -137,7 +129,7 @@ fn settle_step(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, inos: &[u64], h
 
 /// Flushes files that a crash left dirty; returns them by bucket and inode.
 pub(crate) fn recover(core: &Arc<Core>) -> Result<Vec<(u64, u64)>> {
-    let left = store::all(&*core.meta.snapshot(), &[tag::LIVE])?;
+    let left = all(&*core.meta.snapshot(), &[tag::LIVE])?;
     let mut found = Vec::new();
     for pair in left {
         let (bucket, ino) = (key::u64_at(&pair.key, 1), key::u64_at(&pair.key, key::LIVE_INODE_AT));
@@ -158,7 +150,7 @@ pub(crate) fn recover(core: &Arc<Core>) -> Result<Vec<(u64, u64)>> {
 
 fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, record: Record) -> Result<()> {
     txn.delete(key::live(bucket, ino));
-    let Some(name) = store::bucket_name(&*txn, bucket)? else { return Ok(()) };
+    let Some(name) = crate::buckets::name_of(&*txn, bucket)? else { return Ok(()) };
     let mut tx = Tx::begin(txn, core, &name, 0)?;
     match tx.tree().inode(ino)? {
         Some((branch, inode)) if branch == tx.branch() && inode.home() == Some(record.blob) => {}

@@ -6,13 +6,18 @@
 
 use std::sync::Arc;
 
-use super::session::Volume;
+use prost::Message;
+
+use crate::blob::BlobId;
 use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::{Error, Posix, Result};
-use crate::meta::Durability;
-use crate::record::inode::Inode;
-use crate::store;
+use crate::meta::{Durability, Txn};
+use crate::record::blob::Exposed;
+use crate::record::decode;
+use crate::record::key::{self, tag};
+use crate::scan::all;
+use crate::state::Owner;
 use crate::tree::Tx;
 
 impl Core {
@@ -44,7 +49,7 @@ impl Core {
     fn record_past(self: &Arc<Self>, bucket: u64, ino: u64, written: Timestamp) -> Result<()> {
         let core = self.clone();
         let counted = self.meta.write(Durability::Buffered, move |txn| {
-            let Some(name) = store::bucket_name(&*txn, bucket)? else { return Ok(()) };
+            let Some(name) = crate::buckets::name_of(&*txn, bucket)? else { return Ok(()) };
             let mut tx = Tx::begin(txn, &core, &name, 0)?;
             tx.wrote_past(ino, written)?;
             tx.finish()
@@ -66,12 +71,59 @@ impl Core {
     }
 }
 
-impl Volume {
-    /// Puts the time of writes through a mapping into the inode.
-    pub(super) fn show_past(&self, ino: u64, inode: &mut Inode) {
-        if let Some(written) = self.0.core.backed.modified((self.0.bucket, ino)) {
-            let written = Timestamp::from(written).0;
-            (inode.mtime, inode.ctime) = (inode.mtime.max(written), inode.ctime.max(written));
+/// Examines files that only mappings hold. For exposed ones that are free, it counts their writes and removes the mark.
+pub(crate) fn sweep(core: &Arc<Core>) -> Result<()> {
+    for (bucket, ino) in core.backed.free_exposed() {
+        // Freed before it is counted: nothing is written after that.
+        core.count_past(bucket, &[ino])?;
+        core.backed.remove_free((bucket, ino));
+    }
+    unmark(core)
+}
+
+/// Removes the marks of files that are no longer exposed.
+fn unmark(core: &Arc<Core>) -> Result<()> {
+    let over: Vec<Owner> = marks(core)?.into_iter().map(|(owner, _)| owner).collect();
+    let over: Vec<Owner> = over.into_iter().filter(|owner| !core.backed.is_exposed(*owner)).collect();
+    if over.is_empty() {
+        return Ok(());
+    }
+    let shared = core.clone();
+    let done = core.meta.write(Durability::Buffered, move |txn| {
+        // Checked again here, on the thread where exposing is recorded too.
+        for (bucket, ino) in over {
+            if !shared.backed.is_exposed((bucket, ino)) {
+                txn.delete(key::exposed(bucket, ino));
+            }
+        }
+        Ok(())
+    });
+    done.wait()
+}
+
+/// Begins with the exposed files that an earlier process left.
+pub(crate) fn recover(core: &Core) -> Result<()> {
+    let mut left = Vec::new();
+    for (owner, blob) in marks(core)? {
+        match core.blobs.file(blob) {
+            Err(Error::Corrupt { .. }) => {}
+            file => left.push((owner, blob, file?)),
         }
     }
+    core.backed.begin_with(left);
+    Ok(())
+}
+
+/// Records in the store that a file may be written through a mapping.
+pub(crate) fn mark_exposed(txn: &mut dyn Txn, (bucket, ino): Owner, blob: BlobId) {
+    txn.put(key::exposed(bucket, ino), Exposed { blob: blob.0 }.encode_to_vec());
+}
+
+fn marks(core: &Core) -> Result<Vec<(Owner, BlobId)>> {
+    let marks = all(&*core.meta.snapshot(), &[tag::EXPOSED])?;
+    let marks = marks.iter().map(|mark| {
+        let owner = (key::u64_at(&mark.key, 1).unwrap_or(0), key::u64_at(&mark.key, 9).unwrap_or(0));
+        Ok((owner, BlobId(decode::<Exposed>("an exposed file", &mark.value)?.blob)))
+    });
+    marks.collect()
 }

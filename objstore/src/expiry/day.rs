@@ -28,7 +28,7 @@ impl Day {
     }
 
     /// Its length.
-    pub(super) fn length(self) -> Duration {
+    pub(crate) fn length(self) -> Duration {
         self.0
     }
 
@@ -45,7 +45,7 @@ impl Day {
     }
 
     /// The start of the pass after one begun at `started`: after the next midnight; several times in a short day.
-    pub(super) fn next_pass(self, started: Timestamp) -> Timestamp {
+    pub(crate) fn next_pass(self, started: Timestamp) -> Timestamp {
         if self.is_calendar() {
             return Timestamp(midnight_from(started.0.saturating_add(1)));
         }

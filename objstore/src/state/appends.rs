@@ -19,10 +19,18 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::RequestId;
 use crate::disk::{Disk, File};
 use crate::error::Result;
-use crate::volume::SessionId;
+use crate::session_id::SessionId;
+
+/// A request of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId {
+    /// The request's number, unique in the session.
+    pub unique: u64,
+    /// Whether the kernel sends it again.
+    pub resent: bool,
+}
 
 /// The folder of the files, in the data folder.
 pub(crate) const FOLDER: &str = "sessions";
@@ -70,7 +78,7 @@ enum State {
 
 /// The state of an append when its request was sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
+pub(crate) enum Before {
     Nothing,
     Partly { offset: u64 },
     Whole { end: u64 },
@@ -150,7 +158,7 @@ impl Appends {
     }
 
     /// The state of a request that may have been sent before, for a file of `size` bytes.
-    pub(super) fn before(&self, request: RequestId, ino: u64, size: u64) -> Before {
+    pub(crate) fn before(&self, request: RequestId, ino: u64, size: u64) -> Before {
         let table = self.table.lock();
         match table.noted.get(&request.unique).filter(|noted| request.resent && noted.note.ino == ino) {
             Some(Noted { note, state: State::Whole, .. }) => Before::Whole { end: note.end() },
@@ -162,7 +170,7 @@ impl Appends {
     }
 
     /// Records the offset of an append, before any of its bytes is written.
-    pub(super) fn note(&self, unique: u64, ino: u64, offset: u64, len: u64) -> Result<()> {
+    pub(crate) fn note(&self, unique: u64, ino: u64, offset: u64, len: u64) -> Result<()> {
         let note = Note { unique, ino, offset, len };
         let (file, slot) = {
             let mut table = self.table.lock();
@@ -182,14 +190,14 @@ impl Appends {
     }
 
     /// Records that the bytes of an append were written.
-    pub(super) fn written(&self, unique: u64) {
+    pub(crate) fn written(&self, unique: u64) {
         if let Some(noted) = self.table.lock().noted.get_mut(&unique) {
             noted.state = State::Whole;
         }
     }
 
     /// Clears the record of a failed append before others append.
-    pub(super) fn forget(&self, unique: u64) -> Result<()> {
+    pub(crate) fn forget(&self, unique: u64) -> Result<()> {
         let found = {
             let table = self.table.lock();
             table.noted.get(&unique).map(|noted| noted.slot).zip(table.file.clone())
@@ -202,7 +210,7 @@ impl Appends {
     }
 
     /// Frees the slot of an answered request.
-    pub(super) fn answered(&self, unique: u64) {
+    pub(crate) fn answered(&self, unique: u64) {
         let mut table = self.table.lock();
         if let Some(noted) = table.noted.remove(&unique) {
             table.free.push(noted.slot);

@@ -4,11 +4,8 @@
 //! - It is on disk before anything refers to it. A dropped copy is removed; a crash leaves a file that opening the
 //!   store collects.
 
-use std::sync::Arc;
-
-use super::staged::Cleanup;
-use crate::blob::BlobId;
-use crate::core::Core;
+use super::cleanup::Cleanup;
+use crate::blob::{BlobId, Blobs};
 use crate::disk::{File, data_runs};
 use crate::error::Result;
 use crate::meta::Txn;
@@ -24,17 +21,17 @@ pub(crate) struct Duplicate {
 
 impl Duplicate {
     /// Copies `source`, whose length is `length` bytes.
-    pub fn of(core: &Arc<Core>, source: &dyn File, length: u64) -> Result<Self> {
-        let id = core.blobs.next_id();
-        let file = core.blobs.create_file(id)?;
-        let copy = Self { id, cleanup: Cleanup::new(core.blobs.clone(), id) };
+    pub fn of(blobs: &Blobs, source: &dyn File, length: u64) -> Result<Self> {
+        let id = blobs.next_id();
+        let file = blobs.create_file(id)?;
+        let copy = Self { id, cleanup: Cleanup::new(blobs.clone(), id) };
         if !file.reflink_from(source)? {
             copy_bytes(source, &*file, length)?;
         }
         if file.len()? != length {
             file.set_len(length)?;
         }
-        core.blobs.sync_file(id)?;
+        blobs.sync_file(id)?;
         Ok(copy)
     }
 

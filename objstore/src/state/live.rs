@@ -3,7 +3,7 @@
 //! - A *dirty* (here *live*) file has a record that says so ([`crate::record::live`]), committed before its bytes first
 //!   change. From then on writes go to its in-place blob alone. Attributes that the inode's record does not have yet
 //!   (size, times, the fact of a change) are kept here; after a crash they are derived from the blob
-//!   (`volume/settle.rs`).
+//!   (`content/settle.rs`).
 //! - *Flushing* a file (here *settling*) writes these attributes to its record (`tree/in_place.rs`). A flush that also
 //!   ends the dirty state *retires* the entry inside its transaction: a write in progress is not answered through its
 //!   entry any more, and is repeated as a write to a clean file. So nothing answered is missing in the record, and a

@@ -9,7 +9,7 @@
 //!   until the disk reports that no process has the blob open.
 //! - A blob that is getting another reference cannot become backed until that is committed.
 //! - A file that may be written through a mapping is *exposed*. That is recorded in the store, since the mapping may
-//!   also outlive this process. It stays until the writes were counted as a change (`volume/exposed.rs`), or its blob
+//!   also outlive this process. It stays until the writes were counted as a change (`content/exposed.rs`), or its blob
 //!   is removed, after which no one else sees what a mapping writes.
 
 use std::collections::HashMap;
@@ -21,13 +21,8 @@ use parking_lot::Mutex;
 
 use super::duplicate::Duplicate;
 use crate::blob::BlobId;
-use crate::core::Core;
 use crate::disk::File;
-use crate::error::{Error, Result};
-use crate::meta::{Durability, Txn};
-use crate::record::blob::Exposed;
-use crate::record::decode;
-use crate::record::key::{self, tag};
+use crate::error::Result;
 
 /// A bucket or snapshot by id, and an inode.
 pub(crate) type Owner = (u64, u64);
@@ -96,13 +91,13 @@ pub(crate) enum Added {
 
 /// Prevents a blob from being opened by passthrough.
 pub(crate) struct Sharing {
-    core: Arc<Core>,
+    backed: Arc<BackedFiles>,
     blob: u64,
 }
 
 impl Drop for Sharing {
     fn drop(&mut self) {
-        let mut table = self.core.backed.table.lock();
+        let mut table = self.backed.table.lock();
         if let Some(count) = table.shared.get_mut(&self.blob) {
             *count -= 1;
             if *count == 0 {
@@ -236,8 +231,8 @@ impl BackedFiles {
     }
 
     /// How another reference to a blob can be made.
-    pub fn refer(core: &Arc<Core>, blob: u64) -> Reference {
-        let mut table = core.backed.table.lock();
+    pub fn refer(self: &Arc<Self>, blob: u64) -> Reference {
+        let mut table = self.table.lock();
         if let Some(copy) = table.copies.remove(&blob) {
             return Reference::Copy(copy);
         }
@@ -248,16 +243,16 @@ impl BackedFiles {
             return Reference::Missing;
         }
         *table.shared.entry(blob).or_default() += 1;
-        Reference::Own(Sharing { core: core.clone(), blob })
+        Reference::Own(Sharing { backed: self.clone(), blob })
     }
 
     /// Provides a copy for the next operation that refers to `blob`.
-    pub(super) fn prepare(&self, blob: u64, copy: Duplicate) {
+    pub fn prepare(&self, blob: u64, copy: Duplicate) {
         self.table.lock().copies.insert(blob, copy);
     }
 
     /// Removes an unused copy.
-    pub(super) fn unprepare(&self, blob: u64) {
+    pub fn unprepare(&self, blob: u64) {
         let unused = self.table.lock().copies.remove(&blob);
         drop(unused);
     }
@@ -316,23 +311,17 @@ impl BackedFiles {
         Ok((before.seen != Some(now)).then_some(now))
     }
 
-    /// Examines files that only mappings hold. For exposed ones that are free, it counts their writes and removes the
-    /// mark.
-    pub fn sweep(core: &Arc<Core>) -> Result<()> {
-        for (bucket, ino) in core.backed.free_exposed() {
-            // Freed before it is counted: nothing is written after that.
-            core.count_past(bucket, &[ino])?;
-            let mut table = core.backed.table.lock();
-            if table.files.get(&(bucket, ino)).is_some_and(Backed::is_free) {
-                table.remove((bucket, ino));
-            }
-            core.backed.count.store(table.files.len(), Ordering::Release);
+    /// Removes a file that no mount and no mapping has.
+    pub fn remove_free(&self, owner: Owner) {
+        let mut table = self.table.lock();
+        if table.files.get(&owner).is_some_and(Backed::is_free) {
+            table.remove(owner);
         }
-        Self::unmark(core)
+        self.count.store(table.files.len(), Ordering::Release);
     }
 
     /// Removes files that only mappings held; returns the exposed ones among them.
-    fn free_exposed(&self) -> Vec<Owner> {
+    pub fn free_exposed(&self) -> Vec<Owner> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -345,55 +334,15 @@ impl BackedFiles {
         left.into_iter().filter(free).collect()
     }
 
-    /// Removes the marks of files that are no longer exposed.
-    fn unmark(core: &Arc<Core>) -> Result<()> {
-        let over: Vec<Owner> = marks(core)?.into_iter().map(|(owner, _)| owner).collect();
-        let over: Vec<Owner> = over.into_iter().filter(|owner| !core.backed.is_exposed(*owner)).collect();
-        if over.is_empty() {
-            return Ok(());
-        }
-        let shared = core.clone();
-        let done = core.meta.write(Durability::Buffered, move |txn| {
-            // Checked again here, on the thread where exposing is recorded too.
-            for (bucket, ino) in over {
-                if !shared.backed.is_exposed((bucket, ino)) {
-                    txn.delete(key::exposed(bucket, ino));
-                }
-            }
-            Ok(())
-        });
-        done.wait()
-    }
-
-    /// Begins with the exposed files that an earlier process left. Whether they were written since the last look is
-    /// unknown, so they count as changed.
-    pub fn recover(core: &Arc<Core>) -> Result<()> {
-        let mut table = core.backed.table.lock();
-        for (owner, blob) in marks(core)? {
-            let file = match core.blobs.file(blob) {
-                Err(Error::Corrupt { .. }) => continue,
-                file => file?,
-            };
+    /// Begins with exposed files that an earlier process left. Whether they were written since the last look is unknown,
+    /// so they count as changed.
+    pub fn begin_with(&self, exposed: impl IntoIterator<Item = (Owner, BlobId, Arc<dyn File>)>) {
+        let mut table = self.table.lock();
+        for (owner, blob, file) in exposed {
             table.owners.insert(blob.0, owner);
             let exposure = Some(Exposure::default());
             table.files.insert(owner, Backed { blob, file, mounts: Vec::new(), exposure });
         }
-        core.backed.count.store(table.files.len(), Ordering::Release);
-        Ok(())
+        self.count.store(table.files.len(), Ordering::Release);
     }
-}
-
-/// Records in the store that a file may be written through a mapping.
-pub(crate) fn mark_exposed(txn: &mut dyn Txn, (bucket, ino): Owner, blob: BlobId) {
-    use prost::Message;
-    txn.put(key::exposed(bucket, ino), Exposed { blob: blob.0 }.encode_to_vec());
-}
-
-fn marks(core: &Core) -> Result<Vec<(Owner, BlobId)>> {
-    let marks = crate::store::all(&*core.meta.snapshot(), &[tag::EXPOSED])?;
-    let marks = marks.iter().map(|mark| {
-        let owner = (key::u64_at(&mark.key, 1).unwrap_or(0), key::u64_at(&mark.key, 9).unwrap_or(0));
-        Ok((owner, BlobId(decode::<Exposed>("an exposed file", &mark.value)?.blob)))
-    });
-    marks.collect()
 }

@@ -13,66 +13,20 @@
 //!    trash. Segments and dead branches follow in the background.
 //! 8. Counting the objects of buckets that an earlier version wrote and did not count; once.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::types::Secret;
-use super::{Store, account, header, key as keys};
 use crate::blob::{self, Blobs};
-use crate::branch::Lines;
-use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::core::Core;
-use crate::disk::{Disk, Lock, RealDisk};
+use crate::disk::Lock;
 use crate::error::{Error, Result};
-use crate::gc::Background;
+use crate::gc;
 use crate::grant::{KeyPlace, Master};
-use crate::meta::{Durability, Meta, Pair, Read, fjall_engine};
+use crate::header;
+use crate::meta::{Durability, Meta, fjall_engine};
 use crate::record::{account::Account, creator::Creator, decode, key};
-use crate::volume::SessionId;
-
-/// Pairs read at a time.
-const CHUNK: usize = 512;
-
-/// How to open a store.
-pub struct Options {
-    /// The data folder; created if absent.
-    pub dir: PathBuf,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// The source of random bytes.
-    pub random: Arc<dyn Random>,
-    /// The disk for content and lock.
-    pub disk: Arc<dyn Disk>,
-    /// Size of the metadata engine's block cache in bytes.
-    pub cache_bytes: u64,
-    /// Whether space is set aside on the disk, so that a store on a full disk opens and can delete.
-    pub reserve: bool,
-    /// The file of the master key, unless it is `master.key` in the data folder.
-    pub master_key: Option<PathBuf>,
-    /// The root key of a new store; otherwise one is generated.
-    pub root_key: Option<(String, Secret)>,
-    /// The persistent sessions that continue: all others end as the store opens. Take each over, or end it with
-    /// [`Store::end_session`].
-    pub continued: Vec<SessionId>,
-}
-
-impl Options {
-    /// The default options for a data folder.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: dir.into(),
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-            disk: Arc::new(RealDisk::new()),
-            cache_bytes: fjall_engine::Options::default().cache_bytes,
-            reserve: false,
-            master_key: None,
-            root_key: None,
-            continued: Vec::new(),
-        }
-    }
-}
+use crate::storage::Storage;
+use crate::store::{self, Access, Background, Options, Secret, Store, account, key as keys};
 
 impl Store {
     /// Opens a store, or creates one.
@@ -81,7 +35,7 @@ impl Store {
     /// [`Error::Unusable`]: another server has it open, it has another format, its master key is missing, or the folder cannot be used. [`Error::Corrupt`]: it is damaged.
     pub fn open(options: Options) -> Result<Self> {
         let Options { dir, disk, cache_bytes, reserve, .. } = &options;
-        super::folder::check(dir)?;
+        store::check_folder(dir)?;
         disk.make_dir_all(dir)?;
         let lock = disk.lock(&dir.join("lock"))?;
         let meta_dir = dir.join("meta");
@@ -99,16 +53,17 @@ impl Store {
 
     /// Opens a store on metadata of any engine.
     pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
-        let core = open_core(meta, lock, options, blobs)?;
-        let background = Background::start(&core)?;
-        Ok(Self { core, background: Arc::new(background) })
+        let (core, access) = open_core(meta, lock, options, blobs)?;
+        let background = Arc::new(Background::start(gc::collector(&core))?);
+        Ok(Self { core, access, background })
     }
 
     /// Opens a store without background threads: nothing is collected or synced unless the caller does it.
     #[cfg(test)]
     pub(crate) fn open_alone(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
-        let core = open_core(meta, lock, options, blobs)?;
-        Ok(Self { core, background: Arc::default() })
+        let (core, access) = open_core(meta, lock, options, blobs)?;
+        let background = Arc::new(Background::idle(gc::collector(&core)));
+        Ok(Self { core, access, background })
     }
 
     /// Syncs everything and stops. Reading is possible until the last handle is dropped.
@@ -125,7 +80,7 @@ impl Store {
 }
 
 /// Opens everything except the background threads.
-fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Arc<Core>> {
+fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<(Arc<Core>, Arc<Access>)> {
     let Options { dir, clock, random, disk, master_key, root_key, continued, .. } = options;
     let new = match header::read(&*meta.snapshot())? {
         Some(header) => header::check_format(header.format).map(|()| false)?,
@@ -137,44 +92,13 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
     let stamp = check_tail(&meta, &blobs)?;
     meta.write(Durability::Synced, header::open).wait()?;
-    let recent_syncs = crate::content::RecentSyncs::since(clock.now());
-    let core = Arc::new(Core {
-        meta,
-        blobs,
-        stamp,
-        disk,
-        dir,
-        clock,
-        random,
-        lines: Lines::default(),
-        buckets: Arc::default(),
-        pins: Arc::default(),
-        feeds: crate::feed::Feeds::default(),
-        lasting: crate::volume::Lasting::default(),
-        owed: crate::owed::Ledger::default(),
-        life: epoch,
-        readers: Arc::default(),
-        live: crate::content::LiveFiles::default(),
-        writers: crate::volume::Writers::default(),
-        recent_syncs,
-        settings: super::settings::SettingsCache::default(),
-        backed: crate::content::BackedFiles::default(),
-        verified: crate::content::VerifiedBlobs::default(),
-        gates: crate::content::Gates::default(),
-        grants_epoch: AtomicU64::new(1),
-        mount_policies: std::sync::OnceLock::new(),
-        places: crate::tree::Places::default(),
-        hidden_log: crate::tree::HiddenLog::default(),
-        mounted: crate::volume::Mounted::default(),
-        sessions: parking_lot::Mutex::default(),
-        master,
-        _lock: lock,
-    });
-    make_root(&core, root_key)?;
-    super::master::resume(&core)?;
-    crate::gc::recover(&core, &continued)?;
-    super::hidden::count_uncounted(&core)?;
-    Ok(core)
+    let storage = Storage { meta, blobs, stamp, disk, dir, clock, random, life: epoch, _lock: lock };
+    let (core, access) = (Arc::new(Core::new(storage)), Arc::new(Access::new(master)));
+    make_root(&core, &access, root_key)?;
+    store::master::resume(&core, &access)?;
+    gc::recover(&core, &continued)?;
+    store::hidden::count_uncounted(&core)?;
+    Ok((core, access))
 }
 
 /// Refuses a metadata log that lost a synced tail.
@@ -191,15 +115,15 @@ fn check_tail(meta: &Meta, blobs: &Blobs) -> Result<Arc<AtomicU64>> {
     Ok(stamp)
 }
 
-fn make_root(core: &Arc<Core>, given: Option<(String, Secret)>) -> Result<()> {
-    let shared = core.clone();
+fn make_root(core: &Arc<Core>, access: &Arc<Access>, given: Option<(String, Secret)>) -> Result<()> {
+    let (shared, access) = (core.clone(), access.clone());
     let made = core.meta.write(Durability::Synced, move |txn| {
         let name = account::ROOT_ACCOUNT;
         if let Some(value) = txn.get(&key::by_name(key::tag::ACCOUNT, name))? {
             // The account's keys may have been quarantined.
             let root: Account = decode("the root account", &value)?;
             if !keys::has_any(&*txn, root.id)? {
-                keys::add(txn, &shared, root.id, None)?;
+                keys::add(txn, (&shared, &access), root.id, None)?;
             }
             return Ok(());
         }
@@ -211,24 +135,8 @@ fn make_root(core: &Arc<Core>, given: Option<(String, Secret)>) -> Result<()> {
             ..Account::default()
         };
         let root = account::add(txn, name, record)?;
-        keys::add(txn, &shared, root.id, given)?;
+        keys::add(txn, (&shared, &access), root.id, given)?;
         Ok(())
     });
     made.wait()
-}
-
-/// All pairs whose keys begin with `prefix`, for kinds of records with few entries.
-pub(crate) fn all(read: &dyn Read, prefix: &[u8]) -> Result<Vec<Pair>> {
-    let end = key::after_prefix(prefix);
-    let mut from = prefix.to_vec();
-    let mut pairs = Vec::new();
-    loop {
-        let chunk = read.scan(&from, &end, CHUNK)?;
-        let more = chunk.len() == CHUNK;
-        pairs.extend(chunk);
-        match pairs.last() {
-            Some(last) if more => from = [&last.key[..], &[0]].concat(),
-            _ => return Ok(pairs),
-        }
-    }
 }
