@@ -93,6 +93,7 @@ async fn put(store: Store, bucket: BucketName, key: String) -> Result<()> {
         tags: Default::default(),
         checksums: Vec::new(),
         lock: Default::default(),
+        access: Default::default(),
         condition: Default::default(),
     };
     store.put_object(put).await?;

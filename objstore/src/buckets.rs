@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use crate::core::Core;
-use crate::error::Result;
-use crate::meta::{Snapshot, Txn};
+use crate::error::{Error, Result};
+use crate::meta::{Read, Txn};
 use crate::name::BucketName;
 use crate::record::bucket::Bucket;
+use crate::record::key::{self, tag};
 
 /// Cached records of buckets.
 #[derive(Default)]
@@ -51,17 +51,19 @@ impl KnownBuckets {
     }
 
     /// The number of changes so far; `None` while one is in progress.
-    fn moment(&self) -> Option<u64> {
+    pub fn moment(&self) -> Option<u64> {
         let quiet = self.under_way.load(Ordering::SeqCst) == 0;
         quiet.then(|| self.changes.load(Ordering::SeqCst))
     }
 
-    fn find(&self, moment: u64, name: &BucketName) -> Option<Bucket> {
+    /// The record of a bucket, if it is known at a moment.
+    pub fn find(&self, moment: u64, name: &BucketName) -> Option<Bucket> {
         let kept = self.kept.read();
         kept.records.get(name).filter(|_| kept.changes == moment).cloned()
     }
 
-    fn keep(&self, moment: u64, name: &BucketName, record: &Bucket) {
+    /// Keeps a record that was read at a moment.
+    pub fn keep(&self, moment: u64, name: &BucketName, record: &Bucket) {
         let mut kept = self.kept.write();
         if kept.changes < moment {
             *kept = Kept { changes: moment, records: HashMap::new() };
@@ -72,44 +74,17 @@ impl KnownBuckets {
     }
 }
 
-impl Core {
-    /// A snapshot of the store, and the record of the bucket `name` in it.
-    pub fn bucket_now(&self, name: &BucketName) -> Result<(Box<dyn Snapshot>, Option<Bucket>)> {
-        let before = self.buckets.moment();
-        let snapshot = self.meta.snapshot();
-        // Every change committed before the snapshot is counted in this number.
-        let moment = before.filter(|_| self.buckets.moment() == before);
-        if let Some(known) = moment.and_then(|moment| self.buckets.find(moment, name)) {
-            return Ok((snapshot, Some(known)));
-        }
-        let record = self.bucket_record(&*snapshot, name)?;
-        if let Some((moment, record)) = moment.zip(record.as_ref()) {
-            self.buckets.keep(moment, name, record);
-        }
-        Ok((snapshot, record))
-    }
-
-    /// The current record of the bucket `name`, without a snapshot if it is cached.
-    pub fn bucket_known(&self, name: &BucketName) -> Result<Option<Bucket>> {
-        match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
-            Some(known) => Ok(Some(known)),
-            None => self.bucket_now(name).map(|(_, record)| record),
-        }
-    }
-
-    /// The record of the bucket `name` in a transaction, during which nothing else commits.
-    pub fn bucket_in(&self, txn: &dyn Txn, name: &BucketName) -> Result<Option<Bucket>> {
-        match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
-            Some(known) => Ok(Some(known)),
-            None => self.bucket_record(txn, name),
-        }
-    }
+/// The name of the bucket with an id; `None` if it does not exist.
+pub(crate) fn name_of(read: &dyn Read, id: u64) -> Result<Option<BucketName>> {
+    let Some(value) = read.get(&key::by_id(tag::BUCKET_ID, id))? else { return Ok(None) };
+    let name = String::from_utf8_lossy(&value);
+    let damaged = |_| Error::corrupt(format!("the record of the bucket with the id {id}"), "its name", name.clone());
+    name.parse().map(Some).map_err(damaged)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
     use crate::meta::{Durability, Meta, memory};
 
     fn changed(meta: &Meta, known: &Arc<KnownBuckets>, fails: bool) -> Option<u64> {

@@ -1,88 +1,75 @@
-//! The state that all operations of an open store share.
+//! The bucket engine: what operations on trees and content need besides the records, for all buckets of an open store.
+//!
+//! - It holds the storage below and the tables of [`crate::state`]; it names nothing above them. `tree` and `content`
+//!   are given it with each operation.
+//! - All tables are in memory: a crash loses them, and opening the store begins with empty ones.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::ops::Deref;
+use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use crate::blob::Blobs;
 use crate::branch::{Line, Lines};
 use crate::buckets::KnownBuckets;
-use crate::clock::{Clock, Random};
-use crate::content::{BackedFiles, Gates, LiveFiles, Readers, RecentSyncs, VerifiedBlobs};
-use crate::disk::Disk;
 use crate::error::{Error, Noun, Result};
 use crate::feed::Feeds;
-use crate::grant::Master;
-use crate::meta::{Meta, Read};
+use crate::meta::{Read, Snapshot, Txn};
 use crate::name::BucketName;
 use crate::pins::Pins;
-use crate::record::bucket::{Bucket, Snapshot};
+use crate::record::bucket::{Bucket, Snapshot as SnapshotRecord};
 use crate::record::decode;
 use crate::record::key::{self, tag};
+use crate::settings::SettingsCache;
+use crate::state::{
+    BackedFiles, Gates, HiddenLog, Lasting, Ledger, LiveFiles, Mounted, Places, Readers, RecentSyncs, VerifiedBlobs,
+    Writers,
+};
+use crate::storage::Storage;
 
-/// The shared parts of an open store.
+/// The state of the buckets of an open store.
 pub(crate) struct Core {
-    /// The metadata.
-    pub meta: Meta,
-    /// The content outside it.
-    pub blobs: Blobs,
-    /// The last metadata batch on disk, stamped into packed content.
-    pub stamp: Arc<AtomicU64>,
-    /// The disk under both.
-    pub disk: Arc<dyn Disk>,
-    /// The data folder.
-    pub dir: std::path::PathBuf,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// Random bytes.
-    pub random: Arc<dyn Random>,
     /// The ancestors of each branch.
     pub lines: Lines,
     /// Records of buckets, decoded.
     pub buckets: Arc<KnownBuckets>,
-    /// Inodes that mounts hold.
+    /// Settings of buckets, decoded.
+    pub settings: SettingsCache,
+    /// Inode references of mounts.
     pub pins: Arc<Pins>,
-    /// What mounts have to forget.
+    /// Cache invalidations for mounts.
     pub feeds: Feeds,
-    /// Sessions that outlive the server.
-    pub lasting: crate::volume::Lasting,
-    /// What their mounts may not have been told.
-    pub owed: crate::owed::Ledger,
-    /// How often the store was opened.
-    pub life: u32,
+    /// How many sessions each bucket has.
+    pub mounted: Mounted,
+    /// Persistent sessions.
+    pub lasting: Lasting,
+    /// Undelivered cache invalidations of persistent sessions.
+    pub owed: Ledger,
     /// Readers that need content which may be in the trash.
     pub readers: Arc<Readers>,
-    /// Files being written in place.
+    /// Dirty files, and how far they have grown.
     pub live: LiveFiles,
     /// Files open for writing through mounts.
-    pub writers: crate::volume::Writers,
+    pub writers: Writers,
     /// Files synced lately.
     pub recent_syncs: RecentSyncs,
-    /// Settings of buckets, decoded.
-    pub settings: crate::store::settings::SettingsCache,
     /// Files that programs have open for passthrough.
-    pub backed: BackedFiles,
+    pub backed: Arc<BackedFiles>,
     /// Content compared with its checksums.
     pub verified: VerifiedBlobs,
-    /// Who may write in place, and when.
+    /// The locks of writes in place.
     pub gates: Gates,
-    /// Rises whenever an account, a grant or a bucket policy changes.
-    pub grants_epoch: AtomicU64,
-    /// What bucket policies say of mounts.
-    pub mount_policies: OnceLock<Arc<dyn crate::store::MountPolicies>>,
     /// Where directories lie.
-    pub places: crate::tree::Places,
+    pub places: Places,
     /// What the log said of keys that mounts cannot show.
-    pub hidden_log: crate::tree::HiddenLog,
-    /// How many sessions each bucket has.
-    pub mounted: crate::volume::Mounted,
-    /// Sessions of mounts.
-    pub sessions: Mutex<Vec<std::sync::Weak<crate::volume::Session>>>,
-    /// The master key, which secrets are sealed under.
-    pub master: Master,
-    /// Keeps others off the data folder.
-    pub _lock: crate::disk::Lock,
+    pub hidden_log: HiddenLog,
+    /// The storage below.
+    pub storage: Storage,
+}
+
+impl Deref for Core {
+    type Target = Storage;
+
+    fn deref(&self) -> &Storage {
+        &self.storage
+    }
 }
 
 /// What a bucket name stands for.
@@ -90,7 +77,7 @@ pub(crate) enum Named {
     /// A bucket.
     Bucket(Bucket),
     /// A snapshot, read as a bucket under its own name.
-    Snapshot(Snapshot),
+    Snapshot(SnapshotRecord),
 }
 
 impl Named {
@@ -104,16 +91,73 @@ impl Named {
 }
 
 impl Core {
+    /// The state of a store that was just opened: nothing is in use yet.
+    pub fn new(storage: Storage) -> Self {
+        Self {
+            lines: Lines::default(),
+            buckets: Arc::default(),
+            settings: SettingsCache::default(),
+            pins: Arc::default(),
+            feeds: Feeds::default(),
+            mounted: Mounted::default(),
+            lasting: Lasting::default(),
+            owed: Ledger::default(),
+            readers: Arc::default(),
+            live: LiveFiles::default(),
+            writers: Writers::default(),
+            recent_syncs: RecentSyncs::since(storage.clock.now()),
+            backed: Arc::default(),
+            verified: VerifiedBlobs::default(),
+            gates: Gates::default(),
+            places: Places::default(),
+            hidden_log: HiddenLog::default(),
+            storage,
+        }
+    }
+
+    /// Waits for the writes in place that were under way when a file of the bucket was settled for good: see
+    /// [`Writers::wait_for_writes`].
+    pub fn wait_for_writes(&self, bucket: u64) {
+        self.writers.wait_for_writes(&self.gates, bucket);
+    }
+
+    /// A snapshot of the store, and the record of the bucket `name` in it.
+    pub fn bucket_now(&self, name: &BucketName) -> Result<(Box<dyn Snapshot>, Option<Bucket>)> {
+        let before = self.buckets.moment();
+        let snapshot = self.meta.snapshot();
+        // Every change committed before the snapshot is counted in this number.
+        let moment = before.filter(|_| self.buckets.moment() == before);
+        if let Some(known) = moment.and_then(|moment| self.buckets.find(moment, name)) {
+            return Ok((snapshot, Some(known)));
+        }
+        let record = self.bucket_record(&*snapshot, name)?;
+        if let Some((moment, record)) = moment.zip(record.as_ref()) {
+            self.buckets.keep(moment, name, record);
+        }
+        Ok((snapshot, record))
+    }
+
+    /// The current record of the bucket `name`, without a snapshot if it is cached.
+    pub fn bucket_known(&self, name: &BucketName) -> Result<Option<Bucket>> {
+        match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
+            Some(known) => Ok(Some(known)),
+            None => self.bucket_now(name).map(|(_, record)| record),
+        }
+    }
+
+    /// The record of the bucket `name` in a transaction, during which nothing else commits.
+    pub fn bucket_in(&self, txn: &dyn Txn, name: &BucketName) -> Result<Option<Bucket>> {
+        match self.buckets.moment().and_then(|moment| self.buckets.find(moment, name)) {
+            Some(known) => Ok(Some(known)),
+            None => self.bucket_record(txn, name),
+        }
+    }
+
     /// The bucket called `name`. Who asks for it at each call asks [`Core::bucket_now`] or [`Core::bucket_in`].
     #[expect(clippy::unused_self, reason = "beside those that answer from what is known")]
     pub fn bucket_record(&self, read: &dyn Read, name: &BucketName) -> Result<Option<Bucket>> {
         let value = read.get(&key::by_name(tag::BUCKET, name.as_str()))?;
         value.map(|value| decode("a bucket", &value)).transpose()
-    }
-
-    /// Refuses once a write to disk failed: bytes written past that might be lost silently.
-    pub fn writable(&self) -> Result<()> {
-        self.meta.poison().check()
     }
 
     /// What can be read under `name`.

@@ -1,31 +1,43 @@
 //! The storage core: records, directory tree, content, branches, buckets, volumes and grants. It knows nothing of HTTP,
 //! gRPC or FUSE.
 //!
-//! From the ground up: [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch` → `tree` and [`content`] → [`store`] and
-//! [`volume`], with `gc` and [`check`] behind them.
+//! The strata, each using only those above it in this list; `tests/tests/tidy/strata.rs` holds that there is no cycle:
+//! 1. [`error`], [`clock`], [`name`], [`units`]; [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch`;
+//! 2. `storage`, what a whole store is kept on: metadata, blobs, disk, clock, random bytes;
+//! 3. `buckets`, `settings`, `feed` (cache invalidations), `pins` (inode references) and `state` (tables in memory of
+//!    what is in use), which `core` holds together with the storage: what operations on trees and content are given;
+//! 4. `owed` (undelivered invalidations) → `tree` (names and inodes) → [`content`] (bytes) → `expiry` (what is due);
+//! 5. [`store`], the handle for S3 and administration → [`volume`], the handle for mounts;
+//! 6. [`check`], [`scrub`], [`lifecycle`] → [`backup`] → `gc`;
+//! 7. `open`, which alone picks an engine and starts background work.
 
 pub mod backup;
-pub mod blob;
 mod branch;
 mod buckets;
 pub mod check;
 pub mod content;
 mod core;
 mod damaged;
+mod expiry;
 mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
 mod gc;
 mod grant;
+mod header;
 pub mod lifecycle;
-pub mod meta;
 pub mod name;
+mod open;
 mod owed;
 mod pins;
-pub mod record;
+mod scan;
 pub mod scrub;
+mod session_id;
+mod settings;
 mod shrink;
+mod state;
+mod storage;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -34,7 +46,10 @@ pub mod units;
 pub mod volume;
 
 pub use objstore_base::{clock, error, latency, ticket};
+pub use objstore_blob as blob;
 pub use objstore_disk as disk;
+pub use objstore_kv as meta;
+pub use objstore_record as record;
 
 pub use error::{Error, Noun, Posix, Result};
 pub use store::{Options, Store};

@@ -9,56 +9,20 @@
 //!   (`feed.rs`).
 //! - A bucket without persistent sessions, or whose changes all come from its only mount, records nothing.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use prost::Message;
 
 use crate::core::Core;
 use crate::damaged::unless_damaged;
 use crate::error::Result;
-use crate::feed::Debt;
+use crate::feed::Change;
 use crate::meta::{Read, Txn};
 use crate::record::decode;
 use crate::record::key;
 use crate::record::session::{Notice, Owed};
-use crate::volume::{Change, SessionId};
-
-/// The most records removed by a change that adds one: their number falls while there are changes.
-const REMOVED_MAX: usize = 64;
-/// The most unacknowledged records of all buckets.
-const RECORDS_MAX: usize = 1 << 20;
-
-/// The recorded changes and who has to acknowledge them, in commit order.
-#[derive(Default)]
-pub(crate) struct Ledger {
-    last: AtomicU64,
-    open: Mutex<VecDeque<Entry>>,
-}
-
-struct Entry {
-    key: Vec<u8>,
-    debts: Vec<Debt>,
-}
-
-impl Ledger {
-    fn add(&self, entry: Entry) {
-        let mut open = self.open.lock();
-        open.push_back(entry);
-        if open.len() > RECORDS_MAX {
-            open.front().into_iter().flat_map(|oldest| &oldest.debts).for_each(Debt::give_up);
-        }
-    }
-
-    /// Removes some of the oldest acknowledged records from the ledger.
-    fn take_paid(&self) -> Vec<Vec<u8>> {
-        let mut open = self.open.lock();
-        let paid = open.iter().take(REMOVED_MAX).take_while(|entry| entry.debts.iter().all(Debt::is_paid)).count();
-        open.drain(..paid).map(|entry| entry.key).collect()
-    }
-}
+use crate::scan::all;
+use crate::session_id::SessionId;
 
 /// Records the invalidations of a change for persistent sessions other than its origin; returns the record's key.
 pub(crate) fn record(txn: &mut dyn Txn, core: &Core, bucket: u64, origin: u64, changes: &[Change]) -> Option<Vec<u8>> {
@@ -68,7 +32,7 @@ pub(crate) fn record(txn: &mut dyn Txn, core: &Core, bucket: u64, origin: u64, c
     let session = core.lasting.of_mount(origin).map_or(0, SessionId::get);
     let notices: Vec<Notice> = changes.iter().filter_map(notice).collect();
     core.owed.take_paid().into_iter().for_each(|key| txn.delete(key));
-    let key = key::owed(bucket, core.owed.last.fetch_add(1, Ordering::Relaxed) + 1);
+    let key = key::owed(bucket, core.owed.next());
     txn.put(key.clone(), Owed { origin: session, notices }.encode_to_vec());
     Some(key)
 }
@@ -77,7 +41,7 @@ pub(crate) fn record(txn: &mut dyn Txn, core: &Core, bucket: u64, origin: u64, c
 pub(crate) fn publish(core: &Arc<Core>, bucket: u64, origin: u64, changes: &[Change], recorded: Option<Vec<u8>>) {
     core.feeds.publish(bucket, origin, changes);
     if let Some(key) = recorded {
-        core.owed.add(Entry { key, debts: core.feeds.debts(bucket, origin) });
+        core.owed.add(key, core.feeds.debts(bucket, origin));
     }
 }
 
@@ -92,9 +56,9 @@ pub(crate) fn give_again(core: &Core, read: &dyn Read, bucket: u64) -> Result<()
     };
     for (key, owed) in records {
         let origin = mounts.iter().find(|(id, _)| id.get() == owed.origin).map_or(0, |(_, mount)| *mount);
-        core.owed.last.fetch_max(key::u64_at(&key, key::INODE_AT).unwrap_or(0), Ordering::Relaxed);
+        core.owed.go_on_after(key::u64_at(&key, key::INODE_AT).unwrap_or(0));
         core.feeds.publish(bucket, origin, &changes(owed));
-        core.owed.add(Entry { key, debts: core.feeds.debts(bucket, origin) });
+        core.owed.add(key, core.feeds.debts(bucket, origin));
     }
     Ok(())
 }
@@ -110,7 +74,7 @@ pub(crate) fn give_missed(core: &Core, bucket: u64, mount: u64, session: Session
 }
 
 fn records(read: &dyn Read, bucket: u64) -> Result<Vec<(Vec<u8>, Owed)>> {
-    let pairs = crate::store::all(read, &key::by_id(key::tag::OWED, bucket))?.into_iter();
+    let pairs = all(read, &key::by_id(key::tag::OWED, bucket))?.into_iter();
     pairs.map(|pair| Ok((pair.key.to_vec(), decode("notices owed", &pair.value)?))).collect()
 }
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::session_id::SessionId;
 use crate::shrink::Shrink;
-use crate::volume::SessionId;
 
 /// A bucket by id, and an inode: a bucket and its clones share inode numbers, but not references.
 type Held = (u64, u64);

@@ -56,8 +56,7 @@ impl Domains {
         if self.0.is_empty() {
             return None;
         }
-        let host = without_port(host);
-        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        let host = plain(host);
         if self.0.iter().any(|domain| domain.0 == host) {
             return None;
         }
@@ -74,6 +73,12 @@ impl S3Host for Domains {
             None => virtual_host,
         })
     }
+}
+
+/// A host in lower case, without its port and its final dot.
+fn plain(host: &str) -> String {
+    let host = without_port(host);
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
 fn without_port(host: &str) -> &str {
@@ -107,6 +112,14 @@ pub(crate) enum Resource {
 
 impl Address {
     /// The kind of resource.
+    /// What `host` and the percent-decoded `path` address on the website listener: the bucket that `domains` find in the
+    /// host, or else the one that is called as the host is.
+    pub(crate) fn of_website(domains: &Domains, host: &str, path: &str) -> Self {
+        let key = path.strip_prefix('/').unwrap_or(path);
+        let bucket = domains.bucket(host).unwrap_or_else(|| plain(host));
+        Self { bucket, key: (!key.is_empty()).then(|| key.to_owned()), by_host: true }
+    }
+
     pub(crate) fn resource(&self) -> Resource {
         match &self.key {
             Some(_) => Resource::Object,

@@ -6,8 +6,11 @@ use objstore::store::Headers;
 use objstore::store::words::METADATA_BYTES_MAX;
 use s3s::{S3ErrorCode, S3Result};
 
-use crate::error::{Detail as _, plain};
+use crate::error::{Detail as _, custom, plain, says};
 use crate::tagging;
+
+/// Bytes of a redirect that is kept with an object (S3 User Guide, "Configuring a webpage redirect": 2 KB).
+const REDIRECT_BYTES_MAX: usize = 2048;
 
 /// Attributes of a new object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +39,7 @@ impl Attributes {
             let error = plain(S3ErrorCode::MetadataTooLarge).with("Size", bytes);
             return Err(error.with("MaxSizeAllowed", METADATA_BYTES_MAX));
         }
+        headers.website_redirect.as_deref().map(check_redirect).transpose()?;
         let tags = tagging.map(tagging::from_query).transpose()?.unwrap_or_default();
         Ok(Self { headers, metadata, tags })
     }
@@ -53,6 +57,7 @@ macro_rules! take {
                 content_language: $input.content_language.take(),
                 expires: $input.expires.take(),
                 storage_class: $crate::storage_class::kept($input.storage_class.as_ref()),
+                website_redirect: $input.website_redirect_location.take(),
             },
             $input.metadata.take(),
             $input.tagging.as_deref(),
@@ -71,9 +76,36 @@ fn without_framing(value: &str) -> Option<String> {
     if kept.is_empty() { None } else { Some(kept.join(", ")) }
 }
 
+/// Checks `x-amz-website-redirect-location`.
+fn check_redirect(location: &str) -> S3Result<()> {
+    if !["/", "http://", "https://"].iter().any(|start| location.starts_with(start)) {
+        return Err(plain(custom("InvalidRedirectLocation")));
+    }
+    if location.len() > REDIRECT_BYTES_MAX {
+        let words = "The length of website redirect location cannot exceed 2,048 characters.";
+        return Err(says(custom("InvalidRedirectLocation"), words));
+    }
+    if location.chars().any(char::is_control) {
+        let words = "The website redirect location has a control character.";
+        return Err(says(custom("InvalidRedirectLocation"), words));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_redirect_is_a_path_or_a_url() {
+        for good in ["/", "/a b", "http://a/b", "https://a/ü"] {
+            assert!(check_redirect(good).is_ok(), "{good}");
+        }
+        let long = format!("/{}", "x".repeat(REDIRECT_BYTES_MAX));
+        for bad in ["", "a", "ftp://a", "javascript:alert(1)", " /a", "/a\r\nSet-Cookie: b", &long] {
+            assert_eq!(check_redirect(bad).unwrap_err().code().as_str(), "InvalidRedirectLocation", "{bad}");
+        }
+    }
 
     #[test]
     fn the_framing_is_never_kept() {

@@ -1,16 +1,19 @@
 //! Operations on buckets.
 
+pub(crate) mod logging;
+pub(crate) mod website;
+
 use std::collections::BTreeMap;
 
 use objstore::name::BucketName;
 use objstore::store::{
-    Account, Bucket, CreateBucket, Deletion, ObjectLock, Outcome, Ownership, RootAttributes, SetBucket, Settings,
-    Versioning,
+    Account, Bucket, CreateBucket, Deletion, ObjectLock, Outcome, RootAttributes, SetBucket, Settings, Versioning,
 };
 use objstore::{Error, Noun, Store};
 use s3s::dto::{self, *};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
+use crate::acl::{self, Setting};
 use crate::error::{Detail as _, OrRefuse as _, bad_argument, from_store, not_offered, refuse};
 use crate::object::time;
 use crate::service::Service;
@@ -104,7 +107,10 @@ pub(crate) async fn create(
     let input = request.input;
     let name = names::bucket(&input.bucket)?;
     let account = request::current()?.account()?.clone();
-    let settings = first_settings(service, input)?;
+    let (ownership, asked) = acl::check_first(&request.headers)?;
+    let acl = acl::of_new_bucket(service, asked, ownership.unwrap_or(Setting::Enforced), account.id).await?;
+    let ownership = ownership.map(Setting::kept);
+    let settings = Settings { ownership, acl, ..first_settings(service, input)? };
     let create = CreateBucket {
         name: name.clone(),
         owner: account.name.clone(),
@@ -133,7 +139,7 @@ pub(crate) async fn create(
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")), ..CreateBucketOutput::default() }))
 }
 
-/// The settings of a new bucket: object lock, ownership and tags.
+/// The settings of a new bucket apart from ownership and ACL: object lock and tags.
 fn first_settings(service: &Service, input: CreateBucketInput) -> S3Result<Settings> {
     let tags = match input.create_bucket_configuration {
         Some(configuration) => {
@@ -142,9 +148,8 @@ fn first_settings(service: &Service, input: CreateBucketInput) -> S3Result<Setti
         }
         None => BTreeMap::new(),
     };
-    let ownership = input.object_ownership.map(|rule| Ownership { rule: rule.as_str().to_owned() });
     let object_lock = (input.object_lock_enabled_for_bucket == Some(true)).then_some(ObjectLock { default: None });
-    Ok(Settings { ownership, tags, object_lock, ..Settings::default() })
+    Ok(Settings { tags, object_lock, ..Settings::default() })
 }
 
 fn check_configuration(service: &Service, configuration: &CreateBucketConfiguration) -> S3Result<()> {

@@ -12,7 +12,7 @@ use crate::presigned_v2;
 
 /// The operations that change a bucket or its settings: method, the query parameter that selects the operation, and its
 /// name (S3 API, "Actions"). Without a parameter the operation is on the bucket itself.
-const CHANGES: [(Method, &str, &str); 31] = [
+const CHANGES: [(Method, &str, &str); 32] = [
     (Method::PUT, "", "CreateBucket"),
     (Method::DELETE, "", "DeleteBucket"),
     (Method::PUT, "acl", "PutBucketAcl"),
@@ -32,6 +32,7 @@ const CHANGES: [(Method, &str, &str); 31] = [
     (Method::PUT, "versioning", "PutBucketVersioning"),
     (Method::DELETE, "encryption", "DeleteBucketEncryption"),
     (Method::DELETE, "replication", "DeleteBucketReplication"),
+    (Method::PUT, "website", "PutBucketWebsite"),
     (Method::DELETE, "website", "DeleteBucketWebsite"),
     (Method::DELETE, "metadataConfiguration", "DeleteBucketMetadataConfiguration"),
     (Method::DELETE, "metadataTable", "DeleteBucketMetadataTableConfiguration"),
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(asked(Method::DELETE, "/b", false), Some("DeleteBucket"));
         assert_eq!(asked(Method::PUT, "/b?X-Amz-Date=d&x-id=CreateBucket", false), Some("CreateBucket"));
         assert_eq!(asked(Method::PUT, "/b?AWSAccessKeyId=k&Expires=1&Signature=s", false), Some("CreateBucket"));
-        assert_eq!(asked(Method::PUT, "/b?website", false), Some(NOT_OFFERED));
+        assert_eq!(asked(Method::PUT, "/b?encryption", false), Some(NOT_OFFERED));
         assert_eq!(asked(Method::PUT, "/b/k?tagging", true), None);
         assert_eq!(asked(Method::GET, "/b?policy", false), None);
         let rows: std::collections::BTreeSet<_> =

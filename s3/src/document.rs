@@ -56,7 +56,7 @@ pub(crate) enum Malformed {
 }
 
 /// Elements in which `s3s` skips unknown children, and the children that it knows.
-const KNOWN: [(&str, &[&str]); 23] = [
+const KNOWN: [(&str, &[&str]); 36] = [
     ("AbacStatus", &["Status"]),
     ("AccelerateConfiguration", &["Status"]),
     ("AccessControlList", &["Grant"]),
@@ -64,31 +64,44 @@ const KNOWN: [(&str, &[&str]); 23] = [
     ("BucketLoggingStatus", &["LoggingEnabled"]),
     ("CORSConfiguration", &["CORSRule"]),
     ("CompleteMultipartUpload", &["Part"]),
+    ("Condition", &["HttpErrorCodeReturnedEquals", "KeyPrefixEquals"]),
     ("CreateBucketConfiguration", &["Bucket", "Location", "LocationConstraint", "Tags"]),
     ("Delete", &["Object", "Quiet"]),
+    ("ErrorDocument", &["Key"]),
     ("GlacierJobParameters", &["Tier"]),
+    ("IndexDocument", &["Suffix"]),
     ("LegalHold", &["Status"]),
     ("LifecycleConfiguration", &["Rule"]),
+    ("LoggingEnabled", &["TargetBucket", "TargetGrants", "TargetObjectKeyFormat", "TargetPrefix"]),
     (
         "NotificationConfiguration",
         &["CloudFunctionConfiguration", "EventBridgeConfiguration", "QueueConfiguration", "TopicConfiguration"],
     ),
     ("ObjectLockConfiguration", &["ObjectLockEnabled", "Rule"]),
     ("OwnershipControls", &["Rule"]),
+    ("PartitionedPrefix", &["PartitionDateSource"]),
     (
         "PublicAccessBlockConfiguration",
         &["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"],
     ),
+    ("Redirect", &["HostName", "HttpRedirectCode", "Protocol", "ReplaceKeyPrefixWith", "ReplaceKeyWith"]),
+    ("RedirectAllRequestsTo", &["HostName", "Protocol"]),
     ("RequestPaymentConfiguration", &["Payer"]),
     (
         "RestoreRequest",
         &["Days", "Description", "GlacierJobParameters", "OutputLocation", "SelectParameters", "Tier", "Type"],
     ),
     ("Retention", &["Mode", "RetainUntilDate"]),
+    ("RoutingRule", &["Condition", "Redirect"]),
+    ("RoutingRules", &["RoutingRule"]),
+    ("SimplePrefix", &[]),
     ("TagSet", &["Tag"]),
     ("Tagging", &["TagSet"]),
     ("Tags", &["Tag"]),
+    ("TargetGrants", &["Grant"]),
+    ("TargetObjectKeyFormat", &["PartitionedPrefix", "SimplePrefix"]),
     ("VersioningConfiguration", &["MfaDelete", "Status"]),
+    ("WebsiteConfiguration", &["ErrorDocument", "IndexDocument", "RedirectAllRequestsTo", "RoutingRules"]),
 ];
 
 /// Further elements that contain only elements; `s3s` skips text in them.

@@ -5,6 +5,8 @@
 //!   bucket and key.
 //! - Nothing of a signature, a query or a secret is logged.
 
+mod website;
+
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +16,7 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, SERVER};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
 use objstore::clock::{Clock as _, SystemClock};
 use percent_encoding::percent_decode_str;
@@ -41,30 +43,38 @@ const VERSION_HEADER: &str = "x-amz-version-id";
 #[derive(Clone)]
 pub(crate) struct Layer(Arc<Inner>);
 
+/// The domains below which hosts name buckets.
+pub(crate) struct Hosts {
+    /// On the S3 listener.
+    pub(crate) s3: Domains,
+    /// On the website listener.
+    pub(crate) websites: Domains,
+}
+
 struct Inner {
     s3: S3Service,
     service: Service,
-    ids: Ids,
+    ids: Arc<Ids>,
     listeners: Arc<Listeners>,
-    domains: Domains,
+    hosts: Hosts,
     body_stall: Duration,
     memory: Memory,
     answers: Memory,
 }
 
 impl Layer {
-    /// Wraps `s3`. `limits` bounds the bodies.
+    /// Wraps `s3`, whose requests have ids of this series. `limits` bounds the bodies.
     pub(crate) fn new(
         s3: S3Service,
         service: Service,
         listeners: Listeners,
-        domains: Domains,
+        (hosts, ids): (Hosts, Arc<Ids>),
         limits: &Limits,
     ) -> Self {
         let memory = Memory::new(limits.body_memory_bytes, limits.memory_wait);
         let answers = Memory::new(limits.answer_memory_bytes, limits.memory_wait);
         let (listeners, body_stall) = (Arc::new(listeners), limits.body_stall);
-        Self(Arc::new(Inner { s3, service, ids: Ids::new(), listeners, domains, body_stall, memory, answers }))
+        Self(Arc::new(Inner { s3, service, ids, listeners, hosts, body_stall, memory, answers }))
     }
 
     /// The memory for request bodies, and that for responses.
@@ -87,14 +97,7 @@ impl hyper::service::Service<http::Request<Incoming>> for Layer {
 impl Inner {
     async fn serve(&self, request: http::Request<Incoming>) -> http::Response<Outbound> {
         let (mut head, body) = request.into_parts();
-        guard::order_repeated(&mut head.uri);
-        let hoisted = guard::hoist(&mut head);
-        let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
-        let address = Address::new(&self.domains, address::host(&head), &path);
-        let peer = head.extensions.get::<Peer>().copied();
-        let context = Arc::new(Request::new(self.ids.next(), &head, address, peer));
-        note_version(&context, &head.uri);
-        context.set_hoisted(hoisted);
+        let context = Arc::new(self.context(&mut head));
         let (sent, asked) = (Arc::new(Sent::of(&head)), cors::Asked::of(&head));
         let body = Inbound::new(body, &head, Arc::clone(&context), self.body_stall, &self.memory);
         let mut answer = self.answer(head, body, &context).await;
@@ -118,6 +121,24 @@ impl Inner {
         http::Response::from_parts(parts, body)
     }
 
+    /// The request with this head, whose URL and headers are brought into the form that is verified and routed.
+    fn context(&self, head: &mut Parts) -> Request {
+        let peer = head.extensions.get::<Peer>().copied();
+        if peer.is_some_and(|peer| peer.website) {
+            let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
+            let address = Address::of_website(&self.hosts.websites, address::host(head), &path);
+            return Request::new(self.ids.next(), head, address, peer);
+        }
+        guard::order_repeated(&mut head.uri);
+        let hoisted = guard::hoist(head);
+        let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
+        let address = Address::new(&self.hosts.s3, address::host(head), &path);
+        let request = Request::new(self.ids.next(), head, address, peer);
+        note_version(&request, &head.uri);
+        request.set_hoisted(hoisted);
+        request
+    }
+
     /// Takes memory for a response, or replaces it with a refusal. Only GET responses are large, so a refused request
     /// has changed nothing.
     async fn share_of(&self, method: &Method, answer: &mut HttpResponse) -> Option<Share> {
@@ -133,6 +154,10 @@ impl Inner {
 
     /// Answers preflights and forms, which `s3s` does not support, and passes other requests on.
     async fn answer(&self, mut head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
+        if context.website {
+            let site = website::Site { service: &self.service, s3: &self.s3 };
+            return website::serve(&site, context, &head).await;
+        }
         if head.method == Method::OPTIONS {
             if let Err(error) = guard::check_size(&head.headers) {
                 return written(error);
@@ -152,28 +177,14 @@ impl Inner {
             return written(error);
         }
         post::hide_type(&mut head);
-        self.hand_on(head, body, context).await
-    }
-
-    async fn hand_on(&self, mut head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
-        let answer = Arc::clone(context).scope(async {
-            rewrite::headers(&self.service, &mut head).await;
-            self.s3.call(http::Request::from_parts(head, s3s::Body::http_body_unsync(body))).await
-        });
-        let answer = answer.await;
-        let mut answer = answer.unwrap_or_else(|error| {
-            tracing::error!(%error, request_id = context.id, "a request failed outside of an operation");
-            bare(StatusCode::INTERNAL_SERVER_ERROR)
-        });
-        if let Some(Document(body)) = answer.extensions_mut().remove() {
-            answer.headers_mut().remove(CONTENT_LENGTH);
-            *answer.body_mut() = s3s::Body::from(body);
-        }
-        answer
+        call(&self.s3, &self.service, head, s3s::Body::http_body_unsync(body), context).await
     }
 
     /// Writes an error document as AWS does, and records the error's code.
     fn tell_failure(&self, answer: &mut HttpResponse, context: &Request, sent: &Sent) {
+        if context.website {
+            return website::tell_failure(answer, context, &self.ids.run);
+        }
         if !(answer.status().is_client_error() || answer.status().is_server_error()) {
             return;
         }
@@ -218,6 +229,29 @@ impl Inner {
     }
 }
 
+/// Has `s3s` answer a request, its headers rewritten. A document that the operation wrote takes the place of the body.
+async fn call(
+    s3: &S3Service,
+    service: &Service,
+    mut head: Parts,
+    body: s3s::Body,
+    context: &Arc<Request>,
+) -> HttpResponse {
+    let answer = Arc::clone(context).scope(async {
+        rewrite::headers(service, &mut head).await;
+        s3.call(http::Request::from_parts(head, body)).await
+    });
+    let mut answer = answer.await.unwrap_or_else(|error| {
+        tracing::error!(%error, request_id = context.id, "a request failed outside of an operation");
+        bare(StatusCode::INTERNAL_SERVER_ERROR)
+    });
+    if let Some(Document(body)) = answer.extensions_mut().remove() {
+        answer.headers_mut().remove(CONTENT_LENGTH);
+        *answer.body_mut() = s3s::Body::from(body);
+    }
+    answer
+}
+
 /// Records the version that the URL names, for the access line.
 fn note_version(request: &Request, uri: &http::Uri) {
     if uri.query().is_some_and(|query| query.contains(VERSION_PARAMETER))
@@ -227,10 +261,23 @@ fn note_version(request: &Request, uri: &http::Uri) {
     }
 }
 
-/// Records the version that the response names, for the access line.
+/// Records the version and the object size that the response names, for the access line and the access log.
 fn note_answer(request: &Request, answer: &HttpResponse) {
+    let reads = ["GetObject", "HeadObject", "GetWebsiteObject", "HeadWebsiteObject"];
+    if reads.contains(&request.operation()) && answer.status().is_success() {
+        object_bytes(answer.headers()).into_iter().for_each(|bytes| request.set_object_bytes(bytes));
+    }
     if let Some(version) = answer.headers().get(VERSION_HEADER).and_then(|version| version.to_str().ok()) {
         request.set_version(version.to_owned());
+    }
+}
+
+/// The size of the object that an answer with these headers has all or a range of.
+fn object_bytes(headers: &HeaderMap) -> Option<u64> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    match text(CONTENT_RANGE) {
+        Some(range) => range.rsplit_once('/')?.1.parse().ok(),
+        None => text(CONTENT_LENGTH)?.parse().ok(),
     }
 }
 

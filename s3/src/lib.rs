@@ -5,13 +5,15 @@
 //! (routing, XML, signatures), `auth` and `access` (secret keys, authorization), and the module of the operation:
 //! `bucket`, `object`, `listing`, `multipart` and more. Preflights and forms, which `s3s` does not support, go from
 //! `layer` to `cors` and `post`. Request bodies pass through `body`, hashed by `checksum`; `document` validates XML
-//! documents before `s3s` reads them.
+//! documents before `s3s` reads them. Requests of the website listener go from `layer` to `layer::website`. `access_log`
+//! delivers the access logs of buckets.
 //!
 //! - An acknowledged write is on disk and visible to every reader; claims about its body were verified before.
 //! - Default deny: an operation that `access` does not list, or an account without a grant, is refused.
 //! - The store defines the behaviour; this crate decodes requests, streams bodies and encodes responses.
 
 mod access;
+mod access_log;
 mod acl;
 mod address;
 mod attributes;
@@ -41,7 +43,6 @@ mod multipart;
 mod names;
 mod object;
 mod offer;
-mod ownership;
 mod payment;
 mod policy;
 mod post;
@@ -62,7 +63,7 @@ pub use access::MountRules;
 pub use address::{BadDomain, Domain, Domains};
 pub use change::{Auditor, Change};
 pub use metrics::{BUCKETS_MAX, Metrics, REST};
-pub use server::{Config, Error, Limits, Server, Tls, TlsError};
+pub use server::{Config, DELIVERY_LIMIT, Error, Limits, Server, Tls, TlsError};
 
 /// The names of all supported operations, as S3 spells them, without forms and preflights.
 pub fn operations() -> impl Iterator<Item = &'static str> {

@@ -2,30 +2,23 @@
 //!
 //! - Such a header is refused, never ignored: storing an object without the encryption that its client asked for would
 //!   be a silent failure.
+//! - `acl` reads the headers of access control lists, which depend on the bucket.
 
 use http::header::{IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use s3s::{S3Error, S3ErrorCode, S3Result};
+use s3s::S3Result;
 
-use crate::error::{Detail as _, bad_argument, not_offered, refuse};
+use crate::error::{Detail as _, bad_argument, not_offered};
 use crate::{conditions, storage_class};
 
 /// Prefixes of refused headers, and the feature that each asks for.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 5] = [
     ("x-amz-server-side-encryption", "Server-side encryption by request"),
     ("x-amz-copy-source-server-side-encryption", "Server-side encryption by request"),
-    ("x-amz-website-redirect-location", "Website redirection"),
     ("x-amz-write-offset-bytes", "Appending"),
     ("x-amz-mfa", "MFA delete"),
     ("x-amz-bucket-namespace", "A bucket namespace"),
 ];
-
-/// Canned ACLs that match what always holds: the bucket's owner owns all objects in it, and ACLs give no one else
-/// access.
-pub(crate) const ACLS_IN_FORCE: [&str; 3] = ["bucket-owner-full-control", "bucket-owner-read", "private"];
-/// Canned ACLs that would give others access (S3 User Guide, "Canned ACL").
-const OTHER_ACLS: [&str; 5] =
-    ["authenticated-read", "aws-exec-read", "log-delivery-write", "public-read", "public-read-write"];
 
 /// Operations on an object that take no version id: they create a version, or concern an upload.
 const WITHOUT_VERSION: [&str; 8] = [
@@ -78,29 +71,7 @@ fn check_one(name: &HeaderName, value: &HeaderValue) -> S3Result<()> {
         // `false` asks for nothing.
         return if value.eq_ignore_ascii_case(b"false") { Ok(()) } else { Err(not_offered(what).with("Header", name)) };
     }
-    match name {
-        "x-amz-storage-class" => storage_class::check(value),
-        "x-amz-acl" => check_acl(std::str::from_utf8(value).unwrap_or_default()),
-        "x-amz-object-ownership" if value != b"BucketOwnerEnforced" => Err(no_lists()),
-        _ if name.starts_with("x-amz-grant-") => Err(no_lists()),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a canned ACL that would change access.
-pub(crate) fn check_acl(canned: &str) -> S3Result<()> {
-    match canned {
-        canned if ACLS_IN_FORCE.contains(&canned) => Ok(()),
-        canned if OTHER_ACLS.contains(&canned) => Err(no_lists()),
-        _ => Err(refuse(S3ErrorCode::InvalidArgument, "The value is not a canned ACL.")
-            .with("ArgumentName", "x-amz-acl")
-            .with("ArgumentValue", canned)),
-    }
-}
-
-/// AWS's answer in a bucket with enforced bucket ownership.
-pub(crate) fn no_lists() -> S3Error {
-    refuse(S3ErrorCode::AccessControlListNotSupported, "Use grants, or the bucket's policy.")
+    if name == "x-amz-storage-class" { storage_class::check(value) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -116,16 +87,6 @@ mod tests {
             ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"),
             ("x-amz-storage-class", "STANDARD", ""),
             ("x-amz-storage-class", "STANDARD_IA", ""),
-            ("x-amz-acl", "public-read", "AccessControlListNotSupported"),
-            ("x-amz-acl", "public-read-write", "AccessControlListNotSupported"),
-            ("x-amz-acl", "authenticated-read", "AccessControlListNotSupported"),
-            ("x-amz-acl", "private", ""),
-            ("x-amz-acl", "bucket-owner-full-control", ""),
-            ("x-amz-acl", "bucket-owner-read", ""),
-            ("x-amz-acl", "Private", "InvalidArgument"),
-            ("x-amz-acl", "", "InvalidArgument"),
-            ("x-amz-grant-read", "id=1", "AccessControlListNotSupported"),
-            ("x-amz-meta-acl", "public-read", ""),
         ];
         for (name, value, code) in table {
             let headers = [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect();
@@ -135,25 +96,6 @@ mod tests {
                 .unwrap_or_default();
             assert_eq!(found, code, "{name}: {value}");
         }
-    }
-
-    #[test]
-    fn an_acl_that_changes_nothing_is_taken_by_every_write() {
-        for operation in [
-            "CreateBucket",
-            "PutBucketAcl",
-            "PutObject",
-            "CopyObject",
-            "CreateMultipartUpload",
-            "PutObjectAcl",
-            "PostObject",
-        ] {
-            for acl in ACLS_IN_FORCE {
-                let header = (HeaderName::from_static("x-amz-acl"), HeaderValue::from_static(acl));
-                assert!(check(operation, &[header].into_iter().collect()).is_ok(), "{operation} {acl}");
-            }
-        }
-        assert!(ACLS_IN_FORCE.is_sorted() && OTHER_ACLS.is_sorted());
     }
 
     #[test]

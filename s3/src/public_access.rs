@@ -1,7 +1,7 @@
 //! Public access block of a bucket (S3 User Guide, Blocking public access).
 //!
 //! - A bucket whose block was never set has the server's default; one whose configuration was deleted has none.
-//! - Object ownership is enforced in every bucket, so the settings for public ACLs are stored and have no effect.
+//! - The settings for public ACLs take effect where Object Ownership enables ACLs (`acl`, `access::Lists`).
 
 use objstore::store::{PublicAccess, Settings};
 use s3s::dto::{

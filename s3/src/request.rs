@@ -17,6 +17,7 @@ use objstore::store::Account;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::access::{self, Authority, Seen, Standing};
+use crate::access_log;
 use crate::address::{Address, Resource, host_header};
 use crate::body::{Fault, Kind, Share};
 use crate::change;
@@ -53,11 +54,18 @@ pub(crate) struct Request {
     pub(crate) body: Kind,
     /// The client headers for the access line.
     pub(crate) client: ClientInfo,
+    /// Whether it came to the website listener.
+    pub(crate) website: bool,
+    /// What its head says for the access log of its bucket.
+    pub(crate) head: access_log::Head,
     /// Bytes of body read so far.
     pub(crate) bytes_in: AtomicU64,
     /// Whether the connection cannot carry another request: the rest of the body will not be read, or the client waits
     /// for a `100 Continue` that was never sent.
     pub(crate) ends_connection: AtomicBool,
+    /// Microseconds from its head to the last bytes of its body so far.
+    body_end_us: AtomicU64,
+    object_bytes: OnceLock<u64>,
     operation: OnceLock<&'static str>,
     caller: OnceLock<Arc<Caller>>,
     url_signer: OnceLock<String>,
@@ -89,10 +97,15 @@ impl Request {
     /// The context of a request whose head was just read.
     pub(crate) fn new(id: String, head: &Parts, address: Address, peer: Option<Peer>) -> Self {
         let of_object = address.key.is_some();
+        let website = peer.is_some_and(|peer| peer.website);
         Self {
             id,
-            asked_change: change::asked_for(&head.method, &head.uri, of_object),
+            asked_change: change::asked_for(&head.method, &head.uri, of_object).filter(|_| !website),
+            website,
             client: ClientInfo::of(&head.headers),
+            head: access_log::Head::of(head),
+            body_end_us: AtomicU64::new(0),
+            object_bytes: OnceLock::new(),
             version: OnceLock::new(),
             error_code: OnceLock::new(),
             failure: OnceLock::new(),
@@ -128,6 +141,23 @@ impl Request {
     /// Adds to the bytes of body read.
     pub(crate) fn count_in(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+        let now = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.body_end_us.store(now, Ordering::Relaxed);
+    }
+
+    /// From its head to the last bytes of its body.
+    pub(crate) fn body_end(&self) -> Duration {
+        Duration::from_micros(self.body_end_us.load(Ordering::Relaxed))
+    }
+
+    /// The size of the object that the answer is about, if it says one.
+    pub(crate) fn object_bytes(&self) -> Option<u64> {
+        self.object_bytes.get().copied()
+    }
+
+    /// Notes the size of the object that the answer is about.
+    pub(crate) fn set_object_bytes(&self, bytes: u64) {
+        let _ = self.object_bytes.set(bytes);
     }
 
     /// The URL of an object, addressed in the style and at the host of this request.

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use http::{HeaderMap, Uri};
 use objstore::Store;
+use objstore::name::BucketName;
 use s3s::dto::*;
 use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::error::lost;
 use crate::{
-    access, acl, bucket, bucket_policy, cors, lifecycle, listing, lock, multipart, object, ownership, payment,
-    public_access, request, tagging, unset,
+    access, acl, bucket, bucket_policy, cors, lifecycle, listing, lock, multipart, object, payment, public_access,
+    request, tagging, unset,
 };
 
 /// The state that every operation uses: a cheap handle.
@@ -35,6 +37,11 @@ impl Service {
     ) -> S3Result<T> {
         let store = self.store.clone();
         tokio::task::spawn_blocking(move || work(&store)).await.map_err(|error| lost(&error))?
+    }
+
+    /// Refuses the current request if its caller may not write this key of another bucket.
+    pub(crate) async fn require_write(&self, bucket: BucketName, key: &str, head: (&HeaderMap, &Uri)) -> S3Result<()> {
+        access::require_write(self, &*request::current()?, bucket, key, head).await
     }
 }
 
@@ -77,9 +84,9 @@ operations! {
     get_public_access_block: GetPublicAccessBlockInput -> GetPublicAccessBlockOutput = public_access::get;
     put_public_access_block: PutPublicAccessBlockInput -> PutPublicAccessBlockOutput = public_access::put;
     delete_public_access_block: DeletePublicAccessBlockInput -> DeletePublicAccessBlockOutput = public_access::delete;
-    get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = ownership::get;
-    put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = ownership::put;
-    delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = ownership::delete;
+    get_bucket_ownership_controls: GetBucketOwnershipControlsInput -> GetBucketOwnershipControlsOutput = acl::ownership::get;
+    put_bucket_ownership_controls: PutBucketOwnershipControlsInput -> PutBucketOwnershipControlsOutput = acl::ownership::put;
+    delete_bucket_ownership_controls: DeleteBucketOwnershipControlsInput -> DeleteBucketOwnershipControlsOutput = acl::ownership::delete;
     get_bucket_acl: GetBucketAclInput -> GetBucketAclOutput = acl::of_bucket;
     put_bucket_acl: PutBucketAclInput -> PutBucketAclOutput = acl::set_bucket;
     get_object_acl: GetObjectAclInput -> GetObjectAclOutput = acl::of_object;
@@ -93,8 +100,9 @@ operations! {
     delete_bucket_encryption: DeleteBucketEncryptionInput -> DeleteBucketEncryptionOutput = unset::empty;
     get_bucket_replication: GetBucketReplicationInput -> GetBucketReplicationOutput = unset::absent;
     delete_bucket_replication: DeleteBucketReplicationInput -> DeleteBucketReplicationOutput = unset::empty;
-    get_bucket_website: GetBucketWebsiteInput -> GetBucketWebsiteOutput = unset::absent;
-    delete_bucket_website: DeleteBucketWebsiteInput -> DeleteBucketWebsiteOutput = unset::empty;
+    get_bucket_website: GetBucketWebsiteInput -> GetBucketWebsiteOutput = bucket::website::get;
+    delete_bucket_website: DeleteBucketWebsiteInput -> DeleteBucketWebsiteOutput = bucket::website::delete;
+    put_bucket_website: PutBucketWebsiteInput -> PutBucketWebsiteOutput = bucket::website::put;
     get_bucket_metadata_configuration: GetBucketMetadataConfigurationInput -> GetBucketMetadataConfigurationOutput = unset::absent;
     delete_bucket_metadata_configuration: DeleteBucketMetadataConfigurationInput -> DeleteBucketMetadataConfigurationOutput = unset::empty;
     get_bucket_metadata_table_configuration: GetBucketMetadataTableConfigurationInput -> GetBucketMetadataTableConfigurationOutput = unset::absent;
@@ -113,8 +121,8 @@ operations! {
     delete_bucket_metrics_configuration: DeleteBucketMetricsConfigurationInput -> DeleteBucketMetricsConfigurationOutput = unset::empty;
     get_bucket_notification_configuration: GetBucketNotificationConfigurationInput -> GetBucketNotificationConfigurationOutput = unset::empty;
     put_bucket_notification_configuration: PutBucketNotificationConfigurationInput -> PutBucketNotificationConfigurationOutput = unset::put;
-    get_bucket_logging: GetBucketLoggingInput -> GetBucketLoggingOutput = unset::empty;
-    put_bucket_logging: PutBucketLoggingInput -> PutBucketLoggingOutput = unset::put;
+    get_bucket_logging: GetBucketLoggingInput -> GetBucketLoggingOutput = bucket::logging::get;
+    put_bucket_logging: PutBucketLoggingInput -> PutBucketLoggingOutput = bucket::logging::put;
     get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput -> GetBucketAccelerateConfigurationOutput = unset::empty;
     put_bucket_accelerate_configuration: PutBucketAccelerateConfigurationInput -> PutBucketAccelerateConfigurationOutput = unset::put;
     put_bucket_request_payment: PutBucketRequestPaymentInput -> PutBucketRequestPaymentOutput = unset::put;

@@ -135,7 +135,7 @@ pub(crate) async fn get_object(
     let object = service
         .blocking(move |store| {
             let object = store.head_object(&bucket, &key, input.version_id.as_deref()).or_refuse()?;
-            authority.confirm(store, &object.tags)?;
+            authority.confirm(store, &object)?;
             Ok(object)
         })
         .await?;

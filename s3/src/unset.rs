@@ -5,16 +5,15 @@
 //!   a document that says AES256 would be a lie (decision 0064).
 
 use s3s::dto::{
-    AbacStatus, BucketAbacStatus, BucketAccelerateStatus, BucketLoggingStatus, GetBucketAbacInput, GetBucketAbacOutput,
+    AbacStatus, BucketAbacStatus, BucketAccelerateStatus, GetBucketAbacInput, GetBucketAbacOutput,
     GetBucketAnalyticsConfigurationInput, GetBucketEncryptionInput, GetBucketIntelligentTieringConfigurationInput,
     GetBucketInventoryConfigurationInput, GetBucketMetadataConfigurationInput,
     GetBucketMetadataTableConfigurationInput, GetBucketMetricsConfigurationInput, GetBucketReplicationInput,
-    GetBucketWebsiteInput, GetObjectTorrentInput, ListBucketAnalyticsConfigurationsInput,
-    ListBucketAnalyticsConfigurationsOutput, ListBucketIntelligentTieringConfigurationsInput,
-    ListBucketIntelligentTieringConfigurationsOutput, ListBucketInventoryConfigurationsInput,
-    ListBucketInventoryConfigurationsOutput, ListBucketMetricsConfigurationsInput,
-    ListBucketMetricsConfigurationsOutput, NotificationConfiguration, Payer, PutBucketAbacInput,
-    PutBucketAccelerateConfigurationInput, PutBucketLoggingInput, PutBucketNotificationConfigurationInput,
+    GetObjectTorrentInput, ListBucketAnalyticsConfigurationsInput, ListBucketAnalyticsConfigurationsOutput,
+    ListBucketIntelligentTieringConfigurationsInput, ListBucketIntelligentTieringConfigurationsOutput,
+    ListBucketInventoryConfigurationsInput, ListBucketInventoryConfigurationsOutput,
+    ListBucketMetricsConfigurationsInput, ListBucketMetricsConfigurationsOutput, NotificationConfiguration, Payer,
+    PutBucketAbacInput, PutBucketAccelerateConfigurationInput, PutBucketNotificationConfigurationInput,
     PutBucketRequestPaymentInput,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -69,7 +68,6 @@ macro_rules! refusals {
 refusals! {
     GetBucketEncryptionInput => plain(custom("ServerSideEncryptionConfigurationNotFoundError"));
     GetBucketReplicationInput => plain(custom("ReplicationConfigurationNotFoundError"));
-    GetBucketWebsiteInput => plain(custom("NoSuchWebsiteConfiguration"));
     GetBucketMetadataConfigurationInput => plain(custom("MetadataConfigurationNotFound"));
     GetBucketMetadataTableConfigurationInput => plain(custom("MetadataConfigurationNotFound"));
     GetBucketAnalyticsConfigurationInput => plain(custom("NoSuchConfiguration"));
@@ -136,13 +134,6 @@ impl Harmless for PutBucketNotificationConfigurationInput {
     fn check(&self) -> S3Result<()> {
         let unset = self.notification_configuration == NotificationConfiguration::default();
         if unset { Ok(()) } else { Err(not_offered("PutBucketNotificationConfiguration with a receiver")) }
-    }
-}
-
-impl Harmless for PutBucketLoggingInput {
-    fn check(&self) -> S3Result<()> {
-        let unset = self.bucket_logging_status == BucketLoggingStatus::default();
-        if unset { Ok(()) } else { Err(not_offered("PutBucketLogging with a target")) }
     }
 }
 

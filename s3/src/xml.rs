@@ -41,6 +41,43 @@ pub(crate) fn shown(text: String) -> String {
     written.collect()
 }
 
+/// Writes an element with a text.
+pub(crate) fn element(document: &mut String, name: &str, text: &str) {
+    for part in ["<", name, ">"] {
+        document.push_str(part);
+    }
+    escape(document, text);
+    for part in ["</", name, ">"] {
+        document.push_str(part);
+    }
+}
+
+/// A text as XML writes it.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut written = String::new();
+    escape(&mut written, text);
+    written
+}
+
+/// Writes a text.
+pub(crate) fn escape(document: &mut String, text: &str) {
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let entity = match byte {
+            b'&' => "&amp;",
+            b'<' => "&lt;",
+            b'>' => "&gt;",
+            b'"' => "&quot;",
+            b'\'' => "&apos;",
+            _ => continue,
+        };
+        document.push_str(&text[from..at]);
+        document.push_str(entity);
+        from = at + 1;
+    }
+    document.push_str(&text[from..]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -160,6 +160,37 @@ def the_owner_owns_everything(s3, bucket):
 
 
 @check
+def acls_let_in_whom_they_name(s3, bucket):
+    stranger = client_of("nobody", "nothing", signature_version=UNSIGNED)
+    s3.delete_public_access_block(Bucket=bucket)
+    s3.put_bucket_ownership_controls(
+        Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerPreferred"}]})
+    s3.put_object(Bucket=bucket, Key="open", Body=b"x", ACL="public-read")
+    s3.put_object(Bucket=bucket, Key="shut", Body=b"x")
+    equal(stranger.get_object(Bucket=bucket, Key="open")["Body"].read(), b"x", "public")
+    refused("AccessDenied", 403, stranger.get_object, Bucket=bucket, Key="shut")
+    refused("AccessDenied", 403, stranger.list_objects_v2, Bucket=bucket)
+    acl = s3.get_object_acl(Bucket=bucket, Key="open")
+    everybody = {"Type": "Group", "URI": "http://acs.amazonaws.com/groups/global/AllUsers"}
+    equal(acl["Grants"][1], {"Grantee": everybody, "Permission": "READ"}, "grant")
+    s3.put_object_acl(Bucket=bucket, Key="shut", AccessControlPolicy={"Grants": acl["Grants"], "Owner": acl["Owner"]})
+    equal(s3.get_object_acl(Bucket=bucket, Key="shut")["Grants"], acl["Grants"], "a document")
+    s3.put_object_acl(Bucket=bucket, Key="open", GrantRead=f'id="{acl["Owner"]["ID"]}"')
+    refused("AccessDenied", 403, stranger.get_object, Bucket=bucket, Key="open")
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
+    equal(len(stranger.list_objects_v2(Bucket=bucket)["Contents"]), 2, "keys")
+    enforced = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    refused("InvalidBucketAclWithObjectOwnership", 400, s3.put_bucket_ownership_controls, Bucket=bucket,
+            OwnershipControls=enforced)
+    s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration={"BlockPublicAcls": True})
+    for call, more in [(s3.put_bucket_acl, {}), (s3.put_object_acl, {"Key": "shut"})]:
+        refused("AccessDenied", 403, call, Bucket=bucket, ACL="public-read", **more)
+    s3.put_bucket_acl(Bucket=bucket, ACL="private")
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=enforced)
+    refused("AccessDenied", 403, stranger.get_object, Bucket=bucket, Key="shut")
+
+
+@check
 def locked_versions_stay(s3, _):
     bucket = "locked-versions"
     s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)

@@ -18,6 +18,7 @@ async fn buckets_are_made_shown_changed_and_deleted() {
     let server = Server::start();
     let made = json(&server, &["bucket", "create", "docs", "--quota", "10Mi"]);
     let names = [
+        "accessLog",
         "createdAt",
         "fromSnapshot",
         "hiddenKeyCount",
@@ -28,6 +29,7 @@ async fn buckets_are_made_shown_changed_and_deleted() {
         "quotaBytes",
         "usedBytes",
         "versioning",
+        "website",
     ];
     let mut found = fields(&made);
     found.sort_unstable();

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, Source, Versioning};
+use objstore::store::{
+    Bucket, CreateBucket, Deletion, Logging, Outcome, RootAttributes, SetBucket, Source, Versioning, Website,
+};
 use objstore::{Error, Noun, Store};
 use proto::amphora::admin::v1 as api;
 use tonic::Status;
@@ -122,8 +124,18 @@ pub(super) fn live(store: &Store, name: &BucketName) -> objstore::Result<Bucket>
     if bucket.snapshot { Err(Error::not_found(Noun::Bucket, name.as_str())) } else { Ok(bucket) }
 }
 
+/// Where an access log is delivered.
+fn access_log(logging: &Logging) -> String {
+    format!("{}/{}", logging.target, logging.prefix)
+}
+
+/// What a website does.
+fn website(website: &Website) -> &'static str {
+    if website.redirect_all.is_some() { "redirect" } else { "index" }
+}
+
 fn shown(store: &Store, bucket: Bucket) -> objstore::Result<api::Bucket> {
-    let usage = store.usage(&bucket.name)?;
+    let (usage, settings) = (store.usage(&bucket.name)?, store.settings(&bucket.name)?.settings);
     let versioning = match bucket.versioning {
         Versioning::Disabled => "off",
         Versioning::Enabled => "enabled",
@@ -140,5 +152,7 @@ fn shown(store: &Store, bucket: Bucket) -> objstore::Result<api::Bucket> {
         owner: bucket.owner,
         created_unix_ms: bucket.created.millis(),
         from_snapshot: bucket.source.unwrap_or_default(),
+        website: settings.website.as_ref().map(website).unwrap_or_default().into(),
+        access_log: settings.logging.as_ref().map(access_log).unwrap_or_default(),
     })
 }

@@ -101,6 +101,8 @@ struct Shown {
     owner: Option<String>,
     created_at: String,
     from_snapshot: Option<String>,
+    access_log: Option<String>,
+    website: Option<String>,
 }
 
 impl From<admin::Bucket> for Shown {
@@ -116,13 +118,27 @@ impl From<admin::Bucket> for Shown {
             owner: some(bucket.owner),
             created_at: time_text(bucket.created_unix_ms),
             from_snapshot: some(bucket.from_snapshot),
+            access_log: some(bucket.access_log),
+            website: some(bucket.website),
         }
     }
 }
 
 impl Row for Shown {
-    const HEADERS: &'static [&'static str] =
-        &["NAME", "QUOTA", "USED", "INODES", "OBJECTS", "HIDDEN", "VERSIONING", "OWNER", "CREATED", "CLONE OF"];
+    const HEADERS: &'static [&'static str] = &[
+        "NAME",
+        "QUOTA",
+        "USED",
+        "INODES",
+        "OBJECTS",
+        "HIDDEN",
+        "VERSIONING",
+        "OWNER",
+        "CREATED",
+        "CLONE OF",
+        "ACCESS LOG",
+        "WEBSITE",
+    ];
 
     fn cells(&self) -> Vec<String> {
         vec![
@@ -136,6 +152,8 @@ impl Row for Shown {
             self.owner.clone().unwrap_or_default(),
             self.created_at.clone(),
             self.from_snapshot.clone().unwrap_or_default(),
+            self.access_log.clone().unwrap_or_default(),
+            self.website.clone().unwrap_or_default(),
         ]
     }
 }
@@ -214,6 +232,8 @@ mod tests {
             "owner",
             "createdAt",
             "fromSnapshot",
+            "accessLog",
+            "website",
         ];
         let mut fields = json_fields(&Shown::from(admin::Bucket::default()));
         let mut expected = expected.map(str::to_owned).to_vec();

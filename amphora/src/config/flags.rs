@@ -58,6 +58,12 @@ pub struct Flags {
     /// Private key (PEM, not encrypted) of --tls-cert
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
+    /// Address of the website endpoint, which serves buckets with a website configuration to browsers [default: none]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    pub website_listen: Option<SocketAddr>,
+    /// Domain of websites, as in BUCKET.NAME; comma-separated or repeated for several. Needs --website-listen
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub website_domain: Vec<s3::Domain>,
     /// Domain for virtual-hosted addressing, as in BUCKET.NAME; comma-separated or repeated for several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub s3_domain: Vec<s3::Domain>,
@@ -101,6 +107,9 @@ pub struct Flags {
     /// Accept presigned URLs of Signature Version 2, the default of older SDKs
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     pub s3_presigned_v2: bool,
+    /// Maximum age of buffered lines of buckets' access logs (PutBucketLogging) before they are delivered
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    pub s3_access_log_delay: Period,
     /// Interval of the background scrub, which verifies all checksums, from the start of one pass to the next; or off
     #[arg(long, value_name = "TIME|off", default_value = "7d")]
     pub scrub_interval: Interval,

@@ -38,6 +38,10 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// The domains for virtual-hosted addressing.
     pub s3_domains: s3::Domains,
+    /// The address of the website endpoint; `None`: websites are not served.
+    pub website_listen: Option<SocketAddr>,
+    /// The domains of websites.
+    pub website_domains: s3::Domains,
     /// The most S3 connections.
     pub s3_max_connections: usize,
     /// The most S3 requests in progress.
@@ -68,6 +72,8 @@ pub struct Settings {
     pub s3_block_public_access: bool,
     /// Whether S3 accepts presigned URLs of Signature Version 2.
     pub s3_presigned_v2: bool,
+    /// How old a line of a bucket's access log gets before it is delivered.
+    pub s3_access_log_delay: Duration,
     /// The length of a day in lifecycle rules.
     pub lifecycle_day: Duration,
     /// The interval and read limit of the scrub.
@@ -131,6 +137,10 @@ impl Settings {
             former_holder,
         };
         sockets.check_distinct()?;
+        if flags.website_listen.is_none() && !flags.website_domain.is_empty() {
+            let words = "--website-domain is set and --website-listen is not: name the address of the website endpoint";
+            return Err(Failure::usage(words));
+        }
         let master_key = flags.master_key_file.map(|file| {
             let made = std::path::absolute(&file);
             made.map_err(|error| Failure::usage(format!("--master-key-file {}: {error}", file.display())))
@@ -142,6 +152,8 @@ impl Settings {
             http_listen: flags.http_listen,
             tls: tls(flags.tls_cert, flags.tls_key)?,
             s3_domains: flags.s3_domain.into_iter().collect(),
+            website_listen: flags.website_listen,
+            website_domains: flags.website_domain.into_iter().collect(),
             s3_max_connections: flags.s3_max_connections,
             s3_max_requests: flags.s3_max_requests,
             s3_body_memory: flags.s3_body_memory.bytes,
@@ -157,6 +169,7 @@ impl Settings {
             s3_endpoint_url: flags.s3_endpoint_url,
             s3_block_public_access: flags.s3_block_public_access,
             s3_presigned_v2: flags.s3_presigned_v2,
+            s3_access_log_delay: flags.s3_access_log_delay.0,
             lifecycle_day: flags.lifecycle_day.0,
             scrub: objstore::scrub::Rate { interval: flags.scrub_interval.0, bytes_per_second: flags.scrub_rate.bytes },
             node_id: flags.node_id.unwrap_or_else(host_name),
@@ -256,7 +269,7 @@ mod tests {
         assert!(settings.tls.is_none());
         assert_eq!((settings.s3_max_connections, settings.s3_max_requests), (4096, 8192));
         assert_eq!((settings.s3_body_memory, settings.s3_answer_memory), (512 << 20, 512 << 20));
-        assert_eq!(settings.max_mounts, 1000);
+        assert_eq!((settings.max_mounts, settings.s3_access_log_delay), (1000, Duration::from_secs(300)));
         assert!(settings.s3_block_public_access && settings.s3_presigned_v2);
         assert_eq!(settings.lifecycle_day, Duration::from_secs(24 * 60 * 60));
         assert!(settings.root_key.is_none() && !settings.node_id.is_empty());
@@ -299,6 +312,14 @@ mod tests {
             let text = settings(&[half], &[]).expect_err("half").to_string();
             assert!(text.contains("--tls-cert") && text.contains("--tls-key") && text.contains("both"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_domain_of_websites_needs_their_listener() {
+        let text = settings(&["--website-domain=w.example.org"], &[]).expect_err("no listener").to_string();
+        assert!(text.contains("--website-listen"), "{text}");
+        let both = ["--website-domain=w.example.org", "--website-listen=127.0.0.1:0"];
+        assert!(settings(&both, &[]).expect("both").website_listen.is_some());
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub(super) struct Ports {
     pub(super) s3_address: SocketAddr,
     pub(super) http: TcpListener,
     pub(super) http_address: SocketAddr,
+    pub(super) website: Option<(TcpListener, SocketAddr)>,
 }
 
 impl Ports {
@@ -33,13 +34,26 @@ impl Ports {
         let tls = wiring::tls(settings).await?;
         let (s3, s3_address) = open("s3", settings.s3_listen, passed).await?;
         let (http, http_address) = open("http", settings.http_listen, passed).await?;
-        Ok(Self { tls, s3, s3_address, http, http_address })
+        let website = match settings.website_listen {
+            Some(address) => Some(open("website", address, passed).await?),
+            None => None,
+        };
+        Ok(Self { tls, s3, s3_address, http, http_address, website })
     }
 
     /// The URL of S3 at its bound address.
     pub(super) fn s3_url(&self) -> String {
+        self.url(self.s3_address)
+    }
+
+    /// The URL of websites at the bound address, where they are served.
+    pub(super) fn website_url(&self) -> Option<String> {
+        self.website.as_ref().map(|(_, address)| self.url(*address))
+    }
+
+    fn url(&self, address: SocketAddr) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.s3_address)
+        format!("{scheme}://{address}")
     }
 }
 

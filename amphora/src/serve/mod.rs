@@ -185,6 +185,7 @@ impl Server {
         let node = wiring::csi_node(csi_config.clone(), store, mounts).await?;
 
         let (s3_url, http_url) = (ports.s3_url(), format!("http://{}", ports.http_address));
+        let website_url = ports.website_url();
         let lifecycle = wiring::lifecycle(settings, store)?;
         let scrub = wiring::scrub(settings, store)?;
         let backups = Arc::new(Backups::open(&settings.data_dir));
@@ -209,6 +210,10 @@ impl Server {
         let trail = audit.clone();
         let auditor = s3::Auditor::new(move |change| trail.settings(change));
         let s3 = wiring::s3(settings, store, s3_metrics, auditor, ports.tls)?;
+        let s3 = match ports.website {
+            Some((listener, _)) => s3.with_website(listener),
+            None => s3,
+        };
         doors.open("S3", s3.serve(ports.s3, doors.stopped()));
         doors.open_http(ports.http, http::Source::new(store, registry, doors.stopping()));
         doors.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
@@ -224,7 +229,8 @@ impl Server {
         if root.is_new && settings.hints {
             crate::hints::first_start(&s3_url, &root.credentials, &settings.region);
         }
-        let ready = format!("ready s3={s3_url} http={http_url} {sockets} credentials={credentials}");
+        let website = website_url.map_or_else(String::new, |url| format!(" website={url}"));
+        let ready = format!("ready s3={s3_url} http={http_url}{website} {sockets} credentials={credentials}");
         Ok(Self { doors, sockets, lifecycle, scrub, upgrade, passed, ready })
     }
 
@@ -256,7 +262,7 @@ impl Server {
     async fn close(self) {
         drop((self.sockets, self.passed));
         // Slightly longer than each endpoint's own limit, so that it can report what it cut off.
-        self.doors.close(DRAIN_LIMIT + Duration::from_secs(1)).await;
+        self.doors.close(DRAIN_LIMIT + s3::DELIVERY_LIMIT + Duration::from_secs(1)).await;
         let lifecycle = self.lifecycle;
         if let Err(failure) = blocking("stopping the lifecycle rules", move || lifecycle.stop()).await {
             tracing::error!(%failure, "the lifecycle thread did not stop in time");

@@ -334,6 +334,7 @@ fn copies_through_s3_are_copies() {
         let Some(file) = reader(&mount, &path) else { return };
         let copy = CopyObject {
             storage_class: None,
+            website_redirect: None,
             source_bucket: rig.bucket().clone(),
             source_key: "f".parse().unwrap(),
             source_version: None,
@@ -344,6 +345,7 @@ fn copies_through_s3_are_copies() {
             tags: Directive::Copy,
             checksums: None,
             lock: Default::default(),
+            access: Default::default(),
             condition: Default::default(),
         };
         rig.wait(rig.store().copy_object(copy)).unwrap();

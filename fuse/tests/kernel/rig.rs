@@ -140,6 +140,7 @@ impl Rig {
                 tags: Default::default(),
                 checksums: Vec::new(),
                 lock: Default::default(),
+                access: Default::default(),
                 condition: Default::default(),
             };
             self.store.put_object(put).await

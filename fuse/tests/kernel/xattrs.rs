@@ -170,6 +170,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
                 content_language: Some("de".into()),
                 expires: Some("Thu, 01 Dec 2033 16:00:00 GMT".into()),
                 storage_class: None,
+                website_redirect: None,
             }
         );
         assert_eq!(

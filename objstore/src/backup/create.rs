@@ -1,12 +1,13 @@
 //! Creating a backup of a bucket.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prost::Message;
 
 use super::blobs::Blobs;
 use super::folder::Folder;
-use super::format::{FORMAT, Grant, Manifest};
+use super::format::{FORMAT, FORMAT_WITH_LISTS, Grant, Manifest};
 use super::{Backup, Progress, Told, moment, records};
 use crate::clock::Timestamp;
 use crate::core::Core;
@@ -109,8 +110,24 @@ fn write(
     (manifest.objects, manifest.bytes) = (records.files.count, records.files.bytes);
     (manifest.content_bytes, manifest.sent_bytes) = (blobs.content_bytes, blobs.sent_bytes);
     manifest.damaged = blobs.damaged;
+    list_accounts(core, &mut manifest, &records.accounts)?;
     folder.put_manifest(&id, &manifest)?;
     Ok(shown(id, manifest))
+}
+
+/// Stores the names of the accounts in access control lists: `of_objects`, and those of the bucket's own list.
+fn list_accounts(core: &Core, manifest: &mut Manifest, of_objects: &BTreeSet<u64>) -> Result<()> {
+    let read = core.meta.snapshot();
+    let ids = of_objects | &super::settings::in_list(&manifest.settings)?;
+    if !ids.is_empty() {
+        manifest.format = FORMAT_WITH_LISTS;
+    }
+    for id in ids {
+        if let Some(name) = read.get(&key::by_id(tag::ACCOUNT_ID, id))? {
+            manifest.listed_accounts.insert(id, String::from_utf8_lossy(&name).into_owned());
+        }
+    }
+    Ok(())
 }
 
 /// Everything about the bucket except its tree.

@@ -3,12 +3,14 @@
 //! - The transaction that creates a blob's record also adds an extent of a reserved inode that refers to it. So the
 //!   blob is found by its old id, and an interrupted restore is collected with the branch.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use prost::Message;
 
 use super::folder::Folder;
 use super::format::{BlobEntry, Entry};
-use super::records::mapped;
+use super::records::{Accounts, mapped};
 use crate::blob::BlobId;
 use crate::branch::Line;
 use crate::content::{PACKED_MAX, StageWriter, Staged, add_home, pack_all, release, retain, take_staged};
@@ -40,13 +42,14 @@ pub(super) struct Fill<'a> {
     pub store: &'a crate::store::Store,
     pub folder: &'a Folder,
     pub line: Line,
+    accounts: Arc<Accounts>,
     /// The chunk read last, since many small blobs share one.
     chunk: (Vec<u8>, Bytes),
 }
 
 impl<'a> Fill<'a> {
-    pub(super) fn new(store: &'a crate::store::Store, folder: &'a Folder, line: Line) -> Self {
-        Self { core: &store.core, store, folder, line, chunk: Default::default() }
+    pub(super) fn new(store: &'a crate::store::Store, folder: &'a Folder, line: Line, accounts: Accounts) -> Self {
+        Self { core: &store.core, store, folder, line, accounts: Arc::new(accounts), chunk: Default::default() }
     }
 
     /// Creates blobs, all in one transaction.
@@ -128,14 +131,14 @@ impl<'a> Fill<'a> {
 
     /// Creates records, all in one transaction, and returns their usage.
     pub(super) fn records(&self, entries: Vec<Entry>) -> Result<Usage> {
-        let line = self.line.clone();
+        let (line, accounts) = (self.line.clone(), self.accounts.clone());
         let done = self.core.meta.write(Durability::Buffered, move |txn| {
             let mut used = Usage::default();
             for Entry { kind, key, value } in entries {
                 let kind = u8::try_from(kind).unwrap_or_default();
                 count(kind, &key, &value, &mut used)?;
                 let base = [&key::by_id(kind, line.family)[..], &key].concat();
-                let value = mapped(kind, value, &mut |old| refer(txn, &line, old))?;
+                let value = mapped(kind, value, &mut |old| refer(txn, &line, old), &accounts)?;
                 line.put(txn, &base, value);
             }
             Ok(used)

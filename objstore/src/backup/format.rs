@@ -8,6 +8,8 @@
 //! Chunks of records hold [`Entry`] messages, chunks of blobs [`BlobEntry`] messages, each preceded by its length as a
 //! varint. Chunks of content hold the bytes of blobs.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
@@ -15,8 +17,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
-/// The format version of this program; others are refused.
+/// The format version of a backup without access control lists; unknown versions are refused.
 pub(super) const FORMAT: u32 = 1;
+/// That of a bucket with some: a build that does not know them would take their accounts for those of another store.
+pub(super) const FORMAT_WITH_LISTS: u32 = 2;
 const MAGIC: &[u8; 8] = b"AMPHORA1";
 const DIGEST_BYTES: usize = 32;
 
@@ -86,6 +90,10 @@ pub(super) struct Manifest {
     pub sent_bytes: u64,
     #[prost(string, repeated, tag = "18")]
     pub damaged: Vec<String>,
+    /// The accounts in access control lists and that own objects, by their ids in the store it came from. Those that
+    /// were deleted there are not among them.
+    #[prost(btree_map = "uint64, string", tag = "19")]
+    pub listed_accounts: BTreeMap<u64, String>,
 }
 
 /// A grant.
@@ -212,9 +220,11 @@ impl Manifest {
             return Err(damaged("more fields than a store writes"));
         }
         let manifest = Self::decode(message).map_err(|error| damaged(&error.to_string()))?;
-        if manifest.format != FORMAT {
-            let why =
-                format!("{what} is of format {}, this build reads {FORMAT}: use the one that made it", manifest.format);
+        if !(FORMAT..=FORMAT_WITH_LISTS).contains(&manifest.format) {
+            let why = format!(
+                "{what} is of format {}, this build reads {FORMAT} to {FORMAT_WITH_LISTS}: use the one that made it",
+                manifest.format
+            );
             return Err(Error::Unusable { why });
         }
         Ok(manifest)
@@ -256,7 +266,9 @@ mod tests {
         let full = Chunk { hash: vec![7; DIGEST_BYTES], length: 1 << 20 };
         let large = Manifest { records: vec![full; 1 << 20], ..manifest.clone() };
         assert_eq!(Manifest::from_bytes("it", &large.to_bytes()).unwrap(), large);
-        let other = Manifest { format: 2, ..manifest };
-        assert!(Manifest::from_bytes("it", &other.to_bytes()).unwrap_err().to_string().contains("format 2"));
+        let listed = Manifest { format: FORMAT_WITH_LISTS, ..manifest.clone() };
+        assert_eq!(Manifest::from_bytes("it", &listed.to_bytes()).unwrap(), listed);
+        let other = Manifest { format: 3, ..manifest };
+        assert!(Manifest::from_bytes("it", &other.to_bytes()).unwrap_err().to_string().contains("format 3"));
     }
 }

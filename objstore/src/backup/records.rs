@@ -1,6 +1,6 @@
 //! The records of a bucket as a snapshot shows them, read for a backup.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use prost::Message;
 
@@ -10,8 +10,9 @@ use super::format::{Chunk, Entry};
 use crate::branch::Line;
 use crate::core::Core;
 use crate::error::Result;
+use crate::record::access_list::AccessList;
 use crate::record::decode;
-use crate::record::inode::{Content, Extent, Inode, InodeKind};
+use crate::record::inode::{Content, Extent, Inode, InodeKind, Object};
 use crate::record::key::{self, tag};
 
 /// The kinds of records of a bucket. Inodes come first, because the others refer to them.
@@ -30,6 +31,8 @@ pub(super) struct Written {
     pub files: Files,
     /// The referenced blobs, each with the end of its visible bytes.
     pub blobs: BTreeMap<u64, u64>,
+    /// The ids of the accounts that own objects or are named in access control lists.
+    pub accounts: BTreeSet<u64>,
     /// Files without a name that were open, which no one sees.
     nameless: HashSet<u64>,
 }
@@ -84,6 +87,10 @@ impl Written {
         if let Some(blob) = self.files.add_inode(inode) {
             self.refer(blob, inode.size);
         }
+        if let Some(object) = &inode.object {
+            self.accounts.extend(Some(object.owner).filter(|owner| *owner != 0));
+            self.accounts.extend(object.acl.iter().flat_map(AccessList::accounts));
+        }
         Ok(true)
     }
 
@@ -124,15 +131,38 @@ impl Files {
     }
 }
 
-/// A record with its blob references replaced, and without in-place blobs.
-pub(super) fn mapped(kind: u8, value: Vec<u8>, map: &mut dyn FnMut(u64) -> Result<u64>) -> Result<Vec<u8>> {
+/// The accounts of a backup: the id in this store by the id in the backup.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Accounts(pub BTreeMap<u64, u64>);
+
+impl Accounts {
+    /// The id in this store; zero, which no account has, if the account is missing.
+    pub(super) fn id(&self, there: u64) -> u64 {
+        self.0.get(&there).copied().unwrap_or_default()
+    }
+}
+
+/// A record with its blob references and account ids replaced, and without in-place blobs.
+pub(super) fn mapped(
+    kind: u8,
+    value: Vec<u8>,
+    map: &mut dyn FnMut(u64) -> Result<u64>,
+    accounts: &Accounts,
+) -> Result<Vec<u8>> {
     match kind {
         tag::INODE => {
             let mut inode: Inode = decode("an inode", &value)?;
             match &mut inode.content {
                 Some(Content::Blob(content)) => (content.id, content.home) = (map(content.id)?, false),
                 Some(Content::Extents(content)) => content.home = None,
-                _ => return Ok(value),
+                _ if !inode.object.as_ref().is_some_and(Object::names_accounts) => return Ok(value),
+                _ => {}
+            }
+            if let Some(object) = &mut inode.object {
+                object.owner = accounts.id(object.owner);
+                if let Some(acl) = &mut object.acl {
+                    acl.map_accounts(&|id| accounts.id(id));
+                }
             }
             Ok(inode.encode_to_vec())
         }

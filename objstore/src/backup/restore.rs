@@ -48,8 +48,9 @@ pub async fn restore(
     let shared = folder.clone();
     let looked = tokio::task::spawn_blocking(move || sound::check(&shared, &manifest).map(|()| manifest));
     let manifest = done(looked.await)?;
-    let named = settings::named(&manifest)?;
-    for account in manifest.grants.iter().map(|grant| &grant.account).chain([&manifest.owner]).chain(&named) {
+    let (named, listed) = (settings::named(&manifest)?, manifest.listed_accounts.values());
+    let granted = manifest.grants.iter().map(|grant| &grant.account);
+    for account in granted.chain([&manifest.owner]).chain(&named).chain(listed) {
         store.restore_account(account).await?;
     }
     let (held, folder, name, told) = (store.clone(), folder.clone(), name.clone(), told.clone());
@@ -108,7 +109,8 @@ fn begin(core: &Core, manifest: &Manifest, name: &BucketName) -> Result<Line> {
 }
 
 fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: &Line, told: &Told) -> Result<Usage> {
-    let mut fill = Fill::new(store, folder, line.clone());
+    let accounts = settings::listed(&*store.core.meta.snapshot(), manifest)?;
+    let mut fill = Fill::new(store, folder, line.clone(), accounts);
     let (bucket, total_bytes) = (manifest.bucket.clone(), manifest.content_bytes);
     let mut progress = Progress { bucket, total_bytes, ..Progress::default() };
     let mut blobs = Reader::new(folder, &manifest.blobs);

@@ -3,15 +3,21 @@
 //! - A policy names accounts, whose ids are stored beside it (`Settings::policy_accounts`). With the ids of another
 //!   store, every named account would count as a stranger, and denials for it would not apply; so the names are looked
 //!   up again. A name that already meant a different account stays a stranger.
+//! - Access control lists, of the bucket and of objects, name accounts by their ids. A backup stores the names of these
+//!   accounts; one that was deleted before, or is missing in this store, means nobody.
 //! - The resources of a policy name its bucket. They are renamed with it, because otherwise the policy would apply to
 //!   nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message;
 
 use super::format::Manifest;
+use super::records::Accounts;
 use crate::error::Result;
 use crate::meta::Read;
 use crate::name::BucketName;
+use crate::record::access_list::AccessList;
 use crate::record::decode;
 use crate::record::settings::Settings;
 use crate::store::{deleted_names, find_account, header};
@@ -51,12 +57,36 @@ pub(super) fn named(manifest: &Manifest) -> Result<Vec<String>> {
     Ok(accounts.into_iter().filter(|(_, id)| *id != NOBODY).map(|(name, _)| name).collect())
 }
 
+/// The accounts in access control lists of a backup, with their ids in this store.
+pub(super) fn listed(read: &dyn Read, manifest: &Manifest) -> Result<Accounts> {
+    let mut ids = BTreeMap::new();
+    for (there, name) in &manifest.listed_accounts {
+        if let Some(here) = id_of(read, name)? {
+            ids.insert(*there, here);
+        }
+    }
+    Ok(Accounts(ids))
+}
+
+/// The ids of the accounts in the access control list of a bucket with these settings.
+pub(super) fn in_list(value: &[u8]) -> Result<BTreeSet<u64>> {
+    Ok(of(value)?.acl.iter().flat_map(AccessList::accounts).collect())
+}
+
 /// The settings of a backup adapted to this store, for a bucket of this name.
 pub(super) fn restored(read: &dyn Read, manifest: &Manifest, name: &BucketName) -> Result<Vec<u8>> {
     let mut settings = of(&manifest.settings)?;
     settings.policy = settings.policy.map(|policy| renamed(&policy, &manifest.bucket, name.as_str()));
     for (name, id) in settings.policy_accounts.iter_mut().filter(|(_, id)| **id != NOBODY) {
         *id = id_of(read, name)?.unwrap_or(NOBODY);
+    }
+    // A bucket that was its own target stays so.
+    if let Some(logging) = settings.logging.as_mut().filter(|logging| logging.target == manifest.bucket) {
+        logging.target = name.to_string();
+    }
+    if let Some(acl) = &mut settings.acl {
+        let accounts = listed(read, manifest)?;
+        acl.map_accounts(&|id| accounts.id(id));
     }
     // The policy refers to the current accounts.
     if settings.policy.is_some() {

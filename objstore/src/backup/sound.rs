@@ -22,7 +22,7 @@ use crate::record::key::{self, tag};
 use crate::record::listed::ListedDirent;
 use crate::record::upload::ObjectParts;
 use crate::record::version::Version;
-use crate::store::GRANTS_MAX;
+use crate::store::{ACCOUNTS_MAX, ACL_GRANTS_MAX, GRANTS_MAX};
 use crate::tree::{order_of, shown_name};
 
 /// A bound that no store reaches: inode numbers rise below it, version order numbers fall above it.
@@ -38,6 +38,9 @@ pub(super) fn check(folder: &Folder, manifest: &Manifest) -> Result<()> {
         if count as u64 > GRANTS_MAX {
             return Err(Error::TooMany { what, limit: GRANTS_MAX });
         }
+    }
+    if manifest.listed_accounts.len() as u64 > ACCOUNTS_MAX {
+        return Err(Error::TooMany { what: "accounts in access control lists", limit: ACCOUNTS_MAX });
     }
     let backup = Sound { folder, manifest, what: format!("the backup of bucket \"{bucket}\"") };
     if !(2..HALF).contains(next_ino) || *next_version < HALF {
@@ -127,6 +130,8 @@ impl Sound<'_> {
             tag::INODE => {
                 let inode: Inode = decode("an inode of a backup", value)?;
                 let known = order_of(&inode) == 0 || order_of(&inode) >= self.manifest.next_version;
+                let listed = inode.object.iter().filter_map(|object| object.acl.as_ref());
+                let known = known && listed.map(|acl| acl.grants.len()).sum::<usize>() <= ACL_GRANTS_MAX;
                 (inode.size, known && ino.is_some() && base.len() == KEY_AT + 8)
             }
             tag::DIRENT => {

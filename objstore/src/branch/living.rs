@@ -28,7 +28,7 @@ impl Living {
     /// The current living branches.
     pub fn of(read: &dyn Read, family: Family) -> Result<Self> {
         let mut branches = Vec::new();
-        for pair in crate::store::all(read, &key::by_id(tag::BRANCH, family))? {
+        for pair in crate::scan::all(read, &key::by_id(tag::BRANCH, family))? {
             let Some((_, branch)) = key::unbranched(&pair.key) else { continue };
             branches.push((branch, decode("a branch", &pair.value)?));
         }

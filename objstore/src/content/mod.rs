@@ -8,46 +8,40 @@
 //! - A blob's bytes are on disk before the record that refers to it is committed.
 //! - Removal is the reverse: first the record moves to the trash, then the bytes are removed.
 
-mod backed;
-mod duplicate;
+mod damage;
 mod durable;
 mod etag;
+mod exposed;
 mod extents;
-mod gate;
-mod ledger;
-mod live;
+mod part;
 mod parting;
 mod plan;
 mod prepared;
 mod reader;
-mod readers;
-mod recent;
 mod refs;
+mod settle;
 mod share;
 mod staged;
 mod verified;
 
 pub use crate::blob::{BLOCK_BYTES, Block};
-pub use backed::Released;
-pub(crate) use backed::{Added, BackedFiles, mark_exposed};
-pub(crate) use duplicate::Duplicate;
+pub(crate) use damage::refuse_damaged;
 pub(crate) use durable::bring_to_disk;
 pub(crate) use etag::multipart_etag;
-pub(crate) use gate::{Alone, Gates};
-pub(crate) use live::{Live, LiveFiles, Pending};
+pub(crate) use exposed::{mark_exposed, recover as recover_exposed, sweep as sweep_exposed};
+pub use part::{Checksum, ObjectPart};
 pub(crate) use parting::Parted;
 pub(crate) use plan::{Piece, Plan, verified_blob};
 pub(crate) use prepared::Prepared;
 pub use reader::Reader;
-pub(crate) use readers::{ReadGuard, Readers};
-pub(crate) use recent::RecentSyncs;
 pub(crate) use refs::{
     add_home, blob as blob_record, drop_sums, forget_sums, move_packed, release, retain, take_staged,
 };
+pub(crate) use settle::recover as settle_left;
 pub(crate) use share::Shared;
-pub(crate) use staged::pack_all;
 pub use staged::{StageWriter, Staged};
-pub(crate) use verified::VerifiedBlobs;
+pub(crate) use staged::{in_blob, pack_all, stage};
+pub(crate) use verified::is_sound;
 
 /// The most bytes kept in an inode's record.
 pub const INLINE_MAX: usize = 4 << 10;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use super::duplicate::Duplicate;
 use super::refs::{blob as blob_record, drop_sums, put_blob};
 use crate::blob::BlobId;
 use crate::core::Core;
@@ -21,7 +20,8 @@ use crate::record::blob::Blob;
 use crate::record::decode;
 use crate::record::inode::{BlobContent, Content, Extent, Inode};
 use crate::record::key::{self, Branch};
-use crate::store::all;
+use crate::scan::all;
+use crate::state::Duplicate;
 use crate::tree::Tx;
 
 /// A copy of a blob that a program may write through a mapping, for an operation that is about to share its content.
@@ -34,11 +34,10 @@ pub(crate) struct Parted {
 impl Parted {
     /// The copies for all such blobs of a bucket whose gate is locked.
     pub fn of_bucket(core: &Arc<Core>, bucket: u64) -> Result<Vec<Self>> {
-        let exposed = core
-            .backed
-            .exposed_of(bucket)
-            .into_iter()
-            .map(|(ino, blob, file)| Ok(Self { ino, blob, copy: Duplicate::of(core, &*file, file.len()?)? }));
+        let exposed =
+            core.backed.exposed_of(bucket).into_iter().map(|(ino, blob, file)| {
+                Ok(Self { ino, blob, copy: Duplicate::of(&core.blobs, &*file, file.len()?)? })
+            });
         exposed.collect()
     }
 

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-use super::readers::ReadGuard;
 use super::refs::blob;
 use crate::blob::{BlobId, Blobs, Place, Run, SUM_BLOCK};
 use crate::disk::{File, data_runs};
@@ -14,6 +13,7 @@ use crate::record::blob::{Blob, SUMS_PER_RECORD, Sums};
 use crate::record::decode;
 use crate::record::inode::{Content, Inode};
 use crate::record::key;
+use crate::state::ReadGuard;
 use crate::tree::Tree;
 
 /// A run of bytes.

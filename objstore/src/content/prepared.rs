@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use super::duplicate::Duplicate;
 use super::durable::blobs_of;
 use crate::blob::BlobId;
 use crate::core::Core;
 use crate::error::Result;
 use crate::record::inode::Inode;
+use crate::state::Duplicate;
 use crate::tree::Tree;
 
 /// Copies of blobs that programs have open by passthrough, for a transaction that refers to an inode's content. Drop it
@@ -29,7 +29,7 @@ impl Prepared {
         }
         for blob in core.backed.backed_of(blobs_of(tree, ino, inode)?.into_iter()) {
             let file = core.blobs.file(BlobId(blob))?;
-            core.backed.prepare(blob, Duplicate::of(core, &*file, file.len()?)?);
+            core.backed.prepare(blob, Duplicate::of(&core.blobs, &*file, file.len()?)?);
             prepared.blobs.push(blob);
         }
         Ok(prepared)

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::part::{Checksum, ObjectPart};
 use super::plan::{Plan, run_at};
-use super::readers::ReadGuard;
 use crate::blob::Run;
 use crate::branch::Line;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::meta::Snapshot;
 use crate::record::inode::{Content, Inode};
-use crate::store::{Checksum, ObjectPart};
+use crate::state::ReadGuard;
 use crate::tree::Tree;
 
 /// How to find the content.

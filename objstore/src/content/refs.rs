@@ -74,7 +74,7 @@ fn sum_records(length: u64) -> u32 {
 
 /// Puts a blob's file in the trash.
 fn discard(txn: &mut dyn Txn, id: u64) -> Result<()> {
-    let order = crate::store::header::next_trash(txn)?;
+    let order = crate::header::next_trash(txn)?;
     txn.put(key::by_id(tag::TRASH, order), Trash { blob: id }.encode_to_vec());
     Ok(())
 }

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::backed::{BackedFiles, Reference};
 use super::extents::Placed;
 use super::plan::{Piece, Plan};
 use super::refs::{blob as blob_record, put_blob, release, retain};
@@ -16,6 +15,7 @@ use crate::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
+use crate::state::Reference;
 use crate::tree::Tx;
 
 /// Content of a source, to be referred to by others in the same transaction.
@@ -61,7 +61,7 @@ impl Tx<'_> {
         if let Some(known) = copies.known.get(&blob) {
             return Ok(known.unwrap_or(blob));
         }
-        let copy = match BackedFiles::refer(self.core, blob) {
+        let copy = match self.core.backed.refer(blob) {
             Reference::Own(sharing) => {
                 self.txn.after_commit(Box::new(move || drop(sharing)));
                 None

@@ -4,17 +4,16 @@
 //!   crash leaves a file that opening the store collects, or bytes in a segment that count as dead.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::readers::ReadGuard;
 use super::{INLINE_MAX, PACKED_MAX};
-use crate::blob::{BlobId, Blobs, Block, FileWriter, Packed};
+use crate::blob::{BlobId, FileWriter, Packed};
 use crate::core::Core;
-use crate::error::Result;
-use crate::meta::Txn;
+use crate::error::{Error, Result};
 use crate::record::blob::PackedAt;
+use crate::state::{Cleanup, ReadGuard};
 use crate::ticket::Ticket;
 
 /// Content on disk (or small enough for a record) that no record names yet.
@@ -35,36 +34,6 @@ pub(super) enum Body {
     Packed(BlobId, PackedAt),
     /// In a separate file, with its checksums.
     File(BlobId, Vec<u32>),
-}
-
-/// Removes the file of a blob that no record names.
-pub(super) struct Cleanup {
-    blobs: Blobs,
-    id: BlobId,
-    named: AtomicBool,
-}
-
-impl Cleanup {
-    pub fn new(blobs: Blobs, id: BlobId) -> Self {
-        Self { blobs, id, named: AtomicBool::new(false) }
-    }
-
-    /// Keeps the file once the transaction that names it is committed. If the transaction is refused, the file is
-    /// removed; if its commit fails, the store is poisoned and refuses to remove it.
-    pub fn keep_after(self, txn: &mut dyn Txn) {
-        txn.after_commit(Box::new(move || self.named.store(true, Ordering::Relaxed)));
-    }
-}
-
-impl Drop for Cleanup {
-    fn drop(&mut self) {
-        if self.named.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Err(error) = self.blobs.remove_file(self.id) {
-            tracing::warn!(%error, "an unreferenced content file could not be removed; the next start removes it");
-        }
-    }
 }
 
 impl Staged {
@@ -88,7 +57,12 @@ pub struct StageWriter {
 }
 
 impl StageWriter {
-    /// Appends bytes; those of a [`Block`] of this store are written without a copy.
+    /// A writer of content that goes into this store.
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { core: core.clone(), buffer: Vec::new(), file: None, length: 0 }
+    }
+
+    /// Appends bytes; those of a [`Block`](super::Block) of this store are written without a copy.
     pub fn write(&mut self, data: &[u8]) -> Result<()> {
         self.length += data.len() as u64;
         if self.file.is_none() && self.buffer.len() + data.len() <= PACKED_MAX {
@@ -171,35 +145,23 @@ fn at(id: BlobId, packed: &Packed, guard: ReadGuard) -> Staged {
     Staged { length: packed.length, body: Body::Packed(id, place), cleanup: None, guard: Some(guard) }
 }
 
-impl crate::Store {
-    /// Stages content held in memory: on disk when it returns, except up to 4 KiB, which are stored in the record.
-    pub async fn stage(&self, data: Bytes) -> Result<Staged> {
-        if data.len() <= PACKED_MAX {
-            return stage_small(&self.core, data).answer().await;
-        }
-        let mut writer = self.stage_writer();
-        let task = tokio::task::spawn_blocking(move || {
-            writer.write(&data)?;
-            writer.finish()
-        });
-        task.await.unwrap_or_else(|error| Err(crate::Error::Engine { why: format!("staging stopped: {error}") }))
+/// Stages content held in memory: on disk when it returns, except up to 4 KiB, which are stored in the record.
+pub(crate) async fn stage(core: &Arc<Core>, data: Bytes) -> Result<Staged> {
+    if data.len() <= PACKED_MAX {
+        return stage_small(core, data).answer().await;
     }
+    let mut writer = StageWriter::new(core);
+    let task = tokio::task::spawn_blocking(move || {
+        writer.write(&data)?;
+        writer.finish()
+    });
+    task.await.unwrap_or_else(|error| Err(Error::Engine { why: format!("staging stopped: {error}") }))
+}
 
-    /// A writer for content of any length.
-    pub fn stage_writer(&self) -> StageWriter {
-        StageWriter { core: self.core.clone(), buffer: Vec::new(), file: None, length: 0 }
-    }
-
-    /// An empty block of memory, to collect content for [`StageWriter::write`].
-    pub fn block(&self) -> Block {
-        self.core.blobs.block()
-    }
-
-    /// Staged content as a blob: inline content is packed, for records that can refer to blobs only.
-    pub(crate) async fn in_blob(&self, staged: Staged) -> Result<Staged> {
-        match staged.body {
-            Body::Inline(data) => pack(&self.core, data).answer().await,
-            _ => Ok(staged),
-        }
+/// Staged content as a blob: inline content is packed, for records that can refer to blobs only.
+pub(crate) async fn in_blob(core: &Core, staged: Staged) -> Result<Staged> {
+    match staged.body {
+        Body::Inline(data) => pack(core, data).answer().await,
+        _ => Ok(staged),
     }
 }

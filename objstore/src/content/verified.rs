@@ -5,96 +5,20 @@
 //! - A verification is valid for a day; then the blob is verified again before its next passthrough open.
 //! - A damaged blob is never opened by passthrough: reading it answers an error.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
 
 use super::plan::verified_blob;
 use super::refs::blob as blob_record;
-use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::state::Outcome;
 
-/// How long a verification is valid, in nanoseconds.
-const VALID: i64 = 24 * 60 * 60 * 1_000_000_000;
 /// Bytes verified at a time.
 const STEP: u64 = 4 << 20;
-/// The most waiting blobs; further ones are requested again at their next open.
-const WAITING: usize = 1024;
-/// The most results kept.
-const KEPT: usize = 64 << 10;
 
-/// What is known of blobs with checksums.
-#[derive(Default)]
-pub(crate) struct VerifiedBlobs(Mutex<Table>);
-
-#[derive(Default)]
-struct Table {
-    outcomes: HashMap<u64, Outcome>,
-    waiting: VecDeque<u64>,
-    running: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Outcome {
-    Waiting,
-    Sound(Timestamp),
-    Damaged,
-}
-
-impl VerifiedBlobs {
-    /// Whether a blob is known to be sound; if that is not known, it is found out.
-    pub fn is_sound(core: &Arc<Core>, blob: u64) -> bool {
-        let now = core.clock.now();
-        let mut table = core.verified.0.lock();
-        match table.outcomes.get(&blob) {
-            Some(Outcome::Sound(at)) if (0..VALID).contains(&now.0.saturating_sub(at.0)) => return true,
-            Some(Outcome::Waiting | Outcome::Damaged) => return false,
-            Some(Outcome::Sound(_)) | None => {}
-        }
-        if table.waiting.len() < WAITING {
-            table.forget_some();
-            table.outcomes.insert(blob, Outcome::Waiting);
-            table.waiting.push_back(blob);
-            if !std::mem::replace(&mut table.running, true) && !start(core) {
-                table.running = false;
-                table.waiting.clear();
-                table.outcomes.remove(&blob);
-            }
-        }
-        false
-    }
-
-    /// Whether no blob is being compared.
-    #[cfg(test)]
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.0.lock().running
-    }
-
-    fn next(&self) -> Option<u64> {
-        let mut table = self.0.lock();
-        let next = table.waiting.pop_front();
-        table.running = next.is_some();
-        next
-    }
-
-    fn note(&self, blob: u64, outcome: Option<Outcome>) {
-        let mut table = self.0.lock();
-        match outcome {
-            Some(outcome) => table.outcomes.insert(blob, outcome),
-            None => table.outcomes.remove(&blob),
-        };
-    }
-}
-
-impl Table {
-    /// What is forgotten is found out again; damage is not forgotten.
-    fn forget_some(&mut self) {
-        if self.outcomes.len() >= KEPT {
-            self.outcomes.retain(|_, outcome| !matches!(outcome, Outcome::Sound(_)));
-        }
-    }
+/// Whether a blob is known to match its checksums; if that is not known, it is found out.
+pub(crate) fn is_sound(core: &Arc<Core>, blob: u64) -> bool {
+    core.verified.is_sound(core.clock.now(), blob, || start(core))
 }
 
 fn start(core: &Arc<Core>) -> bool {

@@ -27,7 +27,7 @@ const KINDS: [u8; 6] = [tag::DIRENT, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag
 /// Collects the records of dead branches; returns how many were removed.
 pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let mut removed = 0;
-    let marks = crate::store::all(&*core.meta.snapshot(), &[tag::DEAD])?;
+    let marks = crate::scan::all(&*core.meta.snapshot(), &[tag::DEAD])?;
     let mut families: Vec<Family> = marks.iter().filter_map(|mark| key::u64_at(&mark.key, 1)).collect();
     families.dedup();
     for family in families {
@@ -84,7 +84,7 @@ fn look_at(
         let base = &mark.key[1..];
         let living = key::u64_at(base, 1).and_then(|family| known.get(&family));
         let (Some(kind), Some(living)) = (base.first(), living) else { continue };
-        let versions = crate::store::all(&*txn, base)?;
+        let versions = crate::scan::all(&*txn, base)?;
         let versions: Vec<Pair> = versions.into_iter().filter(|pair| self::base(pair) == base).collect();
         removed += drop_unneeded(txn, living, *kind, &versions)?;
     }
@@ -185,7 +185,7 @@ fn finish(core: &Arc<Core>, family: Family, dead: Vec<Pair>) -> Result<()> {
             txn.delete(mark.key.to_vec());
         }
         if Living::of(&*txn, family)?.is_empty() {
-            for branch in crate::store::all(&*txn, &key::by_id(tag::BRANCH, family))? {
+            for branch in crate::scan::all(&*txn, &key::by_id(tag::BRANCH, family))? {
                 txn.delete(branch.key.to_vec());
             }
             txn.delete(key::by_id(tag::FAMILY, family));

@@ -8,44 +8,24 @@ use std::sync::Arc;
 use crate::core::Core;
 use crate::damaged::unless_damaged;
 use crate::error::Result;
-use crate::meta::{Durability, Txn};
+use crate::meta::Durability;
 use crate::name::BucketName;
 use crate::record::bucket::Bucket;
 use crate::record::decode;
 use crate::record::key::{self, Family, tag};
-use crate::store;
+use crate::scan::all;
 use crate::tree::Tx;
-
-/// Collects an unreferenced orphan.
-pub(crate) fn collect(
-    txn: &mut dyn Txn,
-    core: &Arc<Core>,
-    name: &BucketName,
-    bucket: u64,
-    mount: u64,
-    ino: u64,
-) -> Result<()> {
-    let current = core.bucket_record(&*txn, name)?;
-    if current.is_none_or(|record| record.id != bucket) {
-        return Ok(());
-    }
-    let Some(ending) = core.pins.collect_or_keep(bucket, ino) else { return Ok(()) };
-    txn.after_commit(Box::new(move || drop(ending)));
-    let mut tx = Tx::begin(txn, core, name, mount)?;
-    tx.collect_orphan(ino)?;
-    tx.finish()
-}
 
 /// Collects all orphans when a store opens, except those that continuing sessions may hold.
 pub(crate) fn collect_all(core: &Arc<Core>) -> Result<()> {
     let snapshot = core.meta.snapshot();
-    let marks = store::all(&*snapshot, &[tag::ORPHAN])?;
+    let marks = all(&*snapshot, &[tag::ORPHAN])?;
     let mut families: Vec<Family> = marks.iter().filter_map(|mark| key::u64_at(&mark.key, 1)).collect();
     families.dedup();
     if families.is_empty() {
         return Ok(());
     }
-    for pair in store::all(&*snapshot, &[tag::BUCKET])? {
+    for pair in all(&*snapshot, &[tag::BUCKET])? {
         let name: BucketName = String::from_utf8_lossy(&pair.key[1..]).parse()?;
         let record = unless_damaged(format_args!("the bucket {name}"), decode::<Bucket>("a bucket", &pair.value))?;
         if record.is_none_or(|record| families.binary_search(&record.family).is_err()) {

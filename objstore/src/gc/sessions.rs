@@ -10,21 +10,24 @@ use std::sync::Arc;
 use crate::core::Core;
 use crate::damaged::unless_damaged;
 use crate::error::{Error, Result};
+use crate::feed::Life;
 use crate::meta::{Durability, Pair, Read};
 use crate::owed;
 use crate::record::bucket::Family;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::session::Session;
+use crate::session_id::SessionId;
+use crate::state::{Appends, sweep_appends};
 use crate::tree::Tree;
-use crate::volume::{Appends, SessionId, forget_owed, forget_session, sweep_appends};
+use crate::volume::{forget_owed, forget_session};
 
 /// Ends all persistent sessions except those in `continued`.
 pub(super) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
     let continued: BTreeSet<SessionId> = continued.iter().copied().collect();
     let snapshot = core.meta.snapshot();
     let mut ended = strays(&*snapshot)?;
-    for pair in crate::store::all(&*snapshot, &[tag::SESSION])? {
+    for pair in crate::scan::all(&*snapshot, &[tag::SESSION])? {
         let Some(id) = session_id(&pair) else { continue };
         if continued.contains(&id) {
             let inherited = decode("a session", &pair.value)
@@ -73,7 +76,9 @@ fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -
     };
     let dir: &Path = &core.dir;
     let appends = Appends::recover(core.disk.clone(), dir, id, size_of)?;
-    core.lasting.inherit(core, id, record.bucket, below, appends);
+    core.pins.inherit(record.bucket, id, below);
+    let mount = core.lasting.inherit(id, record.bucket, appends);
+    core.feeds.open(record.bucket, mount, Life::Lasting);
     Ok(())
 }
 

@@ -89,7 +89,7 @@ fn remove(core: &Arc<Core>, pairs: Vec<Pair>) -> Result<u64> {
 /// must not go before the removal of its blob is on disk.
 pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
     let snapshot = core.meta.snapshot();
-    let trashed = crate::store::all(&*snapshot, &[tag::TRASH])?;
+    let trashed = crate::scan::all(&*snapshot, &[tag::TRASH])?;
     let trashed: Result<HashSet<BlobId>> =
         trashed.iter().map(|pair| Ok(decode::<Trash>("the trash", &pair.value)?.id())).collect();
     let Some(trashed) = unless_damaged("a file in the trash", trashed)? else { return Ok(()) };

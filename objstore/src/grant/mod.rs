@@ -2,8 +2,10 @@
 
 mod master;
 mod seal;
+mod secret;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use master::{KeyPlace, Master};
 pub(crate) use seal::{Bound, Sealer};
+pub use secret::Secret;

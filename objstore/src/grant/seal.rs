@@ -8,9 +8,9 @@ use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, Key, KeyInit, Nonce};
 use parking_lot::RwLock;
 
+use super::Secret;
 use crate::clock::Random;
 use crate::error::{Error, Result};
-use crate::store::Secret;
 
 const NONCE_BYTES: usize = 12;
 /// The length of a master key.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use objstore_testing::faulty::FaultyDisk;
 
+use super::Secret;
 use super::{Bound, KeyPlace, Master};
 use crate::clock::Scripted;
 use crate::disk::RealDisk;
 use crate::error::{Error, Result};
-use crate::store::Secret;
 
 const BOUND: Bound<'static> = Bound { account: 1, key_id: "AK", version: 1 };
 

@@ -1,15 +1,15 @@
 //! Applying due lifecycle actions, after they were decided again inside the transaction.
 
 use super::Day;
-use super::rules::{Rules, Subject};
 use super::walk::{Change, View};
 use crate::clock::Timestamp;
 use crate::error::{Error, Posix, Result};
+use crate::expiry::{Rules, Subject};
 use crate::name::Key;
 use crate::record::decode;
 use crate::record::key;
 use crate::record::upload::Upload;
-use crate::store::{abort_upload, settings};
+use crate::store::abort_upload;
 use crate::tree::Tx;
 
 /// The numbers of changes.
@@ -17,17 +17,17 @@ use crate::tree::Tx;
 pub(super) struct Changed {
     /// Current objects expired.
     pub current: u64,
-    /// Noncurrent versions removed.
+    /// Number of noncurrent versions removed.
     pub noncurrent: u64,
-    /// Delete markers removed that were a key's only version.
+    /// Number of delete markers removed that were a key's only version.
     pub markers: u64,
-    /// Uploads aborted.
+    /// Number of uploads aborted.
     pub uploads: u64,
 }
 
 /// Makes the changes that are still due by the current rules.
 pub(super) fn apply(tx: &mut Tx<'_>, day: Day, now: Timestamp, changes: &[Change]) -> Result<Changed> {
-    let found = settings::of(&*tx.txn, tx.core, &tx.bucket)?;
+    let found = tx.core.settings.of(&*tx.txn, &tx.bucket)?;
     let rules = Rules { rules: &found.lifecycle, day, now };
     let mut changed = Changed::default();
     for change in changes {

@@ -17,17 +17,13 @@
 //! `name/` does. Filters by tag or size never match delete markers.
 
 mod apply;
-mod day;
-pub(crate) mod expiration;
 mod figures;
-mod rules;
 mod step;
 mod versions;
 mod walk;
 mod worker;
 
-pub use day::Day;
-pub use expiration::Expiration;
+pub use crate::expiry::{Day, Expiration};
 pub use figures::{Figures, Progress};
 pub use worker::Worker;
 

@@ -6,11 +6,12 @@ use prost::Message;
 
 use super::Day;
 use super::apply::{Changed, apply};
-use super::rules::Rules;
 use super::walk::{View, Walked};
+use crate::buckets::name_of;
 use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::Result;
+use crate::expiry::Rules;
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
 use crate::record::bucket::Bucket;
@@ -18,7 +19,6 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::lifecycle::{Lifecycle, Phase, Place};
 use crate::record::settings::Settings;
-use crate::store::{bucket_name, settings};
 use crate::tree::{Tree, Tx};
 
 /// The most buckets without rules skipped in one step.
@@ -172,9 +172,9 @@ fn next_bucket(read: &dyn Read, core: &Core, at: &mut u64) -> Result<Next> {
     for pair in &pairs {
         let Some(id) = key::u64_at(&pair.key, 1) else { continue };
         *at = id;
-        let Some(name) = bucket_name(read, id)? else { continue };
+        let Some(name) = name_of(read, id)? else { continue };
         let Some(record) = core.bucket_record(read, &name)? else { continue };
-        let settings = settings::of(read, core, &record)?;
+        let settings = core.settings.of(read, &record)?;
         if settings.lifecycle.iter().any(|rule| rule.enabled) {
             return Ok(Next::Bucket(Visited { id, name, record, settings }));
         }

@@ -1,10 +1,10 @@
 //! Examination of noncurrent versions and delete markers: all of a key, newest first.
 
-use super::rules::Subject;
 use super::walk::{Change, View, Walked};
 use super::{CHANGES_MAX, LOOKED_MAX};
 use crate::clock::Timestamp;
 use crate::error::Result;
+use crate::expiry::Subject;
 use crate::name::Key;
 use crate::record::inode::Inode;
 use crate::record::key;

@@ -1,10 +1,10 @@
 //! The search for due items in a snapshot.
 
-use super::rules::{Rules, Subject};
 use super::{CHANGES_MAX, LOOKED_MAX, UPLOADS_MAX};
 use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::Result;
+use crate::expiry::{Rules, Subject};
 use crate::name::Key;
 use crate::record::bucket::{Bucket, VersioningState};
 use crate::record::decode;

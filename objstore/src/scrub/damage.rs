@@ -4,7 +4,7 @@ use prost::Message;
 
 use crate::clock::Timestamp;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::meta::{Durability, Read};
 use crate::record::damage::Damaged;
 use crate::record::decode;
@@ -27,7 +27,7 @@ pub struct Damage {
 /// All known damage that is still referenced.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if its records are unreadable.
+/// [`crate::Error::Corrupt`] if its records are unreadable.
 pub fn damage(store: &Store) -> Result<Vec<Damage>> {
     let snapshot = store.core.meta.snapshot();
     let mut known = Vec::new();
@@ -39,17 +39,6 @@ pub fn damage(store: &Store) -> Result<Vec<Damage>> {
         }
     }
     Ok(known)
-}
-
-/// Refuses to read quarantined content as if it was intact.
-pub(crate) fn refuse_damaged(read: &dyn Read, blob: u64) -> Result<()> {
-    match read.get(&key::by_id(tag::DAMAGED, blob))? {
-        None => Ok(()),
-        Some(value) => {
-            let why = decode::<Damaged>("what is quarantined", &value)?.why;
-            Err(Error::corrupt(format!("blob {blob:016x}"), "its content", format!("quarantined content: {why}")))
-        }
-    }
 }
 
 /// Whether a blob is known to be damaged.

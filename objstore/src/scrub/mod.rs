@@ -14,6 +14,5 @@ mod damage;
 mod pass;
 mod worker;
 
-pub(crate) use damage::refuse_damaged;
 pub use damage::{Damage, damage};
 pub use worker::{Figures, Rate, Worker};

@@ -47,7 +47,7 @@ pub(super) fn shown(name: &str, record: &account::Account) -> Account {
 }
 
 /// Adds an account.
-pub(super) fn add(txn: &mut dyn Txn, name: &str, record: account::Account) -> Result<account::Account> {
+pub(crate) fn add(txn: &mut dyn Txn, name: &str, record: account::Account) -> Result<account::Account> {
     let record = account::Account { id: header::next_id(txn)?, ..record };
     txn.put(key::by_name(tag::ACCOUNT, name), record.encode_to_vec());
     txn.put(key::by_id(tag::ACCOUNT_ID, record.id), name.as_bytes().to_vec());
@@ -61,7 +61,7 @@ pub(crate) fn was_deleted(read: &dyn Read, name: &str) -> Result<bool> {
 
 /// The names of accounts that were ever deleted, whether other accounts have them now or not.
 pub(crate) fn deleted_names(read: &dyn Read) -> Result<Vec<String>> {
-    let former = super::open::all(read, &[tag::FORMER])?;
+    let former = super::all(read, &[tag::FORMER])?;
     Ok(former.iter().map(|pair| String::from_utf8_lossy(&pair.key[1..]).into_owned()).collect())
 }
 
@@ -126,10 +126,15 @@ impl Store {
         Ok(shown(name, &record))
     }
 
+    /// The name of the account with an id; of one that was deleted, or is not known, its number.
+    pub fn account_name(&self, id: u64) -> Result<String> {
+        name_of(&*self.core.meta.snapshot(), id)
+    }
+
     /// All accounts, by name.
     pub fn accounts(&self) -> Result<Vec<Account>> {
         let snapshot = self.core.meta.snapshot();
-        super::open::all(&*snapshot, &[tag::ACCOUNT])?
+        super::all(&*snapshot, &[tag::ACCOUNT])?
             .iter()
             .map(|pair| {
                 let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();
@@ -163,7 +168,7 @@ pub(super) fn remove(txn: &mut dyn Txn, name: &str) -> Result<()> {
 }
 
 fn refuse_owner(read: &dyn Read, id: u64, name: &str) -> Result<()> {
-    for pair in super::open::all(read, &[tag::BUCKET])? {
+    for pair in super::all(read, &[tag::BUCKET])? {
         let bucket: crate::record::bucket::Bucket = decode("a bucket", &pair.value)?;
         if bucket.owner == id {
             let owned = String::from_utf8_lossy(&pair.key[1..]).into_owned();

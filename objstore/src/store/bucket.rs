@@ -11,7 +11,7 @@ use super::types::{
 use super::{Store, account, header, settings, snapshot};
 use crate::branch::{self, Line};
 use crate::clock::Timestamp;
-use crate::content::{Alone, Parted};
+use crate::content::Parted;
 use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -20,8 +20,9 @@ use crate::record::bucket::{self, SourceName, VersioningState};
 use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
+use crate::state::Alone;
+use crate::tree::ROOT_INO;
 use crate::tree::{Tx, protection};
-use crate::volume::ROOT_INO;
 
 impl From<VersioningState> for Versioning {
     fn from(state: VersioningState) -> Self {
@@ -31,14 +32,6 @@ impl From<VersioningState> for Versioning {
             VersioningState::Suspended => Self::Suspended,
         }
     }
-}
-
-/// The name of the bucket with an id; `None` if it does not exist.
-pub(crate) fn name_of(read: &dyn Read, id: u64) -> Result<Option<BucketName>> {
-    let Some(value) = read.get(&key::by_id(tag::BUCKET_ID, id))? else { return Ok(None) };
-    let name = String::from_utf8_lossy(&value);
-    let damaged = |_| Error::corrupt(format!("the record of the bucket with the id {id}"), "its name", name.clone());
-    name.parse().map(Some).map_err(damaged)
 }
 
 fn shown(read: &dyn Read, name: BucketName, record: bucket::Bucket) -> Result<Bucket> {
@@ -229,7 +222,7 @@ fn change(txn: &mut dyn Txn, core: &Arc<Core>, name: &BucketName, set: SetBucket
     record.quota_bytes = set.quota_bytes.unwrap_or(record.quota_bytes);
     if let Some(versioning) = set.versioning {
         check_versioning(record.versioning(), versioning)?;
-        let locked = settings::of(&*txn, core, &record)?.object_lock.is_some();
+        let locked = core.settings.of(&*txn, &record)?.object_lock.is_some();
         if locked && versioning != Versioning::Enabled {
             let why = "it has object lock: its versions have to be kept";
             return Err(Error::invalid("bucket state", name.as_str(), why));
@@ -402,7 +395,7 @@ fn clone_of_bucket(
     source.branch = live;
     put(txn, core, name, &source);
     let inherited =
-        Inherited { versioning: source.versioning(), object_lock: settings::of(&*txn, core, &source)?.object_lock };
+        Inherited { versioning: source.versioning(), object_lock: core.settings.of(&*txn, &source)?.object_lock };
     let mut tx = Tx::begin_on(txn, core, name, source, above.child(live)?);
     Parted::part(parted, &mut tx)?;
     tx.finish()?;
@@ -425,7 +418,7 @@ pub(super) fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Del
     super::grant::delete_of_bucket(txn, record.id)?;
     super::publication::delete_of_bucket(txn, record.id)?;
     super::settings::delete_of_bucket(txn, record.id);
-    for live in super::open::all(&*txn, &key::by_id(tag::LIVE, record.id))? {
+    for live in super::all(&*txn, &key::by_id(tag::LIVE, record.id))? {
         txn.delete(live.key.to_vec());
     }
     core.buckets.change(txn);
@@ -458,7 +451,7 @@ fn refuse_full(
 /// Refuses to delete protected versions: in a bucket with object lock every inode is checked. An inode that only a
 /// mount holds open is no longer a version; its deletion was allowed.
 fn refuse_locked(read: &dyn Read, core: &Core, name: &BucketName, record: &bucket::Bucket) -> Result<()> {
-    if settings::of(read, core, record)?.object_lock.is_none() {
+    if core.settings.of(read, record)?.object_lock.is_none() {
         return Ok(());
     }
     let line = core.lines.line(read, record.family, record.branch)?;

@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use super::Store;
 use super::marks::{check_lock, retain_by_default};
-use super::object::{check, check_current, keeps_versions, object_record, shown_in, version_of};
+use super::object::{check, check_current, give_access, keeps_versions, object_record, shown_in, version_of};
 use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectInfo};
 use super::upload::stored_checksums;
-use crate::content::{Alone, Prepared, Shared, bring_to_disk};
+use crate::content::{Prepared, Shared, bring_to_disk};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::lifecycle::expiration;
+use crate::expiry::expiration;
 use crate::meta::{Durability, Txn};
 use crate::name::{BucketName, Key};
 use crate::record::inode::{Inode, Object};
+use crate::state::Alone;
 use crate::tree::{Tree, Tx, order_of, version_id};
 
 /// The largest object that one copy accepts (S3 API, CopyObject: larger ones have to be copied in parts).
@@ -174,6 +175,8 @@ fn copied(source: &Inode, request: &CopyObject) -> Object {
         object.tags.clone_from(tags);
     }
     object.storage_class.clone_from(&request.storage_class);
+    object.website_redirect.clone_from(&request.website_redirect);
+    give_access(&mut object, request.access.clone());
     object
 }
 

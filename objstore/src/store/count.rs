@@ -38,7 +38,7 @@ fn check(read: &dyn Read, what: &'static str, prefixes: &[&[u8]], limit: u64) ->
 fn refuse(read: &dyn Read, what: &'static str, prefixes: &[&[u8]], limit: u64) -> Result<()> {
     let mut count = 0;
     for prefix in prefixes {
-        count += super::open::all(read, prefix)?.len() as u64;
+        count += super::all(read, prefix)?.len() as u64;
     }
     if count < limit { Ok(()) } else { Err(Error::TooMany { what, limit }) }
 }

@@ -42,7 +42,7 @@ fn granted(read: &dyn Read, bucket: u64, account: u64) -> Result<Option<Mode>> {
 
 /// Deletes the grants on a bucket.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
-    for pair in super::open::all(&*txn, &key::by_id(tag::GRANT, bucket))? {
+    for pair in super::all(&*txn, &key::by_id(tag::GRANT, bucket))? {
         txn.delete(pair.key.to_vec());
     }
     Ok(())
@@ -50,7 +50,7 @@ pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
 
 /// Deletes the grants of an account.
 pub(super) fn delete_of_account(txn: &mut dyn Txn, account: u64) -> Result<()> {
-    for pair in super::open::all(&*txn, &[tag::GRANT])? {
+    for pair in super::all(&*txn, &[tag::GRANT])? {
         if key::u64_at(&pair.key, 9) == Some(account) {
             txn.delete(pair.key.to_vec());
         }
@@ -110,10 +110,10 @@ impl Store {
             None => vec![tag::GRANT],
         };
         let mut grants = Vec::new();
-        for pair in super::open::all(&*snapshot, &prefix)? {
+        for pair in super::all(&*snapshot, &prefix)? {
             let (Some(bucket), Some(holder)) = (key::u64_at(&pair.key, 1), key::u64_at(&pair.key, 9)) else { continue };
             let (Some(bucket), Some(mode)) =
-                (super::bucket::name_of(&*snapshot, bucket)?, mode_of(decode("a grant", &pair.value)?))
+                (crate::buckets::name_of(&*snapshot, bucket)?, mode_of(decode("a grant", &pair.value)?))
             else {
                 continue;
             };

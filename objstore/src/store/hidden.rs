@@ -38,7 +38,7 @@ fn uncounted(core: &Core, read: &dyn Read, pair: &Pair) -> Result<Option<(Line, 
 }
 
 /// Counts the objects of buckets whose usage lacks the count. Called before the store is used.
-pub(super) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
+pub(crate) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
     for pair in super::all(&*core.meta.snapshot(), &[tag::BUCKET])? {
         let snapshot = core.meta.snapshot();
         let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();

@@ -3,7 +3,7 @@
 use prost::Message;
 
 use super::types::{Identity, KeyInfo, NewKey, Secret};
-use super::{Store, account};
+use super::{Access, Store, account};
 use crate::clock::{Random, Timestamp};
 use crate::core::Core;
 use crate::damaged::unless_damaged;
@@ -49,20 +49,20 @@ fn of_account(read: &dyn Read, id: u64) -> Result<Vec<Held>> {
 }
 
 /// Whether an account has a key, readable or not.
-pub(super) fn has_any(read: &dyn Read, account: u64) -> Result<bool> {
-    let pairs = super::open::all(read, &[tag::KEY])?;
+pub(crate) fn has_any(read: &dyn Read, account: u64) -> Result<bool> {
+    let pairs = super::all(read, &[tag::KEY])?;
     Ok(pairs.iter().any(|pair| held(pair).map_or(true, |held| held.record.account == account)))
 }
 
 fn all(read: &dyn Read) -> Result<Vec<Held>> {
-    let pairs = super::open::all(read, &[tag::KEY])?;
+    let pairs = super::all(read, &[tag::KEY])?;
     pairs.iter().map(held).collect()
 }
 
 /// Adds a key to an account, with the given or a new id and secret.
-pub(super) fn add(
+pub(crate) fn add(
     txn: &mut dyn Txn,
-    core: &Core,
+    (core, access): (&Core, &Access),
     account: u64,
     given: Option<(String, Secret)>,
 ) -> Result<(String, Secret)> {
@@ -75,7 +75,7 @@ pub(super) fn add(
         return Err(Error::Exists { noun: Noun::AccessKey, name: id, why: "choose another id".into() });
     }
     let bound = Bound { account, key_id: &id, version: 1 };
-    let sealed = core.master.sealer().seal(random, &secret, bound)?;
+    let sealed = access.master.sealer().seal(random, &secret, bound)?;
     let record = Key { account, sealed, version: 1, created: core.clock.now().0 };
     txn.put(key, record.encode_to_vec());
     Ok((id, secret))
@@ -90,39 +90,39 @@ pub(super) fn delete_all(txn: &mut dyn Txn, account: u64) -> Result<()> {
 }
 
 /// The decrypted secret of a key.
-pub(super) fn reveal(core: &Core, held: &Held) -> Result<Secret> {
+pub(super) fn reveal(access: &Access, held: &Held) -> Result<Secret> {
     let bound = Bound { account: held.record.account, key_id: &held.id, version: held.record.version };
-    core.master.sealer().open_secret(&held.record.sealed, bound)
+    access.master.sealer().open_secret(&held.record.sealed, bound)
 }
 
 impl Store {
     /// Creates a key; an account has at most two.
     pub async fn create_key(&self, account: &str) -> Result<NewKey> {
-        self.with_keys(account, |txn, core, id, held| {
+        self.with_keys(account, |txn, with, id, held| {
             if held.len() >= KEYS_MAX {
                 return Err(Error::TooMany { what: "access keys of the account", limit: KEYS_MAX as u64 });
             }
-            add(txn, core, id, None)
+            add(txn, with, id, None)
         })
         .await
     }
 
     /// The account's oldest key with its secret, created if it has none; a repeated call returns the same.
     pub async fn ensure_key(&self, account: &str) -> Result<NewKey> {
-        self.with_keys(account, |txn, core, id, held| match held.first() {
-            Some(held) => Ok((held.id.clone(), reveal(core, held)?)),
-            None => add(txn, core, id, None),
+        self.with_keys(account, |txn, with, id, held| match held.first() {
+            Some(held) => Ok((held.id.clone(), reveal(with.1, held)?)),
+            None => add(txn, with, id, None),
         })
         .await
     }
 
     /// Creates a new key, and deletes the account's oldest if it had two.
     pub async fn rotate_key(&self, account: &str) -> Result<NewKey> {
-        self.with_keys(account, |txn, core, id, held| {
+        self.with_keys(account, |txn, with, id, held| {
             if let Some(oldest) = held.first().filter(|_| held.len() >= KEYS_MAX) {
                 txn.delete(key::by_name(tag::KEY, &oldest.id));
             }
-            add(txn, core, id, None)
+            add(txn, with, id, None)
         })
         .await
     }
@@ -130,13 +130,13 @@ impl Store {
     async fn with_keys(
         &self,
         account: &str,
-        change: impl FnOnce(&mut dyn Txn, &Core, u64, &[Held]) -> Result<(String, Secret)> + Send + 'static,
+        change: impl FnOnce(&mut dyn Txn, (&Core, &Access), u64, &[Held]) -> Result<(String, Secret)> + Send + 'static,
     ) -> Result<NewKey> {
-        let name = account.to_owned();
+        let (name, access) = (account.to_owned(), self.access.clone());
         self.change(move |txn, core| {
             let record = account::by_name(&*txn, &name)?;
             let held = of_account(&*txn, record.id)?;
-            let (id, secret) = change(txn, core, record.id, &held)?;
+            let (id, secret) = change(txn, (core, &access), record.id, &held)?;
             Ok(NewKey { id, account: name, secret })
         })
         .await
@@ -185,7 +185,7 @@ impl Store {
         let held = Held { id: access_key_id.to_owned(), record: decode("an access key", &value)? };
         let name = account::name_of(&*snapshot, held.record.account)?;
         let account = account::shown(&name, &account::by_name(&*snapshot, &name)?);
-        Ok(Some(Identity { account, secret: reveal(&self.core, &held)? }))
+        Ok(Some(Identity { account, secret: reveal(&self.access, &held)? }))
     }
 
     /// The root account's oldest key.
@@ -193,7 +193,7 @@ impl Store {
         let snapshot = self.core.meta.snapshot();
         let root = account::by_name(&*snapshot, account::ROOT_ACCOUNT)?;
         let mut readable = Vec::new();
-        for pair in super::open::all(&*snapshot, &[tag::KEY])? {
+        for pair in super::all(&*snapshot, &[tag::KEY])? {
             // One of another account that is damaged keeps no server from starting.
             let what = format_args!("the access key {}", String::from_utf8_lossy(&pair.key[1..]));
             readable.extend(unless_damaged(what, held(&pair))?);
@@ -201,7 +201,7 @@ impl Store {
         let of_root = readable.into_iter().filter(|held| held.record.account == root.id);
         let held = of_root.min_by_key(|held| held.record.created);
         let held = held.ok_or_else(|| Error::not_found(Noun::AccessKey, "of the root account"))?;
-        let secret = reveal(&self.core, &held)?;
+        let secret = reveal(&self.access, &held)?;
         Ok(NewKey { id: held.id, account: account::ROOT_ACCOUNT.into(), secret })
     }
 }

@@ -1,4 +1,4 @@
-//! Changes to an existing version: tags, retention, legal hold.
+//! Changes to an existing version: tags, retention, legal hold, access control list.
 //!
 //! - None of them changes the version's content, entity tag or Last-Modified, and each is one transaction.
 //! - A lock only gets stronger, with two exceptions: callers who may bypass governance, and a legal hold, which anyone
@@ -8,18 +8,15 @@
 
 use std::collections::BTreeMap;
 
+use super::Store;
 use super::object::{keeps_versions, lock_of, version_of};
-use super::types::{Lock, ObjectLock, Retention, RetentionMode};
-use super::{Store, settings};
+use super::types::{Lock, ObjectAccess, Retention, RetentionMode};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
+use crate::feed::Change;
 use crate::name::{BucketName, Key};
 use crate::record::inode::{self, Object};
 use crate::tree::{Touching, Tx, version_id};
-use crate::volume::Change;
-
-/// Nanoseconds in a day, the unit of default retention.
-const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
 
 impl Store {
     /// Replaces the tags of an object, or of one of its versions (S3 API, PutObjectTagging, DeleteObjectTagging);
@@ -82,6 +79,24 @@ impl Store {
         .await
     }
 
+    /// Changes the access control list of an object, or of one of its versions (S3 API, PutObjectAcl); gives the
+    /// version's id. `change` runs in the transaction, and may refuse because of the object's owner and list then.
+    pub async fn change_acl(
+        &self,
+        bucket: &BucketName,
+        key: &Key,
+        version: Option<&str>,
+        change: impl FnOnce(&mut ObjectAccess) -> Result<()> + Send + 'static,
+    ) -> Result<Option<String>> {
+        self.mark(bucket, key, version, move |_, object| {
+            let mut access = ObjectAccess { owner: object.owner, acl: object.acl.take() };
+            change(&mut access)?;
+            object.acl = access.acl;
+            Ok(())
+        })
+        .await
+    }
+
     /// Changes attributes of a version.
     async fn mark(
         &self,
@@ -109,7 +124,7 @@ impl Store {
                 let (core, id) = (tx.core.clone(), tx.bucket.id);
                 tx.txn.after_commit(Box::new(move || {
                     if written {
-                        core.note_ending(id, ino);
+                        core.writers.note_ending(id, ino);
                     }
                     if locked {
                         core.writers.end(id, ino);
@@ -122,18 +137,13 @@ impl Store {
     }
 }
 
-/// The object lock of the bucket in this change.
-fn object_lock(tx: &Tx<'_>) -> Result<Option<ObjectLock>> {
-    Ok(settings::of(&*tx.txn, tx.core, &tx.bucket)?.object_lock)
-}
-
 /// Refuses an impossible lock: the bucket has no object lock, the key cannot be locked, the date is in the past. Called
 /// in the transactions of PutObject, CopyObject and CreateMultipartUpload with the requested lock.
 pub(super) fn check_lock(tx: &Tx<'_>, key: &Key, asked: &Lock) -> Result<()> {
     if *asked == Lock::default() {
         return Ok(());
     }
-    if object_lock(tx)?.is_none() {
+    if tx.object_lock()?.is_none() {
         let why = "it was neither made with object lock nor set for it (PutObjectLockConfiguration)";
         return Err(Error::invalid("bucket for object lock", tx.name.as_str(), why));
     }
@@ -161,33 +171,6 @@ pub(super) fn retain_by_default(tx: &Tx<'_>, key: &Key, object: &mut Object) -> 
     }
     object.retention = tx.default_retention()?;
     Ok(())
-}
-
-impl Tx<'_> {
-    /// The retention that the bucket gives to new versions.
-    pub(crate) fn default_retention(&self) -> Result<Option<inode::Retention>> {
-        let default = object_lock(self)?.and_then(|lock| lock.default);
-        Ok(default.map(|default| {
-            let until = self.now.0.saturating_add(DAY.saturating_mul(i64::from(default.in_days())));
-            inode::Retention { mode: default.mode, until }
-        }))
-    }
-
-    /// Restarts the default retention of a version that mounts wrote, at its last close; it never gets weaker.
-    pub(crate) fn retain_written(&mut self, ino: u64) -> Result<()> {
-        let (_, inode) = self.tree().live_inode(ino)?;
-        if self.key_written(ino, &inode)?.is_none() {
-            return Ok(());
-        }
-        let Some(now) = self.default_retention()? else { return Ok(()) };
-        let before = inode.object.and_then(|object| object.retention);
-        if before.is_none_or(|before| before.mode == now.mode && before.until < now.until) {
-            let mut inode = self.own(ino)?;
-            inode.object.get_or_insert_default().retention = Some(now);
-            self.save(ino, &inode);
-        }
-        Ok(())
-    }
 }
 
 /// A retention in the form of its record.

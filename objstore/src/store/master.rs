@@ -4,10 +4,13 @@
 //!
 //! A crash leaves secrets under both master keys, which both exist; the next opening seals the rest again.
 
+use std::sync::Arc;
+
 use prost::Message;
 
-use super::Store;
 use super::key::{held, reveal};
+use super::{Access, Store};
+use crate::clock::Random;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::grant::Bound;
@@ -25,14 +28,14 @@ impl Store {
     /// # Errors
     /// [`crate::Error::Busy`] while another rotation runs.
     pub async fn rotate_master_key(&self) -> Result<u64> {
-        self.blocking(|store| rotate(&store.core)).await
+        self.blocking(|store| rotate(&store.core, &store.access)).await
     }
 }
 
 /// Completes a rotation that a crash interrupted.
-pub(super) fn resume(core: &std::sync::Arc<Core>) -> Result<()> {
-    if core.master.is_rotating() {
-        let secrets = rotate(core).map_err(|error| unended(core, error))?;
+pub(crate) fn resume(core: &Core, access: &Arc<Access>) -> Result<()> {
+    if access.master.is_rotating() {
+        let secrets = rotate(core, access).map_err(|error| unended(access, error))?;
         tracing::info!(secrets, "completed an interrupted rotation of the master key");
     }
     Ok(())
@@ -40,11 +43,11 @@ pub(super) fn resume(core: &std::sync::Arc<Core>) -> Result<()> {
 
 /// The error for a rotation that cannot be completed: one of the key files, or a record, has changed; the two cannot be
 /// told apart.
-fn unended(core: &Core, error: Error) -> Error {
+fn unended(access: &Access, error: Error) -> Error {
     if !matches!(error, Error::Corrupt { .. }) {
         return error;
     }
-    let (key, next) = core.master.files();
+    let (key, next) = access.master.files();
     let (key, next) = (key.display(), next.display());
     let why = format!(
         "cannot complete the rotation of the master key: {error}; if {key} or {next} was changed, restore both files"
@@ -52,12 +55,13 @@ fn unended(core: &Core, error: Error) -> Error {
     Error::Unusable { why }
 }
 
-fn rotate(core: &std::sync::Arc<Core>) -> Result<u64> {
-    core.master.rotate(&*core.random, || {
+fn rotate(core: &Core, access: &Arc<Access>) -> Result<u64> {
+    access.master.rotate(&*core.random, || {
         let (mut from, mut count) = (vec![tag::KEY], 0);
         loop {
-            let shared = core.clone();
-            let (sealed, next) = core.meta.write(Durability::Synced, move |txn| reseal(txn, &shared, &from)).wait()?;
+            let (random, access) = (core.random.clone(), access.clone());
+            let resealed = core.meta.write(Durability::Synced, move |txn| reseal(txn, &*random, &access, &from));
+            let (sealed, next) = resealed.wait()?;
             count += sealed;
             match next {
                 Some(next) => from = next,
@@ -68,13 +72,13 @@ fn rotate(core: &std::sync::Arc<Core>) -> Result<u64> {
 }
 
 /// Seals the secrets of some keys again; returns how many, and where the rest begins.
-fn reseal(txn: &mut dyn Txn, core: &Core, from: &[u8]) -> Result<(u64, Option<Vec<u8>>)> {
+fn reseal(txn: &mut dyn Txn, random: &dyn Random, access: &Access, from: &[u8]) -> Result<(u64, Option<Vec<u8>>)> {
     let pairs = txn.scan(from, &key::after_prefix(&[tag::KEY]), CHUNK)?;
     for pair in &pairs {
         let held = held(pair)?;
-        let secret = reveal(core, &held)?;
+        let secret = reveal(access, &held)?;
         let bound = Bound { account: held.record.account, key_id: &held.id, version: held.record.version };
-        let sealed = core.master.sealer().seal(&*core.random, &secret, bound)?;
+        let sealed = access.master.sealer().seal(random, &secret, bound)?;
         txn.put(pair.key.to_vec(), Key { sealed, ..held.record }.encode_to_vec());
     }
     let last = pairs.last().filter(|_| pairs.len() == CHUNK);

@@ -3,38 +3,42 @@
 //! - Methods that are not async may block on the disk: call them from plain threads or `spawn_blocking`.
 //! - An async method answers when its change is on disk and every mount of the bucket has dropped its cached old state.
 
-mod account;
+mod access;
+pub(crate) mod account;
+mod background;
 mod bucket;
 mod copy;
 mod count;
+mod expiration;
 mod folder;
 mod grant;
-pub(crate) mod header;
-mod hidden;
-mod key;
+pub(crate) mod hidden;
+pub(crate) mod key;
 mod listing;
 mod marks;
-mod master;
+pub(crate) mod master;
 mod mounting;
 mod object;
-mod open;
+mod options;
 mod provisioned;
 mod publication;
 pub(crate) mod settings;
 mod snapshot;
+mod staging;
 mod stats;
 pub mod types;
 mod upload;
 
+pub(crate) use access::{Access, MountSession};
 pub use account::ROOT_ACCOUNT;
 pub(crate) use account::{deleted_names, find as find_account};
-pub(crate) use bucket::{name_of as bucket_name, usage};
-pub(crate) use count::{GRANTS_MAX, check_buckets};
+pub(crate) use background::{Background, Step};
+pub(crate) use bucket::usage;
+pub(crate) use count::{ACCOUNTS_MAX, GRANTS_MAX, check_buckets};
 pub use folder::check as check_folder;
 pub(crate) use mounting::{AccountNow, mount_mode};
 pub use mounting::{MountPolicies, MountRights};
-pub use open::Options;
-pub(crate) use open::all;
+pub use options::Options;
 pub use settings::BucketSettings;
 pub use stats::{BucketUsage, Stats};
 pub use types::*;
@@ -46,8 +50,10 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
+pub(crate) use crate::header;
 use crate::meta::{Durability, Txn};
 use crate::name::BucketName;
+pub(crate) use crate::scan::all;
 use crate::tree::Tx;
 
 pub use crate::content::Reader;
@@ -56,7 +62,8 @@ pub use crate::content::Reader;
 #[derive(Clone)]
 pub struct Store {
     pub(crate) core: Arc<Core>,
-    pub(crate) background: Arc<crate::gc::Background>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) background: Arc<Background>,
 }
 
 impl Store {
@@ -83,7 +90,7 @@ impl Store {
     /// After a change of a bucket: waits until its mounts have dropped their caches, and until writes in place to what
     /// became a version have ended.
     async fn settle(&self, bucket: u64) {
-        if self.core.has_writes_to_wait_for(bucket) {
+        if self.core.writers.has_writes_to_wait_for(bucket) {
             let core = self.core.clone();
             let waited = tokio::task::spawn_blocking(move || core.wait_for_writes(bucket)).await;
             drop(waited);

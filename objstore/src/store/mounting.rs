@@ -10,10 +10,9 @@
 use std::sync::Arc;
 
 use super::types::{Account, Mode};
-use super::{Store, account, grant, settings};
+use super::{Access, Store, account, grant, settings};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::meta::Read;
 use crate::name::BucketName;
 
 /// The evaluation of bucket policies for mounts.
@@ -58,16 +57,16 @@ impl AccountNow {
 ///
 /// # Errors
 /// [`Error::Denied`] if the policy may deny it to read.
-pub(crate) fn mount_mode(core: &Core, now: &AccountNow, bucket: &BucketName) -> Result<Option<Mode>> {
-    match mode(core, &now.account, bucket) {
+pub(crate) fn mount_mode(core: &Core, access: &Access, now: &AccountNow, bucket: &BucketName) -> Result<Option<Mode>> {
+    match mode(core, access, &now.account, bucket) {
         Err(Error::NotFound { .. }) => Ok(None),
         mode => mode,
     }
 }
 
-fn mode(core: &Core, account: &Account, bucket: &BucketName) -> Result<Option<Mode>> {
+fn mode(core: &Core, access: &Access, account: &Account, bucket: &BucketName) -> Result<Option<Mode>> {
     let Some(mode) = grant::access(core, account.id, account.root, bucket)? else { return Ok(None) };
-    let rights = rights(core, &*core.meta.snapshot(), account, bucket)?;
+    let rights = rights(core, access, account, bucket)?;
     if !rights.reads {
         let why = format!(
             "the policy of bucket \"{bucket}\" denies account \"{}\" reading, or may deny it: a mount has no requests for a \
@@ -79,7 +78,8 @@ fn mode(core: &Core, account: &Account, bucket: &BucketName) -> Result<Option<Mo
     Ok(Some(if mode.reads() && !rights.writes { Mode::Read } else { mode }))
 }
 
-fn rights(core: &Core, read: &dyn Read, account: &Account, bucket: &BucketName) -> Result<MountRights> {
+fn rights(core: &Core, access: &Access, account: &Account, bucket: &BucketName) -> Result<MountRights> {
+    let read = &*core.meta.snapshot();
     let found = settings::named(core, read, bucket)?;
     let (bucket, found) = match found.taken_of {
         Some(source) => *source,
@@ -87,14 +87,14 @@ fn rights(core: &Core, read: &dyn Read, account: &Account, bucket: &BucketName) 
     };
     let Some(policy) = &found.settings.policy else { return Ok(MountRights::ALL) };
     let namesake = settings::is_namesake(read, &found.settings, &account.name, account.id)?;
-    let policies = core.mount_policies.get();
+    let policies = access.mount_policies.get();
     Ok(policies.map_or(MountRights::NONE, |policies| policies.leaves(policy, &bucket, account, namesake)))
 }
 
 impl Store {
     /// Sets the evaluation of bucket policies for mounts; the first call counts.
     pub fn set_mount_policies(&self, policies: Arc<dyn MountPolicies>) {
-        let _ = self.core.mount_policies.set(policies);
+        let _ = self.access.mount_policies.set(policies);
     }
 
     /// The access of an account to a bucket through a mount: that of [`Store::access`], less what the bucket's policy
@@ -103,6 +103,6 @@ impl Store {
     /// # Errors
     /// [`Error::Denied`] if the policy may deny it to read.
     pub fn mount_access(&self, account: &Account, bucket: &BucketName) -> Result<Option<Mode>> {
-        mode(&self.core, account, bucket)
+        mode(&self.core, &self.access, account, bucket)
     }
 }

@@ -5,13 +5,14 @@ use parking_lot::Mutex;
 use super::Store;
 use super::marks::{check_lock, retain_by_default};
 use super::types::{
-    Checksum, Condition, DeleteObject, Deleted, EntityTags, Headers, Lock, ObjectInfo, PutObject, Retention,
+    Checksum, Condition, DeleteObject, Deleted, EntityTags, Headers, Lock, ObjectAccess, ObjectInfo, PutObject,
+    Retention,
 };
 use crate::clock::Timestamp;
 use crate::content::{Reader, take_staged};
 use crate::core;
 use crate::error::{Error, Noun, Result};
-use crate::lifecycle::expiration;
+use crate::expiry::expiration;
 use crate::name::{BucketName, Key};
 use crate::record;
 use crate::record::bucket::{Bucket, VersioningState};
@@ -48,7 +49,15 @@ pub(super) fn object_record(
         part_table: false,
         hold_off: lock.legal_hold == Some(false),
         storage_class: headers.storage_class,
+        website_redirect: headers.website_redirect,
+        owner: 0,
+        acl: None,
     }
+}
+
+/// Sets the owner and the access control list of an object about to be put.
+pub(super) fn give_access(object: &mut Object, access: ObjectAccess) {
+    (object.owner, object.acl) = (access.owner, access.acl);
 }
 
 /// The lock of an object.
@@ -77,6 +86,7 @@ pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
             content_language: object.content_language,
             expires: object.expires,
             storage_class: object.storage_class,
+            website_redirect: object.website_redirect,
         },
         metadata: object.metadata,
         tags: object.tags,
@@ -84,6 +94,7 @@ pub(super) fn shown(key: &str, ino: u64, inode: &Inode) -> ObjectInfo {
         parts: (object.parts > 0).then_some(object.parts),
         version: (object.version != 0).then(|| version_id(object.version)),
         lock,
+        access: ObjectAccess { owner: object.owner, acl: object.acl },
         expiration: None,
     }
 }
@@ -186,7 +197,8 @@ pub(super) fn check_current(tx: &Tx<'_>, condition: &Condition, key: &Key) -> Re
 impl Store {
     /// Stores an object.
     pub async fn put_object(&self, request: PutObject) -> Result<ObjectInfo> {
-        let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, lock, condition } = request;
+        let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, lock, access, condition } =
+            request;
         self.change_bucket(&bucket, move |tx| {
             check_current(tx, &condition, &key)?;
             check_lock(tx, &key, &lock)?;
@@ -194,6 +206,7 @@ impl Store {
             let content = take_staged(tx.txn, content)?;
             let ino = tx.new_ino()?;
             let mut object = object_record(etag, headers, metadata, tags, checksums, lock);
+            give_access(&mut object, access);
             retain_by_default(tx, &key, &mut object)?;
             let inode = tx.put_object(&key, ino, content, size, object)?;
             let expiration = expiration::of(&*tx.txn, tx.core, &tx.bucket, key.as_str(), &inode)?;

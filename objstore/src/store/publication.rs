@@ -13,7 +13,7 @@ use crate::record::key::{self, tag};
 
 /// The nodes to which a bucket is published.
 pub(super) fn nodes(read: &dyn Read, bucket: u64) -> Result<Vec<String>> {
-    let pairs = super::open::all(read, &key::by_id(tag::PUBLICATION, bucket))?;
+    let pairs = super::all(read, &key::by_id(tag::PUBLICATION, bucket))?;
     Ok(pairs.iter().map(|pair| node_of(&pair.key)).collect())
 }
 
@@ -24,7 +24,7 @@ fn node_of(key: &[u8]) -> String {
 
 /// Removes the publications of a bucket.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
-    for pair in super::open::all(&*txn, &key::by_id(tag::PUBLICATION, bucket))? {
+    for pair in super::all(&*txn, &key::by_id(tag::PUBLICATION, bucket))? {
         txn.delete(pair.key.to_vec());
     }
     Ok(())
@@ -81,9 +81,9 @@ impl Store {
             None => vec![tag::PUBLICATION],
         };
         let mut publications = Vec::new();
-        for pair in super::open::all(&*snapshot, &prefix)? {
+        for pair in super::all(&*snapshot, &prefix)? {
             let Some(id) = key::u64_at(&pair.key, 1) else { continue };
-            let Some(bucket) = super::bucket::name_of(&*snapshot, id)? else { continue };
+            let Some(bucket) = crate::buckets::name_of(&*snapshot, id)? else { continue };
             let record: Record = decode("a publication", &pair.value)?;
             let node = node_of(&pair.key);
             publications.push(Publication { bucket, node, read_only: record.read_only, capability: record.capability });

@@ -1,9 +1,8 @@
-//! Reading, changing and caching a bucket's settings.
+//! Reading and changing a bucket's settings.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use prost::Message;
 
 use super::Store;
@@ -13,14 +12,8 @@ use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
 use crate::record::bucket::{Bucket, VersioningState};
-use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::tree::Tx;
-
-/// The most bytes of cached settings, measured as stored; decoded they take a few times that.
-const CACHED_BYTES_MAX: usize = 16 << 20;
-/// Bytes counted for each entry besides its size.
-const CACHED_BYTES_EACH: usize = 512;
 
 /// The settings of a bucket with their identity.
 #[derive(Clone, Debug)]
@@ -35,59 +28,6 @@ pub struct BucketSettings {
     pub settings: Arc<Settings>,
     /// For a snapshot: the bucket it was taken from, with its current settings; `None` once that is deleted.
     pub taken_of: Option<Box<(BucketName, BucketSettings)>>,
-}
-
-/// Decoded settings by bucket id.
-#[derive(Default)]
-pub(crate) struct SettingsCache(Mutex<Cached>);
-
-#[derive(Default)]
-struct Cached {
-    by_bucket: HashMap<u64, Decoded>,
-    bytes: usize,
-}
-
-struct Decoded {
-    /// The revision at which they were decoded.
-    revision: u64,
-    settings: Arc<Settings>,
-    bytes: usize,
-}
-
-impl SettingsCache {
-    fn get(&self, bucket: &Bucket) -> Option<Arc<Settings>> {
-        let cached = self.0.lock();
-        let found = cached.by_bucket.get(&bucket.id).filter(|found| found.revision == bucket.settings);
-        found.map(|found| found.settings.clone())
-    }
-
-    /// Caches settings decoded from this many bytes.
-    fn put(&self, bucket: &Bucket, settings: Arc<Settings>, bytes: usize) {
-        let bytes = bytes + CACHED_BYTES_EACH;
-        let mut cached = self.0.lock();
-        if cached.bytes + bytes > CACHED_BYTES_MAX {
-            *cached = Cached::default();
-        }
-        let decoded = Decoded { revision: bucket.settings, settings, bytes };
-        let before = cached.by_bucket.insert(bucket.id, decoded).map_or(0, |before| before.bytes);
-        cached.bytes = cached.bytes + bytes - before;
-    }
-}
-
-/// The settings of a bucket whose record was read from the same state.
-pub(crate) fn of(read: &dyn Read, core: &Core, bucket: &Bucket) -> Result<Arc<Settings>> {
-    if bucket.settings == 0 {
-        return Ok(Arc::default());
-    }
-    if let Some(settings) = core.settings.get(bucket) {
-        return Ok(settings);
-    }
-    let value = read.get(&key::by_id(tag::SETTINGS, bucket.id))?;
-    // The settings may contain a policy: without it, what it forbids is unknown.
-    let value = value.ok_or_else(|| Error::corrupt(format!("settings of bucket {}", bucket.id), "a record", "none"))?;
-    let settings: Arc<Settings> = Arc::new(decode("settings", &value)?);
-    core.settings.put(bucket, settings.clone(), value.len());
-    Ok(settings)
 }
 
 /// Writes the initial settings of a bucket, and counts them in its record, which the caller writes.
@@ -117,13 +57,13 @@ pub(super) fn named(core: &Core, read: &dyn Read, name: &BucketName) -> Result<B
 
 /// The name and the settings of the bucket with an id, if it exists.
 fn of_id(core: &Core, read: &dyn Read, id: u64) -> Result<Option<Box<(BucketName, BucketSettings)>>> {
-    let Some(name) = super::bucket::name_of(read, id)? else { return Ok(None) };
+    let Some(name) = crate::buckets::name_of(read, id)? else { return Ok(None) };
     let Some(bucket) = core.bucket_record(read, &name)? else { return Ok(None) };
     Ok(Some(Box::new((name, of_bucket(core, read, &bucket)?))))
 }
 
 fn of_bucket(core: &Core, read: &dyn Read, bucket: &Bucket) -> Result<BucketSettings> {
-    let settings = of(read, core, bucket)?;
+    let settings = core.settings.of(read, bucket)?;
     Ok(BucketSettings { bucket: bucket.id, revision: bucket.settings, owner: bucket.owner, settings, taken_of: None })
 }
 
@@ -216,7 +156,7 @@ impl Store {
 
 /// Changes the settings of the bucket in this change. Returns whether its policy changed.
 fn change_in(tx: &mut Tx<'_>, change: impl FnOnce(&mut Settings) -> Result<()>) -> Result<bool> {
-    let before = of(&*tx.txn, tx.core, &tx.bucket)?;
+    let before = tx.core.settings.of(&*tx.txn, &tx.bucket)?;
     let mut after = (*before).clone();
     change(&mut after)?;
     if after == *before {

@@ -8,7 +8,7 @@ use super::Store;
 use super::types::{Outcome, SnapshotInfo};
 use crate::branch::{self, Line};
 use crate::clock::Timestamp;
-use crate::content::{Alone, Parted};
+use crate::content::Parted;
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -17,6 +17,7 @@ use crate::record::bucket::Snapshot;
 use crate::record::creator::Creator;
 use crate::record::decode;
 use crate::record::key::{self, tag};
+use crate::state::Alone;
 use crate::tree::Tx;
 
 /// The record of a snapshot.
@@ -98,7 +99,7 @@ impl Store {
     ) -> Result<Vec<SnapshotInfo>> {
         let snapshot = self.core.meta.snapshot();
         let mut found = Vec::new();
-        for pair in super::open::all(&*snapshot, &[tag::SNAPSHOT])? {
+        for pair in super::all(&*snapshot, &[tag::SNAPSHOT])? {
             let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();
             let record: Snapshot = decode("a snapshot", &pair.value)?;
             let wanted = bucket.is_none_or(|bucket| record.bucket_name == bucket.as_str());
@@ -156,7 +157,7 @@ fn take(
         id: super::header::next_id(txn)?,
         owner: source.owner,
         versioning: source.versioning,
-        object_lock: super::settings::of(&*txn, core, &source)?.object_lock,
+        object_lock: core.settings.of(&*txn, &source)?.object_lock,
         creator: creator as i32,
     };
     source.branch = live;

@@ -108,7 +108,12 @@ fn same(rig: &Rig, a: &str, b: &str) {
 /// A bucket that contains every kind of record.
 fn full(rig: &Rig) -> BucketName {
     let request = CreateBucket { versioning: Versioning::Enabled, quota_bytes: Some(1 << 40), ..bucket_request("jar") };
-    let settings = Settings { tags: [("team".to_owned(), "a".to_owned())].into(), ..Settings::default() };
+    let settings = Settings {
+        tags: [("team".to_owned(), "a".to_owned())].into(),
+        logging: Some(Logging { target: "jar".into(), prefix: "log/".into(), key_format: LogKeyFormat::Simple.into() }),
+        website: Some(Website { index: Some("index.html".into()), ..Website::default() }),
+        ..Settings::default()
+    };
     rig.run(rig.store.create_bucket_with(request, settings)).unwrap();
     let bucket = name("jar");
     for (at, length) in [("empty", 0), ("inline", 100), ("a/packed", 20_000), ("a/b/large", 3 * MIB), ("a/b/", 0)] {
@@ -162,8 +167,10 @@ fn all_of_a_bucket_comes_back() {
         (is.quota_bytes, is.versioning, is.created, is.owner),
         (was.quota_bytes, was.versioning, was.created, was.owner)
     );
-    let tags = |bucket| rig.store.settings(&bucket).unwrap().settings.tags.clone();
-    assert_eq!(tags(name("again")), tags(name("jar")));
+    let settings = |bucket| rig.store.settings(&bucket).unwrap().settings;
+    let (was, is) = (settings(bucket.clone()), settings(name("again")));
+    assert_eq!((&is.tags, &is.website), (&was.tags, &was.website));
+    assert_eq!(is.logging.as_ref().unwrap().target, "again", "a bucket that is its own target stays so");
     assert_eq!(rig.store.grants(Some(&name("again")), None).unwrap()[0].account, "anna");
     assert_eq!(crate::tests::audit::faults(&rig.store), Vec::<String>::new());
     // The restored bucket works like any other.
@@ -302,7 +309,7 @@ fn a_damaged_or_incomplete_backup_is_refused_and_nothing_is_left() {
         std::fs::write(&file, was).unwrap();
     }
     for _ in 0..3 {
-        rig.store.background.collect_now(&rig.store.core).unwrap();
+        rig.store.background.collect_now().unwrap();
     }
     assert_eq!(rig.store.core.blobs.file_ids().unwrap().len(), blobs, "nothing is left of them");
     bring_back(&rig, dir.path(), "jar", "again").unwrap();
@@ -334,7 +341,7 @@ fn a_restore_that_is_killed_leaves_nothing_and_is_run_again() {
         bring_back(&other, dir.path(), "jar", &to).unwrap();
         assert_eq!(records(&other, &to), expected);
         for _ in 0..3 {
-            other.store.background.collect_now(&other.store.core).unwrap();
+            other.store.background.collect_now().unwrap();
         }
         assert_eq!(crate::tests::audit::faults(&other.store), Vec::<String>::new(), "step {step}");
         assert_eq!(crate::tests::audit::leftovers(&other.store), Vec::<String>::new(), "step {step}");

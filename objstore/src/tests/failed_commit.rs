@@ -24,7 +24,7 @@ fn rig() -> (Rig, Log) {
 fn reopen(rig: Rig, log: &Log) -> Rig {
     let dir = rig.dir.clone();
     // Content of the failed commit must not be collected meanwhile.
-    drop(rig.store.background.collect_now(&rig.store.core));
+    drop(rig.store.background.collect_now());
     drop(rig);
     Rig::on(dir, log.open())
 }

@@ -70,10 +70,21 @@ impl Schedule {
                 let put = async {
                     let content = rig.store.stage(data.clone().into()).await?;
                     let (headers, lock, etag) = (Headers::default(), Lock::default(), rig::md5(&data));
-                    let (metadata, tags, condition) = Default::default();
+                    let (metadata, tags, access, condition) = Default::default();
                     let (bucket, key) = (bucket.clone(), key(at));
-                    let put =
-                        PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, lock, condition };
+                    let put = PutObject {
+                        bucket,
+                        key,
+                        content,
+                        etag,
+                        headers,
+                        metadata,
+                        tags,
+                        checksums,
+                        lock,
+                        access,
+                        condition,
+                    };
                     rig.store.put_object(put).await
                 };
                 let _ = self.rig.run(put);

@@ -1,6 +1,7 @@
 //! Tests of the store through its public handles, compared with models, and audited after each run.
 
 mod access;
+mod access_lists;
 pub(crate) mod audit;
 mod backed;
 mod backup;

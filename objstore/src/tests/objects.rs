@@ -119,6 +119,7 @@ fn a_copy_keeps_or_replaces_metadata_and_tags() {
     let map = |value: &str| std::collections::BTreeMap::from([("a".to_owned(), value.to_owned())]);
     let request = |metadata, tags, to: &str| CopyObject {
         storage_class: None,
+        website_redirect: None,
         source_bucket: bucket.clone(),
         source_key: key("k"),
         source_version: None,
@@ -129,6 +130,7 @@ fn a_copy_keeps_or_replaces_metadata_and_tags() {
         tags,
         checksums: None,
         lock: Lock::default(),
+        access: Default::default(),
         condition: Condition::default(),
     };
     let headers = Headers { content_type: Some("text/x".into()), ..Headers::default() };

@@ -208,6 +208,27 @@ impl Rig {
         data: &[u8],
         condition: Condition,
     ) -> Result<ObjectInfo> {
+        self.put_with(bucket, at, data, (condition, ObjectAccess::default()))
+    }
+
+    /// Puts an object with an owner and an access control list.
+    pub(crate) fn put_as(
+        &self,
+        bucket: &BucketName,
+        at: &str,
+        data: &[u8],
+        access: ObjectAccess,
+    ) -> Result<ObjectInfo> {
+        self.put_with(bucket, at, data, (Condition::default(), access))
+    }
+
+    fn put_with(
+        &self,
+        bucket: &BucketName,
+        at: &str,
+        data: &[u8],
+        (condition, access): (Condition, ObjectAccess),
+    ) -> Result<ObjectInfo> {
         self.run(async {
             let content = self.store.stage(data.to_vec().into()).await?;
             let request = PutObject {
@@ -220,6 +241,7 @@ impl Rig {
                 tags: Default::default(),
                 checksums: Vec::new(),
                 lock: Lock::default(),
+                access,
                 condition,
             };
             self.store.put_object(request).await
@@ -248,6 +270,7 @@ impl Rig {
     pub(crate) fn copy(&self, from: (&BucketName, &str), to: (&BucketName, &str)) -> Result<ObjectInfo> {
         self.run(self.store.copy_object(CopyObject {
             storage_class: None,
+            website_redirect: None,
             source_bucket: from.0.clone(),
             source_key: key(from.1),
             source_version: None,
@@ -258,6 +281,7 @@ impl Rig {
             tags: Directive::Copy,
             checksums: None,
             lock: Lock::default(),
+            access: Default::default(),
             condition: Condition::default(),
         }))
         .map(|copied| copied.object)
@@ -277,6 +301,7 @@ impl Rig {
             metadata: Default::default(),
             tags: Default::default(),
             lock: Lock::default(),
+            access: Default::default(),
             checksum_algorithm: None,
             initiator: ROOT_ACCOUNT.into(),
         };
@@ -310,7 +335,7 @@ impl Rig {
         // The results of operations queued before are collected too.
         self.store.core.meta.sync().wait().unwrap();
         for _ in 0..3 {
-            self.store.background.collect_now(&self.store.core).unwrap();
+            self.store.background.collect_now().unwrap();
         }
     }
 

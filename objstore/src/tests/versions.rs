@@ -55,6 +55,7 @@ impl Rig {
                 tags: BTreeMap::new(),
                 checksums: Vec::new(),
                 lock,
+                access: Default::default(),
                 condition: Condition::default(),
             };
             self.store.put_object(request).await

@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
+use super::types::ROOT_INO;
 use crate::error::Result;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::listed::{ListedDirent, Shown};
-use crate::volume::ROOT_INO;
 
 use super::read::Tree;
 

@@ -2,12 +2,13 @@
 
 use crate::clock::Timestamp;
 use crate::error::{Posix, Result};
+use crate::feed::Change;
 use crate::record::acl::DEFAULT;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key;
-use crate::volume::Change;
 
 use super::flags::Touching;
+use super::length::reach_to;
 use super::read::Found;
 use super::tx::Tx;
 use super::{dir_name, shown_name};
@@ -36,7 +37,7 @@ impl Tx<'_> {
         self.put_dirent(parent, sort_name, value);
         self.count_keys(parent, sort_name, dirent, 1)?;
         self.edit_directory(parent, Touching::Adds, |dir| {
-            dir.reach_to(reach);
+            reach_to(dir, reach);
             count(dir, dirent, is_key, true);
         })
     }
@@ -55,7 +56,7 @@ impl Tx<'_> {
         self.count_keys(at.parent, &at.sort_name, dirent, 1)?;
         let reach = self.reach_of(&at.sort_name, dirent)?;
         self.edit_directory(at.parent, Touching::Changes, |dir| {
-            dir.reach_to(reach);
+            reach_to(dir, reach);
             count(dir, at.dirent, was_key, false);
             count(dir, dirent, is_key, true);
         })
@@ -230,7 +231,7 @@ impl Tx<'_> {
 
     /// Creates missing directories of `components` as implicit ones; returns the last one's inode.
     pub fn ensure_directories(&mut self, components: &[&str]) -> Result<u64> {
-        let mut at = crate::volume::ROOT_INO;
+        let mut at = super::types::ROOT_INO;
         for component in components {
             at = match self.tree().dirent(at, &dir_name(component))? {
                 Some(dirent) => dirent.ino,

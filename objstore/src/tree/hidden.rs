@@ -6,56 +6,19 @@
 //!   hidden.
 //! - The count is part of the branch's usage, with the count of objects.
 
-use std::collections::{HashMap, HashSet};
-
-use parking_lot::Mutex;
-
 use super::cursor::{Cursor, Name, after};
 use super::read::Tree;
 use super::tx::Tx;
+use super::types::{HiddenKey, HiddenPage};
 use super::{dir_name, shown_name};
-use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::name::{Hidden, mountable};
 use crate::record::inode::{Dirent, Inode, InodeKind};
-use crate::store::{HiddenKey, HiddenPage};
 
 /// The most names examined for one page.
 const LOOKED_MAX: usize = 16_384;
 /// The most names of a directory examined to explain why it is not removed.
 const REFUSED_LOOK: usize = 64;
-/// The interval of log lines about one bucket's directories that are not removed, in nanoseconds.
-const REFUSED_EVERY: i64 = 60_000_000_000;
-
-/// Which hidden keys were logged, by bucket.
-#[derive(Debug, Default)]
-pub(crate) struct HiddenLog {
-    first: Mutex<HashSet<u64>>,
-    refused: Mutex<HashMap<u64, Timestamp>>,
-}
-
-impl HiddenLog {
-    /// Whether to log the first hidden key of a bucket: once while the store is open.
-    fn is_first(&self, bucket: u64) -> bool {
-        self.first.lock().insert(bucket)
-    }
-
-    /// Whether to log a directory of a bucket that is not removed: once a minute.
-    fn is_due(&self, bucket: u64, now: Timestamp) -> bool {
-        let mut refused = self.refused.lock();
-        let due = refused.get(&bucket).is_none_or(|last| now.0.saturating_sub(last.0) >= REFUSED_EVERY);
-        if due {
-            refused.insert(bucket, now);
-        }
-        due
-    }
-
-    /// Removes the entry of a deleted bucket.
-    pub fn forget(&self, bucket: u64) {
-        self.first.lock().remove(&bucket);
-        self.refused.lock().remove(&bucket);
-    }
-}
 
 impl Tx<'_> {
     /// Counts the objects and hidden keys that a name adds (`sign` 1) or removes (-1).

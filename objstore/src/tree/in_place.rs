@@ -3,18 +3,18 @@
 //! - A flush writes size, times and generation of a dirty file to its inode's record. Its growth was granted when it
 //!   happened, so a flush is never refused for the quota.
 //! - Before content is shared, cut or replaced, the file is flushed and made clean in the same transaction: the record
-//!   of its dirty state is removed, and writes in progress find their entry retired (`content/live.rs`).
+//!   of its dirty state is removed, and writes in progress find their entry retired (`state/live.rs`).
 
 use std::sync::Arc;
 
 use prost::Message;
 
 use super::tx::Tx;
-use crate::content::{Live, Pending};
 use crate::error::Result;
 use crate::record::inode::Inode;
 use crate::record::key;
 use crate::record::live::Live as Record;
+use crate::state::{Live, Pending};
 
 /// The state of a dirty file after a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,79 +6,34 @@
 //!   longer path has the same cost whatever its content. Deletions leave the bound too high; if the bound alone would
 //!   refuse a rename, a bounded search decides.
 
-use std::collections::HashMap;
-
-use parking_lot::Mutex;
-
 use super::cursor::after;
 use super::dir_name;
 use super::read::Found;
 use super::tx::Tx;
+use super::types::ROOT_INO;
 use crate::error::{Posix, Result};
-use crate::name::{KEY_BYTES_MAX, mountable};
+use crate::name::KEY_BYTES_MAX;
 use crate::record::inode::{Dirent, Inode, InodeKind};
-use crate::volume::ROOT_INO;
+use crate::state::Place;
 
-/// The most cached places.
-const PLACES_MAX: usize = 4096;
 /// The most names below a directory that a rename examines.
 const LOOKED_MAX: usize = 16_384;
 /// Names read at a time.
 const CHUNK: usize = 512;
 
-/// The position of a directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Length of its path in bytes, with the final `/`; zero at the top.
-    pub bytes: usize,
-    /// Whether a mount cannot show it, because of its own name or one above it.
-    pub unshown: bool,
+/// An upper bound of the lengths of paths below a directory.
+fn reach_bound(dir: &Inode) -> usize {
+    if dir.entries > 0 && dir.reach == 0 { KEY_BYTES_MAX } else { dir.reach as usize }
 }
 
-impl Place {
-    fn below(self, name: &str) -> Self {
-        Self { bytes: self.bytes + name.len() + 1, unshown: self.unshown || !mountable(name) }
+/// Raises the bound of a directory to cover a path below. Returns whether it changed. An unknown bound stays unknown.
+pub(super) fn reach_to(dir: &mut Inode, length: usize) -> bool {
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    let raises = length > dir.reach && (dir.entries == 0 || dir.reach > 0);
+    if raises {
+        dir.reach = length;
     }
-}
-
-/// Places of directories, by bucket and inode.
-#[derive(Debug, Default)]
-pub(crate) struct Places(Mutex<HashMap<(u64, u64), Place>>);
-
-impl Places {
-    fn get(&self, bucket: u64, dir: u64) -> Option<Place> {
-        self.0.lock().get(&(bucket, dir)).copied()
-    }
-
-    fn add(&self, bucket: u64, found: &[(u64, Place)]) {
-        let mut places = self.0.lock();
-        if places.len() + found.len() > PLACES_MAX {
-            places.clear();
-        }
-        places.extend(found.iter().take(PLACES_MAX).map(|(dir, place)| ((bucket, *dir), *place)));
-    }
-
-    /// Removes the places of a bucket.
-    pub fn forget(&self, bucket: u64) {
-        self.0.lock().retain(|(of, _), _| *of != bucket);
-    }
-}
-
-impl Inode {
-    /// An upper bound of the lengths of paths below this directory.
-    fn reach_bound(&self) -> usize {
-        if self.entries > 0 && self.reach == 0 { KEY_BYTES_MAX } else { self.reach as usize }
-    }
-
-    /// Raises the bound to cover a path below. Returns whether it changed. An unknown bound stays unknown.
-    pub(super) fn reach_to(&mut self, length: usize) -> bool {
-        let length = u32::try_from(length).unwrap_or(u32::MAX);
-        let raises = length > self.reach && (self.entries == 0 || self.reach > 0);
-        if raises {
-            self.reach = length;
-        }
-        raises
-    }
+    raises
 }
 
 impl Tx<'_> {
@@ -153,7 +108,7 @@ impl Tx<'_> {
         }
         self.check_length(parent, &sort_name)?;
         let room = KEY_BYTES_MAX - after;
-        if is_directory && self.tree().directory(source.dirent.ino)?.reach_bound() > room {
+        if is_directory && reach_bound(&self.tree().directory(source.dirent.ino)?) > room {
             return self.check_below(source.dirent.ino, room);
         }
         Ok(())
@@ -173,7 +128,7 @@ impl Tx<'_> {
                         return Err(Posix::NameTooLong.into());
                     }
                     if dirent.kind() == InodeKind::Directory
-                        && length + tree.linked_inode(dirent.ino)?.1.reach_bound() > room
+                        && length + reach_bound(&tree.linked_inode(dirent.ino)?.1) > room
                     {
                         left.push((dirent.ino, length));
                     }
@@ -194,7 +149,7 @@ impl Tx<'_> {
     /// The longest path in a directory through one of its names.
     pub(super) fn reach_of(&self, sort_name: &str, dirent: Dirent) -> Result<usize> {
         let below = match dirent.kind() {
-            InodeKind::Directory => self.tree().linked_inode(dirent.ino)?.1.reach_bound(),
+            InodeKind::Directory => reach_bound(&self.tree().linked_inode(dirent.ino)?.1),
             _ => 0,
         };
         Ok(sort_name.len() + below)
@@ -205,7 +160,7 @@ impl Tx<'_> {
         let (mut ino, mut dir) = (ino, dir.clone());
         while ino != ROOT_INO && dir.nlink > 0 {
             let mut above = self.own(dir.parent)?;
-            if !above.reach_to(dir.name.len() + 1 + dir.reach_bound()) {
+            if !reach_to(&mut above, dir.name.len() + 1 + reach_bound(&dir)) {
                 return Ok(());
             }
             self.save(dir.parent, &above);

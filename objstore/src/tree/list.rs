@@ -1,9 +1,9 @@
 //! Pages of keys with prefix, delimiter and continuation (S3 API, ListObjectsV2).
 
+use super::types::List;
 use crate::error::Result;
 use crate::record::inode::InodeKind;
 use crate::record::listed::Shown;
-use crate::store::List;
 
 use super::cursor::{Cursor, Name, after};
 use super::read::Tree;

@@ -5,11 +5,16 @@
 //! - The lock is stored in the version's own inode, so it stays with the version in snapshots and clones, and under any
 //!   name that a mount gives it.
 
+use super::tx::Tx;
 use super::versions::{order_of, version_id};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::name::Key;
-use crate::record::inode::{Inode, RetentionMode};
+use crate::record::inode::{Inode, Retention, RetentionMode};
+use crate::record::settings::ObjectLock;
+
+/// Nanoseconds in a day, the unit of default retention.
+const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
 
 /// Why a version cannot be deleted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +65,42 @@ fn seconds(now: Timestamp, until: Timestamp) -> i64 {
     (until.0.saturating_sub(now.0) / 1_000_000_000).saturating_add(1)
 }
 
+impl Tx<'_> {
+    /// The object lock of the bucket.
+    pub fn object_lock(&self) -> Result<Option<ObjectLock>> {
+        Ok(self.core.settings.of(&*self.txn, &self.bucket)?.object_lock)
+    }
+
+    /// The retention that the bucket gives to new versions.
+    pub fn default_retention(&self) -> Result<Option<Retention>> {
+        let default = self.object_lock()?.and_then(|lock| lock.default);
+        Ok(default.map(|default| {
+            let until = self.now.0.saturating_add(DAY.saturating_mul(i64::from(default.in_days())));
+            Retention { mode: default.mode, until }
+        }))
+    }
+
+    /// Restarts the default retention of a version that mounts wrote, at its last close; it never gets weaker.
+    pub fn retain_written(&mut self, ino: u64) -> Result<()> {
+        let (_, inode) = self.tree().live_inode(ino)?;
+        if self.key_written(ino, &inode)?.is_none() {
+            return Ok(());
+        }
+        let Some(now) = self.default_retention()? else { return Ok(()) };
+        let before = inode.object.and_then(|object| object.retention);
+        if before.is_none_or(|before| before.mode == now.mode && before.until < now.until) {
+            let mut inode = self.own(ino)?;
+            inode.object.get_or_insert_default().retention = Some(now);
+            self.save(ino, &inode);
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::inode::{InodeKind, Object, Retention};
+    use crate::record::inode::{InodeKind, Object};
 
     fn locked(mode: RetentionMode, until: i64, legal_hold: bool) -> Inode {
         let retention = Some(Retention { mode: mode as i32, until });

@@ -22,9 +22,9 @@ mod lock;
 #[cfg(test)]
 mod model;
 mod nameless;
+mod orphans;
 mod parts;
 mod path;
-mod permissions;
 mod read;
 mod rename;
 mod s3;
@@ -32,20 +32,22 @@ mod shown;
 mod sweep;
 mod tally;
 mod tx;
+mod types;
 mod version_list;
 mod versions;
 mod written;
 
 pub(crate) use flags::Touching;
-pub(crate) use hidden::{HiddenLog, list_hidden};
+pub(crate) use hidden::list_hidden;
 pub(crate) use in_place::Settle;
-pub(crate) use length::Places;
 pub(crate) use list::{common_prefix, list_keys};
 pub(crate) use lock::protection;
+pub(crate) use orphans::collect as collect_orphan;
 pub(crate) use read::{Tree, counts_bytes};
 pub(crate) use sweep::sweep;
 pub(crate) use tally::{Tally, tally};
 pub(crate) use tx::{Tx, exceeded};
+pub use types::{HiddenKey, HiddenPage, List, ListVersions, Ownership, ROOT_INO, Rename, RenameMode};
 pub(crate) use version_list::list_versions;
 pub(crate) use versions::{Named, Noncurrent, missing as missing_version, order_of, version_id};
 

@@ -1,9 +1,9 @@
 //! The key of a name in a directory.
 
 use super::read::Tree;
+use super::types::ROOT_INO;
 use crate::error::Result;
 use crate::name::{KEY_BYTES_MAX, Key};
-use crate::volume::ROOT_INO;
 
 impl Tree<'_> {
     /// The key of a file with this name in this directory; `None` if it would be too long.

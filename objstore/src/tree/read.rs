@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use prost::Message;
 
+use super::types::ROOT_INO;
 use crate::branch::{Line, Seen};
 use crate::error::{Error, Posix, Result};
 use crate::meta::Read;
@@ -11,7 +12,6 @@ use crate::name::Key;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::key::{self, Branch};
 use crate::record::{decode, decode_shared};
-use crate::volume::ROOT_INO;
 
 use super::cursor::after;
 use super::dir_name;

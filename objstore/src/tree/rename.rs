@@ -11,12 +11,12 @@
 //!   version. Such a name does not move by itself, since the file would become a new version, also `null`, of the
 //!   remaining keys, whatever versions those have. Within a directory it does not move to a key that has versions.
 
+use super::types::{Ownership, Rename, RenameMode};
 use crate::error::{Posix, Result};
+use crate::feed::Change;
 use crate::record::bucket::VersioningState;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key;
-use crate::store::settings;
-use crate::volume::{Change, Ownership, Rename, RenameMode};
 
 use super::edit::Actor;
 use super::flags::Touching;
@@ -103,7 +103,7 @@ impl Tx<'_> {
     fn check_lock(&self, found: &Found) -> Result<()> {
         let directory = found.dirent.kind() == InodeKind::Directory;
         if directory
-            && settings::of(&*self.txn, self.core, &self.bucket)?.object_lock.is_some()
+            && self.core.settings.of(&*self.txn, &self.bucket)?.object_lock.is_some()
             && self.tree().directory(found.dirent.ino)?.entries > 0
         {
             return Err(Posix::CrossDevice.into());

@@ -1,10 +1,10 @@
 //! Writing objects into the tree for S3.
 
 use crate::error::Result;
+use crate::feed::Change;
 use crate::name::Key;
 use crate::record::inode::{Content, Dirent, Inode, InodeKind, Object};
 use crate::record::listed::{ListedDirent, Shown};
-use crate::volume::Change;
 
 use super::dir_name;
 use super::edit::{Actor, object_inode};

@@ -12,6 +12,7 @@ use crate::clock::Timestamp;
 use crate::core::{Core, Named};
 use crate::disk::Need;
 use crate::error::{Error, Noun, Posix, Result};
+use crate::feed::Change;
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
 use crate::owed;
@@ -19,9 +20,8 @@ use crate::record::bucket::{Bucket, Family, Snapshot, Usage};
 use crate::record::decode;
 use crate::record::inode::Inode;
 use crate::record::key::{self, Branch, tag};
-use crate::volume::Change;
+use crate::state::Place;
 
-use super::length::Place;
 use super::read::{Tree, counts_bytes};
 
 /// A change of one bucket in progress.

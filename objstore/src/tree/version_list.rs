@@ -3,12 +3,12 @@
 use super::cursor::{Cursor, Item};
 use super::list::{beyond, common_prefix, start};
 use super::read::Tree;
+use super::types::ListVersions;
 use super::versions::{Noncurrent, order_of, order_of_id, version_id};
 use crate::error::Result;
 use crate::name::Key;
 use crate::record::inode::Inode;
 use crate::record::key::{self, tag};
-use crate::store::ListVersions;
 
 /// Versions read at a time.
 const CHUNK: usize = 256;

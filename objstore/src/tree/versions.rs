@@ -217,7 +217,7 @@ impl Tx<'_> {
         let (core, bucket) = (self.core.clone(), self.bucket.id);
         self.txn.after_commit(Box::new(move || {
             if written {
-                core.note_ending(bucket, ino);
+                core.writers.note_ending(bucket, ino);
             }
             core.writers.end(bucket, ino);
         }));

@@ -14,11 +14,12 @@ use super::flags::Touching;
 use super::home::Home;
 use super::session::Volume;
 use crate::blob::BlobId;
-use crate::content::{Added, Duplicate, Released, VerifiedBlobs, blob_record, mark_exposed};
+use crate::content::{blob_record, is_sound, mark_exposed};
 use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::meta::Durability;
 use crate::record::inode::{Content, Inode, InodeKind};
+use crate::state::{Added, Duplicate, Released};
 use crate::tree::Tree;
 
 /// A file open by passthrough, until [`Volume::release_backing`].
@@ -113,7 +114,7 @@ impl Volume {
             return Ok(Err(Unfit::Now));
         }
         let record = blob_record(&*snapshot, content.id)?;
-        let verified = || record.length == size && VerifiedBlobs::is_sound(core, content.id);
+        let verified = || record.length == size && is_sound(core, content.id);
         if record.packed.is_some() || (record.sums && !verified()) {
             return Ok(Err(Unfit::Now));
         }
@@ -181,7 +182,7 @@ impl Volume {
     pub(super) fn keep_blob(&self, ino: u64, blob: BlobId) -> Result<(Inode, Home)> {
         let core = &self.0.core;
         let file = core.blobs.file(blob)?;
-        let copy = Duplicate::of(core, &*file, file.len()?)?;
+        let copy = Duplicate::of(&core.blobs, &*file, file.len()?)?;
         let kept = self.change_with(Durability::Synced, move |tx| tx.keep_blob(ino, blob, copy));
         let (inode, copied) = kept?;
         if let Some(copy) = copied {

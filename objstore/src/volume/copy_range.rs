@@ -17,7 +17,7 @@ use super::flags::Touching;
 use super::session::Volume;
 use super::write::wrote;
 use crate::blob::BlobId;
-use crate::content::{VerifiedBlobs, blob_record, bring_to_disk};
+use crate::content::{blob_record, bring_to_disk, is_sound};
 use crate::disk::File;
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Content, Inode, InodeKind};
@@ -95,7 +95,7 @@ impl Volume {
         self.bring_to_disk(from)?;
         self.settle(to)?;
         let referred =
-            self.begin_version(to, Touching::Changes).and_then(|()| self.change(move |tx| tx.refer(from, to, size)));
+            self.begin_version(to, Touching::Changes).and_then(|()| self.change(move |tx| refer(tx, from, to, size)));
         drop(gate);
         match referred {
             Err(Error::Busy { .. }) => Ok(false),
@@ -185,7 +185,7 @@ impl Volume {
         let (_, inode) = Tree { read: &*snapshot, line: &line }.live_inode(ino)?;
         let Some(Content::Blob(content)) = inode.content else { return Ok(None) };
         let record = blob_record(&*snapshot, content.id)?;
-        if record.packed.is_some() || (record.sums && !VerifiedBlobs::is_sound(core, content.id)) {
+        if record.packed.is_some() || (record.sums && !is_sound(core, content.id)) {
             return Ok(None);
         }
         core.blobs.file(BlobId(content.id)).map(Some)
@@ -208,24 +208,22 @@ fn at(spot: Spot, done: u64) -> Spot {
     Spot { offset: spot.offset + done, ..spot }
 }
 
-impl Tx<'_> {
-    /// Makes an empty inode refer to the content of another of `size` bytes; `false` if either has changed.
-    fn refer(&mut self, from: u64, to: u64, size: u64) -> Result<bool> {
-        let file = |inode: &Inode| inode.kind() == InodeKind::File;
-        let (_, source) = self.tree().live_inode(from)?;
-        let (_, target) = self.tree().live_inode(to)?;
-        let blobs = matches!(source.content, Some(Content::Blob(_) | Content::Extents(_)));
-        if !blobs || source.size != size || target.size != 0 || !file(&source) || !file(&target) {
-            return Ok(false);
-        }
-        let mut target = self.own(to)?;
-        target.refuse_fixed(Touching::Changes)?;
-        self.check_changeable(to, &target)?;
-        let (_, shared) = self.share_content(from)?;
-        self.drop_content(to, &target, true)?;
-        target.content = self.take_shared(to, &shared)?;
-        self.resize(&mut target, size);
-        wrote(self, to, target, false)?;
-        Ok(true)
+/// Makes an empty inode refer to the content of another of `size` bytes; `false` if either has changed.
+fn refer(tx: &mut Tx<'_>, from: u64, to: u64, size: u64) -> Result<bool> {
+    let file = |inode: &Inode| inode.kind() == InodeKind::File;
+    let (_, source) = tx.tree().live_inode(from)?;
+    let (_, target) = tx.tree().live_inode(to)?;
+    let blobs = matches!(source.content, Some(Content::Blob(_) | Content::Extents(_)));
+    if !blobs || source.size != size || target.size != 0 || !file(&source) || !file(&target) {
+        return Ok(false);
     }
+    let mut target = tx.own(to)?;
+    target.refuse_fixed(Touching::Changes)?;
+    tx.check_changeable(to, &target)?;
+    let (_, shared) = tx.share_content(from)?;
+    tx.drop_content(to, &target, true)?;
+    target.content = tx.take_shared(to, &shared)?;
+    tx.resize(&mut target, size);
+    wrote(tx, to, target, false)?;
+    Ok(true)
 }

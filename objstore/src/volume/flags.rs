@@ -12,7 +12,7 @@
 
 use super::session::Volume;
 use super::types::{Change, Flags};
-use crate::content::BackedFiles;
+use crate::content::sweep_exposed;
 use crate::error::{Posix, Result};
 use crate::record::inode::{Inode, flag};
 pub(super) use crate::tree::Touching;
@@ -48,7 +48,7 @@ impl Volume {
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
         if (flags.immutable || flags.append_only) && core.backed.is_exposed(owner) {
-            BackedFiles::sweep(core)?;
+            sweep_exposed(core)?;
             if core.backed.is_exposed(owner) {
                 return Err(Posix::InUse.into());
             }

@@ -17,6 +17,7 @@ use crate::name::BucketName;
 use crate::pins::Left;
 use crate::record::inode::Inode;
 use crate::shrink::Shrink;
+use crate::tree::collect_orphan;
 
 impl Volume {
     /// Takes one more reference on an inode; ESTALE if it is gone.
@@ -128,8 +129,7 @@ impl Session {
 /// Queues the collection of an unlinked inode without references. Opening the store collects what remains.
 pub(super) fn collect(core: &Arc<Core>, name: &BucketName, bucket: u64, mount: u64, ino: u64) {
     let (shared, name) = (core.clone(), name.clone());
-    let done = core
-        .meta
-        .write(Durability::Buffered, move |txn| crate::gc::orphans::collect(txn, &shared, &name, bucket, mount, ino));
+    let done =
+        core.meta.write(Durability::Buffered, move |txn| collect_orphan(txn, &shared, &name, bucket, mount, ino));
     drop(done);
 }

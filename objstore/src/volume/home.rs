@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::session::Volume;
 use super::write::{overtaken, wrote};
 use crate::blob::BlobId;
-use crate::content::{Live, Plan, ReadGuard, add_home, blob_record, bring_to_disk, drop_sums, forget_sums, release};
+use crate::content::{Plan, add_home, blob_record, bring_to_disk, drop_sums, forget_sums, refuse_damaged, release};
 use crate::core::Core;
 use crate::disk::{File, data_runs};
 use crate::error::{Error, Result};
 use crate::meta::{Durability, Txn};
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
+use crate::state::{Live, ReadGuard};
 use crate::tree::{Tree, Tx};
 
 /// A file with more runs of data than this is treated as one without holes.
@@ -143,7 +144,7 @@ impl Volume {
             if !same || blob_record(&*tx.txn, content.id)?.refs != 1 {
                 return Err(Error::Busy { what: "a file that was replaced while it was open".into() });
             }
-            crate::scrub::refuse_damaged(&*tx.txn, content.id)?;
+            refuse_damaged(&*tx.txn, content.id)?;
             drop_sums(tx.txn, content.id, &record);
             forget_sums(tx.txn, content.id, &record);
             inode.content = Some(Content::Blob(BlobContent { home: true, ..content }));

@@ -6,7 +6,7 @@
 //! - A write within the size holds the inode's lock shared, one past it exclusively. A file that lies completely in its
 //!   in-place blob is as long as the blob; so it is after a crash. Bytes that a failed write put past the end are cut
 //!   off again.
-//! - Growth is granted before it happens (`content/ledger.rs`): a write that the quota does not allow writes no byte.
+//! - Growth is granted before it happens (`state/ledger.rs`): a write that the quota does not allow writes no byte.
 //! - A file with content in extents is dirty only for ranges that lie in its in-place blob; any other write to it is a
 //!   transaction.
 
@@ -16,14 +16,28 @@ use super::home::Home;
 use super::session::Volume;
 use super::types::Change;
 use super::write::{clear_tail, disarm, wrote};
-use crate::content::Live;
+use crate::clock::Timestamp;
 use crate::disk::File;
 use crate::error::Result;
 use crate::meta::Durability;
 use crate::record::inode::Inode;
+use crate::state::Live;
 use crate::tree::exceeded;
 
 impl Volume {
+    /// Flushes a file and ends its dirty state.
+    pub(super) fn settle(&self, ino: u64) -> Result<()> {
+        self.0.core.settle(self.0.bucket, &[ino])
+    }
+
+    /// Puts the time of writes through a mapping into the inode.
+    pub(super) fn show_past(&self, ino: u64, inode: &mut Inode) {
+        if let Some(written) = self.0.core.backed.modified((self.0.bucket, ino)) {
+            let written = Timestamp::from(written).0;
+            (inode.mtime, inode.ctime) = (inode.mtime.max(written), inode.ctime.max(written));
+        }
+    }
+
     /// The entry of a dirty file, if writes may go through it now.
     pub(super) fn live(&self, ino: u64) -> Option<Arc<Live>> {
         self.0.core.live.get(self.0.bucket, ino).filter(|live| !live.is_retired())

@@ -16,10 +16,10 @@ use super::flags::Touching;
 use super::home::{Found, Fresh, Home};
 use super::session::Volume;
 use super::write::{overtaken, wrote};
-use crate::content::Live;
 use crate::disk::Allocate;
 use crate::error::Result;
 use crate::record::inode::Inode;
+use crate::state::Live;
 use crate::volume::Change;
 
 impl Volume {

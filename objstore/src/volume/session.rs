@@ -1,13 +1,13 @@
 //! A mount's session: the tree it shows, and how its changes are executed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::lasting::{self, Served, SessionId};
-use super::replay::{Answered, Appends, Call};
+use super::lasting;
+use super::replay::{Answered, Call};
 use super::types::{Attr, Change, Kind, ROOT_INO};
 use super::warrant::Warrant;
 use crate::branch::Line;
@@ -19,7 +19,9 @@ use crate::name::{BucketName, Key};
 use crate::owed;
 use crate::record::inode::{Content, Inode, InodeKind};
 use crate::record::key::{Branch, Family};
-use crate::store::Store;
+use crate::session_id::{SessionId, next_mount};
+use crate::state::{Appends, Served};
+use crate::store::{Access, MountSession, Store};
 use crate::tree::{Tree, Tx};
 
 /// How to open a volume.
@@ -47,6 +49,7 @@ pub struct Volume(pub(super) Arc<Session>, pub(super) Option<Call>);
 /// The state of a session.
 pub(crate) struct Session {
     pub core: Arc<Core>,
+    pub access: Arc<Access>,
     pub name: BucketName,
     /// The bucket's id, or the snapshot's.
     pub bucket: u64,
@@ -105,7 +108,7 @@ impl Store {
             None => return Err(Error::invalid("session", "", "one that is taken over has an id; give it")),
         };
         let begun = options.session.filter(|_| !options.inherited);
-        let mut session = Session::new(core.clone(), bucket.clone(), place, options);
+        let mut session = Session::new(self, bucket.clone(), place, options);
         if let Some(served) = served {
             session.serve(served);
         }
@@ -117,10 +120,8 @@ impl Store {
             session.serve(served);
         }
         let session = Arc::new(session);
-        let mut sessions = core.sessions.lock();
-        sessions.retain(|session| session.strong_count() > 0);
-        sessions.push(Arc::downgrade(&session));
-        drop(sessions);
+        let entered: Weak<dyn MountSession> = Arc::<Session>::downgrade(&session);
+        self.access.enter(entered);
         Ok(Volume(session, None))
     }
 }
@@ -231,18 +232,19 @@ impl Volume {
 }
 
 impl Session {
-    fn new(core: Arc<Core>, name: BucketName, place: Place, options: VolumeOptions) -> Self {
+    fn new(store: &Store, name: BucketName, place: Place, options: VolumeOptions) -> Self {
         let Place { bucket, family, frozen, root } = place;
-        core.mounted.add(bucket);
+        store.core.mounted.add(bucket);
         Self {
-            core,
+            core: store.core.clone(),
+            access: store.access.clone(),
             name,
             bucket,
             family,
             frozen,
             read_only: options.read_only || frozen.is_some(),
             root,
-            mount: lasting::next_mount(),
+            mount: next_mount(),
             warrant: Warrant::new(options.account),
             pins: Mutex::default(),
             open_before: Mutex::default(),

@@ -1,10 +1,9 @@
 //! The plain values that volume operations take and return.
 
 use crate::clock::Timestamp;
+pub use crate::feed::Change;
 pub use crate::record::acl::{ACCESS as ACCESS_ACL, Acl, DEFAULT as DEFAULT_ACL, Hidden};
-
-/// The inode number of a volume's root directory.
-pub const ROOT_INO: u64 = 1;
+pub use crate::tree::{Ownership, ROOT_INO, Rename, RenameMode};
 
 /// The type of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,53 +104,6 @@ pub enum Make {
     Special(Kind, u32),
 }
 
-/// Owner and permission bits of a new inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ownership {
-    /// Its owner.
-    pub uid: u32,
-    /// Its group; a setgid directory's group takes precedence.
-    pub gid: u32,
-    /// The requested permission bits.
-    pub mode: u32,
-    /// Permission bits to clear, unless the directory has a default ACL (umask(2), acl(5)).
-    pub umask: u32,
-}
-
-/// What a rename does if the new name exists (renameat2(2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RenameMode {
-    /// Replaces it.
-    Replace,
-    /// Fails.
-    NoReplace,
-    /// Swaps the two.
-    Exchange,
-    /// Leaves a whiteout under the old name: a character device 0:0, which tells an overlay file system that the name
-    /// is deleted.
-    Whiteout {
-        /// Owner and mode of the whiteout.
-        owner: Ownership,
-        /// Whether an existing new name is replaced, or the rename refused.
-        replace: bool,
-    },
-}
-
-/// A rename.
-#[derive(Clone, Debug)]
-pub struct Rename {
-    /// The old directory.
-    pub from_parent: u64,
-    /// The old name.
-    pub from_name: String,
-    /// The new directory.
-    pub to_parent: u64,
-    /// The new name.
-    pub to_name: String,
-    /// What to do if the new name exists.
-    pub mode: RenameMode,
-}
-
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
@@ -209,32 +161,4 @@ pub struct Space {
     pub free_bytes: u64,
     /// Inodes used.
     pub inodes: u64,
-}
-
-/// A change by another client, whose old state a mount may have cached.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
-    /// The name in the directory now leads to another inode, or to none.
-    Entry {
-        /// The directory.
-        parent: u64,
-        /// The name.
-        name: String,
-    },
-    /// The inode's content and attributes changed.
-    Content {
-        /// The inode.
-        ino: u64,
-    },
-    /// The inode's attributes changed.
-    Attributes {
-        /// The inode.
-        ino: u64,
-    },
-    /// A question rather than a change: whether the kernel still holds the inode, which has no name any more.
-    /// [`super::Volume::probe_result`] has to follow.
-    Probe {
-        /// The inode.
-        ino: u64,
-    },
 }

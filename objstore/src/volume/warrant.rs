@@ -8,15 +8,13 @@
 //!   denial narrows it in the same way (`store/mounting.rs`).
 //! - The account is the one that opened the mount, not a later account of the same name.
 
-use std::sync::atomic::Ordering;
-
 use parking_lot::Mutex;
 
 use super::session::Session;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::name::BucketName;
-use crate::store::{AccountNow, Mode, Store, mount_mode};
+use crate::store::{Access, AccountNow, Mode, MountSession, mount_mode};
 
 /// The access check of a session.
 pub(crate) struct Warrant {
@@ -53,12 +51,12 @@ impl Warrant {
     }
 
     /// Refuses access that the account does not have now.
-    pub fn check(&self, core: &Core, bucket: &BucketName, writes: bool) -> Result<()> {
+    pub fn check(&self, (core, access): (&Core, &Access), bucket: &BucketName, writes: bool) -> Result<()> {
         let Some(account) = &self.account else { return Ok(()) };
-        let epoch = core.grants_epoch.load(Ordering::Acquire);
+        let epoch = access.epoch();
         let mut known = self.known.lock();
         if known.epoch != epoch || known.mode.is_none() {
-            known.mode = Some(known.ask(core, account, bucket)?);
+            known.mode = Some(known.ask((core, access), account, bucket)?);
             known.epoch = epoch;
         }
         match &known.mode {
@@ -71,11 +69,16 @@ impl Warrant {
 
 impl Known {
     /// The account's current access, or why it has none.
-    fn ask(&mut self, core: &Core, name: &str, bucket: &BucketName) -> Result<std::result::Result<Mode, String>> {
+    fn ask(
+        &mut self,
+        (core, access): (&Core, &Access),
+        name: &str,
+        bucket: &BucketName,
+    ) -> Result<std::result::Result<Mode, String>> {
         let now = AccountNow::find(core, name)?.filter(|now| self.id == 0 || self.id == now.id);
         let Some(now) = now else { return Ok(Err(format!("account \"{name}\" was deleted"))) };
         self.id = now.id;
-        match mount_mode(core, &now, bucket) {
+        match mount_mode(core, access, &now, bucket) {
             Ok(Some(mode)) => Ok(Ok(mode)),
             Ok(None) => Ok(Err(format!("account \"{name}\" holds no grant on \"{bucket}\""))),
             Err(Error::Denied { why }) => Ok(Err(why)),
@@ -84,30 +87,23 @@ impl Known {
     }
 }
 
-impl Store {
-    /// Called when an account, a grant or a policy changed: mounts check again, and those now refused drop their
-    /// caches.
-    pub(crate) async fn grants_changed(&self) {
-        self.core.grants_epoch.fetch_add(1, Ordering::AcqRel);
-        let sessions: Vec<_> = {
-            let mut all = self.core.sessions.lock();
-            all.retain(|session| session.strong_count() > 0);
-            all.iter().filter_map(std::sync::Weak::upgrade).collect()
-        };
-        // The author of a policy determines how long evaluating it takes, so it runs off the async workers.
-        let refused = move |_: &Self| -> Result<Vec<_>> {
-            Ok(sessions.into_iter().filter(|session| session.check(false).is_err()).collect())
-        };
-        for session in self.blocking(refused).await.unwrap_or_default() {
-            session.drop_caches();
-            session.core.feeds.settle(session.bucket).await;
-        }
-    }
-}
-
 impl Session {
     /// Refuses access that the account behind the mount does not have.
     pub fn check(&self, writes: bool) -> Result<()> {
-        self.warrant.check(&self.core, &self.name, writes)
+        self.warrant.check((&self.core, &self.access), &self.name, writes)
+    }
+}
+
+impl MountSession for Session {
+    fn bucket(&self) -> u64 {
+        self.bucket
+    }
+
+    fn is_refused(&self) -> bool {
+        self.check(false).is_err()
+    }
+
+    fn drop_caches(&self) {
+        Self::drop_caches(self);
     }
 }

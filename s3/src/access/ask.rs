@@ -15,6 +15,8 @@ pub(crate) struct Ask {
     pub(crate) key: Option<String>,
     /// The version of the object.
     pub(crate) version: Option<String>,
+    /// Whether it is part of creating the object under the key, rather than an action on an existing object.
+    pub(crate) with_object: bool,
     /// Further values for policy conditions.
     pub(crate) told: Told,
 }
@@ -37,12 +39,12 @@ pub(crate) struct Told {
 impl Ask {
     /// An action on the bucket.
     pub(crate) fn bucket(action: &'static str, right: Right) -> Self {
-        Self { action, right, key: None, version: None, told: Told::default() }
+        Self { action, right, key: None, version: None, with_object: false, told: Told::default() }
     }
 
     /// An action on an object.
     pub(crate) fn object(action: &'static str, right: Right, key: &str, version: Option<&str>) -> Self {
         let (key, version) = (Some(key.to_owned()), version.map(str::to_owned));
-        Self { action, right, key, version, told: Told::default() }
+        Self { action, right, key, version, with_object: false, told: Told::default() }
     }
 }

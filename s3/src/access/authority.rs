@@ -3,7 +3,8 @@
 //! - A denying statement of the policy overrides everything, the owner's grants included. Exception: the owner's
 //!   account and root can always read, replace and delete the policy itself, so that no one can lock a bucket
 //!   permanently (S3 User Guide, Bucket policies).
-//! - Otherwise a grant or an allowing statement allows the action. Anonymous callers have no grants.
+//! - Otherwise a grant or an allowing statement allows the action, or an access control list where those are enabled.
+//!   Anonymous callers have no grants.
 //! - Denials of a bucket's policy apply to its snapshots too; allowances apply to the bucket only.
 //! - Policies are evaluated off the async workers, because their author determines how long that takes.
 //! - Where public access is restricted, allowances of a public policy apply to the owner's account only.
@@ -13,11 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, Uri};
 use objstore::name::BucketName;
-use objstore::store::Account;
+use objstore::store::{Account, ObjectAccess, ObjectInfo};
 use objstore::{Error, Store};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::ask::Ask;
+use super::list::Lists;
 use super::principal::stranger;
 use super::scene::{Known, Scene, VALUE_BYTES_MAX};
 use super::standing::{Identity, Standing};
@@ -37,21 +39,47 @@ pub(crate) struct Authority {
     standing: Standing,
     /// The policy context; present only where there is a policy.
     scene: Option<Scene>,
-    /// Actions that were allowed based on the object's tags.
-    by_tags: Mutex<Vec<Ask>>,
+    /// Actions that were allowed based on the object's traits.
+    by_traits: Mutex<Vec<Ask>>,
+    /// Owner and list of the object for which its list allowed an action.
+    listed: Mutex<Option<ObjectAccess>>,
 }
 
 /// The tags of an object.
 pub(super) type Tags = BTreeMap<String, String>;
 
+/// The traits of an object that decide who may do what with it; an absent object has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// The object's tags.
+    pub(super) tags: Tags,
+    /// The object's owner and access control list.
+    pub(super) access: ObjectAccess,
+}
+
+impl Traits {
+    /// The traits of an object that was found.
+    pub(crate) fn of(object: &ObjectInfo) -> Self {
+        Self { tags: object.tags.clone(), access: object.access.clone() }
+    }
+}
+
 /// The decision on an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     Allowed,
+    /// An access control list allows it.
+    Listed,
     /// A statement of the policy denies it.
     Denied,
     /// Neither a grant nor a statement allows it.
     Missing,
+}
+
+impl Decision {
+    fn allows(self) -> bool {
+        matches!(self, Self::Allowed | Self::Listed)
+    }
 }
 
 impl Authority {
@@ -78,7 +106,7 @@ impl Authority {
             }
             Rule::Grants | Rule::Unreadable => None,
         };
-        Ok(Self { account, bucket, standing, scene, by_tags: Mutex::default() })
+        Ok(Self { account, bucket, standing, scene, by_traits: Mutex::default(), listed: Mutex::default() })
     }
 
     /// The account; `None` for an anonymous caller.
@@ -93,17 +121,26 @@ impl Authority {
 
     /// Whether grants alone decide.
     pub(crate) fn by_grants(&self) -> bool {
-        matches!(self.standing.rule, Rule::Grants)
+        matches!(self.standing.rule, Rule::Grants) && self.standing.lists.is_none()
+    }
+
+    /// The access control lists of the bucket, where they are enabled.
+    pub(crate) fn lists(&self) -> Option<&Lists> {
+        self.standing.lists.as_ref()
+    }
+
+    /// Owner and list of the object as they were when the list allowed what was asked; none if no list decided.
+    pub(crate) fn listed(&self) -> Option<ObjectAccess> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether the caller may perform an action.
     pub(crate) async fn allows(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<bool> {
-        if self.scene.is_none() {
-            return Ok(self.decide(&ask, &Tags::new()) == Decision::Allowed);
+        if self.scene.is_none() && (self.lists().is_none() || self.is_granted(&ask)) {
+            return Ok(self.decide(&ask, &Traits::default()).allows());
         }
         let authority = Arc::clone(self);
-        let decide =
-            move |store: &Store| Ok(authority.decide(&ask, &authority.tags(store, &ask)?) == Decision::Allowed);
+        let decide = move |store: &Store| Ok(authority.decide(&ask, &authority.traits(store, &ask)?).allows());
         service.blocking(decide).await
     }
 
@@ -117,25 +154,26 @@ impl Authority {
         self.require_on(service, asks, None).await
     }
 
-    /// Refuses unless the caller may perform all of these actions on an object with these tags.
+    /// Refuses unless the caller may perform all of these actions on an object with these traits.
     pub(super) async fn require_on(
         self: &Arc<Self>,
         service: &Service,
         asks: Vec<Ask>,
-        tags: Option<Tags>,
+        traits: Option<Traits>,
     ) -> S3Result<()> {
-        if self.scene.is_none() && asks.iter().all(|ask| self.decide(ask, &Tags::new()) == Decision::Allowed) {
+        let allowed = |ask| self.decide(ask, &Traits::default()) == Decision::Allowed;
+        if self.scene.is_none() && asks.iter().all(allowed) {
             return Ok(());
         }
         let authority = Arc::clone(self);
         let require = move |store: &Store| {
             for ask in asks {
-                match &tags {
-                    Some(tags) => authority.require_now(store, &ask, tags)?,
-                    None => authority.require_now(store, &ask, &authority.tags(store, &ask)?)?,
+                match &traits {
+                    Some(traits) => authority.require_now(store, &ask, traits)?,
+                    None => authority.require_now(store, &ask, &authority.traits(store, &ask)?)?,
                 }
-                if authority.asks_tags() {
-                    authority.by_tags.lock().unwrap_or_else(PoisonError::into_inner).push(ask);
+                if authority.asks_object(&ask) {
+                    authority.by_traits.lock().unwrap_or_else(PoisonError::into_inner).push(ask);
                 }
             }
             Ok(())
@@ -162,7 +200,8 @@ impl Authority {
 
     /// Whether a grant allows this, or a statement could.
     fn could_allow(&self, ask: &Ask, scope: Scope) -> bool {
-        if ask.right.allowed_by(self.standing.mode) {
+        let listed = self.lists().is_some_and(|lists| lists.could_allow(self.account.as_ref(), ask));
+        if self.is_granted(ask) || listed && !matches!(self.standing.rule, Rule::Unreadable) {
             return true;
         }
         let (Rule::Policy(policy, _), Some(scene)) = (&self.standing.rule, &self.scene) else { return false };
@@ -174,16 +213,24 @@ impl Authority {
         self.lets_in() && self.verdict(could) == Verdict::Allowed
     }
 
-    /// Refuses an action that was allowed based on tags which the opened object does not have: it was replaced in
-    /// between.
-    pub(crate) fn confirm(&self, store: &Store, tags: &Tags) -> S3Result<()> {
-        let asks = self.by_tags.lock().unwrap_or_else(PoisonError::into_inner);
-        asks.iter().try_for_each(|ask| self.require_now(store, ask, tags))
+    /// Refuses an action that was allowed based on tags, an owner or a list which the opened object does not have: it was
+    /// replaced in between.
+    pub(crate) fn confirm(&self, store: &Store, object: &ObjectInfo) -> S3Result<()> {
+        let asks = self.by_traits.lock().unwrap_or_else(PoisonError::into_inner);
+        if asks.is_empty() {
+            return Ok(());
+        }
+        let traits = Traits::of(object);
+        asks.iter().try_for_each(|ask| self.require_now(store, ask, &traits))
     }
 
-    fn require_now(&self, store: &Store, ask: &Ask, tags: &Tags) -> S3Result<()> {
-        match self.decide(ask, tags) {
+    fn require_now(&self, store: &Store, ask: &Ask, traits: &Traits) -> S3Result<()> {
+        match self.decide(ask, traits) {
             Decision::Allowed => Ok(()),
+            Decision::Listed => {
+                *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(traits.access.clone());
+                Ok(())
+            }
             Decision::Denied => Err(self.denied(ask)),
             Decision::Missing => Err(self.missing(store, ask)),
         }
@@ -195,15 +242,21 @@ impl Authority {
         refusal(store, self.account.as_ref(), ask.right.verb(), &self.bucket, frozen)
     }
 
-    fn decide(&self, ask: &Ask, tags: &Tags) -> Decision {
-        let granted = ask.right.allowed_by(self.standing.mode);
+    fn decide(&self, ask: &Ask, traits: &Traits) -> Decision {
         let unlocked = self.standing.owns && NEVER_LOCKED.contains(&ask.action);
-        match self.says(ask, tags) {
+        let listed = || self.lists().is_some_and(|lists| lists.allow(self.account.as_ref(), ask, &traits.access));
+        match self.says(ask, &traits.tags) {
             Verdict::Denied if !unlocked => Decision::Denied,
             Verdict::Allowed if self.lets_in() => Decision::Allowed,
-            _ if granted => Decision::Allowed,
+            _ if self.is_granted(ask) => Decision::Allowed,
+            _ if listed() => Decision::Listed,
             _ => Decision::Missing,
         }
+    }
+
+    /// Whether a grant allows an action.
+    fn is_granted(&self, ask: &Ask) -> bool {
+        ask.right.allowed_by(self.standing.mode)
     }
 
     /// Whether the policy's allowances apply to the caller.
@@ -255,18 +308,23 @@ impl Authority {
         put(&Question { account, action: ask.action, resource: &resource, facts: &facts })
     }
 
-    /// The object's tags, if the policy refers to them; none for an absent object.
-    fn tags(&self, store: &Store, ask: &Ask) -> S3Result<Tags> {
-        let Some(key) = ask.key.as_deref().filter(|_| self.asks_tags()) else { return Ok(Tags::new()) };
+    /// The object's traits, if the decision depends on them.
+    fn traits(&self, store: &Store, ask: &Ask) -> S3Result<Traits> {
+        let Some(key) = ask.key.as_deref().filter(|_| self.asks_object(ask)) else { return Ok(Traits::default()) };
         match store.head_object(&self.bucket, &names::key(key)?, ask.version.as_deref()) {
-            Ok(found) => Ok(found.tags),
-            Err(Error::NotFound { .. } | Error::DeleteMarker { .. } | Error::Invalid { .. }) => Ok(Tags::new()),
+            Ok(found) => Ok(Traits::of(&found)),
+            Err(Error::NotFound { .. } | Error::DeleteMarker { .. } | Error::Invalid { .. }) => Ok(Traits::default()),
             Err(error) => Err(from_store(error)),
         }
     }
 
+    /// Whether the decision may depend on the object: on its tags, or on its list where no grant decides.
+    pub(super) fn asks_object(&self, ask: &Ask) -> bool {
+        self.asks_tags() || self.lists().is_some() && !self.is_granted(ask)
+    }
+
     /// Whether the policy refers to the tags of objects.
-    pub(super) fn asks_tags(&self) -> bool {
+    fn asks_tags(&self) -> bool {
         match &self.standing.rule {
             Rule::Policy(policy, _) => policy.mentions(|key| key.name() == "s3:existingobjecttag/"),
             Rule::Grants | Rule::Unreadable => false,

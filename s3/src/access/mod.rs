@@ -7,11 +7,13 @@
 //!   before it is read.
 //! - The operation that `s3s` chose has to take the kind of body that the guards derived from the same head. So the
 //!   checked operation and the executed one never differ.
-//! - A request without credentials is anonymous: only a bucket's policy can allow it (`authority`).
+//! - A request without credentials is anonymous: only a bucket's policy can allow it, or an access control list where the
+//!   bucket enables those (`authority`, `list`).
 
 mod ask;
 mod authority;
 mod known;
+mod list;
 mod mounts;
 mod principal;
 mod right;
@@ -23,6 +25,7 @@ mod table;
 pub(crate) use ask::{Ask, Told};
 pub(crate) use authority::Authority;
 pub(crate) use known::{Callers, Known};
+pub(crate) use list::Lists;
 pub use mounts::MountRules;
 pub(crate) use right::Right;
 pub(crate) use source::Seen;
@@ -46,7 +49,7 @@ use crate::error::{Detail as _, OrRefuse as _, not_offered, refuse};
 use crate::policy::Scope;
 use crate::request::{self, Request};
 use crate::service::Service;
-use crate::{names, offer, tagging};
+use crate::{acl, names, offer, tagging};
 use table::Need;
 
 /// The name of an unlisted operation in metrics and the access line.
@@ -118,6 +121,7 @@ impl Access {
         request.set_operation(name);
         self.decide(&request, account, (name, need), context).await?;
         offer::check(name, context.headers())?;
+        check_acl(&request, name, context.headers())?;
         let named = scene::parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
         if named { offer::check_version(name) } else { Ok(()) }
     }
@@ -224,6 +228,15 @@ impl Access {
     }
 }
 
+/// Refuses headers of an access control list that the bucket does not allow, before the body is read.
+fn check_acl(request: &Request, operation: &str, headers: &HeaderMap) -> S3Result<()> {
+    if operation == "CreateBucket" {
+        return acl::check_first(headers).map(drop);
+    }
+    let enabled = request.authority().is_ok_and(|authority| authority.lists().is_some());
+    acl::check(headers, enabled)
+}
+
 /// `x-amz-expected-bucket-owner`: the owner is an account name here. An empty or non-text value matches no owner.
 async fn expect_owner(service: &Service, bucket: BucketName, headers: &HeaderMap, name: &str) -> S3Result<()> {
     let mut given = headers.get_all(name).iter();
@@ -253,6 +266,7 @@ pub(crate) async fn allow_form(
     request.set_authority(Arc::clone(&authority));
     let ask = Ask::object("s3:PutObject", Right::Write, key, None);
     allow_whole(service, &authority, "PutObject", &ask, head.0).await?;
+    check_acl(request, "PostObject", head.0)?;
     expect_owner(service, authority.bucket().clone(), head.0, EXPECTED_OWNER).await
 }
 
@@ -267,7 +281,8 @@ async fn allow_whole(
     let mut asks = vec![ask.clone()];
     if !authority.by_grants() {
         let besides = table::besides(operation, ask.version.is_some(), |name| headers.contains_key(name));
-        asks.extend(besides.map(|action| Ask { action, ..ask.clone() }));
+        let besides = besides.filter(|action| *action != table::PUT_ACL || authority.lists().is_some());
+        asks.extend(besides.map(|action| Ask { action, with_object: true, ..ask.clone() }));
     }
     authority.require_all(service, asks).await
 }
@@ -298,6 +313,19 @@ pub(crate) async fn hide_absent(service: &Service, error: S3Error) -> S3Error {
         Ok(false) => refuse(S3ErrorCode::AccessDenied, "The object is absent, or may not be read."),
         Err(failed) => failed,
     }
+}
+
+/// Refuses if the caller of a request may not write a key of another bucket.
+pub(crate) async fn require_write(
+    service: &Service,
+    request: &Request,
+    bucket: BucketName,
+    key: &str,
+    head: (&HeaderMap, &Uri),
+) -> S3Result<()> {
+    let account = request.account()?.clone();
+    let authority = Arc::new(Authority::of(service, request, Some(account), bucket, head).await?);
+    authority.require(service, Ask::object("s3:PutObject", Right::Write, key, None)).await
 }
 
 async fn may_list(service: &Service, authority: &Arc<Authority>, key: &str) -> S3Result<bool> {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Uri};
 use objstore::Store;
+use objstore::store::ObjectAccess;
 use s3s::S3Result;
 use s3s::dto::CopySource;
 
-use super::authority::Tags;
+use super::authority::{Tags, Traits};
 use super::{Access, Ask, Authority, Right, Told, expect_owner, hide_absent};
 use crate::names::{self, Source};
 use crate::object::copy::refuse_source;
@@ -24,6 +25,15 @@ pub(crate) struct Seen {
     pub(crate) etag: String,
     /// The tags it had.
     pub(crate) tags: Tags,
+    /// Owner and list it had.
+    access: ObjectAccess,
+}
+
+impl Seen {
+    /// What of it decided.
+    fn traits(&self) -> Traits {
+        Traits { tags: self.tags.clone(), access: self.access.clone() }
+    }
 }
 
 impl Access {
@@ -47,9 +57,11 @@ impl Access {
         request.set_source(Arc::clone(&authority), source.key.as_str().to_owned());
         // A grant that allows reading and writing objects allows it for their tags too.
         let tagged = tagged.filter(|_| !target.by_grants() || !authority.by_grants());
-        let seen = if tagged.is_some() || authority.asks_tags() { Some(self.see(&source).await) } else { None };
-        let tags = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(|seen| seen.tags.clone());
-        authority.require_on(&self.0, reading(&source, tagged.and(tags.as_ref())), tags).await?;
+        let asks_object = reading(&source, None).iter().any(|ask| authority.asks_object(ask));
+        let seen = if tagged.is_some() || asks_object { Some(self.see(&source).await) } else { None };
+        let traits = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(Seen::traits);
+        let tags = traits.as_ref().map(|traits| &traits.tags);
+        authority.require_on(&self.0, reading(&source, tagged.and(tags)), traits.clone()).await?;
         if let Some(seen) = seen {
             let seen = match seen {
                 Ok(seen) => seen,
@@ -67,7 +79,7 @@ impl Access {
         let (bucket, key, version) = (source.bucket.clone(), source.key.clone(), source.version.clone());
         let head = move |store: &Store| store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source);
         let found = self.0.blocking(head).await?;
-        Ok(Seen { etag: found.etag, tags: found.tags })
+        Ok(Seen { etag: found.etag, tags: found.tags, access: found.access })
     }
 }
 

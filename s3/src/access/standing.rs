@@ -4,6 +4,7 @@ use objstore::Store;
 use objstore::name::{BucketName, is_account_name};
 use objstore::store::{Account, Mode};
 
+use super::list::Lists;
 use crate::policy::{Policies, Rule, Verdict};
 use crate::public_access::{self, Block};
 
@@ -46,6 +47,8 @@ pub(crate) struct Standing {
     pub(super) identity: Identity,
     /// The account that owns the bucket, if the policy refers to it.
     pub(super) owner: Option<String>,
+    /// The access control lists, where Object Ownership enables them.
+    pub(super) lists: Option<Lists>,
     /// For a snapshot, the bucket that it was taken from: denials of that bucket's policy apply here, allowances do
     /// not.
     pub(super) taken_of: Option<BucketName>,
@@ -88,6 +91,7 @@ impl Reader {
         };
         let found = store.settings(bucket)?;
         let owns = account.is_some_and(|account| account.root || account.id == found.owner);
+        let lists = if found.taken_of.is_none() { Lists::of(&found, self.block) } else { None };
         let (place, found, taken_of) = match found.taken_of {
             Some(source) => (source.0.clone(), source.1, Some(source.0)),
             None => (bucket.clone(), found, None),
@@ -107,7 +111,7 @@ impl Reader {
             }
             Rule::Grants | Rule::Unreadable => (false, None),
         };
-        Ok(Standing { mode, owns, rule, restricted, identity, owner, taken_of })
+        Ok(Standing { mode, owns, rule, restricted, identity, owner, lists, taken_of })
     }
 }
 

@@ -51,6 +51,7 @@ const OPERATIONS: &[(&str, Need)] = &[
     ("GetBucketReplication", Bucket("s3:GetReplicationConfiguration", Any)),
     ("DeleteBucketReplication", Bucket("s3:PutReplicationConfiguration", Own)),
     ("GetBucketWebsite", Bucket("s3:GetBucketWebsite", Any)),
+    ("PutBucketWebsite", Bucket("s3:PutBucketWebsite", Own)),
     ("DeleteBucketWebsite", Bucket("s3:DeleteBucketWebsite", Own)),
     ("GetBucketMetadataConfiguration", Bucket("s3:GetBucketMetadataTableConfiguration", Any)),
     ("DeleteBucketMetadataConfiguration", Bucket("s3:DeleteBucketMetadataTableConfiguration", Own)),
@@ -144,8 +145,16 @@ pub(super) fn takes(operation: &str, body: Kind) -> bool {
     }
 }
 
+/// The action of setting an object's access control list: part of a write only where those are enabled.
+pub(super) const PUT_ACL: &str = "s3:PutObjectAcl";
 /// Headers of a write that request further actions, and those actions.
-const BY_HEADER: [(&str, &str); 4] = [
+const BY_HEADER: [(&str, &str); 10] = [
+    ("x-amz-acl", PUT_ACL),
+    ("x-amz-grant-full-control", PUT_ACL),
+    ("x-amz-grant-read", PUT_ACL),
+    ("x-amz-grant-read-acp", PUT_ACL),
+    ("x-amz-grant-write", PUT_ACL),
+    ("x-amz-grant-write-acp", PUT_ACL),
     ("x-amz-tagging", "s3:PutObjectTagging"),
     ("x-amz-object-lock-mode", "s3:PutObjectRetention"),
     ("x-amz-object-lock-retain-until-date", "s3:PutObjectRetention"),
@@ -199,6 +208,7 @@ mod tests {
             besides(operation, false, move |found| found == name).collect()
         };
         assert_eq!(asked("PutObject", "x-amz-tagging"), ["s3:PutObjectTagging"]);
+        assert_eq!(asked("PutObject", "x-amz-acl"), ["s3:PutObjectAcl"]);
         assert_eq!(asked("CopyObject", "x-amz-object-lock-legal-hold"), ["s3:PutObjectLegalHold"]);
         assert_eq!(asked("GetObject", "x-amz-tagging"), Vec::<&str>::new());
         assert_eq!(asked("GetObjectAttributes", ""), ["s3:GetObjectAttributes"]);

@@ -114,7 +114,8 @@ mod tests {
     impl Counted {
         fn new() -> Self {
             let mut registry = Registry::default();
-            let listeners = Listeners { metrics: Metrics::new(&mut registry), auditor: Auditor::default() };
+            let listeners =
+                Listeners { metrics: Metrics::new(&mut registry), auditor: Auditor::default(), access_log: None };
             Self(registry, Arc::new(listeners))
         }
 

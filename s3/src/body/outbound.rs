@@ -9,10 +9,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
+use objstore::clock::{Clock as _, SystemClock};
+use time::OffsetDateTime;
 
 use super::{Ledger, Share, Taking};
+use crate::access_log::{AccessLog, Asked, Client, Entry};
 use crate::change::{Auditor, Change};
 use crate::client_info::bounded;
+use crate::guard::{Query, chosen};
 use crate::metrics::{Answered, Metrics};
 use crate::request::Request;
 
@@ -58,6 +62,8 @@ impl Cut {
 pub(crate) struct Listeners {
     pub(crate) metrics: Metrics,
     pub(crate) auditor: Auditor,
+    /// The access log of buckets, and `x-amz-id-2`.
+    pub(crate) access_log: Option<(AccessLog, String)>,
 }
 
 /// One access line, written on drop, so that every request has one.
@@ -190,6 +196,45 @@ impl Line {
         self.cut.get_or_insert(cause);
     }
 
+    /// Adds it to the access log of its bucket.
+    fn log(&self, took: Duration) {
+        let request = &self.request;
+        let (Some((log, host_id)), Some(bucket)) = (&self.listeners.access_log, &request.bucket) else { return };
+        log.record(bucket, || {
+            let query = Query::of(request.head.uri());
+            let asked = Asked {
+                method: &request.method,
+                operation: request.operation(),
+                subresource: chosen(&query),
+                part: query.has("partNumber"),
+                of_object: request.key.is_some(),
+                website: request.website,
+            };
+            let client = request.peer.map(|peer| Client {
+                address: Some(peer.address.ip()),
+                tls_version: peer.tls_version,
+                cipher_suite: peer.cipher_suite,
+            });
+            Entry {
+                head: &request.head,
+                asked,
+                ids: (&request.id, host_id),
+                account: request.verified_account(),
+                client: client.unwrap_or_default(),
+                key: request.key.as_deref(),
+                version: request.version(),
+                object_bytes: request.object_bytes(),
+                status: self.status.as_u16(),
+                error_code: request.error_code(),
+                bytes_out: self.bytes_out,
+                took,
+                turnaround: self.first.unwrap_or(took).saturating_sub(request.body_end()),
+                received: OffsetDateTime::from_unix_timestamp(SystemClock.now().parts().0)
+                    .map_or(OffsetDateTime::UNIX_EPOCH, |now| now - took),
+            }
+        });
+    }
+
     fn report_change(&self, took: Duration) {
         let request = &self.request;
         let Some(operation) = request.change() else { return };
@@ -246,6 +291,7 @@ impl Drop for Line {
             traceparent = request.client.trace_parent(),
         );
         self.report_change(took);
+        self.log(took);
     }
 }
 

@@ -34,7 +34,6 @@ impl Failure {
     }
 
     /// The value of an element.
-    #[cfg(test)]
     pub(crate) fn element(&self, name: &str) -> Option<&str> {
         self.particulars.element(name)
     }

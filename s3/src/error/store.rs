@@ -101,6 +101,7 @@ fn invalid(what: &'static str, value: &str, words: String) -> S3Error {
         "part size" => return refuse(S3ErrorCode::EntityTooSmall, words).with("ProposedSize", value),
         "range" => S3ErrorCode::InvalidRange,
         "versioning" => S3ErrorCode::IllegalVersioningConfigurationException,
+        "bucket ACL" => custom("InvalidBucketAclWithObjectOwnership"),
         "bucket state" => S3ErrorCode::InvalidBucketState,
         "bucket for object lock" | "key for object lock" | "copy source size" => S3ErrorCode::InvalidRequest,
         _ => {

@@ -79,6 +79,12 @@ const TABLE: &[Row] = &[
     Row("InvalidAccessKeyId", 403, "The AWS Access Key Id you provided does not exist in our records.", &[]),
     Row("InvalidArgument", 400, "Invalid Argument", &[]),
     Row(
+        "InvalidBucketAclWithBlockPublicAccessError",
+        400,
+        "Bucket cannot have public ACLs set with BlockPublicAccess enabled",
+        &[],
+    ),
+    Row(
         "InvalidBucketAclWithObjectOwnership",
         400,
         "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",

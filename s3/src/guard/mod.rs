@@ -27,7 +27,7 @@ use crate::{presigned_v2, xml};
 pub(crate) use hoisted::hoist;
 pub(crate) use presigned::EXPIRES_SECONDS_MAX;
 pub(crate) use query::{Query, order_repeated, retain_parameters};
-pub(crate) use subresource::is_signed_in_v2;
+pub(crate) use subresource::{chosen, is_signed_in_v2};
 
 /// The most bytes of all header names and values; a presigned URL is not counted.
 const HEADER_BYTES_MAX: usize = 32 * 1024;

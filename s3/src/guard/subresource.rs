@@ -69,7 +69,7 @@ pub(crate) fn is_signed_in_v2(name: &str) -> bool {
 }
 
 /// The subresource that a query names, or `""`.
-pub(super) fn chosen(query: &Query) -> &'static str {
+pub(crate) fn chosen(query: &Query) -> &'static str {
     let known = |name: &str| SUBRESOURCES.iter().find(|known| **known == name).copied();
     query.pairs().iter().find_map(|(name, _)| known(name)).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 
 use super::Encoding;
 use crate::error::internal;
-use crate::xml::{self, Document};
+use crate::xml::{self, Document, element, escape, escaped};
 use crate::{checksum, storage_class};
 
 const END: &str = "</ListBucketResult>";
@@ -70,40 +70,6 @@ fn write(document: &mut String, object: &Listed, encoding: Encoding, owner: &str
     let _ = write!(document, "<Size>{}</Size>", object.size);
     element(document, "StorageClass", storage_class::name(object.storage_class.as_ref()));
     document.push_str("</Contents>");
-}
-
-fn element(document: &mut String, name: &str, text: &str) {
-    for part in ["<", name, ">"] {
-        document.push_str(part);
-    }
-    escape(document, text);
-    for part in ["</", name, ">"] {
-        document.push_str(part);
-    }
-}
-
-fn escaped(text: &str) -> String {
-    let mut written = String::new();
-    escape(&mut written, text);
-    written
-}
-
-fn escape(document: &mut String, text: &str) {
-    let mut from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let entity = match byte {
-            b'&' => "&amp;",
-            b'<' => "&lt;",
-            b'>' => "&gt;",
-            b'"' => "&quot;",
-            b'\'' => "&apos;",
-            _ => continue,
-        };
-        document.push_str(&text[from..at]);
-        document.push_str(entity);
-        from = at + 1;
-    }
-    document.push_str(&text[from..]);
 }
 
 /// A time as S3 writes it in XML: `2026-01-02T03:04:05.678Z`.

@@ -17,6 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::access_log::Lines;
 use crate::body::Memory;
 use crate::server::Tls;
 use buckets::Buckets;
@@ -59,6 +60,7 @@ pub struct Metrics {
     turned_away: Counter,
     handshakes_failed: Counter,
     certificates: Family<Certificate, Counter>,
+    log_lines: Lines,
     buckets: Arc<Buckets>,
     held: Arc<OnceLock<Held>>,
 }
@@ -88,6 +90,7 @@ impl Metrics {
             turned_away: Counter::default(),
             handshakes_failed: Counter::default(),
             certificates: Family::default(),
+            log_lines: Lines::new(registry.sub_registry_with_prefix("s3")),
             buckets: Arc::default(),
             held: Arc::default(),
         };
@@ -169,6 +172,11 @@ impl Metrics {
     /// Counts a changed certificate that cannot be used.
     pub(crate) fn certificate_refused(&self) {
         self.certificates.get_or_create(&Certificate { outcome: "refused" }).inc();
+    }
+
+    /// The counters of buckets' access logs.
+    pub(crate) fn log_lines(&self) -> Lines {
+        self.log_lines.clone()
     }
 
     /// Counts a connection until the guard drops.

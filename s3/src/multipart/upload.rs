@@ -5,6 +5,7 @@ use objstore::store::{CreateUpload, List, UploadInfo};
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
+use crate::acl::{self, Asked, Of};
 use crate::bucket::person;
 use crate::checksum::Plan;
 use crate::error::{OrRefuse as _, refuse};
@@ -30,6 +31,7 @@ pub(crate) async fn create(
         input.checksum_type.as_ref().map(ChecksumType::as_str),
     )?;
     let lock = lock::asked!(input)?;
+    let access = acl::of_new(service, Asked::of(&request.headers, Of::Object)?).await?;
     let attributes = attributes::take!(input)?;
     let create = CreateUpload {
         bucket,
@@ -38,6 +40,7 @@ pub(crate) async fn create(
         metadata: attributes.metadata,
         tags: attributes.tags,
         lock,
+        access,
         checksum_algorithm: plan.map(Plan::to_record),
         initiator: request::current()?.caller_name().to_owned(),
     };

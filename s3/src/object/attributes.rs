@@ -77,7 +77,7 @@ pub(crate) async fn attributes(
     let (object, parts) = service
         .blocking(move |store| {
             let (object, reader) = store.open_object(&bucket, &key, version.as_deref()).or_refuse()?;
-            authority.confirm(store, &object.tags)?;
+            authority.confirm(store, &object)?;
             let parts = if wanted.parts { reader.parts().or_refuse()? } else { Vec::new() };
             Ok((object, parts))
         })

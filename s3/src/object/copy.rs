@@ -6,6 +6,7 @@ use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDire
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::{etag, time, version_made};
+use crate::acl::{self, Asked, Of};
 use crate::attributes::{self, Attributes};
 use crate::checksum::{self, Algorithm, Copied};
 use crate::conditions::{self, Reading};
@@ -39,9 +40,11 @@ pub(crate) async fn copy(
     let replaces = replaces(input.metadata_directive.as_ref().map(MetadataDirective::as_str), "metadata")?;
     let retags = replaces_tags(&input)?;
     let lock = lock::asked!(input)?;
+    let website_redirect = input.website_redirect_location.clone();
+    let access = acl::of_new(service, Asked::of(&request.headers, Of::Object)?).await?;
     let Attributes { headers, metadata, tags } = attributes::take!(input)?;
     let storage_class = storage_class::kept(input.storage_class.as_ref());
-    let reclasses = input.storage_class.is_some();
+    let reclasses = input.storage_class.is_some() || website_redirect.is_some();
     let onto_itself = (&source.bucket, &source.key) == (&bucket, &key) && source.version.is_none();
     if onto_itself && !replaces && !retags && !reclasses {
         return Err(says(
@@ -75,6 +78,7 @@ pub(crate) async fn copy(
         bucket,
         key,
         storage_class,
+        website_redirect,
         metadata: if replaces { Directive::Replace((headers, metadata)) } else { Directive::Copy },
         tags: match seen {
             _ if retags => Directive::Replace(tags),
@@ -84,6 +88,7 @@ pub(crate) async fn copy(
         },
         checksums,
         lock,
+        access,
         condition,
     };
     let copied = service.store.copy_object(copy).await.map_err(refuse_source)?;

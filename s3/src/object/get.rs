@@ -79,6 +79,7 @@ macro_rules! answer {
             parts_count: parts_count.and_then(|count| i32::try_from(count).ok()),
             tag_count: i32::try_from(object.tags.len()).ok().filter(|count| *count > 0),
             version_id: object.version,
+            website_redirect_location: object.headers.website_redirect,
             ..$output::default()
         };
         checksum::fill!(output, &checksums);
@@ -147,7 +148,7 @@ fn read(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(Foun
 /// Opens the object, which may have been replaced since the access check.
 fn opened(store: &Store, authority: &Authority, wanted: &Wanted) -> S3Result<(ObjectInfo, Reader)> {
     let (object, reader) = store.open_object(&wanted.bucket, &wanted.key, wanted.version.as_deref()).or_refuse()?;
-    authority.confirm(store, &object.tags)?;
+    authority.confirm(store, &object)?;
     Ok((object, reader))
 }
 

@@ -39,6 +39,7 @@ pub(crate) mod tests {
     /// An object for unit tests.
     pub(crate) fn object(key: &str, etag: &str, modified_nanos: i64) -> ObjectInfo {
         ObjectInfo {
+            access: Default::default(),
             key: key.into(),
             ino: 2,
             size: 10,

@@ -2,11 +2,12 @@
 
 use http::HeaderMap;
 use objstore::name::{BucketName, Key};
-use objstore::store::{Condition, Lock, ObjectInfo, PutObject};
+use objstore::store::{Condition, Lock, ObjectAccess, ObjectInfo, PutObject};
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::{etag, version_made};
+use crate::acl::{self, Asked, Of};
 use crate::attributes::Attributes;
 use crate::body::{self, Body, Received, receive};
 use crate::checksum::{self, Claims};
@@ -20,15 +21,17 @@ pub(crate) struct Upload {
     key: Key,
     attributes: Attributes,
     lock: Lock,
+    access: ObjectAccess,
     condition: Condition,
     /// The claims about the content.
     pub(crate) claims: Claims,
 }
 
 impl Upload {
-    /// Validates the request.
-    pub(crate) fn new(input: &mut PutObjectInput, headers: &HeaderMap) -> S3Result<Self> {
+    /// Validates the parameters of an authorized request.
+    pub(crate) async fn new(service: &Service, input: &mut PutObjectInput, headers: &HeaderMap) -> S3Result<Self> {
         Ok(Self {
+            access: acl::of_new(service, Asked::of(headers, Of::Object)?).await?,
             bucket: names::bucket(&input.bucket)?,
             key: names::key(&input.key)?,
             condition: conditions::writing(headers)?,
@@ -59,6 +62,7 @@ impl Upload {
             tags: self.attributes.tags,
             checksums: received.sums.checksum.into_iter().collect(),
             lock: self.lock,
+            access: self.access,
             condition: self.condition,
         };
         service.store.put_object(put).await.or_refuse()
@@ -71,7 +75,7 @@ pub(crate) async fn put(
     request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
-    let upload = Upload::new(&mut input, &request.headers)?;
+    let upload = Upload::new(service, &mut input, &request.headers).await?;
     upload.check_locked()?;
     if body::is_large(input.content_length) {
         // A missing bucket is reported before the body is received.

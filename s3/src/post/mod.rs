@@ -26,7 +26,6 @@ use s3s::auth::S3Auth as _;
 use s3s::dto::StreamingBlob;
 use s3s::{HttpResponse, S3ErrorCode, S3Result};
 
-use crate::access;
 use crate::auth::Keys;
 use crate::body::{Inbound, receive_within};
 use crate::error::refuse;
@@ -35,6 +34,7 @@ use crate::object::put::Upload;
 use crate::offer;
 use crate::request::{Caller, Request};
 use crate::service::Service;
+use crate::{access, acl};
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use fuzzed::read;
@@ -89,10 +89,11 @@ pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, bo
     let mut input = upload::input(bucket.as_str(), &fields, &headers)?;
     offer::check("PostObject", &headers)?;
     offer::check("PostObject", &head.headers)?;
+    acl::check(&head.headers, false)?;
     let account = caller.map(|caller| caller.account.clone());
     access::allow_form(service, request, account, bucket.clone(), &input.key, (&headers, &head.uri)).await?;
     let success = Success::of(&fields)?;
-    let upload = Upload::new(&mut input, &headers)?;
+    let upload = Upload::new(service, &mut input, &headers).await?;
     let received = receive_within(&service.store, StreamingBlob::wrap(file), &upload.claims, size).await?;
     let object = upload.store(service, received).await?;
 

@@ -88,6 +88,7 @@ pub(super) fn input(bucket: &str, fields: &Fields, headers: &HeaderMap) -> S3Res
         metadata: (!metadata.is_empty()).then_some(metadata),
         tagging: tagging.map(str::to_owned),
         storage_class: text("x-amz-storage-class").map(StorageClass::from),
+        website_redirect_location: text("x-amz-website-redirect-location"),
         object_lock_mode: text("x-amz-object-lock-mode").map(ObjectLockMode::from),
         object_lock_retain_until_date: until,
         object_lock_legal_hold_status: text("x-amz-object-lock-legal-hold").map(ObjectLockLegalHoldStatus::from),

@@ -27,6 +27,10 @@ pub struct Config {
     pub domains: Domains,
     /// The certificate for TLS; `None` means plain HTTP.
     pub tls: Option<Tls>,
+    /// The domains below which a host names a bucket on the website listener.
+    pub website_domains: Domains,
+    /// How old a line of a bucket's access log gets before it is delivered.
+    pub access_log_delay: Duration,
     /// Limits on what a client can make the server hold.
     pub limits: Limits,
 }
@@ -44,6 +48,8 @@ impl Config {
             presigned_v2: true,
             domains: Domains::default(),
             tls: None,
+            website_domains: Domains::default(),
+            access_log_delay: Duration::from_secs(5 * 60),
             limits: Limits::default(),
         }
     }

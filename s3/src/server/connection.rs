@@ -66,7 +66,7 @@ impl Shared {
 pub(super) async fn serve(
     shared: Arc<Shared>,
     socket: TcpStream,
-    from: SocketAddr,
+    (from, website): (SocketAddr, bool),
     ticket: Ticket,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -85,7 +85,13 @@ pub(super) async fn serve(
         layer: shared.layer.clone(),
         activity: Arc::clone(&activity),
         ledger: Arc::clone(&ledger),
-        peer: Peer { address: from, secure: matches!(socket, Socket::Tls(_)), tls_version: socket.tls_version() },
+        peer: Peer {
+            address: from,
+            secure: matches!(socket, Socket::Tls(_)),
+            tls_version: socket.tls_version(),
+            cipher_suite: socket.cipher_suite(),
+            website,
+        },
         turned_away: admission.turned_away,
         requests: Arc::clone(&shared.requests),
     };

@@ -34,6 +34,10 @@ pub(crate) struct Peer {
     pub(crate) secure: bool,
     /// The version of TLS, as policies write it.
     pub(crate) tls_version: Option<&'static str>,
+    /// The cipher suite of TLS, as OpenSSL calls it.
+    pub(crate) cipher_suite: Option<&'static str>,
+    /// Whether it is connected to the website listener.
+    pub(crate) website: bool,
 }
 
 /// The service of one connection.

@@ -30,8 +30,10 @@ use s3s::region::Region;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use crate::access_log::AccessLog;
 use crate::body::Listeners;
-use crate::layer::Layer;
+use crate::layer::{Hosts, Layer};
+use crate::request::Ids;
 use crate::service::Service;
 use crate::{access, public_access};
 use connection::Shared;
@@ -40,12 +42,16 @@ pub use config::{Config, Error, Limits};
 pub(crate) use door::Peer;
 pub use tls::{Tls, TlsError};
 
+/// How long the delivery of access logs may take after the last request of a server.
+pub const DELIVERY_LIMIT: Duration = Duration::from_secs(5);
 /// The pause after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A configured S3 endpoint.
 pub struct Server {
     shared: Arc<Shared>,
+    website: Option<TcpListener>,
+    access_log: AccessLog,
     drain: Duration,
 }
 
@@ -61,35 +67,50 @@ impl Server {
         let (region_name, presigned_v2) = (Arc::from(region.as_str()), config.presigned_v2);
         let service = Service { store, region: region_name, presigned_v2, standings, callers };
         let s3 = protocol::service(service.clone(), region, config.domains.clone());
-        let listeners = Listeners { metrics: config.metrics.clone(), auditor: config.auditor };
-        let layer = Layer::new(s3, service, listeners, config.domains, &config.limits);
+        let ids = Arc::new(Ids::new());
+        let (store, region, lines) = (service.store.clone(), Arc::clone(&service.region), config.metrics.log_lines());
+        let access_log = AccessLog::new(store, region, lines, config.access_log_delay);
+        let log = Some((access_log.clone(), ids.run.clone()));
+        let listeners = Listeners { metrics: config.metrics.clone(), auditor: config.auditor, access_log: log };
+        let hosts = Hosts { s3: config.domains, websites: config.website_domains };
+        let layer = Layer::new(s3, service, listeners, (hosts, ids), &config.limits);
         config.metrics.watch(layer.memory(), config.tls.clone());
         let shared = Arc::new(Shared::new(layer, config.metrics, config.tls, config.limits));
-        Ok(Self { shared, drain: config.drain })
+        Ok(Self { shared, website: None, access_log, drain: config.drain })
+    }
+
+    /// Serves the buckets that are websites on this listener, with the certificate and within the limits of S3.
+    #[must_use]
+    pub fn with_website(self, listener: TcpListener) -> Self {
+        Self { website: Some(listener), ..self }
     }
 
     /// Serves until `shutdown` completes, then lets requests in progress end.
     ///
     /// # Errors
     /// [`Error::Accept`].
-    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    pub async fn serve(mut self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let stop = watch::Sender::new(false);
         if let Some(tls) = &self.shared.tls {
             tokio::spawn(tls.clone().keep_fresh(self.shared.metrics.clone(), stop.subscribe()));
         }
+        let stop_delivery = watch::Sender::new(false);
+        let delivery = tokio::spawn(self.access_log.clone().deliver(stop_delivery.subscribe()));
         let mut shutdown = pin!(shutdown);
         loop {
             let accepted = tokio::select! {
                 () = &mut shutdown => break,
-                accepted = listener.accept() => accepted,
+                accepted = listener.accept() => (accepted, false),
+                accepted = accept(self.website.as_ref()) => (accepted, true),
             };
+            let (accepted, website) = accepted;
             match accepted {
-                Ok((socket, from)) => self.admit(socket, from, &stop),
+                Ok((socket, from)) => self.admit(socket, (from, website), &stop),
                 Err(error) if passes(&error) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 Err(error) => return Err(Error::Accept(error)),
             }
         }
-        drop(listener);
+        drop((listener, self.website.take()));
         stop.send_replace(true);
         // Each connection holds a receiver.
         if tokio::time::timeout(self.drain, stop.closed()).await.is_err() {
@@ -98,10 +119,16 @@ impl Server {
                 "requests were still in progress when the time to drain ended"
             );
         }
+        stop_delivery.send_replace(true);
+        let unfinished = delivery.abort_handle();
+        if tokio::time::timeout(DELIVERY_LIMIT, delivery).await.is_err() {
+            unfinished.abort();
+            tracing::warn!("access logs of buckets were not delivered in time; what was left of them is lost");
+        }
         Ok(())
     }
 
-    fn admit(&self, socket: TcpStream, from: SocketAddr, stop: &watch::Sender<bool>) {
+    fn admit(&self, socket: TcpStream, from: (SocketAddr, bool), stop: &watch::Sender<bool>) {
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, "a connection closed before it was served");
             return;
@@ -111,6 +138,14 @@ impl Server {
             return;
         };
         tokio::spawn(connection::serve(Arc::clone(&self.shared), socket, from, ticket, stop.subscribe()));
+    }
+}
+
+/// The next connection of a listener; without one there never is any.
+async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
     }
 }
 

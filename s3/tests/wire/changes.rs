@@ -47,7 +47,7 @@ fn next(seen: &Mutex<Vec<Seen>>) -> Seen {
 }
 
 /// Each operation that changes a bucket: method, query, body.
-const CHANGES: [(&str, &str, &str, &str); 30] = [
+const CHANGES: [(&str, &str, &str, &str); 31] = [
     (
         "PutBucketVersioning",
         "PUT",
@@ -75,6 +75,7 @@ const CHANGES: [(&str, &str, &str, &str); 30] = [
     ("PutBucketRequestPayment", "PUT", "requestPayment=", "<RequestPaymentConfiguration/>"),
     ("DeleteBucketEncryption", "DELETE", "encryption=", ""),
     ("DeleteBucketReplication", "DELETE", "replication=", ""),
+    ("PutBucketWebsite", "PUT", "website=", "<WebsiteConfiguration/>"),
     ("DeleteBucketWebsite", "DELETE", "website=", ""),
     ("DeleteBucketMetadataConfiguration", "DELETE", "metadataConfiguration=", ""),
     ("DeleteBucketMetadataTableConfiguration", "DELETE", "metadataTable=", ""),

@@ -13,7 +13,7 @@ const HEADING: &str = "## Every operation";
 const FORM: (&str, &str) = ("content-type", "multipart/form-data; boundary=b");
 
 /// Documents that change nothing, and those that ask for what is refused, of operations that are offered for the former.
-const HALF_OFFERED: [(&str, &str, &str); 5] = [
+const HALF_OFFERED: [(&str, &str, &str); 4] = [
     (
         "PutBucketAbac",
         "<AbacStatus><Status>Disabled</Status></AbacStatus>",
@@ -23,12 +23,6 @@ const HALF_OFFERED: [(&str, &str, &str); 5] = [
         "PutBucketAccelerateConfiguration",
         "<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>",
         "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>",
-    ),
-    (
-        "PutBucketLogging",
-        "<BucketLoggingStatus/>",
-        "<BucketLoggingStatus><LoggingEnabled><TargetBucket>b</TargetBucket><TargetPrefix>p</TargetPrefix></LoggingEnabled>\
-         </BucketLoggingStatus>",
     ),
     (
         "PutBucketNotificationConfiguration",

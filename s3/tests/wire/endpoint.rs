@@ -27,6 +27,8 @@ pub struct Endpoint {
     pub root: Key,
     pub store: Store,
     pub address: SocketAddr,
+    /// Where websites are served.
+    pub website: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<Result<(), s3::Error>>>,
     runtime: Runtime,
@@ -81,11 +83,15 @@ impl Endpoint {
         let server = s3::Server::new(store.clone(), config).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
+        let websites = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let website = websites.local_addr().unwrap();
+        let server = server.with_website(websites);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = runtime.spawn(server.serve(listener, async {
             let _ = stopped.await;
         }));
-        let endpoint = Self { root, store, address, stop: Some(stop), serving: Some(serving), runtime, _dir: dir };
+        let endpoint =
+            Self { root, store, address, website, stop: Some(stop), serving: Some(serving), runtime, _dir: dir };
         if plain {
             assert_eq!(endpoint.send("PUT", "/wire", "", &[], b"").code(), "OK");
         }

@@ -3,6 +3,8 @@
 //! The `tests` crate runs real clients (boto3, aws-cli and others).
 
 mod access;
+mod access_log;
+mod acl;
 mod bodies;
 mod bounds;
 mod changes;
@@ -30,3 +32,4 @@ mod urls;
 mod urls_v2;
 mod versions;
 mod waiting;
+mod website;

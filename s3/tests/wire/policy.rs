@@ -269,7 +269,11 @@ fn the_owner_of_a_bucket_owns_all_in_it() {
     };
     let get = || endpoint.send("GET", "/wire", "ownershipControls=", &[], b"");
     assert!(String::from_utf8(get().body).unwrap().contains("BucketOwnerEnforced"));
-    assert_eq!(controls("ObjectWriter"), "NotImplemented");
+    for rule in ["ObjectWriter", "BucketOwnerPreferred"] {
+        assert_eq!(controls(rule), "OK");
+        assert!(String::from_utf8(get().body).unwrap().contains(rule));
+    }
+    assert_eq!(controls("Nobody"), "MalformedXML");
     assert_eq!(endpoint.send("DELETE", "/wire", "ownershipControls=", &[], b"").code(), "OK");
     assert_eq!(get().code(), "OwnershipControlsNotFoundError");
     assert_eq!(controls("BucketOwnerEnforced"), "OK");

@@ -139,6 +139,23 @@ fn a_form_needs_no_declared_length_and_a_cut_one_leaves_nothing() {
 }
 
 #[test]
+fn a_form_names_the_acl_of_its_object_where_acls_are_enabled() {
+    let endpoint = Endpoint::start_with(|config| config.block_public_access = false);
+    let rule = "<OwnershipControls><Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule></OwnershipControls>";
+    assert_eq!(endpoint.send("PUT", "/wire", "ownershipControls=", &[], rule.as_bytes()).code(), "OK");
+    let conditions = r#", ["starts-with", "$key", "user/"], ["starts-with", "$acl", ""]"#;
+    let fields = |acl| [("key", "user/1"), ("acl", acl)];
+    assert_eq!(post(&endpoint, &endpoint.root, conditions, &fields("public-read"), b"abc").code(), "OK");
+    let acl = String::from_utf8(endpoint.send("GET", "/wire/user/1", "acl=", &[], b"").body).unwrap();
+    assert!(acl.contains("AllUsers"), "{acl}");
+    assert_eq!(post(&endpoint, &endpoint.root, conditions, &fields("everybody"), b"abc").code(), "InvalidArgument");
+    let carol = endpoint.account("carol", Some(Mode::Write));
+    assert_eq!(post(&endpoint, &carol, conditions, &fields("private"), b"abc").code(), "OK");
+    let acl = String::from_utf8(endpoint.send("GET", "/wire/user/1", "acl=", &[], b"").body).unwrap();
+    assert!(acl.contains("<Owner><ID>carol</ID>") && !acl.contains("AllUsers"), "{acl}");
+}
+
+#[test]
 fn what_the_policy_does_not_allow_is_refused() {
     let endpoint = Endpoint::start();
     let conditions = r#", ["starts-with", "$key", "user/"], ["starts-with", "$acl", ""]"#;

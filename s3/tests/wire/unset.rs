@@ -8,7 +8,6 @@ fn what_is_not_set_is_told_as_aws_tells_it() {
     for (query, code) in [
         ("encryption=", "ServerSideEncryptionConfigurationNotFoundError"),
         ("replication=", "ReplicationConfigurationNotFoundError"),
-        ("website=", "NoSuchWebsiteConfiguration"),
         ("metadataConfiguration=", "MetadataConfigurationNotFound"),
         ("metadataTable=", "MetadataConfigurationNotFound"),
         ("analytics=&id=one", "NoSuchConfiguration"),
@@ -75,13 +74,13 @@ fn an_object_that_is_not_archived_cannot_be_restored() {
 #[test]
 fn what_is_not_set_is_removed_already() {
     let endpoint = Endpoint::start();
-    for setting in ["encryption", "replication", "website", "metadataConfiguration", "metadataTable"] {
+    for setting in ["encryption", "replication", "metadataConfiguration", "metadataTable"] {
         assert_eq!(endpoint.send("DELETE", "/wire", &format!("{setting}="), &[], b"").status, 204, "{setting}");
     }
     for setting in ["analytics=&id=one", "id=one&intelligent-tiering=", "id=one&inventory=", "id=one&metrics="] {
         assert_eq!(endpoint.send("DELETE", "/wire", setting, &[], b"").status, 204, "{setting}");
     }
-    assert_eq!(endpoint.send("DELETE", "/absent", "website=", &[], b"").code(), "NoSuchBucket");
+    assert_eq!(endpoint.send("DELETE", "/absent", "encryption=", &[], b"").code(), "NoSuchBucket");
 }
 
 #[test]
@@ -105,12 +104,6 @@ fn what_changes_nothing_can_be_put_and_nothing_else() {
         ("notification=", "<NotificationConfiguration><EventBridgeConfiguration/></NotificationConfiguration>", off),
         ("notification=", "<NotificationConfiguration><Unknown/></NotificationConfiguration>", malformed),
         ("logging=", "<BucketLoggingStatus></BucketLoggingStatus>", "OK"),
-        (
-            "logging=",
-            "<BucketLoggingStatus><LoggingEnabled><TargetBucket>wire</TargetBucket><TargetPrefix/>\
-                      </LoggingEnabled></BucketLoggingStatus>",
-            off,
-        ),
         ("encryption=", "<ServerSideEncryptionConfiguration/>", off),
         ("replication=", "<ReplicationConfiguration/>", off),
     ] {

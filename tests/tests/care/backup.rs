@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use aws_sdk_s3::error::ProvideErrorMetadata as _;
+use aws_sdk_s3::types::{ObjectOwnership, OwnershipControls, OwnershipControlsRule};
 use serde_json::Value;
 
 use super::{count, data_dir, files_below, flip, printed, tree};
-use crate::support::access::{Rights, read, rights, root_client, write};
+use crate::support::access::{Rights, client_of, read, rights, root_client, write};
 use crate::support::cli::{account, check_store, json, key_of, refusal};
 use crate::support::*;
 
@@ -213,4 +215,44 @@ async fn a_policy_denies_after_a_restore_whom_it_denied_before() {
         assert_eq!(rights(&another, &key, name).await, Rights::Write, "{name}");
         assert_eq!(read(&root_client(&another), name, "k").await, b"content", "{name}");
     }
+}
+
+/// Gives a bucket `docs` an object that anna may read, by an ACL alone.
+async fn open_to_anna(server: &Server) {
+    json(server, &["bucket", "create", "docs"]);
+    account(server, "anna");
+    let client = root_client(server);
+    let rule =
+        OwnershipControlsRule::builder().object_ownership(ObjectOwnership::ObjectWriter).build().expect("a rule");
+    let controls = OwnershipControls::builder().rules(rule).build().expect("controls");
+    client.put_bucket_ownership_controls().bucket("docs").ownership_controls(controls).send().await.expect("set");
+    for (key, grant) in [("hers", Some("id=anna")), ("mine", None)] {
+        let body = key.as_bytes().to_vec().into();
+        let put = client.put_object().bucket("docs").key(key).set_grant_read(grant.map(str::to_owned)).body(body);
+        put.send().await.expect("put");
+    }
+}
+
+#[tokio::test]
+async fn an_acl_lets_in_after_a_restart_and_a_restore_whom_it_let_in_before() {
+    let (mut server, another) = (Server::start(), Server::start());
+    open_to_anna(&server).await;
+    server.kill9();
+    server.restart();
+    let to = folder(&server);
+    json(&server, &["backup", "docs", text(&to)]);
+    // Accounts have other ids there: the first one has hers.
+    account(&another, "zoe");
+    json(&another, &["restore", text(&to), "docs"]);
+    for server in [&server, &another] {
+        let key = key_of(&json(server, &["key", "create", "--account", "anna"]));
+        let client = client_of(server, &key);
+        assert_eq!(read(&client, "docs", "hers").await, b"hers");
+        let refused = client.get_object().bucket("docs").key("mine").send().await.expect_err("it is not hers");
+        assert_eq!(refused.code(), Some("AccessDenied"));
+    }
+    let zoe = key_of(&json(&another, &["key", "create", "--account", "zoe"]));
+    let refused =
+        client_of(&another, &zoe).get_object().bucket("docs").key("hers").send().await.expect_err("nor zoe's");
+    assert_eq!(refused.code(), Some("AccessDenied"));
 }

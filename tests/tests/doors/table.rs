@@ -90,6 +90,7 @@ const CORS: &str = "<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin
                     </CORSRule></CORSConfiguration>";
 const LIFECYCLE: &str = "<LifecycleConfiguration><Rule><ID>r</ID><Filter><Prefix>never/</Prefix></Filter>\
                          <Status>Enabled</Status><Expiration><Days>9999</Days></Expiration></Rule></LifecycleConfiguration>";
+const WEBSITE: &str = "<WebsiteConfiguration><IndexDocument><Suffix>i</Suffix></IndexDocument></WebsiteConfiguration>";
 const VERSIONING: &str = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
 const BLOCK: &str = "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>\
                      <IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy>\
@@ -149,6 +150,11 @@ fn of_rules() -> Vec<Row> {
         row("DeleteBucketLifecycle", Own, "DELETE", "/b?lifecycle="),
         row("PutObjectLockConfiguration", Own, "PUT", "/b?object-lock=").body(LOCK),
         row("GetObjectLockConfiguration", Any, "GET", "/b?object-lock="),
+        row("PutBucketWebsite", Own, "PUT", "/b?website=").body(WEBSITE),
+        row("GetBucketWebsite", Any, "GET", "/b?website="),
+        row("DeleteBucketWebsite", Own, "DELETE", "/b?website="),
+        row("PutBucketLogging", Own, "PUT", "/b?logging=").body("<BucketLoggingStatus/>"),
+        row("GetBucketLogging", Any, "GET", "/b?logging="),
         row("GetBucketRequestPayment", Any, "GET", "/b?requestPayment="),
         row("GetBucketAcl", Own, "GET", "/b?acl="),
         row("PutBucketAcl", Own, "PUT", "/b?acl=").header("x-amz-acl", "bucket-owner-full-control"),
@@ -167,16 +173,12 @@ fn of_unset() -> Vec<Row> {
         row("DeleteBucketEncryption", Own, "DELETE", "/b?encryption="),
         row("GetBucketReplication", Any, "GET", "/b?replication=").unset("ReplicationConfigurationNotFoundError"),
         row("DeleteBucketReplication", Own, "DELETE", "/b?replication="),
-        row("GetBucketWebsite", Any, "GET", "/b?website=").unset("NoSuchWebsiteConfiguration"),
-        row("DeleteBucketWebsite", Own, "DELETE", "/b?website="),
         row("GetBucketMetadataConfiguration", Any, "GET", "/b?metadataConfiguration=").unset(metadata),
         row("DeleteBucketMetadataConfiguration", Own, "DELETE", "/b?metadataConfiguration="),
         row("GetBucketMetadataTableConfiguration", Any, "GET", "/b?metadataTable=").unset(metadata),
         row("DeleteBucketMetadataTableConfiguration", Own, "DELETE", "/b?metadataTable="),
         row("PutBucketNotificationConfiguration", Own, "PUT", "/b?notification=").body("<NotificationConfiguration/>"),
         row("GetBucketNotificationConfiguration", Any, "GET", "/b?notification="),
-        row("PutBucketLogging", Own, "PUT", "/b?logging=").body("<BucketLoggingStatus/>"),
-        row("GetBucketLogging", Any, "GET", "/b?logging="),
         row("PutBucketAccelerateConfiguration", Own, "PUT", "/b?accelerate=")
             .body("<AccelerateConfiguration><Status>Suspended</Status></AccelerateConfiguration>"),
         row("GetBucketAccelerateConfiguration", Any, "GET", "/b?accelerate="),

@@ -3,8 +3,10 @@
 
 mod checksums;
 mod classes;
+mod logged;
 mod odd;
 mod resumed;
+mod site;
 
 use std::time::Duration;
 

@@ -76,6 +76,17 @@ fn settings_of_buckets_do_what_they_say() {
 }
 
 #[test]
+fn access_logs_are_delivered_into_a_bucket() {
+    script!(Options::default().args(["--s3-access-log-delay", "1s"]).start(), "access_logs.py", none);
+}
+
+#[test]
+fn websites_are_set_and_served() {
+    let options = Options::default().args(["--website-listen", "127.0.0.1:0", "--s3-block-public-access", "false"]);
+    script!(options.start(), "websites.py", none);
+}
+
+#[test]
 fn forms_of_browsers_put_objects() {
     script!(Server::start(), "forms.py", none);
 }

@@ -60,6 +60,9 @@ pub fn run_script(python: &Path, server: &Server, script: &str, keys: &[(&str, &
     let mut command = client(python, server);
     // No compiled files in the source tree.
     command.arg(repo().join("tests/python").join(script)).env("PYTHONDONTWRITEBYTECODE", "1");
+    if let Some(website) = server.ready().get("website") {
+        command.env("AMPHORA_WEBSITE", website);
+    }
     for (name, key) in keys.iter().copied() {
         command.env(format!("AMPHORA_KEY_{name}"), format!("{}:{}", key.access_key_id, key.secret_access_key));
     }

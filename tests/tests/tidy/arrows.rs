@@ -1,8 +1,8 @@
 //! Which crate may know which: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`; `corpora`, for
 //! tests alone, knows none. Crates inside another's folder are members of the workspace like the others.
 //!
-//! - The layers of the store are crates below `objstore`: `base → disk → objstore`. The crates above the store reach them
-//!   through `objstore` alone.
+//! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
+//!   them through `objstore` alone.
 
 use super::tree::{File, Finding, has_word};
 
@@ -13,7 +13,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-base", &[]),
     ("objstore-disk", &["objstore-base"]),
     ("objstore-testing", &["objstore-base", "objstore-disk"]),
-    ("objstore", &["objstore-base", "objstore-disk", "objstore-testing", "corpora"]),
+    ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-testing"]),
+    ("objstore-blob", &["objstore-base", "objstore-disk", "objstore-testing"]),
+    ("objstore-record", &["objstore-base", "objstore-blob"]),
+    (
+        "objstore",
+        &[
+            "objstore-base",
+            "objstore-disk",
+            "objstore-kv",
+            "objstore-blob",
+            "objstore-record",
+            "objstore-testing",
+            "corpora",
+        ],
+    ),
     ("s3", &["objstore", "corpora"]),
     ("rpc", &["objstore"]),
     ("cosi", &["proto", "rpc", "objstore"]),
@@ -33,7 +47,7 @@ const FOREIGN: [(&str, &[&str]); 4] = [
     ("s3s", &["s3/src/"]),
     ("fuse_wire", &["fuse/src/lib.rs"]),
     ("crate::wire", &["fuse/src/adapter/"]),
-    ("fjall", &["objstore/src/meta/fjall_engine/"]),
+    ("fjall", &["objstore/kv/src/fjall_engine/"]),
 ];
 
 /// Reads the dependency tables of a member's Cargo.toml; every entry must also come from the workspace.

@@ -1,8 +1,7 @@
 //! Accounts, keys, grants and publications.
 
-use zeroize::Zeroizing;
-
 use crate::clock::Timestamp;
+use crate::grant::Secret;
 use crate::name::BucketName;
 use crate::record::creator::Creator;
 
@@ -94,28 +93,6 @@ pub struct NewKey {
     pub secret: Secret,
 }
 
-/// A secret: it is never printed, and its memory is overwritten on drop.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Zeroizing<String>);
-
-impl Secret {
-    /// Wraps a secret.
-    pub fn new(secret: impl Into<String>) -> Self {
-        Self(Zeroizing::new(secret.into()))
-    }
-
-    /// The secret's text; never to be logged or put in an error.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
 /// The owner of an access key, as found for a request.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -147,17 +124,4 @@ pub struct Publication {
     pub read_only: bool,
     /// The requested access mode and capability, compared on a repeated request.
     pub capability: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use zeroize::ZeroizeOnDrop;
-
-    use super::*;
-
-    #[test]
-    fn a_secret_is_overwritten_when_it_is_dropped() {
-        let is_overwritten = |_: &dyn ZeroizeOnDrop| true;
-        assert!(is_overwritten(&Secret::new("hush").0));
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
-use crate::name::{BucketName, Hidden};
+use crate::name::BucketName;
 use crate::record::creator::Creator;
 
 /// The versioning state of a bucket (S3 API, PutBucketVersioning).
@@ -27,7 +27,7 @@ pub struct Bucket {
     pub id: u64,
     /// The account that owns it, by name.
     pub owner: String,
-    /// The most bytes it may hold.
+    /// The quota in bytes.
     pub quota_bytes: Option<u64>,
     /// Its versioning state.
     pub versioning: Versioning,
@@ -67,7 +67,7 @@ pub struct CreateBucket {
     pub name: BucketName,
     /// The owning account, by name.
     pub owner: String,
-    /// The most bytes it may hold.
+    /// The quota in bytes.
     pub quota_bytes: Option<u64>,
     /// Its versioning state.
     pub versioning: Versioning,
@@ -159,22 +159,4 @@ pub struct SnapshotInfo {
     pub size_bytes: u64,
     /// The creator.
     pub creator: Creator,
-}
-
-/// A hidden key, which a mount cannot show.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HiddenKey {
-    /// The key.
-    pub key: String,
-    /// The reason.
-    pub why: Hidden,
-}
-
-/// A page of hidden keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HiddenPage {
-    /// The keys.
-    pub keys: Vec<HiddenKey>,
-    /// The key after which to continue; `None` at the end.
-    pub next: Option<String>,
 }

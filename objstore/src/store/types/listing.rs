@@ -1,21 +1,8 @@
 //! Pages of keys and of versions.
 
-use super::object::{Checksum, ObjectInfo};
+use super::object::ObjectInfo;
 use crate::clock::Timestamp;
-
-/// A request for a page of keys, in byte order.
-#[derive(Clone, Debug, Default)]
-pub struct List {
-    /// Only keys with this prefix.
-    pub prefix: String,
-    /// Keys with the same text up to the next delimiter form one common prefix.
-    pub delimiter: Option<String>,
-    /// Only keys after this, and common prefixes that contain such a key; a returned common prefix is skipped as a
-    /// whole.
-    pub after: Option<String>,
-    /// The most keys and common prefixes together.
-    pub limit: usize,
-}
+use crate::content::Checksum;
 
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,15 +41,6 @@ pub struct VersionInfo {
     pub marker: bool,
     /// Whether this is the current version.
     pub latest: bool,
-}
-
-/// A request for a page of versions, by key and then newest first.
-#[derive(Clone, Debug, Default)]
-pub struct ListVersions {
-    /// Prefix, delimiter and limit; `after` is the key marker.
-    pub list: List,
-    /// Continue after this version of the key `after`.
-    pub after_version: Option<String>,
 }
 
 /// A page of versions.

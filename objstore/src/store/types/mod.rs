@@ -7,22 +7,26 @@ mod object;
 mod upload;
 pub mod words;
 
+pub use crate::content::{Checksum, ObjectPart};
+pub use crate::grant::Secret;
+pub use crate::record::access_list::{ACL_GRANTS_MAX, AccessGrant, AccessList, Grantee, GranteeKind, Permission};
 pub use crate::record::creator::Creator;
 pub use crate::record::inode::RetentionMode;
 pub use crate::record::settings::{
-    CorsRule, DefaultRetention, LifecycleFilter, LifecycleRule, ObjectLock, Ownership, PublicAccess, Settings,
+    CorsRule, DefaultRetention, LifecycleFilter, LifecycleRule, LogKeyFormat, Logging, ObjectLock, Ownership,
+    PublicAccess, RedirectAll, RoutingRule, Settings, Website,
 };
-pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication, Secret};
+pub use crate::tree::{HiddenKey, HiddenPage, List, ListVersions};
+pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication};
 pub use bucket::{
-    Bucket, CreateBucket, Deletion, HiddenKey, HiddenPage, Outcome, RootAttributes, SetBucket, SnapshotInfo, Source,
-    Usage, Versioning,
+    Bucket, CreateBucket, Deletion, Outcome, RootAttributes, SetBucket, SnapshotInfo, Source, Usage, Versioning,
 };
-pub use listing::{List, ListVersions, Listed, Listing, VersionInfo, VersionListing};
+pub use listing::{Listed, Listing, VersionInfo, VersionListing};
 pub use object::{
-    Checksum, Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, EntityTags, Headers, Lock,
+    Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, EntityTags, Headers, Lock, ObjectAccess,
     ObjectInfo, PutObject, Retention,
 };
 pub use upload::{
-    CompleteUpload, CompletedUpload, CopyPart, CreateUpload, ObjectPart, PartHash, PartInfo, PartListing, PutPart,
-    UploadInfo, UploadListing, UploadRef,
+    CompleteUpload, CompletedUpload, CopyPart, CreateUpload, PartHash, PartInfo, PartListing, PutPart, UploadInfo,
+    UploadListing, UploadRef,
 };

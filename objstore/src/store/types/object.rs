@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Timestamp;
-use crate::lifecycle::Expiration;
+use crate::content::Checksum;
+use crate::expiry::Expiration;
 use crate::name::{BucketName, Key};
+use crate::record::access_list::AccessList;
 
 /// The headers stored with an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,15 +25,8 @@ pub struct Headers {
     pub expires: Option<String>,
     /// x-amz-storage-class; `None` is STANDARD. It is only a name and has no effect.
     pub storage_class: Option<String>,
-}
-
-/// A stored checksum (S3 User Guide, "Checking object integrity").
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checksum {
-    /// `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1`, `SHA256`, `SHA512`, `MD5`, `XXHASH64`, `XXHASH3` or `XXHASH128`.
-    pub algorithm: String,
-    /// The value in base64, followed by `-N` if it covers N parts' checksums.
-    pub value: String,
+    /// x-amz-website-redirect-location, as given
+    pub website_redirect: Option<String>,
 }
 
 /// The retention of an object version (S3 API, PutObjectRetention).
@@ -50,6 +45,16 @@ pub struct Lock {
     pub retention: Option<Retention>,
     /// Whether a legal hold is on; `None` in a request asks for nothing, in an answer there never was one.
     pub legal_hold: Option<bool>,
+}
+
+/// The owner of an object, and its access control list. By default the bucket's owner owns it, and has access
+/// alone (S3 User Guide, "Access control list (ACL) overview").
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectAccess {
+    /// The id of the owning account; zero is the owner of the bucket.
+    pub owner: u64,
+    /// The list; none is `private`.
+    pub acl: Option<AccessList>,
 }
 
 /// An object without its content.
@@ -79,6 +84,8 @@ pub struct ObjectInfo {
     pub version: Option<String>,
     /// Its lock.
     pub lock: Lock,
+    /// Its owner and access control list.
+    pub access: ObjectAccess,
     /// Its expiration, if it was just written or read as the current version of its key.
     pub expiration: Option<Expiration>,
 }
@@ -142,6 +149,8 @@ pub struct PutObject {
     pub checksums: Vec<Checksum>,
     /// The requested lock; without one, the bucket's default applies.
     pub lock: Lock,
+    /// Its owner and access control list.
+    pub access: ObjectAccess,
     /// The condition on the current object.
     pub condition: Condition,
 }
@@ -169,10 +178,12 @@ pub struct CopyObject {
     pub bucket: BucketName,
     /// The target key.
     pub key: Key,
-    /// Headers and user metadata, without the storage class.
+    /// Headers and user metadata, without the storage class and the redirect of a website.
     pub metadata: Directive<(Headers, BTreeMap<String, String>)>,
     /// The storage class of the copy; `None` is STANDARD. The source's is not copied.
     pub storage_class: Option<String>,
+    /// Where a website redirects requests for the copy. The source's stays behind.
+    pub website_redirect: Option<String>,
     /// Tags.
     pub tags: Directive<BTreeMap<String, String>>,
     /// The copy's checksums, computed from the source that `source_condition` names; `None` copies the source's, except
@@ -180,6 +191,8 @@ pub struct CopyObject {
     pub checksums: Option<Vec<Checksum>>,
     /// The requested lock; without one, the bucket's default applies. The source's is not copied.
     pub lock: Lock,
+    /// Owner and access control list of the copy; those of the source are not copied.
+    pub access: ObjectAccess,
     /// The condition on the current object.
     pub condition: Condition,
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::object::{Checksum, Condition, Headers, Lock};
+use super::object::{Condition, Headers, Lock, ObjectAccess};
 use crate::clock::Timestamp;
+use crate::content::Checksum;
 use crate::name::{BucketName, Key};
 
 /// A request to create a multipart upload.
@@ -21,6 +22,8 @@ pub struct CreateUpload {
     pub tags: BTreeMap<String, String>,
     /// The requested lock; without one, the bucket's default at completion applies.
     pub lock: Lock,
+    /// Owner and access control list of the object.
+    pub access: ObjectAccess,
     /// The checksum plan that the client requested.
     pub checksum_algorithm: Option<String>,
     /// The account that created it, for listings.
@@ -159,17 +162,4 @@ pub struct CompletedUpload {
     pub size: u64,
     /// The number of parts.
     pub parts: u32,
-}
-
-/// One of the parts of a multipart object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectPart {
-    /// Its number at upload.
-    pub number: u32,
-    /// Its first byte in the object.
-    pub offset: u64,
-    /// Its size, in bytes.
-    pub size: u64,
-    /// Its checksums.
-    pub checksums: Vec<Checksum>,
 }

@@ -16,7 +16,7 @@ mod part;
 use prost::Message;
 
 use super::Store;
-use super::object::object_record;
+use super::object::{give_access, object_record};
 use super::types::{Checksum, CreateUpload, UploadInfo, UploadRef};
 use crate::clock::Timestamp;
 use crate::error::{Error, Noun, Result};
@@ -87,11 +87,13 @@ impl Store {
     pub async fn create_upload(&self, request: CreateUpload) -> Result<UploadInfo> {
         let mut random = [0; ID_RANDOM_BYTES];
         self.core.random.fill(&mut random);
-        let CreateUpload { bucket, key, headers, metadata, tags, lock, checksum_algorithm, initiator } = request;
+        let CreateUpload { bucket, key, headers, metadata, tags, lock, access, checksum_algorithm, initiator } =
+            request;
         self.change_bucket(&bucket, move |tx| {
             super::marks::check_lock(tx, &key, &lock)?;
             let id = upload_id(tx.now, &random);
-            let object = object_record(String::new(), headers, metadata, tags, Vec::new(), lock);
+            let mut object = object_record(String::new(), headers, metadata, tags, Vec::new(), lock);
+            give_access(&mut object, access);
             let record = Upload { created: tx.now.0, object: Some(object), initiator, checksum_algorithm };
             tx.txn.put(key::upload(tx.bucket.id, key.as_str(), &id), record.encode_to_vec());
             Ok(shown_upload(&id, key.as_str(), record))
@@ -147,11 +149,11 @@ fn drop_upload(txn: &mut dyn Txn, bucket: u64, key: &str, id: &str) -> Result<()
 
 /// Removes the uploads of a bucket that is being deleted, and the records of completed ones.
 pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
-    for pair in super::open::all(&*txn, &key::by_id(tag::UPLOAD, bucket))? {
+    for pair in super::all(&*txn, &key::by_id(tag::UPLOAD, bucket))? {
         let Some((name, id)) = names_of(&pair.key) else { continue };
         drop_upload(txn, bucket, name, id)?;
     }
-    for pair in super::open::all(&*txn, &key::by_id(tag::COMPLETED, bucket))? {
+    for pair in super::all(&*txn, &key::by_id(tag::COMPLETED, bucket))? {
         txn.delete(pair.key.to_vec());
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! - A request that a server had read when it died is sent again by the kernel, marked as resent
 //!   (`FUSE_UNIQUE_RESEND`). Only the store can tell whether it was executed. An idempotent call needs no care. The
 //!   others run as [`Volume::once`], and leave a record of their effect in the transaction that made it ([`records`]);
-//!   an append records its offset ([`appends`]).
+//!   an append records its offset (`state/appends.rs`).
 //! - The request is part of the handle: [`serve`] makes one that acts for it ([`Volume::for_call`]), and [`Volume::once`]
 //!   reads it there. Through other handles, and for sessions that end with the process, nothing is recorded or looked up.
 //! - A failed request left no record, since it changed nothing: sent again, it is executed again.
@@ -11,27 +11,18 @@
 //! A crash before the commit leaves nothing, and the request is executed as new. After it, the record answers. Once
 //! answered, the kernel does not send it again: the record is removed later, and is harmless until then.
 
-mod appends;
 mod records;
 
 use std::sync::{Arc, OnceLock};
 
-pub(crate) use appends::{Appends, sweep};
 pub(super) use records::{Answered, Outcome};
 
 use super::session::{Session, Volume};
 use crate::error::Result;
 use crate::meta::Durability;
+use crate::state::Before;
+pub use crate::state::RequestId;
 use crate::tree::Tx;
-
-/// A request of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestId {
-    /// The request's number, unique in the session.
-    pub unique: u64,
-    /// Whether the kernel sends it again.
-    pub resent: bool,
-}
 
 /// A replay record was written for a request: to be handed back once the request is answered. If it is dropped before,
 /// the record stays until the session ends.
@@ -145,12 +136,12 @@ impl Volume {
         };
         let request = call.0.request;
         let offset = match appends.before(request, ino, size) {
-            appends::Before::Whole { end } => {
+            Before::Whole { end } => {
                 call.record(&self.0);
                 return Ok(end);
             }
-            appends::Before::Partly { offset } => offset,
-            appends::Before::Nothing => {
+            Before::Partly { offset } => offset,
+            Before::Nothing => {
                 appends.note(request.unique, ino, size, len)?;
                 size
             }

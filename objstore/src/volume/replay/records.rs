@@ -13,8 +13,8 @@ use crate::record::decode;
 use crate::record::inode::Inode;
 use crate::record::key;
 use crate::record::session::Replay;
+use crate::session_id::SessionId;
 use crate::tree::Tx;
-use crate::volume::SessionId;
 
 /// The most records removed by a change that adds one.
 const REMOVED_MAX: usize = 64;

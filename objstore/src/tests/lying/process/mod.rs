@@ -233,12 +233,12 @@ impl Process {
                 self.run(self.store.add_grant(&name(bucket), account, *mode)).map(drop)?;
             }
             Act::Revoke { bucket, account } => self.run(self.store.remove_grant(&name(bucket), account))?,
-            Act::Collect => self.store.background.collect_now(&self.store.core)?,
+            Act::Collect => self.store.background.collect_now()?,
             Act::SetRule { bucket, rule } => self.set_rule(bucket, *rule)?,
             Act::Pass | Act::Day => {
                 let nanos = if matches!(act, Act::Day) { DAY.unsigned_abs() } else { 3_000_000_000 };
                 self.machine.clock.advance(Duration::from_nanos(nanos));
-                self.store.background.collect_now(&self.store.core)?;
+                self.store.background.collect_now()?;
                 self.store.core.meta.sync().wait()?;
             }
             Act::Expire => (0..PASSES).try_for_each(|_| self.expire())?,

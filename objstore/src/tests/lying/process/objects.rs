@@ -43,6 +43,7 @@ impl Process {
                     tags: BTreeMap::new(),
                     checksums: Vec::new(),
                     lock: Lock { retention: until, legal_hold: None },
+                    access: Default::default(),
                     condition: Condition::default(),
                 };
                 self.run(self.store.put_object(request)).map(drop)?;
@@ -80,6 +81,7 @@ impl Process {
             Act::Copy { from, to } => {
                 let request = CopyObject {
                     storage_class: None,
+                    website_redirect: None,
                     source_bucket: name(&from.bucket),
                     source_key: key(&from.path),
                     source_version: None,
@@ -90,6 +92,7 @@ impl Process {
                     tags: Directive::Copy,
                     checksums: None,
                     lock: Lock::default(),
+                    access: Default::default(),
                     condition: Condition::default(),
                 };
                 self.run(self.store.copy_object(request)).map(drop)?;
@@ -115,6 +118,7 @@ impl Process {
                     metadata: BTreeMap::new(),
                     tags: BTreeMap::new(),
                     lock: Lock::default(),
+                    access: Default::default(),
                     checksum_algorithm: None,
                     initiator: ROOT_ACCOUNT.into(),
                 };
@@ -166,6 +170,7 @@ impl Process {
             tags: BTreeMap::new(),
             checksums: Vec::new(),
             lock: Lock::default(),
+            access: Default::default(),
             condition: Condition::default(),
         };
         self.run(self.store.put_object(request)).map(drop)

@@ -1,0 +1,274 @@
+//! Content outside the metadata: blobs in separate files, and small blobs packed in segments.
+//!
+//! - A blob's id is never reused, and an immutable blob's bytes never change.
+//! - This module does not know which blobs are referenced. A blob's bytes are durable first; the metadata that refers
+//!   to it is committed after that.
+//! - Content read with its checksums is what was written, or an [`Error::Corrupt`](objstore_base::error::Error::Corrupt).
+//! - After a failed sync, of content or of metadata, nothing is written or removed until the store is reopened.
+//!
+//! A crash leaves unreferenced blobs, in files and in segments; the collector finds them by [`Blobs::file_ids`] and
+//! [`Blobs::scan_segment`]. A crash may undo a removal, which is found the same way.
+
+mod block;
+mod files;
+mod group_sync;
+mod id;
+mod open_files;
+mod pending;
+mod read;
+mod run;
+mod segment;
+mod spare;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use bytes::Bytes;
+
+use objstore_base::error::Result;
+use objstore_base::ticket::Ticket;
+use objstore_disk::{Disk, File, Poison};
+
+use files::Files;
+use id::Ids;
+use open_files::OpenFiles;
+use pending::Extent;
+use segment::{Grow, Segments};
+use spare::Spares;
+
+pub use block::{BLOCK_BYTES, Block};
+pub use id::{BlobId, Place};
+pub use read::SumsOf;
+pub use run::Run;
+pub use segment::{Packed, Record, SegmentInfo};
+pub use sums::{SUM_BLOCK, Summer, sums};
+pub use writer::{FileWriter, Finished};
+
+/// Options of the blob store.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The number of files that stay open for the next reader.
+    pub open_files: usize,
+    /// The size in bytes at which a segment is followed by a new one.
+    pub segment_bytes: u64,
+    /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
+    pub copy_max_bytes: u64,
+    /// Who appends to segments and preallocates blob files.
+    pub helpers: Helpers,
+}
+
+/// Who does the work that callers need not do themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Helpers {
+    /// Separate threads.
+    Threads,
+    /// The calling threads, one after another, so that a test that replays its run has one thread.
+    Callers,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (segment_bytes, copy_max_bytes) = (256 << 20, 1 << 20);
+        Self { open_files: 512, segment_bytes, copy_max_bytes, helpers: Helpers::Threads }
+    }
+}
+
+/// All blobs of a store; clones share them.
+#[derive(Clone)]
+pub struct Blobs(Arc<Inner>);
+
+struct Inner {
+    ids: Arc<Ids>,
+    spares: Spares,
+    files: Arc<Files>,
+    segments: Segments,
+    copy_max_bytes: u64,
+    poison: Poison,
+}
+
+impl Blobs {
+    /// Opens the blobs in `dir`.
+    ///
+    /// - `epoch` is larger at each opening; the caller makes it durable before this call.
+    /// - `poison` is shared with the metadata that refers to the blobs.
+    /// - The file system is synced once, since a process that was killed may have left unsynced writes.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison, options: Options) -> Result<Self> {
+        let Options { open_files, segment_bytes, copy_max_bytes, helpers } = options;
+        disk.make_dir_all(dir)?;
+        disk.sync_everything(dir)?;
+        let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
+        let open = Arc::new(OpenFiles::new(disk.clone(), open_files));
+        let files = Arc::new(Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?);
+        let first = u64::from(ids.epoch()) << 32 | 1;
+        let grow = Grow { first, segment_bytes, helpers };
+        let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), grow)?;
+        let spares = Spares::new(files.clone(), ids.clone(), helpers);
+        Ok(Self(Arc::new(Inner { ids, spares, files, segments, copy_max_bytes, poison })))
+    }
+
+    /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
+    pub fn copy_max_bytes(&self) -> u64 {
+        self.0.copy_max_bytes
+    }
+
+    /// A new blob id.
+    pub fn next_id(&self) -> BlobId {
+        self.0.ids.next()
+    }
+
+    /// Creates the file of `id`, to be written in place. Content and name are not durable before [`Blobs::sync_file`]
+    /// or [`Blobs::sync_dirty`].
+    pub fn create_file(&self, id: BlobId) -> Result<Arc<dyn File>> {
+        self.0.files.create(id)
+    }
+
+    /// A new in-place blob: its file is a preallocated one, whose name is on disk, or else a new one. Its content is
+    /// not durable before [`Blobs::sync_file`] or [`Blobs::sync_dirty`].
+    pub fn new_home(&self) -> Result<(BlobId, Arc<dyn File>)> {
+        self.0.poison.check()?;
+        self.0.spares.take()
+    }
+
+    /// The open file of `id`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](objstore_base::error::Error::Corrupt) if it is missing.
+    pub fn file(&self, id: BlobId) -> Result<Arc<dyn File>> {
+        self.0.files.get(id)
+    }
+
+    /// Makes the content of `id`'s file durable, and its name if it is not yet.
+    pub fn sync_file(&self, id: BlobId) -> Result<()> {
+        self.0.files.sync(id, Extent::Content)
+    }
+
+    /// Makes the content of `id`'s file and its modification time durable, and its name if it is not yet.
+    pub fn sync_file_and_times(&self, id: BlobId) -> Result<()> {
+        self.0.files.sync(id, Extent::ContentAndTime)
+    }
+
+    /// Removes the file of `id`; an absent one is no error. Refused after a failed commit, which may have left a record
+    /// that refers to the file.
+    pub fn remove_file(&self, id: BlobId) -> Result<()> {
+        self.0.poison.check()?;
+        self.0.files.remove(id)
+    }
+
+    /// The ids of all existing files, in no order: including those that are being written, without preallocated ones.
+    pub fn file_ids(&self) -> Result<Vec<BlobId>> {
+        let mut ids = self.0.files.ids()?;
+        ids.retain(|id| !self.0.spares.holds(*id));
+        Ok(ids)
+    }
+
+    /// Records that the file of `id` was written; call it after the write.
+    pub fn mark_dirty(&self, id: BlobId) {
+        self.0.files.mark_dirty(id);
+    }
+
+    /// Makes all files created or marked dirty since the last call durable, with one sync of the file system.
+    pub fn sync_dirty(&self) -> Result<()> {
+        self.0.files.sync_dirty()
+    }
+
+    /// Starts to write a large blob with a new id and its own file.
+    pub fn writer(&self) -> Result<FileWriter> {
+        FileWriter::create(self.0.files.clone(), self.next_id())
+    }
+
+    /// An empty block of memory, whose content [`FileWriter::write`] passes to the disk without a copy.
+    pub fn block(&self) -> Block {
+        self.0.files.block()
+    }
+
+    /// `len` bytes at `offset` of the file of `id`, not verified; bytes beyond the end of the file are zeros.
+    pub fn read_file(&self, id: BlobId, offset: u64, len: usize) -> Result<Bytes> {
+        read::read_file(&self.0.files, id, offset, len)
+    }
+
+    /// `len` bytes at `offset` of the file of `id`, whose length is `file_length`, verified: whole blocks of
+    /// [`SUM_BLOCK`] bytes are read and compared with the checksums that `sums` returns for their indexes.
+    pub fn read_verified(
+        &self,
+        id: BlobId,
+        offset: u64,
+        len: usize,
+        file_length: u64,
+        sums: &SumsOf<'_>,
+    ) -> Result<Bytes> {
+        read::read_verified(&self.0.files, id, offset, len, file_length, sums)
+    }
+
+    /// A run of blocks of the file of `id`, whose length is `file_length`: from the block `first`, one for each
+    /// checksum in `sums`.
+    pub fn run(&self, id: BlobId, file_length: u64, first: usize, sums: Vec<u32>) -> Result<Run> {
+        Run::open(self.0.files.clone(), id, file_length, first, sums)
+    }
+
+    /// Appends a small blob to the growing segment; the ticket is answered once it is durable. Appends that wait at the
+    /// same time share one write and one sync.
+    pub fn append(&self, id: BlobId, data: Bytes) -> Ticket<Packed> {
+        self.0.segments.append(id, data)
+    }
+
+    /// The data of a packed blob, verified.
+    pub fn read_packed(&self, id: BlobId, segment: u64, offset: u64, length: u64) -> Result<Bytes> {
+        self.0.segments.read(id, segment, offset, length)
+    }
+
+    /// Lets the operating system drop a range of the file of `id` from the page cache.
+    ///
+    /// # Errors
+    /// Those of opening the file.
+    pub fn forget_cached(&self, id: BlobId, offset: u64, length: u64) -> Result<()> {
+        self.0.files.get(id)?.forget_cached(offset, length);
+        Ok(())
+    }
+
+    /// Lets the operating system drop a packed blob from the page cache.
+    ///
+    /// # Errors
+    /// Those of opening the segment.
+    pub fn forget_cached_packed(&self, segment: u64, offset: u64, length: u64) -> Result<()> {
+        self.0.segments.forget_cached(segment, offset, length)
+    }
+
+    /// All segments, oldest first.
+    pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
+        self.0.segments.list()
+    }
+
+    /// The records of a segment, in order. A group torn by a crash ends them; damage before synced records is an error,
+    /// so that no caller takes part of a segment for all of it. In the last group the two cannot be distinguished:
+    /// before you remove a segment, check the references too.
+    pub fn scan_segment(&self, segment: u64) -> Result<Vec<Record>> {
+        self.0.segments.scan(segment)
+    }
+
+    /// Removes a segment; [`Error::Busy`](objstore_base::error::Error::Busy) for the growing one.
+    pub fn remove_segment(&self, segment: u64) -> Result<()> {
+        self.0.segments.remove(segment)
+    }
+
+    /// The largest batch number in the newest segment that has a record; 0 if there is none. A metadata log that ends
+    /// before this batch has lost its end.
+    pub fn highest_batch(&self) -> Result<u64> {
+        self.0.segments.highest_batch()
+    }
+
+    /// Sets where to read the number of the last synced metadata batch, which every record contains; that number must
+    /// never fall.
+    pub fn set_synced_batch(&self, batch: Arc<AtomicU64>) {
+        self.0.segments.set_batch(batch);
+    }
+
+    /// The first failed sync, if there was one: since then nothing is written.
+    pub fn poisoned(&self) -> Option<String> {
+        self.0.poison.why()
+    }
+}

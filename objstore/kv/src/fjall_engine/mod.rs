@@ -1,0 +1,143 @@
+//! The embedded engine: fjall 3 with one keyspace, and its journal as the log (docs/internals/decisions/0001 explains the
+//! choice).
+//!
+//! - The folder belongs to one process: opening it twice is refused.
+//! - Memory: the block cache, and memtables of 8 MiB: one or two in quiet times, a few of up to 16 MiB while writes
+//!   arrive faster than the disk accepts them. fjall keeps a keyspace's memtable size from its creation.
+//! - Disk: the journal is preallocated in files of 64 MiB, which are removed as memtables become tables.
+//! - With [`Options::reserve`] a part of the disk is set aside, so that a store on a full disk opens and can delete.
+//!
+//! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, except
+//! those already in tables. Anything else that differs from what was written is damage and never cut off: opening fails
+//! with [`Error::Corrupt`](objstore_base::error::Error::Corrupt), and has cut off only what tables contain.
+
+mod batches;
+mod error;
+mod journal;
+mod lists;
+mod reserve;
+mod sound;
+mod store;
+mod tail;
+mod torn;
+mod trim;
+mod version;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use fjall::compaction::Leveled;
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use objstore_base::error::Result;
+use objstore_disk::{Room, refuse_irregular};
+use rustix::fs::{FlockOperation, flock};
+
+use self::reserve::Reserve;
+use self::sound::Log;
+use self::store::Store;
+use self::tail::Mark;
+use super::batch::guarded;
+use super::engine::Engine;
+use super::writer::Writer;
+
+/// The name of the only keyspace.
+const KEYSPACE: &str = "meta";
+
+/// The size at which a memtable becomes a table. Recorded in the folder when it is created.
+const MEMTABLE_BYTES: u64 = 8 << 20;
+
+/// The approximate size of a table that compaction writes; recorded in the folder as well. Until the table is complete,
+/// all blocks that it was made of stay in memory, since its index refers to their keys.
+const TABLE_BYTES: u64 = 16 << 20;
+
+/// The approximate size limit of all journal files together, which bounds the time to open after a crash.
+const JOURNAL_BYTES: u64 = 256 << 20;
+
+/// Options that may differ between installations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for cached blocks of tables, in bytes.
+    pub cache_bytes: u64,
+    /// Table files kept open, at least 10.
+    pub open_files: usize,
+    /// Whether disk space is reserved for when the disk is full.
+    pub reserve: bool,
+}
+
+impl Default for Options {
+    /// 20 MiB and 256 files: with these a server stays well below 128 MiB of memory in total.
+    fn default() -> Self {
+        Self { cache_bytes: 20 << 20, open_files: 256, reserve: false }
+    }
+}
+
+/// Opens the store in the folder `path`, or creates it there. Everything in the store is then on disk, except the
+/// folder's own name, which the caller syncs.
+///
+/// # Errors
+/// - [`Error::Unusable`](objstore_base::error::Error::Unusable): another process has it open, or it is of another version.
+/// - [`Error::Corrupt`](objstore_base::error::Error::Corrupt): the journal or a table is damaged.
+pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
+    // fjall would open whatever has the name of one of its files, and wait if that is a pipe.
+    refuse_irregular(path)?;
+    let reserve = options.reserve.then(|| Reserve::open(path));
+    if let Some(reserve) = &reserve {
+        store::make_room(&Room::default(), reserve, path).unwrap_or_else(|error| {
+            tracing::warn!(folder = %path.display(), %error, "the disk is full while the metadata is opened");
+        });
+    }
+    version::check(path)?;
+    let mark = Mark::read(path);
+    let log = prepare(path, mark)?;
+    let opened = |threads| {
+        let started = || start(path, options, threads).map_err(|failure| error::on_open(path, failure));
+        guarded("opening the metadata", started)
+    };
+    if log.is_some_and(|log| log.files > 1) {
+        // fjall's threads immediately write tables from what was read of older files, and then remove the files; so the
+        // comparison comes before those threads start.
+        store::compare(&opened(Some(0))?, path, log)?;
+    }
+    Ok(Arc::new(Writer::start(Store::open(opened(None)?, path, (mark, log), reserve)?)?))
+}
+
+/// Cuts off parts of the journal that fjall need not read or would take for damage, and refuses damage that fjall would
+/// not notice; returns the result of [`sound::check`].
+fn prepare(path: &Path, mark: Mark) -> Result<Option<Log>> {
+    // fjall locks this file too: it refuses a folder that another process has open, whose files must not be changed.
+    let Ok(lock) = File::open(path.join("lock")) else { return Ok(None) };
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(None);
+    }
+    lists::check(path)?;
+    if let Err(error) = trim::trim(path, mark.tables) {
+        tracing::warn!(folder = %path.display(), %error, "cannot trim the metadata journal; it is read without trimming");
+    }
+    sound::check(path, mark)
+}
+
+/// Starts fjall, with the given number of threads or with fjall's default.
+fn start(path: &Path, options: Options, threads: Option<usize>) -> fjall::Result<(Database, Keyspace)> {
+    let mut builder = Database::builder(path);
+    if let Some(threads) = threads {
+        builder = builder.worker_threads_unchecked(threads);
+    }
+    let database = builder
+        .cache_size(options.cache_bytes)
+        .max_cached_files(Some(options.open_files.max(10)))
+        .max_journaling_size(JOURNAL_BYTES)
+        // Compressing every value a second time, for a log that lives for seconds, costs more than the saved bytes are
+        // worth.
+        .journal_compression(CompressionType::None)
+        .open()?;
+    let leveled = || Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES));
+    let create = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES).compaction_strategy(leveled());
+    let keyspace = database.keyspace(KEYSPACE, create)?;
+    Ok((database, keyspace))
+}
+
+#[cfg(test)]
+mod flipped;
+#[cfg(test)]
+mod tests;

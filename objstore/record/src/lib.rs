@@ -1,0 +1,73 @@
+//! The stored records as bytes: order-preserving keys and prost values.
+//!
+//! - A key's order carries meaning: each scan in the store is a range of keys. Layouts are in [`key`] alone.
+//! - Values are prost messages, so fields can be added; a field number is never reused.
+//! - Records of a tree have the branch that wrote them as the last four bytes of the key. An empty value there is a
+//!   tombstone: this branch deleted what an ancestor would show.
+
+pub mod access_list;
+pub mod account;
+pub mod acl;
+pub mod blob;
+pub mod bucket;
+pub mod creator;
+pub mod damage;
+mod flags;
+pub mod inode;
+pub mod key;
+pub mod lifecycle;
+pub mod listed;
+pub mod live;
+mod permissions;
+pub mod restore;
+pub mod scrub;
+pub mod session;
+pub mod settings;
+pub mod upload;
+pub mod version;
+
+use bytes::Bytes;
+use objstore_base::error::{Error, Result};
+use prost::Message;
+
+pub use flags::Touching;
+
+/// The version of the record format that this build writes; a store with another is refused.
+pub const FORMAT: u32 = 1;
+
+/// The store's header record.
+#[derive(Clone, PartialEq, Message)]
+pub struct Header {
+    /// The [`FORMAT`] of the build that created the store.
+    #[prost(uint32, tag = "1")]
+    pub format: u32,
+    /// How often the store was opened; part of each blob id created since.
+    #[prost(uint32, tag = "2")]
+    pub epoch: u32,
+    /// The next id for buckets, clone groups and accounts.
+    #[prost(uint64, tag = "3")]
+    pub next_id: u64,
+    /// The next order in the trash.
+    #[prost(uint64, tag = "4")]
+    pub next_trash: u64,
+}
+
+/// Decodes the value of `what`, which errors name.
+///
+/// # Errors
+/// [`Error::Corrupt`] if the bytes are not such a message.
+pub fn decode<M: Message + Default>(what: &str, value: &[u8]) -> Result<M> {
+    M::decode(value).map_err(|error| corrupt(what, &error))
+}
+
+/// Decodes the value of `what` without a copy of inline content, which stays a part of `value`.
+///
+/// # Errors
+/// [`Error::Corrupt`] if the bytes are not such a message.
+pub fn decode_shared<M: Message + Default>(what: &str, value: &Bytes) -> Result<M> {
+    M::decode(value.clone()).map_err(|error| corrupt(what, &error))
+}
+
+fn corrupt(what: &str, error: &prost::DecodeError) -> Error {
+    Error::corrupt(format!("the record of {what}"), "a valid message", error.to_string())
+}
