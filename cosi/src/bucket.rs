@@ -34,12 +34,12 @@ impl Driver {
             root: RootAttributes::default(),
         };
         match self.store.create_bucket(request).await {
-            Ok((_, Outcome::Made)) => self.pace.note(&name),
+            Ok((_, Outcome::Made)) => self.rate.note(&name),
             Ok((_, Outcome::Found)) => {}
             Err(error @ Error::Exists { .. }) => self.settle(name.clone(), attributes, error).await?,
             Err(error) => return Err(status::of(&error)),
         }
-        self.pace.wait(&name).await;
+        self.rate.wait(&name).await;
         Ok(())
     }
 

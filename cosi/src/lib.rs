@@ -17,8 +17,8 @@
 mod access;
 mod bucket;
 mod made;
-mod pace;
 mod parameters;
+mod rate;
 mod rpc;
 pub mod size;
 mod status;
@@ -30,7 +30,7 @@ use std::time::Duration;
 use objstore::Store;
 use tonic::service::Routes;
 
-use pace::Pace;
+use rate::CreationRate;
 
 /// The account that owns buckets created by this driver.
 pub const OWNER: &str = "cosi";
@@ -47,7 +47,7 @@ pub struct Config {
     pub s3_endpoint_url: String,
     /// The region of the S3 endpoint.
     pub region: String,
-    /// The age of a new bucket at which its creation is answered (`pace.rs`); zero disables the wait.
+    /// The age of a new bucket at which its creation is answered (`rate.rs`); zero disables the wait.
     pub answer_delay: Duration,
 }
 
@@ -61,12 +61,12 @@ pub fn routes(store: Store, config: Config) -> Routes {
 struct Driver {
     store: Store,
     config: Arc<Config>,
-    pace: Arc<Pace>,
+    rate: Arc<CreationRate>,
 }
 
 impl Driver {
     fn new(store: Store, config: Config) -> Self {
-        let pace = Arc::new(Pace::new(config.answer_delay));
-        Self { store, config: Arc::new(config), pace }
+        let rate = Arc::new(CreationRate::new(config.answer_delay));
+        Self { store, config: Arc::new(config), rate }
     }
 }

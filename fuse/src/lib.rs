@@ -12,7 +12,6 @@
 //!   client (`invalidate`).
 
 mod adapter;
-mod attached;
 mod caller;
 mod errno;
 mod error;
@@ -23,6 +22,7 @@ pub mod fuzzed;
 mod handles;
 pub mod holder;
 mod invalidate;
+mod kernel_mount;
 mod mount;
 mod mountpoint;
 mod notifier;
@@ -31,7 +31,7 @@ mod ops;
 mod options;
 mod passthrough;
 mod session;
-mod shared;
+mod shared_memory;
 mod stats;
 mod unserved;
 mod users;

@@ -1,6 +1,6 @@
 //! A mount of a volume: mounting, takeover, serving and unmounting.
 //!
-//! - The kernel mount is made and removed by this process (`attached`). The session's threads never touch a mount
+//! - The kernel mount is made and removed by this process (`kernel_mount`). The session's threads never touch a mount
 //!   point.
 //! - A mount that is to outlive this process is deposited with the fd holder before it serves a request, and stays
 //!   there until the kernel mount is gone.
@@ -18,17 +18,17 @@ use std::time::Duration;
 use objstore::volume::{SessionId, Volume};
 
 use crate::adapter::{self, Agreement, Feature};
-use crate::attached::{Attached, abort, open_device};
 use crate::error::{Error, Result};
 use crate::fs::Parts;
 use crate::handles::OpenDirectories;
-use crate::holder::{Custody, Held, Record};
+use crate::holder::{FdHolder, Held, Record};
 use crate::invalidate::Invalidator;
+use crate::kernel_mount::{KernelMount, abort, open_device};
 use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
 use crate::options::{Options, REQUEST_BYTES_MAX};
-use crate::passthrough::{Opens, Wish};
+use crate::passthrough::{OpenOptions, Opens};
 use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared_memory::SharedMemory;
 use crate::stats::{Stats, StatsSnapshot, WatchedCall};
 use crate::view::{ROOT_NODE, View};
 
@@ -47,7 +47,7 @@ pub enum Ended {
 /// How a mount is kept for the next server process.
 pub struct Keep {
     /// The connection to the fd holder.
-    pub custody: Arc<Custody>,
+    pub fd_holder: Arc<FdHolder>,
     /// The id of the deposit: that of the volume's session.
     pub id: u64,
     /// What the next process needs to open the volume again; [`Held::description`] returns it.
@@ -56,7 +56,7 @@ pub struct Keep {
 
 /// A mounted volume, served by threads of this process. Dropping it unmounts it.
 pub struct Mount {
-    attached: Attached,
+    kernel_mount: KernelMount,
     session: Arc<Session>,
     stats: Arc<Stats>,
     volume: Volume,
@@ -87,18 +87,18 @@ pub fn mount_kept(volume: Volume, at: &Path, options: Options, keep: Keep) -> Re
 /// # Errors
 /// If this version cannot read the mount's record. The mount then stays with the holder, and programs inside wait
 /// unless a [`crate::Refusal`] answers them.
-pub fn take_over(volume: Volume, held: Held, options: Options, custody: Arc<Custody>) -> Result<Mount> {
+pub fn take_over(volume: Volume, held: Held, options: Options, fd_holder: Arc<FdHolder>) -> Result<Mount> {
     let failed = |source| Error::io("taking over", held.path(), source);
     let (device, memory) = held.descriptors().map_err(failed)?;
-    let shared = Shared::open(memory).map_err(failed)?;
+    let shared = SharedMemory::open(memory).map_err(failed)?;
     let agreement = Agreement { init: held.record.init.clone(), answer: held.record.answer.clone() };
     let session = adapter::Session::resume(device, &agreement).map_err(failed)?;
     // RESEND precedes the first read: requests that this process has read must not be sent to it again.
     session.notices().resend().map_err(failed)?;
-    let attached = Attached::found(held.record.path.clone(), held.record.device.clone());
+    let kernel_mount = KernelMount::found(held.record.path.clone(), held.record.device.clone());
     let id = held.id();
-    custody.adopt(held.deposit);
-    serve(volume, attached, session, shared, options, Some((custody, id)))
+    fd_holder.adopt(held.deposit);
+    serve(volume, kernel_mount, session, shared, options, Some((fd_holder, id)))
 }
 
 /// Mounts, and ends the volume's session if that fails.
@@ -111,50 +111,50 @@ fn begin(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Res
     check(at, &options)?;
     let place = mountpoint::pin(at)?;
     let failed = |source| Error::io("starting the session of", at, source);
-    let shared = Shared::create().map_err(failed)?;
+    let shared = SharedMemory::create().map_err(failed)?;
     let device = open_device()?;
-    let attached = Attached::new(&place, &device, &options, volume.read_only())?;
+    let kernel_mount = KernelMount::new(&place, &device, &options, volume.read_only())?;
     let hello = adapter::Hello::read(device).map_err(failed)?;
-    let kept = keep.and_then(|keep| deposit(&attached, &hello, &shared, keep));
+    let kept = keep.and_then(|keep| deposit(&kernel_mount, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
     let readahead = options.readahead_bytes.min(REQUEST_BYTES_MAX);
-    let mount = serve(volume, attached, session, shared, options, kept.clone());
+    let mount = serve(volume, kernel_mount, session, shared, options, kept.clone());
     let mount = mount.inspect_err(|_| withdraw(kept.as_ref()))?;
-    mount.attached.set_readahead(readahead);
+    mount.kernel_mount.set_readahead(readahead);
     Ok(mount)
 }
 
 /// The connection to the fd holder, and the id of a mount's deposit there.
-type Kept = (Arc<Custody>, u64);
+type Kept = (Arc<FdHolder>, u64);
 
 /// Deposits a new mount with the holder; `None` if it is not to outlive this process.
-fn deposit(attached: &Attached, hello: &adapter::Hello, shared: &Shared, keep: Keep) -> Option<Kept> {
-    let Keep { custody, id, description } = keep;
-    let path = attached.path().display();
+fn deposit(kernel_mount: &KernelMount, hello: &adapter::Hello, shared: &SharedMemory, keep: Keep) -> Option<Kept> {
+    let Keep { fd_holder, id, description } = keep;
+    let path = kernel_mount.path().display();
     if !hello.has(Feature::HasResend) {
         tracing::warn!(%path, "this kernel cannot resend unanswered requests (Linux 6.9 or newer can); the mount ends with the server");
         return None;
     }
     let Agreement { init, answer } = hello.agreement();
-    let (device, path_kept) = (attached.device().to_owned(), attached.path().to_owned());
+    let (device, path_kept) = (kernel_mount.device().to_owned(), kernel_mount.path().to_owned());
     let record = Record { init, answer, device, path: path_kept, description };
     let kept = Held::deposit(id, &record, hello.device(), shared.memory());
-    match kept.map_err(crate::holder::Error::Broken).and_then(|deposit| custody.deposit(deposit)) {
+    match kept.map_err(crate::holder::Error::Broken).and_then(|deposit| fd_holder.deposit(deposit)) {
         Ok(()) => {}
         Err(error) => {
             let (why, later) = (crate::error::with_causes(&error), error.is_broken());
             tracing::warn!(%path, error = why, later, "no fd holder keeps this mount; it ends with the server");
-            return later.then_some((custody, id));
+            return later.then_some((fd_holder, id));
         }
     }
-    Some((custody, id))
+    Some((fd_holder, id))
 }
 
 /// Withdraws the deposit of a mount that has ended. If the holder cannot be reached, it notices the end by itself.
 fn withdraw(kept: Option<&Kept>) {
-    if let Some((custody, id)) = kept
-        && let Err(error) = custody.withdraw(*id)
+    if let Some((fd_holder, id)) = kept
+        && let Err(error) = fd_holder.withdraw(*id)
     {
         tracing::debug!(error = crate::error::with_causes(&error), "cannot withdraw an ended mount from the holder");
     }
@@ -163,9 +163,9 @@ fn withdraw(kept: Option<&Kept>) {
 /// Starts the threads of a mount.
 fn serve(
     volume: Volume,
-    attached: Attached,
+    kernel_mount: KernelMount,
     session: adapter::Session,
-    shared: Shared,
+    shared: SharedMemory,
     options: Options,
     kept: Option<Kept>,
 ) -> Result<Mount> {
@@ -173,7 +173,7 @@ fn serve(
     let stats = Arc::new(Stats::default());
     // The feed is opened before the kernel can cache anything, so that no change is missed.
     let feed = volume.feed();
-    let failed = |source| Error::io("starting the session of", attached.path(), source);
+    let failed = |source| Error::io("starting the session of", kernel_mount.path(), source);
     let closing = volume.clone();
     let kernel = match options.notifier.filter(|_| kept.is_some()) {
         Some(program) => session.notices().apart(&program).map_err(failed)?,
@@ -182,8 +182,8 @@ fn serve(
     let invalidator = Invalidator { kernel, view, stats: stats.clone() };
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
-    let wish = Wish { page_cache: options.page_cache, write_past };
-    let opens = Opens::resume(Arc::new(shared), backing, volume.clone(), view, wish);
+    let open_options = OpenOptions { page_cache: options.page_cache, write_past };
+    let opens = Opens::resume(Arc::new(shared), backing, volume.clone(), view, open_options);
     let filesystem = Parts {
         volume: volume.clone(),
         view,
@@ -194,18 +194,18 @@ fn serve(
     };
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();
-    let (path, number) = (attached.path().to_owned(), attached.device().to_owned());
+    let (path, number) = (kernel_mount.path().to_owned(), kernel_mount.device().to_owned());
     let started = invalidator.follow(feed, volume.clone(), move || abort(&path, &number));
     let started =
         started.and_then(|following| Session::run(server, volume.clone(), following, move || withdraw(kept.as_ref())));
     let session = started.inspect_err(|_| closing.close_feed()).map_err(failed)?;
-    Ok(Mount { attached, session, stats, volume, kept: is_kept })
+    Ok(Mount { kernel_mount, session, stats, volume, kept: is_kept })
 }
 
 impl Mount {
     /// The mount point.
     pub fn path(&self) -> &Path {
-        self.attached.path()
+        self.kernel_mount.path()
     }
 
     /// Whether it is still served. It is not once it was unmounted and its last file was closed.
@@ -215,7 +215,7 @@ impl Mount {
 
     /// Whether it is still attached at its path, visible or covered by another mount.
     pub fn is_attached(&self) -> bool {
-        self.attached.is_attached()
+        self.kernel_mount.is_attached()
     }
 
     /// Whether it outlives this process.
@@ -225,7 +225,7 @@ impl Mount {
 
     /// How it is attached, according to one reading of all mounts; `None` if it is not.
     pub fn attachment(&self, mountinfo: &Mountinfo) -> Option<Attachment> {
-        self.attached.attachment(mountinfo)
+        self.kernel_mount.attachment(mountinfo)
     }
 
     /// Whether the store itself refuses changes, so that a remount cannot allow them.
@@ -248,7 +248,7 @@ impl Mount {
     /// # Errors
     /// [`Error::InUse`] if it is to become read-only while files are open for writing; otherwise the kernel's error.
     pub fn remount(&self, read_only: bool) -> Result<()> {
-        self.attached.remount(read_only)
+        self.kernel_mount.remount(read_only)
     }
 
     /// Unmounts, waits up to ten seconds for the session to end, and syncs what was written through the mount.
@@ -256,7 +256,7 @@ impl Mount {
     /// # Errors
     /// If the kernel refuses; the mount stays then. [`Error::Unsynced`] if syncing failed; it is unmounted then.
     pub fn unmount(&self) -> Result<Ended> {
-        self.end(Attached::detach)
+        self.end(KernelMount::detach)
     }
 
     /// Unmounts, unless programs use the mount.
@@ -264,17 +264,17 @@ impl Mount {
     /// # Errors
     /// As [`Mount::unmount`]; [`Error::InUse`] if programs use it, and then nothing has changed.
     pub fn unmount_idle(&self) -> Result<Ended> {
-        self.end(Attached::detach_idle)
+        self.end(KernelMount::detach_idle)
     }
 
-    fn end(&self, detach: impl FnOnce(&Attached) -> Result<()>) -> Result<Ended> {
+    fn end(&self, detach: impl FnOnce(&KernelMount) -> Result<()>) -> Result<Ended> {
         if self.session.is_over() {
-            self.attached.is_gone();
+            self.kernel_mount.is_gone();
         }
-        detach(&self.attached)?;
+        detach(&self.kernel_mount)?;
         let ended = if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy };
         if ended == Ended::Done {
-            self.attached.is_gone();
+            self.kernel_mount.is_gone();
         }
         let synced = self.volume.sync_volume();
         synced.map_err(|source| Error::Unsynced { path: self.path().to_owned(), source })?;

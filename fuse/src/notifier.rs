@@ -29,9 +29,9 @@ const NOTICE_BYTES_MAX: usize = 4096;
 
 /// The child process that sends the notices of one mount.
 #[derive(Clone)]
-pub(crate) struct Notifier(Arc<Shared>);
+pub(crate) struct Notifier(Arc<NotifierState>);
 
-struct Shared {
+struct NotifierState {
     /// `None` once the child has died.
     socket: Mutex<Option<OwnedFd>>,
     child: Mutex<Option<Child>>,
@@ -46,7 +46,7 @@ impl Notifier {
         // A process group of its own, so that signals of the server's terminal do not reach it.
         command.process_group(0).stdin(device.try_clone_to_owned()?).stdout(theirs);
         let child = command.spawn()?;
-        Ok(Self(Arc::new(Shared { socket: Mutex::new(Some(ours)), child: Mutex::new(Some(child)) })))
+        Ok(Self(Arc::new(NotifierState { socket: Mutex::new(Some(ours)), child: Mutex::new(Some(child)) })))
     }
 
     /// Sends a notice and returns the kernel's answer; `None` if the child has died.
@@ -82,7 +82,7 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Resu
     }
 }
 
-impl Drop for Shared {
+impl Drop for NotifierState {
     /// The child ends when its socket closes. It may have to wait for the kernel first, so another thread waits for it.
     fn drop(&mut self) {
         self.socket.lock().take();
@@ -128,7 +128,7 @@ mod tests {
     fn notices_are_given_one_by_one_until_the_server_is_gone() {
         let ((kernel, device), (ours, theirs)) = (pair(), pair());
         let child = std::thread::spawn(move || serve(device.as_fd(), theirs.as_fd()));
-        let notifier = Notifier(Arc::new(Shared { socket: Mutex::new(Some(ours)), child: Mutex::new(None) }));
+        let notifier = Notifier(Arc::new(NotifierState { socket: Mutex::new(Some(ours)), child: Mutex::new(None) }));
         assert_eq!(notifier.give(b"forget"), Some(Ok(())));
         let mut room = [0; 16];
         assert_eq!(recv(&kernel, &mut room[..], RecvFlags::empty()).unwrap().0, 6);
@@ -142,7 +142,7 @@ mod tests {
     fn a_child_that_is_lost_is_told_of() {
         let (ours, theirs) = pair();
         drop(theirs);
-        let notifier = Notifier(Arc::new(Shared { socket: Mutex::new(Some(ours)), child: Mutex::new(None) }));
+        let notifier = Notifier(Arc::new(NotifierState { socket: Mutex::new(Some(ours)), child: Mutex::new(None) }));
         assert_eq!((notifier.give(b"a"), notifier.give(b"b")), (None, None));
     }
 }

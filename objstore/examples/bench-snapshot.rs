@@ -28,13 +28,13 @@ fn main() -> Result<()> {
     // Opening and closing block, so not inside the runtime.
     let store = Store::open(store::Options::new(folder.path().join("data")))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
-    let figures = runtime.block_on(figures(&store, &sizes))?;
+    let stats = runtime.block_on(stats(&store, &sizes))?;
     store.close();
     println!("{:>10} {:>14} {:>14}", "objects", "snapshot ms", "clone ms");
-    for (objects, figure) in sizes.iter().zip(&figures) {
+    for (objects, figure) in sizes.iter().zip(&stats) {
         println!("{objects:>10} {:>14.3} {:>14.3}", figure.snapshot, figure.clone);
     }
-    if let [first, .., last] = &figures[..] {
+    if let [first, .., last] = &stats[..] {
         println!("{:>10} {:>14.2} {:>14.2}", "ratio", last.snapshot / first.snapshot, last.clone / first.clone);
     }
     Ok(())
@@ -47,7 +47,7 @@ struct Figure {
 }
 
 /// Fills all buckets, and then measures them in turn, so that what else the machine does slows all alike.
-async fn figures(store: &Store, sizes: &[usize]) -> Result<Vec<Figure>> {
+async fn stats(store: &Store, sizes: &[usize]) -> Result<Vec<Figure>> {
     let mut buckets = Vec::new();
     for objects in sizes {
         let bucket: BucketName = format!("bucket-{objects}").parse()?;

@@ -7,51 +7,51 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::branch::{Line, Lines};
+use crate::branch::{Ancestries, Ancestry};
 use crate::buckets::KnownBuckets;
 use crate::error::{Error, Noun, Result};
 use crate::feed::Feeds;
+use crate::inode_refs::InodeRefs;
 use crate::meta::{Read, Snapshot, Txn};
 use crate::name::BucketName;
-use crate::pins::Pins;
 use crate::record::bucket::{Bucket, Snapshot as SnapshotRecord};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::settings::SettingsCache;
 use crate::state::{
-    BackedFiles, Gates, HiddenLog, Lasting, Ledger, LiveFiles, Mounted, Places, Readers, RecentSyncs, VerifiedBlobs,
-    Writers,
+    DirtyFiles, Gates, HiddenLog, Mounted, PassthroughFiles, PersistentSessions, Places, Readers, RecentSyncs,
+    UndeliveredLog, VerifiedBlobs, Writers,
 };
 use crate::storage::Storage;
 
 /// The state of the buckets of an open store.
 pub(crate) struct Core {
     /// The ancestors of each branch.
-    pub lines: Lines,
+    pub lines: Ancestries,
     /// Records of buckets, decoded.
     pub buckets: Arc<KnownBuckets>,
     /// Settings of buckets, decoded.
     pub settings: SettingsCache,
     /// Inode references of mounts.
-    pub pins: Arc<Pins>,
+    pub inode_refs: Arc<InodeRefs>,
     /// Cache invalidations for mounts.
     pub feeds: Feeds,
     /// How many sessions each bucket has.
     pub mounted: Mounted,
     /// Persistent sessions.
-    pub lasting: Lasting,
+    pub persistent: PersistentSessions,
     /// Undelivered cache invalidations of persistent sessions.
-    pub owed: Ledger,
+    pub undelivered: UndeliveredLog,
     /// Readers that need content which may be in the trash.
     pub readers: Arc<Readers>,
     /// Dirty files, and how far they have grown.
-    pub live: LiveFiles,
+    pub dirty: DirtyFiles,
     /// Files open for writing through mounts.
     pub writers: Writers,
     /// Files synced lately.
     pub recent_syncs: RecentSyncs,
     /// Files that programs have open for passthrough.
-    pub backed: Arc<BackedFiles>,
+    pub passthrough: Arc<PassthroughFiles>,
     /// Content compared with its checksums.
     pub verified: VerifiedBlobs,
     /// The locks of writes in place.
@@ -94,19 +94,19 @@ impl Core {
     /// The state of a store that was just opened: nothing is in use yet.
     pub fn new(storage: Storage) -> Self {
         Self {
-            lines: Lines::default(),
+            lines: Ancestries::default(),
             buckets: Arc::default(),
             settings: SettingsCache::default(),
-            pins: Arc::default(),
+            inode_refs: Arc::default(),
             feeds: Feeds::default(),
             mounted: Mounted::default(),
-            lasting: Lasting::default(),
-            owed: Ledger::default(),
+            persistent: PersistentSessions::default(),
+            undelivered: UndeliveredLog::default(),
             readers: Arc::default(),
-            live: LiveFiles::default(),
+            dirty: DirtyFiles::default(),
             writers: Writers::default(),
             recent_syncs: RecentSyncs::since(storage.clock.now()),
-            backed: Arc::default(),
+            passthrough: Arc::default(),
             verified: VerifiedBlobs::default(),
             gates: Gates::default(),
             places: Places::default(),
@@ -172,15 +172,15 @@ impl Core {
     }
 
     /// The line to read under `name`.
-    pub fn readable(&self, read: &dyn Read, name: &BucketName) -> Result<Line> {
-        self.line_of(read, &self.named(read, name)?)
+    pub fn readable(&self, read: &dyn Read, name: &BucketName) -> Result<Ancestry> {
+        self.ancestry_of(read, &self.named(read, name)?)
     }
 
     /// The line of what was found under a name.
-    pub fn line_of(&self, read: &dyn Read, named: &Named) -> Result<Line> {
+    pub fn ancestry_of(&self, read: &dyn Read, named: &Named) -> Result<Ancestry> {
         match named {
-            Named::Bucket(bucket) => self.lines.line(read, bucket.family, bucket.branch),
-            Named::Snapshot(snapshot) => self.lines.line(read, snapshot.family, snapshot.branch),
+            Named::Bucket(bucket) => self.lines.ancestry(read, bucket.clone_group, bucket.branch),
+            Named::Snapshot(snapshot) => self.lines.ancestry(read, snapshot.clone_group, snapshot.branch),
         }
     }
 }

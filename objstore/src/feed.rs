@@ -5,7 +5,7 @@
 //!   content. A mount that does not acknowledge within [`PATIENCE`] is not waited for: its kernel is stuck anyway.
 //! - A mount's own operations never wait for feeds, because two mounts could then wait for each other forever.
 //! - The feed of a persistent session exists from the opening of the store, before there is a listener, and stays when
-//!   its listener ends: invalidations without a listener are recorded as undelivered (`owed.rs`).
+//!   its listener ends: invalidations without a listener are recorded as undelivered (`undelivered.rs`).
 //! - A queue is bounded. A growing one drops repeated invalidations. Beyond [`CROWDED`], other mounts are slowed down
 //!   ([`Feeds::make_room`]), as S3 is already. A mount that leaves [`CHANGES_MAX`] changes unread is *lost*: its caches
 //!   may be wrong, so it has to be ended.
@@ -64,14 +64,14 @@ pub enum Change {
 /// All feeds.
 #[derive(Default)]
 pub(crate) struct Feeds {
-    all: Mutex<Vec<Arc<Shared>>>,
+    all: Mutex<Vec<Arc<FeedState>>>,
     /// Whether any queue is crowded.
     crowded: AtomicBool,
 }
 
 /// The lifetime of a feed's mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum FeedOwner {
     /// The mount ends with the process.
     Process,
     /// The mount outlives the process.
@@ -79,10 +79,10 @@ pub(crate) enum Life {
 }
 
 /// A feed, shared by both ends.
-struct Shared {
+struct FeedState {
     bucket: u64,
     mount: u64,
-    life: Life,
+    life: FeedOwner,
     queue: Mutex<Queue>,
     filled: Condvar,
     settled: Notify,
@@ -106,15 +106,15 @@ struct Queue {
 
 /// Changes by others (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge: an S3 write
 /// is answered only after that.
-pub struct Feed(Arc<Shared>);
+pub struct Feed(Arc<FeedState>);
 
 /// Changes that a feed has not acknowledged yet.
-pub(crate) struct Debt {
-    shared: Arc<Shared>,
+pub(crate) struct Unacknowledged {
+    shared: Arc<FeedState>,
     target: u64,
 }
 
-impl Debt {
+impl Unacknowledged {
     /// Whether the feed has acknowledged them, or never will.
     pub fn is_paid(&self) -> bool {
         let queue = self.shared.queue.lock();
@@ -132,14 +132,14 @@ impl Debt {
 impl Feeds {
     /// Opens the feed of changes that others than `mount` make to a bucket: the existing one with its queued changes,
     /// or a new one. Also returns whether it was closed for a time, and missed changes.
-    pub fn open(&self, bucket: u64, mount: u64, life: Life) -> (Feed, bool) {
+    pub fn open(&self, bucket: u64, mount: u64, life: FeedOwner) -> (Feed, bool) {
         let mut feeds = self.all.lock();
         if let Some(found) = feeds.iter().find(|feed| feed.mount == mount) {
             let missed = std::mem::take(&mut found.queue.lock().closed);
             return (Feed(found.clone()), missed);
         }
         let (queue, filled, settled) = (Mutex::default(), Condvar::new(), Notify::new());
-        let shared = Arc::new(Shared { bucket, mount, life, queue, filled, settled });
+        let shared = Arc::new(FeedState { bucket, mount, life, queue, filled, settled });
         feeds.push(shared.clone());
         (Feed(shared), false)
     }
@@ -155,10 +155,12 @@ impl Feeds {
     }
 
     /// What persistent sessions have yet to acknowledge of everything published so far.
-    pub fn debts(&self, bucket: u64, origin: u64) -> Vec<Debt> {
+    pub fn debts(&self, bucket: u64, origin: u64) -> Vec<Unacknowledged> {
         let feeds = self.all.lock();
-        let owed = feeds.iter().filter(|feed| feed.is_owed(bucket, origin));
-        owed.map(|shared| Debt { shared: shared.clone(), target: shared.queue.lock().published }).collect()
+        let undelivered = feeds.iter().filter(|feed| feed.is_owed(bucket, origin));
+        undelivered
+            .map(|shared| Unacknowledged { shared: shared.clone(), target: shared.queue.lock().published })
+            .collect()
     }
 
     /// Sends changes to every feed of the bucket except the origin's.
@@ -168,7 +170,7 @@ impl Feeds {
         }
     }
 
-    fn push(&self, feed: &Shared, changes: &[Change]) {
+    fn push(&self, feed: &FeedState, changes: &[Change]) {
         if feed.push(changes) >= CROWDED {
             self.crowded.store(true, Ordering::Relaxed);
         }
@@ -181,8 +183,8 @@ impl Feeds {
             return;
         }
         let feeds: Vec<_> = self.all.lock().clone();
-        let crowded = |feed: &&Arc<Shared>| feed.queue.lock().changes.len() >= CROWDED;
-        let here = |feed: &&Arc<Shared>| feed.bucket == bucket && feed.mount != origin;
+        let crowded = |feed: &&Arc<FeedState>| feed.queue.lock().changes.len() >= CROWDED;
+        let here = |feed: &&Arc<FeedState>| feed.bucket == bucket && feed.mount != origin;
         let all: Vec<_> = feeds.iter().filter(crowded).collect();
         self.crowded.store(!all.is_empty(), Ordering::Relaxed);
         if all.into_iter().any(|feed| here(&feed)) {
@@ -220,7 +222,7 @@ impl Feeds {
     }
 
     /// Waits for at most [`PATIENCE`], however many feeds do not answer.
-    async fn settle_those(&self, concerned: impl Fn(&Shared) -> bool) {
+    async fn settle_those(&self, concerned: impl Fn(&FeedState) -> bool) {
         let behind: Vec<_> = self.all.lock().iter().filter(|feed| concerned(feed)).cloned().collect();
         let until = Instant::now() + PATIENCE;
         for feed in behind {
@@ -242,7 +244,7 @@ impl Feeds {
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
             feed.close();
         }
-        feeds.retain(|feed| feed.mount != mount || feed.life == Life::Lasting);
+        feeds.retain(|feed| feed.mount != mount || feed.life == FeedOwner::Lasting);
     }
 
     /// Removes the feed of a mount that is gone.
@@ -256,9 +258,9 @@ impl Feeds {
     }
 }
 
-impl Shared {
+impl FeedState {
     fn is_owed(&self, bucket: u64, origin: u64) -> bool {
-        self.bucket == bucket && self.mount != origin && self.life == Life::Lasting && !self.queue.lock().lost
+        self.bucket == bucket && self.mount != origin && self.life == FeedOwner::Lasting && !self.queue.lock().lost
     }
 
     /// Queues changes; returns the length of the queue.
@@ -375,7 +377,7 @@ mod tests {
     #[test]
     fn a_mount_hears_of_others_only() {
         let feeds = Feeds::default();
-        let (mut mine, _) = feeds.open(7, 1, Life::Process);
+        let (mut mine, _) = feeds.open(7, 1, FeedOwner::Process);
         feeds.publish(7, 1, &[entry("own")]);
         feeds.publish(8, 0, &[entry("other bucket")]);
         feeds.publish(7, 0, &[entry("s3")]);
@@ -386,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lasting_mount_is_owed_what_nobody_gives_it() {
+    fn a_persistent_mount_is_owed_what_nobody_gives_it() {
         let feeds = Feeds::default();
-        drop(feeds.open(7, 1, Life::Lasting));
+        drop(feeds.open(7, 1, FeedOwner::Lasting));
         assert!(feeds.owes(7, 0) && !feeds.owes(7, 1) && !feeds.owes(8, 0));
         feeds.publish(7, 0, &[entry("before")]);
-        let (mut mine, missed) = feeds.open(7, 1, Life::Lasting);
+        let (mut mine, missed) = feeds.open(7, 1, FeedOwner::Lasting);
         let debts = feeds.debts(7, 0);
         assert_eq!((mine.next(), missed), (Some(vec![entry("before")]), false));
         assert!(!debts[0].is_paid());
@@ -401,7 +403,7 @@ mod tests {
         feeds.publish(7, 0, &[entry("after")]);
         let debts = feeds.debts(7, 0);
         assert!(mine.next().is_none() && feeds.owes(7, 0) && !debts[0].is_paid());
-        assert!(feeds.open(7, 1, Life::Lasting).1, "it missed what came after");
+        assert!(feeds.open(7, 1, FeedOwner::Lasting).1, "it missed what came after");
         feeds.remove(1);
         assert!(debts[0].is_paid() && !feeds.wanted(7));
     }
@@ -409,7 +411,7 @@ mod tests {
     #[test]
     fn what_is_said_twice_is_kept_once_and_what_is_left_to_lie_is_lost() {
         let feeds = Feeds::default();
-        let (mut mine, _) = feeds.open(7, 1, Life::Lasting);
+        let (mut mine, _) = feeds.open(7, 1, FeedOwner::Lasting);
         let one = |ino: usize| Change::Content { ino: ino as u64 };
         for _ in 0..4 {
             let all: Vec<Change> = (0..CROWDED).map(one).collect();
@@ -433,7 +435,7 @@ mod tests {
     #[test]
     fn who_owes_too_many_records_is_lost() {
         let feeds = Feeds::default();
-        drop(feeds.open(7, 1, Life::Lasting));
+        drop(feeds.open(7, 1, FeedOwner::Lasting));
         feeds.publish(7, 0, &[entry("a")]);
         let debts = feeds.debts(7, 0);
         debts[0].give_up();
@@ -443,7 +445,7 @@ mod tests {
     #[tokio::test]
     async fn settling_waits_for_the_acknowledgement() {
         let feeds = Arc::new(Feeds::default());
-        let (mut feed, _) = feeds.open(7, 1, Life::Process);
+        let (mut feed, _) = feeds.open(7, 1, FeedOwner::Process);
         feeds.publish(7, 0, &[entry("a")]);
         let settling = |bucket: Option<u64>| {
             let feeds = feeds.clone();

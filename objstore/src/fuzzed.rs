@@ -11,7 +11,7 @@ pub use crate::backup::fuzzed::Restoring;
 use crate::name::{BucketName, KEY_BYTES_MAX, Key};
 use crate::record::acl::Acl;
 use crate::record::{
-    Header, account, blob, bucket, damage, decode, inode, key, lifecycle, listed, live, restore, scrub, session,
+    Header, account, blob, bucket, damage, decode, dirty, inode, key, lifecycle, listed, restore, scrub, session,
     settings, upload, version,
 };
 
@@ -34,8 +34,8 @@ pub fn key(bytes: &[u8]) {
 /// Values of records: the first byte selects the kind, the rest is the value. What decodes must encode to bytes that
 /// decode to the same value.
 pub fn record(bytes: &[u8]) {
-    let Some((family, value)) = bytes.split_first() else { return };
-    let families: [fn(&[u8]); 34] = [
+    let Some((clone_group, value)) = bytes.split_first() else { return };
+    let clone_groups: [fn(&[u8]); 34] = [
         again::<Header>,
         again::<account::Account>,
         again::<account::Key>,
@@ -44,10 +44,10 @@ pub fn record(bytes: &[u8]) {
         again::<blob::Blob>,
         again::<blob::Sums>,
         again::<blob::Segment>,
-        again::<blob::Exposed>,
+        again::<blob::WritableMapping>,
         again::<blob::Trash>,
         again::<bucket::Bucket>,
-        again::<bucket::Family>,
+        again::<bucket::CloneGroup>,
         again::<bucket::Branch>,
         again::<bucket::Snapshot>,
         again::<bucket::Usage>,
@@ -57,10 +57,10 @@ pub fn record(bytes: &[u8]) {
         again::<lifecycle::Lifecycle>,
         again::<listed::ListedDirent>,
         again::<listed::ListedInode>,
-        again::<live::Live>,
+        again::<dirty::DirtyFile>,
         again::<session::Session>,
         again::<session::Replay>,
-        again::<session::Owed>,
+        again::<session::Undelivered>,
         again::<settings::Settings>,
         again::<upload::Upload>,
         again::<upload::Part>,
@@ -71,7 +71,7 @@ pub fn record(bytes: &[u8]) {
         again::<restore::Restore>,
         again::<scrub::Scrub>,
     ];
-    families[usize::from(*family) % families.len()](value);
+    clone_groups[usize::from(*clone_group) % clone_groups.len()](value);
     asked(value);
 }
 
@@ -87,7 +87,7 @@ fn asked(value: &[u8]) {
         let _ = blob.place();
     }
     if let Ok(inode) = decode::<inode::Inode>("an inode", value) {
-        let _ = (inode.etag(7), inode.is_dir(), inode.home(), inode.written());
+        let _ = (inode.etag(7), inode.is_dir(), inode.in_place(), inode.written());
     }
     if let Ok(listed) = decode::<listed::ListedDirent>("a name", value) {
         let _ = listed.dirent();

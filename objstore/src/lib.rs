@@ -4,9 +4,9 @@
 //! The strata, each using only those above it in this list; `tests/tests/tidy/strata.rs` holds that there is no cycle:
 //! 1. [`error`], [`clock`], [`name`], [`units`]; [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch`;
 //! 2. `storage`, what a whole store is kept on: metadata, blobs, disk, clock, random bytes;
-//! 3. `buckets`, `settings`, `feed` (cache invalidations), `pins` (inode references) and `state` (tables in memory of
+//! 3. `buckets`, `settings`, `feed` (cache invalidations), `inode_refs` (inode references) and `state` (tables in memory of
 //!    what is in use), which `core` holds together with the storage: what operations on trees and content are given;
-//! 4. `owed` (undelivered invalidations) → `tree` (names and inodes) → [`content`] (bytes) → `expiry` (what is due);
+//! 4. `undelivered` (undelivered invalidations) → `tree` (names and inodes) → [`content`] (bytes) → `expiry` (what is due);
 //! 5. [`store`], the handle for S3 and administration → [`volume`], the handle for mounts;
 //! 6. [`check`], [`scrub`], [`lifecycle`] → [`backup`] → `gc`;
 //! 7. `open`, which alone picks an engine and starts background work.
@@ -26,11 +26,10 @@ pub mod fuzzed;
 mod gc;
 mod grant;
 mod header;
+mod inode_refs;
 pub mod lifecycle;
 pub mod name;
 mod open;
-mod owed;
-mod pins;
 mod scan;
 pub mod scrub;
 mod session_id;
@@ -42,6 +41,7 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod undelivered;
 pub mod units;
 pub mod volume;
 

@@ -90,9 +90,9 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     // No blob is named before the epoch is on disk.
     let epoch = header::next_epoch(&*meta.snapshot())?;
     let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
-    let stamp = check_tail(&meta, &blobs)?;
+    let watermark = check_tail(&meta, &blobs)?;
     meta.write(Durability::Synced, header::open).wait()?;
-    let storage = Storage { meta, blobs, stamp, disk, dir, clock, random, life: epoch, _lock: lock };
+    let storage = Storage { meta, blobs, watermark, disk, dir, clock, random, life: epoch, _lock: lock };
     let (core, access) = (Arc::new(Core::new(storage)), Arc::new(Access::new(master)));
     make_root(&core, &access, root_key)?;
     store::master::resume(&core, &access)?;
@@ -110,9 +110,9 @@ fn check_tail(meta: &Meta, blobs: &Blobs) -> Result<Arc<AtomicU64>> {
         );
         return Err(Error::Unusable { why });
     }
-    let stamp = Arc::new(AtomicU64::new(metadata));
-    blobs.set_synced_batch(stamp.clone());
-    Ok(stamp)
+    let watermark = Arc::new(AtomicU64::new(metadata));
+    blobs.set_synced_batch(watermark.clone());
+    Ok(watermark)
 }
 
 fn make_root(core: &Arc<Core>, access: &Arc<Access>, given: Option<(String, Secret)>) -> Result<()> {

@@ -18,7 +18,7 @@ pub(crate) struct Storage {
     /// The content outside it.
     pub blobs: Blobs,
     /// The last metadata batch on disk, stamped into packed content.
-    pub stamp: Arc<AtomicU64>,
+    pub watermark: Arc<AtomicU64>,
     /// The disk under both.
     pub disk: Arc<dyn Disk>,
     /// The data folder.

@@ -11,7 +11,7 @@ use objstore::name::BucketName;
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3ErrorCode, S3Result};
 
-use crate::access::{Known, Reader};
+use crate::access::{CachedCaller, Reader};
 use crate::error::{Detail as _, OrRefuse as _, refuse};
 use crate::request::{self, Caller};
 use crate::service::Service;
@@ -23,14 +23,14 @@ pub(crate) struct Keys(pub(crate) Service);
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         let request = request::current()?;
-        let Known { caller, secret } = request::noted(self.find(access_key, &request.bucket).await)?;
+        let CachedCaller { caller, secret } = request::noted(self.find(access_key, &request.bucket).await)?;
         request.set_caller(caller);
         Ok(SecretKey::from(secret.reveal()))
     }
 }
 
 impl Keys {
-    async fn find(&self, access_key: &str, bucket: &Option<BucketName>) -> S3Result<Known> {
+    async fn find(&self, access_key: &str, bucket: &Option<BucketName>) -> S3Result<CachedCaller> {
         let service = &self.0;
         let epoch = service.store.access_epoch();
         if let Some(known) = epoch.and_then(|epoch| service.callers.get(epoch, access_key, bucket)) {
@@ -38,7 +38,7 @@ impl Keys {
         }
         let (id, wanted, standings) = (access_key.to_owned(), bucket.clone(), Arc::clone(&service.standings));
         let known = service.blocking(move |store| look_up(store, id, wanted.as_ref(), &standings)).await?;
-        let whole = known.caller.standing.as_ref().is_none_or(Result::is_ok);
+        let whole = known.caller.bucket_access.as_ref().is_none_or(Result::is_ok);
         if let Some(epoch) = epoch.filter(|_| whole) {
             service.callers.put(epoch, bucket.clone(), known.clone());
         }
@@ -46,12 +46,12 @@ impl Keys {
     }
 }
 
-fn look_up(store: &Store, id: String, bucket: Option<&BucketName>, standings: &Reader) -> S3Result<Known> {
+fn look_up(store: &Store, id: String, bucket: Option<&BucketName>, standings: &Reader) -> S3Result<CachedCaller> {
     let Some(identity) = store.identify(&id).or_refuse()? else {
         let error = refuse(S3ErrorCode::InvalidAccessKeyId, "The access key does not exist or was revoked.");
         return Err(error.with("AWSAccessKeyId", id));
     };
     let account = identity.account;
-    let standing = bucket.map(|bucket| standings.read(store, Some(&account), bucket));
-    Ok(Known { caller: Arc::new(Caller { access_key: id, account, standing }), secret: identity.secret })
+    let bucket_access = bucket.map(|bucket| standings.read(store, Some(&account), bucket));
+    Ok(CachedCaller { caller: Arc::new(Caller { access_key: id, account, bucket_access }), secret: identity.secret })
 }

@@ -95,7 +95,7 @@ pub(crate) async fn status(
     request: S3Request<GetBucketPolicyStatusInput>,
 ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
     let (bucket, standings) = (names::bucket(&request.input.bucket)?, service.standings.clone());
-    let standing = service.blocking(move |store| standings.read(store, None, &bucket).or_refuse()).await?;
-    let policy_status = Some(PolicyStatus { is_public: Some(standing.is_public()) });
+    let bucket_access = service.blocking(move |store| standings.read(store, None, &bucket).or_refuse()).await?;
+    let policy_status = Some(PolicyStatus { is_public: Some(bucket_access.is_public()) });
     Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status }))
 }

@@ -42,7 +42,6 @@ mod metrics;
 mod multipart;
 mod names;
 mod object;
-mod offer;
 mod payment;
 mod policy;
 mod post;
@@ -57,6 +56,7 @@ mod storage_class;
 mod tagging;
 mod token;
 mod unset;
+mod unsupported_headers;
 mod xml;
 
 pub use access::MountRules;

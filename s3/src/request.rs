@@ -16,7 +16,7 @@ use objstore::name::BucketName;
 use objstore::store::Account;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::access::{self, Authority, Seen, Standing};
+use crate::access::{self, Authority, BucketAccess, Seen};
 use crate::access_log;
 use crate::address::{Address, Resource, host_header};
 use crate::body::{Fault, Kind, Share};
@@ -90,7 +90,7 @@ pub(crate) struct Caller {
     /// Its account.
     pub(crate) account: Account,
     /// The account's access to the bucket of the path, if the path names one; read together with the key.
-    pub(crate) standing: Option<objstore::Result<Standing>>,
+    pub(crate) bucket_access: Option<objstore::Result<BucketAccess>>,
 }
 
 impl Request {

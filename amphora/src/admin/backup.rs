@@ -19,10 +19,10 @@ use crate::backups::Backups;
 const WAITING_MAX: usize = 16;
 
 /// The stream of progress messages of a backup or restore.
-pub(super) type Told = ReceiverStream<Result<api::BackupProgress, Status>>;
+pub(super) type ProgressStream = ReceiverStream<Result<api::BackupProgress, Status>>;
 
 /// Backs a bucket up.
-pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Result<Told, Status> {
+pub(super) async fn create(service: &Service, request: api::BackupRequest) -> Result<ProgressStream, Status> {
     let (bucket, dir) = (name(&request.bucket)?, directory(&request.dir)?);
     let folder = Arc::new(looked(move || Folder::for_writing(&dir)).await?);
     let (answers, stream) = tokio::sync::mpsc::channel(WAITING_MAX);
@@ -53,7 +53,7 @@ async fn note(made: objstore::Result<Backup>, store: Store, backups: Arc<Backups
 }
 
 /// Restores a bucket.
-pub(super) async fn restore(service: &Service, request: api::RestoreRequest) -> Result<Told, Status> {
+pub(super) async fn restore(service: &Service, request: api::RestoreRequest) -> Result<ProgressStream, Status> {
     let dir = directory(&request.dir)?;
     let to = name(if request.name.is_empty() { &request.bucket } else { &request.name })?;
     let bucket = request.bucket;
@@ -78,7 +78,7 @@ async fn looked<T: Send + 'static>(look: impl FnOnce() -> objstore::Result<T> + 
 }
 
 /// Sends progress to the client; if it disconnects, the operation ends.
-fn teller(answers: Sender<Result<api::BackupProgress, Status>>) -> backup::Told {
+fn teller(answers: Sender<Result<api::BackupProgress, Status>>) -> backup::ProgressSink {
     Arc::new(move |progress| match answers.try_send(Ok(shown(progress, None))) {
         Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
         Err(TrySendError::Closed(_)) => {

@@ -212,15 +212,15 @@ impl Admin for Service {
         Ok(Response::new(scrub::run(self, &r.into_inner())))
     }
 
-    type BackupStream = backup::Told;
+    type BackupStream = backup::ProgressStream;
 
-    async fn backup(&self, r: Request<api::BackupRequest>) -> Answer<backup::Told> {
+    async fn backup(&self, r: Request<api::BackupRequest>) -> Answer<backup::ProgressStream> {
         backup::create(self, r.into_inner()).await.map(Response::new)
     }
 
-    type RestoreStream = backup::Told;
+    type RestoreStream = backup::ProgressStream;
 
-    async fn restore(&self, r: Request<api::RestoreRequest>) -> Answer<backup::Told> {
+    async fn restore(&self, r: Request<api::RestoreRequest>) -> Answer<backup::ProgressStream> {
         backup::restore(self, r.into_inner()).await.map(Response::new)
     }
 

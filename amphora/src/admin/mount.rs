@@ -83,21 +83,21 @@ pub(super) async fn remount(service: &Service, request: api::RemountRequest) -> 
 pub(super) fn stats(service: &Service, request: &api::MountStatsRequest) -> Result<api::MountStatsResponse, Status> {
     let dir = request.dir.as_deref().map(directory).transpose()?;
     let told = service.mounts.stats(dir.as_deref()).map_err(|error| status_of(&error))?;
-    let mounts = told.iter().map(|(point, stats)| figures(point, stats)).collect();
+    let mounts = told.iter().map(|(point, stats)| mount_figures(point, stats)).collect();
     Ok(api::MountStatsResponse { mounts })
 }
 
-fn figures(point: &MountPoint, stats: &StatsSnapshot) -> api::MountFigures {
+fn mount_figures(point: &MountPoint, stats: &StatsSnapshot) -> api::MountFigures {
     let called = stats.operations.iter().filter(|operation| operation.count > 0);
     api::MountFigures {
         mount: Some(shown(point)),
         read_bytes: stats.read_bytes,
         written_bytes: stats.written_bytes,
-        operations: called.map(operation_figures).collect(),
+        operations: called.map(operation_stats).collect(),
     }
 }
 
-fn operation_figures(operation: &OperationStats) -> api::OperationFigures {
+fn operation_stats(operation: &OperationStats) -> api::OperationFigures {
     let bounds = LATENCY_BOUNDS_US.iter().copied().map(Some).chain([None]);
     let buckets = bounds.zip(&operation.buckets);
     api::OperationFigures {

@@ -19,23 +19,23 @@ pub(super) type Scrubbed = ReceiverStream<Result<api::ScrubProgress, Status>>;
 pub(super) fn run(service: &Service, request: &api::ScrubRequest) -> Scrubbed {
     let (answers, stream) = tokio::sync::mpsc::channel(1);
     let (store, scrub) = (service.store.clone(), service.scrub.clone());
-    let before = scrub.figures();
+    let before = scrub.stats();
     scrub.begin(request.bytes_per_second);
     tokio::spawn(async move {
         loop {
-            let figures = scrub.figures();
+            let stats = scrub.stats();
             // A pass in progress may end just now; then it is the one that was asked for.
-            if figures.passes > before.passes {
+            if stats.passes > before.passes {
                 let store = store.clone();
                 let known = tokio::task::spawn_blocking(move || objstore::scrub::damage(&store)).await;
                 let known = finished(known).and_then(|known| known.map_err(|error| refused(&error)));
                 return drop(answers.send(known.map(done)).await);
             }
-            if figures.errors > before.errors {
+            if stats.errors > before.errors {
                 let text = "the scrub was interrupted by an error: see the server's log; it goes on in a minute";
                 return drop(answers.send(Err(Status::internal(text))).await);
             }
-            let (done_bytes, total_bytes) = figures.progress.unwrap_or_default();
+            let (done_bytes, total_bytes) = stats.progress.unwrap_or_default();
             let progress = api::ScrubProgress { done_bytes, total_bytes, ..Default::default() };
             if answers.send(Ok(progress)).await.is_err() {
                 return;
@@ -56,15 +56,15 @@ pub(super) fn shown(damage: Damage) -> api::DamagedContent {
 
 /// The state of the scrub.
 pub(super) fn status(worker: &Worker) -> api::ScrubStatus {
-    let figures = worker.figures();
-    let (done_bytes, total_bytes) = figures.progress.unwrap_or_default();
+    let stats = worker.stats();
+    let (done_bytes, total_bytes) = stats.progress.unwrap_or_default();
     api::ScrubStatus {
-        started_unix_ms: figures.started.map(objstore::clock::Timestamp::millis),
-        completed_unix_ms: figures.completed.map(objstore::clock::Timestamp::millis),
-        running: figures.progress.is_some(),
+        started_unix_ms: stats.started.map(objstore::clock::Timestamp::millis),
+        completed_unix_ms: stats.completed.map(objstore::clock::Timestamp::millis),
+        running: stats.progress.is_some(),
         done_bytes,
         total_bytes,
-        found: figures.found,
-        errors: figures.errors,
+        found: stats.found,
+        errors: stats.errors,
     }
 }

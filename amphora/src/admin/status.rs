@@ -35,12 +35,12 @@ pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status
 }
 
 fn lifecycle(worker: &Worker) -> api::LifecycleStatus {
-    let figures = worker.figures();
+    let stats = worker.stats();
     api::LifecycleStatus {
-        completed_unix_ms: figures.completed.map(Timestamp::millis),
-        bucket: figures.progress.map(|progress| progress.bucket.to_string()),
-        looked_at: figures.looked_at,
-        expired: figures.current + figures.noncurrent + figures.markers + figures.uploads,
-        errors: figures.errors,
+        completed_unix_ms: stats.completed.map(Timestamp::millis),
+        bucket: stats.progress.map(|progress| progress.bucket.to_string()),
+        looked_at: stats.looked_at,
+        expired: stats.current + stats.noncurrent + stats.markers + stats.uploads,
+        errors: stats.errors,
     }
 }

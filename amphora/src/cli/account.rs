@@ -33,14 +33,14 @@ pub enum Command {
 /// The printed form of an account.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct AccountRow {
     name: String,
     id: String,
     may_create_buckets: bool,
     created_at: String,
 }
 
-impl From<admin::Account> for Shown {
+impl From<admin::Account> for AccountRow {
     fn from(account: admin::Account) -> Self {
         Self {
             name: account.name,
@@ -51,7 +51,7 @@ impl From<admin::Account> for Shown {
     }
 }
 
-impl Row for Shown {
+impl Row for AccountRow {
     const HEADERS: &'static [&'static str] = &["NAME", "ID", "MAY CREATE BUCKETS", "CREATED"];
 
     fn cells(&self) -> Vec<String> {
@@ -65,11 +65,11 @@ impl Command {
         match self {
             Self::Create { name, may_create_buckets } => {
                 let request = admin::CreateAccountRequest { name, may_create_buckets };
-                printer.one(&Shown::from(answer(client.create_account(request).await)?))
+                printer.one(&AccountRow::from(answer(client.create_account(request).await)?))
             }
             Self::List => {
                 let all = answer(client.list_accounts(admin::ListAccountsRequest {}).await)?;
-                printer.list(&all.accounts.into_iter().map(Shown::from).collect::<Vec<_>>())
+                printer.list(&all.accounts.into_iter().map(AccountRow::from).collect::<Vec<_>>())
             }
             Self::Delete { name } => {
                 answer(client.delete_account(admin::DeleteAccountRequest { name: name.clone() }).await)?;

@@ -60,7 +60,7 @@ enum LookAfter {
 /// The printed form of a backup.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Shown {
+pub(super) struct BackupRow {
     bucket: String,
     id: String,
     created_at: String,
@@ -70,21 +70,21 @@ pub(super) struct Shown {
     damaged: Vec<String>,
 }
 
-impl From<admin::BackupInfo> for Shown {
+impl From<admin::BackupInfo> for BackupRow {
     fn from(info: admin::BackupInfo) -> Self {
         let admin::BackupInfo { id, bucket, created_unix_ms, objects, size_bytes, sent_bytes, damaged } = info;
         Self { bucket, id, created_at: time_text(created_unix_ms), objects, size_bytes, sent_bytes, damaged }
     }
 }
 
-impl From<backup::Backup> for Shown {
+impl From<backup::Backup> for BackupRow {
     fn from(made: backup::Backup) -> Self {
         let backup::Backup { id, bucket, created, objects, bytes, sent_bytes, damaged } = made;
         Self { bucket, id, created_at: time_text(created.millis()), objects, size_bytes: bytes, sent_bytes, damaged }
     }
 }
 
-impl Row for Shown {
+impl Row for BackupRow {
     const HEADERS: &'static [&'static str] = &["BUCKET", "ID", "CREATED", "OBJECTS", "SIZE", "SENT", "DAMAGED"];
 
     fn cells(&self) -> Vec<String> {
@@ -151,7 +151,7 @@ impl Backup {
         let mut made = Vec::new();
         for bucket in buckets {
             let told = client.backup(admin::BackupRequest { bucket, dir: dir.clone() }).await;
-            made.push(Shown::from(follow(answer(told)?, "backup").await?));
+            made.push(BackupRow::from(follow(answer(told)?, "backup").await?));
         }
         printer.list(&made)?;
         refuse_damaged(&made)
@@ -159,7 +159,7 @@ impl Backup {
 }
 
 /// Fails if damaged content is missing from a backup, so that no one takes the backup for complete.
-pub(super) fn refuse_damaged<'a>(made: impl IntoIterator<Item = &'a Shown>) -> Result<(), Failure> {
+pub(super) fn refuse_damaged<'a>(made: impl IntoIterator<Item = &'a BackupRow>) -> Result<(), Failure> {
     let damaged: Vec<_> = made.into_iter().flat_map(|made| &made.damaged).map(|line| format!("\n  {line}")).collect();
     match damaged.len() {
         0 => Ok(()),
@@ -195,7 +195,7 @@ fn list(dir: &Path, printer: &mut Printer) -> Result<(), Failure> {
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for found in backup::list(&folder).map_err(|error| failed(&error))? {
         match found {
-            Ok(found) => all.push(Shown::from(found)),
+            Ok(found) => all.push(BackupRow::from(found)),
             Err(error) => unread.push(with_causes(&error)),
         }
     }

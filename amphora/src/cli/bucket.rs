@@ -90,7 +90,7 @@ enum Versioning {
 /// The printed form of a bucket.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct BucketRow {
     name: String,
     quota_bytes: Option<u64>,
     used_bytes: u64,
@@ -105,7 +105,7 @@ struct Shown {
     website: Option<String>,
 }
 
-impl From<admin::Bucket> for Shown {
+impl From<admin::Bucket> for BucketRow {
     fn from(bucket: admin::Bucket) -> Self {
         Self {
             name: bucket.name,
@@ -124,7 +124,7 @@ impl From<admin::Bucket> for Shown {
     }
 }
 
-impl Row for Shown {
+impl Row for BucketRow {
     const HEADERS: &'static [&'static str] = &[
         "NAME",
         "QUOTA",
@@ -163,20 +163,20 @@ impl Command {
         match self {
             Self::Create(create) => {
                 let made = answer(client.create_bucket(create.request()).await)?;
-                printer.one(&Shown::from(made))
+                printer.one(&BucketRow::from(made))
             }
             Self::List => {
                 let all = answer(client.list_buckets(admin::ListBucketsRequest {}).await)?;
-                printer.list(&all.buckets.into_iter().map(Shown::from).collect::<Vec<_>>())
+                printer.list(&all.buckets.into_iter().map(BucketRow::from).collect::<Vec<_>>())
             }
             Self::Show { name } => {
                 let bucket = answer(client.get_bucket(admin::GetBucketRequest { name }).await)?;
-                printer.one(&Shown::from(bucket))
+                printer.one(&BucketRow::from(bucket))
             }
             Self::Hidden { name, prefix } => super::hidden::run(client, printer, name, prefix).await,
             Self::Set(set) => {
                 let bucket = answer(client.set_bucket(set.request()).await)?;
-                printer.one(&Shown::from(bucket))
+                printer.one(&BucketRow::from(bucket))
             }
             Self::Delete { name, force } => {
                 answer(client.delete_bucket(admin::DeleteBucketRequest { name: name.clone(), force }).await)?;
@@ -235,7 +235,7 @@ mod tests {
             "accessLog",
             "website",
         ];
-        let mut fields = json_fields(&Shown::from(admin::Bucket::default()));
+        let mut fields = json_fields(&BucketRow::from(admin::Bucket::default()));
         let mut expected = expected.map(str::to_owned).to_vec();
         fields.sort();
         expected.sort();

@@ -31,7 +31,7 @@ pub struct Check {
 /// The printed result of a check.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct CheckReport {
     clean: bool,
     problems: Vec<String>,
     unlisted_problems: u64,
@@ -49,7 +49,7 @@ struct Shown {
     kept_blobs: u64,
 }
 
-impl From<Report> for Shown {
+impl From<Report> for CheckReport {
     fn from(report: Report) -> Self {
         Self {
             clean: report.clean(),
@@ -71,7 +71,7 @@ impl From<Report> for Shown {
     }
 }
 
-impl Row for Shown {
+impl Row for CheckReport {
     const HEADERS: &'static [&'static str] = &[
         "ACCOUNTS",
         "BUCKETS",
@@ -121,7 +121,7 @@ impl Check {
         };
         let report = objstore::check::run(&self.data_dir, &options);
         drop(line);
-        let shown = Shown::from(report.map_err(|error| Failure::failed(with_causes(&error)))?);
+        let shown = CheckReport::from(report.map_err(|error| Failure::failed(with_causes(&error)))?);
         printer.one(&shown)?;
         let dir = self.data_dir.display();
         match (shown.clean, shown.quarantined.is_empty()) {
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn problems_are_counted_and_listed() {
         let report = Report { problems: vec!["blob 7 is short".into()], unlisted: 2, ..Report::default() };
-        let cells = Shown::from(report).cells();
+        let cells = CheckReport::from(report).cells();
         assert_eq!(cells.last().map(String::as_str), Some("3\n  blob 7 is short"));
-        assert_eq!(Shown::from(Report::default()).cells().last().map(String::as_str), Some("none"));
+        assert_eq!(CheckReport::from(Report::default()).cells().last().map(String::as_str), Some("none"));
     }
 }

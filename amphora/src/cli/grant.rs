@@ -44,19 +44,19 @@ pub enum Command {
 
 /// The printed form of a grant.
 #[derive(Serialize)]
-struct Shown {
+struct GrantRow {
     bucket: String,
     account: String,
     mode: String,
 }
 
-impl From<admin::Grant> for Shown {
+impl From<admin::Grant> for GrantRow {
     fn from(grant: admin::Grant) -> Self {
         Self { bucket: grant.bucket, account: grant.account, mode: grant.mode }
     }
 }
 
-impl Row for Shown {
+impl Row for GrantRow {
     const HEADERS: &'static [&'static str] = &["BUCKET", "ACCOUNT", "MODE"];
 
     fn cells(&self) -> Vec<String> {
@@ -69,11 +69,11 @@ impl Command {
         match self {
             Self::Add { bucket, account, mode } => {
                 let grant = answer(client.add_grant(admin::AddGrantRequest { bucket, account, mode }).await)?;
-                printer.one(&Shown::from(grant))
+                printer.one(&GrantRow::from(grant))
             }
             Self::List { bucket, account } => {
                 let all = answer(client.list_grants(admin::ListGrantsRequest { bucket, account }).await)?;
-                printer.list(&all.grants.into_iter().map(Shown::from).collect::<Vec<_>>())
+                printer.list(&all.grants.into_iter().map(GrantRow::from).collect::<Vec<_>>())
             }
             Self::Remove { bucket, account } => {
                 let done = format!("account {account} has no grant for bucket {bucket} any more");

@@ -10,13 +10,13 @@ use crate::failure::Failure;
 /// The printed form of a hidden key.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct HiddenKeyRow {
     key: String,
     reason: &'static str,
     explanation: &'static str,
 }
 
-impl From<HiddenKey> for Shown {
+impl From<HiddenKey> for HiddenKeyRow {
     fn from(hidden: HiddenKey) -> Self {
         let (reason, explanation) = match hidden.reason() {
             HiddenReason::Unspecified => ("unknown", "this version of amphora does not know the reason; upgrade it"),
@@ -41,7 +41,7 @@ pub(super) async fn run(
         let request = ListHiddenKeysRequest { name: name.clone(), prefix: prefix.clone(), after, page_size: 0 };
         let page = answer(client.list_hidden_keys(request).await)?;
         for key in page.keys {
-            let shown = Shown::from(key);
+            let shown = HiddenKeyRow::from(key);
             // A key may contain line breaks and control characters, which a terminal would execute, so it is escaped.
             printer.line(&shown, &format!("{:?}  {}: {}", shown.key, shown.reason, shown.explanation))?;
             found += 1;
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn each_reason_is_told_in_words_of_its_own() {
-        let reasons = (1..=4).map(|reason| Shown::from(HiddenKey { key: "k".into(), reason }));
+        let reasons = (1..=4).map(|reason| HiddenKeyRow::from(HiddenKey { key: "k".into(), reason }));
         let names: Vec<_> = reasons.map(|shown| (shown.reason, shown.explanation)).collect();
         assert_eq!(
             names.iter().map(|(name, _)| *name).collect::<Vec<_>>(),

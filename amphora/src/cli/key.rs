@@ -41,7 +41,7 @@ pub enum Command {
 /// The printed form of a key.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct KeyRow {
     access_key_id: String,
     account: String,
     created_at: String,
@@ -57,7 +57,7 @@ struct New {
     created_at: String,
 }
 
-impl From<admin::Key> for Shown {
+impl From<admin::Key> for KeyRow {
     fn from(key: admin::Key) -> Self {
         Self { access_key_id: key.access_key_id, account: key.account, created_at: time_text(key.created_unix_ms) }
     }
@@ -74,7 +74,7 @@ impl From<admin::Key> for New {
     }
 }
 
-impl Row for Shown {
+impl Row for KeyRow {
     const HEADERS: &'static [&'static str] = &["ACCESS KEY ID", "ACCOUNT", "CREATED"];
 
     fn cells(&self) -> Vec<String> {
@@ -100,7 +100,7 @@ impl Command {
             }
             Self::List { account } => {
                 let all = answer(client.list_keys(admin::ListKeysRequest { account }).await)?;
-                printer.list(&all.keys.into_iter().map(Shown::from).collect::<Vec<_>>())
+                printer.list(&all.keys.into_iter().map(KeyRow::from).collect::<Vec<_>>())
             }
             Self::Delete { id } => {
                 answer(client.delete_key(admin::DeleteKeyRequest { access_key_id: id.clone() }).await)?;
@@ -139,6 +139,6 @@ mod tests {
         assert!(
             ["accessKeyId", "secretAccessKey", "account", "createdAt"].iter().all(|f| fields.contains(&(*f).into()))
         );
-        assert!(!json_fields(&Shown::from(key)).contains(&"secretAccessKey".to_owned()));
+        assert!(!json_fields(&KeyRow::from(key)).contains(&"secretAccessKey".to_owned()));
     }
 }

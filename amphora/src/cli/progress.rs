@@ -16,7 +16,7 @@ const FIRST_RATE: Duration = Duration::from_secs(1);
 pub(super) struct Line {
     terminal: bool,
     shown: Option<Instant>,
-    pace: Option<Pace>,
+    pace: Option<ProgressRate>,
 }
 
 impl Line {
@@ -35,7 +35,7 @@ impl Line {
     pub(super) fn show_bytes(&mut self, work: &str, (done, total): (u64, u64), more: &str) {
         // The next bucket or phase starts a new rate.
         if self.pace.as_ref().is_none_or(|pace| pace.work != work || done < pace.first) {
-            self.pace = Some(Pace { work: work.to_owned(), begun: Instant::now(), first: done });
+            self.pace = Some(ProgressRate { work: work.to_owned(), begun: Instant::now(), first: done });
         }
         if self.is_due() {
             let took = self.pace.as_ref().map(|pace| (pace.begun.elapsed(), done - pace.first));
@@ -64,7 +64,7 @@ impl Drop for Line {
 }
 
 /// The work in progress, when it began, and what was done before.
-struct Pace {
+struct ProgressRate {
     work: String,
     begun: Instant,
     first: u64,

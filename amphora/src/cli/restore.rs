@@ -7,7 +7,7 @@ use objstore::backup::{self, Folder};
 use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
-use super::backup::{Shown, follow, refuse_damaged};
+use super::backup::{BackupRow, follow, refuse_damaged};
 use super::client::{Client, absolute, answer};
 use super::output::{Printer, Row};
 use crate::failure::{Failure, with_causes};
@@ -37,7 +37,7 @@ pub struct Restore {
 struct Restored {
     restored_as: String,
     #[serde(flatten)]
-    backup: Shown,
+    backup: BackupRow,
 }
 
 impl Row for Restored {
@@ -60,7 +60,7 @@ impl Restore {
         for bucket in buckets {
             let name = self.name.clone().unwrap_or_else(|| bucket.clone());
             let request = admin::RestoreRequest { dir: dir.clone(), bucket, id: self.at.clone(), name: name.clone() };
-            let backup = Shown::from(follow(answer(client.restore(request).await)?, "restore").await?);
+            let backup = BackupRow::from(follow(answer(client.restore(request).await)?, "restore").await?);
             restored.push(Restored { restored_as: name, backup });
         }
         printer.list(&restored)?;

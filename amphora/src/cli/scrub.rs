@@ -46,11 +46,11 @@ impl Damaged {
 
 /// The printed result of a scrub.
 #[derive(Serialize)]
-struct Shown {
+struct ScrubReport {
     damaged: Vec<Damaged>,
 }
 
-impl Row for Shown {
+impl Row for ScrubReport {
     const HEADERS: &'static [&'static str] = &["DAMAGED"];
 
     fn cells(&self) -> Vec<String> {
@@ -69,7 +69,7 @@ impl Scrub {
             };
             if next.done {
                 drop(line);
-                let shown = Shown { damaged: next.damaged.into_iter().map(Damaged::from).collect() };
+                let shown = ScrubReport { damaged: next.damaged.into_iter().map(Damaged::from).collect() };
                 printer.one(&shown)?;
                 return match shown.damaged.len() {
                     0 => Ok(()),

@@ -35,14 +35,14 @@ pub enum Command {
 /// The printed form of a snapshot.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct SnapshotRow {
     name: String,
     bucket: String,
     created_at: String,
     size_bytes: u64,
 }
 
-impl From<admin::Snapshot> for Shown {
+impl From<admin::Snapshot> for SnapshotRow {
     fn from(snapshot: admin::Snapshot) -> Self {
         Self {
             name: snapshot.name,
@@ -53,7 +53,7 @@ impl From<admin::Snapshot> for Shown {
     }
 }
 
-impl Row for Shown {
+impl Row for SnapshotRow {
     const HEADERS: &'static [&'static str] = &["NAME", "BUCKET", "CREATED", "SIZE"];
 
     fn cells(&self) -> Vec<String> {
@@ -66,11 +66,11 @@ impl Command {
         match self {
             Self::Create { bucket, name } => {
                 let snapshot = answer(client.create_snapshot(admin::CreateSnapshotRequest { bucket, name }).await)?;
-                printer.one(&Shown::from(snapshot))
+                printer.one(&SnapshotRow::from(snapshot))
             }
             Self::List { bucket } => {
                 let all = answer(client.list_snapshots(admin::ListSnapshotsRequest { bucket }).await)?;
-                printer.list(&all.snapshots.into_iter().map(Shown::from).collect::<Vec<_>>())
+                printer.list(&all.snapshots.into_iter().map(SnapshotRow::from).collect::<Vec<_>>())
             }
             Self::Delete { name } => {
                 answer(client.delete_snapshot(admin::DeleteSnapshotRequest { name: name.clone() }).await)?;

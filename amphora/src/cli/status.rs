@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The printed status of a server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct StatusReport {
     version: String,
     data_dir: String,
     s3_address: Option<String>,
@@ -21,7 +21,7 @@ struct Shown {
     buckets: u64,
     mounts: Vec<MountPoint>,
     unserved_mounts: Vec<Unserved>,
-    lost_mounts: Vec<Lost>,
+    lost_mounts: Vec<LostMount>,
     poisoned: Option<String>,
     disk_full: bool,
     lifecycle: Lifecycle,
@@ -42,7 +42,7 @@ struct Unserved {
 /// A lost mount.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Lost {
+struct LostMount {
     bucket: String,
     dir: String,
     why: String,
@@ -57,7 +57,7 @@ impl Unserved {
     }
 }
 
-impl Lost {
+impl LostMount {
     fn text(&self) -> String {
         let Self { bucket, dir, why, command } = self;
         format!("{bucket} at {dir}: {why}; to have it back: {command}; to forget it: amphora umount {dir}")
@@ -95,7 +95,7 @@ impl From<admin::UnservedMount> for Unserved {
     }
 }
 
-impl From<admin::LostMount> for Lost {
+impl From<admin::LostMount> for LostMount {
     fn from(mount: admin::LostMount) -> Self {
         let admin::LostMount { bucket, dir, why, command } = mount;
         Self { bucket, dir, why, command }
@@ -118,7 +118,7 @@ impl From<admin::ScrubStatus> for Scrub {
     }
 }
 
-impl From<admin::StatusResponse> for Shown {
+impl From<admin::StatusResponse> for StatusReport {
     fn from(status: admin::StatusResponse) -> Self {
         Self {
             version: status.version,
@@ -128,7 +128,7 @@ impl From<admin::StatusResponse> for Shown {
             buckets: status.buckets,
             mounts: status.mounts.into_iter().map(MountPoint::from).collect(),
             unserved_mounts: status.unserved_mounts.into_iter().map(Unserved::from).collect(),
-            lost_mounts: status.lost_mounts.into_iter().map(Lost::from).collect(),
+            lost_mounts: status.lost_mounts.into_iter().map(LostMount::from).collect(),
             poisoned: status.poisoned,
             disk_full: status.disk_full,
             lifecycle: status.lifecycle.unwrap_or_default().into(),
@@ -158,7 +158,7 @@ fn last_pass(ended: Option<&str>) -> String {
     ended.map_or_else(|| "no pass has ended yet".to_owned(), |ended| format!("last pass ended {ended}"))
 }
 
-impl Shown {
+impl StatusReport {
     fn writes(&self) -> String {
         match &self.poisoned {
             Some(why) => format!("refused: {why}"),
@@ -168,7 +168,7 @@ impl Shown {
     }
 }
 
-impl Row for Shown {
+impl Row for StatusReport {
     const HEADERS: &'static [&'static str] = &[
         "VERSION",
         "DATA DIR",
@@ -194,7 +194,7 @@ impl Row for Shown {
             self.buckets.to_string(),
             mounts.join(", "),
             listed(self.unserved_mounts.iter().map(Unserved::text), self.unserved_mounts.len() as u64),
-            listed(self.lost_mounts.iter().map(Lost::text), self.lost_mounts.len() as u64),
+            listed(self.lost_mounts.iter().map(LostMount::text), self.lost_mounts.len() as u64),
             self.writes(),
             self.lifecycle.text(),
             self.scrub.text(),
@@ -206,5 +206,5 @@ impl Row for Shown {
 /// Requests the status and prints it.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
     let status = answer(client.status(admin::StatusRequest {}).await)?;
-    printer.one(&Shown::from(status))
+    printer.one(&StatusReport::from(status))
 }

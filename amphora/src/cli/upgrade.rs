@@ -18,13 +18,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The printed result of an upgrade.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct UpgradeReport {
     from_version: String,
     to_version: String,
     took_ms: u64,
 }
 
-impl Row for Shown {
+impl Row for UpgradeReport {
     const HEADERS: &'static [&'static str] = &["FROM", "TO", "TOOK"];
 
     fn cells(&self) -> Vec<String> {
@@ -40,7 +40,7 @@ pub(super) async fn run(mut client: Client, socket: &SocketPath, printer: &mut P
     drop(client);
     let to_version = next(socket, last).await?;
     let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    printer.one(&Shown { from_version: api.from_version, to_version, took_ms })
+    printer.one(&UpgradeReport { from_version: api.from_version, to_version, took_ms })
 }
 
 /// The version of the server that was started after `last`.

@@ -24,7 +24,7 @@ pub enum Command {
 /// The printed form of a volume.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct VolumeRow {
     id: String,
     bucket: String,
     capacity_bytes: Option<u64>,
@@ -73,7 +73,7 @@ impl From<admin::Publication> for Publication {
     }
 }
 
-impl From<admin::Volume> for Shown {
+impl From<admin::Volume> for VolumeRow {
     fn from(volume: admin::Volume) -> Self {
         Self {
             id: volume.id,
@@ -86,7 +86,7 @@ impl From<admin::Volume> for Shown {
     }
 }
 
-impl Row for Shown {
+impl Row for VolumeRow {
     const HEADERS: &'static [&'static str] = &["ID", "BUCKET", "CAPACITY", "USED", "NODES", "MOUNTS"];
 
     fn cells(&self) -> Vec<String> {
@@ -108,11 +108,11 @@ impl Command {
         match self {
             Self::List => {
                 let all = answer(client.list_volumes(admin::ListVolumesRequest {}).await)?;
-                printer.list(&all.volumes.into_iter().map(Shown::from).collect::<Vec<_>>())
+                printer.list(&all.volumes.into_iter().map(VolumeRow::from).collect::<Vec<_>>())
             }
             Self::Show { id } => {
                 let volume = answer(client.get_volume(admin::GetVolumeRequest { id }).await)?;
-                printer.one(&Shown::from(volume))
+                printer.one(&VolumeRow::from(volume))
             }
         }
     }

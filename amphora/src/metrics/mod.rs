@@ -63,11 +63,11 @@ impl Metrics {
         registry.register_collector(Box::new(process::ProcessCollector::new()));
         let ours = registry.sub_registry_with_prefix("amphora");
         ours.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        ours.register_collector(Box::new(store::StoreFigures(sources.store.clone())));
+        ours.register_collector(Box::new(store::StoreStats(sources.store.clone())));
         ours.register_collector(Box::new(mounts::MountFigures(sources.mounts.clone())));
         ours.register_collector(Box::new(mounts::HolderCollector(sources.mounts.clone())));
-        ours.register_collector(Box::new(store::LifecycleFigures(sources.lifecycle.clone())));
-        ours.register_collector(Box::new(store::ScrubFigures(sources.store.clone(), sources.scrub.clone())));
+        ours.register_collector(Box::new(store::LifecycleStats(sources.lifecycle.clone())));
+        ours.register_collector(Box::new(store::ScrubStats(sources.store.clone(), sources.scrub.clone())));
         let s3 = s3::Metrics::new(ours);
         let buckets = Buckets::new(sources.store, &s3, sources.backups);
         ours.register_collector(Box::new(buckets.clone()));

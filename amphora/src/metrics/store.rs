@@ -15,15 +15,15 @@ use prometheus_client::registry::Unit;
 use super::{counter, gauge, latency, seconds, whole};
 
 /// The metrics of the store.
-pub(super) struct StoreFigures(pub(super) Store);
+pub(super) struct StoreStats(pub(super) Store);
 
-impl fmt::Debug for StoreFigures {
+impl fmt::Debug for StoreStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StoreFigures")
     }
 }
 
-impl Collector for StoreFigures {
+impl Collector for StoreStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let stats = self.0.stats();
         counter(&mut encoder, "store_commits", "Batches committed", stats.commits)?;
@@ -51,37 +51,37 @@ impl Collector for StoreFigures {
 }
 
 /// The metrics of the lifecycle worker.
-pub(super) struct LifecycleFigures(pub(super) Arc<Worker>);
+pub(super) struct LifecycleStats(pub(super) Arc<Worker>);
 
-impl fmt::Debug for LifecycleFigures {
+impl fmt::Debug for LifecycleStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LifecycleFigures")
     }
 }
 
-impl Collector for LifecycleFigures {
+impl Collector for LifecycleStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = self.0.figures();
-        counter(&mut encoder, "lifecycle_passes", "Passes over all buckets with lifecycle rules", figures.passes)?;
+        let stats = self.0.stats();
+        counter(&mut encoder, "lifecycle_passes", "Passes over all buckets with lifecycle rules", stats.passes)?;
         let help = "Keys, versions and uploads examined by lifecycle rules";
-        counter(&mut encoder, "lifecycle_examined", help, figures.looked_at)?;
+        counter(&mut encoder, "lifecycle_examined", help, stats.looked_at)?;
         let help = "What lifecycle rules removed: current objects, noncurrent versions, delete markers, uploads";
         let mut expired = encoder.encode_descriptor("lifecycle_expired", help, None, MetricType::Counter)?;
         let kinds = [
-            ("current", figures.current),
-            ("noncurrent", figures.noncurrent),
-            ("marker", figures.markers),
-            ("upload", figures.uploads),
+            ("current", stats.current),
+            ("noncurrent", stats.noncurrent),
+            ("marker", stats.markers),
+            ("upload", stats.uploads),
         ];
         for (kind, count) in kinds {
             ConstCounter::new(count).encode(expired.encode_family(&[("kind", kind)])?)?;
         }
-        counter(&mut encoder, "lifecycle_errors", "Buckets or passes abandoned until the next pass", figures.errors)?;
+        counter(&mut encoder, "lifecycle_errors", "Buckets or passes abandoned until the next pass", stats.errors)?;
         let help = "When the last whole pass ended, in seconds since 1970; 0: never";
-        gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, seconds(figures.completed))?;
+        gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, seconds(stats.completed))?;
         let help = "Keys, versions and uploads examined so far in the current bucket";
         let mut progress = encoder.encode_descriptor("lifecycle_bucket_examined", help, None, MetricType::Gauge)?;
-        if let Some(now) = &figures.progress {
+        if let Some(now) = &stats.progress {
             let seen = ConstGauge::new(whole(now.looked_at));
             seen.encode(progress.encode_family(&[("bucket", now.bucket.as_str())])?)?;
         }
@@ -90,27 +90,27 @@ impl Collector for LifecycleFigures {
 }
 
 /// The metrics of the scrub, and the amount of damage.
-pub(super) struct ScrubFigures(pub(super) Store, pub(super) Arc<objstore::scrub::Worker>);
+pub(super) struct ScrubStats(pub(super) Store, pub(super) Arc<objstore::scrub::Worker>);
 
-impl fmt::Debug for ScrubFigures {
+impl fmt::Debug for ScrubStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ScrubFigures")
     }
 }
 
-impl Collector for ScrubFigures {
+impl Collector for ScrubStats {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = self.1.figures();
-        counter(&mut encoder, "scrub_passes", "Passes over all content", figures.passes)?;
-        counter(&mut encoder, "scrub_examined_blobs", "Blobs examined by the scrub", figures.blobs)?;
-        counter(&mut encoder, "scrub_read_bytes", "Bytes compared with their checksums by the scrub", figures.bytes)?;
-        counter(&mut encoder, "scrub_damaged_blobs", "Damaged blobs found by the scrub", figures.found)?;
-        counter(&mut encoder, "scrub_errors", "Passes of the scrub interrupted by an error", figures.errors)?;
+        let stats = self.1.stats();
+        counter(&mut encoder, "scrub_passes", "Passes over all content", stats.passes)?;
+        counter(&mut encoder, "scrub_examined_blobs", "Blobs examined by the scrub", stats.blobs)?;
+        counter(&mut encoder, "scrub_read_bytes", "Bytes compared with their checksums by the scrub", stats.bytes)?;
+        counter(&mut encoder, "scrub_damaged_blobs", "Damaged blobs found by the scrub", stats.found)?;
+        counter(&mut encoder, "scrub_errors", "Passes of the scrub interrupted by an error", stats.errors)?;
         let help = "When the current or last pass of the scrub began, in seconds since 1970; 0: never";
-        gauge(&mut encoder, "scrub_started_timestamp_seconds", help, seconds(figures.started))?;
+        gauge(&mut encoder, "scrub_started_timestamp_seconds", help, seconds(stats.started))?;
         let help = "When the last whole pass of the scrub ended, in seconds since 1970; 0: never";
-        gauge(&mut encoder, "scrub_completed_timestamp_seconds", help, seconds(figures.completed))?;
-        let (done, total) = figures.progress.unwrap_or_default();
+        gauge(&mut encoder, "scrub_completed_timestamp_seconds", help, seconds(stats.completed))?;
+        let (done, total) = stats.progress.unwrap_or_default();
         let help = "Bytes read in the current pass of the scrub; 0: none is running";
         gauge(&mut encoder, "scrub_pass_done_bytes", help, done)?;
         let help = "Bytes to read in the current pass of the scrub; 0: none is running";

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fuse::holder::{Custody, Deposit, Held, Holder};
+use fuse::holder::{Deposit, FdHolder, Held, Holder};
 use objstore::name::BucketName;
 use objstore::volume::{SessionId, VolumeOptions};
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub(super) struct Description {
 /// The deposits of this server.
 pub struct Holding {
     /// The connection to the holder.
-    pub(super) custody: Arc<Custody>,
+    pub(super) fd_holder: Arc<FdHolder>,
     store: PathBuf,
 }
 
@@ -77,9 +77,9 @@ impl Holding {
             None => Inheritance::default(),
         };
         let dial = socket.clone();
-        let custody = Custody::new(holder, Box::new(move || holder::find_or_start(&dial)))
+        let fd_holder = FdHolder::new(holder, Box::new(move || holder::find_or_start(&dial)))
             .map_err(|error| format!("no thread for the holder: {error}"))?;
-        Ok((Self { custody: Arc::new(custody), store }, left))
+        Ok((Self { fd_holder: Arc::new(fd_holder), store }, left))
     }
 
     /// Ends the mounts that the holder at `socket` keeps for the store in `data_dir`, for a server that runs without a
@@ -114,12 +114,12 @@ impl Holding {
             keep: request.keep,
         };
         let description = serde_json::to_vec(&description).ok()?;
-        Some(fuse::Keep { custody: self.custody.clone(), id: session.get(), description })
+        Some(fuse::Keep { fd_holder: self.fd_holder.clone(), id: session.get(), description })
     }
 
     /// Withdraws the deposit of an ended mount.
     pub(super) fn withdraw(&self, id: u64) -> Result<(), fuse::holder::Error> {
-        self.custody.withdraw(id)
+        self.fd_holder.withdraw(id)
     }
 }
 

@@ -233,7 +233,7 @@ impl Table {
     /// The state of the holder; `None` if the server runs without one.
     #[must_use]
     pub fn holder(&self) -> Option<fuse::holder::Status> {
-        self.holding.as_ref().map(|holding| holding.custody.status())
+        self.holding.as_ref().map(|holding| holding.fd_holder.status())
     }
 
     /// The totals of all mounts since the process started.
@@ -251,7 +251,7 @@ impl Table {
 
     /// Whether a holder keeps the mounts that outlive this process.
     fn is_held(&self) -> bool {
-        self.holding.as_ref().is_some_and(|holding| holding.custody.is_held())
+        self.holding.as_ref().is_some_and(|holding| holding.fd_holder.is_held())
     }
 
     /// Removes mounts that other programs unmounted.

@@ -81,7 +81,7 @@ impl Table {
             opened => opened?,
         };
         let options = request.options(volume.read_only());
-        let mount = fuse::take_over(volume, held, options, holding.custody.clone())?;
+        let mount = fuse::take_over(volume, held, options, holding.fd_holder.clone())?;
         let dir = mount.path().to_owned();
         tracing::info!(bucket = %request.bucket, dir = %dir.display(), "taken over");
         if mount.is_attached() {
@@ -125,9 +125,9 @@ impl Table {
         why: String,
         refusal: std::io::Result<Refusal>,
     ) {
-        let custody = holding.custody.clone();
+        let fd_holder = holding.fd_holder.clone();
         let end = move || {
-            if let Err(error) = custody.withdraw(id) {
+            if let Err(error) = fd_holder.withdraw(id) {
                 tracing::debug!(%error, "the holder notices by itself that a mount is over");
             }
         };

@@ -7,7 +7,7 @@
 //!   root may. Each program sets this for itself, because exec(2) resets it.
 
 mod notify;
-mod passed;
+mod passed_sockets;
 mod program;
 
 use std::ffi::{CStr, OsString, c_char};
@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavi
 use zeroize::{Zeroize as _, Zeroizing};
 
 pub(crate) use notify::Notify;
-pub(crate) use passed::Passed;
+pub(crate) use passed_sockets::PassedSockets;
 pub(crate) use program::Program;
 
 /// Looks up a variable of the environment.

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Env;
-use super::passed::{self, Passed};
+use super::passed_sockets::{self, PassedSockets};
 use crate::failure::Failure;
 
 /// The time limit for a program's answer to `--version` or to the check of its settings.
@@ -70,7 +70,7 @@ impl Program {
         let path = self.path.display();
         let mut child = Command::new(&self.path)
             .args(args)
-            .env_remove(passed::VARIABLE)
+            .env_remove(passed_sockets::VARIABLE)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -87,7 +87,7 @@ impl Program {
     }
 
     /// Replaces this process by that program, with the same arguments and the passed sockets. Returns only on failure.
-    pub(crate) fn replace(&self, passed: &Passed) -> Failure {
+    pub(crate) fn replace(&self, passed: &PassedSockets) -> Failure {
         let mut command = Command::new(&self.path);
         if let Some((name, args)) = self.args.split_first() {
             command.arg0(name).args(args);

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use objstore::Store;
 use prometheus_client::registry::Registry;
-use rpc::seats::{Patience, Seated, Seats};
+use rpc::connection_limit::{LimitedConnection, LimitedListener, Timeouts};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
@@ -24,7 +24,7 @@ use crate::metrics::{Format, encode};
 /// The most connections.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a connection may be silent, and how long it may last. Its client opens another.
-const PATIENCE: Patience = Patience { silence: Duration::from_secs(20), life: Some(Duration::from_secs(5 * 60)) };
+const PATIENCE: Timeouts = Timeouts { silence: Duration::from_secs(20), life: Some(Duration::from_secs(5 * 60)) };
 /// The most responses built at a time, since each reads all metrics.
 const ANSWERS_MAX: usize = 8;
 
@@ -38,16 +38,16 @@ pub(super) struct Source {
 }
 
 /// The endpoint's listener in axum's form.
-pub(super) struct Listener(Seats<TcpListener>);
+pub(super) struct Listener(LimitedListener<TcpListener>);
 
 impl Listener {
     pub(super) fn new(listener: TcpListener) -> Self {
-        Self(Seats::new(listener, CONNECTIONS_MAX, PATIENCE))
+        Self(LimitedListener::new(listener, CONNECTIONS_MAX, PATIENCE))
     }
 }
 
 impl axum::serve::Listener for Listener {
-    type Io = Seated<TcpStream>;
+    type Io = LimitedConnection<TcpStream>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {

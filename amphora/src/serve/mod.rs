@@ -14,9 +14,9 @@
 //!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made
 //!   again, and the others are reported until they are mounted again or unmounted.
 
-mod doors;
 mod http;
 mod left;
+mod listeners;
 mod root;
 mod signals;
 mod sockets;
@@ -36,8 +36,8 @@ use crate::config::{Env, Flags, Settings, SocketPath};
 use crate::failure::{Failure, with_causes};
 use crate::metrics::{Metrics, Sources};
 use crate::mounts::{Inheritance, Table};
-use crate::process::{Notify, Passed, Program};
-use doors::{Doors, Ports};
+use crate::process::{Notify, PassedSockets, Program};
+use listeners::{OpenListeners, Ports};
 use signals::Signals;
 use sockets::Sockets;
 
@@ -59,7 +59,7 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
         crate::process::forbid_core_dumps();
     }
     // Recorded before anything is opened or replaced.
-    let (passed, program) = (Passed::take(env), Program::started(env));
+    let (passed, program) = (PassedSockets::take(env), Program::started(env));
     left::wait_for_children();
     raise_open_files();
     let check = flags.check_config;
@@ -88,7 +88,7 @@ enum End {
     /// It stopped.
     Stopped,
     /// It continues as the next program, with these sockets.
-    Upgrade(Passed),
+    Upgrade(PassedSockets),
 }
 
 /// Raises the limit of open files to the maximum: connections, content and mounts need many, and a shell's limit of
@@ -102,7 +102,12 @@ fn raise_open_files() {
     }
 }
 
-async fn serve(settings: Settings, notify: &Notify, program: Program, mut passed: Passed) -> Result<End, Failure> {
+async fn serve(
+    settings: Settings,
+    notify: &Notify,
+    program: Program,
+    mut passed: PassedSockets,
+) -> Result<End, Failure> {
     let signals = Signals::new()?;
     wiring::folder(&settings)?;
     let csi_config = wiring::csi(&settings)?;
@@ -156,12 +161,12 @@ async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, F
 
 /// A server with all endpoints open.
 struct Server {
-    doors: Doors,
+    listeners: OpenListeners,
     sockets: Sockets,
     lifecycle: Arc<Worker>,
     scrub: Arc<objstore::scrub::Worker>,
     upgrade: Upgrade,
-    passed: Passed,
+    passed: PassedSockets,
     ready: String,
 }
 
@@ -173,10 +178,10 @@ impl Server {
         store: &Store,
         mounts: &Arc<Table>,
         upgrade: Upgrade,
-        mut passed: Passed,
+        mut passed: PassedSockets,
     ) -> Result<Self, Failure> {
         let root = root::key(settings, store).await?;
-        let (mut doors, mut sockets) = (Doors::new(), Sockets::default());
+        let (mut listeners, mut sockets) = (OpenListeners::new(), Sockets::default());
         let mut open = |name, path| sockets.open(name, path, &mut passed);
         let admin = open("admin", &settings.sockets.admin)?;
         let csi = open("csi", &settings.sockets.csi)?;
@@ -214,24 +219,24 @@ impl Server {
             Some((listener, _)) => s3.with_website(listener),
             None => s3,
         };
-        doors.open("S3", s3.serve(ports.s3, doors.stopped()));
-        doors.open_http(ports.http, http::Source::new(store, registry, doors.stopping()));
-        doors.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
+        listeners.open("S3", s3.serve(ports.s3, listeners.stopped()));
+        listeners.open_http(ports.http, http::Source::new(store, registry, listeners.stopping()));
+        listeners.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
         match csi_node {
-            None => doors.open_grpc("CSI", csi, csi::routes(store.clone(), node), &audit),
+            None => listeners.open_grpc("CSI", csi, csi::routes(store.clone(), node), &audit),
             Some(listener) => {
-                doors.open_grpc("CSI", csi, csi::controller_routes(store.clone(), &csi_config), &audit);
-                doors.open_grpc("CSI node", listener, csi::node_routes(node), &audit);
+                listeners.open_grpc("CSI", csi, csi::controller_routes(store.clone(), &csi_config), &audit);
+                listeners.open_grpc("CSI node", listener, csi::node_routes(node), &audit);
             }
         }
-        doors.open_grpc("admin", admin, crate::admin::routes(admin_service), &audit);
+        listeners.open_grpc("admin", admin, crate::admin::routes(admin_service), &audit);
         let credentials = root.credentials.display();
         if root.is_new && settings.hints {
             crate::hints::first_start(&s3_url, &root.credentials, &settings.region);
         }
         let website = website_url.map_or_else(String::new, |url| format!(" website={url}"));
         let ready = format!("ready s3={s3_url} http={http_url}{website} {sockets} credentials={credentials}");
-        Ok(Self { doors, sockets, lifecycle, scrub, upgrade, passed, ready })
+        Ok(Self { listeners, sockets, lifecycle, scrub, upgrade, passed, ready })
     }
 
     /// Announces the server, waits for a signal or a failed endpoint, and closes everything except the store.
@@ -244,7 +249,7 @@ impl Server {
                 Ok(false)
             }
             () = self.upgrade.wanted.notified() => Ok(true),
-            failure = self.doors.broken() => Err(failure),
+            failure = self.listeners.broken() => Err(failure),
         };
         signals.exit_at_next();
         if matches!(ended, Ok(true)) {
@@ -262,7 +267,7 @@ impl Server {
     async fn close(self) {
         drop((self.sockets, self.passed));
         // Slightly longer than each endpoint's own limit, so that it can report what it cut off.
-        self.doors.close(DRAIN_LIMIT + s3::DELIVERY_LIMIT + Duration::from_secs(1)).await;
+        self.listeners.close(DRAIN_LIMIT + s3::DELIVERY_LIMIT + Duration::from_secs(1)).await;
         let lifecycle = self.lifecycle;
         if let Err(failure) = blocking("stopping the lifecycle rules", move || lifecycle.stop()).await {
             tracing::error!(%failure, "the lifecycle thread did not stop in time");

@@ -14,7 +14,7 @@ use tokio::net::UnixListener;
 
 use crate::config::SocketPath;
 use crate::failure::Failure;
-use crate::process::Passed;
+use crate::process::PassedSockets;
 
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -29,7 +29,7 @@ impl Sockets {
         &mut self,
         name: &'static str,
         path: &SocketPath,
-        passed: &mut Passed,
+        passed: &mut PassedSockets,
     ) -> Result<UnixListener, Failure> {
         let (listener, file) = match passed.socket(name).and_then(|socket| inherited(socket, path)) {
             Some(inherited) => inherited,

@@ -3,7 +3,7 @@
 //!
 //! - `service` is the holder itself: it accepts descriptors with a short record, and returns them to the next server.
 //!   It never reads or writes the devices, knows nothing of FUSE or of the store, and opens no files.
-//! - `client` is the connection to it. `custody` holds what a server has deposited and deposits it again if the holder
+//! - `client` is the connection to it. `fd_holder` holds what a server has deposited and deposits it again if the holder
 //!   dies.
 //! - `message` and `packet` are the protocol. What the record of a deposit says is the depositor's business.
 //!
@@ -12,8 +12,8 @@
 //! the mounts are dead (ENOTCONN).
 
 mod client;
-mod custody;
 mod deposits;
+mod fd_holder;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
@@ -24,6 +24,6 @@ mod service;
 mod tests;
 
 pub use client::{Error, Holder, with_causes};
-pub use custody::{Custody, Dial, Status};
 pub use deposits::Deposit;
+pub use fd_holder::{Dial, FdHolder, Status};
 pub use service::{Lifetime, Service};

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::message::{Answer, Request, VERSION};
 use super::packet;
-use super::{Custody, Deposit, Error, Holder, Lifetime, Service};
+use super::{Deposit, Error, FdHolder, Holder, Lifetime, Service};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -144,22 +144,22 @@ fn the_next_holder_gets_what_the_last_one_had() {
     let second = folder.path().join("second.sock");
     let (dialled, paths) = (Arc::new(AtomicUsize::new(0)), [first.clone(), second.clone()]);
     let (running, count) = (start(&first), dialled.clone());
-    let custody =
-        Custody::new(None, Box::new(move || Holder::connect(&paths[count.fetch_add(1, Ordering::SeqCst).min(1)])))
+    let fd_holder =
+        FdHolder::new(None, Box::new(move || Holder::connect(&paths[count.fetch_add(1, Ordering::SeqCst).min(1)])))
             .unwrap();
     let (_read, write) = pipe();
     let deposit = |id: u64| Deposit { id, record: vec![1], descriptors: vec![write.try_clone().unwrap()] };
-    custody.deposit(deposit(1)).unwrap();
-    custody.deposit(deposit(2)).unwrap();
-    custody.adopt(deposit(3));
-    custody.withdraw(2).unwrap();
+    fd_holder.deposit(deposit(1)).unwrap();
+    fd_holder.deposit(deposit(2)).unwrap();
+    fd_holder.adopt(deposit(3));
+    fd_holder.withdraw(2).unwrap();
     assert_eq!(dialled.load(Ordering::SeqCst), 1);
-    custody.cut();
+    fd_holder.cut();
     let _other = start(&second);
     wait_until("the next holder keeps them", || {
         Holder::connect(&second).is_ok_and(|next| next.list().is_ok_and(|held| held.len() == 2))
     });
-    drop(custody);
+    drop(fd_holder);
     let last = Holder::connect(&first).unwrap();
     assert_eq!(last.list().unwrap().len(), 1, "the first one still has what it was given");
     last.withdraw(1).unwrap();
@@ -171,11 +171,11 @@ fn the_next_holder_gets_what_the_last_one_had() {
 fn without_a_holder_it_is_kept_as_soon_as_there_is_one() {
     let (_folder, path) = rig();
     let dial = path.clone();
-    let custody = Custody::new(None, Box::new(move || Holder::connect(&dial))).unwrap();
+    let fd_holder = FdHolder::new(None, Box::new(move || Holder::connect(&dial))).unwrap();
     let (_read, write) = pipe();
-    let refused = custody.deposit(Deposit { id: 1, record: Vec::new(), descriptors: vec![write] });
+    let refused = fd_holder.deposit(Deposit { id: 1, record: Vec::new(), descriptors: vec![write] });
     assert!(matches!(refused, Err(Error::Absent { .. })));
-    assert!(!custody.is_held());
+    assert!(!fd_holder.is_held());
     let (started, wait) = mpsc::channel();
     std::thread::spawn(move || {
         let service = Service::bind(&path, "", Lifetime::Forever).unwrap();
@@ -183,7 +183,7 @@ fn without_a_holder_it_is_kept_as_soon_as_there_is_one() {
         service.run()
     });
     wait.recv_timeout(LIMIT).unwrap();
-    wait_until("it is kept", || custody.is_held());
+    wait_until("it is kept", || fd_holder.is_held());
 }
 
 #[test]

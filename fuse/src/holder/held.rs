@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use super::{Deposit, Record};
-use crate::attached::Attached;
+use crate::kernel_mount::KernelMount;
 
 /// A mount that an earlier server deposited.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Held {
     /// # Errors
     /// If the kernel refuses.
     pub fn abandon(&self) -> crate::Result<()> {
-        self.with_attached(Attached::abandon)
+        self.with_attached(KernelMount::abandon)
     }
 
     /// Unmounts the mount and ends its FUSE connection, unless programs use it.
@@ -63,14 +63,14 @@ impl Held {
     /// # Errors
     /// [`crate::Error::InUse`] if programs use it.
     pub fn abandon_idle(&self) -> crate::Result<()> {
-        self.with_attached(Attached::abandon_idle)
+        self.with_attached(KernelMount::abandon_idle)
     }
 
-    fn with_attached(&self, end: impl FnOnce(&Attached) -> crate::Result<()>) -> crate::Result<()> {
-        let attached = Attached::found(self.record.path.clone(), self.record.device.clone());
-        let done = end(&attached);
-        // After a failure the mount has to stay: dropping `Attached` would unmount it.
-        attached.is_gone();
+    fn with_attached(&self, end: impl FnOnce(&KernelMount) -> crate::Result<()>) -> crate::Result<()> {
+        let kernel_mount = KernelMount::found(self.record.path.clone(), self.record.device.clone());
+        let done = end(&kernel_mount);
+        // After a failure the mount has to stay: dropping `KernelMount` would unmount it.
+        kernel_mount.is_gone();
         done
     }
 

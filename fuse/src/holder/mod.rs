@@ -4,6 +4,6 @@
 mod held;
 mod record;
 
-pub use fuse_holder::{Custody, Deposit, Dial, Error, Holder, Lifetime, Service, Status};
+pub use fuse_holder::{Deposit, Dial, Error, FdHolder, Holder, Lifetime, Service, Status};
 pub use held::Held;
 pub(crate) use record::Record;

@@ -31,13 +31,13 @@ use rustix::io::Errno;
 use crate::errno::{self, Result};
 use crate::handles::{OpenFile, is_writer};
 use crate::opened::{Backing, BackingId, OpenFlags, Opened};
-use crate::shared::Shared;
+use crate::shared_memory::SharedMemory;
 use crate::view::View;
 
 use small::SmallFiles;
 use state::{Mode, State};
 pub(crate) use table::Asked;
-use table::{Held, Table};
+use table::{LockedNode, Table};
 
 /// The smallest file opened by passthrough, in bytes: registering a backing file delays an open more than reading this
 /// much through the server (decision 0025).
@@ -45,7 +45,7 @@ const LEAST: u64 = 64 << 10;
 
 /// A mount's options for opening files.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct OpenOptions {
     /// Use the kernel's page cache; otherwise each read and write becomes a request.
     pub page_cache: bool,
     /// Open new files that are only written with direct I/O; such files can still be mapped.
@@ -57,7 +57,7 @@ pub(crate) struct Opens {
     table: Table,
     volume: Volume,
     view: View,
-    wish: Wish,
+    open_options: OpenOptions,
     /// Registers backing files; `None` if the kernel does not support passthrough.
     backing: Option<Arc<dyn Backing>>,
     refused: AtomicBool,
@@ -70,14 +70,14 @@ impl Opens {
     /// The open files that the earlier process left in `shared`, or none. Called before the first request is served.
     /// `backing` is `None` if the kernel did not grant passthrough.
     pub fn resume(
-        shared: Arc<Shared>,
+        shared: Arc<SharedMemory>,
         backing: Option<Arc<dyn Backing>>,
         volume: Volume,
         view: View,
-        wish: Wish,
+        open_options: OpenOptions,
     ) -> Self {
         let (table, refused, small) = (Table::resume(shared), AtomicBool::new(false), SmallFiles::new());
-        let opens = Self { table, volume, view, wish, backing, refused, small, last: AtomicU32::new(0) };
+        let opens = Self { table, volume, view, open_options, backing, refused, small, last: AtomicU32::new(0) };
         opens.take_over();
         opens
     }
@@ -108,7 +108,7 @@ impl Opens {
     /// Opens a file with the flags of open(2).
     pub fn open(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
         let file = self.file(flags);
-        if !self.wish.page_cache {
+        if !self.open_options.page_cache {
             return Ok(uncached(file));
         }
         if file.writable {
@@ -132,7 +132,7 @@ impl Opens {
     pub fn open_new(&self, node: u64, flags: i32, asked: Asked) -> Result<Opened> {
         // With O_DSYNC the kernel itself asks for a sync after each write.
         let writes_only = flags & (libc::O_ACCMODE | libc::O_DSYNC) == libc::O_WRONLY;
-        if !(writes_only && self.wish.page_cache && self.wish.write_past) {
+        if !(writes_only && self.open_options.page_cache && self.open_options.write_past) {
             return self.open(node, flags, asked);
         }
         let mut held = self.table.hold(node);
@@ -154,7 +154,7 @@ impl Opens {
 
     /// Whether writes of an open node arrive as direct I/O.
     pub fn writes_past_pages(&self, node: u64) -> bool {
-        if !self.wish.page_cache {
+        if !self.open_options.page_cache {
             return true;
         }
         let state = self.table.hold(node).state();
@@ -162,11 +162,18 @@ impl Opens {
     }
 
     /// Decides the mode of a node that is not open.
-    fn open_first(&self, held: &mut Held<'_>, node: u64, file: OpenFile, flags: i32, asked: Asked) -> Result<Opened> {
+    fn open_first(
+        &self,
+        held: &mut LockedNode<'_>,
+        node: u64,
+        file: OpenFile,
+        flags: i32,
+        asked: Asked,
+    ) -> Result<Opened> {
         let before = held.state();
-        let mapped = before.mapped && self.volume.is_backed(self.view.ino(node));
+        let mapped = before.mapped && self.volume.is_passthrough(self.view.ino(node));
         // A writable mapping still exists: readers and writers through other pages would not see its changes.
-        let bound = before.exposed && mapped;
+        let bound = before.mapped_writable && mapped;
         let known = before != State::default() || self.table.is_exact();
         if known
             && (bound || !file.writable)
@@ -181,11 +188,11 @@ impl Opens {
             kept?;
         }
         // The node's pages are stale if a mapping wrote the blob directly.
-        let state = State { mode: Mode::Cached, opens: 1, exposed: bound, mapped, fresh: false };
+        let state = State { mode: Mode::Cached, opens: 1, mapped_writable: bound, mapped, fresh: false };
         if !held.change(asked, state) {
             held.overflow();
         }
-        Ok(opened(file, state, !before.exposed))
+        Ok(opened(file, state, !before.mapped_writable))
     }
 
     /// Registers the node's blob for passthrough, if the store and the file's size allow it.
@@ -241,15 +248,15 @@ impl Opens {
     /// Records that a node read by passthrough is about to be opened in a way that allows a writable mapping.
     fn expose(&self, node: u64, state: State, flags: i32) -> Result<State> {
         let maps = flags & libc::O_ACCMODE == libc::O_RDWR && matches!(state.mode, Mode::Past(_));
-        if maps && !state.exposed {
+        if maps && !state.mapped_writable {
             self.volume.expose(self.view.ino(node)).map_err(|error| errno::of(&error))?;
         }
-        Ok(State { exposed: state.exposed || maps, ..state })
+        Ok(State { mapped_writable: state.mapped_writable || maps, ..state })
     }
 
     /// Counts the release of an open, after the kernel has closed it.
     pub fn release(&self, node: u64, asked: Asked) {
-        if !self.wish.page_cache {
+        if !self.open_options.page_cache {
             return;
         }
         let mut held = self.table.hold(node);

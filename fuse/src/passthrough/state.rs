@@ -15,7 +15,7 @@ use crate::opened::BackingId;
 
 const OPENS: u64 = (1 << 24) - 1;
 const PAST: u64 = 1 << 24;
-const EXPOSED: u64 = 1 << 25;
+const MAPPED_WRITABLE: u64 = 1 << 25;
 const MAPPED: u64 = 1 << 26;
 const FRESH: u64 = 1 << 27;
 const BACKING_AT: u32 = 32;
@@ -35,7 +35,7 @@ pub(crate) enum Mode {
 pub(crate) struct State {
     pub mode: Mode,
     pub opens: u32,
-    pub exposed: bool,
+    pub mapped_writable: bool,
     pub mapped: bool,
     /// The file was created by a writer that only writes; its opens use no pages of the node.
     pub fresh: bool,
@@ -50,7 +50,7 @@ impl State {
         };
         let flag = |set, flag| if set { flag } else { 0 };
         mode | u64::from(self.opens) & OPENS
-            | flag(self.exposed, EXPOSED)
+            | flag(self.mapped_writable, MAPPED_WRITABLE)
             | flag(self.mapped, MAPPED)
             | flag(self.fresh, FRESH)
     }
@@ -61,7 +61,7 @@ impl State {
         let mode = if word & PAST == 0 { Mode::Cached } else { Mode::Past(BackingId::from_number(id())) };
         let opens = u32::try_from(word & OPENS).unwrap_or(0);
         let has = |flag| word & flag != 0;
-        Self { mode, opens, exposed: has(EXPOSED), mapped: has(MAPPED), fresh: has(FRESH) }
+        Self { mode, opens, mapped_writable: has(MAPPED_WRITABLE), mapped: has(MAPPED), fresh: has(FRESH) }
     }
 
     /// The state with one more open; `None` at the largest count.
@@ -85,8 +85,8 @@ mod tests {
         for (opens, id) in [(0, 1), (1, i32::MAX), (OPENS as u32, 7)] {
             for mode in [Mode::Cached, Mode::Past(BackingId::from_number(id))] {
                 for flags in 0..8 {
-                    let (exposed, mapped, fresh) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
-                    let state = State { mode, opens, exposed, mapped, fresh };
+                    let (mapped_writable, mapped, fresh) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
+                    let state = State { mode, opens, mapped_writable, mapped, fresh };
                     assert_eq!(State::decode(state.encode()), state);
                 }
             }

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::state::State;
-use crate::shared::{Note, Shared, Slot};
+use crate::shared_memory::{Note, SharedMemory, Slot};
 
 /// Number of locks that all nodes share.
 const STRIPES: usize = 64;
@@ -38,7 +38,7 @@ pub(crate) struct Asked {
 
 /// All open nodes.
 pub(crate) struct Table {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMemory>,
     stripes: Vec<Mutex<()>>,
     index: Mutex<Index>,
 }
@@ -52,7 +52,7 @@ struct Index {
 }
 
 /// A node under its lock.
-pub(crate) struct Held<'a> {
+pub(crate) struct LockedNode<'a> {
     table: &'a Table,
     node: u64,
     slot: Option<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct Held<'a> {
 
 impl Table {
     /// The table that an earlier process left, or an empty one.
-    pub fn resume(shared: Arc<Shared>) -> Self {
+    pub fn resume(shared: Arc<SharedMemory>) -> Self {
         let known = |note: &&Note| note.request.load(Ordering::Acquire) != 0;
         shared.notes().iter().filter(known).for_each(|note| settle(note, shared.slots()));
         let touched = shared.touched();
@@ -88,11 +88,11 @@ impl Table {
     }
 
     /// Locks a node.
-    pub fn hold(&self, node: u64) -> Held<'_> {
+    pub fn hold(&self, node: u64) -> LockedNode<'_> {
         let stripe = node.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
         let alone = self.stripes[stripe as usize % STRIPES].lock();
         let slot = self.index.lock().slots.get(&node).copied();
-        Held { table: self, node, slot, _alone: alone }
+        LockedNode { table: self, node, slot, _alone: alone }
     }
 
     /// Whether the table has an entry for a node. It does not wait.
@@ -158,7 +158,7 @@ fn settle(note: &Note, slots: &[Slot]) {
     }
 }
 
-impl Held<'_> {
+impl LockedNode<'_> {
     /// The node's state.
     pub fn state(&self) -> State {
         self.slot().map_or_else(State::default, |slot| State::decode(slot.word.load(Ordering::Acquire)))
@@ -230,11 +230,16 @@ impl Held<'_> {
 mod tests {
     use super::*;
 
-    const ONE: State =
-        State { mode: super::super::state::Mode::Cached, opens: 1, exposed: false, mapped: false, fresh: false };
+    const ONE: State = State {
+        mode: super::super::state::Mode::Cached,
+        opens: 1,
+        mapped_writable: false,
+        mapped: false,
+        fresh: false,
+    };
 
-    fn memory() -> Arc<Shared> {
-        Arc::new(Shared::create().unwrap())
+    fn memory() -> Arc<SharedMemory> {
+        Arc::new(SharedMemory::create().unwrap())
     }
 
     fn asked(request: u64) -> Asked {

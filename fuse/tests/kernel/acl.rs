@@ -8,8 +8,8 @@ use fuse::Options;
 use objstore::volume::VolumeOptions;
 use rustix::fs::{CWD, FileType, XattrFlags, getxattr, mknodat, removexattr, setxattr};
 
-use crate::rig::run;
-use crate::twin::{Actor, MEMBER, OTHER, OWNER, ROOT, Twin, acting, chmod, heard, shell, stat, told};
+use crate::folder_pair::{Actor, FolderPair, MEMBER, OTHER, OWNER, ROOT, acting, chmod, heard, shell, stat, told};
+use crate::test_store::run;
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
@@ -34,10 +34,10 @@ fn named(user: (u32, u16), group: u16, mask: u16, other: u16) -> Vec<u8> {
 
 #[test]
 fn setfacl_and_getfacl_say_the_same() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.script(
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.script(
             ROOT,
             &[
                 "mkdir d; touch f d/g; chmod 640 f; getfacl -n f d; ls -ld f d | cut -c1-11",
@@ -70,15 +70,15 @@ fn setfacl_and_getfacl_say_the_same() {
 
 #[test]
 fn who_is_no_owner_sets_no_acl_and_setgid_goes_as_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         let values = [acl(&[(1, 6, NONE), (4, 4, NONE), (32, 0, NONE)]), named((1001, 6), 5, 7, 0), acl(&[])];
         for actor in [ROOT, OWNER, MEMBER, OTHER] {
             for group in [1000, 2000, 3000] {
                 for (mode, value) in [0o2755, 0o6745, 0o644].into_iter().zip(&values) {
                     for name in [ACCESS, DEFAULT] {
-                        twin.agree("making them", ROOT, |dir| {
+                        pair.agree("making them", ROOT, |dir| {
                             let _ = std::fs::remove_file(dir.join("f"));
                             let _ = std::fs::remove_dir(dir.join("d"));
                             std::fs::write(dir.join("f"), b"").unwrap();
@@ -88,7 +88,7 @@ fn who_is_no_owner_sets_no_acl_and_setgid_goes_as_on_ext4() {
                                 chmod(&path, mode).unwrap();
                             }
                         });
-                        twin.agree((name, group, format_args!("{mode:o}")), actor, |dir| {
+                        pair.agree((name, group, format_args!("{mode:o}")), actor, |dir| {
                             ["f", "d"].map(|path| {
                                 let path = dir.join(path);
                                 let set = told(setxattr(&path, name, value, XattrFlags::empty()));
@@ -111,9 +111,9 @@ fn get(path: &Path, name: &str) -> Result<Vec<u8>, i32> {
 
 #[test]
 fn what_is_no_acl_is_refused_as_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         let good = named((1001, 6), 5, 7, 0);
         let mut values = vec![
             Vec::new(),
@@ -139,7 +139,7 @@ fn what_is_no_acl_is_refused_as_on_ext4() {
         values.push([&values[18][..], &[0; 4]].concat());
         for (index, value) in values.iter().enumerate() {
             for name in [ACCESS, DEFAULT] {
-                twin.agree((index, name), ROOT, |dir| {
+                pair.agree((index, name), ROOT, |dir| {
                     ["f", "d", "l", "p"].map(|kind| {
                         let path = dir.join(format!("{kind}{index}"));
                         let _ = match kind {
@@ -183,11 +183,11 @@ fn the_kernel_lets_in_whom_it_lets_in_on_ext4() {
         values.push(named((MEMBER.uid, user), group, mask, other));
         values.push(named((OTHER.uid, user), group, mask, other));
     }
-    run(move |rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(move |test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for (index, value) in values.iter().enumerate() {
-            twin.agree("making them", ROOT, |dir| {
+            pair.agree("making them", ROOT, |dir| {
                 let (file, folder) = (dir.join(format!("f{index}")), dir.join(format!("d{index}")));
                 std::fs::write(&file, b"content").unwrap();
                 std::fs::create_dir(&folder).unwrap();
@@ -199,14 +199,14 @@ fn the_kernel_lets_in_whom_it_lets_in_on_ext4() {
             });
             let stranger = Actor { uid: 1003, gid: 3000, groups: &[] };
             for actor in [ROOT, OWNER, MEMBER, OTHER, stranger] {
-                twin.agree(index, actor, |dir| can(dir, &index.to_string()));
+                pair.agree(index, actor, |dir| can(dir, &index.to_string()));
             }
         }
         // A revoked permission takes effect at once, also for a user that has used it.
         for mode in [0o700, 0o770, 0o707, 0o744] {
-            twin.agree("chmod", ROOT, |dir| chmod(&dir.join("f0"), mode));
+            pair.agree("chmod", ROOT, |dir| chmod(&dir.join("f0"), mode));
             for actor in [OWNER, MEMBER, OTHER] {
-                twin.agree(mode, actor, |dir| can(dir, "0"));
+                pair.agree(mode, actor, |dir| can(dir, "0"));
             }
         }
     });
@@ -222,8 +222,8 @@ fn in_time(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn an_acl_that_another_mount_sets_counts_on_this_one() {
-    run(|rig| {
-        let (one, other) = (rig.mount("one"), rig.mount("other"));
+    run(|test| {
+        let (one, other) = (test.mount("one"), test.mount("other"));
         std::fs::write(one.path().join("f"), b"content").unwrap();
         chmod(&one.path().join("f"), 0o600).unwrap();
         let reads = || acting(OTHER, 0, || std::fs::read(one.path().join("f")).is_ok());
@@ -241,19 +241,19 @@ fn an_acl_that_another_mount_sets_counts_on_this_one() {
 
 #[test]
 fn what_s3_puts_has_the_acls_of_its_place() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let dir = mount.path().join("d");
         std::fs::create_dir(&dir).unwrap();
         let say = |line: &str| shell(mount.path(), line);
         say("setfacl -m d:u:1002:rw,d:g::r,d:m::rwx,d:o::- d; setfacl -m u:1002:rx d");
-        rig.put("d/sub/new", b"content");
+        test.put("d/sub/new", b"content");
         let reads = |path: &str| acting(OTHER, 0, || std::fs::read(mount.path().join(path)).is_ok());
         assert!(reads("d/sub/new"));
         say("setfacl -b d/sub/new; chmod 600 d/sub/new; setfacl -m u:1001:rw d/sub/new; chown 7:8 d/sub/new");
         let before = say("getfacl -n d/sub/new");
         assert!(!reads("d/sub/new"));
-        rig.put("d/sub/new", b"other content");
+        test.put("d/sub/new", b"other content");
         assert_eq!(say("getfacl -n d/sub/new"), before);
         assert!(before.contains("user:1001:rw-") && before.contains("# owner: 7"), "{before}");
     });
@@ -261,14 +261,14 @@ fn what_s3_puts_has_the_acls_of_its_place() {
 
 #[test]
 fn acls_agree_with_owners_and_modes_that_a_mount_shows() {
-    run(|rig| {
-        let plain = rig.mount("plain");
+    run(|test| {
+        let plain = test.mount("plain");
         let file = plain.path().join("f");
         std::fs::write(&file, b"content").unwrap();
         let value = acl(&[(1, 7, NONE), (2, 7, OTHER.uid), (4, 0, NONE), (8, 7, 3000), (16, 7, NONE), (32, 4, NONE)]);
         setxattr(&file, ACCESS, &value, XattrFlags::empty()).unwrap();
         let options = Options { uid: Some(1000), umask: 0o022, ..Options::default() };
-        let shown = rig.mount_with("shown", VolumeOptions::default(), options);
+        let shown = test.mount_with("shown", VolumeOptions::default(), options);
         let seen = shown.path().join("f");
         let expected = acl(&[(1, 7, NONE), (4, 0, NONE), (8, 7, 3000), (16, 5, NONE), (32, 4, NONE)]);
         assert_eq!(get(&seen, ACCESS), Ok(expected));

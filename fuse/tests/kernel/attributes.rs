@@ -9,12 +9,12 @@ use rustix::fs::{
     AtFlags, CWD, Timespec, Timestamps, XattrFlags, getxattr, listxattr, removexattr, setxattr, utimensat,
 };
 
-use crate::rig::run;
+use crate::test_store::run;
 
 #[test]
 fn modes_and_owners_are_kept() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o4751)).unwrap();
@@ -24,7 +24,7 @@ fn modes_and_owners_are_kept() {
         assert_eq!((meta.uid(), meta.gid()), (7, 8));
         assert_eq!(meta.mode() & 0o7777, 0o751, "a chown takes setuid away");
         mount.unmount().unwrap();
-        let again = rig.mount("again");
+        let again = test.mount("again");
         let meta = again.path().join("f").metadata().unwrap();
         assert_eq!((meta.uid(), meta.gid(), meta.mode()), (7, 8, 0o100_751));
     });
@@ -32,8 +32,8 @@ fn modes_and_owners_are_kept() {
 
 #[test]
 fn times_are_kept_to_the_nanosecond_also_before_1970() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, "").unwrap();
         for (secs, nanos) in [(1_700_000_000, 123_456_789), (0, 1), (-1, 750_000_000), (-86_400, 0)] {
@@ -53,8 +53,8 @@ fn times_are_kept_to_the_nanosecond_also_before_1970() {
 
 #[test]
 fn extended_attributes_are_kept() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, "").unwrap();
         let get = |name: &str| {
@@ -81,24 +81,24 @@ fn extended_attributes_are_kept() {
 
 #[test]
 fn an_owner_and_umask_can_be_shown() {
-    run(|rig| {
-        rig.put("f", b"content");
+    run(|test| {
+        test.put("f", b"content");
         let options = Options { uid: Some(41), gid: Some(42), umask: 0o027, ..Options::default() };
-        let mount = rig.mount_with("m", VolumeOptions::default(), options);
+        let mount = test.mount_with("m", VolumeOptions::default(), options);
         let meta = mount.path().join("f").metadata().unwrap();
         assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o027), (41, 42, 0));
         std::fs::write(mount.path().join("g"), "").unwrap();
         assert_eq!(std::os::unix::fs::chown(mount.path().join("g"), Some(41), None).ok(), Some(()));
         assert!(std::os::unix::fs::chown(mount.path().join("g"), Some(5), None).is_err());
-        let plain = rig.mount("plain");
+        let plain = test.mount("plain");
         assert_eq!(plain.path().join("g").metadata().unwrap().uid(), 41);
     });
 }
 
 #[test]
 fn the_space_is_told() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let told = |path: &Path| rustix::fs::statvfs(path).unwrap();
         let before = told(mount.path());
         assert!(before.f_blocks > 0 && before.f_bavail <= before.f_blocks && before.f_files > 0);
@@ -109,8 +109,8 @@ fn the_space_is_told() {
 #[test]
 fn files_with_holes_say_what_space_they_take() {
     const MIB: u64 = 1 << 20;
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         let blocks = || path.metadata().unwrap().blocks();
         let file = std::fs::File::create(&path).unwrap();
@@ -120,9 +120,9 @@ fn files_with_holes_say_what_space_they_take() {
         let some = 512..2_048;
         assert!(some.contains(&blocks()), "{}", blocks());
         drop(file);
-        rig.store().head_object(rig.bucket(), &"f".parse().unwrap(), None).unwrap();
+        test.store().head_object(test.bucket(), &"f".parse().unwrap(), None).unwrap();
         mount.unmount().unwrap();
-        let mount = rig.mount("again");
+        let mount = test.mount("again");
         let path = mount.path().join("f");
         let blocks = || path.metadata().unwrap().blocks();
         assert!(some.contains(&blocks()), "{}", blocks());

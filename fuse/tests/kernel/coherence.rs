@@ -6,24 +6,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::rig::{pattern, run};
+use crate::test_store::{pattern, run};
 
 #[test]
 fn a_put_is_seen_at_once() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("dir/key");
         for round in 0..1_000_usize {
             let old = File::open(&path).ok();
             let content = pattern(1 + round * 37 % 9_000, round as u8);
-            rig.put("dir/key", &content);
+            test.put("dir/key", &content);
             assert_eq!(path.metadata().unwrap().len(), content.len() as u64, "round {round}");
             assert!(std::fs::read(&path).unwrap() == content, "round {round}");
             if let Some(old) = old {
                 assert_eq!(old.metadata().unwrap().nlink(), 0, "an open file keeps its inode, round {round}");
             }
             if round % 3 == 0 {
-                rig.delete("dir/key");
+                test.delete("dir/key");
                 assert!(!path.exists(), "round {round}");
                 assert!(!path.exists(), "the absence is cached, round {round}");
             }
@@ -33,14 +33,14 @@ fn a_put_is_seen_at_once() {
 
 #[test]
 fn new_names_are_seen_though_their_absence_was_cached() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         for round in 0..200 {
             let key = format!("d{}/sub{}/f{round}", round % 7, round % 13);
             let path = mount.path().join(&key);
             assert!(!path.exists());
             let parent_before = mount.path().metadata().unwrap().mtime_nsec();
-            rig.put(&key, b"here");
+            test.put(&key, b"here");
             assert_eq!(std::fs::read(&path).unwrap(), b"here");
             if round < 7 {
                 assert_ne!(mount.path().metadata().unwrap().mtime_nsec(), parent_before, "round {round}");
@@ -52,12 +52,12 @@ fn new_names_are_seen_though_their_absence_was_cached() {
 
 #[test]
 fn a_write_is_an_object_at_once() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         for round in 0..300 {
             let content = pattern(1 + round * 53 % 12_000, round as u8);
             std::fs::write(mount.path().join("f"), &content).unwrap();
-            assert!(rig.get("f") == Some(content), "round {round}");
+            assert!(test.get("f") == Some(content), "round {round}");
         }
     });
 }
@@ -76,8 +76,8 @@ fn soon(seen: impl Fn() -> bool) -> bool {
 
 #[test]
 fn two_mounts_see_each_other() {
-    run(|rig| {
-        let (one, two) = (rig.mount("one"), rig.mount("two"));
+    run(|test| {
+        let (one, two) = (test.mount("one"), test.mount("two"));
         let read = |path: &Path| std::fs::read(path).unwrap_or_default();
         for round in 0..100_usize {
             let (from, to) = if round % 2 == 0 { (&one, &two) } else { (&two, &one) };
@@ -95,8 +95,8 @@ fn two_mounts_see_each_other() {
 
 #[test]
 fn busy_mounts_and_puts_do_not_wait_for_each_other() {
-    run(|rig| {
-        let (one, two) = (rig.mount("one"), rig.mount("two"));
+    run(|test| {
+        let (one, two) = (test.mount("one"), test.mount("two"));
         std::thread::scope(|scope| {
             for (who, mount) in [&one, &two].into_iter().enumerate() {
                 scope.spawn(move || {
@@ -112,7 +112,7 @@ fn busy_mounts_and_puts_do_not_wait_for_each_other() {
             }
             for round in 0..300 {
                 let start = Instant::now();
-                rig.put(&format!("s{}", round % 20), b"put");
+                test.put(&format!("s{}", round % 20), b"put");
                 // The writer waits for the disk as well, but invalidations do not.
                 let held_up = slow_notices(&one) + slow_notices(&two);
                 let took = start.elapsed();
@@ -131,15 +131,15 @@ fn slow_notices(mount: &fuse::Mount) -> u64 {
 
 #[test]
 fn creating_what_another_mount_just_made_opens_it() {
-    run(|rig| {
-        let (one, two) = (rig.mount("one"), rig.mount("two"));
+    run(|test| {
+        let (one, two) = (test.mount("one"), test.mount("two"));
         for round in 0..300 {
             let name = format!("f{round}");
             assert!(!one.path().join(&name).exists(), "its absence is cached");
             std::fs::write(two.path().join(&name), "two").unwrap();
             let mut file = OpenOptions::new().append(true).create(true).open(one.path().join(&name)).unwrap();
             file.write_all(b" and one").unwrap();
-            assert_eq!(rig.get(&name).as_deref(), Some(b"two and one".as_slice()), "round {round}");
+            assert_eq!(test.get(&name).as_deref(), Some(b"two and one".as_slice()), "round {round}");
         }
     });
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::copy_file_range;
 
-use crate::rig::{Dice, pattern, run};
-use crate::twin::{ROOT, Twin, heard, shell, told};
+use crate::folder_pair::{FolderPair, ROOT, heard, shell, told};
+use crate::test_store::{Rng, pattern, run};
 
 fn open(path: &Path, flags: i32) -> Result<File, i32> {
     let write = flags & (libc::O_WRONLY | libc::O_RDWR) != 0;
@@ -33,10 +33,10 @@ fn copy(from: (&File, u64), to: (&File, u64), len: u64) -> Result<u64, i32> {
 #[test]
 fn every_call_ends_as_on_ext4() {
     const LARGE: u64 = 3 << 19;
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.agree("making them", ROOT, |dir| {
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.agree("making them", ROOT, |dir| {
             std::fs::write(dir.join("small"), pattern(3_000, 1)).unwrap();
             std::fs::write(dir.join("large"), pattern(LARGE as usize, 2)).unwrap();
             std::fs::write(dir.join("empty"), b"").unwrap();
@@ -49,7 +49,7 @@ fn every_call_ends_as_on_ext4() {
                 for from in offsets {
                     for to in offsets {
                         for len in [0, 5_000, 4 << 20] {
-                            twin.agree((source, target, from, to, len), ROOT, |dir| {
+                            pair.agree((source, target, from, to, len), ROOT, |dir| {
                                 shell(dir, &format!("cp --reflink=never {target} target"));
                                 let source = if source == "same" { "target" } else { source };
                                 let from_file = open(&dir.join(source), libc::O_RDONLY).unwrap();
@@ -75,13 +75,13 @@ fn sum(path: &Path) -> (u64, u64) {
 
 #[test]
 fn what_cannot_be_copied_is_refused_as_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.agree("making them", ROOT, |dir| shell(dir, "echo content > f; cp f g; mkdir d; mkfifo p"));
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.agree("making them", ROOT, |dir| shell(dir, "echo content > f; cp f g; mkdir d; mkfifo p"));
         for (from, to) in [("f", "d"), ("d", "f"), ("f", "p"), ("f", "f")] {
             for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR, libc::O_WRONLY | libc::O_APPEND] {
-                twin.agree((from, to, flags), ROOT, |dir| {
+                pair.agree((from, to, flags), ROOT, |dir| {
                     let source = open(&dir.join(from), libc::O_RDONLY | libc::O_NONBLOCK)?;
                     let target = open(&dir.join(to), flags | libc::O_NONBLOCK)?;
                     told(copy_file_range(&source, None, &target, None, 4))
@@ -93,13 +93,13 @@ fn what_cannot_be_copied_is_refused_as_on_ext4() {
 
 #[test]
 fn what_cp_copies_goes_on_alone() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         let mut content = pattern(20 << 20, 3);
         std::fs::write(at("a"), &content).unwrap();
         assert_eq!(shell(mount.path(), "cp --reflink=auto --sparse=never a b; cmp a b"), "Some(0) ");
-        assert_eq!(rig.get("b").as_deref(), Some(&content[..]));
+        assert_eq!(test.get("b").as_deref(), Some(&content[..]));
         let file = OpenOptions::new().write(true).open(at("b")).unwrap();
         file.write_all_at(b"changed", 5_000_000).unwrap();
         assert!(std::fs::read(at("a")).unwrap() == content);
@@ -113,10 +113,10 @@ fn what_cp_copies_goes_on_alone() {
 
 #[test]
 fn what_is_mapped_or_was_just_written_is_copied() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.script(
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.script(
             ROOT,
             &[
                 "python3 - <<'E'\nimport mmap,os\nf=open('a','w+b'); f.truncate(3<<20)\nm=mmap.mmap(f.fileno(),0)\nm[0:4]=b'head'; m[-4:]=b'tail'\ng=open('b','w+b')\nn=0\nwhile n<3<<20:\n c=os.copy_file_range(f.fileno(),g.fileno(),3<<20)\n if c==0: break\n n+=c\nm[0:4]=b'late'\nprint(n, open('b','rb').read(4), open('b','rb').read()[-4:])\nE",
@@ -128,21 +128,21 @@ fn what_is_mapped_or_was_just_written_is_copied() {
 
 #[test]
 fn random_copies_match_those_of_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.agree("making them", ROOT, |dir| {
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.agree("making them", ROOT, |dir| {
             for (seed, name) in ["a", "b", "c"].into_iter().enumerate() {
                 std::fs::write(dir.join(name), pattern(700_000 * (seed + 1), seed as u8)).unwrap();
             }
         });
-        let mut dice = Dice(11);
+        let mut rng = Rng(11);
         for step in 0..300 {
-            let name = |dice: &mut Dice| ["a", "b", "c"][dice.below(3)];
-            let (from, to) = (name(&mut dice), name(&mut dice));
-            let (at, into, len) = (dice.below(2_500_000), dice.below(2_500_000), dice.below(1_500_000));
-            let cut = (dice.below(6) == 0).then(|| dice.below(2_000_000));
-            twin.agree((step, from, at, to, into, len, cut), ROOT, |dir| {
+            let name = |rng: &mut Rng| ["a", "b", "c"][rng.below(3)];
+            let (from, to) = (name(&mut rng), name(&mut rng));
+            let (at, into, len) = (rng.below(2_500_000), rng.below(2_500_000), rng.below(1_500_000));
+            let cut = (rng.below(6) == 0).then(|| rng.below(2_000_000));
+            pair.agree((step, from, at, to, into, len, cut), ROOT, |dir| {
                 let source = open(&dir.join(from), libc::O_RDONLY).unwrap();
                 let target = open(&dir.join(to), libc::O_RDWR).unwrap();
                 if let Some(cut) = cut {
@@ -153,7 +153,7 @@ fn random_copies_match_those_of_ext4() {
             });
         }
         for name in ["a", "b", "c"] {
-            assert!(rig.get(&format!("twin/{name}")).unwrap() == std::fs::read(twin.mounted().join(name)).unwrap());
+            assert!(test.get(&format!("twin/{name}")).unwrap() == std::fs::read(pair.mounted().join(name)).unwrap());
         }
     });
 }

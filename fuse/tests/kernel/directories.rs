@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::rig::run;
+use crate::test_store::run;
 
 fn names(path: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(path).unwrap();
@@ -15,8 +15,8 @@ fn names(path: &Path) -> BTreeSet<String> {
 
 #[test]
 fn every_name_is_listed_once() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let dir = mount.path().join("many");
         std::fs::create_dir(&dir).unwrap();
         let all: BTreeSet<String> = (0..1_500).map(|at| format!("{at:04}-{}", "x".repeat(at % 100))).collect();
@@ -24,7 +24,7 @@ fn every_name_is_listed_once() {
             std::fs::write(dir.join(name), name).unwrap();
         }
         assert_eq!(names(&dir), all);
-        let fresh = rig.mount("fresh");
+        let fresh = test.mount("fresh");
         let dir = fresh.path().join("many");
         assert_eq!(names(&dir), all);
         for entry in std::fs::read_dir(&dir).unwrap() {
@@ -36,8 +36,8 @@ fn every_name_is_listed_once() {
 
 #[test]
 fn a_listing_is_stable_while_names_change() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let names: BTreeSet<String> = (0..600).map(|at| format!("name-{at:05}-{}", "y".repeat(60))).collect();
         for name in &names {
             std::fs::write(mount.path().join(name), "").unwrap();
@@ -57,15 +57,15 @@ fn a_listing_is_stable_while_names_change() {
 
 #[test]
 fn rewinding_reads_anew() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let mut dir = rustix::fs::Dir::read_from(std::fs::File::open(mount.path()).unwrap()).unwrap();
         let list = |dir: &mut rustix::fs::Dir| {
             dir.by_ref().map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
         };
         assert_eq!(list(&mut dir), BTreeSet::from([".".into(), "..".into()]));
         std::fs::write(mount.path().join("new"), "").unwrap();
-        rig.put("other", b"");
+        test.put("other", b"");
         dir.rewind();
         assert_eq!(list(&mut dir), BTreeSet::from([".".into(), "..".into(), "new".into(), "other".into()]));
     });
@@ -73,17 +73,17 @@ fn rewinding_reads_anew() {
 
 #[test]
 fn what_a_listing_caches_is_never_older_than_a_change() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         for at in 0..400 {
-            rig.put(&format!("dir/{at:04}-{}", "z".repeat(80)), b"old");
+            test.put(&format!("dir/{at:04}-{}", "z".repeat(80)), b"old");
         }
         let dir = mount.path().join("dir");
         let mut entries = std::fs::read_dir(&dir).unwrap();
         let first = entries.next().unwrap().unwrap().file_name();
         assert!(first.to_str().unwrap().ends_with('z'));
         let last = format!("dir/0399-{}", "z".repeat(80));
-        rig.put(&last, b"newer");
+        test.put(&last, b"newer");
         assert_eq!(entries.count(), 399);
         assert_eq!(std::fs::read(mount.path().join(&last)).unwrap(), b"newer");
         assert_eq!(mount.path().join(&last).metadata().unwrap().len(), 5);

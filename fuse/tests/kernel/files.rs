@@ -7,19 +7,19 @@ use std::os::unix::process::CommandExt;
 
 use rustix::fs::{FallocateFlags, SeekFrom as Sought, fallocate};
 
-use crate::rig::{Dice, errno, pattern, run};
-use crate::twin::{ROOT, Twin};
+use crate::folder_pair::{FolderPair, ROOT};
+use crate::test_store::{Rng, errno, pattern, run};
 
 #[test]
 fn what_is_written_is_read_by_both_handles() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         for (seed, len) in [0, 1, 4095, 4096, 4097, 131_072, 1_048_577, 3_500_000].into_iter().enumerate() {
             let content = pattern(len, seed as u8);
             let path = mount.path().join(format!("f{len}"));
             std::fs::write(&path, &content).unwrap();
             assert!(std::fs::read(&path).unwrap() == content, "through the mount, {len} bytes");
-            assert!(rig.get(&format!("f{len}")) == Some(content), "through S3, {len} bytes");
+            assert!(test.get(&format!("f{len}")) == Some(content), "through S3, {len} bytes");
         }
         let stats = mount.stats();
         assert!(stats.written_bytes > 4_000_000);
@@ -29,8 +29,8 @@ fn what_is_written_is_read_by_both_handles() {
 
 #[test]
 fn writes_in_place_and_truncation_read_back() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         let mut model = pattern(300_000, 1);
         std::fs::write(&path, &model).unwrap();
@@ -50,19 +50,19 @@ fn writes_in_place_and_truncation_read_back() {
         model.resize(1_000_000, 0);
         model.extend_from_slice(b"far");
         assert!(std::fs::read(&path).unwrap() == model, "past a hole");
-        assert!(rig.get("f") == Some(model));
+        assert!(test.get("f") == Some(model));
     });
 }
 
 #[test]
 fn opening_with_truncate_empties_the_file() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, pattern(10_000, 1)).unwrap();
         let file = File::create(&path).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 0);
-        assert_eq!(rig.get("f"), Some(Vec::new()));
+        assert_eq!(test.get("f"), Some(Vec::new()));
         let again = OpenOptions::new().write(true).create_new(true).open(&path);
         assert_eq!(errno(again), libc::EEXIST);
     });
@@ -70,8 +70,8 @@ fn opening_with_truncate_empties_the_file() {
 
 #[test]
 fn a_running_program_cannot_be_cut_short() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("sleep");
         // In another process: a child that another test starts inherits this process's open files, also those open for
         // writing, until it executes its program.
@@ -93,8 +93,8 @@ fn a_running_program_cannot_be_cut_short() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "syncs files of the mount, as programs do")]
 fn appends_of_two_mounts_lose_nothing() {
-    run(|rig| {
-        let mounts = [rig.mount("a"), rig.mount("b")];
+    run(|test| {
+        let mounts = [test.mount("a"), test.mount("b")];
         std::fs::write(mounts[0].path().join("log"), b"").unwrap();
         std::thread::scope(|scope| {
             for (who, mount) in mounts.iter().enumerate() {
@@ -107,7 +107,7 @@ fn appends_of_two_mounts_lose_nothing() {
                 });
             }
         });
-        let log = String::from_utf8(rig.get("log").unwrap()).unwrap();
+        let log = String::from_utf8(test.get("log").unwrap()).unwrap();
         for who in 0..2 {
             let mine: Vec<_> = log.lines().filter(|line| line.starts_with(&format!("{who} "))).collect();
             let all: Vec<_> = (0..300).map(|line| format!("{who} {line:05}")).collect();
@@ -119,13 +119,13 @@ fn appends_of_two_mounts_lose_nothing() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "syncs files of the mount, as programs do")]
 fn an_unlinked_file_lives_until_it_is_closed() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"before").unwrap();
         let mut file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(rig.get("f"), None);
+        assert_eq!(test.get("f"), None);
         assert_eq!(file.metadata().unwrap().nlink(), 0);
         file.seek(SeekFrom::End(0)).unwrap();
         file.write_all(b" and after").unwrap();
@@ -139,8 +139,8 @@ fn an_unlinked_file_lives_until_it_is_closed() {
 
 #[test]
 fn ranges_are_reserved_punched_and_sought() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         let mut model = pattern(500_000, 1);
         std::fs::write(&path, &model).unwrap();
@@ -167,8 +167,8 @@ fn ranges_are_reserved_punched_and_sought() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "syncs files of the mount, as programs do")]
 fn synchronous_writes_are_synced() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         let open = |flags| {
             OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(&path).unwrap()
@@ -183,14 +183,14 @@ fn synchronous_writes_are_synced() {
         file.sync_data().unwrap();
         File::open(mount.path()).unwrap().sync_all().unwrap();
         assert_eq!(syncs(), 6);
-        assert_eq!(rig.get("f").as_deref(), Some(b"keptkept".as_slice()));
+        assert_eq!(test.get("f").as_deref(), Some(b"keptkept".as_slice()));
     });
 }
 
 #[test]
 fn a_write_by_another_user_takes_setuid_away() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         for change in ["echo x >> f", "echo x > f", "truncate -s 9 f", "fallocate -l 50000 f"] {
             std::fs::write(&path, b"content").unwrap();
@@ -222,18 +222,18 @@ impl Model {
 #[test]
 fn random_operations_match_a_model() {
     const SIZE: usize = 400_000;
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
         for seed in 1..=4 {
-            let mut dice = Dice(seed);
+            let mut rng = Rng(seed);
             let mut model = Model(Vec::new());
             let mut file = open();
             file.set_len(0).unwrap();
             for step in 0..400_u32 {
-                let (at, len) = (dice.below(SIZE), 1 + dice.below(50_000));
-                match dice.below(8) {
+                let (at, len) = (rng.below(SIZE), 1 + rng.below(50_000));
+                match rng.below(8) {
                     0..=2 => {
                         let data = pattern(len, step as u8);
                         file.write_all_at(&data, at as u64).unwrap();
@@ -266,7 +266,7 @@ fn random_operations_match_a_model() {
                 assert!(read[..got] == expected[..len.min(expected.len())], "seed {seed}, step {step}");
                 assert_eq!(file.metadata().unwrap().len(), model.0.len() as u64, "seed {seed}, step {step}");
             }
-            assert!(rig.get("f").unwrap() == model.0, "through S3, seed {seed}");
+            assert!(test.get("f").unwrap() == model.0, "through S3, seed {seed}");
         }
     });
 }
@@ -284,12 +284,12 @@ fn layout(path: &std::path::Path) -> (Vec<u64>, u64) {
 
 #[test]
 fn small_files_have_the_holes_that_they_have_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for held in [0u64, 4_096, 8_192] {
             for size in [64u64 << 10, 900 << 10, 5 << 20] {
-                twin.agree((held, size), ROOT, |dir| {
+                pair.agree((held, size), ROOT, |dir| {
                     let path = dir.join(format!("{held}-{size}"));
                     std::fs::write(&path, pattern(held as usize, 1)).unwrap();
                     let file = OpenOptions::new().write(true).open(&path).unwrap();
@@ -300,7 +300,7 @@ fn small_files_have_the_holes_that_they_have_on_ext4() {
                     let written = layout(&path);
                     (extended, written)
                 });
-                let path = twin.mounted().join(format!("{held}-{size}"));
+                let path = pair.mounted().join(format!("{held}-{size}"));
                 std::fs::copy(&path, path.with_extension("copy")).unwrap();
                 assert_eq!(layout(&path.with_extension("copy")), layout(&path), "{held}, {size}");
             }

@@ -11,8 +11,8 @@ use rustix::fs::{
     renameat_with, setxattr, unlinkat, utimensat,
 };
 
-use crate::rig::{Rig, pattern, run};
-use crate::twin::{Actor, MEMBER, OTHER, OWNER, ROOT, Twin, chmod, heard, mode, rename, shell, told};
+use crate::folder_pair::{Actor, FolderPair, MEMBER, OTHER, OWNER, ROOT, chmod, heard, mode, rename, shell, told};
+use crate::test_store::{TestStore, pattern, run};
 
 const KEPT: [IFlags; 3] = [IFlags::IMMUTABLE, IFlags::APPEND, IFlags::NODUMP];
 
@@ -92,8 +92,8 @@ const ACTIONS: [Action; 34] = [
 ];
 
 /// Creates everything again, with the flags on `f` and `d`.
-fn fresh(twin: &Twin, flags: IFlags) {
-    twin.agree("making it", ROOT, |side| {
+fn fresh(pair: &FolderPair, flags: IFlags) {
+    pair.agree("making it", ROOT, |side| {
         let dir = side.join("t");
         for kept in ["f", "d"] {
             let _ = set(&dir.join(kept), IFlags::empty());
@@ -113,59 +113,59 @@ fn fresh(twin: &Twin, flags: IFlags) {
 
 #[test]
 fn flags_forbid_what_they_forbid_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         let each = KEPT.into_iter().chain([KEPT[0] | KEPT[1], IFlags::empty()]);
         for flags in each {
             for (what, act) in &ACTIONS {
                 for actor in [ROOT, OWNER] {
-                    fresh(&twin, flags);
-                    twin.agree((flags, what), actor, |side| {
+                    fresh(&pair, flags);
+                    pair.agree((flags, what), actor, |side| {
                         let dir = side.join("t");
                         (act(&dir), std::fs::read(dir.join("f")).ok(), std::fs::read(dir.join("other")).ok())
                     });
                 }
             }
         }
-        fresh(&twin, IFlags::empty());
+        fresh(&pair, IFlags::empty());
     });
 }
 
 #[test]
 fn flags_are_set_by_who_may() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for before in [IFlags::empty(), KEPT[0], KEPT[1]] {
             for flags in KEPT.into_iter().chain([IFlags::empty(), KEPT[0] | KEPT[2]]) {
                 for actor in [ROOT, OWNER, MEMBER, OTHER] {
-                    fresh(&twin, before);
-                    twin.agree((before, flags), actor, |side| {
+                    fresh(&pair, before);
+                    pair.agree((before, flags), actor, |side| {
                         let set_both = ["f", "d"].map(|name| set(&side.join("t").join(name), flags));
                         (set_both, ["f", "d"].map(|name| get(&side.join("t").join(name))))
                     });
                 }
             }
         }
-        fresh(&twin, KEPT[2]);
-        twin.agree("what is made in a directory with nodump has it", OWNER, |side| {
+        fresh(&pair, KEPT[2]);
+        pair.agree("what is made in a directory with nodump has it", OWNER, |side| {
             let dir = side.join("t/d");
             std::fs::create_dir(dir.join("made")).unwrap();
             std::fs::write(dir.join("file"), b"").unwrap();
             [get(&dir.join("made")), get(&dir.join("file")), get(&dir.join("x"))]
         });
-        fresh(&twin, IFlags::empty());
+        fresh(&pair, IFlags::empty());
     });
 }
 
 #[test]
 fn an_open_file_is_not_written_once_it_is_immutable() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for size in [0, 100, 10_000, 400_000] {
-            twin.agree(size, ROOT, |side| {
+            pair.agree(size, ROOT, |side| {
                 let path = side.join("file");
                 let _ = set(&path, IFlags::empty());
                 std::fs::write(&path, pattern(size, 1)).unwrap();
@@ -190,8 +190,8 @@ fn an_open_file_is_not_written_once_it_is_immutable() {
 
 #[test]
 fn an_open_file_grows_at_its_end_alone_once_it_is_append_only() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         for size in [100, 10_000, 400_000] {
             let path = mount.path().join(format!("file-{size}"));
             std::fs::write(&path, pattern(size, 1)).unwrap();
@@ -216,8 +216,8 @@ fn an_open_file_grows_at_its_end_alone_once_it_is_append_only() {
 
 #[test]
 fn what_may_be_stored_through_a_mapping_past_the_server_is_not_called_immutable() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("large");
         std::fs::write(&path, pattern(4 << 20, 1)).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
@@ -241,19 +241,19 @@ fn what_may_be_stored_through_a_mapping_past_the_server_is_not_called_immutable(
 
 #[test]
 fn s3_snapshots_and_restarts_keep_flags() {
-    run(|rig: &Rig| {
-        let mount = rig.mount("m");
+    run(|test: &TestStore| {
+        let mount = test.mount("m");
         for (name, flags) in [("immutable", KEPT[0]), ("append", KEPT[1]), ("nodump", KEPT[2])] {
-            rig.put(name, b"content");
+            test.put(name, b"content");
             set(&mount.path().join(name), flags).unwrap();
         }
-        assert_eq!(rig.get("immutable").unwrap(), b"content");
+        assert_eq!(test.get("immutable").unwrap(), b"content");
         mount.unmount().unwrap();
-        let mount = rig.mount("again");
+        let mount = test.mount("again");
         for (name, flags) in [("immutable", KEPT[0]), ("append", KEPT[1]), ("nodump", KEPT[2])] {
             assert_eq!(get(&mount.path().join(name)), Ok(flags), "{name}");
         }
-        rig.put("nodump", b"replaced");
+        test.put("nodump", b"replaced");
         assert_eq!(get(&mount.path().join("nodump")), Ok(KEPT[2]), "the name keeps it");
         for name in ["immutable", "append"] {
             set(&mount.path().join(name), IFlags::empty()).unwrap();
@@ -264,8 +264,8 @@ fn s3_snapshots_and_restarts_keep_flags() {
 /// As a user that owns the file but has no capability.
 #[test]
 fn the_programs_of_e2fsprogs_work() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         std::fs::write(mount.path().join("f"), b"x").unwrap();
         let said = shell(mount.path(), "command -v chattr lsattr >/dev/null && chattr +ia f && lsattr f; chattr -ia f");
         if said.contains("not found") || !said.contains("f\n") {

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::io::ReadWriteFlags;
 
 use crate::passthrough::Mapping;
-use crate::rig::run;
+use crate::test_store::run;
 
 fn made(path: &Path) -> File {
     OpenOptions::new().write(true).create_new(true).open(path).unwrap()
@@ -21,8 +21,8 @@ fn mapped(file: &File, len: usize) -> Vec<u8> {
 
 #[test]
 fn a_file_is_read_as_it_is_being_made() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("log");
         let mut writer = made(&path);
         let mut reader = File::open(&path).unwrap();
@@ -41,7 +41,7 @@ fn a_file_is_read_as_it_is_being_made() {
             assert!(seen == model, "by a descriptor from before, after {number}");
             assert!(std::fs::read(&path).unwrap() == model, "by one of its own, after {number}");
             assert!(mapped(&reader, model.len()) == model, "through a mapping, after {number}");
-            assert!(rig.get("log").as_deref() == Some(&model[..]), "through S3, after {number}");
+            assert!(test.get("log").as_deref() == Some(&model[..]), "through S3, after {number}");
         }
         drop(writer);
         assert!(std::fs::read(&path).unwrap() == model);
@@ -55,14 +55,14 @@ fn a_file_is_read_as_it_is_being_made() {
 
 #[test]
 fn what_a_write_is_to_sync_is_synced() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let file = made(&mount.path().join("f"));
         let write = |at: u64, flags| rustix::io::pwritev2(&file, &[IoSlice::new(b"kept")], at, flags).unwrap();
         let syncs = |flags| {
-            let before = rig.syncs();
+            let before = test.syncs();
             (0..20).for_each(|number| assert_eq!(write(4 * number, flags), 4));
-            rig.syncs() - before
+            test.syncs() - before
         };
         assert!(syncs(ReadWriteFlags::empty()) < 20);
         assert!(syncs(ReadWriteFlags::DSYNC) >= 20);
@@ -72,8 +72,8 @@ fn what_a_write_is_to_sync_is_synced() {
 
 #[test]
 fn making_a_file_takes_no_more_calls_than_it_has_to() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let count = |name| mount.stats().operations.iter().find(|operation| operation.name == name).unwrap().count;
         let names = ["lookup", "create", "write", "getxattr"];
         let before = names.map(count);

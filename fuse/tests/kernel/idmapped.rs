@@ -14,8 +14,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, XattrFlags, copy_file_range, fallocate, mknodat, setxattr};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 
-use crate::rig::{Rig, pattern, run};
-use crate::twin::{Actor, ROOT, acting, chmod, heard, rename, told};
+use crate::folder_pair::{Actor, ROOT, acting, chmod, heard, rename, told};
+use crate::test_store::{TestStore, pattern, run};
 
 const SHIFT: u32 = 100_000;
 const COUNT: u32 = 65_536;
@@ -71,7 +71,7 @@ impl Drop for Mapped {
     }
 }
 
-fn mapped(rig: &Rig, namespace: &Namespace, folder: &Path, name: &str) -> Option<Mapped> {
+fn mapped(test: &TestStore, namespace: &Namespace, folder: &Path, name: &str) -> Option<Mapped> {
     let tree = open_tree(CWD, folder, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC).unwrap();
     let user = namespace.descriptor();
     // struct mount_attr: the attributes to set and to clear, the propagation, and the user namespace.
@@ -87,7 +87,7 @@ fn mapped(rig: &Rig, namespace: &Namespace, folder: &Path, name: &str) -> Option
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
         return None;
     }
-    let at = rig.folder(name);
+    let at = test.folder(name);
     attach(&tree, &at);
     Some(Mapped(at))
 }
@@ -104,14 +104,14 @@ struct Sides {
 
 impl Sides {
     #[expect(clippy::print_stdout, reason = "a skipped test says why")]
-    fn new(rig: &Rig, mount: &fuse::Mount) -> Option<Self> {
+    fn new(test: &TestStore, mount: &fuse::Mount) -> Option<Self> {
         let namespace = Namespace::new();
-        let plain = [rig.folder("reference"), mount.path().join("side")];
+        let plain = [test.folder("reference"), mount.path().join("side")];
         let _ = std::fs::create_dir(&plain[1]);
         let mut sides = Vec::new();
         for (folder, name) in plain.into_iter().zip(["mapped-reference", "mapped"]) {
             chmod(&folder, 0o777).unwrap();
-            match mapped(rig, &namespace, &folder, name) {
+            match mapped(test, &namespace, &folder, name) {
                 Some(mapped) => sides.push((folder, mapped)),
                 None => println!("skipped: this kernel does not map {name}"),
             }
@@ -160,9 +160,9 @@ fn both(mapped: &Path, plain: &Path, name: &str) -> [Result<(u32, u32, u32), i32
 
 #[test]
 fn what_is_made_through_a_mapped_mount_belongs_to_the_mapped_user() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let Some(sides) = Sides::new(rig, &mount) else { return };
+    run(|test| {
+        let mount = test.mount("m");
+        let Some(sides) = Sides::new(test, &mount) else { return };
         for actor in [INNER_ROOT, INNER_OWNER, INNER_OTHER, ROOT, UNMAPPED] {
             let told = sides.same("making", actor, |mapped, plain| {
                 let name = |kind: &str| format!("{kind}-{}", actor.uid);
@@ -188,9 +188,9 @@ fn what_is_made_through_a_mapped_mount_belongs_to_the_mapped_user() {
 
 #[test]
 fn owners_and_permissions_are_those_of_the_mapping() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let Some(sides) = Sides::new(rig, &mount) else { return };
+    run(|test| {
+        let mount = test.mount("m");
+        let Some(sides) = Sides::new(test, &mount) else { return };
         for actor in [INNER_ROOT, INNER_OWNER, INNER_OTHER, ROOT, UNMAPPED] {
             for bits in [0o600, 0o640, 0o644, 0o666] {
                 sides.agree("making it", ROOT, |_, plain| {
@@ -236,9 +236,9 @@ fn read_acl(path: &Path) -> Result<Vec<u8>, i32> {
 
 #[test]
 fn acls_name_the_users_of_the_mapping() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let Some(sides) = Sides::new(rig, &mount) else { return };
+    run(|test| {
+        let mount = test.mount("m");
+        let Some(sides) = Sides::new(test, &mount) else { return };
         sides.agree("the file", INNER_OWNER, |mapped, plain| {
             std::fs::write(mapped.join("f"), b"content").unwrap();
             let set =
@@ -257,9 +257,9 @@ fn acls_name_the_users_of_the_mapping() {
 
 #[test]
 fn setuid_goes_when_somebody_changes_a_file_through_a_mapped_mount() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let Some(sides) = Sides::new(rig, &mount) else { return };
+    run(|test| {
+        let mount = test.mount("m");
+        let Some(sides) = Sides::new(test, &mount) else { return };
         type Change = (&'static str, fn(&Path) -> Result<(), i32>);
         fn writable(path: &Path) -> Result<File, i32> {
             heard(OpenOptions::new().write(true).open(path))
@@ -301,9 +301,9 @@ fn setuid_goes_when_somebody_changes_a_file_through_a_mapped_mount() {
 
 #[test]
 fn a_large_file_is_read_and_mapped_through_a_mapped_mount() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let Some(sides) = Sides::new(rig, &mount) else { return };
+    run(|test| {
+        let mount = test.mount("m");
+        let Some(sides) = Sides::new(test, &mount) else { return };
         let content = pattern(3 << 20, 7);
         sides.agree("large", INNER_OWNER, |mapped, plain| {
             std::fs::write(mapped.join("large"), &content).unwrap();

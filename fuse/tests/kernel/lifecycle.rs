@@ -11,14 +11,14 @@ use objstore::volume::VolumeOptions;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
 
-use crate::rig::{errno, run};
+use crate::test_store::{errno, run};
 
 #[test]
 fn a_mount_comes_and_goes() {
-    run(|rig| {
-        let path = rig.folder("m");
+    run(|test| {
+        let path = test.folder("m");
         assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
-        let mount = rig.mount("m");
+        let mount = test.mount("m");
         assert_eq!(mountpoint_state(&path), MountpointState::Amphora);
         assert!(mount.is_alive());
         std::fs::write(path.join("f"), "kept").unwrap();
@@ -26,7 +26,7 @@ fn a_mount_comes_and_goes() {
         assert_eq!(mount.unmount().unwrap(), Ended::Done, "once more is fine");
         assert!(!mount.is_alive());
         assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
-        let again = rig.mount("m");
+        let again = test.mount("m");
         assert_eq!(std::fs::read_to_string(path.join("f")).unwrap(), "kept");
         drop(mount);
         assert_eq!(mountpoint_state(&path), MountpointState::Amphora, "the next mount there is left alone");
@@ -37,8 +37,8 @@ fn a_mount_comes_and_goes() {
 
 #[test]
 fn an_unmount_by_others_ends_the_session() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         unmount_path(mount.path()).unwrap();
         assert_eq!(mount.unmount().unwrap(), Ended::Done);
         assert!(!mount.is_alive());
@@ -48,15 +48,15 @@ fn an_unmount_by_others_ends_the_session() {
 
 #[test]
 fn programs_inside_are_served_past_the_unmount() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let mut file = std::fs::File::create(mount.path().join("f")).unwrap();
         let start = Instant::now();
         assert_eq!(mount.unmount().unwrap(), Ended::Busy);
         assert!(start.elapsed().as_secs() < 20);
         assert_eq!(mountpoint_state(mount.path()), MountpointState::NotMounted);
         file.write_all(b"late").unwrap();
-        assert_eq!(rig.get("f").as_deref(), Some(b"late".as_slice()));
+        assert_eq!(test.get("f").as_deref(), Some(b"late".as_slice()));
         drop(file);
         assert_eq!(mount.unmount().unwrap(), Ended::Done);
     });
@@ -73,8 +73,8 @@ fn silent(path: &Path) -> OwnedFd {
 
 #[test]
 fn a_dead_servers_mount_is_stale() {
-    run(|rig| {
-        let path = rig.folder("m");
+    run(|test| {
+        let path = test.folder("m");
         let device = silent(&path);
         let start = Instant::now();
         assert_eq!(mountpoint_state(&path), MountpointState::Silent, "slow is not dead");
@@ -100,31 +100,31 @@ fn a_dead_servers_mount_is_stale() {
 
 #[test]
 fn bad_mounts_are_refused() {
-    run(|rig| {
-        let volume = || rig.volume(VolumeOptions::default());
-        let path = rig.folder("m");
-        std::fs::write(rig.folder("other").join("file"), "").unwrap();
+    run(|test| {
+        let volume = || test.volume(VolumeOptions::default());
+        let path = test.folder("m");
+        std::fs::write(test.folder("other").join("file"), "").unwrap();
         let refused = |path: &std::path::Path, options| match fuse::mount(volume(), path, options) {
             Ok(_) => panic!("mounted at {}", path.display()),
             Err(error) => error.to_string(),
         };
         assert!(refused(&path.join("absent"), Options::default()).contains("absent"));
-        assert!(refused(&rig.folder("other").join("file"), Options::default()).contains("not a directory"));
+        assert!(refused(&test.folder("other").join("file"), Options::default()).contains("not a directory"));
         assert!(refused(&path, Options { umask: 0o1000, ..Options::default() }).contains("umask"));
-        let _mount = rig.mount("m");
+        let _mount = test.mount("m");
         assert!(refused(&path, Options::default()).contains("unmount it first"));
     });
 }
 
 #[test]
 fn a_read_only_mount_changes_nothing() {
-    run(|rig| {
-        rig.put("f", b"kept");
+    run(|test| {
+        test.put("f", b"kept");
         let by_volume = VolumeOptions { read_only: true, ..VolumeOptions::default() };
         let by_option = Options { read_only: true, ..Options::default() };
         let mounts = [
-            rig.mount_with("a", by_volume, Options::default()),
-            rig.mount_with("b", VolumeOptions::default(), by_option),
+            test.mount_with("a", by_volume, Options::default()),
+            test.mount_with("b", VolumeOptions::default(), by_option),
         ];
         for mount in &mounts {
             let path = mount.path().join("f");
@@ -134,26 +134,26 @@ fn a_read_only_mount_changes_nothing() {
             assert_eq!(errno(std::fs::remove_file(&path)), libc::EROFS);
             assert_eq!(errno(std::fs::create_dir(mount.path().join("d"))), libc::EROFS);
         }
-        assert_eq!(rig.get("f").as_deref(), Some(b"kept".as_slice()));
+        assert_eq!(test.get("f").as_deref(), Some(b"kept".as_slice()));
     });
 }
 
 #[test]
 fn a_directory_of_the_bucket_can_be_the_root() {
-    run(|rig| {
-        rig.put("above", b"hidden");
-        rig.put("some/where/f", b"shown");
+    run(|test| {
+        test.put("above", b"hidden");
+        test.put("some/where/f", b"shown");
         let below = VolumeOptions { prefix: "some/where".into(), ..VolumeOptions::default() };
-        let mount = rig.mount_with("m", below, Options::default());
+        let mount = test.mount_with("m", below, Options::default());
         assert_eq!(std::fs::read(mount.path().join("f")).unwrap(), b"shown");
         assert_eq!(std::fs::read_dir(mount.path()).unwrap().count(), 1);
         assert!(!mount.path().join("above").exists());
         std::fs::create_dir(mount.path().join("d")).unwrap();
         std::fs::write(mount.path().join("d/g"), "new").unwrap();
-        assert_eq!(rig.get("some/where/d/g").as_deref(), Some(b"new".as_slice()));
-        rig.put("some/where/f", b"shown anew");
+        assert_eq!(test.get("some/where/d/g").as_deref(), Some(b"new".as_slice()));
+        test.put("some/where/f", b"shown anew");
         assert_eq!(std::fs::read(mount.path().join("f")).unwrap(), b"shown anew");
-        rig.put("some/where/h", b"");
+        test.put("some/where/h", b"");
         assert!(mount.path().join("h").exists());
     });
 }
@@ -176,8 +176,8 @@ fn swap_as_its_owner(theirs: &Path, elsewhere: &Path, going: &AtomicBool) {
 
 #[test]
 fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
-    run(|rig| {
-        let (theirs, elsewhere) = (rig.folder("theirs"), rig.folder("elsewhere"));
+    run(|test| {
+        let (theirs, elsewhere) = (test.folder("theirs"), test.folder("elsewhere"));
         let (dir, victim) = (theirs.join("way/m"), elsewhere.join("m"));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::create_dir(&victim).unwrap();
@@ -188,7 +188,7 @@ fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
         std::thread::scope(|threads| {
             threads.spawn(|| swap_as_its_owner(&theirs, &elsewhere, &going));
             for _ in 0..300 {
-                if let Ok(mount) = fuse::mount(rig.volume(VolumeOptions::default()), &dir, Options::default()) {
+                if let Ok(mount) = fuse::mount(test.volume(VolumeOptions::default()), &dir, Options::default()) {
                     made += 1;
                     assert_eq!(mountpoint_state(&victim), MountpointState::NotMounted, "another directory is covered");
                     // The mount may not be found while the folder is elsewhere.
@@ -208,8 +208,8 @@ fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
 
 #[test]
 fn an_unmount_by_path_follows_no_link_of_somebody_else() {
-    run(|rig| {
-        let (theirs, other) = (rig.folder("theirs"), rig.mount("m"));
+    run(|test| {
+        let (theirs, other) = (test.folder("theirs"), test.mount("m"));
         let link = theirs.join("way");
         std::os::unix::fs::symlink(other.path().parent().unwrap(), &link).unwrap();
         std::os::unix::fs::lchown(&link, Some(1234), None).unwrap();
@@ -221,15 +221,15 @@ fn an_unmount_by_path_follows_no_link_of_somebody_else() {
 
 #[test]
 fn a_mount_that_is_over_leaves_the_next_one_at_its_directory_alone() {
-    run(|rig| {
+    run(|test| {
         // The kernel reuses a device number as soon as it is free.
         for _ in 0..20 {
-            let first = rig.mount("m");
+            let first = test.mount("m");
             rustix::mount::unmount(first.path(), rustix::mount::UnmountFlags::empty()).unwrap();
             while first.is_alive() {
                 std::thread::yield_now();
             }
-            let second = rig.mount("m");
+            let second = test.mount("m");
             drop(first);
             assert_eq!(mountpoint_state(second.path()), MountpointState::Amphora);
         }
@@ -238,8 +238,8 @@ fn a_mount_that_is_over_leaves_the_next_one_at_its_directory_alone() {
 
 #[test]
 fn a_busy_mount_is_unmounted_only_lazily() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let file = std::fs::File::create(mount.path().join("f")).unwrap();
         let refused = mount.unmount_idle().unwrap_err();
         let own = std::process::id();

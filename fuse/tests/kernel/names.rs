@@ -6,13 +6,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
-use crate::rig::{errno, run};
+use crate::test_store::{errno, run};
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "renames on the mount, as programs do")]
 fn renames_move_replace_refuse_and_exchange() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         let text = |name: &str| std::fs::read_to_string(at(name)).unwrap_or_else(|error| error.to_string());
         std::fs::write(at("a"), "A").unwrap();
@@ -29,7 +29,7 @@ fn renames_move_replace_refuse_and_exchange() {
         std::fs::rename(at("b"), at("d/e/f")).unwrap();
         std::fs::rename(at("d"), at("g")).unwrap();
         assert_eq!(text("g/e/f"), "B");
-        assert_eq!(rig.get("g/e/f").as_deref(), Some(b"B".as_slice()));
+        assert_eq!(test.get("g/e/f").as_deref(), Some(b"B".as_slice()));
         assert_eq!(errno(std::fs::rename(at("g"), at("g/e/x"))), libc::EINVAL);
         std::fs::create_dir(at("full")).unwrap();
         std::fs::write(at("full/x"), "").unwrap();
@@ -40,8 +40,8 @@ fn renames_move_replace_refuse_and_exchange() {
 
 #[test]
 fn hard_links_are_one_file() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         std::fs::write(at("a"), "one").unwrap();
         std::fs::hard_link(at("a"), at("b")).unwrap();
@@ -51,14 +51,14 @@ fn hard_links_are_one_file() {
         assert_eq!(std::fs::read_to_string(at("a")).unwrap(), "two");
         std::fs::remove_file(at("a")).unwrap();
         assert_eq!(at("b").metadata().unwrap().nlink(), 1);
-        assert_eq!(rig.get("b").as_deref(), Some(b"two".as_slice()));
+        assert_eq!(test.get("b").as_deref(), Some(b"two".as_slice()));
     });
 }
 
 #[test]
 fn symlinks_and_special_files_are_kept() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         std::os::unix::fs::symlink("some/where", at("link")).unwrap();
         assert_eq!(std::fs::read_link(at("link")).unwrap().to_str(), Some("some/where"));
@@ -69,27 +69,27 @@ fn symlinks_and_special_files_are_kept() {
         assert!(at("pipe").metadata().unwrap().file_type().is_fifo());
         assert_eq!(at("null").metadata().unwrap().rdev(), rustix::fs::makedev(1, 3));
         assert!(at("plain").metadata().unwrap().is_file());
-        assert_eq!(rig.get("link"), None, "S3 sees no symlinks");
+        assert_eq!(test.get("link"), None, "S3 sees no symlinks");
     });
 }
 
 #[test]
 fn names_no_key_could_have_are_refused() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let bad = mount.path().join(OsStr::from_bytes(b"a\xffb"));
         assert_eq!(errno(std::fs::write(&bad, "")), libc::EILSEQ);
         assert_eq!(errno(std::fs::create_dir(&bad)), libc::EILSEQ);
         assert_eq!(errno(std::fs::write(mount.path().join("x".repeat(256)), "")), libc::ENAMETOOLONG);
         std::fs::write(mount.path().join("é".repeat(127)), "kept").unwrap();
-        assert_eq!(rig.get(&"é".repeat(127)).as_deref(), Some(b"kept".as_slice()));
+        assert_eq!(test.get(&"é".repeat(127)).as_deref(), Some(b"kept".as_slice()));
     });
 }
 
 #[test]
 fn a_setgid_directory_gives_its_group() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let dir = mount.path().join("shared");
         std::fs::create_dir(&dir).unwrap();
         std::os::unix::fs::chown(&dir, None, Some(1_234)).unwrap();

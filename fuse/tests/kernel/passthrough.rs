@@ -12,8 +12,8 @@ use objstore::volume::VolumeOptions;
 use rustix::fs::{Advice, FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
-use crate::rig::{Dice, Rig, errno, pattern, run};
-use crate::twin::tick;
+use crate::folder_pair::tick;
+use crate::test_store::{Rng, TestStore, errno, pattern, run};
 
 const LARGE: usize = 300_000;
 
@@ -121,21 +121,21 @@ fn past(mount: &Mount, path: &Path) -> Option<File> {
     (reads(mount) == before).then_some(file)
 }
 
-fn snapshot(rig: &Rig, name: &str) -> BucketName {
+fn snapshot(test: &TestStore, name: &str) -> BucketName {
     let name: BucketName = name.parse().unwrap();
-    rig.wait(rig.store().create_snapshot(rig.bucket(), &name)).unwrap();
+    test.wait(test.store().create_snapshot(test.bucket(), &name)).unwrap();
     name
 }
 
-fn get_of(rig: &Rig, bucket: &BucketName, key: &str) -> Vec<u8> {
-    let (object, reader) = rig.store().open_object(bucket, &key.parse().unwrap(), None).unwrap();
+fn get_of(test: &TestStore, bucket: &BucketName, key: &str) -> Vec<u8> {
+    let (object, reader) = test.store().open_object(bucket, &key.parse().unwrap(), None).unwrap();
     reader.read(0, object.size as usize).unwrap().to_vec()
 }
 
 #[test]
 fn large_files_are_read_past_the_server_and_small_ones_are_not() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, content) = large(&mount, "large", 1);
         let Some(file) = reader(&mount, &path) else { return };
         assert!(read_all(&file) == content);
@@ -150,8 +150,8 @@ fn large_files_are_read_past_the_server_and_small_ones_are_not() {
 
 #[test]
 fn readers_see_every_kind_of_change() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, mut model) = large(&mount, "f", 1);
         let Some(file) = reader(&mount, &path) else { return };
         let mapped = Mapping::shared(&file, LARGE);
@@ -159,7 +159,7 @@ fn readers_see_every_kind_of_change() {
         let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
         let check = |model: &[u8], what: &str| {
             assert!(read_all(&file) == model, "{what}");
-            assert!(rig.get("f").as_deref() == Some(model), "S3, {what}");
+            assert!(test.get("f").as_deref() == Some(model), "S3, {what}");
             assert_eq!(path.metadata().unwrap().len(), model.len() as u64, "{what}");
             let held = model.len().min(LARGE);
             assert!(mapped.get(0, held) == model[..held] && private.get(0, held) == model[..held], "mapped, {what}");
@@ -204,7 +204,7 @@ fn readers_see_every_kind_of_change() {
         model[8_192..28_192].fill(0);
         check(&model, "a hole");
         drop(OpenOptions::new().write(true).truncate(true).open(&path).unwrap());
-        assert!(read_all(&file).is_empty() && rig.get("f") == Some(Vec::new()), "O_TRUNC");
+        assert!(read_all(&file).is_empty() && test.get("f") == Some(Vec::new()), "O_TRUNC");
         write_only.write_all_at(&pattern(LARGE, 9), 0).unwrap();
         check(&pattern(LARGE, 9), "what follows O_TRUNC");
     });
@@ -213,11 +213,11 @@ fn readers_see_every_kind_of_change() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "renames on the mount, as programs do")]
 fn an_open_file_stays_itself_whatever_becomes_of_its_name() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, old) = large(&mount, "f", 1);
         let Some(file) = reader(&mount, &path) else { return };
-        rig.put("f", &pattern(LARGE, 2));
+        test.put("f", &pattern(LARGE, 2));
         assert!(read_all(&file) == old && fs::read(&path).unwrap() == pattern(LARGE, 2), "PUT");
         let (other, third) = large(&mount, "other", 3);
         let put = File::open(&path).unwrap();
@@ -234,70 +234,70 @@ fn an_open_file_stays_itself_whatever_becomes_of_its_name() {
 
 #[test]
 fn snapshots_and_clones_keep_what_they_have_while_readers_see_the_writes() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, before) = large(&mount, "f", 1);
         let Some(file) = reader(&mount, &path) else { return };
         let mapped = Mapping::shared(&file, LARGE);
-        let one = snapshot(rig, "one-1");
+        let one = snapshot(test, "one-1");
         let create = CreateBucket {
             name: "clone".parse().unwrap(),
             owner: "root".into(),
             quota_bytes: None,
             versioning: Versioning::Disabled,
-            source: Some(Source::Bucket(rig.bucket().clone())),
+            source: Some(Source::Bucket(test.bucket().clone())),
             attributes: Default::default(),
             root: RootAttributes { uid: 0, gid: 0, mode: 0o755 },
         };
-        rig.wait(rig.store().create_bucket(create)).unwrap();
+        test.wait(test.store().create_bucket(create)).unwrap();
         let clone: BucketName = "clone".parse().unwrap();
-        let (object, opened_before) = rig.store().open_object(&one, &"f".parse().unwrap(), None).unwrap();
+        let (object, opened_before) = test.store().open_object(&one, &"f".parse().unwrap(), None).unwrap();
         let mut model = before.clone();
         for (round, at) in [10usize, 100_000, LARGE - 4].into_iter().enumerate() {
             OpenOptions::new().write(true).open(&path).unwrap().write_all_at(b"live", at as u64).unwrap();
             model[at..at + 4].copy_from_slice(b"live");
             assert!(read_all(&file) == model && mapped.get(0, LARGE) == model, "round {round}");
-            assert!(get_of(rig, &one, "f") == before && get_of(rig, &clone, "f") == before, "round {round}");
+            assert!(get_of(test, &one, "f") == before && get_of(test, &clone, "f") == before, "round {round}");
         }
         assert!(opened_before.read(0, object.size as usize).unwrap() == before, "a reader from before");
-        let two = snapshot(rig, "two-2");
+        let two = snapshot(test, "two-2");
         truncate(&path, 1_000);
-        assert!(read_all(&file) == model[..1_000] && get_of(rig, &two, "f") == model);
-        assert!(rig.get("f").as_deref() == Some(&model[..1_000]));
-        let volume = rig.store().open_volume(&clone, VolumeOptions::default()).unwrap();
-        let cloned = fuse::mount(volume, &rig.folder("c"), fuse::Options::default()).unwrap();
+        assert!(read_all(&file) == model[..1_000] && get_of(test, &two, "f") == model);
+        assert!(test.get("f").as_deref() == Some(&model[..1_000]));
+        let volume = test.store().open_volume(&clone, VolumeOptions::default()).unwrap();
+        let cloned = fuse::mount(volume, &test.folder("c"), fuse::Options::default()).unwrap();
         let in_clone = cloned.path().join("f");
         assert!(fs::read(&in_clone).unwrap() == before);
         writer(&in_clone).write_all_at(b"clone", 0).unwrap();
-        assert!(get_of(rig, &one, "f") == before && read_all(&file) == model[..1_000]);
+        assert!(get_of(test, &one, "f") == before && read_all(&file) == model[..1_000]);
     });
 }
 
 #[test]
 fn a_snapshot_keeps_still_while_a_mapping_writes() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, mut model) = large(&mount, "f", 1);
         let Some(file) = reader(&mount, &path) else { return };
         let both = writer(&path);
         let mapped = Mapping::writable(&both, LARGE);
         mapped.put(5, b"first");
         model[5..10].copy_from_slice(b"first");
-        assert!(read_all(&file) == model && rig.get("f").as_ref() == Some(&model));
-        let open = snapshot(rig, "open-1");
+        assert!(read_all(&file) == model && test.get("f").as_ref() == Some(&model));
+        let open = snapshot(test, "open-1");
         mapped.put(5, b"later");
-        assert!(get_of(rig, &open, "f") == model, "with the handle open");
+        assert!(get_of(test, &open, "f") == model, "with the handle open");
         model[5..10].copy_from_slice(b"later");
         drop((both, file));
         mapped.put(50_000, b"closed");
         model[50_000..50_006].copy_from_slice(b"closed");
-        assert!(rig.get("f").as_ref() == Some(&model), "what is written after the close is there");
-        let closed = snapshot(rig, "closed-1");
+        assert!(test.get("f").as_ref() == Some(&model), "what is written after the close is there");
+        let closed = snapshot(test, "closed-1");
         mapped.put(5, b"third");
         mapped.sync();
-        assert!(get_of(rig, &closed, "f") == model, "with the handle closed");
+        assert!(get_of(test, &closed, "f") == model, "with the handle closed");
         model[5..10].copy_from_slice(b"third");
-        assert!(fs::read(&path).unwrap() == model && rig.get("f").as_ref() == Some(&model));
+        assert!(fs::read(&path).unwrap() == model && test.get("f").as_ref() == Some(&model));
         OpenOptions::new().write(true).open(&path).unwrap().write_all_at(b"server", 100).unwrap();
         assert_eq!(mapped.get(100, 6), b"server");
         drop(mapped);
@@ -308,12 +308,12 @@ fn a_snapshot_keeps_still_while_a_mapping_writes() {
 
 #[test]
 fn what_a_mapping_writes_is_another_object() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, _) = large(&mount, "f", 1);
         let Some(_file) = reader(&mount, &path) else { return };
         let mapped = Mapping::writable(&writer(&path), LARGE);
-        let tag = || rig.store().head_object(rig.bucket(), &"f".parse().unwrap(), None).unwrap();
+        let tag = || test.store().head_object(test.bucket(), &"f".parse().unwrap(), None).unwrap();
         let mut tags = vec![tag().etag];
         for round in 0..5u8 {
             tick();
@@ -328,18 +328,18 @@ fn what_a_mapping_writes_is_another_object() {
 
 #[test]
 fn copies_through_s3_are_copies() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, before) = large(&mount, "f", 1);
         let Some(file) = reader(&mount, &path) else { return };
         let copy = CopyObject {
             storage_class: None,
             website_redirect: None,
-            source_bucket: rig.bucket().clone(),
+            source_bucket: test.bucket().clone(),
             source_key: "f".parse().unwrap(),
             source_version: None,
             source_condition: Default::default(),
-            bucket: rig.bucket().clone(),
+            bucket: test.bucket().clone(),
             key: "copy".parse().unwrap(),
             metadata: Directive::Copy,
             tags: Directive::Copy,
@@ -348,31 +348,31 @@ fn copies_through_s3_are_copies() {
             access: Default::default(),
             condition: Default::default(),
         };
-        rig.wait(rig.store().copy_object(copy)).unwrap();
+        test.wait(test.store().copy_object(copy)).unwrap();
         writer(&path).write_all_at(b"changed", 3).unwrap();
         let mut model = before.clone();
         model[3..10].copy_from_slice(b"changed");
-        assert!(read_all(&file) == model && rig.get("copy") == Some(before));
+        assert!(read_all(&file) == model && test.get("copy") == Some(before));
     });
 }
 
 #[test]
 fn what_s3_wrote_is_compared_before_it_is_read_past_the_server() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let (path, content) = large(&mount, "probe", 1);
         if reader(&mount, &path).is_none() {
             return;
         }
-        rig.put("sound", &content);
+        test.put("sound", &content);
         let path = mount.path().join("sound");
         let start = Instant::now();
         while past(&mount, &path).is_none() {
             assert!(fs::read(&path).unwrap() == content && start.elapsed() < Duration::from_secs(20));
         }
         let content = pattern(LARGE, 2);
-        rig.put("damaged", &content);
-        damage(&rig.folder("data"), &content);
+        test.put("damaged", &content);
+        damage(&test.folder("data"), &content);
         for round in 0..20 {
             let file = File::open(mount.path().join("damaged")).unwrap();
             assert_eq!(errno(file.read_at(&mut [0; 4096], 0)), libc::EIO, "round {round}");
@@ -391,14 +391,14 @@ fn damage(data: &Path, content: &[u8]) {
 
 #[test]
 fn no_open_ever_fails_for_its_mode() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let paths: Vec<PathBuf> = (0..4).map(|number| large(&mount, &format!("f{number}"), number).0).collect();
         let end = Instant::now() + Duration::from_secs(10);
         std::thread::scope(|scope| {
             for thread in 0..8u64 {
                 let paths = &paths;
-                scope.spawn(move || open_and_close(paths, Dice(thread + 1), end));
+                scope.spawn(move || open_and_close(paths, Rng(thread + 1), end));
             }
         });
         for path in &paths {
@@ -408,11 +408,11 @@ fn no_open_ever_fails_for_its_mode() {
 }
 
 /// Opens files in random ways until `end`, and keeps some of them open for a while.
-fn open_and_close(paths: &[PathBuf], mut dice: Dice, end: Instant) {
+fn open_and_close(paths: &[PathBuf], mut rng: Rng, end: Instant) {
     let mut open: Vec<File> = Vec::new();
     while Instant::now() < end {
-        let path = &paths[dice.below(paths.len())];
-        let how = dice.below(8);
+        let path = &paths[rng.below(paths.len())];
+        let how = rng.below(8);
         let mut options = OpenOptions::new();
         match how {
             0..4 => options.read(true),
@@ -423,16 +423,16 @@ fn open_and_close(paths: &[PathBuf], mut dice: Dice, end: Instant) {
         };
         let file = options.open(path).unwrap();
         match how {
-            0..4 => drop(file.read_at(&mut [0; 100], dice.below(LARGE) as u64).unwrap()),
-            4..6 => file.write_all_at(&pattern(5_000, how as u8), dice.below(LARGE) as u64).unwrap(),
+            0..4 => drop(file.read_at(&mut [0; 100], rng.below(LARGE) as u64).unwrap()),
+            4..6 => file.write_all_at(&pattern(5_000, how as u8), rng.below(LARGE) as u64).unwrap(),
             _ => {}
         }
-        if dice.below(50) == 0 && how == 4 {
-            file.set_len(dice.below(LARGE * 2) as u64).unwrap();
+        if rng.below(50) == 0 && how == 4 {
+            file.set_len(rng.below(LARGE * 2) as u64).unwrap();
         }
         open.push(file);
-        while open.len() > dice.below(6) {
-            drop(open.swap_remove(dice.below(open.len())));
+        while open.len() > rng.below(6) {
+            drop(open.swap_remove(rng.below(open.len())));
         }
     }
 }

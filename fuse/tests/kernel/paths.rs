@@ -8,8 +8,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, linkat, mkdirat, openat, renameat_with, unlinkat};
 
-use crate::rig::run;
-use crate::twin::{OTHER, OWNER, ROOT, Twin, chmod, heard, rename, shell, stat, told};
+use crate::folder_pair::{FolderPair, OTHER, OWNER, ROOT, chmod, heard, rename, shell, stat, told};
+use crate::test_store::run;
 
 const KINDS: [&str; 8] = ["file", "other", "hard", "empty", "full", "link", "fifo", "absent"];
 
@@ -45,15 +45,15 @@ fn renames_end_as_on_ext4() {
         RenameFlags::WHITEOUT | RenameFlags::EXCHANGE,
         RenameFlags::from_bits_retain(8),
     ];
-    run(move |rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(move |test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for flags in flags {
             for from in KINDS {
                 for to in
                     KINDS.into_iter().chain(["new", "full/x", "full/sub", "full/sub/y", "empty/y", "empty/", "new/"])
                 {
-                    twin.agree((flags, from, to), ROOT, |dir| {
+                    pair.agree((flags, from, to), ROOT, |dir| {
                         let at = stocked(dir, "r");
                         let done = told(renameat_with(CWD, at.join(from), CWD, at.join(to), flags));
                         (done, inventory(&at), heard(std::fs::read_dir(at.join("full"))).map(Iterator::count))
@@ -90,9 +90,9 @@ fn names_are_made_and_removed_as_on_ext4() {
         "/",
     ]
     .map(str::to_owned);
-    run(move |rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(move |test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         type Call = fn(&Path, &Path) -> Result<(), i32>;
         let calls: [(&str, Call); 10] = [
             ("create", |_, at| {
@@ -110,7 +110,7 @@ fn names_are_made_and_removed_as_on_ext4() {
         ];
         for (what, call) in calls {
             for name in &names {
-                twin.agree((what, name), ROOT, |dir| {
+                pair.agree((what, name), ROOT, |dir| {
                     let at = stocked(dir, "n");
                     std::os::unix::fs::symlink("loop", at.join("loop")).unwrap();
                     let path = if name == "/" {
@@ -124,7 +124,7 @@ fn names_are_made_and_removed_as_on_ext4() {
             }
         }
         for target in [0, 1, 4_000, 4_095, 4_096] {
-            twin.agree(("a symbolic link", target), ROOT, |dir| {
+            pair.agree(("a symbolic link", target), ROOT, |dir| {
                 let at = dir.join(format!("to{target}"));
                 (heard(std::os::unix::fs::symlink(long(target), &at)), heard(std::fs::read_link(&at)))
             });
@@ -134,10 +134,10 @@ fn names_are_made_and_removed_as_on_ext4() {
 
 #[test]
 fn a_removed_directory_is_empty_and_takes_nothing() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.agree("an open one", ROOT, |dir| {
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.agree("an open one", ROOT, |dir| {
             let gone = dir.join("gone");
             std::fs::create_dir(&gone).unwrap();
             let open = openat(CWD, &gone, OFlags::DIRECTORY, Mode::empty()).unwrap();
@@ -155,7 +155,7 @@ fn a_removed_directory_is_empty_and_takes_nothing() {
             )
         });
         for way in ["removed", "renamed", "replaced"] {
-            twin.agree(("the working directory", way), ROOT, |dir| {
+            pair.agree(("the working directory", way), ROOT, |dir| {
                 let (here, there) = (dir.join(format!("here-{way}")), dir.join(format!("there-{way}")));
                 std::fs::create_dir(&here).unwrap();
                 std::env::set_current_dir(&here).unwrap();
@@ -178,10 +178,10 @@ fn a_removed_directory_is_empty_and_takes_nothing() {
 
 #[test]
 fn links_of_directories_and_numbers_of_entries_are_told() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.script(
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.script(
             ROOT,
             &[
                 "mkdir -p a/b/c a/d; touch a/f; stat -c '%n %h' a a/b a/b/c a/d",
@@ -190,7 +190,7 @@ fn links_of_directories_and_numbers_of_entries_are_told() {
                 "cd a/b/..; pwd -P | sed 's,.*/,,'; ls -a",
             ],
         );
-        let dir = twin.mounted().join("a");
+        let dir = pair.mounted().join("a");
         let inner = rustix::fs::open(&dir, OFlags::DIRECTORY, Mode::empty()).unwrap();
         for entry in Dir::read_from(&inner).unwrap() {
             let entry = entry.unwrap();
@@ -250,8 +250,8 @@ impl Drop for Stream {
 
 #[test]
 fn a_directory_stream_stays_stable_while_the_directory_changes() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let dir = mount.path().join("d");
         std::fs::create_dir(&dir).unwrap();
         let name = |index: usize| format!("{index:04}");
@@ -281,17 +281,17 @@ fn a_directory_stream_stays_stable_while_the_directory_changes() {
 
 #[test]
 fn searching_a_directory_takes_the_right_to() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for mode in [0o000, 0o111, 0o444, 0o711, 0o755, 0o333] {
-            twin.agree("making it", ROOT, |dir| {
+            pair.agree("making it", ROOT, |dir| {
                 chmod(&dir.join("s"), 0o755).ok();
                 shell(dir, "mkdir -p s; touch s/f; chown 1000 s s/f");
                 chmod(&dir.join("s"), mode).unwrap();
             });
             for actor in [ROOT, OWNER, OTHER] {
-                twin.agree(mode, actor, |dir| {
+                pair.agree(mode, actor, |dir| {
                     let at = dir.join("s");
                     (
                         heard(std::fs::read_dir(&at)).map(drop),

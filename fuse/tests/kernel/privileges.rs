@@ -9,8 +9,10 @@ use rustix::fs::{
     openat, setxattr, unlinkat,
 };
 
-use crate::rig::run;
-use crate::twin::{Actor, MEMBER, OTHER, OWNER, ROOT, Twin, chmod, heard, mode, moved, rename, stat, told};
+use crate::folder_pair::{
+    Actor, FolderPair, MEMBER, OTHER, OWNER, ROOT, chmod, heard, mode, moved, rename, stat, told,
+};
+use crate::test_store::run;
 
 type Action = (&'static str, fn(&Path) -> Result<(), i32>);
 
@@ -65,8 +67,8 @@ fn truncate(path: &Path, len: u64) -> Result<(), i32> {
     if failed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
 }
 
-fn fresh(twin: &Twin, mode: u32) {
-    twin.same("making the file", ROOT, |dir| {
+fn fresh(pair: &FolderPair, mode: u32) {
+    pair.same("making the file", ROOT, |dir| {
         let file = dir.join("f");
         std::fs::write(&file, [1; 4_000]).unwrap();
         std::fs::write(dir.join("source"), [2; 4_000]).unwrap();
@@ -75,9 +77,9 @@ fn fresh(twin: &Twin, mode: u32) {
     });
 }
 
-fn change(twin: &Twin, from: u32, action: &Action, actor: Actor) {
+fn change(pair: &FolderPair, from: u32, action: &Action, actor: Actor) {
     let (what, act) = action;
-    let told = twin.same((what, format_args!("{from:o}")), actor, |dir| {
+    let told = pair.same((what, format_args!("{from:o}")), actor, |dir| {
         let file = dir.join("f");
         let done = act(&file);
         (done, stat(&file))
@@ -87,9 +89,9 @@ fn change(twin: &Twin, from: u32, action: &Action, actor: Actor) {
 
 #[test]
 fn setuid_and_setgid_go_when_they_go_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for from in [0o6777, 0o6767, 0o4666, 0o2666, 0o2676, 0o6707] {
             for action in &ACTIONS {
                 for actor in [ROOT, OWNER, MEMBER, OTHER] {
@@ -97,8 +99,8 @@ fn setuid_and_setgid_go_when_they_go_on_ext4() {
                     if action.0 == "chown to nobody" && ![ROOT.uid, OWNER.uid].contains(&actor.uid) {
                         continue;
                     }
-                    fresh(&twin, from);
-                    change(&twin, from, action, actor);
+                    fresh(&pair, from);
+                    change(&pair, from, action, actor);
                 }
             }
         }
@@ -109,13 +111,13 @@ fn setuid_and_setgid_go_when_they_go_on_ext4() {
 /// it: the only difference is that ext4 returns an error.
 #[test]
 fn chown_to_nobody_moves_the_time_that_it_moves_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for mode in [0o644, 0o666, 0o755, 0o4755, 0o6755, 0o2755, 0o2744, 0o2745, 0o1644] {
             for actor in [ROOT, OWNER, MEMBER, OTHER] {
-                fresh(&twin, mode);
-                twin.agree(("chown to nobody", format_args!("{mode:o}")), actor, |dir| {
+                fresh(&pair, mode);
+                pair.agree(("chown to nobody", format_args!("{mode:o}")), actor, |dir| {
                     let file = dir.join("f");
                     let moved = moved(&[&file], || drop(chown(&file, None, None)));
                     (moved, stat(&file))
@@ -123,7 +125,7 @@ fn chown_to_nobody_moves_the_time_that_it_moves_on_ext4() {
             }
         }
         for actor in [ROOT, OWNER, MEMBER, OTHER] {
-            twin.agree("chown of a directory to nobody", actor, |dir| {
+            pair.agree("chown of a directory to nobody", actor, |dir| {
                 let below = dir.join(actor.uid.to_string());
                 std::fs::create_dir(&below).unwrap();
                 moved(&[&below], || chown(&below, None, None).unwrap())
@@ -136,19 +138,19 @@ fn chown_to_nobody_moves_the_time_that_it_moves_on_ext4() {
 fn capabilities_of_programs_go_when_they_go_on_ext4() {
     // vfs_cap_data, version 2: cap_net_raw, effective.
     const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for action in &ACTIONS {
             for actor in [ROOT, OWNER, MEMBER] {
-                fresh(&twin, 0o777);
+                fresh(&pair, 0o777);
                 let (what, act) = action;
-                twin.same("giving it a capability", ROOT, |dir| {
+                pair.same("giving it a capability", ROOT, |dir| {
                     told(setxattr(dir.join("f"), "security.capability", &CAPABILITY, XattrFlags::empty()))
                 })
                 .unwrap();
-                twin.agree(what, actor, |dir| act(&dir.join("f")));
-                twin.agree((what, "leaves"), ROOT, |dir| {
+                pair.agree(what, actor, |dir| act(&dir.join("f")));
+                pair.agree((what, "leaves"), ROOT, |dir| {
                     let mut value = [0; 32];
                     told(rustix::fs::getxattr(dir.join("f"), "security.capability", &mut value))
                 });
@@ -159,10 +161,10 @@ fn capabilities_of_programs_go_when_they_go_on_ext4() {
 
 #[test]
 fn setgid_directories_give_their_group() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.same("the directories", ROOT, |dir| {
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.same("the directories", ROOT, |dir| {
             for (name, mode) in [("plain", 0o777), ("setgid", 0o2777), ("sticky", 0o3777)] {
                 std::fs::create_dir(dir.join(name)).unwrap();
                 chown(dir.join(name), None, Some(2000)).unwrap();
@@ -172,7 +174,7 @@ fn setgid_directories_give_their_group() {
         for (index, umask) in [0, 0o022, 0o077].into_iter().enumerate() {
             for actor in [ROOT, OWNER, MEMBER, OTHER] {
                 for (at, mode) in [0o644, 0o2755, 0o6775, 0o2664, 0o1777].into_iter().enumerate() {
-                    twin.same_with_umask(umask, actor, |dir| {
+                    pair.same_with_umask(umask, actor, |dir| {
                         let parents = ["plain", "setgid", "sticky"].map(|name| dir.join(name));
                         parents.map(|parent| made(&parent, mode, &format!("{index}-{at}-{}", actor.uid)))
                     });
@@ -200,24 +202,24 @@ fn made(parent: &Path, mode: u32, name: &str) -> Vec<(Result<(), i32>, Result<St
 
 #[test]
 fn modes_and_owners_are_changed_by_who_may() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for actor in [ROOT, OWNER, MEMBER, OTHER] {
             for kind in ["file", "dir", "fifo"] {
                 for (owner, group) in [(None, Some(1000)), (None, Some(2000)), (None, Some(3000)), (Some(1001), None)] {
-                    twin.same("making it", ROOT, |dir| remake(dir, kind));
-                    twin.agree((kind, "chown", owner, group), actor, |dir| {
+                    pair.same("making it", ROOT, |dir| remake(dir, kind));
+                    pair.agree((kind, "chown", owner, group), actor, |dir| {
                         (heard(lchown(dir.join("x"), owner, group)), stat(&dir.join("x")))
                     });
                 }
                 for mode in [0o600, 0o2775, 0o6711, 0o1777, 0o2644] {
                     for group in [1000, 2000, 3000] {
-                        twin.same("making it", ROOT, |dir| {
+                        pair.same("making it", ROOT, |dir| {
                             remake(dir, kind);
                             lchown(dir.join("x"), None, Some(group)).unwrap();
                         });
-                        twin.agree((kind, "chmod", mode, group), actor, |dir| {
+                        pair.agree((kind, "chmod", mode, group), actor, |dir| {
                             (chmod(&dir.join("x"), mode), stat(&dir.join("x")))
                         });
                     }
@@ -242,9 +244,9 @@ fn remake(dir: &Path, kind: &str) {
 
 #[test]
 fn a_sticky_directory_keeps_others_off() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for actor in [ROOT, OWNER, MEMBER, OTHER] {
             for (what, act) in [
                 ("unlink", (|d| heard(std::fs::remove_file(d.join("f")))) as fn(&Path) -> Result<(), i32>),
@@ -252,7 +254,7 @@ fn a_sticky_directory_keeps_others_off() {
                 ("rename over", |d| rename(&d.join("mine"), &d.join("f"))),
                 ("rmdir", |d| heard(std::fs::remove_dir(d.join("sub")))),
             ] {
-                twin.same("the directory", ROOT, |dir| {
+                pair.same("the directory", ROOT, |dir| {
                     let sticky = dir.join("sticky");
                     let _ = std::fs::remove_dir_all(&sticky);
                     std::fs::create_dir(&sticky).unwrap();
@@ -265,9 +267,9 @@ fn a_sticky_directory_keeps_others_off() {
                     }
                     chown(sticky.join("mine"), Some(OTHER.uid), None).unwrap();
                 });
-                twin.agree(what, actor, |dir| act(&dir.join("sticky")));
+                pair.agree(what, actor, |dir| act(&dir.join("sticky")));
             }
         }
-        assert_eq!(mode(&twin.mounted().join("sticky")), 0o1777);
+        assert_eq!(mode(&pair.mounted().join("sticky")), 0o1777);
     });
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::rig::{pattern, run};
+use crate::test_store::{pattern, run};
 
 #[test]
 fn the_time_of_birth_is_told() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, "new").unwrap();
         let born = std::fs::metadata(&path).unwrap().created().unwrap();
@@ -24,8 +24,8 @@ fn the_time_of_birth_is_told() {
 
 #[test]
 fn the_umask_of_the_maker_counts() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let script = "umask 027; : > file; mkdir dir; mkfifo pipe; ln -s to link";
         let made = Command::new("sh").args(["-c", script]).current_dir(mount.path()).status().unwrap();
         assert!(made.success());
@@ -36,14 +36,14 @@ fn the_umask_of_the_maker_counts() {
 
 #[test]
 fn requests_of_any_size_come_through() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         for len in [1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 1, 3 << 20] {
             let content = pattern(len, 7);
             std::fs::write(&path, &content).unwrap();
             assert!(std::fs::read(&path).unwrap() == content, "{len} bytes");
-            assert_eq!(rig.get("f").unwrap().len(), len);
+            assert_eq!(test.get("f").unwrap().len(), len);
         }
         let value = pattern(60_000, 9);
         rustix::fs::setxattr(&path, "user.large", &value, rustix::fs::XattrFlags::empty()).unwrap();
@@ -52,14 +52,14 @@ fn requests_of_any_size_come_through() {
         assert!(room[..len] == value);
         let name = "n".repeat(255);
         rustix::fs::rename(&path, mount.path().join(&name)).unwrap();
-        assert!(rig.get(&name).is_some());
+        assert!(test.get(&name).is_some());
     });
 }
 
 #[test]
 fn many_nodes_are_forgotten() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = |at: u32| mount.path().join(format!("f{at}"));
         for round in 0..3 {
             (0..500).for_each(|at| std::fs::write(path(at), [round]).unwrap());
@@ -85,21 +85,21 @@ fn listed(path: &Path) -> Vec<(String, u64)> {
 
 #[test]
 fn a_listing_that_the_kernel_keeps_is_never_older_than_a_change() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path();
         let names = || listed(path).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         for round in 0..20 {
-            rig.put("a", format!("by s3 {round}").as_bytes());
-            rig.put("b", b"by s3");
+            test.put("a", format!("by s3 {round}").as_bytes());
+            test.put("b", b"by s3");
             assert_eq!(names(), ["a", "b"]);
             std::fs::write(path.join("c"), "by the mount").unwrap();
             assert_eq!(names(), ["a", "b", "c"]);
-            rig.delete("b");
+            test.delete("b");
             assert_eq!(names(), ["a", "c"]);
             rustix::fs::rename(path.join("c"), path.join("d")).unwrap();
             assert_eq!(names(), ["a", "d"]);
-            rig.delete("d");
+            test.delete("d");
             for (name, ino) in listed(path) {
                 assert_eq!(path.join(&name).metadata().unwrap().ino(), ino, "{name} in round {round}");
             }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags, utimensat};
 
-use crate::rig::run;
-use crate::twin::{MEMBER, OTHER, OWNER, ROOT, Twin, chmod, heard, moved, rename, shell, told};
+use crate::folder_pair::{FolderPair, MEMBER, OTHER, OWNER, ROOT, chmod, heard, moved, rename, shell, told};
+use crate::test_store::run;
 
 fn writable(path: &Path) -> File {
     OpenOptions::new().write(true).open(path).unwrap()
@@ -64,11 +64,11 @@ const ACTIONS: [Action; 34] = [
 
 #[test]
 fn an_action_moves_the_times_that_it_moves_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for (index, (what, act)) in ACTIONS.into_iter().enumerate() {
-            twin.agree(what, ROOT, |dir| {
+            pair.agree(what, ROOT, |dir| {
                 let dir = dir.join(index.to_string());
                 std::fs::create_dir(&dir).unwrap();
                 shell(&dir, "echo 123456 > f; touch g; mkdir d e; echo x > d/inside; ln f h; ln -s f l");
@@ -86,9 +86,9 @@ fn times_are_set_by_who_may() {
     let fixed = |seconds| Timespec { tv_sec: seconds, tv_nsec: 5 };
     let special = |nanos| Timespec { tv_sec: 0, tv_nsec: nanos };
     let (now, omit) = (special(UTIME_NOW), special(UTIME_OMIT));
-    run(move |rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
+    run(move |test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
         for mode in [0o600, 0o666, 0o444] {
             for (access, change) in [
                 (now, now),
@@ -100,13 +100,13 @@ fn times_are_set_by_who_may() {
                 (now, fixed(3)),
             ] {
                 for actor in [ROOT, OWNER, MEMBER, OTHER] {
-                    twin.agree("making it", ROOT, |dir| {
+                    pair.agree("making it", ROOT, |dir| {
                         std::fs::write(dir.join("f"), b"").unwrap();
                         std::os::unix::fs::chown(dir.join("f"), Some(OWNER.uid), None).unwrap();
                         chmod(&dir.join("f"), mode).unwrap();
                     });
                     let times = Timestamps { last_access: access, last_modification: change };
-                    twin.agree((mode, &access, &change), actor, |dir| {
+                    pair.agree((mode, &access, &change), actor, |dir| {
                         let path = dir.join("f");
                         let mut set = Ok(());
                         let moved = moved(&[&path], || set = told(utimensat(CWD, &path, &times, AtFlags::empty())));
@@ -120,8 +120,8 @@ fn times_are_set_by_who_may() {
 
 #[test]
 fn times_are_kept_from_1678_to_2262_and_cut_beyond() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"").unwrap();
         let set = |seconds: i64, nanos: i64| {
@@ -139,15 +139,15 @@ fn times_are_kept_from_1678_to_2262_and_cut_beyond() {
         assert_eq!(set(20_000_000_000, 0).0, i64::MAX / 1_000_000_000);
         assert_eq!(set(-20_000_000_000, 0).0, i64::MIN / 1_000_000_000 - 1);
         mount.unmount().unwrap();
-        let again = rig.mount("again");
+        let again = test.mount("again");
         assert_eq!(heard(again.path().join("f").metadata()).unwrap().mtime(), i64::MIN / 1_000_000_000 - 1);
     });
 }
 
 #[test]
 fn a_birth_time_is_told_and_never_moves() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"").unwrap();
         let born = path.metadata().unwrap().created().unwrap();
@@ -160,8 +160,8 @@ fn a_birth_time_is_told_and_never_moves() {
 
 #[test]
 fn reading_moves_no_time() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"content").unwrap();
         let before = path.metadata().unwrap();

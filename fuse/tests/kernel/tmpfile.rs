@@ -8,8 +8,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
-use crate::rig::{pattern, run};
-use crate::twin::{Actor, MEMBER, OTHER, OWNER, ROOT, Twin, chmod, shell, stat, told};
+use crate::folder_pair::{Actor, FolderPair, MEMBER, OTHER, OWNER, ROOT, chmod, shell, stat, told};
+use crate::test_store::{pattern, run};
 
 fn unnamed(dir: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd, i32> {
     told(openat(CWD, dir, OFlags::TMPFILE | flags, Mode::from(mode)))
@@ -27,10 +27,10 @@ fn stat_fd(file: &OwnedFd) -> String {
 
 #[test]
 fn every_call_ends_as_on_ext4() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.agree("making them", ROOT, |dir| {
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.agree("making them", ROOT, |dir| {
             shell(
                 dir,
                 "mkdir plain setgid acl closed gone; chgrp 2000 setgid acl; chmod 777 plain acl; chmod 2777 setgid;
@@ -43,7 +43,7 @@ fn every_call_ends_as_on_ext4() {
             for (index, flags) in flags.into_iter().enumerate() {
                 for parent in ["plain", "setgid", "acl", "closed", "file", "absent"] {
                     for mode in [0o666, 0o6777] {
-                        twin.agree((parent, flags, mode), actor, |dir| {
+                        pair.agree((parent, flags, mode), actor, |dir| {
                             whole_life(dir, parent, flags, mode, actor, index)
                         });
                     }
@@ -75,30 +75,30 @@ fn whole_life(dir: &Path, parent: &str, flags: OFlags, mode: u32, actor: Actor, 
 
 #[test]
 fn a_file_is_written_whole_and_then_named() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let content = pattern(3_000_000, 5);
         let mut file = File::from(unnamed(mount.path(), OFlags::RDWR, 0o644).unwrap());
         file.write_all(&content).unwrap();
-        assert_eq!((rig.get("f"), std::fs::read_dir(mount.path()).unwrap().count()), (None, 0));
+        assert_eq!((test.get("f"), std::fs::read_dir(mount.path()).unwrap().count()), (None, 0));
         let file = OwnedFd::from(file);
         give_name(&file, &mount.path().join("f")).unwrap();
-        assert_eq!(rig.get("f").as_deref(), Some(&content[..]));
+        assert_eq!(test.get("f").as_deref(), Some(&content[..]));
         File::from(file).write_all_at(b"later", 10).unwrap();
-        assert_eq!(&rig.get("f").unwrap()[10..15], b"later");
+        assert_eq!(&test.get("f").unwrap()[10..15], b"later");
     });
 }
 
 #[test]
 fn what_is_never_named_leaves_nothing() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         for seed in 0..20 {
             let mut file = File::from(unnamed(mount.path(), OFlags::RDWR | OFlags::EXCL, 0o600).unwrap());
             file.write_all(&pattern(50_000, seed)).unwrap();
         }
         // The effect of a close is delayed.
-        let used = || rig.store().usage(rig.bucket()).unwrap();
+        let used = || test.store().usage(test.bucket()).unwrap();
         for _ in 0..1_000 {
             if used().inodes == 0 {
                 break;

@@ -7,8 +7,8 @@ use rustix::fs::{
     XattrFlags, getxattr, lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr,
 };
 
-use crate::rig::{Rig, run};
-use crate::twin::{MEMBER, OTHER, OWNER, ROOT, Twin, acting, chmod, shell, told};
+use crate::folder_pair::{FolderPair, MEMBER, OTHER, OWNER, ROOT, acting, chmod, shell, told};
+use crate::test_store::{TestStore, run};
 
 /// The names, sorted, without those that show the object.
 fn names(path: &Path) -> Result<Vec<String>, i32> {
@@ -34,10 +34,10 @@ fn value(path: &Path, name: &str, room: usize) -> Result<Vec<u8>, i32> {
 fn every_call_ends_as_on_ext4() {
     let longest = format!("user.{}", "x".repeat(250));
     let too_long = format!("user.{}", "x".repeat(251));
-    run(move |rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.agree("making them", ROOT, |dir| {
+    run(move |test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.agree("making them", ROOT, |dir| {
             shell(
                 dir,
                 "touch f mine; mkdir d sticky; mkfifo p; ln -s f l; ln -s none x; mknod c c 1 3; chmod 1777 sticky",
@@ -77,9 +77,9 @@ fn every_call_ends_as_on_ext4() {
                                 self::names(&path),
                             )
                         };
-                        twin.agree((path, name, flags), actor, act);
+                        pair.agree((path, name, flags), actor, act);
                     }
-                    twin.agree((path, name, "removed"), actor, |dir| {
+                    pair.agree((path, name, "removed"), actor, |dir| {
                         let path = dir.join(path);
                         (told(lremovexattr(&path, name)), told(lremovexattr(&path, name)), self::names(&path))
                     });
@@ -91,8 +91,8 @@ fn every_call_ends_as_on_ext4() {
 
 #[test]
 fn a_thousand_names_and_the_longest_value_fit() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"").unwrap();
         for index in 0..1_000 {
@@ -116,30 +116,30 @@ fn a_thousand_names_and_the_longest_value_fit() {
 
 #[test]
 fn trusted_names_are_shown_to_root_only() {
-    run(|rig| {
-        let mount = rig.mount("m");
-        let twin = Twin::new(rig, &mount);
-        twin.agree("making it", ROOT, |dir| {
+    run(|test| {
+        let mount = test.mount("m");
+        let pair = FolderPair::new(test, &mount);
+        pair.agree("making it", ROOT, |dir| {
             std::fs::write(dir.join("f"), b"").unwrap();
             told(setxattr(dir.join("f"), "trusted.a", b"x", XattrFlags::empty()))
         });
         for actor in [ROOT, MEMBER] {
-            twin.agree("reading it", actor, |dir| (names(&dir.join("f")), value(&dir.join("f"), "trusted.a", 9)));
+            pair.agree("reading it", actor, |dir| (names(&dir.join("f")), value(&dir.join("f"), "trusted.a", 9)));
         }
     });
 }
 
-fn head(rig: &Rig, key: &str) -> objstore::store::ObjectInfo {
-    rig.store().head_object(rig.bucket(), &key.parse().unwrap(), None).unwrap()
+fn head(test: &TestStore, key: &str) -> objstore::store::ObjectInfo {
+    test.store().head_object(test.bucket(), &key.parse().unwrap(), None).unwrap()
 }
 
 #[test]
 fn what_s3_keeps_with_an_object_is_seen_and_set() {
-    run(|rig| {
-        rig.put("f", b"content");
-        let mount = rig.mount("m");
+    run(|test| {
+        test.put("f", b"content");
+        let mount = test.mount("m");
         let path = mount.path().join("f");
-        let first = head(rig, "f");
+        let first = head(test, "f");
         let get =
             |name: &str| value(&path, &format!("user.s3.{name}"), 4096).map(|value| String::from_utf8(value).unwrap());
         let set = |name: &str, value: &str| {
@@ -159,7 +159,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
         ] {
             assert_eq!((get(name), set(name, value), get(name)), (Err(libc::ENODATA), Ok(()), Ok(value.to_owned())));
         }
-        let told_by_s3 = head(rig, "f");
+        let told_by_s3 = head(test, "f");
         assert_eq!(
             told_by_s3.headers,
             Headers {
@@ -200,7 +200,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
         assert_eq!(set("tag.eleventh", ""), Err(libc::ENOSPC));
         assert_eq!(told(removexattr(&path, "user.s3.cache-control")), Ok(()));
         assert_eq!(told(removexattr(&path, "user.s3.cache-control")), Err(libc::ENODATA));
-        assert_eq!(head(rig, "f").headers.cache_control, None);
+        assert_eq!(head(test, "f").headers.cache_control, None);
         let mut list = vec![0; 65_536];
         let len = listxattr(&path, &mut list).unwrap();
         let listed = String::from_utf8(list[..len].to_vec()).unwrap();
@@ -213,8 +213,8 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
 
 #[test]
 fn who_may_not_write_a_file_sets_nothing_of_its_object() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"").unwrap();
         chmod(&path, 0o644).unwrap();
@@ -227,13 +227,13 @@ fn who_may_not_write_a_file_sets_nothing_of_its_object() {
 
 #[test]
 fn attributes_travel_with_the_tools_people_use() {
-    run(|rig| {
-        let mount = rig.mount("m");
+    run(|test| {
+        let mount = test.mount("m");
         let say = |line: &str| shell(mount.path(), line);
         assert_eq!(say("echo x > a; setfattr -n user.note -v hello a; setfattr -n user.s3.meta.k -v v a"), "Some(0) ");
         assert_eq!(say("cp -a a b; mv b c; getfattr --only-values -n user.note c"), "Some(0) hello");
         assert_eq!(say("cp --preserve=xattr a e; tar --xattrs -cf t a; mkdir f; tar --xattrs -xf t -C f"), "Some(0) ");
-        assert_eq!(head(rig, "c").metadata["k"], "v");
+        assert_eq!(head(test, "c").metadata["k"], "v");
         assert_eq!(say("mkdir d && tar --xattrs -xf t -C d; getfattr --only-values -n user.note d/a"), "Some(0) hello");
     });
 }

@@ -10,7 +10,6 @@
 mod abi;
 mod awake;
 mod backing;
-mod crew;
 mod device;
 mod dirent;
 mod fields;
@@ -21,11 +20,12 @@ mod idle;
 mod init;
 mod notify;
 mod operation;
-mod pace;
+mod polling;
 mod refusing;
 mod reply;
 mod request;
 mod session;
+mod workers;
 
 pub use abi::{Feature, Features};
 pub use awake::keep_processors_awake;

@@ -256,23 +256,23 @@ mod tests {
     #[test]
     fn mutated_requests_never_panic() {
         let mut seed = 0x2545_f491_4f6c_dd1du64;
-        let mut dice = move || {
+        let mut rng = move || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) as usize
         };
         for opcode in (0..60).chain([u32::MAX]) {
             for _ in 0..2_000 {
-                let args: Vec<u8> = (0..dice() % 120).map(|_| if dice() % 3 == 0 { 0 } else { dice() as u8 }).collect();
+                let args: Vec<u8> = (0..rng() % 120).map(|_| if rng() % 3 == 0 { 0 } else { rng() as u8 }).collect();
                 let mut bytes = message(opcode, &[&args]);
-                if dice() % 2 == 0 {
-                    let at = dice() % bytes.len();
-                    bytes[at] ^= 1 << (dice() % 8);
+                if rng() % 2 == 0 {
+                    let at = rng() % bytes.len();
+                    bytes[at] ^= 1 << (rng() % 8);
                 }
-                if dice() % 8 == 0 {
-                    bytes.truncate(dice() % bytes.len());
+                if rng() % 8 == 0 {
+                    bytes.truncate(rng() % bytes.len());
                 }
                 let features =
-                    if dice() % 2 == 0 { Features::default() } else { Features::new(&[Feature::SetXattrExt]) };
+                    if rng() % 2 == 0 { Features::default() } else { Features::new(&[Feature::SetXattrExt]) };
                 if let Ok(request) = Request::decode(&bytes, features)
                     && let Operation::BatchForget(forgets) = request.operation
                 {

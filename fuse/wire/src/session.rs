@@ -17,14 +17,14 @@ use rustix::io::Errno;
 
 use super::abi::{Feature, WRITE_HEADER_BYTES};
 use super::awake::Awake;
-use super::crew::Crew;
 use super::device::{Device, Received};
 use super::idle::Waiter;
 use super::init::{Agreed, Agreement, Hello, send};
 use super::operation::Operation;
-use super::pace::{Flow, Pace};
+use super::polling::{AdaptivePolling, RequestRate};
 use super::reply::Frame;
 use super::request::{Context, Request, Unreadable};
+use super::workers::Workers;
 
 /// How often a pause checks whether the last replies are sent.
 const PAUSE_STEP: Duration = Duration::from_millis(1);
@@ -107,9 +107,9 @@ impl Session {
     /// Prepares the session to run, with up to `readers` threads that wait for requests at a time.
     pub fn serve<S: Service>(self, service: S, readers: usize) -> Running<S> {
         let state = Arc::new(State::default());
-        let crew = Crew::new(readers);
-        let (pace, awake) = (Pace::new(), Awake::new());
-        Running(Arc::new(Shared { agreed: self.0, service, crew, pace, awake, state, failure: Mutex::new(None) }))
+        let workers = Workers::new(readers);
+        let (polling, awake) = (AdaptivePolling::new(), Awake::new());
+        Running(Arc::new(Shared { agreed: self.0, service, workers, polling, awake, state, failure: Mutex::new(None) }))
     }
 }
 
@@ -123,7 +123,7 @@ impl<S: Service> Running<S> {
     /// The system's error, if the device cannot be read or no thread can be started.
     pub fn run(self) -> io::Result<()> {
         start(&self.0)?;
-        self.0.crew.wait();
+        self.0.workers.wait();
         let failure = self.0.failure.lock().take();
         failure.map_or(Ok(()), Err)
     }
@@ -167,8 +167,8 @@ struct State {
 struct Shared<S> {
     agreed: Agreed,
     service: S,
-    crew: Crew,
-    pace: Pace,
+    workers: Workers,
+    polling: AdaptivePolling,
     awake: Awake,
     state: Arc<State>,
     failure: Mutex<Option<io::Error>>,
@@ -178,7 +178,7 @@ struct Shared<S> {
 fn start<S: Service>(shared: &Arc<Shared<S>>) -> io::Result<()> {
     let own = shared.clone();
     let started = std::thread::Builder::new().name("fuse".into()).spawn(move || own.live(&own));
-    started.map(drop).inspect_err(|_| shared.crew.lost())
+    started.map(drop).inspect_err(|_| shared.workers.lost())
 }
 
 impl<S: Service> Shared<S> {
@@ -193,7 +193,7 @@ impl<S: Service> Shared<S> {
             waiter.end();
             match received {
                 Ok(Received::Interrupted) => {
-                    if self.crew.leave_rest() {
+                    if self.workers.leave_rest() {
                         return;
                     }
                     // The last thread waits without a buffer, and allocates a new one before it reads a request.
@@ -205,18 +205,18 @@ impl<S: Service> Shared<S> {
                     continue;
                 }
                 Ok(Received::Message(len)) => {
-                    let taken = self.pace.taken();
+                    let taken = self.polling.taken();
                     let request = Request::decode(&buffer[..len], self.agreed.features);
                     let operation = request.as_ref().ok().map(|request| request.operation);
                     let waits = operation.is_some_and(|operation| operation.waits_for_disk());
-                    if self.crew.took(self.pace.is_crowded() && waits)
+                    if self.workers.took(self.polling.is_crowded() && waits)
                         && let Err(error) = start(shared)
                     {
                         tracing::warn!(%error, "cannot start a worker thread of a mount; it will be slower");
                     }
                     self.handle(&request);
                     at_once = operation.is_some_and(|operation| operation.is_background());
-                    self.pace.answered(taken, || self.agreed.device.is_ready());
+                    self.polling.answered(taken, || self.agreed.device.is_ready());
                 }
                 Ok(Received::Gone) => break,
                 Err(error) => {
@@ -224,12 +224,12 @@ impl<S: Service> Shared<S> {
                     break;
                 }
             }
-            if !self.crew.back(|| self.agreed.device.is_ready()) {
+            if !self.workers.back(|| self.agreed.device.is_ready()) {
                 return;
             }
         }
-        self.crew.close();
-        self.crew.lost();
+        self.workers.close();
+        self.workers.lost();
     }
 
     /// A buffer for the largest request. It is not zeroed lazily: if the process dies while the kernel copies a request
@@ -241,13 +241,13 @@ impl<S: Service> Shared<S> {
     /// Waits for a request. It polls for a while if the next request is likely to come at once and no other thread
     /// would be woken by it.
     fn receive(&self, buffer: &mut [u8], at_once: bool, waiter: &Waiter) -> io::Result<Received> {
-        let flow = self.pace.flow();
-        let quick = flow == Flow::Quick;
+        let flow = self.polling.flow();
+        let quick = flow == RequestRate::Quick;
         if quick {
             self.awake.request();
         }
-        if self.crew.alone(flow) && quick {
-            self.pace.look_out(at_once, || self.agreed.device.is_ready());
+        if self.workers.alone(flow) && quick {
+            self.polling.look_out(at_once, || self.agreed.device.is_ready());
         }
         self.agreed.device.receive_unless(buffer, || waiter.is_asked())
     }

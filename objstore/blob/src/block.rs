@@ -20,9 +20,9 @@ const KEPT: usize = 32;
 
 /// The idle blocks; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Shelf(Arc<Mutex<Vec<Vec<u8>>>>);
+pub(super) struct BlockPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Shelf {
+impl BlockPool {
     /// An empty block.
     pub(super) fn block(&self) -> Block {
         // One page larger than the capacity, so that there is an aligned place for all of it.
@@ -37,7 +37,7 @@ pub struct Block {
     memory: Vec<u8>,
     start: usize,
     len: usize,
-    shelf: Shelf,
+    shelf: BlockPool,
 }
 
 impl Block {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_block_takes_what_fits_begins_at_a_page_and_is_used_again() {
-        let shelf = Shelf::default();
+        let shelf = BlockPool::default();
         let mut block = shelf.block();
         assert!(
             block.is_empty() && block.fill(&[1; 10]) == 10 && block.fill(&vec![2; BLOCK_BYTES]) == BLOCK_BYTES - 10
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn idle_blocks_are_bounded() {
-        let shelf = Shelf::default();
+        let shelf = BlockPool::default();
         drop((0..2 * KEPT).map(|_| shelf.block()).collect::<Vec<_>>());
         assert_eq!(shelf.0.lock().len(), KEPT);
     }

@@ -14,7 +14,7 @@ use objstore_base::error::Result;
 use objstore_disk::{Disk, File, Poison, is_broken};
 use parking_lot::Mutex;
 
-use super::block::{Block, Shelf};
+use super::block::{Block, BlockPool};
 use super::group_sync::GroupSync;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
@@ -29,7 +29,7 @@ pub(super) struct Files {
     dir: PathBuf,
     open: Arc<OpenFiles>,
     poison: Poison,
-    shelf: Shelf,
+    shelf: BlockPool,
     shards: Vec<GroupSync>,
     pending: Mutex<Pending>,
     syncing_all: Mutex<()>,
@@ -49,7 +49,7 @@ impl Files {
         // Also if no folder was missing: an opening that was killed may have created them without this sync.
         disk.sync_dir(&dir)?;
         let shards = std::iter::repeat_with(GroupSync::default).take(SHARDS).collect();
-        let (shelf, pending) = (Shelf::default(), Mutex::default());
+        let (shelf, pending) = (BlockPool::default(), Mutex::default());
         Ok(Self { disk, dir, open, poison, shelf, shards, pending, syncing_all: Mutex::default() })
     }
 

@@ -15,10 +15,10 @@ mod group_sync;
 mod id;
 mod open_files;
 mod pending;
+mod preallocated;
 mod read;
 mod run;
 mod segment;
-mod spare;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -38,8 +38,8 @@ use files::Files;
 use id::Ids;
 use open_files::OpenFiles;
 use pending::Extent;
+use preallocated::PreallocatedFiles;
 use segment::{Grow, Segments};
-use spare::Spares;
 
 pub use block::{BLOCK_BYTES, Block};
 pub use id::{BlobId, Place};
@@ -84,7 +84,7 @@ pub struct Blobs(Arc<Inner>);
 
 struct Inner {
     ids: Arc<Ids>,
-    spares: Spares,
+    preallocated: PreallocatedFiles,
     files: Arc<Files>,
     segments: Segments,
     copy_max_bytes: u64,
@@ -107,8 +107,8 @@ impl Blobs {
         let first = u64::from(ids.epoch()) << 32 | 1;
         let grow = Grow { first, segment_bytes, helpers };
         let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), grow)?;
-        let spares = Spares::new(files.clone(), ids.clone(), helpers);
-        Ok(Self(Arc::new(Inner { ids, spares, files, segments, copy_max_bytes, poison })))
+        let preallocated = PreallocatedFiles::new(files.clone(), ids.clone(), helpers);
+        Ok(Self(Arc::new(Inner { ids, preallocated, files, segments, copy_max_bytes, poison })))
     }
 
     /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
@@ -129,9 +129,9 @@ impl Blobs {
 
     /// A new in-place blob: its file is a preallocated one, whose name is on disk, or else a new one. Its content is
     /// not durable before [`Blobs::sync_file`] or [`Blobs::sync_dirty`].
-    pub fn new_home(&self) -> Result<(BlobId, Arc<dyn File>)> {
+    pub fn new_in_place(&self) -> Result<(BlobId, Arc<dyn File>)> {
         self.0.poison.check()?;
-        self.0.spares.take()
+        self.0.preallocated.take()
     }
 
     /// The open file of `id`.
@@ -162,7 +162,7 @@ impl Blobs {
     /// The ids of all existing files, in no order: including those that are being written, without preallocated ones.
     pub fn file_ids(&self) -> Result<Vec<BlobId>> {
         let mut ids = self.0.files.ids()?;
-        ids.retain(|id| !self.0.spares.holds(*id));
+        ids.retain(|id| !self.0.preallocated.holds(*id));
         Ok(ids)
     }
 

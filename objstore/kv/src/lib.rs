@@ -19,14 +19,14 @@ mod epochs;
 pub mod faulty;
 pub mod fjall_engine;
 mod handle;
-pub mod in_turns;
+mod leader;
+pub mod leader_engine;
 pub mod memory;
 mod overlay;
 mod queue;
 mod shared;
 mod stats;
 mod syncs;
-mod turn;
 mod txn;
 mod writer;
 

@@ -16,7 +16,7 @@ use super::queue::{Queue, Request};
 use super::stats::Counters;
 
 /// State that callers and the writer thread share.
-pub(super) struct Shared<B> {
+pub(super) struct WriterState<B> {
     pub backend: B,
     pub queue: Queue,
     pub counters: Counters,
@@ -36,7 +36,7 @@ pub(super) struct Shared<B> {
     pub work: Mutex<Work>,
 }
 
-impl<B: Backend> Shared<B> {
+impl<B: Backend> WriterState<B> {
     /// Continues with `backend`, all of whose content is on disk.
     pub fn new(backend: B, sync_after: Duration) -> Result<Self> {
         let last_batch = decode_batch(backend.snapshot().get(BATCH_KEY)?.as_deref())?;

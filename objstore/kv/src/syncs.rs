@@ -16,9 +16,9 @@ use objstore_base::error::{Error, Result};
 use super::backend::Backend;
 use super::batch::guarded;
 use super::engine::Durability;
-use super::shared::Shared;
+use super::shared::WriterState;
 
-impl<B: Backend> Shared<B> {
+impl<B: Backend> WriterState<B> {
     /// Returns once everything committed before this call is on disk.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_a_sync_brought_to_disk_before_it_was_noted_is_not_waited_for() {
-        let shared = Shared::new(Map::default(), Duration::ZERO).unwrap();
+        let shared = WriterState::new(Map::default(), Duration::ZERO).unwrap();
         // The state that a commit finds if another sync ran between the two steps in which the commit is recorded.
         shared.committed_batch.store(1, Ordering::Release);
         shared.sync().unwrap();

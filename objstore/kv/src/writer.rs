@@ -23,10 +23,10 @@ use parking_lot::Mutex;
 
 use super::backend::Backend;
 use super::engine::{Done, Durability, Engine, Operation};
+use super::leader;
 use super::queue::{Refusal, Request, Wake};
-use super::shared::Shared;
+use super::shared::WriterState;
 use super::stats::Stats;
-use super::turn;
 use super::txn::Snapshot;
 
 /// How long a buffered commit waits for another sync to cover it; the promise of 3 s leaves room for the sync itself.
@@ -34,14 +34,14 @@ pub(super) const SYNC_AFTER: Duration = Duration::from_secs(2);
 
 /// An engine over the backend `B`. Dropping it closes it.
 pub(super) struct Writer<B> {
-    shared: Arc<Shared<B>>,
+    shared: Arc<WriterState<B>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl<B: Backend> Writer<B> {
     /// Starts the writer thread over `backend`, all of whose content is on disk.
     pub fn start(backend: B) -> Result<Self> {
-        let shared = Arc::new(Shared::new(backend, SYNC_AFTER)?);
+        let shared = Arc::new(WriterState::new(backend, SYNC_AFTER)?);
         let thread = Thread(Arc::clone(&shared));
         let thread = std::thread::Builder::new()
             .name("meta-writer".into())
@@ -137,7 +137,7 @@ impl<B> Writer<B> {
         let Some(thread) = self.thread.lock().take() else { return };
         // An operation's closure may drop the last handle: then the thread cannot wait for itself, nor for the round in
         // which the handle is dropped.
-        if !turn::is_here() {
+        if !leader::is_here() {
             // If the thread panicked, dropping the queue answered all operations.
             let _ = thread.join();
         }
@@ -151,7 +151,7 @@ impl<B> Drop for Writer<B> {
 }
 
 /// The writer thread.
-struct Thread<B>(Arc<Shared<B>>);
+struct Thread<B>(Arc<WriterState<B>>);
 
 impl<B: Backend> Thread<B> {
     fn run(self) {

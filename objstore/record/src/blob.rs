@@ -67,7 +67,7 @@ pub struct Segment {
 /// The record of a file that a program may write through a memory mapping of its blob file, without a request to the
 /// server.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub struct Exposed {
+pub struct WritableMapping {
     /// The file's in-place blob.
     #[prost(uint64, tag = "1")]
     pub blob: u64,

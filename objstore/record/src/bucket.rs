@@ -17,7 +17,7 @@ pub struct Bucket {
     pub id: u64,
     /// Its clone group.
     #[prost(uint64, tag = "2")]
-    pub family: u64,
+    pub clone_group: u64,
     /// The id of its writable branch.
     #[prost(uint32, tag = "3")]
     pub branch: u32,
@@ -79,7 +79,7 @@ pub enum VersioningState {
 
 /// The record of a clone group: the counters that its branches share.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub struct Family {
+pub struct CloneGroup {
     /// The next inode number.
     #[prost(uint64, tag = "1")]
     pub next_ino: u64,
@@ -126,7 +126,7 @@ pub enum BranchKind {
 pub struct Snapshot {
     /// Its clone group.
     #[prost(uint64, tag = "1")]
-    pub family: u64,
+    pub clone_group: u64,
     /// Its branch.
     #[prost(uint32, tag = "2")]
     pub branch: u32,

@@ -18,7 +18,7 @@ pub struct Damaged {
     pub why: String,
     /// Unreadable records, with their original bytes: what they referred to is kept as long as they are.
     #[prost(message, repeated, tag = "3")]
-    pub aside: Vec<Aside>,
+    pub quarantine: Vec<Quarantined>,
     /// The names of the objects that contained it when it was found, for people.
     #[prost(string, repeated, tag = "4")]
     pub who: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Damaged {
 
 /// An unreadable record that was moved out of the way.
 #[derive(Clone, PartialEq, Eq, Message)]
-pub struct Aside {
+pub struct Quarantined {
     /// Its key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,

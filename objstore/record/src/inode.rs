@@ -33,7 +33,7 @@ pub enum InodeKind {
 
 /// The parent number of a file that was replaced or unlinked while a mount had it open, and that is kept as a
 /// noncurrent version.
-pub const RETIRED: u64 = u64::MAX;
+pub const NONCURRENT: u64 = u64::MAX;
 
 /// The record of a file, directory or other node of the tree, as one branch sees it.
 #[derive(Clone, PartialEq, Message)]
@@ -85,10 +85,10 @@ pub struct Inode {
     #[prost(uint64, tag = "15")]
     pub keys: u64,
     /// The inode of the directory that it is in; for a file with several names, of one of them. Zero: not known.
-    /// [`RETIRED`]: the file is a noncurrent version.
+    /// [`NONCURRENT`]: the file is a noncurrent version.
     #[prost(uint64, tag = "16")]
     pub parent: u64,
-    /// Its name in that directory; for a [`RETIRED`] file, its key.
+    /// Its name in that directory; for a [`NONCURRENT`] file, its key.
     #[prost(string, tag = "22")]
     pub name: String,
     /// Where the content is stored; absent if it is empty or one hole.
@@ -120,7 +120,7 @@ pub struct Inode {
     /// earlier version put the names there.
     #[prost(uint32, tag = "27")]
     pub reach: u32,
-    /// Whether the directory entry may contain a copy of what listings show ([`Shown`](super::listed::Shown)).
+    /// Whether the directory entry may contain a copy of what listings show ([`ListingEntry`](super::listed::Shown)).
     #[prost(bool, tag = "30")]
     pub shown: bool,
 }
@@ -151,8 +151,8 @@ pub enum Content {
 
 impl Content {
     /// Whether all of it is in the inode's in-place blob.
-    pub fn is_home(&self) -> bool {
-        matches!(self, Self::Blob(content) if content.home)
+    pub fn is_in_place(&self) -> bool {
+        matches!(self, Self::Blob(content) if content.in_place)
     }
 }
 
@@ -164,7 +164,7 @@ pub struct BlobContent {
     pub id: u64,
     /// Whether this is the inode's in-place blob, which the branch that wrote this record may change.
     #[prost(bool, tag = "2")]
-    pub home: bool,
+    pub in_place: bool,
 }
 
 /// Content in extents.
@@ -173,7 +173,7 @@ pub struct ExtentContent {
     /// The inode's in-place blob, in which a byte has the same offset as in the file; the branch that wrote this record
     /// may change it.
     #[prost(uint64, optional, tag = "1")]
-    pub home: Option<u64>,
+    pub in_place: Option<u64>,
 }
 
 /// The record of an extent: a range of an inode's content in a blob.
@@ -348,10 +348,10 @@ impl Inode {
     }
 
     /// The inode's in-place blob, if it has one.
-    pub fn home(&self) -> Option<u64> {
+    pub fn in_place(&self) -> Option<u64> {
         match &self.content {
-            Some(Content::Blob(content)) if content.home => Some(content.id),
-            Some(Content::Extents(content)) => content.home,
+            Some(Content::Blob(content)) if content.in_place => Some(content.id),
+            Some(Content::Extents(content)) => content.in_place,
             _ => None,
         }
     }

@@ -43,7 +43,7 @@
 //! Numbers are big-endian. Names hold no NUL, so `name 00` keeps their order. `00 …` belongs to the engine.
 
 /// The id of a clone group: a bucket with its clones and snapshots, which share inode numbers.
-pub type Family = u64;
+pub type CloneGroup = u64;
 /// The id of a branch in its clone group. Ids fall, so an ancestor's is larger than its descendants'.
 pub type Branch = u32;
 
@@ -53,7 +53,7 @@ pub mod tag {
     pub const HEADER: u8 = 0x01;
     pub const BUCKET: u8 = 0x10;
     pub const BUCKET_ID: u8 = 0x11;
-    pub const FAMILY: u8 = 0x12;
+    pub const CLONE_GROUP: u8 = 0x12;
     pub const BRANCH: u8 = 0x13;
     pub const USAGE: u8 = 0x14;
     pub const SNAPSHOT: u8 = 0x15;
@@ -64,14 +64,14 @@ pub mod tag {
     pub const VERSION: u8 = 0x23;
     pub const ORPHAN: u8 = 0x24;
     pub const DEAD: u8 = 0x25;
-    pub const SHADOWED: u8 = 0x26;
+    pub const OVERRIDDEN: u8 = 0x26;
     pub const OBJECT_PARTS: u8 = 0x27;
-    pub const LIVE: u8 = 0x28;
+    pub const DIRTY: u8 = 0x28;
     pub const BLOB: u8 = 0x30;
     pub const SUMS: u8 = 0x31;
     pub const SEGMENT: u8 = 0x32;
     pub const TRASH: u8 = 0x33;
-    pub const EXPOSED: u8 = 0x34;
+    pub const MAPPED_WRITABLE: u8 = 0x34;
     pub const DAMAGED: u8 = 0x35;
     pub const ACCOUNT: u8 = 0x40;
     pub const ACCOUNT_ID: u8 = 0x41;
@@ -175,89 +175,89 @@ pub fn by_name(tag: u8, name: &str) -> Vec<u8> {
 }
 
 /// The key of a record about a branch of a clone group.
-pub fn of_branch(tag: u8, family: Family, branch: Branch) -> Vec<u8> {
-    KeyBuf::new(tag).u64(family).u32(branch).done()
+pub fn of_branch(tag: u8, clone_group: CloneGroup, branch: Branch) -> Vec<u8> {
+    KeyBuf::new(tag).u64(clone_group).u32(branch).done()
 }
 
 /// The key of an inode, without the branch.
-pub fn inode(family: Family, ino: u64) -> Vec<u8> {
-    KeyBuf::new(tag::INODE).u64(family).u64(ino).done()
+pub fn inode(clone_group: CloneGroup, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::INODE).u64(clone_group).u64(ino).done()
 }
 
 /// The offset of the number in an inode's key.
 pub const INODE_AT: usize = 9;
 
 /// The prefix of all entries of a directory.
-pub fn dirents(family: Family, parent: u64) -> Vec<u8> {
-    KeyBuf::new(tag::DIRENT).u64(family).u64(parent).done()
+pub fn dirents(clone_group: CloneGroup, parent: u64) -> Vec<u8> {
+    KeyBuf::new(tag::DIRENT).u64(clone_group).u64(parent).done()
 }
 
 /// The key of a directory entry, without the branch.
-pub fn dirent(family: Family, parent: u64, sort_name: &str) -> Vec<u8> {
-    KeyBuf::new(tag::DIRENT).u64(family).u64(parent).text(sort_name).done()
+pub fn dirent(clone_group: CloneGroup, parent: u64, sort_name: &str) -> Vec<u8> {
+    KeyBuf::new(tag::DIRENT).u64(clone_group).u64(parent).text(sort_name).done()
 }
 
 /// The offset of the sort name in a directory entry's key.
 pub const DIRENT_NAME_AT: usize = 17;
 
 /// The key of an extent, without the branch.
-pub fn extent(family: Family, ino: u64, offset: u64) -> Vec<u8> {
-    KeyBuf::new(tag::EXTENT).u64(family).u64(ino).u64(offset).done()
+pub fn extent(clone_group: CloneGroup, ino: u64, offset: u64) -> Vec<u8> {
+    KeyBuf::new(tag::EXTENT).u64(clone_group).u64(ino).u64(offset).done()
 }
 
 /// The prefix of all extents of an inode.
-pub fn extents(family: Family, ino: u64) -> Vec<u8> {
-    KeyBuf::new(tag::EXTENT).u64(family).u64(ino).done()
+pub fn extents(clone_group: CloneGroup, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::EXTENT).u64(clone_group).u64(ino).done()
 }
 
 /// The offset of the extent's offset in its key.
 pub const EXTENT_OFFSET_AT: usize = 17;
 
 /// The prefix of all versions of a key.
-pub fn versions(family: Family, key: &str) -> Vec<u8> {
-    KeyBuf::new(tag::VERSION).u64(family).text(key).done()
+pub fn versions(clone_group: CloneGroup, key: &str) -> Vec<u8> {
+    KeyBuf::new(tag::VERSION).u64(clone_group).text(key).done()
 }
 
 /// The prefix of all versions of keys that begin with `prefix`.
-pub fn versions_below(family: Family, prefix: &str) -> Vec<u8> {
-    [&KeyBuf::new(tag::VERSION).u64(family).done()[..], prefix.as_bytes()].concat()
+pub fn versions_below(clone_group: CloneGroup, prefix: &str) -> Vec<u8> {
+    [&KeyBuf::new(tag::VERSION).u64(clone_group).done()[..], prefix.as_bytes()].concat()
 }
 
 /// The key of a version, without the branch; `order` falls, so the newest sorts first.
-pub fn version(family: Family, key: &str, order: u64) -> Vec<u8> {
-    KeyBuf::new(tag::VERSION).u64(family).text(key).u64(order).done()
+pub fn version(clone_group: CloneGroup, key: &str, order: u64) -> Vec<u8> {
+    KeyBuf::new(tag::VERSION).u64(clone_group).text(key).u64(order).done()
 }
 
 /// The offset of the object's key in a version's key.
 pub const VERSION_KEY_AT: usize = 9;
 
 /// The key that marks an unlinked inode as still in use, without the branch.
-pub fn orphan(family: Family, ino: u64) -> Vec<u8> {
-    KeyBuf::new(tag::ORPHAN).u64(family).u64(ino).done()
+pub fn orphan(clone_group: CloneGroup, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::ORPHAN).u64(clone_group).u64(ino).done()
 }
 
 /// The prefix of all marks of unlinked inodes of a clone group.
-pub fn orphans(family: Family) -> Vec<u8> {
-    KeyBuf::new(tag::ORPHAN).u64(family).done()
+pub fn orphans(clone_group: CloneGroup) -> Vec<u8> {
+    KeyBuf::new(tag::ORPHAN).u64(clone_group).done()
 }
 
 /// The key of the parts that an object was uploaded in, without the branch.
-pub fn object_parts(family: Family, ino: u64) -> Vec<u8> {
-    KeyBuf::new(tag::OBJECT_PARTS).u64(family).u64(ino).done()
+pub fn object_parts(clone_group: CloneGroup, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::OBJECT_PARTS).u64(clone_group).u64(ino).done()
 }
 
 /// The key that marks a file of a bucket's writable branch as dirty.
-pub fn live(bucket: u64, ino: u64) -> Vec<u8> {
-    KeyBuf::new(tag::LIVE).u64(bucket).u64(ino).done()
+pub fn dirty(bucket: u64, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::DIRTY).u64(bucket).u64(ino).done()
 }
 
 /// The offset of the inode's number in a dirty file's key.
-pub const LIVE_INODE_AT: usize = 9;
+pub const DIRTY_INODE_AT: usize = 9;
 
 /// The key that marks an overridden record: a branch wrote its own in place of an ancestor's, which perhaps no branch
 /// reads any more.
-pub fn shadowed(base: &[u8]) -> Vec<u8> {
-    [&[tag::SHADOWED], base].concat()
+pub fn overridden(base: &[u8]) -> Vec<u8> {
+    [&[tag::OVERRIDDEN], base].concat()
 }
 
 /// The key of one record of a blob's checksums.
@@ -271,8 +271,8 @@ pub fn sums_of(blob: u64) -> Vec<u8> {
 }
 
 /// The key that marks a file as writable through a memory mapping.
-pub fn exposed(bucket: u64, ino: u64) -> Vec<u8> {
-    KeyBuf::new(tag::EXPOSED).u64(bucket).u64(ino).done()
+pub fn mapped_writable(bucket: u64, ino: u64) -> Vec<u8> {
+    KeyBuf::new(tag::MAPPED_WRITABLE).u64(bucket).u64(ino).done()
 }
 
 /// The key of a grant.
@@ -319,7 +319,7 @@ pub fn replay(session: u64, request: u64) -> Vec<u8> {
 }
 
 /// The key of invalidations that mounts of a bucket may not have received.
-pub fn owed(bucket: u64, order: u64) -> Vec<u8> {
+pub fn undelivered(bucket: u64, order: u64) -> Vec<u8> {
     KeyBuf::new(tag::OWED).u64(bucket).u64(order).done()
 }
 

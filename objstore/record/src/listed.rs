@@ -1,6 +1,6 @@
 //! The partial records that a listing reads: names with a copy of their file's attributes, and otherwise inodes.
 //!
-//! - A name that S3 put carries the copy ([`Shown`]), beside the fields of [`Dirent`]: a page reads a thousand names,
+//! - A name that S3 put carries the copy ([`ListingEntry`]), beside the fields of [`Dirent`]: a page reads a thousand names,
 //!   whose inodes lie far apart and contain small contents. A copy that is present is always correct (`tree/shown.rs`).
 //! - For an inode, a listing decodes only some fields of [`Inode`]. Field numbers and meanings are those of `Inode` and
 //!   its `Object`; an inode is never written from here.
@@ -20,12 +20,12 @@ pub struct ListedDirent {
     pub kind: i32,
     /// What a listing shows of the file, if the entry has a copy of it.
     #[prost(message, optional, tag = "3")]
-    pub shown: Option<Shown>,
+    pub shown: Option<ListingEntry>,
 }
 
 /// What a listing shows of a file.
 #[derive(Clone, PartialEq, Message)]
-pub struct Shown {
+pub struct ListingEntry {
     /// Size of the content, in bytes.
     #[prost(uint64, tag = "1")]
     pub size: u64,
@@ -45,7 +45,7 @@ pub struct Shown {
 
 impl ListedDirent {
     /// A directory entry with what listings show of the file.
-    pub fn new(dirent: Dirent, shown: Shown) -> Self {
+    pub fn new(dirent: Dirent, shown: ListingEntry) -> Self {
         Self { ino: dirent.ino, kind: dirent.kind, shown: Some(shown) }
     }
 
@@ -55,7 +55,7 @@ impl ListedDirent {
     }
 }
 
-impl Shown {
+impl ListingEntry {
     /// What a listing shows of an inode.
     pub fn of(ino: u64, inode: &Inode) -> Self {
         let kept = inode.object.as_ref().map(|object| (object.checksums.clone(), object.storage_class.clone()));
@@ -107,12 +107,12 @@ impl ListedInode {
         !self.implicit || self.keys > 0
     }
 
-    /// What a listing shows of the inode, equal to [`Shown::of`].
-    pub fn shown(self, ino: u64) -> Shown {
+    /// What a listing shows of the inode, equal to [`ListingEntry::of`].
+    pub fn shown(self, ino: u64) -> ListingEntry {
         let ListedObject { etag, checksums, storage_class } = self.object.unwrap_or_default();
         let made = || format!("{ino:016x}{:016x}-1", self.generation);
         let etag = if etag.is_empty() { made() } else { etag };
-        Shown { size: self.size, mtime: self.mtime, etag, checksums, storage_class }
+        ListingEntry { size: self.size, mtime: self.mtime, etag, checksums, storage_class }
     }
 }
 
@@ -137,15 +137,15 @@ mod tests {
         let listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();
         let object = Some(ListedObject { etag: "tag".into(), checksums, storage_class });
         assert_eq!(listed, ListedInode { mtime: -8, size: 9, generation: 10, implicit: true, keys: 11, object });
-        assert_eq!(listed.shown(12), Shown::of(12, &inode));
+        assert_eq!(listed.shown(12), ListingEntry::of(12, &inode));
         inode.changed_by_mount(Timestamp(9));
         let listed: ListedInode = decode("an inode", &inode.encode_to_vec()).unwrap();
-        assert_eq!(listed.shown(12), Shown::of(12, &inode));
+        assert_eq!(listed.shown(12), ListingEntry::of(12, &inode));
     }
 
     #[test]
     fn a_name_reads_the_same_with_what_it_shows_and_without() {
-        let (dirent, shown) = (Dirent::new(7, InodeKind::File), Shown { size: 3, ..Shown::default() });
+        let (dirent, shown) = (Dirent::new(7, InodeKind::File), ListingEntry { size: 3, ..ListingEntry::default() });
         let listed = ListedDirent::new(dirent, shown);
         assert_eq!(decode::<Dirent>("a name", &listed.encode_to_vec()).unwrap(), dirent);
         assert_eq!(decode::<ListedDirent>("a name", &listed.encode_to_vec()).unwrap(), listed);

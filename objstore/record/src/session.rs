@@ -13,7 +13,7 @@ pub struct Session {
     pub name: String,
     /// The clone group.
     #[prost(uint64, tag = "3")]
-    pub family: u64,
+    pub clone_group: u64,
     /// For a snapshot: its branch.
     #[prost(uint32, optional, tag = "4")]
     pub frozen: Option<u32>,
@@ -37,7 +37,7 @@ pub struct Replay {
 
 /// The record of undelivered invalidations: entries that mounts have to drop from their caches.
 #[derive(Clone, PartialEq, Message)]
-pub struct Owed {
+pub struct Undelivered {
     /// The session that made the change, and therefore knows of it; zero for changes by others.
     #[prost(uint64, tag = "1")]
     pub origin: u64,

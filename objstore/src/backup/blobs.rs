@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::chunks::{Reader, Writer};
 use super::folder::Folder;
 use super::format::{BlobEntry, Chunk, Manifest, PIECE_MAX, Piece, SMALL_MAX};
-use super::{Progress, Told};
+use super::{Progress, ProgressSink};
 use crate::blob::BlobId;
 use crate::content::{blob_record, verified_blob};
 use crate::core::Core;
@@ -20,7 +20,7 @@ const STEP: u64 = 4 << 20;
 pub(super) struct Blobs<'a> {
     core: &'a Core,
     folder: &'a Folder,
-    told: &'a Told,
+    told: &'a ProgressSink,
     progress: Progress,
     writer: Writer,
     pack: Vec<u8>,
@@ -40,7 +40,7 @@ pub(super) struct Written {
 }
 
 impl<'a> Blobs<'a> {
-    pub(super) fn new(core: &'a Core, folder: &'a Folder, told: &'a Told, progress: Progress) -> Self {
+    pub(super) fn new(core: &'a Core, folder: &'a Folder, told: &'a ProgressSink, progress: Progress) -> Self {
         let (writer, pack, waiting) = (Writer::default(), Vec::new(), Vec::new());
         let (there, damaged) = (HashSet::new(), Vec::new());
         Self { core, folder, told, progress, writer, pack, waiting, there, damaged }

@@ -8,14 +8,14 @@ use prost::Message;
 use super::blobs::Blobs;
 use super::folder::Folder;
 use super::format::{FORMAT, FORMAT_WITH_LISTS, Grant, Manifest};
-use super::{Backup, Progress, Told, moment, records};
+use super::{Backup, Progress, ProgressSink, moment, records};
 use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::Read;
 use crate::name::BucketName;
 use crate::record::account::Grant as GrantRecord;
-use crate::record::bucket::{Family, Snapshot};
+use crate::record::bucket::{CloneGroup, Snapshot};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::store::Store;
@@ -27,7 +27,7 @@ use crate::store::Store;
 /// # Errors
 /// [`Error::NotFound`] if the bucket does not exist; errors of the disk. Damaged content is no error:
 /// [`Backup::damaged`] lists it.
-pub async fn create(store: &Store, bucket: &BucketName, folder: &Arc<Folder>, told: &Told) -> Result<Backup> {
+pub async fn create(store: &Store, bucket: &BucketName, folder: &Arc<Folder>, told: &ProgressSink) -> Result<Backup> {
     let id = store.bucket(bucket)?.id;
     let prefix = format!("backup-{}-{id:x}-", folder.chain);
     let (shared, name) = (folder.clone(), bucket.to_string());
@@ -89,15 +89,15 @@ fn base(core: &Core, folder: &Folder, bucket: &str) -> Result<(Option<Manifest>,
 fn write(
     core: &Core,
     folder: &Folder,
-    told: &Told,
+    told: &ProgressSink,
     bucket: &BucketName,
     (id, snapshot_name): (String, String),
     base: Option<&Manifest>,
 ) -> Result<Backup> {
     let mut manifest = describe(core, bucket, snapshot_name)?;
     let snapshot: Snapshot = decode("a snapshot", &manifest.snapshot)?;
-    let line = core.lines.line(&*core.meta.snapshot(), snapshot.family, snapshot.branch)?;
-    let records = records::write(core, &line, folder)?;
+    let ancestry = core.lines.ancestry(&*core.meta.snapshot(), snapshot.clone_group, snapshot.branch)?;
+    let records = records::write(core, &ancestry, folder)?;
     let progress = Progress {
         bucket: bucket.to_string(),
         total_bytes: records.blobs.values().sum(),
@@ -137,8 +137,8 @@ fn describe(core: &Core, bucket: &BucketName, snapshot_name: String) -> Result<M
     let record = core.bucket_record(&*read, bucket)?.ok_or_else(|| missing(Noun::Bucket, bucket.as_str()))?;
     let snapshot = read.get(&key::by_name(tag::SNAPSHOT, &snapshot_name))?;
     let snapshot = snapshot.ok_or_else(|| missing(Noun::Snapshot, &snapshot_name))?;
-    let family = read.get(&key::by_id(tag::FAMILY, record.family))?;
-    let family: Family = family.map_or(Ok(Family::default()), |value| decode("a family", &value))?;
+    let clone_group = read.get(&key::by_id(tag::CLONE_GROUP, record.clone_group))?;
+    let clone_group: CloneGroup = clone_group.map_or(Ok(CloneGroup::default()), |value| decode("a family", &value))?;
     let settings = read.get(&key::by_id(tag::SETTINGS, record.id))?;
     let mut grants = Vec::new();
     for pair in crate::store::all(&*read, &key::by_id(tag::GRANT, record.id))? {
@@ -156,8 +156,8 @@ fn describe(core: &Core, bucket: &BucketName, snapshot_name: String) -> Result<M
         created: decode::<Snapshot>("a snapshot", &snapshot)?.created,
         snapshot: snapshot.to_vec(),
         snapshot_name,
-        next_ino: family.next_ino,
-        next_version: family.next_version,
+        next_ino: clone_group.next_ino,
+        next_version: clone_group.next_version,
         ..Manifest::default()
     })
 }

@@ -12,8 +12,8 @@ use super::folder::Folder;
 use super::format::{BlobEntry, Entry};
 use super::records::{Accounts, mapped};
 use crate::blob::BlobId;
-use crate::branch::Line;
-use crate::content::{PACKED_MAX, StageWriter, Staged, add_home, pack_all, release, retain, take_staged};
+use crate::branch::Ancestry;
+use crate::content::{PACKED_MAX, StageWriter, Staged, add_in_place, pack_all, release, retain, take_staged};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -41,15 +41,20 @@ pub(super) struct Fill<'a> {
     pub core: &'a Core,
     pub store: &'a crate::store::Store,
     pub folder: &'a Folder,
-    pub line: Line,
+    pub ancestry: Ancestry,
     accounts: Arc<Accounts>,
     /// The chunk read last, since many small blobs share one.
     chunk: (Vec<u8>, Bytes),
 }
 
 impl<'a> Fill<'a> {
-    pub(super) fn new(store: &'a crate::store::Store, folder: &'a Folder, line: Line, accounts: Accounts) -> Self {
-        Self { core: &store.core, store, folder, line, accounts: Arc::new(accounts), chunk: Default::default() }
+    pub(super) fn new(
+        store: &'a crate::store::Store,
+        folder: &'a Folder,
+        ancestry: Ancestry,
+        accounts: Accounts,
+    ) -> Self {
+        Self { core: &store.core, store, folder, ancestry, accounts: Arc::new(accounts), chunk: Default::default() }
     }
 
     /// Creates blobs, all in one transaction.
@@ -59,7 +64,7 @@ impl<'a> Fill<'a> {
             if let Some(why) = entry.damaged {
                 made.push((entry.id, Made::Damaged(why)));
             } else if !entry.summed {
-                made.push((entry.id, Made::Home(self.home(&entry)?)));
+                made.push((entry.id, Made::Home(self.in_place(&entry)?)));
             } else if entry.length <= PACKED_MAX as u64 {
                 let mut bytes = Vec::new();
                 self.each_piece(&entry, |_, piece| {
@@ -75,13 +80,13 @@ impl<'a> Fill<'a> {
             }
         }
         made.extend(small_ids.into_iter().zip(pack_all(self.core, small)?.into_iter().map(Made::Staged)));
-        let (line, blobs, now) = (self.line.clone(), self.core.blobs.clone(), self.core.clock.now());
+        let (ancestry, blobs, now) = (self.ancestry.clone(), self.core.blobs.clone(), self.core.clock.now());
         let done = self.core.meta.write(Durability::Buffered, move |txn| {
             for (old, made) in made {
                 let new = match made {
                     Made::Staged(staged) => staged_id(take_staged(txn, staged)?.as_ref())?,
                     Made::Home(id) => {
-                        add_home(txn, id);
+                        add_in_place(txn, id);
                         id.0
                     }
                     Made::Damaged(why) => {
@@ -91,7 +96,7 @@ impl<'a> Fill<'a> {
                     }
                 };
                 let name = Extent { blob: new, blob_offset: 0, length: 1 };
-                line.put(txn, &key::extent(line.family, MAP_INO, old), name.encode_to_vec());
+                ancestry.put(txn, &key::extent(ancestry.clone_group, MAP_INO, old), name.encode_to_vec());
             }
             Ok(())
         });
@@ -99,8 +104,8 @@ impl<'a> Fill<'a> {
     }
 
     /// Creates the in-place blob of a file that a mount wrote, with its holes.
-    fn home(&mut self, entry: &BlobEntry) -> Result<BlobId> {
-        let (id, file) = self.core.blobs.new_home()?;
+    fn in_place(&mut self, entry: &BlobEntry) -> Result<BlobId> {
+        let (id, file) = self.core.blobs.new_in_place()?;
         self.each_piece(entry, |at, piece| file.write_at(&piece, at))?;
         file.set_len(entry.length)?;
         self.core.blobs.mark_dirty(id);
@@ -131,15 +136,15 @@ impl<'a> Fill<'a> {
 
     /// Creates records, all in one transaction, and returns their usage.
     pub(super) fn records(&self, entries: Vec<Entry>) -> Result<Usage> {
-        let (line, accounts) = (self.line.clone(), self.accounts.clone());
+        let (ancestry, accounts) = (self.ancestry.clone(), self.accounts.clone());
         let done = self.core.meta.write(Durability::Buffered, move |txn| {
             let mut used = Usage::default();
             for Entry { kind, key, value } in entries {
                 let kind = u8::try_from(kind).unwrap_or_default();
                 count(kind, &key, &value, &mut used)?;
-                let base = [&key::by_id(kind, line.family)[..], &key].concat();
-                let value = mapped(kind, value, &mut |old| refer(txn, &line, old), &accounts)?;
-                line.put(txn, &base, value);
+                let base = [&key::by_id(kind, ancestry.clone_group)[..], &key].concat();
+                let value = mapped(kind, value, &mut |old| refer(txn, &ancestry, old), &accounts)?;
+                ancestry.put(txn, &base, value);
             }
             Ok(used)
         });
@@ -148,11 +153,11 @@ impl<'a> Fill<'a> {
 
     /// Removes the references by old ids; blobs that are needed have others now.
     pub(super) fn forget_names(&self) -> Result<()> {
-        let (from, line) = (key::extents(self.line.family, MAP_INO), self.line.clone());
+        let (from, ancestry) = (key::extents(self.ancestry.clone_group, MAP_INO), self.ancestry.clone());
         loop {
-            let (from, line) = (from.clone(), line.clone());
+            let (from, ancestry) = (from.clone(), ancestry.clone());
             let done = self.core.meta.write(Durability::Buffered, move |txn| {
-                let names = line.scan(&*txn, &from, &key::after_prefix(&from), STEP)?;
+                let names = ancestry.scan(&*txn, &from, &key::after_prefix(&from), STEP)?;
                 for name in &names {
                     release(txn, decode::<Extent>("an extent", &name.value)?.blob)?;
                     txn.delete(key::branched(&name.base, name.branch));
@@ -174,8 +179,8 @@ fn staged_id(content: Option<&Content>) -> Result<u64> {
 }
 
 /// The new id of a blob, with one more reference.
-fn refer(txn: &mut dyn Txn, line: &Line, old: u64) -> Result<u64> {
-    let name = line.get(&*txn as &dyn Read, &key::extent(line.family, MAP_INO, old))?;
+fn refer(txn: &mut dyn Txn, ancestry: &Ancestry, old: u64) -> Result<u64> {
+    let name = ancestry.get(&*txn as &dyn Read, &key::extent(ancestry.clone_group, MAP_INO, old))?;
     let missing = || Error::corrupt(format!("blob {old:016x} of a backup"), "an entry", "none");
     let (_, value) = name.ok_or_else(missing)?;
     let blob = decode::<Extent>("an extent", &value)?.blob;

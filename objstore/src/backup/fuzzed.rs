@@ -13,7 +13,7 @@ use super::chunks::Writer;
 use super::folder::Folder;
 use super::format::{BlobEntry, Entry, FORMAT, Manifest};
 use super::records::Files;
-use super::{Progress, Told, create, list, restore, verify};
+use super::{Progress, ProgressSink, create, list, restore, verify};
 use crate::error::Result;
 use crate::name::BucketName;
 use crate::store::{Deletion, List, ListVersions, Options, Store};
@@ -70,7 +70,7 @@ impl Restoring {
         let folder = Arc::new(Folder::for_writing(&at).expect("a folder to write to"));
         fill(&folder, &at, counted(given)).expect("a folder with a backup");
         let _ = (list(&folder), verify(&folder, &|_| {}));
-        let quiet: Told = Arc::new(|_: Progress| Ok(()));
+        let quiet: ProgressSink = Arc::new(|_: Progress| Ok(()));
         let made = self.made.fetch_add(1, Ordering::Relaxed);
         let name: BucketName = format!("again-{made}").parse().expect("a name");
         let restored = self.runtime.block_on(restore(&self.store, &folder, ("jar", "id"), &name, &quiet));

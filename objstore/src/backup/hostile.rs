@@ -9,23 +9,23 @@ use super::chunks::Reader;
 use super::folder::Folder;
 use super::format::{BlobEntry, Chunk, Entry, Grant, Piece};
 use super::fuzzed::{Given, fill};
-use super::{Backup, Progress, Told, create, newest, restore};
+use super::{Backup, Progress, ProgressSink, create, newest, restore};
 use crate::error::Result;
 use crate::record::key::tag;
 use crate::record::settings::Settings;
 use crate::store::GRANTS_MAX;
-use crate::tests::rig::*;
+use crate::tests::test_store::*;
 use crate::volume::ROOT_INO;
 
-fn quiet() -> Told {
+fn quiet() -> ProgressSink {
     Arc::new(|_: Progress| Ok(()))
 }
 
 /// A backup of the test bucket `jar`, decomposed, with its content as one chunk.
-fn taken_apart(rig: &Rig) -> Given {
+fn taken_apart(test: &TestStore) -> Given {
     let dir = tempfile::tempdir().unwrap();
     let folder = Arc::new(Folder::for_writing(dir.path()).unwrap());
-    rig.run(create(&rig.store, &name("jar"), &folder, &quiet())).unwrap();
+    test.run(create(&test.store, &name("jar"), &folder, &quiet())).unwrap();
     let mut manifest = folder.manifest("jar", &newest(&folder, "jar").unwrap()).unwrap();
     let (chunks_of_blobs, chunks_of_records) = (manifest.blobs.split_off(0), manifest.records.split_off(0));
     let mut given = Given { manifest: Some(manifest), ..Given::default() };
@@ -45,11 +45,11 @@ fn taken_apart(rig: &Rig) -> Given {
     given
 }
 
-fn bring_back(rig: &Rig, given: Given) -> Result<Backup> {
+fn bring_back(test: &TestStore, given: Given) -> Result<Backup> {
     let dir = tempfile::tempdir().unwrap();
     let folder = Arc::new(Folder::for_writing(dir.path()).unwrap());
     fill(&folder, dir.path(), given).unwrap();
-    rig.run(restore(&rig.store, &folder, ("jar", "id"), &name("again"), &quiet()))
+    test.run(restore(&test.store, &folder, ("jar", "id"), &name("again"), &quiet()))
 }
 
 /// A word of the expected error, and the damage to the repository.
@@ -100,30 +100,30 @@ fn name_of_first(given: &mut Given, name: &[u8]) {
 
 #[test]
 fn what_no_store_writes_is_refused_and_nothing_of_it_is_left() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("jar");
-    rig.put(&bucket, "a/packed", &[7; 5000]).unwrap();
-    rig.put(&bucket, "inline", b"small").unwrap();
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("jar");
+    test.put(&bucket, "a/packed", &[7; 5000]).unwrap();
+    test.put(&bucket, "inline", b"small").unwrap();
+    let volume = test.mount(&bucket);
     let sparse = volume.create(ROOT_INO, "sparse", by_root(0o600)).unwrap().ino;
     volume.write(sparse, 1 << 20, b"behind a hole", false).unwrap();
     volume.forget(sparse, 1);
     drop(volume);
-    let good = taken_apart(&rig);
-    let (files, accounts) = (rig.store.core.blobs.file_ids().unwrap(), rig.store.accounts().unwrap());
+    let good = taken_apart(&test);
+    let (files, accounts) = (test.store.core.blobs.file_ids().unwrap(), test.store.accounts().unwrap());
     for (at, (said, change)) in ODD.iter().enumerate() {
         let mut odd = good.clone();
         change(&mut odd);
-        let error = bring_back(&rig, odd).unwrap_err().to_string();
+        let error = bring_back(&test, odd).unwrap_err().to_string();
         assert!(error.contains(said), "{at}: {error}");
     }
     let mut odd = good.clone();
     manifest(&mut odd).blobs.push(Chunk { hash: b"../../../etc/passwd".to_vec(), length: 1 });
-    assert!(bring_back(&rig, odd).unwrap_err().to_string().contains("none"), "names of files are hexadecimal");
-    assert_eq!(rig.store.core.blobs.file_ids().unwrap(), files);
-    assert_eq!(rig.store.accounts().unwrap(), accounts);
-    assert!(rig.store.core.meta.snapshot().scan(&[tag::RESTORE], &[tag::RESTORE + 1], 1).unwrap().is_empty());
-    bring_back(&rig, good).unwrap();
-    assert_eq!(rig.get(&name("again"), "a/packed").unwrap(), [7; 5000]);
-    assert_eq!(crate::tests::audit::faults(&rig.store), Vec::<String>::new());
+    assert!(bring_back(&test, odd).unwrap_err().to_string().contains("none"), "names of files are hexadecimal");
+    assert_eq!(test.store.core.blobs.file_ids().unwrap(), files);
+    assert_eq!(test.store.accounts().unwrap(), accounts);
+    assert!(test.store.core.meta.snapshot().scan(&[tag::RESTORE], &[tag::RESTORE + 1], 1).unwrap().is_empty());
+    bring_back(&test, good).unwrap();
+    assert_eq!(test.get(&name("again"), "a/packed").unwrap(), [7; 5000]);
+    assert_eq!(crate::tests::audit::faults(&test.store), Vec::<String>::new());
 }

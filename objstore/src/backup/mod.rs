@@ -26,8 +26,8 @@ mod moment;
 mod records;
 mod restore;
 mod settings;
-mod sound;
 mod upkeep;
+mod validate;
 
 use std::sync::Arc;
 
@@ -73,4 +73,4 @@ pub struct Progress {
 }
 
 /// Receives the progress; returning an error ends the work.
-pub type Told = Arc<dyn Fn(Progress) -> Result<()> + Send + Sync>;
+pub type ProgressSink = Arc<dyn Fn(Progress) -> Result<()> + Send + Sync>;

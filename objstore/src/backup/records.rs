@@ -7,7 +7,7 @@ use prost::Message;
 use super::chunks::Writer;
 use super::folder::Folder;
 use super::format::{Chunk, Entry};
-use crate::branch::Line;
+use crate::branch::Ancestry;
 use crate::core::Core;
 use crate::error::Result;
 use crate::record::access_list::AccessList;
@@ -38,15 +38,15 @@ pub(super) struct Written {
 }
 
 /// Writes all records.
-pub(super) fn write(core: &Core, line: &Line, folder: &Folder) -> Result<Written> {
+pub(super) fn write(core: &Core, ancestry: &Ancestry, folder: &Folder) -> Result<Written> {
     let (mut written, mut writer) = (Written::default(), Writer::default());
     for kind in KINDS {
-        let prefix = key::by_id(kind, line.family);
+        let prefix = key::by_id(kind, ancestry.clone_group);
         let end = key::after_prefix(&prefix);
         let mut from = prefix;
         loop {
             // The snapshot's branch does not change, so each read may be at another moment.
-            let seen = line.scan(&*core.meta.snapshot(), &from, &end, CHUNK)?;
+            let seen = ancestry.scan(&*core.meta.snapshot(), &from, &end, CHUNK)?;
             for record in &seen {
                 let key = record.base[KEY_AT..].to_vec();
                 if written.take(kind, key::u64_at(&key, 0).unwrap_or_default(), &record.value)? {
@@ -153,8 +153,8 @@ pub(super) fn mapped(
         tag::INODE => {
             let mut inode: Inode = decode("an inode", &value)?;
             match &mut inode.content {
-                Some(Content::Blob(content)) => (content.id, content.home) = (map(content.id)?, false),
-                Some(Content::Extents(content)) => content.home = None,
+                Some(Content::Blob(content)) => (content.id, content.in_place) = (map(content.id)?, false),
+                Some(Content::Extents(content)) => content.in_place = None,
                 _ if !inode.object.as_ref().is_some_and(Object::names_accounts) => return Ok(value),
                 _ => {}
             }

@@ -10,15 +10,15 @@ use super::create::shown;
 use super::fill::Fill;
 use super::folder::Folder;
 use super::format::{BlobEntry, Entry, Manifest};
-use super::{Backup, Progress, Told, settings, sound};
-use crate::branch::{self, Line};
+use super::{Backup, Progress, ProgressSink, settings, validate};
+use crate::branch::{self, Ancestry};
 use crate::core::Core;
 use crate::damaged::unless_damaged;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
 use crate::record::account::{Grant as GrantRecord, GrantMode};
-use crate::record::bucket::{Bucket, Family, Usage};
+use crate::record::bucket::{Bucket, CloneGroup, Usage};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::restore::Restore;
@@ -41,12 +41,12 @@ pub async fn restore(
     folder: &Arc<Folder>,
     (bucket, id): (&str, &str),
     name: &BucketName,
-    told: &Told,
+    told: &ProgressSink,
 ) -> Result<Backup> {
     let manifest = folder.manifest(bucket, id)?;
     refuse_taken(&*store.core.meta.snapshot(), &store.core, name)?;
     let shared = folder.clone();
-    let looked = tokio::task::spawn_blocking(move || sound::check(&shared, &manifest).map(|()| manifest));
+    let looked = tokio::task::spawn_blocking(move || validate::check(&shared, &manifest).map(|()| manifest));
     let manifest = done(looked.await)?;
     let (named, listed) = (settings::named(&manifest)?, manifest.listed_accounts.values());
     let granted = manifest.grants.iter().map(|grant| &grant.account);
@@ -80,12 +80,18 @@ fn refuse_taken(read: &dyn Read, core: &Core, name: &BucketName) -> Result<()> {
     }
 }
 
-fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &BucketName, told: &Told) -> Result<()> {
-    let line = begin(&store.core, manifest, name)?;
-    let done = fill(store, folder, manifest, &line, told)
-        .and_then(|used| finish(&store.core, manifest, name, line.clone(), used));
+fn bring_back(
+    store: &Store,
+    folder: &Folder,
+    manifest: &Manifest,
+    name: &BucketName,
+    told: &ProgressSink,
+) -> Result<()> {
+    let ancestry = begin(&store.core, manifest, name)?;
+    let done = fill(store, folder, manifest, &ancestry, told)
+        .and_then(|used| finish(&store.core, manifest, name, ancestry.clone(), used));
     if done.is_err()
-        && let Err(error) = abandon(&store.core, line.family, line.branch())
+        && let Err(error) = abandon(&store.core, ancestry.clone_group, ancestry.branch())
     {
         tracing::warn!(%error, "cannot remove the data of a failed restore; the next start removes it");
     }
@@ -94,23 +100,29 @@ fn bring_back(store: &Store, folder: &Folder, manifest: &Manifest, name: &Bucket
 }
 
 /// Creates the branch, marked as being filled.
-fn begin(core: &Core, manifest: &Manifest, name: &BucketName) -> Result<Line> {
+fn begin(core: &Core, manifest: &Manifest, name: &BucketName) -> Result<Ancestry> {
     let (now, name) = (core.clock.now(), name.to_string());
     let (next_ino, next_version) = (manifest.next_ino, manifest.next_version);
     let begun = core.meta.write(Durability::Synced, move |txn| {
-        let family = header::next_id(txn)?;
-        let branch = branch::first_branch(txn, family, now);
-        let counters = Family { next_ino, next_version, next_branch: branch - 1 };
-        txn.put(key::by_id(tag::FAMILY, family), counters.encode_to_vec());
-        txn.put(key::by_id(tag::RESTORE, family), Restore { branch, name, started: now.0 }.encode_to_vec());
-        Ok(Line::new(family, [branch]))
+        let clone_group = header::next_id(txn)?;
+        let branch = branch::first_branch(txn, clone_group, now);
+        let counters = CloneGroup { next_ino, next_version, next_branch: branch - 1 };
+        txn.put(key::by_id(tag::CLONE_GROUP, clone_group), counters.encode_to_vec());
+        txn.put(key::by_id(tag::RESTORE, clone_group), Restore { branch, name, started: now.0 }.encode_to_vec());
+        Ok(Ancestry::new(clone_group, [branch]))
     });
     begun.wait()
 }
 
-fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: &Line, told: &Told) -> Result<Usage> {
+fn fill(
+    store: &Store,
+    folder: &Folder,
+    manifest: &Manifest,
+    ancestry: &Ancestry,
+    told: &ProgressSink,
+) -> Result<Usage> {
     let accounts = settings::listed(&*store.core.meta.snapshot(), manifest)?;
-    let mut fill = Fill::new(store, folder, line.clone(), accounts);
+    let mut fill = Fill::new(store, folder, ancestry.clone(), accounts);
     let (bucket, total_bytes) = (manifest.bucket.clone(), manifest.content_bytes);
     let mut progress = Progress { bucket, total_bytes, ..Progress::default() };
     let mut blobs = Reader::new(folder, &manifest.blobs);
@@ -150,21 +162,21 @@ fn fill(store: &Store, folder: &Folder, manifest: &Manifest, line: &Line, told: 
     }
     fill.forget_names()?;
     let snapshot = store.core.meta.snapshot();
-    let Tally { objects, hidden } = tally(Tree { read: &*snapshot, line })?;
+    let Tally { objects, hidden } = tally(Tree { read: &*snapshot, ancestry })?;
     Ok(Usage { objects, hidden, counted: true, ..used })
 }
 
 /// Names the bucket, which makes it visible.
-fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, line: Line, used: Usage) -> Result<()> {
+fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, ancestry: Ancestry, used: Usage) -> Result<()> {
     let (shared, manifest, name) = (core.clone(), manifest.clone(), name.clone());
     let done = core.meta.write(Durability::Synced, move |txn| {
         refuse_taken(&*txn, &shared, &name)?;
         let id = header::next_id(txn)?;
-        let (family, branch) = (line.family, line.branch());
+        let (clone_group, branch) = (ancestry.clone_group, ancestry.branch());
         let owner = account(&*txn, &manifest.owner)?;
         let record: Bucket = decode("the bucket of a backup", &manifest.record)?;
         let has_settings = !manifest.settings.is_empty();
-        let record = Bucket { id, family, branch, owner, settings: u64::from(has_settings), ..record };
+        let record = Bucket { id, clone_group, branch, owner, settings: u64::from(has_settings), ..record };
         if has_settings {
             txn.put(key::by_id(tag::SETTINGS, id), settings::restored(&*txn, &manifest, &name)?);
         }
@@ -172,10 +184,10 @@ fn finish(core: &Arc<Core>, manifest: &Manifest, name: &BucketName, line: Line, 
             let mode = GrantMode::try_from(grant.mode).unwrap_or(GrantMode::None) as i32;
             txn.put(key::grant(id, account(&*txn, &grant.account)?), GrantRecord { mode }.encode_to_vec());
         }
-        txn.put(key::of_branch(tag::USAGE, family, branch), used.encode_to_vec());
+        txn.put(key::of_branch(tag::USAGE, clone_group, branch), used.encode_to_vec());
         txn.put(key::by_name(tag::BUCKET, name.as_str()), record.encode_to_vec());
         txn.put(key::by_id(tag::BUCKET_ID, id), name.as_str().as_bytes().to_vec());
-        txn.delete(key::by_id(tag::RESTORE, family));
+        txn.delete(key::by_id(tag::RESTORE, clone_group));
         Ok(())
     });
     done.wait()
@@ -191,25 +203,25 @@ fn account(read: &dyn Read, name: &str) -> Result<u64> {
 }
 
 /// Queues the data of a failed restore for collection.
-fn abandon(core: &Core, family: key::Family, branch: key::Branch) -> Result<()> {
-    let done = core.meta.write(Durability::Synced, move |txn| end(txn, family, branch));
+fn abandon(core: &Core, clone_group: key::CloneGroup, branch: key::Branch) -> Result<()> {
+    let done = core.meta.write(Durability::Synced, move |txn| end(txn, clone_group, branch));
     done.wait()
 }
 
-fn end(txn: &mut dyn Txn, family: key::Family, branch: key::Branch) -> Result<()> {
-    branch::kill_branch(txn, family, branch)?;
-    txn.delete(key::by_id(tag::RESTORE, family));
+fn end(txn: &mut dyn Txn, clone_group: key::CloneGroup, branch: key::Branch) -> Result<()> {
+    branch::kill_branch(txn, clone_group, branch)?;
+    txn.delete(key::by_id(tag::RESTORE, clone_group));
     Ok(())
 }
 
 /// Ends the restores that the last process did not complete.
 pub(crate) fn abandon_all(core: &Core) -> Result<()> {
     for pair in crate::store::all(&*core.meta.snapshot(), &[tag::RESTORE])? {
-        let Some(family) = key::u64_at(&pair.key, 1) else { continue };
+        let Some(clone_group) = key::u64_at(&pair.key, 1) else { continue };
         let record = unless_damaged("an interrupted restore", decode("a restore under way", &pair.value))?;
         let Some(Restore { branch, name, .. }) = record else { continue };
         tracing::info!(bucket = name, "a restore was interrupted and its data is removed: restore the bucket again");
-        abandon(core, family, branch)?;
+        abandon(core, clone_group, branch)?;
     }
     Ok(())
 }

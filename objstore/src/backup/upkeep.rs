@@ -42,7 +42,8 @@ const PROBLEMS_MAX: usize = 1000;
 /// Those of the disk.
 pub fn verify(folder: &Folder, told: &dyn Fn(Progress)) -> Result<(Vec<String>, u64)> {
     let progress = Progress::default();
-    let mut look = Look { folder, told, progress, sound: HashSet::new(), problems: Vec::new(), what: String::new() };
+    let mut look =
+        VerificationPass { folder, told, progress, sound: HashSet::new(), problems: Vec::new(), what: String::new() };
     'all: for bucket in folder.buckets()? {
         for id in folder.ids(&bucket)? {
             look.what = format!("backup {id} of bucket \"{bucket}\"");
@@ -61,7 +62,7 @@ pub fn verify(folder: &Folder, told: &dyn Fn(Progress)) -> Result<(Vec<String>, 
 }
 
 /// A verification in progress.
-struct Look<'a> {
+struct VerificationPass<'a> {
     folder: &'a Folder,
     told: &'a dyn Fn(Progress),
     progress: Progress,
@@ -72,7 +73,7 @@ struct Look<'a> {
     what: String,
 }
 
-impl Look<'_> {
+impl VerificationPass<'_> {
     fn problem(&mut self, error: &Error) {
         self.problems.push(format!("{}: {}", self.what, crate::error::with_source(error)));
     }

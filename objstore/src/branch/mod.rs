@@ -8,12 +8,12 @@
 //! - A deletion leaves a tombstone only where an ancestor's version would otherwise be visible.
 //! - A snapshot or clone writes a handful of records, however large the bucket.
 
+mod ancestry;
 mod life;
-mod line;
-mod living;
+mod live_branches;
 #[cfg(test)]
 mod model;
 
+pub use ancestry::{Ancestries, Ancestry, Seen};
 pub use life::{clone_branch, first_branch, fork_branch, kill_branch, snapshot_branch};
-pub use line::{Line, Lines, Seen};
-pub use living::Living;
+pub use live_branches::LiveBranches;

@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::clock::Timestamp;
 use crate::meta::{Durability, Meta, Pair, Read, Txn, memory};
-use crate::record::key::{self, Branch, Family, tag};
+use crate::record::key::{self, Branch, CloneGroup, tag};
 use crate::tests::random::Choices;
 
-const FAMILY: Family = 7;
+const CLONE_GROUP: CloneGroup = 7;
 const NAMES: [&str; 12] = ["", "a", "a/", "aa", "ab", "a\u{1}", "b", "b-", "b/", "b0", "é", "z"];
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct State {
     meta: Meta,
-    lines: Lines,
+    lines: Ancestries,
     live: BTreeMap<Branch, Model>,
     frozen: BTreeMap<Branch, Model>,
     choices: Choices,
 }
 
 fn base(name: &str) -> Vec<u8> {
-    key::dirent(FAMILY, 9, name)
+    key::dirent(CLONE_GROUP, 9, name)
 }
 
 fn some_base(choices: &mut Choices) -> Vec<u8> {
@@ -32,13 +32,14 @@ fn some_base(choices: &mut Choices) -> Vec<u8> {
 impl State {
     fn new() -> Self {
         let meta = Meta::new(memory::open().unwrap());
-        let first = meta.write(Durability::Buffered, |txn| Ok(first_branch(txn, FAMILY, Timestamp(0)))).wait().unwrap();
+        let first =
+            meta.write(Durability::Buffered, |txn| Ok(first_branch(txn, CLONE_GROUP, Timestamp(0)))).wait().unwrap();
         let live = BTreeMap::from([(first, Model::new())]);
-        Self { meta, lines: Lines::default(), live, frozen: BTreeMap::new(), choices: Choices::new() }
+        Self { meta, lines: Ancestries::default(), live, frozen: BTreeMap::new(), choices: Choices::new() }
     }
 
-    fn line(&self, branch: Branch) -> Line {
-        self.lines.line(&*self.meta.snapshot(), FAMILY, branch).unwrap()
+    fn ancestry(&self, branch: Branch) -> Ancestry {
+        self.lines.ancestry(&*self.meta.snapshot(), CLONE_GROUP, branch).unwrap()
     }
 
     fn change<T: Send + 'static>(&self, change: impl FnOnce(&mut dyn Txn) -> crate::Result<T> + Send + 'static) -> T {
@@ -72,9 +73,9 @@ impl State {
         let Some(branch) = self.some_live() else { return };
         let (base, value) = (some_base(&mut self.choices), self.choices.bytes(2));
         self.live.get_mut(&branch).unwrap().insert(base.clone(), value.clone());
-        let line = self.line(branch);
+        let ancestry = self.ancestry(branch);
         self.change(move |txn| {
-            line.put(txn, &base, value);
+            ancestry.put(txn, &base, value);
             Ok(())
         });
     }
@@ -83,13 +84,13 @@ impl State {
         let Some(branch) = self.some_live() else { return };
         let base = some_base(&mut self.choices);
         self.live.get_mut(&branch).unwrap().remove(&base);
-        let line = self.line(branch);
-        self.change(move |txn| line.remove(txn, &base));
+        let ancestry = self.ancestry(branch);
+        self.change(move |txn| ancestry.remove(txn, &base));
     }
 
     fn snapshot(&mut self) {
         let Some(branch) = self.some_live() else { return };
-        let (frozen, live) = self.change(move |txn| snapshot_branch(txn, FAMILY, branch, Timestamp(0)));
+        let (frozen, live) = self.change(move |txn| snapshot_branch(txn, CLONE_GROUP, branch, Timestamp(0)));
         let model = self.live.remove(&branch).unwrap();
         self.frozen.insert(frozen, model.clone());
         self.live.insert(live, model);
@@ -100,7 +101,7 @@ impl State {
             return;
         }
         let Some(branch) = self.some_live() else { return };
-        let (clone, live) = self.change(move |txn| fork_branch(txn, FAMILY, branch, Timestamp(0)));
+        let (clone, live) = self.change(move |txn| fork_branch(txn, CLONE_GROUP, branch, Timestamp(0)));
         let model = self.live.remove(&branch).unwrap();
         self.live.insert(clone, model.clone());
         self.live.insert(live, model);
@@ -108,7 +109,7 @@ impl State {
 
     fn clone_snapshot(&mut self) {
         let Some(branch) = self.some_frozen().filter(|_| self.live.len() < 7) else { return };
-        let clone = self.change(move |txn| clone_branch(txn, FAMILY, branch, Timestamp(0)));
+        let clone = self.change(move |txn| clone_branch(txn, CLONE_GROUP, branch, Timestamp(0)));
         self.live.insert(clone, self.frozen[&branch].clone());
     }
 
@@ -118,7 +119,7 @@ impl State {
         let Some(branch) = branch else { return };
         self.live.remove(&branch);
         self.frozen.remove(&branch);
-        self.change(move |txn| kill_branch(txn, FAMILY, branch));
+        self.change(move |txn| kill_branch(txn, CLONE_GROUP, branch));
     }
 
     /// Collects as the collector does; then every version left is needed.
@@ -135,40 +136,42 @@ impl State {
     /// Asserts that removing any remaining version would change what some branch sees.
     fn assert_minimal(&self) {
         let snapshot = self.meta.snapshot();
-        let living: Vec<Line> = self.live.keys().chain(self.frozen.keys()).map(|branch| self.line(*branch)).collect();
+        let living: Vec<Ancestry> =
+            self.live.keys().chain(self.frozen.keys()).map(|branch| self.ancestry(*branch)).collect();
         assert_eq!(unneeded(&*snapshot), Vec::<Vec<u8>>::new());
         for pair in versions(&*snapshot) {
             let (base, branch) = key::unbranched(&pair.key).unwrap();
-            let nearest = |line: &&Line| {
+            let nearest = |ancestry: &&Ancestry| {
                 let mut own = versions(&*snapshot).into_iter().filter_map(|pair| {
                     let (found, branch) = key::unbranched(&pair.key)?;
-                    (found == base && line.sees(branch)).then_some((branch, pair.value.is_empty()))
+                    (found == base && ancestry.sees(branch)).then_some((branch, pair.value.is_empty()))
                 });
                 own.next().is_some_and(|(found, _)| found == branch)
                     && (!pair.value.is_empty() || own.any(|(_, gone)| !gone))
             };
-            assert!(living.iter().any(|line| nearest(&line)), "{:x?} is needed by nobody", pair.key);
+            assert!(living.iter().any(|ancestry| nearest(&ancestry)), "{:x?} is needed by nobody", pair.key);
         }
     }
 
     fn compare(&mut self) {
         let snapshot = self.meta.snapshot();
         for (branch, model) in self.live.iter().chain(&self.frozen) {
-            let line = self.lines.line(&*snapshot, FAMILY, *branch).unwrap();
+            let ancestry = self.lines.ancestry(&*snapshot, CLONE_GROUP, *branch).unwrap();
             for name in NAMES {
-                let found = line.get(&*snapshot, &base(name)).unwrap().map(|(_, value)| value.to_vec());
+                let found = ancestry.get(&*snapshot, &base(name)).unwrap().map(|(_, value)| value.to_vec());
                 assert_eq!(found.as_ref(), model.get(&base(name)), "{branch:x} {name:?}");
             }
             let (from, to) = (some_base(&mut self.choices), some_base(&mut self.choices));
             let limit = 1 + self.choices.below(14);
             let expected = in_range(model, &from, &to).take(limit);
             let expected: Vec<_> = expected.map(|(base, value)| (base.clone(), value)).collect();
-            let found = line.scan(&*snapshot, &from, &to, limit).unwrap();
+            let found = ancestry.scan(&*snapshot, &from, &to, limit).unwrap();
             assert_eq!(
                 found.iter().map(|seen| (seen.base.to_vec(), seen.value.to_vec())).collect::<Vec<_>>(),
                 expected
             );
-            let last = line.last(&*snapshot, &from, &to).unwrap().map(|seen| (seen.base.to_vec(), seen.value.to_vec()));
+            let last =
+                ancestry.last(&*snapshot, &from, &to).unwrap().map(|seen| (seen.base.to_vec(), seen.value.to_vec()));
             assert_eq!(last, in_range(model, &from, &to).next_back().map(|(base, value)| (base.clone(), value)));
         }
     }
@@ -184,7 +187,7 @@ fn versions(read: &dyn Read) -> Vec<Pair> {
 }
 
 fn unneeded(read: &dyn Read) -> Vec<Vec<u8>> {
-    let living = Living::of(read, FAMILY).unwrap();
+    let living = LiveBranches::of(read, CLONE_GROUP).unwrap();
     let pairs = versions(read);
     let split = |pair: &Pair| key::unbranched(&pair.key).map(|(base, branch)| (base.to_vec(), branch)).unwrap();
     let groups = pairs.chunk_by(|a, b| split(a).0 == split(b).0);

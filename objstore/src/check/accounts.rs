@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::fix::Fix;
-use super::{Checked, Report, lost};
+use super::{Checked, Report, orphan_branches};
 use crate::clock::SystemRandom;
 use crate::disk::Disk;
 use crate::error::Result;
@@ -43,7 +43,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             led_to.extend(key::u64_at(&pair.key, 1));
         } else if let Some(id) = key::u64_at(&pair.key, 1).filter(|id| !ids.contains(id)) {
             report.problem(format!("account id {id}: it leads to no account"));
-            store.fix(Fix::aside(pair, None, format!("account id {id}: removed, it led to no account")));
+            store.fix(Fix::quarantine_record(pair, None, format!("account id {id}: removed, it led to no account")));
         }
         Ok(())
     })?;
@@ -51,11 +51,11 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     ids.extend(led_to);
     store.each(&[tag::KEY], |pair| {
         let what = format!("access key {}", String::from_utf8_lossy(&pair.key[1..]));
-        if let Some(key) = store.take_or_aside::<Key>(&what, pair, report)
+        if let Some(key) = store.take_or_quarantine::<Key>(&what, pair, report)
             && !ids.contains(&key.account)
         {
             report.problem(format!("{what}: there is no account {}", key.account));
-            store.fix(Fix::aside(pair, None, format!("{what}: removed, it has no account")));
+            store.fix(Fix::quarantine_record(pair, None, format!("{what}: removed, it has no account")));
         }
         Ok(())
     })?;
@@ -69,13 +69,13 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
             return Ok(());
         };
         let what = format!("the grant of bucket {bucket} to account {account}");
-        let Some(grant) = store.take_or_aside::<Grant>(&what, pair, report) else { return Ok(()) };
+        let Some(grant) = store.take_or_quarantine::<Grant>(&what, pair, report) else { return Ok(()) };
         if !is_bucket(store, bucket)? || !accounts.contains(&account) {
             report.problem(format!("{what}: there is no such bucket, or no such account"));
-            store.fix(Fix::aside(pair, None, format!("{what}: removed, it had no effect")));
+            store.fix(Fix::quarantine_record(pair, None, format!("{what}: removed, it had no effect")));
         } else if grant.mode() == GrantMode::None {
             report.problem(format!("{what}: it has no mode; add the grant again"));
-            store.fix(Fix::aside(pair, None, format!("{what}: removed, it had no mode")));
+            store.fix(Fix::quarantine_record(pair, None, format!("{what}: removed, it had no mode")));
         }
         Ok(())
     })?;
@@ -85,11 +85,11 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
         let publication = report.take(decode::<Publication>(&what, &pair.value));
         if !is_bucket(store, bucket)? {
             report.problem(format!("{what}: there is no such bucket"));
-            store.fix(Fix::aside(pair, None, format!("{what}: removed, there was no such bucket")));
+            store.fix(Fix::quarantine_record(pair, None, format!("{what}: removed, there was no such bucket")));
         } else if publication.is_none() {
             // The volume stays attached, with a capability that no one requests: it has to be detached first.
             let unknown = Publication { read_only: true, capability: "unknown".into() };
-            store.fix(Fix::aside(
+            store.fix(Fix::quarantine_record(
                 pair,
                 Some(unknown.encode_to_vec()),
                 format!("{what}: detach the volume and attach it again"),
@@ -101,7 +101,7 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
 
 /// The parts of an unreadable account that follow from other records: its name and id. It may not create buckets.
 fn unreadable(store: &Checked<'_>, what: &str, pair: &Pair) -> Result<()> {
-    let id = lost::id_of(store, tag::ACCOUNT_ID, &pair.key[1..])?;
+    let id = orphan_branches::id_of(store, tag::ACCOUNT_ID, &pair.key[1..])?;
     let root = pair.key[1..] == *ROOT_ACCOUNT.as_bytes();
     let account = id.map(|id| Account { id, may_create_buckets: root, root, ..Account::default() }.encode_to_vec());
     let done = match id {
@@ -109,7 +109,7 @@ fn unreadable(store: &Checked<'_>, what: &str, pair: &Pair) -> Result<()> {
         Some(_) => "repaired from its name; it may not create buckets",
         None => "removed: its id is unknown, and so are its keys and grants",
     };
-    store.fix(Fix::aside(pair, account, format!("{what}: {done}")));
+    store.fix(Fix::quarantine_record(pair, account, format!("{what}: {done}")));
     Ok(())
 }
 
@@ -132,7 +132,11 @@ impl Checked<'_> {
                 Ok(_) => opened += 1,
                 Err(error) => {
                     report.problem(format!("{error}; delete access key {id} and make another"));
-                    sealed.push(Fix::aside(pair, None, format!("access key {id}: its secret cannot be opened")));
+                    sealed.push(Fix::quarantine_record(
+                        pair,
+                        None,
+                        format!("access key {id}: its secret cannot be opened"),
+                    ));
                 }
             }
             Ok(())

@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::record::damage::Damaged;
 use crate::record::decode;
-use crate::record::inode::{Content, Extent, Inode, RETIRED};
+use crate::record::inode::{Content, Extent, Inode, NONCURRENT};
 use crate::record::key::{self, Branch, tag};
 use crate::record::upload::Part;
 use crate::tree::{Tree, order_of, version_id};
@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 8;
 
 /// An inode record that refers to a blob.
 struct Owner {
-    family: u64,
+    clone_group: u64,
     ino: u64,
     branch: Branch,
 }
@@ -92,14 +92,16 @@ fn owners(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<Owners> {
     let mut owners: HashMap<u64, Vec<Owner>> = HashMap::new();
     let mut add = |key: &[u8], blob: u64| {
         let at = key::u64_at(key, 1).zip(key::u64_at(key, key::INODE_AT)).zip(key::unbranched(key));
-        if let Some(((family, ino), (_, branch))) = at.filter(|_| damage.contains(&blob)) {
-            owners.entry(blob).or_default().push(Owner { family, ino, branch });
+        if let Some(((clone_group, ino), (_, branch))) = at.filter(|_| damage.contains(&blob)) {
+            owners.entry(blob).or_default().push(Owner { clone_group, ino, branch });
         }
     };
     store.each(&[tag::INODE], |pair| {
         match decode::<Inode>("an inode", &pair.value).ok().and_then(|inode| inode.content) {
             Some(Content::Blob(content)) => add(&pair.key, content.id),
-            Some(Content::Extents(content)) => content.home.into_iter().for_each(|home| add(&pair.key, home)),
+            Some(Content::Extents(content)) => {
+                content.in_place.into_iter().for_each(|in_place| add(&pair.key, in_place));
+            }
             _ => {}
         }
         Ok(())
@@ -125,12 +127,12 @@ fn owners(store: &Checked<'_>, damage: &BTreeSet<u64>) -> Result<Owners> {
 /// The names under which an inode record is visible.
 fn seen_as(store: &Checked<'_>, roots: &[Root], owner: &Owner) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for root in roots.iter().filter(|root| root.family == owner.family) {
-        let Ok(line) = store.lines.line(store.read(), root.family, root.branch) else { continue };
-        let tree = Tree { read: store.read(), line: &line };
+    for root in roots.iter().filter(|root| root.clone_group == owner.clone_group) {
+        let Ok(ancestry) = store.lines.ancestry(store.read(), root.clone_group, root.branch) else { continue };
+        let tree = Tree { read: store.read(), ancestry: &ancestry };
         let Ok(Some((branch, inode))) = tree.inode(owner.ino) else { continue };
         // An extent may be of an older branch than the inode that shows it.
-        if line.sees(owner.branch) && branch <= owner.branch {
+        if ancestry.sees(owner.branch) && branch <= owner.branch {
             names.push(format!("{}{}", root.what, name_of(tree, owner.ino, &inode)));
         }
     }
@@ -139,7 +141,7 @@ fn seen_as(store: &Checked<'_>, roots: &[Root], owner: &Owner) -> Result<Vec<Str
 
 fn name_of(tree: Tree<'_>, ino: u64, inode: &Inode) -> String {
     let key = match inode.parent {
-        RETIRED => Some(inode.name.clone()),
+        NONCURRENT => Some(inode.name.clone()),
         0 => None,
         parent => tree.key_of(parent, &inode.name).ok().flatten().map(|key| key.to_string()),
     };

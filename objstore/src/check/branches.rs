@@ -12,20 +12,20 @@ use crate::error::Result;
 use crate::meta::Pair;
 use crate::record::bucket::{Branch as BranchRecord, BranchKind};
 use crate::record::decode;
-use crate::record::key::{self, Branch, Family, tag};
+use crate::record::key::{self, Branch, CloneGroup, tag};
 
 /// Checks all branches.
 pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
     store.each(&[tag::BRANCH], |pair| {
         let ids = key::u64_at(&pair.key, 1).zip(key::unbranched(&pair.key).map(|(_, branch)| branch));
-        let Some((family, branch)) = ids else { return Ok(()) };
-        let what = format!("branch {branch} of family {family}");
+        let Some((clone_group, branch)) = ids else { return Ok(()) };
+        let what = format!("branch {branch} of family {clone_group}");
         if let Err(error) = decode::<BranchRecord>(&what, &pair.value) {
-            match follows(store, roots, family, branch)? {
+            match follows(store, roots, clone_group, branch)? {
                 Some(record) => {
                     report.problem(error.to_string());
                     let done = format!("{what}: its record was created again");
-                    store.fix(Fix::aside(pair, Some(record.encode_to_vec()), done));
+                    store.fix(Fix::quarantine_record(pair, Some(record.encode_to_vec()), done));
                 }
                 None => {
                     report.problem(format!("{error}; its parent is unknown: restore its buckets from a backup"));
@@ -38,8 +38,8 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
 }
 
 fn shown(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
-    let value = store.read().get(&key::of_branch(tag::BRANCH, root.family, root.branch))?;
-    let what = format!("{}: branch {} of family {}", root.what, root.branch, root.family);
+    let value = store.read().get(&key::of_branch(tag::BRANCH, root.clone_group, root.branch))?;
+    let what = format!("{}: branch {} of family {}", root.what, root.branch, root.clone_group);
     let Some(value) = value else {
         report.problem(format!("{what}: it has no record"));
         return Ok(());
@@ -54,9 +54,14 @@ fn shown(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
 }
 
 /// The record of a branch, as far as it follows from others.
-fn follows(store: &Checked<'_>, roots: &[Root], family: Family, branch: Branch) -> Result<Option<BranchRecord>> {
-    let root = roots.iter().find(|root| (root.family, root.branch) == (family, branch));
-    let others: Vec<(Branch, BranchRecord)> = crate::store::all(store.read(), &key::by_id(tag::BRANCH, family))?
+fn follows(
+    store: &Checked<'_>,
+    roots: &[Root],
+    clone_group: CloneGroup,
+    branch: Branch,
+) -> Result<Option<BranchRecord>> {
+    let root = roots.iter().find(|root| (root.clone_group, root.branch) == (clone_group, branch));
+    let others: Vec<(Branch, BranchRecord)> = crate::store::all(store.read(), &key::by_id(tag::BRANCH, clone_group))?
         .iter()
         .filter_map(|Pair { key, value }| Some((key::unbranched(key)?.1, BranchRecord::decode(&**value).ok()?)))
         .collect();

@@ -6,7 +6,7 @@
 use prost::Message;
 
 use super::fix::Fix;
-use super::{Checked, Report, Root, Roots, lost};
+use super::{Checked, Report, Root, Roots, orphan_branches};
 use crate::error::Result;
 use crate::meta::Pair;
 use crate::record::bucket::{Bucket, Snapshot, VersioningState};
@@ -28,8 +28,8 @@ pub(super) fn roots(store: &Checked<'_>, report: &mut Report) -> Result<Roots> {
                 store.buckets.borrow_mut().insert(record.id);
                 check_id(store, &what, record.id, &pair.key[1..], report)?;
                 check_settings(store, &what, pair, &record, report)?;
-                let Bucket { id, family, branch, .. } = record;
-                roots.shown.push(Root { what, family, branch, bucket: Some(id) });
+                let Bucket { id, clone_group, branch, .. } = record;
+                roots.shown.push(Root { what, clone_group, branch, bucket: Some(id) });
             }
             None => roots.unreadable.push(pair.clone()),
         }
@@ -40,7 +40,7 @@ pub(super) fn roots(store: &Checked<'_>, report: &mut Report) -> Result<Roots> {
         match report.take(decode::<Snapshot>(&what, &pair.value)) {
             Some(record) => {
                 report.snapshots += 1;
-                roots.shown.push(Root { what, family: record.family, branch: record.branch, bucket: None });
+                roots.shown.push(Root { what, clone_group: record.clone_group, branch: record.branch, bucket: None });
             }
             None => roots.unreadable.push(pair.clone()),
         }
@@ -74,7 +74,7 @@ fn check_settings(store: &Checked<'_>, what: &str, bucket: &Pair, record: &Bucke
             Some(settings) => settings,
             None => {
                 let pair = Pair { key: at.into(), value };
-                store.fix(Fix::aside(&pair, Some(closed(store, record)?), done));
+                store.fix(Fix::quarantine_record(&pair, Some(closed(store, record)?), done));
                 return Ok(());
             }
         },
@@ -96,7 +96,7 @@ fn check_settings(store: &Checked<'_>, what: &str, bucket: &Pair, record: &Bucke
 
 /// Settings that deny all access.
 fn closed(store: &Checked<'_>, record: &Bucket) -> Result<Vec<u8>> {
-    let locked = lost::traits(store, record.family, record.branch)?.locked;
+    let locked = orphan_branches::traits(store, record.clone_group, record.branch)?.locked;
     let all = PublicAccess {
         block_acls: true,
         ignore_acls: true,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::meta::Pair;
 use crate::record::bucket::Usage;
 use crate::record::inode::InodeKind;
-use crate::record::key::{Branch, Family};
+use crate::record::key::{Branch, CloneGroup};
 
 /// One fix.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Found {
     pub name: String,
     /// The id that leads to the name, if one does.
     pub id: Option<u64>,
-    pub family: Family,
+    pub clone_group: CloneGroup,
     pub branch: Branch,
     /// Whether it belongs to a snapshot.
     pub snapshot: bool,
@@ -77,7 +77,7 @@ pub(super) struct Found {
 pub(super) struct Seat {
     /// Its description for messages.
     pub what: String,
-    pub family: Family,
+    pub clone_group: CloneGroup,
     pub branch: Branch,
 }
 
@@ -105,7 +105,7 @@ impl Fix {
     }
 
     /// A fix that quarantines a record, with an optional replacement.
-    pub(super) fn aside(pair: &Pair, value: Option<Vec<u8>>, done: String) -> Self {
+    pub(super) fn quarantine_record(pair: &Pair, value: Option<Vec<u8>>, done: String) -> Self {
         Self::Aside { key: pair.key.to_vec(), was: pair.value.clone(), value, done }
     }
 
@@ -135,6 +135,6 @@ impl Fix {
 impl super::Root {
     /// The tree's position.
     pub(super) fn seat(&self) -> Seat {
-        Seat { what: self.what.clone(), family: self.family, branch: self.branch }
+        Seat { what: self.what.clone(), clone_group: self.clone_group, branch: self.branch }
     }
 }

@@ -10,9 +10,9 @@ use super::{Checked, Report, Root, accounts};
 use crate::error::Result;
 use crate::record::blob::{Blob, SUMS_PER_RECORD, Sums, Trash};
 use crate::record::bucket;
-use crate::record::damage::{Aside, Damaged};
+use crate::record::damage::{Damaged, Quarantined};
 use crate::record::decode;
-use crate::record::key::{self, Branch, Family, tag};
+use crate::record::key::{self, Branch, CloneGroup, tag};
 use crate::record::lifecycle::Lifecycle;
 use crate::record::restore::Restore;
 use crate::record::scrub::Scrub;
@@ -24,7 +24,7 @@ const GIVEN_MAX: u64 = 1 << 32;
 /// Checks all.
 pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
     head(store, roots, report)?;
-    families(store, roots, report)?;
+    clone_groups(store, roots, report)?;
     sums(store, report)?;
     trash(store, report)?;
     damaged(store, report)?;
@@ -32,7 +32,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
         let bucket = key::u64_at(&pair.key, 1).unwrap_or_default();
         if !accounts::is_bucket(store, bucket)? {
             report.problem(format!("settings of bucket {bucket}: there is no such bucket"));
-            store.fix(Fix::aside(
+            store.fix(Fix::quarantine_record(
                 pair,
                 None,
                 format!("settings of bucket {bucket}: removed, there was no such bucket"),
@@ -42,8 +42,12 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
     })?;
     store.each(&[tag::RESTORE], |pair| {
         if report.take(decode::<Restore>("a restore under way", &pair.value)).is_none() {
-            let family = key::u64_at(&pair.key, 1).unwrap_or_default();
-            store.fix(Fix::aside(pair, restore(store, family)?, "a restore in progress: ended".into()));
+            let clone_group = key::u64_at(&pair.key, 1).unwrap_or_default();
+            store.fix(Fix::quarantine_record(
+                pair,
+                restore(store, clone_group)?,
+                "a restore in progress: ended".into(),
+            ));
         }
         Ok(())
     })?;
@@ -62,9 +66,9 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
 }
 
 /// Checks that a restore fills the first branch of a separate clone group.
-fn restore(store: &Checked<'_>, family: Family) -> Result<Option<Vec<u8>>> {
+fn restore(store: &Checked<'_>, clone_group: CloneGroup) -> Result<Option<Vec<u8>>> {
     let branch = Branch::MAX;
-    let there = store.read().get(&key::of_branch(tag::BRANCH, family, branch))?.is_some();
+    let there = store.read().get(&key::of_branch(tag::BRANCH, clone_group, branch))?.is_some();
     Ok(there.then(|| Restore { branch, ..Restore::default() }.encode_to_vec()))
 }
 
@@ -77,10 +81,10 @@ fn head(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> 
     };
     let trash = last(&[tag::TRASH])?;
     let mut highest = 0;
-    for tag in [tag::BUCKET_ID, tag::FAMILY, tag::ACCOUNT_ID] {
+    for tag in [tag::BUCKET_ID, tag::CLONE_GROUP, tag::ACCOUNT_ID] {
         highest = highest.max(last(&[tag])?);
     }
-    highest = roots.iter().map(|root| root.family).fold(highest, u64::max);
+    highest = roots.iter().map(|root| root.clone_group).fold(highest, u64::max);
     if head.next_id > highest && (trash == 0 || head.next_trash > trash) {
         return Ok(());
     }
@@ -88,49 +92,49 @@ fn head(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> 
         "the store: its next number {} and position in the trash {} were issued before",
         head.next_id, head.next_trash
     ));
-    let mended = crate::record::Header {
+    let repaired = crate::record::Header {
         next_id: head.next_id.max(highest + 1),
         next_trash: head.next_trash.max(trash + 1),
         ..head
     };
     store.fix(Fix::put(
         key::header(),
-        mended.encode_to_vec(),
+        repaired.encode_to_vec(),
         "the store: repaired, its next numbers are unused".into(),
     ));
     Ok(())
 }
 
-fn families(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
+fn clone_groups(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<()> {
     let mut readable = HashSet::new();
-    store.each(&[tag::FAMILY], |pair| {
+    store.each(&[tag::CLONE_GROUP], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let what = format!("family {id}");
-        let kept = report.take(decode::<bucket::Family>(&what, &pair.value));
+        let kept = report.take(decode::<bucket::CloneGroup>(&what, &pair.value));
         readable.insert(id);
         let least = given(store, id)?;
         let done = format!("{what}: repaired, its next numbers are unused");
-        let Some(family) = kept else {
+        let Some(clone_group) = kept else {
             store.fix(Fix::put(pair.key.to_vec(), past(least).encode_to_vec(), done));
             return Ok(());
         };
-        let mended = bucket::Family {
-            next_ino: family.next_ino.max(least.next_ino),
-            next_branch: family.next_branch.min(least.next_branch),
-            next_version: family.next_version.min(least.next_version),
+        let repaired = bucket::CloneGroup {
+            next_ino: clone_group.next_ino.max(least.next_ino),
+            next_branch: clone_group.next_branch.min(least.next_branch),
+            next_version: clone_group.next_version.min(least.next_version),
         };
-        if mended != family {
+        if repaired != clone_group {
             report.problem(format!("{what}: its next inode, branch or version number was issued before"));
-            store.fix(Fix::put(pair.key.to_vec(), mended.encode_to_vec(), done));
+            store.fix(Fix::put(pair.key.to_vec(), repaired.encode_to_vec(), done));
         }
         Ok(())
     })?;
-    for root in roots.iter().filter(|root| !readable.contains(&root.family)) {
-        let what = format!("{}: family {}", root.what, root.family);
+    for root in roots.iter().filter(|root| !readable.contains(&root.clone_group)) {
+        let what = format!("{}: family {}", root.what, root.clone_group);
         report.problem(format!("{what}: it has no record"));
-        let made = past(given(store, root.family)?).encode_to_vec();
+        let made = past(given(store, root.clone_group)?).encode_to_vec();
         store.fix(Fix::put(
-            key::by_id(tag::FAMILY, root.family),
+            key::by_id(tag::CLONE_GROUP, root.clone_group),
             made,
             format!("{what}: its record was created again"),
         ));
@@ -139,30 +143,30 @@ fn families(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Result<
 }
 
 /// The next unused numbers of a clone group, according to its records.
-fn given(store: &Checked<'_>, family: Family) -> Result<bucket::Family> {
-    let inodes = key::by_id(tag::INODE, family);
+fn given(store: &Checked<'_>, clone_group: CloneGroup) -> Result<bucket::CloneGroup> {
+    let inodes = key::by_id(tag::INODE, clone_group);
     let last = store.read().scan_back(&inodes, &key::after_prefix(&inodes), 1)?;
     let ino = last.first().and_then(|pair| key::u64_at(&pair.key, key::INODE_AT)).unwrap_or_default();
-    let branches = key::by_id(tag::BRANCH, family);
+    let branches = key::by_id(tag::BRANCH, clone_group);
     let first = store.read().scan(&branches, &key::after_prefix(&branches), 1)?;
     let branch = first.first().and_then(|pair| key::unbranched(&pair.key)).map_or(u32::MAX, |(_, branch)| branch);
-    let shown = store.lowest.borrow().get(&family).copied().unwrap_or(u64::MAX);
-    let version = lowest_version(store, family)?.min(shown);
-    Ok(bucket::Family { next_ino: ino + 1, next_branch: branch.saturating_sub(1), next_version: version })
+    let shown = store.lowest.borrow().get(&clone_group).copied().unwrap_or(u64::MAX);
+    let version = lowest_version(store, clone_group)?.min(shown);
+    Ok(bucket::CloneGroup { next_ino: ino + 1, next_branch: branch.saturating_sub(1), next_version: version })
 }
 
 /// Numbers beyond all that may have been issued for records that are gone since.
-fn past(least: bucket::Family) -> bucket::Family {
-    bucket::Family {
+fn past(least: bucket::CloneGroup) -> bucket::CloneGroup {
+    bucket::CloneGroup {
         next_ino: least.next_ino.saturating_add(GIVEN_MAX),
         next_branch: least.next_branch.saturating_sub(1 << 10),
         next_version: least.next_version.saturating_sub(GIVEN_MAX),
     }
 }
 
-fn lowest_version(store: &Checked<'_>, family: u64) -> Result<u64> {
+fn lowest_version(store: &Checked<'_>, clone_group: u64) -> Result<u64> {
     let mut lowest = u64::MAX;
-    store.each(&key::by_id(tag::VERSION, family), |pair| {
+    store.each(&key::by_id(tag::VERSION, clone_group), |pair| {
         let name = key::text_at(&pair.key, key::VERSION_KEY_AT);
         let order = name.and_then(|name| key::u64_at(&pair.key, key::VERSION_KEY_AT + name.len() + 1));
         lowest = lowest.min(order.unwrap_or(u64::MAX));
@@ -195,7 +199,7 @@ fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             }
             // Without checksums damage cannot be detected: reading it answers an error from now on.
             store.fix(Fix::Content { blob: id, why: format!("{what} cannot be read") });
-            store.fix(Fix::aside(pair, None, what));
+            store.fix(Fix::quarantine_record(pair, None, what));
         }
         Ok(())
     })?;
@@ -209,9 +213,9 @@ fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
 fn damaged(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::DAMAGED], |pair| {
         if report.take(decode::<Damaged>("what is quarantined", &pair.value)).is_none() {
-            let aside = vec![Aside { key: pair.key.to_vec(), value: pair.value.to_vec() }];
+            let quarantine = vec![Quarantined { key: pair.key.to_vec(), value: pair.value.to_vec() }];
             let why = "what was wrong with it cannot be read".to_owned();
-            let record = Damaged { why: why.clone(), aside, ..Damaged::default() };
+            let record = Damaged { why: why.clone(), quarantine, ..Damaged::default() };
             store.fix(Fix::put(pair.key.to_vec(), record.encode_to_vec(), format!("what is quarantined: {why}")));
         }
         Ok(())
@@ -220,7 +224,7 @@ fn damaged(store: &Checked<'_>, report: &mut Report) -> Result<()> {
 
 fn trash(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::TRASH], |pair| {
-        let Some(trash) = store.take_or_aside::<Trash>("the trash", pair, report) else { return Ok(()) };
+        let Some(trash) = store.take_or_quarantine::<Trash>("the trash", pair, report) else { return Ok(()) };
         let id = trash.id();
         if store.read().get(&key::by_id(tag::BLOB, id.0))?.is_some() {
             report.problem(format!("blob {id}: it is in the trash, but has a record"));

@@ -7,25 +7,25 @@
 
 mod accounts;
 mod affected;
-mod again;
-mod aside;
 mod branches;
 mod buckets;
 mod content;
+mod dirty;
 mod fix;
 mod keys;
 mod ledgers;
-mod live;
-mod lost;
-mod mend;
+mod orphan_branches;
 mod parts;
 mod permissions;
+mod quarantine;
 mod reach;
 mod references;
+mod relink;
 mod repair;
 mod report;
 mod sessions;
 mod tree;
+mod tree_repair;
 mod uploads;
 mod versions;
 
@@ -38,20 +38,20 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::blob::{self, Blobs};
-use crate::branch::Lines;
+use crate::branch::Ancestries;
 use crate::clock::{Clock, SystemClock};
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::grant::KeyPlace;
 use crate::meta::{Meta, Pair, Read, Snapshot, fjall_engine};
 use crate::record::decode;
-use crate::record::key::{self, Branch, Family};
+use crate::record::key::{self, Branch, CloneGroup};
 use crate::store::header;
 
 pub(crate) use affected::owners_of;
 use fix::Fix;
-pub(crate) use mend::put_stub;
 pub use report::{Phase, Progress, Report};
+pub(crate) use tree_repair::put_stub;
 
 /// Pairs read at a time.
 const CHUNK: usize = 1024;
@@ -84,7 +84,7 @@ impl Options<'_> {
 struct Checked<'a> {
     snapshot: Box<dyn Snapshot>,
     blobs: Blobs,
-    lines: Lines,
+    lines: Ancestries,
     progress: &'a dyn Fn(Progress),
     /// The fixes that a repair would carry out.
     fixes: RefCell<Vec<Fix>>,
@@ -93,14 +93,14 @@ struct Checked<'a> {
     /// Ids found in bucket records.
     buckets: RefCell<HashSet<u64>>,
     /// The lowest version order number found in the inodes of each clone group.
-    lowest: RefCell<HashMap<Family, u64>>,
+    lowest: RefCell<HashMap<CloneGroup, u64>>,
 }
 
 /// A tree of a bucket or snapshot.
 #[derive(Clone)]
 struct Root {
     what: String,
-    family: Family,
+    clone_group: CloneGroup,
     branch: Branch,
     /// For a bucket: its id.
     bucket: Option<u64>,
@@ -166,14 +166,14 @@ impl<'a> Checked<'a> {
     fn new(snapshot: Box<dyn Snapshot>, blobs: Blobs, progress: &'a dyn Fn(Progress)) -> Self {
         let (fixes, unreadable) = (RefCell::default(), RefCell::default());
         let (buckets, lowest) = (RefCell::default(), RefCell::default());
-        Self { snapshot, blobs, lines: Lines::default(), progress, fixes, unreadable, buckets, lowest }
+        Self { snapshot, blobs, lines: Ancestries::default(), progress, fixes, unreadable, buckets, lowest }
     }
 
     /// Checks all records.
     fn check(&self, report: &mut Report) -> Result<()> {
         let found = buckets::roots(self, report)?;
         branches::check(self, &found.shown, report)?;
-        lost::check(self, &found, report)?;
+        orphan_branches::check(self, &found, report)?;
         let roots = &found.shown;
         for (done, root) in (0..).zip(roots) {
             self.tell(Phase::Trees, done, roots.len() as u64);
@@ -185,7 +185,7 @@ impl<'a> Checked<'a> {
         ledgers::check(self, roots, report)?;
         references::check(self, report)?;
         sessions::check(self, report)?;
-        live::check(self, report)
+        dirty::check(self, report)
     }
 
     /// Checks the bytes of all blobs, or only lists known damage.
@@ -215,19 +215,19 @@ impl<'a> Checked<'a> {
     }
 
     /// Records the version order number of an inode; zero is none.
-    fn note_version(&self, family: Family, order: u64) {
+    fn note_version(&self, clone_group: CloneGroup, order: u64) {
         if order > 0 {
             let mut lowest = self.lowest.borrow_mut();
-            let known = lowest.entry(family).or_insert(u64::MAX);
+            let known = lowest.entry(clone_group).or_insert(u64::MAX);
             *known = order.min(*known);
         }
     }
 
     /// Decodes a record, or reports and quarantines it without replacement.
-    fn take_or_aside<M: Message + Default>(&self, what: &str, pair: &Pair, report: &mut Report) -> Option<M> {
+    fn take_or_quarantine<M: Message + Default>(&self, what: &str, pair: &Pair, report: &mut Report) -> Option<M> {
         let value = report.take(decode(what, &pair.value));
         if value.is_none() {
-            self.fix(Fix::aside(pair, None, format!("{what}: it cannot be read")));
+            self.fix(Fix::quarantine_record(pair, None, format!("{what}: it cannot be read")));
         }
         value
     }

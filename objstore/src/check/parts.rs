@@ -11,12 +11,12 @@ use crate::tree::Tree;
 
 /// Checks all of a tree.
 pub(super) fn check(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
-    for record in tree.line.all(tree.read, tag::OBJECT_PARTS) {
+    for record in tree.ancestry.all(tree.read, tag::OBJECT_PARTS) {
         let record = record?;
         let Some(ino) = key::u64_at(&record.base, key::INODE_AT) else { continue };
         let what = format!("{}: the parts of inode {ino}", root.what);
         let pair = Pair { key: key::branched(&record.base, record.branch).into(), value: record.value.clone() };
-        let Some(parts) = store.take_or_aside::<ObjectParts>(&what, &pair, report) else { continue };
+        let Some(parts) = store.take_or_quarantine::<ObjectParts>(&what, &pair, report) else { continue };
         let inode = report.take(tree.inode(ino)).flatten();
         check_one(&what, inode.map(|(_, inode)| inode), &parts, report);
     }

@@ -21,8 +21,8 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         store.fix(Fix::Unseen { key, why });
     }
     // References of unreadable records are unknown, so no blob counts as unreferenced then.
-    let kept = !store.unreadable.borrow().is_empty() || moved_aside(store)?;
-    let mut live: HashMap<u64, u64> = HashMap::new();
+    let kept = !store.unreadable.borrow().is_empty() || moved_to_quarantine(store)?;
+    let mut dirty: HashMap<u64, u64> = HashMap::new();
     store.each(&[tag::BLOB], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let what = format!("blob {id:016x}");
@@ -49,7 +49,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
             report.content_bytes += blob.length;
         }
         if let Some(at) = blob.packed {
-            *live.entry(at.segment).or_default() += blob.length;
+            *dirty.entry(at.segment).or_default() += blob.length;
         }
         Ok(())
     })?;
@@ -57,19 +57,19 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         report.problem(format!("blob {id:016x}: {refs} records refer to it, but it has no record"));
         store.fix(Fix::MissingBlob { blob: id, refs });
     }
-    check_segments(store, live, report)
+    check_segments(store, dirty, report)
 }
 
 /// Whether quarantined records exist whose references are unknown.
-fn moved_aside(store: &Checked<'_>) -> Result<bool> {
-    let mut aside = false;
+fn moved_to_quarantine(store: &Checked<'_>) -> Result<bool> {
+    let mut quarantine = false;
     store.each(&[tag::DAMAGED], |pair| {
         let there = store.read().get(&[&[tag::BLOB], &pair.key[1..]].concat())?.is_some();
-        aside |=
-            there && decode::<Damaged>("what is quarantined", &pair.value).is_ok_and(|record| !record.aside.is_empty());
+        quarantine |= there
+            && decode::<Damaged>("what is quarantined", &pair.value).is_ok_and(|record| !record.quarantine.is_empty());
         Ok(())
     })?;
-    Ok(aside)
+    Ok(quarantine)
 }
 
 /// References to each blob, and unreadable inodes that no tree shows.
@@ -95,7 +95,7 @@ fn count(store: &Checked<'_>, report: &mut Report) -> Result<Counted> {
         };
         match content {
             Some(Content::Blob(content)) => refer(content.id),
-            Some(Content::Extents(content)) => content.home.into_iter().for_each(&mut refer),
+            Some(Content::Extents(content)) => content.in_place.into_iter().for_each(&mut refer),
             _ => {}
         }
         Ok(())
@@ -123,10 +123,10 @@ fn count(store: &Checked<'_>, report: &mut Report) -> Result<Counted> {
     Ok((counted, unseen))
 }
 
-fn check_segments(store: &Checked<'_>, mut live: HashMap<u64, u64>, report: &mut Report) -> Result<()> {
+fn check_segments(store: &Checked<'_>, mut dirty: HashMap<u64, u64>, report: &mut Report) -> Result<()> {
     store.each(&[tag::SEGMENT], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
-        let counted = live.remove(&id).unwrap_or(0);
+        let counted = dirty.remove(&id).unwrap_or(0);
         let Some(segment) = report.take(decode::<Segment>("a segment", &pair.value)) else {
             store.fix(put_segment(id, Segment { live_bytes: counted, stored_bytes: counted }));
             return Ok(());
@@ -140,7 +140,7 @@ fn check_segments(store: &Checked<'_>, mut live: HashMap<u64, u64>, report: &mut
         }
         Ok(())
     })?;
-    for (id, bytes) in live {
+    for (id, bytes) in dirty {
         report.problem(format!("segment {id:016x}: {bytes} bytes in it are referenced, but it has no record"));
         store.fix(put_segment(id, Segment { live_bytes: bytes, stored_bytes: bytes }));
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU64;
 use prost::Message;
 
 use super::fix::{Fix, Seat};
-use super::mend::{Mend, put_stub};
+use super::tree_repair::{TreeRepair, put_stub};
 use super::{Checked, Options, Phase, Progress, Report, affected};
 use crate::blob::{BlobId, Blobs};
 use crate::clock::Timestamp;
@@ -133,15 +133,15 @@ impl<'a> Repair<'a> {
             Fix::Usage { tree, held, uploads } => self.usage(tree, held, uploads),
             Fix::Counts { tree, ino, counts } => {
                 let line = format!("{}: inode {ino}: counts corrected", tree.what);
-                self.mend(tree, line, move |mend| mend.recount(ino, counts))
+                self.repair(tree, line, move |repair| repair.recount(ino, counts))
             }
             Fix::Reach { tree, ino, length } => {
                 let line = format!("{}: inode {ino} has a bound of the paths below it again", tree.what);
-                self.mend(tree, line, move |mend| mend.reach_to(ino, length))
+                self.repair(tree, line, move |repair| repair.reach_to(ino, length))
             }
             Fix::Shown { tree, ino } => {
                 let line = format!("{}: inode {ino}: its attributes in listings were corrected", tree.what);
-                self.mend(tree, line, move |mend| mend.hide(ino))
+                self.repair(tree, line, move |repair| repair.hide(ino))
             }
             Fix::Unreadable { key, tree, ino, why } => {
                 let line = format!("{}: inode {ino} cannot be read", tree.what);
@@ -154,16 +154,16 @@ impl<'a> Repair<'a> {
             }
             Fix::NoName { tree, ino } => {
                 let line = format!("{}: inode {ino} without a name is \"lost+found/{ino}\" now", tree.what);
-                self.mend(tree, line, move |mend| mend.find_again(ino))
+                self.repair(tree, line, move |repair| repair.find_again(ino))
             }
-            Fix::Aside { key, was, value, done } => self.aside(key, &was, value, &done),
+            Fix::Aside { key, was, value, done } => self.quarantine_record(key, &was, value, &done),
             Fix::Name { key, tree, parent, sort_name } => {
                 let why = "the record of its name cannot be read";
-                self.again(tree, key, move |mend, key| mend.name_again(key, parent, &sort_name, why))
+                self.relink(tree, key, move |repair, key| repair.name_again(key, parent, &sort_name, why))
             }
             Fix::Version { key, tree, name, order } => {
                 let why = "the record of the version cannot be read";
-                self.again(tree, key, move |mend, key| mend.version_again(key, &name, order, why))
+                self.relink(tree, key, move |repair, key| repair.version_again(key, &name, order, why))
             }
             Fix::Extent { key, why } => self.extent(key, why),
             Fix::Unseen { key, why } => self.unseen(key, why),
@@ -174,27 +174,27 @@ impl<'a> Repair<'a> {
     }
 
     /// Relinks a name or version whose record is unreadable; the record is first copied to a file.
-    fn again(
+    fn relink(
         &self,
         tree: Seat,
         at: Vec<u8>,
-        change: impl FnOnce(&mut Mend<'_>, &[u8]) -> Result<Option<String>> + Send + 'static,
+        change: impl FnOnce(&mut TreeRepair<'_>, &[u8]) -> Result<Option<String>> + Send + 'static,
     ) -> Result<Option<String>> {
         let Some(was) = self.meta.snapshot().get(&at)? else { return Ok(None) };
         let (blobs, now, what) = (self.blobs.clone(), self.now, tree.what.clone());
         let file = self.keep(&at, &was)?;
-        let done = self.write(move |txn| change(&mut Mend::begin(txn, &blobs, now, &tree)?, &at))?;
+        let done = self.write(move |txn| change(&mut TreeRepair::begin(txn, &blobs, now, &tree)?, &at))?;
         Ok(done.map(|done| format!("{what}: {done}; the record is {file} now")))
     }
 
-    fn mend(
+    fn repair(
         &self,
         tree: Seat,
         line: String,
-        change: impl FnOnce(&mut Mend<'_>) -> Result<bool> + Send + 'static,
+        change: impl FnOnce(&mut TreeRepair<'_>) -> Result<bool> + Send + 'static,
     ) -> Result<Option<String>> {
         let (blobs, now) = (self.blobs.clone(), self.now);
-        let done = self.write(move |txn| change(&mut Mend::begin(txn, &blobs, now, &tree)?))?;
+        let done = self.write(move |txn| change(&mut TreeRepair::begin(txn, &blobs, now, &tree)?))?;
         Ok(done.then_some(line))
     }
 
@@ -207,8 +207,8 @@ impl<'a> Repair<'a> {
         why: String,
     ) -> Result<Option<String>> {
         let (blobs, now) = (self.blobs.clone(), self.now);
-        let done =
-            self.write(move |txn| Mend::begin(txn, &blobs, now, &tree)?.stand_in(unreadable.as_deref(), ino, &why))?;
+        let done = self
+            .write(move |txn| TreeRepair::begin(txn, &blobs, now, &tree)?.stand_in(unreadable.as_deref(), ino, &why))?;
         Ok(done.map(|done| format!("{line}: {done}")))
     }
 
@@ -252,7 +252,7 @@ impl<'a> Repair<'a> {
 
     fn usage(&self, tree: Seat, held: Option<Usage>, uploads: Option<u64>) -> Result<Option<String>> {
         self.write(move |txn| {
-            let at = key::of_branch(tag::USAGE, tree.family, tree.branch);
+            let at = key::of_branch(tag::USAGE, tree.clone_group, tree.branch);
             let value = txn.get(&at)?;
             let usage = value.and_then(|value| decode::<Usage>("usage", &value).ok());
             let mut usage = usage.unwrap_or(Usage::EMPTY);
@@ -331,7 +331,7 @@ impl<'a> Repair<'a> {
                 return Ok(None);
             }
             let line = format!("blob {id:016x}: quarantined ({why})");
-            txn.put(at, Damaged { found, why, aside: Vec::new(), who: Vec::new() }.encode_to_vec());
+            txn.put(at, Damaged { found, why, quarantine: Vec::new(), who: Vec::new() }.encode_to_vec());
             Ok(Some(line))
         })
     }
@@ -353,7 +353,7 @@ impl<'a> Repair<'a> {
     /// Moves the intact blobs of a damaged segment to another, and the segment to the quarantine.
     fn segment(&mut self, segment: u64, why: &str) -> Result<Option<String>> {
         let (mut moved, mut lost) = (0_u64, 0_u64);
-        for (id, blob, at) in self.lying_in(segment)? {
+        for (id, blob, at) in self.simulated_in(segment)? {
             match self.blobs.read_packed(BlobId(id), at.segment, at.offset, blob.length) {
                 Ok(data) => {
                     let there = self.blobs.append(BlobId(id), data).wait()?;
@@ -369,32 +369,34 @@ impl<'a> Repair<'a> {
             }
         }
         self.meta.sync().wait()?;
-        let aside = self.move_aside(segment)?;
+        let quarantine = self.move_to_quarantine(segment)?;
         if lost == 0 {
             self.write(move |txn| {
                 txn.delete(key::by_id(tag::SEGMENT, segment));
                 Ok(())
             })?;
         }
-        Ok(Some(format!("{why}: {moved} blobs moved to another segment, {lost} quarantined; the file is {aside} now")))
+        Ok(Some(format!(
+            "{why}: {moved} blobs moved to another segment, {lost} quarantined; the file is {quarantine} now"
+        )))
     }
 
-    fn lying_in(&self, segment: u64) -> Result<Vec<(u64, Blob, PackedAt)>> {
-        let mut lying = Vec::new();
+    fn simulated_in(&self, segment: u64) -> Result<Vec<(u64, Blob, PackedAt)>> {
+        let mut simulated = Vec::new();
         self.checked().each(&[tag::BLOB], |pair| {
             let blob: Blob = decode("a blob", &pair.value)?;
             if let Some((id, at)) = key::u64_at(&pair.key, 1).zip(blob.packed)
                 && at.segment == segment
             {
-                lying.push((id, blob, at));
+                simulated.push((id, blob, at));
             }
             Ok(())
         })?;
-        Ok(lying)
+        Ok(simulated)
     }
 
     /// The copy is on disk before the segment is removed.
-    fn move_aside(&self, segment: u64) -> Result<String> {
+    fn move_to_quarantine(&self, segment: u64) -> Result<String> {
         let name = format!("{segment:016x}.seg");
         let quarantine = self.dir.join(QUARANTINE);
         self.disk.make_dir_all(&quarantine)?;

@@ -28,7 +28,7 @@ pub struct Report {
     /// Number of persistent mount sessions.
     pub sessions: u64,
     /// Number of dirty files left by the last server: the next opening flushes them.
-    pub live_files: u64,
+    pub dirty_files: u64,
     /// Number of inodes in all branches.
     pub inodes: u64,
     /// Number of multipart uploads in progress.

@@ -5,12 +5,12 @@
 use super::{Checked, Report};
 use crate::error::Result;
 use crate::record::key::tag;
-use crate::record::session::{Owed, Replay, Session};
+use crate::record::session::{Replay, Session, Undelivered};
 
 /// Checks all.
 pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::SESSION], |pair| {
-        if let Some(session) = store.take_or_aside::<Session>("a mount's session", pair, report) {
+        if let Some(session) = store.take_or_quarantine::<Session>("a mount's session", pair, report) {
             report.sessions += 1;
             if session.root == 0 || session.bucket == 0 {
                 report.problem(format!("a mount's session of \"{}\": it has no bucket and root", session.name));
@@ -19,11 +19,11 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         Ok(())
     })?;
     store.each(&[tag::REPLAY], |pair| {
-        store.take_or_aside::<Replay>("a request of a mount", pair, report);
+        store.take_or_quarantine::<Replay>("a request of a mount", pair, report);
         Ok(())
     })?;
     store.each(&[tag::OWED], |pair| {
-        store.take_or_aside::<Owed>("notices owed to mounts", pair, report);
+        store.take_or_quarantine::<Undelivered>("notices owed to mounts", pair, report);
         Ok(())
     })
 }

@@ -5,31 +5,31 @@ use std::collections::HashMap;
 use super::fix::{Counts, Fix};
 use super::reach::Reaches;
 use super::{Checked, Report, Root, keys, parts, permissions, versions};
-use crate::branch::Line;
+use crate::branch::Ancestry;
 use crate::error::Result;
 use crate::record::bucket::Usage;
 use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
-use crate::record::listed::{ListedDirent, Shown};
+use crate::record::listed::{ListedDirent, ListingEntry};
 use crate::record::version::Version;
 use crate::tree::{Tally, Tree, counts_bytes, order_of, tally};
 use crate::volume::ROOT_INO;
 
 /// What the names of an inode say about it.
 #[derive(Default)]
-struct Named {
+struct NameReferences {
     names: u32,
     kind: Option<InodeKind>,
     /// The attributes for listings that a name carries.
-    shown: Option<Shown>,
+    shown: Option<ListingEntry>,
     /// Whether the inode exists.
     met: bool,
 }
 
 /// The content of a directory.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Held {
+struct DirectoryEntries {
     entries: u64,
     keys: u64,
     directories: u32,
@@ -38,26 +38,26 @@ struct Held {
 /// What all names say.
 #[derive(Default)]
 struct Names {
-    named: HashMap<u64, Named>,
-    held: HashMap<u64, Held>,
+    named: HashMap<u64, NameReferences>,
+    held: HashMap<u64, DirectoryEntries>,
     reaches: Reaches,
 }
 
 /// Checks a tree.
 pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
-    let line = match store.lines.line(store.read(), root.family, root.branch) {
-        Ok(line) => line,
+    let ancestry = match store.lines.ancestry(store.read(), root.clone_group, root.branch) {
+        Ok(ancestry) => ancestry,
         Err(error) => {
             report.problem(format!("{}: {error}", root.what));
             return Ok(());
         }
     };
-    let tree = Tree { read: store.read(), line: &line };
+    let tree = Tree { read: store.read(), ancestry: &ancestry };
     parts::check(store, tree, root, report)?;
     versions::check(store, tree, root, report)?;
     let Names { mut named, held, reaches } = names(store, tree, root, report)?;
     let used = inodes(store, tree, root, (&mut named, &held, &reaches), report)?;
-    if line.get(store.read(), &key::inode(root.family, ROOT_INO))?.is_none() {
+    if ancestry.get(store.read(), &key::inode(root.clone_group, ROOT_INO))?.is_none() {
         report.problem(format!("{}: the directory at the top is not there", root.what));
         store.fix(Fix::NoInode { tree: root.seat(), ino: ROOT_INO });
     }
@@ -65,11 +65,11 @@ pub(super) fn check(store: &Checked<'_>, root: &Root, report: &mut Report) -> Re
     extents(tree, root, &named, report)?;
     // Damage was reported; objects are counted once it is repaired.
     let tally = tally(tree).ok();
-    check_usage(store, &line, root, used, tally, report)
+    check_usage(store, &ancestry, root, used, tally, report)
 }
 
 /// Reports names that lead to missing inodes.
-fn unmet(store: &Checked<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mut Report) {
+fn unmet(store: &Checked<'_>, root: &Root, named: &HashMap<u64, NameReferences>, report: &mut Report) {
     let mut lost: Vec<u64> = named.iter().filter(|(_, named)| !named.met).map(|(ino, _)| *ino).collect();
     lost.sort_unstable();
     for ino in lost {
@@ -79,9 +79,9 @@ fn unmet(store: &Checked<'_>, root: &Root, named: &HashMap<u64, Named>, report: 
 }
 
 /// Checks that every extent belongs to an existing inode.
-fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mut Report) -> Result<()> {
+fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, NameReferences>, report: &mut Report) -> Result<()> {
     let mut known = 0;
-    for record in tree.line.all(tree.read, tag::EXTENT) {
+    for record in tree.ancestry.all(tree.read, tag::EXTENT) {
         let Some(ino) = key::u64_at(&record?.base, key::INODE_AT) else { continue };
         if ino != known && !named.contains_key(&ino) && report.take(tree.inode(ino)).is_some_and(|i| i.is_none()) {
             report.problem(format!("{}: extents of inode {ino}, which is not there", root.what));
@@ -95,7 +95,7 @@ fn extents(tree: Tree<'_>, root: &Root, named: &HashMap<u64, Named>, report: &mu
 fn names(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<Names> {
     let Names { mut named, mut held, mut reaches } = Names::default();
     let mut folders = Vec::new();
-    for entry in tree.line.all(tree.read, tag::DIRENT) {
+    for entry in tree.ancestry.all(tree.read, tag::DIRENT) {
         let entry = entry?;
         let parent = key::u64_at(&entry.base, 9);
         let Some((parent, name)) = parent.zip(key::text_at(&entry.base, key::DIRENT_NAME_AT)) else { continue };
@@ -132,8 +132,8 @@ fn names(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) 
 }
 
 /// Counts noncurrent versions: each holds one of its inode's links.
-fn version_links(tree: Tree<'_>, named: &mut HashMap<u64, Named>) -> Result<()> {
-    for record in tree.line.all(tree.read, tag::VERSION) {
+fn version_links(tree: Tree<'_>, named: &mut HashMap<u64, NameReferences>) -> Result<()> {
+    for record in tree.ancestry.all(tree.read, tag::VERSION) {
         let version = decode::<Version>("a version", &record?.value).ok();
         if let Some(version) = version.filter(|version| version.ino != 0) {
             let target = named.entry(version.ino).or_default();
@@ -149,11 +149,11 @@ fn inodes(
     store: &Checked<'_>,
     tree: Tree<'_>,
     root: &Root,
-    (named, held, reaches): (&mut HashMap<u64, Named>, &HashMap<u64, Held>, &Reaches),
+    (named, held, reaches): (&mut HashMap<u64, NameReferences>, &HashMap<u64, DirectoryEntries>, &Reaches),
     report: &mut Report,
 ) -> Result<Usage> {
     let mut used = Usage::default();
-    for record in tree.line.all(tree.read, tag::INODE) {
+    for record in tree.ancestry.all(tree.read, tag::INODE) {
         let record = record?;
         let Some(ino) = key::u64_at(&record.base, 9) else { continue };
         let what = format!("{}: inode {ino}", root.what);
@@ -170,7 +170,7 @@ fn inodes(
             }
         };
         report.inodes += 1;
-        store.note_version(root.family, order_of(&inode));
+        store.note_version(root.clone_group, order_of(&inode));
         if ino != ROOT_INO {
             used.inodes += 1;
         }
@@ -191,7 +191,7 @@ fn check_inode(
     what: &str,
     ino: u64,
     inode: &Inode,
-    named: Option<&Named>,
+    named: Option<&NameReferences>,
     report: &mut Report,
 ) -> Result<()> {
     let names = named.map_or(0, |named| named.names);
@@ -200,20 +200,22 @@ fn check_inode(
     }
     if inode.nlink == 0 {
         // A snapshot may contain an inode that was unlinked and in use when it was taken.
-        let marked =
-            !store.read().scan(&key::orphan(root.family, ino), &key::orphan(root.family, ino + 1), 1)?.is_empty();
+        let marked = !store
+            .read()
+            .scan(&key::orphan(root.clone_group, ino), &key::orphan(root.clone_group, ino + 1), 1)?
+            .is_empty();
         if names > 0 {
             report.problem(format!("{what}: it has no links, but {names} names"));
             recount(store, root, ino, Counts::of_file(inode, names));
         } else if !marked && root.bucket.is_some() {
             report.problem(format!("{what}: it has no links, no names and no user"));
-            let mark = key::branched(&key::orphan(root.family, ino), root.branch);
+            let mark = key::branched(&key::orphan(root.clone_group, ino), root.branch);
             store.fix(Fix::put(mark, vec![1], format!("{what}: to be collected when the store is opened")));
         }
         return Ok(());
     }
     let shown = named.and_then(|named| named.shown.as_ref());
-    if shown.is_some_and(|shown| !inode.shown || *shown != Shown::of(ino, inode)) {
+    if shown.is_some_and(|shown| !inode.shown || *shown != ListingEntry::of(ino, inode)) {
         report.problem(format!("{what}: its name shows other attributes in listings"));
         store.fix(Fix::Shown { tree: root.seat(), ino });
     }
@@ -247,7 +249,7 @@ fn check_directory(
     root: &Root,
     (ino, what): (u64, &str),
     inode: &Inode,
-    held: Option<&Held>,
+    held: Option<&DirectoryEntries>,
     report: &mut Report,
 ) {
     if !inode.is_dir() || inode.nlink == 0 {
@@ -256,10 +258,11 @@ fn check_directory(
         }
         return;
     }
-    let nothing = Held::default();
+    let nothing = DirectoryEntries::default();
     let held = held.unwrap_or(&nothing);
-    let counted = Held { entries: inode.entries, keys: inode.keys, directories: inode.nlink.saturating_sub(2) };
-    let (mut sound, Held { entries, keys, directories }) = (true, *held);
+    let counted =
+        DirectoryEntries { entries: inode.entries, keys: inode.keys, directories: inode.nlink.saturating_sub(2) };
+    let (mut sound, DirectoryEntries { entries, keys, directories }) = (true, *held);
     if *held != counted {
         report.problem(format!("{what}: it counts {counted:?}, but holds {held:?}"));
         sound = false;
@@ -275,13 +278,13 @@ fn check_directory(
 
 fn check_usage(
     store: &Checked<'_>,
-    line: &Line,
+    ancestry: &Ancestry,
     root: &Root,
     mut used: Usage,
     tally: Option<Tally>,
     report: &mut Report,
 ) -> Result<()> {
-    let value = store.read().get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
+    let value = store.read().get(&key::of_branch(tag::USAGE, ancestry.clone_group, ancestry.branch()))?;
     let kept = value.map_or(Ok(Usage::EMPTY), |value| decode(&format!("the usage of {}", root.what), &value));
     let kept: Option<Usage> = report.take(kept);
     if let Some(Tally { objects, hidden }) = tally {

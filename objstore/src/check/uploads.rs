@@ -21,11 +21,11 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
         };
         let what = format!("upload {id} to \"{}\"", name.escape_debug());
         bucket_of.insert(id.to_owned(), bucket);
-        if store.take_or_aside::<Upload>(&what, pair, report).is_some() {
+        if store.take_or_quarantine::<Upload>(&what, pair, report).is_some() {
             report.uploads += 1;
             if !accounts::is_bucket(store, bucket)? {
                 report.problem(format!("{what}: there is no bucket {bucket}"));
-                store.fix(Fix::aside(pair, None, format!("{what}: removed, there was no such bucket")));
+                store.fix(Fix::quarantine_record(pair, None, format!("{what}: removed, there was no such bucket")));
             }
         }
         Ok(())
@@ -34,7 +34,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
     store.each(&[tag::PART], |pair| {
         let id = key::text_at(&pair.key, 1).unwrap_or_default();
         let what = format!("a part of upload {id}");
-        let Some(part) = store.take_or_aside::<Part>(&what, pair, report) else { return Ok(()) };
+        let Some(part) = store.take_or_quarantine::<Part>(&what, pair, report) else { return Ok(()) };
         match bucket_of.get(id) {
             Some(bucket) => *bytes.entry(*bucket).or_default() += part.size,
             None => {
@@ -45,7 +45,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
         Ok(())
     })?;
     store.each(&[tag::COMPLETED], |pair| {
-        store.take_or_aside::<Completed>("a completed upload", pair, report);
+        store.take_or_quarantine::<Completed>("a completed upload", pair, report);
         Ok(())
     })?;
     check_usage(store, roots, &bytes, report)
@@ -53,7 +53,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
 
 fn check_usage(store: &Checked<'_>, roots: &[Root], bytes: &HashMap<u64, u64>, report: &mut Report) -> Result<()> {
     for root in roots {
-        let value = store.read().get(&key::of_branch(tag::USAGE, root.family, root.branch))?;
+        let value = store.read().get(&key::of_branch(tag::USAGE, root.clone_group, root.branch))?;
         let Ok(kept) = Usage::recorded(value) else { continue };
         let counted = root.bucket.and_then(|bucket| bytes.get(&bucket)).copied().unwrap_or_default();
         if kept.upload_bytes != counted {

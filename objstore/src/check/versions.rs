@@ -11,7 +11,7 @@ use crate::tree::{Tree, order_of};
 /// Checks all of a tree.
 pub(super) fn check(store: &Checked<'_>, tree: Tree<'_>, root: &Root, report: &mut Report) -> Result<()> {
     let mut null_of = None;
-    for record in tree.line.all(tree.read, tag::VERSION) {
+    for record in tree.ancestry.all(tree.read, tag::VERSION) {
         let record = record?;
         let named = key::text_at(&record.base, key::VERSION_KEY_AT);
         let order = named.and_then(|name| key::u64_at(&record.base, key::VERSION_KEY_AT + name.len() + 1));

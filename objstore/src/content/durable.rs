@@ -25,8 +25,8 @@ pub(crate) fn blobs_of(tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Vec<u6
 
 /// Syncs the content of an inode as its record describes it. Content that is durable already costs nothing.
 pub(crate) fn bring_to_disk(core: &Core, tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<()> {
-    let blobs = match inode.home() {
-        Some(home) => vec![home],
+    let blobs = match inode.in_place() {
+        Some(in_place) => vec![in_place],
         None => blobs_of(tree, ino, inode)?,
     };
     blobs.into_iter().try_for_each(|blob| core.blobs.sync_file(BlobId(blob)))

@@ -56,8 +56,8 @@ impl Tree<'_> {
     pub fn extents(&self, ino: u64, start: u64, end: u64) -> Result<Vec<Placed>> {
         let mut found: Vec<Placed> =
             self.extent_before(ino, start)?.into_iter().filter(|before| before.end() > start).collect();
-        let to = key::extent(self.line.family, ino, end);
-        for extent in self.line.records(self.read, &key::extent(self.line.family, ino, start), &to) {
+        let to = key::extent(self.ancestry.clone_group, ino, end);
+        for extent in self.ancestry.records(self.read, &key::extent(self.ancestry.clone_group, ino, start), &to) {
             found.push(placed(&extent?)?);
         }
         Ok(found)
@@ -71,9 +71,9 @@ impl Tree<'_> {
 
     /// The last extent that begins before `offset`.
     fn extent_before(&self, ino: u64, offset: u64) -> Result<Option<Placed>> {
-        let from = key::extents(self.line.family, ino);
-        let to = key::extent(self.line.family, ino, offset);
-        self.line.last(self.read, &from, &to)?.map(|seen| placed(&seen)).transpose()
+        let from = key::extents(self.ancestry.clone_group, ino);
+        let to = key::extent(self.ancestry.clone_group, ino, offset);
+        self.ancestry.last(self.read, &from, &to)?.map(|seen| placed(&seen)).transpose()
     }
 }
 
@@ -116,8 +116,8 @@ impl Tx<'_> {
     /// Places a range of a new inode in `extent`, whose reference the caller transfers.
     pub fn take_extent(&mut self, ino: u64, offset: u64, extent: Extent) {
         if extent.length > 0 {
-            let base = key::extent(self.line.family, ino, offset);
-            self.line.put(self.txn, &base, extent.encode_to_vec());
+            let base = key::extent(self.ancestry.clone_group, ino, offset);
+            self.ancestry.put(self.txn, &base, extent.encode_to_vec());
         }
     }
 
@@ -131,20 +131,20 @@ impl Tx<'_> {
 
     /// Writes this branch's version of the extent at `offset`, with its reference.
     fn put_extent(&mut self, ino: u64, offset: u64, extent: Extent) -> Result<()> {
-        let base = key::extent(self.line.family, ino, offset);
+        let base = key::extent(self.ancestry.clone_group, ino, offset);
         let before = self.txn.get(&key::branched(&base, self.branch()))?;
-        self.line.shadow(self.txn, &base)?;
+        self.ancestry.shadow(self.txn, &base)?;
         retain(self.txn, extent.blob)?;
         if let Some(value) = before.filter(|value| !value.is_empty()) {
             release(self.txn, decode::<Extent>("an extent", &value)?.blob)?;
         }
-        self.line.put(self.txn, &base, extent.encode_to_vec());
+        self.ancestry.put(self.txn, &base, extent.encode_to_vec());
         Ok(())
     }
 
     fn remove_extent(&mut self, ino: u64, placed: &Placed) -> Result<()> {
-        let base = key::extent(self.line.family, ino, placed.offset);
-        self.line.remove(self.txn, &base)?;
+        let base = key::extent(self.ancestry.clone_group, ino, placed.offset);
+        self.ancestry.remove(self.txn, &base)?;
         if placed.branch == self.branch() { release(self.txn, placed.extent.blob) } else { Ok(()) }
     }
 }

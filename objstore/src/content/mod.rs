@@ -3,45 +3,47 @@
 //! - Up to [`INLINE_MAX`] bytes lie in the inode's record. S3 packs up to [`PACKED_MAX`] in segments. Larger content,
 //!   and content that outgrows the record through a mount, has a separate blob file.
 //! - A blob written by S3 has checksums and never changes. A blob is changed in place only if it is the in-place blob
-//!   (`home`) of an inode that the writing branch wrote, and nothing else refers to it; otherwise new bytes go to a new
+//!   (`in_place`) of an inode that the writing branch wrote, and nothing else refers to it; otherwise new bytes go to a new
 //!   in-place blob, and extents record which bytes lie where.
 //! - A blob's bytes are on disk before the record that refers to it is committed.
 //! - Removal is the reverse: first the record moves to the trash, then the bytes are removed.
 
 mod damage;
+mod detached;
 mod durable;
 mod etag;
-mod exposed;
 mod extents;
+mod flush;
+mod mapped_writable;
 mod part;
-mod parting;
 mod plan;
 mod prepared;
 mod reader;
 mod refs;
-mod settle;
 mod share;
 mod staged;
 mod verified;
 
 pub use crate::blob::{BLOCK_BYTES, Block};
 pub(crate) use damage::refuse_damaged;
+pub(crate) use detached::DetachedCopy;
 pub(crate) use durable::bring_to_disk;
 pub(crate) use etag::multipart_etag;
-pub(crate) use exposed::{mark_exposed, recover as recover_exposed, sweep as sweep_exposed};
+pub(crate) use flush::recover as settle_left;
+pub(crate) use mapped_writable::{
+    mark_mapped_writable, recover as recover_mapped_writable, sweep as sweep_mapped_writable,
+};
 pub use part::{Checksum, ObjectPart};
-pub(crate) use parting::Parted;
 pub(crate) use plan::{Piece, Plan, verified_blob};
 pub(crate) use prepared::Prepared;
 pub use reader::Reader;
 pub(crate) use refs::{
-    add_home, blob as blob_record, drop_sums, forget_sums, move_packed, release, retain, take_staged,
+    add_in_place, blob as blob_record, drop_sums, forget_sums, move_packed, release, retain, take_staged,
 };
-pub(crate) use settle::recover as settle_left;
-pub(crate) use share::Shared;
+pub(crate) use share::SharedContent;
 pub use staged::{StageWriter, Staged};
 pub(crate) use staged::{in_blob, pack_all, stage};
-pub(crate) use verified::is_sound;
+pub(crate) use verified::is_valid;
 
 /// The most bytes kept in an inode's record.
 pub const INLINE_MAX: usize = 4 << 10;

@@ -24,12 +24,12 @@ impl Prepared {
     /// Copies for the content of an inode.
     pub fn of(core: &Arc<Core>, tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Self> {
         let mut prepared = Self { core: core.clone(), blobs: Vec::new() };
-        if core.backed.is_empty() {
+        if core.passthrough.is_empty() {
             return Ok(prepared);
         }
-        for blob in core.backed.backed_of(blobs_of(tree, ino, inode)?.into_iter()) {
+        for blob in core.passthrough.passthrough_of(blobs_of(tree, ino, inode)?.into_iter()) {
             let file = core.blobs.file(BlobId(blob))?;
-            core.backed.prepare(blob, Duplicate::of(&core.blobs, &*file, file.len()?)?);
+            core.passthrough.prepare(blob, Duplicate::of(&core.blobs, &*file, file.len()?)?);
             prepared.blobs.push(blob);
         }
         Ok(prepared)
@@ -39,7 +39,7 @@ impl Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         for blob in &self.blobs {
-            self.core.backed.unprepare(*blob);
+            self.core.passthrough.unprepare(*blob);
         }
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::part::{Checksum, ObjectPart};
 use super::plan::{Plan, run_at};
 use crate::blob::Run;
-use crate::branch::Line;
+use crate::branch::Ancestry;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::meta::Snapshot;
@@ -32,7 +32,7 @@ pub(crate) enum Way {
 pub struct Reader {
     pub(crate) core: Arc<Core>,
     pub(crate) snapshot: Box<dyn Snapshot>,
-    pub(crate) line: Line,
+    pub(crate) ancestry: Ancestry,
     pub(crate) ino: u64,
     pub(crate) inode: Inode,
     pub(crate) run: Mutex<Way>,
@@ -43,7 +43,7 @@ impl Reader {
     /// The parts in which the content was uploaded, in order; empty if it was put in one piece, copied, or changed by a
     /// mount since.
     pub fn parts(&self) -> Result<Vec<ObjectPart>> {
-        let tree = Tree { read: &*self.snapshot, line: &self.line };
+        let tree = Tree { read: &*self.snapshot, ancestry: &self.ancestry };
         let mut offset = 0;
         let placed = tree.parts(self.ino, &self.inode)?.into_iter().map(|part| {
             let at = offset;
@@ -64,7 +64,7 @@ impl Reader {
                 read => return read,
             }
         }
-        let tree = Tree { read: &*self.snapshot, line: &self.line };
+        let tree = Tree { read: &*self.snapshot, ancestry: &self.ancestry };
         let plan = Plan::of(tree, self.ino, &self.inode, offset, len as u64)?;
         plan.read(&self.core.blobs, &self.core.meta, &*self.snapshot, &self.guard)
     }

@@ -109,14 +109,14 @@ pub(crate) fn take_staged(txn: &mut dyn Txn, staged: Staged) -> Result<Option<Co
         Body::Packed(id, at) => {
             put_blob(txn, id.0, &Blob { refs: 1, length, packed: Some(at), sums: false });
             count_segment(txn, at, i64::try_from(length).unwrap_or(i64::MAX))?;
-            Some(Content::Blob(BlobContent { id: id.0, home: false }))
+            Some(Content::Blob(BlobContent { id: id.0, in_place: false }))
         }
         Body::File(id, sums) => {
             put_blob(txn, id.0, &Blob { refs: 1, length, packed: None, sums: true });
             for (index, block) in (0..).zip(sums.chunks(SUMS_PER_RECORD)) {
                 txn.put(key::sums(id.0, index), Sums { crc: block.to_vec() }.encode_to_vec());
             }
-            Some(Content::Blob(BlobContent { id: id.0, home: false }))
+            Some(Content::Blob(BlobContent { id: id.0, in_place: false }))
         }
     };
     if let Some(cleanup) = cleanup {
@@ -129,7 +129,7 @@ pub(crate) fn take_staged(txn: &mut dyn Txn, staged: Staged) -> Result<Option<Co
 }
 
 /// Adds the record of a new in-place blob.
-pub(crate) fn add_home(txn: &mut dyn Txn, id: BlobId) {
+pub(crate) fn add_in_place(txn: &mut dyn Txn, id: BlobId) {
     put_blob(txn, id.0, &Blob { refs: 1, length: 0, packed: None, sums: false });
 }
 
@@ -138,11 +138,11 @@ impl Tx<'_> {
     pub fn adopt_content(&mut self, inode: &mut Inode) -> Result<()> {
         match &mut inode.content {
             Some(Content::Blob(content)) => {
-                content.home = false;
+                content.in_place = false;
                 retain(self.txn, content.id)
             }
             Some(Content::Extents(content)) => {
-                content.home = None;
+                content.in_place = None;
                 Ok(())
             }
             Some(Content::Inline(_)) | None => Ok(()),
@@ -164,7 +164,7 @@ impl Tx<'_> {
         }
         match &inode.content {
             Some(Content::Blob(content)) if owned => release(self.txn, content.id),
-            Some(Content::Extents(ExtentContent { home: Some(home) })) if owned => release(self.txn, *home),
+            Some(Content::Extents(ExtentContent { in_place: Some(in_place) })) if owned => release(self.txn, *in_place),
             _ => Ok(()),
         }
     }

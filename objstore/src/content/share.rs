@@ -19,7 +19,7 @@ use crate::state::Reference;
 use crate::tree::Tx;
 
 /// Content of a source, to be referred to by others in the same transaction.
-pub(crate) enum Shared {
+pub(crate) enum SharedContent {
     /// Inline bytes.
     Inline(Bytes),
     /// A whole blob.
@@ -35,23 +35,23 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// [`Error::Busy`] if a program has it open by passthrough, and no copy was prepared.
-    pub fn share_content(&mut self, ino: u64) -> Result<(Inode, Shared)> {
-        let (branch, mut inode) = self.tree().live_inode(ino)?;
+    pub fn share_content(&mut self, ino: u64) -> Result<(Inode, SharedContent)> {
+        let (branch, mut inode) = self.tree().dirty_inode(ino)?;
         let mut copies = Copies::default();
         let shared = match &inode.content {
-            None => Shared::Nothing,
-            Some(Content::Inline(data)) => Shared::Inline(data.clone()),
-            Some(Content::Blob(content)) => Shared::Blob(self.lent(&mut copies, content.id)?),
+            None => SharedContent::Nothing,
+            Some(Content::Inline(data)) => SharedContent::Inline(data.clone()),
+            Some(Content::Blob(content)) => SharedContent::Blob(self.lent(&mut copies, content.id)?),
             Some(Content::Extents(_)) => {
                 let mut extents = self.tree().extents(ino, 0, u64::MAX)?;
                 for placed in &mut extents {
                     placed.extent.blob = self.lent(&mut copies, placed.extent.blob)?;
                 }
-                Shared::Extents(extents)
+                SharedContent::Extents(extents)
             }
         };
         if branch == self.branch() {
-            self.give_up_home(ino, &mut inode, &copies)?;
+            self.give_up_in_place(ino, &mut inode, &copies)?;
         }
         Ok((inode, shared))
     }
@@ -61,7 +61,7 @@ impl Tx<'_> {
         if let Some(known) = copies.known.get(&blob) {
             return Ok(known.unwrap_or(blob));
         }
-        let copy = match self.core.backed.refer(blob) {
+        let copy = match self.core.passthrough.refer(blob) {
             Reference::Own(sharing) => {
                 self.txn.after_commit(Box::new(move || drop(sharing)));
                 None
@@ -81,13 +81,13 @@ impl Tx<'_> {
         Ok(copy.unwrap_or(blob))
     }
 
-    fn give_up_home(&mut self, ino: u64, inode: &mut Inode, copies: &Copies) -> Result<()> {
+    fn give_up_in_place(&mut self, ino: u64, inode: &mut Inode, copies: &Copies) -> Result<()> {
         match &mut inode.content {
             Some(Content::Blob(content)) if copies.has(content.id) => return Ok(()),
-            Some(Content::Blob(content @ BlobContent { home: true, .. })) => content.home = false,
-            Some(Content::Extents(content @ ExtentContent { home: Some(_) })) => {
-                if let Some(home) = content.home.take() {
-                    release(self.txn, home)?;
+            Some(Content::Blob(content @ BlobContent { in_place: true, .. })) => content.in_place = false,
+            Some(Content::Extents(content @ ExtentContent { in_place: Some(_) })) => {
+                if let Some(in_place) = content.in_place.take() {
+                    release(self.txn, in_place)?;
                 }
             }
             _ => return Ok(()),
@@ -97,26 +97,26 @@ impl Tx<'_> {
     }
 
     /// Content for the inode `ino` that refers to shared content.
-    pub fn take_shared(&mut self, ino: u64, shared: &Shared) -> Result<Option<Content>> {
+    pub fn take_shared(&mut self, ino: u64, shared: &SharedContent) -> Result<Option<Content>> {
         match shared {
-            Shared::Nothing => Ok(None),
-            Shared::Inline(data) => Ok(Some(Content::Inline(data.clone()))),
-            Shared::Blob(id) => {
+            SharedContent::Nothing => Ok(None),
+            SharedContent::Inline(data) => Ok(Some(Content::Inline(data.clone()))),
+            SharedContent::Blob(id) => {
                 retain(self.txn, *id)?;
-                Ok(Some(Content::Blob(BlobContent { id: *id, home: false })))
+                Ok(Some(Content::Blob(BlobContent { id: *id, in_place: false })))
             }
-            Shared::Extents(extents) => {
+            SharedContent::Extents(extents) => {
                 for placed in extents {
                     self.add_extent(ino, placed.offset, placed.extent)?;
                 }
-                Ok(Some(Content::Extents(ExtentContent { home: None })))
+                Ok(Some(Content::Extents(ExtentContent { in_place: None })))
             }
         }
     }
 
     /// The pieces of a part that is a range of an inode, each with its reference.
     pub fn share_range(&mut self, ino: u64, offset: u64, length: u64) -> Result<Vec<Extent>> {
-        let (branch, mut inode) = self.tree().live_inode(ino)?;
+        let (branch, mut inode) = self.tree().dirty_inode(ino)?;
         let plan = Plan::of(self.tree(), ino, &inode, offset, length)?;
         let (mut pieces, mut copies) = (Vec::new(), Copies::default());
         for piece in plan.0 {
@@ -131,7 +131,7 @@ impl Tx<'_> {
             }
         }
         if branch == self.branch() {
-            self.give_up_home(ino, &mut inode, &copies)?;
+            self.give_up_in_place(ino, &mut inode, &copies)?;
         }
         Ok(pieces)
     }

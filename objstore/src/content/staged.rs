@@ -108,7 +108,7 @@ pub(crate) fn pack_all(core: &Core, contents: Vec<Bytes>) -> Result<Vec<Staged>>
 
 /// Packs content in a segment.
 fn pack(core: &Core, data: Bytes) -> Staging {
-    core.stamp.store(core.meta.synced_batch(), Ordering::Relaxed);
+    core.watermark.store(core.meta.synced_batch(), Ordering::Relaxed);
     let guard = core.readers.begin();
     let id = core.blobs.next_id();
     Staging::Packing(id, core.blobs.append(id, data), guard)

@@ -17,8 +17,8 @@ use crate::state::Outcome;
 const STEP: u64 = 4 << 20;
 
 /// Whether a blob is known to match its checksums; if that is not known, it is found out.
-pub(crate) fn is_sound(core: &Arc<Core>, blob: u64) -> bool {
-    core.verified.is_sound(core.clock.now(), blob, || start(core))
+pub(crate) fn is_valid(core: &Arc<Core>, blob: u64) -> bool {
+    core.verified.is_valid(core.clock.now(), blob, || start(core))
 }
 
 fn start(core: &Arc<Core>) -> bool {

@@ -9,14 +9,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::branch::Living;
+use crate::branch::LiveBranches;
 use crate::content::release;
 use crate::core::Core;
 use crate::error::Result;
 use crate::meta::{Durability, Pair, Read, Txn};
 use crate::record::decode;
 use crate::record::inode::{Content, Extent, Inode};
-use crate::record::key::{self, Branch, Family, tag};
+use crate::record::key::{self, Branch, CloneGroup, tag};
 
 /// Records examined in one transaction.
 const STEP: usize = 512;
@@ -28,28 +28,29 @@ const KINDS: [u8; 6] = [tag::DIRENT, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag
 pub(super) fn collect(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let mut removed = 0;
     let marks = crate::scan::all(&*core.meta.snapshot(), &[tag::DEAD])?;
-    let mut families: Vec<Family> = marks.iter().filter_map(|mark| key::u64_at(&mark.key, 1)).collect();
-    families.dedup();
-    for family in families {
-        let dead: Vec<Pair> = marks.iter().filter(|mark| key::u64_at(&mark.key, 1) == Some(family)).cloned().collect();
-        let mut living = Living::of(&*core.meta.snapshot(), family)?;
+    let mut clone_groups: Vec<CloneGroup> = marks.iter().filter_map(|mark| key::u64_at(&mark.key, 1)).collect();
+    clone_groups.dedup();
+    for clone_group in clone_groups {
+        let dead: Vec<Pair> =
+            marks.iter().filter(|mark| key::u64_at(&mark.key, 1) == Some(clone_group)).cloned().collect();
+        let mut living = LiveBranches::of(&*core.meta.snapshot(), clone_group)?;
         for kind in KINDS {
-            let (then, count) = collect_kind(core, living, (kind, family), stopping)?;
+            let (then, count) = collect_kind(core, living, (kind, clone_group), stopping)?;
             (living, removed) = (then, removed + count);
             if stopping() {
                 return Ok(removed);
             }
         }
-        finish(core, family, dead)?;
+        finish(core, clone_group, dead)?;
     }
     Ok(removed)
 }
 
 /// Collects overridden records; returns how many were removed.
-pub(super) fn collect_shadowed(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
+pub(super) fn collect_overridden(core: &Arc<Core>, stopping: &dyn Fn() -> bool) -> Result<u64> {
     let (mut removed, mut known) = (0, HashMap::new());
     while !stopping() {
-        let marks = core.meta.snapshot().scan(&[tag::SHADOWED], &[tag::SHADOWED + 1], STEP)?;
+        let marks = core.meta.snapshot().scan(&[tag::OVERRIDDEN], &[tag::OVERRIDDEN + 1], STEP)?;
         if marks.is_empty() {
             break;
         }
@@ -62,10 +63,10 @@ pub(super) fn collect_shadowed(core: &Arc<Core>, stopping: &dyn Fn() -> bool) ->
 }
 
 /// Reads the living branches of the marks' clone groups, outside of the transaction, because there may be many.
-fn know(read: &dyn Read, marks: &[Pair], known: &mut HashMap<Family, Living>) -> Result<()> {
-    for family in marks.iter().filter_map(|mark| key::u64_at(&mark.key, 2)) {
-        if let Entry::Vacant(entry) = known.entry(family) {
-            entry.insert(Living::of(read, family)?);
+fn know(read: &dyn Read, marks: &[Pair], known: &mut HashMap<CloneGroup, LiveBranches>) -> Result<()> {
+    for clone_group in marks.iter().filter_map(|mark| key::u64_at(&mark.key, 2)) {
+        if let Entry::Vacant(entry) = known.entry(clone_group) {
+            entry.insert(LiveBranches::of(read, clone_group)?);
         }
     }
     Ok(())
@@ -73,16 +74,16 @@ fn know(read: &dyn Read, marks: &[Pair], known: &mut HashMap<Family, Living>) ->
 
 fn look_at(
     txn: &mut dyn Txn,
-    known: HashMap<Family, Living>,
+    known: HashMap<CloneGroup, LiveBranches>,
     marks: &[Pair],
-) -> Result<(HashMap<Family, Living>, u64)> {
-    let known = known.into_iter().map(|(family, living)| Ok((family, living.renewed(&*txn)?)));
-    let known: HashMap<Family, Living> = known.collect::<Result<_>>()?;
+) -> Result<(HashMap<CloneGroup, LiveBranches>, u64)> {
+    let known = known.into_iter().map(|(clone_group, living)| Ok((clone_group, living.renewed(&*txn)?)));
+    let known: HashMap<CloneGroup, LiveBranches> = known.collect::<Result<_>>()?;
     let mut removed = 0;
     for mark in marks {
         txn.delete(mark.key.to_vec());
         let base = &mark.key[1..];
-        let living = key::u64_at(base, 1).and_then(|family| known.get(&family));
+        let living = key::u64_at(base, 1).and_then(|clone_group| known.get(&clone_group));
         let (Some(kind), Some(living)) = (base.first(), living) else { continue };
         let versions = crate::scan::all(&*txn, base)?;
         let versions: Vec<Pair> = versions.into_iter().filter(|pair| self::base(pair) == base).collect();
@@ -93,11 +94,11 @@ fn look_at(
 
 fn collect_kind(
     core: &Arc<Core>,
-    mut living: Living,
-    (kind, family): (u8, Family),
+    mut living: LiveBranches,
+    (kind, clone_group): (u8, CloneGroup),
     stopping: &dyn Fn() -> bool,
-) -> Result<(Living, u64)> {
-    let prefix = key::by_id(kind, family);
+) -> Result<(LiveBranches, u64)> {
+    let prefix = key::by_id(kind, clone_group);
     let end = key::after_prefix(&prefix);
     let mut from = prefix;
     let mut removed = 0;
@@ -119,7 +120,7 @@ fn collect_kind(
 }
 
 /// Examines some records; returns where to continue, and how many were removed.
-fn step(txn: &mut dyn Txn, living: &Living, kind: u8, from: &[u8], to: &[u8]) -> Result<(Option<Vec<u8>>, u64)> {
+fn step(txn: &mut dyn Txn, living: &LiveBranches, kind: u8, from: &[u8], to: &[u8]) -> Result<(Option<Vec<u8>>, u64)> {
     let mut pairs = txn.scan(from, to, STEP)?;
     let next = if pairs.len() == STEP { whole_groups(txn, &mut pairs, to)? } else { None };
     let mut removed = 0;
@@ -130,7 +131,7 @@ fn step(txn: &mut dyn Txn, living: &Living, kind: u8, from: &[u8], to: &[u8]) ->
 }
 
 /// Removes the versions of one record that no living branch needs; returns how many.
-fn drop_unneeded(txn: &mut dyn Txn, living: &Living, kind: u8, group: &[Pair]) -> Result<u64> {
+fn drop_unneeded(txn: &mut dyn Txn, living: &LiveBranches, kind: u8, group: &[Pair]) -> Result<u64> {
     let branch_of = |pair: &Pair| key::unbranched(&pair.key).map_or(0, |(_, branch)| branch);
     let versions: Vec<(Branch, bool)> = group.iter().map(|pair| (branch_of(pair), pair.value.is_empty())).collect();
     let mut removed = 0;
@@ -170,7 +171,7 @@ fn drop_references(txn: &mut dyn Txn, kind: u8, value: &[u8]) -> Result<()> {
         tag::EXTENT if !value.is_empty() => release(txn, decode::<Extent>("an extent", value)?.blob),
         tag::INODE if !value.is_empty() => match decode::<Inode>("an inode", value)?.content {
             Some(Content::Blob(content)) => release(txn, content.id),
-            Some(Content::Extents(content)) => content.home.map_or(Ok(()), |home| release(txn, home)),
+            Some(Content::Extents(content)) => content.in_place.map_or(Ok(()), |in_place| release(txn, in_place)),
             _ => Ok(()),
         },
         _ => Ok(()),
@@ -178,18 +179,18 @@ fn drop_references(txn: &mut dyn Txn, kind: u8, value: &[u8]) -> Result<()> {
 }
 
 /// Removes dead branches, and the whole clone group if none of it is alive.
-fn finish(core: &Arc<Core>, family: Family, dead: Vec<Pair>) -> Result<()> {
+fn finish(core: &Arc<Core>, clone_group: CloneGroup, dead: Vec<Pair>) -> Result<()> {
     let shared = core.clone();
     let done = core.meta.write(Durability::Buffered, move |txn| {
         for mark in dead {
             txn.delete(mark.key.to_vec());
         }
-        if Living::of(&*txn, family)?.is_empty() {
-            for branch in crate::scan::all(&*txn, &key::by_id(tag::BRANCH, family))? {
+        if LiveBranches::of(&*txn, clone_group)?.is_empty() {
+            for branch in crate::scan::all(&*txn, &key::by_id(tag::BRANCH, clone_group))? {
                 txn.delete(branch.key.to_vec());
             }
-            txn.delete(key::by_id(tag::FAMILY, family));
-            shared.lines.forget(family);
+            txn.delete(key::by_id(tag::CLONE_GROUP, clone_group));
+            shared.lines.forget(clone_group);
         }
         Ok(())
     });

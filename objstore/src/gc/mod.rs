@@ -13,7 +13,7 @@ mod trash;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::content::{recover_exposed, settle_left, sweep_exposed};
+use crate::content::{recover_mapped_writable, settle_left, sweep_mapped_writable};
 use crate::core::Core;
 use crate::error::Result;
 use crate::feed::Change;
@@ -24,7 +24,7 @@ use crate::store::Step;
 pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
     // First, so that later readers find the files' current attributes.
     let written = settle_left(core)?;
-    recover_exposed(core)?;
+    recover_mapped_writable(core)?;
     sessions::recover(core, continued)?;
     // Writes in place send invalidations that are not recorded: the server may have died in between.
     for (bucket, ino) in written {
@@ -40,7 +40,7 @@ pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
 #[derive(Default)]
 struct Waiting {
     trash: Option<trash::Load>,
-    segments: segments::Known,
+    segments: segments::SegmentHistory,
     /// The time of the last collection of completed uploads.
     completed: Option<Timestamp>,
 }
@@ -55,9 +55,9 @@ fn step(core: &Arc<Core>, waiting: &mut Waiting, stopping: &dyn Fn() -> bool) ->
     core.settle_closed()?;
     // This also syncs what mounts wrote in the last seconds.
     core.blobs.sync_dirty()?;
-    sweep_exposed(core)?;
+    sweep_mapped_writable(core)?;
     let removed = branches::collect(core, stopping)?
-        + branches::collect_shadowed(core, stopping)?
+        + branches::collect_overridden(core, stopping)?
         + completed::collect(core, &mut waiting.completed, stopping)?
         + trash::empty(core, &mut waiting.trash)?
         // Last, because rewriting needs space before it frees any: on a full disk it is refused until the trash is

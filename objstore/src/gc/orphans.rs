@@ -12,7 +12,7 @@ use crate::meta::Durability;
 use crate::name::BucketName;
 use crate::record::bucket::Bucket;
 use crate::record::decode;
-use crate::record::key::{self, Family, tag};
+use crate::record::key::{self, CloneGroup, tag};
 use crate::scan::all;
 use crate::tree::Tx;
 
@@ -20,15 +20,15 @@ use crate::tree::Tx;
 pub(crate) fn collect_all(core: &Arc<Core>) -> Result<()> {
     let snapshot = core.meta.snapshot();
     let marks = all(&*snapshot, &[tag::ORPHAN])?;
-    let mut families: Vec<Family> = marks.iter().filter_map(|mark| key::u64_at(&mark.key, 1)).collect();
-    families.dedup();
-    if families.is_empty() {
+    let mut clone_groups: Vec<CloneGroup> = marks.iter().filter_map(|mark| key::u64_at(&mark.key, 1)).collect();
+    clone_groups.dedup();
+    if clone_groups.is_empty() {
         return Ok(());
     }
     for pair in all(&*snapshot, &[tag::BUCKET])? {
         let name: BucketName = String::from_utf8_lossy(&pair.key[1..]).parse()?;
         let record = unless_damaged(format_args!("the bucket {name}"), decode::<Bucket>("a bucket", &pair.value))?;
-        if record.is_none_or(|record| families.binary_search(&record.family).is_err()) {
+        if record.is_none_or(|record| clone_groups.binary_search(&record.clone_group).is_err()) {
             continue;
         }
         let what = format!("the unlinked files of the bucket {name}");

@@ -20,13 +20,13 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 
 /// A segment with less than one in this many bytes referenced is rewritten.
-const LIVE_SHARE: u64 = 2;
+const DIRTY_SHARE: u64 = 2;
 /// Records moved in one transaction.
 const STEP: usize = 64;
 
 /// State of segments from earlier collections.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct SegmentHistory {
     /// Unreferenced segments, each with the moment when that was found.
     dead: HashMap<u64, u64>,
     /// Segments kept because of damage, each with its remaining referenced bytes.
@@ -35,16 +35,16 @@ pub(super) struct Known {
 
 /// Examines the segments; returns how many were removed. Those that a reader may still need are remembered for the next
 /// time.
-pub(super) fn collect(core: &Arc<Core>, known: &mut Known, stopping: &dyn Fn() -> bool) -> Result<u64> {
-    let Known { dead, damaged } = known;
+pub(super) fn collect(core: &Arc<Core>, known: &mut SegmentHistory, stopping: &dyn Fn() -> bool) -> Result<u64> {
+    let SegmentHistory { dead, damaged } = known;
     let mut removed = 0;
     for info in core.blobs.segments()?.into_iter().filter(|info| !info.active) {
         if stopping() {
             break;
         }
-        let live = live_bytes(core, &info)?;
-        let sparse = live > 0 && live.saturating_mul(LIVE_SHARE) < info.bytes;
-        if sparse && damaged.get(&info.id) != Some(&live) {
+        let dirty = live_bytes(core, &info)?;
+        let sparse = dirty > 0 && dirty.saturating_mul(DIRTY_SHARE) < info.bytes;
+        if sparse && damaged.get(&info.id) != Some(&dirty) {
             let whole = match rewrite(core, &info) {
                 // It stays with its intact records; other segments are collected nevertheless.
                 Err(error @ Error::Corrupt { .. }) => {
@@ -138,33 +138,33 @@ fn referred(core: &Core, id: BlobId, here: PackedAt) -> Result<Option<Blob>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::rig::Rig;
+    use crate::tests::test_store::TestStore;
 
     #[test]
     fn a_segment_that_damage_keeps_is_walked_once() {
-        let rig = Rig::with_segments(64 << 10);
-        let (bucket, core) = (rig.bucket("packed"), rig.store.core.clone());
+        let test = TestStore::with_segments(64 << 10);
+        let (bucket, core) = (test.bucket("packed"), test.store.core.clone());
         for at in ["damaged", "sound", "gone", "gone too", "next"] {
-            rig.put(&bucket, at, &[7; 20 << 10]).unwrap();
+            test.put(&bucket, at, &[7; 20 << 10]).unwrap();
         }
-        rig.store.background.stop();
+        test.store.background.stop();
         let segment = core.blobs.segments().unwrap()[0].id;
-        let file = rig.dir.path().join(format!("content/segments/{segment:016x}.seg"));
+        let file = test.dir.path().join(format!("content/segments/{segment:016x}.seg"));
         let mut bytes = std::fs::read(&file).unwrap();
         bytes[1000] ^= 1;
         std::fs::write(&file, bytes).unwrap();
-        let mut known = Known::default();
+        let mut known = SegmentHistory::default();
         let mut collect = || {
             let before = core.meta.stats().operations;
             let removed = collect(&core, &mut known, &|| false).unwrap();
             (removed, core.meta.stats().operations - before)
         };
         for at in ["gone", "gone too"] {
-            rig.delete(&bucket, at).unwrap();
+            test.delete(&bucket, at).unwrap();
         }
         assert_eq!((collect(), collect()), ((0, 1), (0, 0)));
-        assert_eq!(rig.get(&bucket, "sound").unwrap(), vec![7; 20 << 10]);
-        rig.delete(&bucket, "damaged").unwrap();
+        assert_eq!(test.get(&bucket, "sound").unwrap(), vec![7; 20 << 10]);
+        test.delete(&bucket, "damaged").unwrap();
         assert_eq!(collect().0, 1);
     }
 }

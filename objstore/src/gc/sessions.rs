@@ -10,16 +10,16 @@ use std::sync::Arc;
 use crate::core::Core;
 use crate::damaged::unless_damaged;
 use crate::error::{Error, Result};
-use crate::feed::Life;
+use crate::feed::FeedOwner;
 use crate::meta::{Durability, Pair, Read};
-use crate::owed;
-use crate::record::bucket::Family;
+use crate::record::bucket::CloneGroup;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::session::Session;
 use crate::session_id::SessionId;
 use crate::state::{Appends, sweep_appends};
 use crate::tree::Tree;
+use crate::undelivered;
 use crate::volume::{forget_owed, forget_session};
 
 /// Ends all persistent sessions except those in `continued`.
@@ -32,7 +32,7 @@ pub(super) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
         if continued.contains(&id) {
             let inherited = decode("a session", &pair.value)
                 .and_then(|record| inherit(core, &*snapshot, id, &record))
-                .inspect_err(|error| core.lasting.set_damaged(id, error));
+                .inspect_err(|error| core.persistent.set_damaged(id, error));
             unless_damaged(format_args!("the session {:016x} of a mount", id.get()), inherited)?;
         } else {
             ended.insert(id);
@@ -60,25 +60,28 @@ fn strays(read: &dyn Read) -> Result<BTreeSet<SessionId>> {
 }
 
 fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -> Result<()> {
-    let family = read.get(&key::by_id(tag::FAMILY, record.family))?;
-    let below = family.map_or(Ok(0), |value| decode::<Family>("a family", &value).map(|family| family.next_ino))?;
+    let clone_group = read.get(&key::by_id(tag::CLONE_GROUP, record.clone_group))?;
+    let below = clone_group
+        .map_or(Ok(0), |value| decode::<CloneGroup>("a family", &value).map(|clone_group| clone_group.next_ino))?;
     let no_name = |_| Error::corrupt("the record of a session", "the name of a bucket", record.name.clone());
-    let line = match core.bucket_record(read, &record.name.parse().map_err(no_name)?)? {
-        Some(bucket) if bucket.id == record.bucket => Some(core.lines.line(read, bucket.family, bucket.branch)?),
+    let ancestry = match core.bucket_record(read, &record.name.parse().map_err(no_name)?)? {
+        Some(bucket) if bucket.id == record.bucket => {
+            Some(core.lines.ancestry(read, bucket.clone_group, bucket.branch)?)
+        }
         _ => None,
     };
-    let size_of = |ino| match &line {
-        Some(line) => {
-            let inode = Tree { read, line }.inode(ino).map(|found| found.map(|(_, inode)| inode.size));
+    let size_of = |ino| match &ancestry {
+        Some(ancestry) => {
+            let inode = Tree { read, ancestry }.inode(ino).map(|found| found.map(|(_, inode)| inode.size));
             unless_damaged(format_args!("the file {ino}, which a mount appends to"), inode).map(Option::flatten)
         }
         None => Ok(None),
     };
     let dir: &Path = &core.dir;
     let appends = Appends::recover(core.disk.clone(), dir, id, size_of)?;
-    core.pins.inherit(record.bucket, id, below);
-    let mount = core.lasting.inherit(id, record.bucket, appends);
-    core.feeds.open(record.bucket, mount, Life::Lasting);
+    core.inode_refs.inherit(record.bucket, id, below);
+    let mount = core.persistent.inherit(id, record.bucket, appends);
+    core.feeds.open(record.bucket, mount, FeedOwner::Lasting);
     Ok(())
 }
 
@@ -97,10 +100,10 @@ fn give_owed(core: &Arc<Core>, read: &dyn Read) -> Result<()> {
     while let Some(first) = read.scan(&from, &end, 1)?.first() {
         from = key::after_prefix(&first.key[..key::INODE_AT]);
         let Some(bucket) = key::u64_at(&first.key, 1) else { continue };
-        if core.lasting.of_bucket(bucket).is_empty() {
+        if core.persistent.of_bucket(bucket).is_empty() {
             core.meta.write(Durability::Buffered, move |txn| forget_owed(txn, bucket)).wait()?;
         } else {
-            owed::give_again(core, read, bucket)?;
+            undelivered::give_again(core, read, bucket)?;
         }
     }
     Ok(())

@@ -110,6 +110,6 @@ pub(super) fn remove_unnamed_files(core: &Arc<Core>) -> Result<()> {
 
 /// Removes a file. A program may still have it mapped; a later search for its writes must not look for the file.
 fn remove_file(core: &Core, id: BlobId) -> Result<()> {
-    core.backed.forget(id);
+    core.passthrough.forget(id);
     core.blobs.remove_file(id)
 }

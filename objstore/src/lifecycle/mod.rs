@@ -17,14 +17,14 @@
 //! `name/` does. Filters by tag or size never match delete markers.
 
 mod apply;
-mod figures;
+mod stats;
 mod step;
 mod versions;
 mod walk;
 mod worker;
 
 pub use crate::expiry::{Day, Expiration};
-pub use figures::{Figures, Progress};
+pub use stats::{LifecycleStats, Progress};
 pub use worker::Worker;
 
 /// Items examined in one step.

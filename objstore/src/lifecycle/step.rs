@@ -96,9 +96,9 @@ impl Pass {
             Next::None => return Ok(Stepped { done: true, ..Stepped::default() }),
         };
         let now = core.clock.now();
-        let line = core.lines.line(&*snapshot, visited.record.family, visited.record.branch)?;
+        let ancestry = core.lines.ancestry(&*snapshot, visited.record.clone_group, visited.record.branch)?;
         let rules = Rules { rules: &visited.settings.lifecycle, day: self.day, now };
-        let view = View { core, bucket: &visited.record, tree: Tree { read: &*snapshot, line: &line }, rules };
+        let view = View { core, bucket: &visited.record, tree: Tree { read: &*snapshot, ancestry: &ancestry }, rules };
         let walked = match enter(rules, &mut place) {
             Some(area) => look(view, &place, &area)?,
             None => Walked::default(),

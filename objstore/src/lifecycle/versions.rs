@@ -28,10 +28,10 @@ struct Above {
 impl View<'_> {
     /// Examines noncurrent versions and delete markers of keys below `area`.
     pub fn versions(&self, area: &str, last: Option<&Last>) -> Result<Walked> {
-        let family = self.tree.line.family;
-        let prefix = key::versions_below(family, area);
+        let clone_group = self.tree.ancestry.clone_group;
+        let prefix = key::versions_below(clone_group, area);
         let from = match last {
-            Some(last) => key::after_prefix(&key::version(family, &last.key, last.order)),
+            Some(last) => key::after_prefix(&key::version(clone_group, &last.key, last.order)),
             None => prefix.clone(),
         };
         let versions = self.tree.versions(&from, &key::after_prefix(&prefix), LOOKED_MAX)?;
@@ -104,7 +104,7 @@ impl View<'_> {
         if !self.rules.lone_marker_due(&marker.key, Timestamp(marker.version.created)) {
             return Ok(false);
         }
-        let from = key::versions(self.tree.line.family, &marker.key);
+        let from = key::versions(self.tree.ancestry.clone_group, &marker.key);
         let all = self.tree.versions(&from, &key::after_prefix(&from), 2)?;
         let alone = matches!(all.as_slice(), [only] if only.order == marker.order);
         Ok(alone && self.tree.find(&marker.key.parse()?)?.is_none())
@@ -113,9 +113,9 @@ impl View<'_> {
     /// A version with what lies above it: whether there is anything, and how many noncurrent versions with content, as
     /// far as rules need it and a bounded search finds them.
     pub fn version_at(&self, key: &Key, order: u64) -> Result<Option<(Noncurrent, bool, u32)>> {
-        let family = self.tree.line.family;
-        let first = key::versions(family, key.as_str());
-        let place = key::version(family, key.as_str(), order);
+        let clone_group = self.tree.ancestry.clone_group;
+        let first = key::versions(clone_group, key.as_str());
+        let place = key::version(clone_group, key.as_str(), order);
         let found = self.tree.versions(&place, &key::after_prefix(&first), 1)?.into_iter().next();
         let Some(found) = found.filter(|found| found.order == order) else { return Ok(None) };
         let limit = if self.rules.kept_max() == 0 { 1 } else { COUNTED_MAX };

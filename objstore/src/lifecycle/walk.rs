@@ -86,8 +86,8 @@ impl View<'_> {
             return false;
         }
         let mut inode = inode.clone();
-        if let Some(live) = self.core.live.get(self.bucket.id, ino) {
-            live.show(&mut inode);
+        if let Some(dirty) = self.core.dirty.get(self.bucket.id, ino) {
+            dirty.show(&mut inode);
         }
         self.rules.current_due(Subject::object(key.as_str(), &inode), inode.written())
     }

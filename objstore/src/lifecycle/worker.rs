@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::step::{self, Pass, Stepped};
-use super::{Day, Figures, Progress};
+use super::{Day, LifecycleStats, Progress};
 use crate::clock::Timestamp;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -25,15 +25,15 @@ const REST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_mil
 /// Executes lifecycle rules until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WorkerState {
     stop: Mutex<bool>,
     stopped: Condvar,
-    figures: Mutex<Figures>,
+    stats: Mutex<LifecycleStats>,
 }
 
 impl Worker {
@@ -42,7 +42,7 @@ impl Worker {
     /// # Errors
     /// [`Error::Io`] if no thread can be started.
     pub fn start(store: &Store, day: Day) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WorkerState::default());
         let (mine, core) = (shared.clone(), store.core.clone());
         let thread = std::thread::Builder::new().name("amphora-life".into()).spawn(move || mine.run(&core, day));
         let thread = thread.map_err(|source| Error::io("starting the thread of lifecycle rules", source))?;
@@ -50,8 +50,8 @@ impl Worker {
     }
 
     /// Its statistics and progress.
-    pub fn figures(&self) -> Figures {
-        self.shared.figures.lock().clone()
+    pub fn stats(&self) -> LifecycleStats {
+        self.shared.stats.lock().clone()
     }
 
     /// Ends the current step and stops.
@@ -71,7 +71,7 @@ impl Drop for Worker {
     }
 }
 
-impl Shared {
+impl WorkerState {
     fn run(&self, core: &Arc<Core>, day: Day) {
         let mut next = self.first_pass(core, day);
         while self.wait_until(core, day, next) && self.outwait_leap(core, day) {
@@ -80,7 +80,7 @@ impl Shared {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "a lifecycle pass stopped at an error; it is retried");
-                    self.figures.lock().errors += 1;
+                    self.stats.lock().errors += 1;
                     let now = core.clock.now();
                     next = Timestamp(now.0.saturating_add(nanos(LOOK_MAX))).min(day.next_pass(now));
                     continue;
@@ -94,7 +94,7 @@ impl Shared {
     fn first_pass(&self, core: &Core, day: Day) -> Timestamp {
         let Ok(record) = step::read(&*core.meta.snapshot()) else { return Timestamp(i64::MIN) };
         if record.completed != 0 {
-            self.figures.lock().completed = Some(Timestamp(record.completed));
+            self.stats.lock().completed = Some(Timestamp(record.completed));
         }
         if record.place.is_some() || record.started == 0 {
             return Timestamp(i64::MIN);
@@ -163,9 +163,9 @@ impl Shared {
                 }
                 Ok(stepped) => self.note(stepped),
                 Err(error) => {
-                    let bucket = self.figures.lock().progress.as_ref().map(|progress| progress.bucket.to_string());
+                    let bucket = self.stats.lock().progress.as_ref().map(|progress| progress.bucket.to_string());
                     tracing::warn!(%error, bucket, "cannot apply the lifecycle rules of a bucket; the next pass retries");
-                    self.figures.lock().errors += 1;
+                    self.stats.lock().errors += 1;
                     pass.skip_bucket();
                 }
             }
@@ -177,25 +177,25 @@ impl Shared {
     }
 
     fn note(&self, stepped: Stepped) {
-        let mut figures = self.figures.lock();
+        let mut stats = self.stats.lock();
         let changed = stepped.changed;
-        figures.looked_at += stepped.looked_at;
-        figures.current += changed.current;
-        figures.noncurrent += changed.noncurrent;
-        figures.markers += changed.markers;
-        figures.uploads += changed.uploads;
+        stats.looked_at += stepped.looked_at;
+        stats.current += changed.current;
+        stats.noncurrent += changed.noncurrent;
+        stats.markers += changed.markers;
+        stats.uploads += changed.uploads;
         let Some((_, bucket)) = stepped.bucket else { return };
-        match &mut figures.progress {
+        match &mut stats.progress {
             Some(progress) if progress.bucket == bucket => progress.looked_at += stepped.looked_at,
             progress => *progress = Some(Progress { bucket, looked_at: stepped.looked_at }),
         }
     }
 
     fn finished(&self, at: Timestamp) {
-        let mut figures = self.figures.lock();
-        figures.passes += 1;
-        figures.completed = Some(at);
-        figures.progress = None;
+        let mut stats = self.stats.lock();
+        stats.passes += 1;
+        stats.completed = Some(at);
+        stats.progress = None;
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn note(core: &Core, blob: u64, why: String, who: Vec<String>) -> Res
         if txn.get(&key::by_id(tag::BLOB, blob))?.is_none() || is_known(&*txn, blob)? {
             return Ok(false);
         }
-        let record = Damaged { found, why, aside: Vec::new(), who };
+        let record = Damaged { found, why, quarantine: Vec::new(), who };
         txn.put(key::by_id(tag::DAMAGED, blob), record.encode_to_vec());
         Ok(true)
     });
@@ -65,7 +65,7 @@ pub(super) fn forget(core: &Core, blob: u64) -> Result<bool> {
     let forgotten = core.meta.write(Durability::Buffered, move |txn| {
         let at = key::by_id(tag::DAMAGED, blob);
         let Some(value) = txn.get(&at)? else { return Ok(false) };
-        let sound = decode::<Damaged>("what is quarantined", &value)?.aside.is_empty();
+        let sound = decode::<Damaged>("what is quarantined", &value)?.quarantine.is_empty();
         if sound {
             txn.delete(at);
         }

@@ -15,4 +15,4 @@ mod pass;
 mod worker;
 
 pub use damage::{Damage, damage};
-pub use worker::{Figures, Rate, Worker};
+pub use worker::{Rate, ScrubStats, Worker};

@@ -26,7 +26,7 @@ pub struct Rate {
 
 /// Statistics and progress of the scrub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct ScrubStats {
     /// Number of complete passes.
     pub passes: u64,
     /// Number of blobs examined.
@@ -48,16 +48,16 @@ pub struct Figures {
 /// Reads all content repeatedly until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WorkerState {
     rate: Rate,
     state: Mutex<State>,
     changed: Condvar,
-    figures: Mutex<Figures>,
+    stats: Mutex<ScrubStats>,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Worker {
     /// [`Error::Io`] if no thread can be started.
     pub fn start(store: &Store, rate: Rate) -> Result<Self> {
         let shared =
-            Arc::new(Shared { rate, state: Mutex::default(), changed: Condvar::new(), figures: Mutex::default() });
+            Arc::new(WorkerState { rate, state: Mutex::default(), changed: Condvar::new(), stats: Mutex::default() });
         let (mine, core) = (shared.clone(), store.core.clone());
         let thread = std::thread::Builder::new().name("amphora-scrub".into()).spawn(move || mine.run(&core));
         let thread = thread.map_err(|source| Error::io("starting the thread of the scrub", source))?;
@@ -82,8 +82,8 @@ impl Worker {
     }
 
     /// Its statistics and progress.
-    pub fn figures(&self) -> Figures {
-        self.shared.figures.lock().clone()
+    pub fn stats(&self) -> ScrubStats {
+        self.shared.stats.lock().clone()
     }
 
     /// Begins a pass now. One in progress continues, with the given read limit if there is one.
@@ -110,7 +110,7 @@ impl Drop for Worker {
     }
 }
 
-impl Shared {
+impl WorkerState {
     fn run(&self, core: &Core) {
         let mut next = self.first_pass(core);
         while self.wait_until(core, next) {
@@ -119,8 +119,8 @@ impl Shared {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "the scrub stopped at an error; it continues in a minute");
-                    let mut figures = self.figures.lock();
-                    (figures.errors, figures.progress) = (figures.errors + 1, None);
+                    let mut stats = self.stats.lock();
+                    (stats.errors, stats.progress) = (stats.errors + 1, None);
                     next = Some(Timestamp(core.clock.now().0.saturating_add(nanos(LOOK_MAX))));
                 }
             }
@@ -130,12 +130,12 @@ impl Shared {
     /// The start of the first pass: at once if one is in progress.
     fn first_pass(&self, core: &Core) -> Option<Timestamp> {
         let Ok(record) = pass::read(&*core.meta.snapshot()) else { return self.after(core.clock.now()) };
-        let mut figures = self.figures.lock();
+        let mut stats = self.stats.lock();
         let some = |at: i64| (at != 0).then_some(Timestamp(at));
-        (figures.started, figures.completed) = (some(record.started), some(record.completed));
+        (stats.started, stats.completed) = (some(record.started), some(record.completed));
         match record.place {
             Some(_) => Some(Timestamp(i64::MIN)),
-            None => self.after(figures.started.unwrap_or_else(|| core.clock.now())),
+            None => self.after(stats.started.unwrap_or_else(|| core.clock.now())),
         }
     }
 
@@ -165,8 +165,8 @@ impl Shared {
     fn pass(&self, core: &Core) -> Result<Option<Timestamp>> {
         let mut pass = Pass::resume(core)?;
         {
-            let mut figures = self.figures.lock();
-            (figures.started, figures.progress) = (Some(Timestamp(pass.record.started)), Some(pass.progress()));
+            let mut stats = self.stats.lock();
+            (stats.started, stats.progress) = (Some(Timestamp(pass.record.started)), Some(pass.progress()));
         }
         let mut rate = self.rate.bytes_per_second;
         loop {
@@ -179,9 +179,9 @@ impl Shared {
             if stepped.done {
                 let started = Timestamp(pass.record.started);
                 let completed = pass.finish(core)?;
-                let mut figures = self.figures.lock();
-                figures.passes += 1;
-                (figures.completed, figures.progress) = (Some(completed), None);
+                let mut stats = self.stats.lock();
+                stats.passes += 1;
+                (stats.completed, stats.progress) = (Some(completed), None);
                 return Ok(Some(started));
             }
             self.note(stepped, pass.progress());
@@ -193,11 +193,11 @@ impl Shared {
     }
 
     fn note(&self, stepped: Stepped, progress: (u64, u64)) {
-        let mut figures = self.figures.lock();
-        figures.blobs += stepped.blobs;
-        figures.bytes += stepped.bytes;
-        figures.found += stepped.found;
-        figures.progress = Some(progress);
+        let mut stats = self.stats.lock();
+        stats.blobs += stepped.blobs;
+        stats.bytes += stepped.bytes;
+        stats.found += stepped.found;
+        stats.progress = Some(progress);
     }
 
     /// Sleeps. Returns whether to continue.

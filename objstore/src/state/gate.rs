@@ -20,9 +20,9 @@ pub(crate) struct Gates {
 }
 
 /// A shared lock guard.
-pub(crate) type Shared = ArcRwLockReadGuard<RawRwLock, ()>;
+pub(crate) type SharedGuard = ArcRwLockReadGuard<RawRwLock, ()>;
 /// An exclusive lock guard.
-pub(crate) type Alone = ArcRwLockWriteGuard<RawRwLock, ()>;
+pub(crate) type ExclusiveGuard = ArcRwLockWriteGuard<RawRwLock, ()>;
 
 impl Default for Gates {
     fn default() -> Self {
@@ -41,32 +41,32 @@ impl Gates {
     }
 
     /// Locks a bucket's gate shared, to write in place.
-    pub fn write_in_place(&self, bucket: u64) -> Shared {
+    pub fn write_in_place(&self, bucket: u64) -> SharedGuard {
         self.bucket(bucket).read_arc()
     }
 
     /// Tries to lock a bucket's gate shared; `None` if content is being shared.
-    pub fn try_write_in_place(&self, bucket: u64) -> Option<Shared> {
+    pub fn try_write_in_place(&self, bucket: u64) -> Option<SharedGuard> {
         self.bucket(bucket).try_read_arc()
     }
 
     /// Locks a bucket's gate exclusively, to share content.
-    pub fn share(&self, bucket: u64) -> Alone {
+    pub fn share(&self, bucket: u64) -> ExclusiveGuard {
         self.bucket(bucket).write_arc()
     }
 
     /// Locks an inode shared, to write within its size.
-    pub fn within(&self, bucket: u64, ino: u64) -> Shared {
+    pub fn within(&self, bucket: u64, ino: u64) -> SharedGuard {
         self.inode(bucket, ino).read_arc()
     }
 
     /// Locks an inode exclusively, to change its size or layout.
-    pub fn reshape(&self, bucket: u64, ino: u64) -> Alone {
+    pub fn reshape(&self, bucket: u64, ino: u64) -> ExclusiveGuard {
         self.inode(bucket, ino).write_arc()
     }
 
     /// Tries to lock an inode exclusively; `None` if it is locked.
-    pub fn try_reshape(&self, bucket: u64, ino: u64) -> Option<Alone> {
+    pub fn try_reshape(&self, bucket: u64, ino: u64) -> Option<ExclusiveGuard> {
         self.inode(bucket, ino).try_write_arc()
     }
 

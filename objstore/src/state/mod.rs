@@ -4,16 +4,16 @@
 //! into effect by `tree`, `content` and `volume`, which are given them in [`crate::core::Core`].
 
 mod appends;
-mod backed;
 mod cleanup;
 mod closings;
+mod dirty;
 mod duplicate;
 mod gate;
+mod growth;
 mod hidden_log;
-mod lasting;
-mod ledger;
-mod live;
 mod mounted;
+mod passthrough;
+mod persistent;
 mod places;
 mod readers;
 mod recent;
@@ -23,18 +23,18 @@ mod writers;
 
 pub use appends::RequestId;
 pub(crate) use appends::{Appends, Before, sweep as sweep_appends};
-pub use backed::Released;
-pub(crate) use backed::{Added, BackedFiles, Owner, Reference};
 pub(crate) use cleanup::Cleanup;
+pub(crate) use dirty::{DirtyFile, DirtyFiles, Pending};
 pub(crate) use duplicate::Duplicate;
-pub(crate) use gate::{Alone, Gates};
+pub(crate) use gate::{ExclusiveGuard, Gates};
 pub(crate) use hidden_log::HiddenLog;
-pub(crate) use lasting::{Lasting, Served, refused};
-pub(crate) use live::{Live, LiveFiles, Pending};
 pub(crate) use mounted::Mounted;
+pub use passthrough::Released;
+pub(crate) use passthrough::{Added, Owner, PassthroughFiles, Reference};
+pub(crate) use persistent::{PersistentSessions, Served, refused};
 pub(crate) use places::{Place, Places};
 pub(crate) use readers::{ReadGuard, Readers};
 pub(crate) use recent::RecentSyncs;
-pub(crate) use undelivered::Ledger;
+pub(crate) use undelivered::UndeliveredLog;
 pub(crate) use verified::{Outcome, VerifiedBlobs};
 pub(crate) use writers::{Begun, Writers};

@@ -1,6 +1,6 @@
 //! The number of sessions that this process has for each bucket and snapshot.
 //!
-//! Persistent sessions are counted here only while a volume serves them; [`super::Lasting`] has all of them.
+//! Persistent sessions are counted here only while a volume serves them; [`super::PersistentSessions`] has all of them.
 
 use std::collections::HashMap;
 

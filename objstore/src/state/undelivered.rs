@@ -1,11 +1,11 @@
-//! Undelivered cache invalidations that are recorded, in the order of commits (see `owed.rs`).
+//! Undelivered cache invalidations that are recorded, in the order of commits (see `undelivered.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::feed::Debt;
+use crate::feed::Unacknowledged;
 
 /// The most records removed by a change that adds one: their number falls while there are changes.
 const REMOVED_MAX: usize = 64;
@@ -14,30 +14,31 @@ const RECORDS_MAX: usize = 1 << 20;
 
 /// The recorded changes and who has to acknowledge them, in commit order.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct UndeliveredLog {
     last: AtomicU64,
     open: Mutex<VecDeque<Entry>>,
 }
 
 struct Entry {
     key: Vec<u8>,
-    debts: Vec<Debt>,
+    debts: Vec<Unacknowledged>,
 }
 
-impl Ledger {
+impl UndeliveredLog {
     /// Notes a record, and what has to be acknowledged before it goes.
-    pub fn add(&self, key: Vec<u8>, debts: Vec<Debt>) {
+    pub fn add(&self, key: Vec<u8>, debts: Vec<Unacknowledged>) {
         let mut open = self.open.lock();
         open.push_back(Entry { key, debts });
         if open.len() > RECORDS_MAX {
-            open.front().into_iter().flat_map(|oldest| &oldest.debts).for_each(Debt::give_up);
+            open.front().into_iter().flat_map(|oldest| &oldest.debts).for_each(Unacknowledged::give_up);
         }
     }
 
     /// Removes some of the oldest acknowledged records from the ledger.
     pub fn take_paid(&self) -> Vec<Vec<u8>> {
         let mut open = self.open.lock();
-        let paid = open.iter().take(REMOVED_MAX).take_while(|entry| entry.debts.iter().all(Debt::is_paid)).count();
+        let paid =
+            open.iter().take(REMOVED_MAX).take_while(|entry| entry.debts.iter().all(Unacknowledged::is_paid)).count();
         open.drain(..paid).map(|entry| entry.key).collect()
     }
 

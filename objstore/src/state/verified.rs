@@ -34,7 +34,7 @@ pub(crate) enum Outcome {
 impl VerifiedBlobs {
     /// Whether a blob is known to be sound; if that is not known, it is found out.
     /// `start` starts the thread that compares; not if none can be started.
-    pub fn is_sound(&self, now: Timestamp, blob: u64, start: impl FnOnce() -> bool) -> bool {
+    pub fn is_valid(&self, now: Timestamp, blob: u64, start: impl FnOnce() -> bool) -> bool {
         let mut table = self.0.lock();
         match table.outcomes.get(&blob) {
             Some(Outcome::Sound(at)) if (0..VALID).contains(&now.0.saturating_sub(at.0)) => return true,

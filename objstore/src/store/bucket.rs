@@ -9,9 +9,9 @@ use super::types::{
     Bucket, CreateBucket, Deletion, ObjectLock, Outcome, SetBucket, Settings, Source, Usage, Versioning,
 };
 use super::{Store, account, header, settings, snapshot};
-use crate::branch::{self, Line};
+use crate::branch::{self, Ancestry};
 use crate::clock::Timestamp;
-use crate::content::Parted;
+use crate::content::DetachedCopy;
 use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -20,7 +20,7 @@ use crate::record::bucket::{self, SourceName, VersioningState};
 use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
-use crate::state::Alone;
+use crate::state::ExclusiveGuard;
 use crate::tree::ROOT_INO;
 use crate::tree::{Tx, protection};
 
@@ -121,8 +121,8 @@ impl Store {
         // A clone shares content with its source: no write in place may be in progress there.
         let (gate, frozen) = match &request.source {
             Some(Source::Bucket(name)) => {
-                let snapshot::Frozen { id, gate, parted } = self.freeze(name)?;
-                (Some(gate), (id, parted))
+                let snapshot::Frozen { id, gate, detached } = self.freeze(name)?;
+                (Some(gate), (id, detached))
             }
             _ => (None, (0, Vec::new())),
         };
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Blocks writes in place to a bucket, after flushing those made before.
-    pub(super) fn settle_writes(&self, name: &BucketName) -> Result<(u64, Alone)> {
+    pub(super) fn settle_writes(&self, name: &BucketName) -> Result<(u64, ExclusiveGuard)> {
         let record = self.core.bucket_record(&*self.core.meta.snapshot(), name)?;
         let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?.id;
         let gate = self.core.gates.share(id);
@@ -193,7 +193,7 @@ impl Store {
 
     /// Removes the in-memory state of a deleted bucket, and starts the collection of its content.
     pub(super) fn forget_bucket(&self, id: u64) {
-        self.core.live.forget(id);
+        self.core.dirty.forget(id);
         self.core.gates.forget(id);
         self.core.places.forget(id);
         self.core.hidden_log.forget(id);
@@ -207,10 +207,10 @@ impl Store {
         let (id, limit_bytes) = record.map_or((0, None), |bucket| (bucket.id, bucket.quota_bytes));
         let read = || {
             let snapshot = self.core.meta.snapshot();
-            let line = self.core.readable(&*snapshot, name)?;
-            usage(&*snapshot, &line)
+            let ancestry = self.core.readable(&*snapshot, name)?;
+            usage(&*snapshot, &ancestry)
         };
-        let (used, growth) = self.core.live.ledgers.with_growth(id, read);
+        let (used, growth) = self.core.dirty.ledgers.with_growth(id, read);
         let used = used?;
         Ok(Usage { bytes: used.bytes + growth, limit_bytes, ..used.into() })
     }
@@ -229,7 +229,7 @@ fn change(txn: &mut dyn Txn, core: &Arc<Core>, name: &BucketName, set: SetBucket
         }
         record.versioning = VersioningState::from(versioning) as i32;
     }
-    core.live.ledgers.restrict(record.id);
+    core.dirty.ledgers.restrict(record.id);
     record.attributes.extend(set.attributes);
     put(txn, core, name, &record);
     shown(&*txn, name.clone(), record)
@@ -257,8 +257,8 @@ impl From<bucket::Usage> for Usage {
 }
 
 /// The usage of a branch.
-pub(crate) fn usage(read: &dyn Read, line: &Line) -> Result<bucket::Usage> {
-    let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch()))?;
+pub(crate) fn usage(read: &dyn Read, ancestry: &Ancestry) -> Result<bucket::Usage> {
+    let value = read.get(&key::of_branch(tag::USAGE, ancestry.clone_group, ancestry.branch()))?;
     bucket::Usage::recorded(value)
 }
 
@@ -315,7 +315,7 @@ fn make(
     core: &Arc<Core>,
     request: &CreateBucket,
     mut settings: Settings,
-    frozen: (u64, Vec<Parted>),
+    frozen: (u64, Vec<DetachedCopy>),
 ) -> Result<bucket::Bucket> {
     let now = core.clock.now();
     let owner = account::by_name(&*txn, &request.owner)?.id;
@@ -326,26 +326,26 @@ fn make(
         core.recent_syncs.note_all(id, now);
     }
     // Not cached in `core.lines` before the commit: if that fails, another branch may get the id.
-    let (line, inherited) = match &request.source {
+    let (ancestry, inherited) = match &request.source {
         None => {
-            let family = header::next_id(txn)?;
-            let line = Line::new(family, [branch::first_branch(txn, family, now)]);
-            make_root(txn, &line, request, now);
-            (line, Inherited::default())
+            let clone_group = header::next_id(txn)?;
+            let ancestry = Ancestry::new(clone_group, [branch::first_branch(txn, clone_group, now)]);
+            make_root(txn, &ancestry, request, now);
+            (ancestry, Inherited::default())
         }
         Some(Source::Snapshot(name)) => {
             let snapshot = snapshot::record(&*txn, name)?;
-            let above = core.lines.line(&*txn, snapshot.family, snapshot.branch)?;
-            let line = above.child(branch::clone_branch(txn, snapshot.family, snapshot.branch, now)?)?;
-            (line, Inherited { versioning: snapshot.versioning(), object_lock: snapshot.object_lock })
+            let above = core.lines.ancestry(&*txn, snapshot.clone_group, snapshot.branch)?;
+            let ancestry = above.child(branch::clone_branch(txn, snapshot.clone_group, snapshot.branch, now)?)?;
+            (ancestry, Inherited { versioning: snapshot.versioning(), object_lock: snapshot.object_lock })
         }
         Some(Source::Bucket(name)) => clone_of_bucket(txn, core, name, now, frozen)?,
     };
     settings.object_lock = settings.object_lock.or(inherited.object_lock);
     let mut record = bucket::Bucket {
         id,
-        family: line.family,
-        branch: line.branch(),
+        clone_group: ancestry.clone_group,
+        branch: ancestry.branch(),
         owner,
         quota_bytes: request.quota_bytes,
         versioning: inherited.versioning(request.versioning) as i32,
@@ -356,29 +356,29 @@ fn make(
     };
     settings::put_first(txn, &mut record, &settings);
     put(txn, core, &request.name, &record);
-    let mut tx = Tx::begin_on(txn, core, &request.name, record.clone(), line.clone());
+    let mut tx = Tx::begin_on(txn, core, &request.name, record.clone(), ancestry.clone());
     tx.collect_orphans()?;
     tx.finish()?;
-    check_fits(&*txn, &line, request)?;
+    check_fits(&*txn, &ancestry, request)?;
     txn.put(key::by_id(tag::BUCKET_ID, id), request.name.as_str().as_bytes().to_vec());
     Ok(record)
 }
 
 /// Refuses a quota smaller than the initial content of a clone.
-fn check_fits(read: &dyn Read, line: &Line, request: &CreateBucket) -> Result<()> {
+fn check_fits(read: &dyn Read, ancestry: &Ancestry, request: &CreateBucket) -> Result<()> {
     let Some(limit_bytes) = request.quota_bytes else { return Ok(()) };
-    let used = usage(read, line)?.bytes;
+    let used = usage(read, ancestry)?.bytes;
     if used <= limit_bytes {
         return Ok(());
     }
     Err(Error::QuotaExceeded { bucket: request.name.to_string(), limit_bytes, used_bytes: 0, asked_bytes: used })
 }
 
-fn make_root(txn: &mut dyn Txn, line: &Line, request: &CreateBucket, now: Timestamp) {
+fn make_root(txn: &mut dyn Txn, ancestry: &Ancestry, request: &CreateBucket, now: Timestamp) {
     let mut root = Inode::new(InodeKind::Directory, now);
     (root.uid, root.gid, root.mode) = (request.root.uid, request.root.gid, request.root.mode & 0o7777);
     root.parent = ROOT_INO;
-    line.put(txn, &key::inode(line.family, ROOT_INO), root.encode_to_vec());
+    ancestry.put(txn, &key::inode(ancestry.clone_group, ROOT_INO), root.encode_to_vec());
 }
 
 /// Clones a bucket in its current state: both continue from a common interior branch.
@@ -387,17 +387,17 @@ fn clone_of_bucket(
     core: &Arc<Core>,
     name: &BucketName,
     now: Timestamp,
-    (id, parted): (u64, Vec<Parted>),
-) -> Result<(Line, Inherited)> {
+    (id, detached): (u64, Vec<DetachedCopy>),
+) -> Result<(Ancestry, Inherited)> {
     let mut source = frozen(&*txn, core, name, id)?;
-    let above = core.lines.line(&*txn, source.family, source.branch)?;
-    let (clone, live) = branch::fork_branch(txn, source.family, source.branch, now)?;
-    source.branch = live;
+    let above = core.lines.ancestry(&*txn, source.clone_group, source.branch)?;
+    let (clone, dirty) = branch::fork_branch(txn, source.clone_group, source.branch, now)?;
+    source.branch = dirty;
     put(txn, core, name, &source);
     let inherited =
         Inherited { versioning: source.versioning(), object_lock: core.settings.of(&*txn, &source)?.object_lock };
-    let mut tx = Tx::begin_on(txn, core, name, source, above.child(live)?);
-    Parted::part(parted, &mut tx)?;
+    let mut tx = Tx::begin_on(txn, core, name, source, above.child(dirty)?);
+    DetachedCopy::part(detached, &mut tx)?;
     tx.finish()?;
     Ok((above.child(clone)?, inherited))
 }
@@ -418,13 +418,13 @@ pub(super) fn delete(txn: &mut dyn Txn, core: &Core, name: &BucketName, how: Del
     super::grant::delete_of_bucket(txn, record.id)?;
     super::publication::delete_of_bucket(txn, record.id)?;
     super::settings::delete_of_bucket(txn, record.id);
-    for live in super::all(&*txn, &key::by_id(tag::LIVE, record.id))? {
-        txn.delete(live.key.to_vec());
+    for dirty in super::all(&*txn, &key::by_id(tag::DIRTY, record.id))? {
+        txn.delete(dirty.key.to_vec());
     }
     core.buckets.change(txn);
     txn.delete(key::by_name(tag::BUCKET, name.as_str()));
     txn.delete(key::by_id(tag::BUCKET_ID, record.id));
-    branch::kill_branch(txn, record.family, record.branch)?;
+    branch::kill_branch(txn, record.clone_group, record.branch)?;
     Ok(record.id)
 }
 
@@ -436,9 +436,9 @@ fn refuse_full(
     record: &bucket::Bucket,
     counted: impl Fn(&Inode) -> u64,
 ) -> Result<()> {
-    let line = core.lines.line(read, record.family, record.branch)?;
-    let root = crate::tree::Tree { read, line: &line }.directory(ROOT_INO)?;
-    let version = line.all(read, tag::VERSION).next().transpose()?;
+    let ancestry = core.lines.ancestry(read, record.clone_group, record.branch)?;
+    let root = crate::tree::Tree { read, ancestry: &ancestry }.directory(ROOT_INO)?;
+    let version = ancestry.all(read, tag::VERSION).next().transpose()?;
     if version.is_some() {
         return Err(Error::NotEmpty { name: name.to_string(), what: "versions of objects, or delete markers".into() });
     }
@@ -454,9 +454,9 @@ fn refuse_locked(read: &dyn Read, core: &Core, name: &BucketName, record: &bucke
     if core.settings.of(read, record)?.object_lock.is_none() {
         return Ok(());
     }
-    let line = core.lines.line(read, record.family, record.branch)?;
+    let ancestry = core.lines.ancestry(read, record.clone_group, record.branch)?;
     let now = core.clock.now();
-    for inode in line.all(read, tag::INODE) {
+    for inode in ancestry.all(read, tag::INODE) {
         let inode: Inode = decode("an inode", &inode?.value)?;
         if inode.nlink > 0 && protection(&inode, now).is_some() {
             let why = format!("bucket \"{name}\" holds versions that object lock protects: they have to go first");

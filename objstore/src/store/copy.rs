@@ -11,14 +11,14 @@ use super::marks::{check_lock, retain_by_default};
 use super::object::{check, check_current, give_access, keeps_versions, object_record, shown_in, version_of};
 use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectInfo};
 use super::upload::stored_checksums;
-use crate::content::{Prepared, Shared, bring_to_disk};
+use crate::content::{Prepared, SharedContent, bring_to_disk};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::expiry::expiration;
 use crate::meta::{Durability, Txn};
 use crate::name::{BucketName, Key};
 use crate::record::inode::{Inode, Object};
-use crate::state::Alone;
+use crate::state::ExclusiveGuard;
 use crate::tree::{Tree, Tx, order_of, version_id};
 
 /// The largest object that one copy accepts (S3 API, CopyObject: larger ones have to be copied in parts).
@@ -72,12 +72,12 @@ impl Store {
         let record = self.core.bucket_record(&*self.core.meta.snapshot(), bucket)?;
         let gate = record.as_ref().map(|record| self.core.gates.share(record.id));
         let snapshot = self.core.meta.snapshot();
-        let line = self.core.readable(&*snapshot, bucket)?;
-        let tree = Tree { read: &*snapshot, line: &line };
+        let ancestry = self.core.readable(&*snapshot, bucket)?;
+        let tree = Tree { read: &*snapshot, ancestry: &ancestry };
         let (ino, inode) = version_of(tree, key, version)?;
         let source = (record.as_ref().map_or(0, |record| record.id), ino);
         if let Some(record) = record {
-            self.core.settle(record.id, &[ino])?;
+            self.core.flush(record.id, &[ino])?;
             bring_to_disk(&self.core, tree, ino, &inode)?;
         }
         Ok(HeldSource { source, _copies: Prepared::of(&self.core, tree, ino, &inode)?, _gate: gate })
@@ -91,7 +91,7 @@ pub(super) type Source = (u64, u64);
 pub(super) struct HeldSource {
     pub source: Source,
     _copies: Prepared,
-    _gate: Option<Alone>,
+    _gate: Option<ExclusiveGuard>,
 }
 
 /// Makes the copy. Returns it, and the bucket that contains it.
@@ -118,7 +118,12 @@ fn copy(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source)
 }
 
 /// The source of a copy, with its content ready to be referred to, and whether its bucket has versioning.
-fn share(txn: &mut dyn Txn, core: &Arc<Core>, request: &CopyObject, held: Source) -> Result<(bool, (Inode, Shared))> {
+fn share(
+    txn: &mut dyn Txn,
+    core: &Arc<Core>,
+    request: &CopyObject,
+    held: Source,
+) -> Result<(bool, (Inode, SharedContent))> {
     let (bucket, key) = (&request.source_bucket, &request.source_key);
     let version = request.source_version.as_deref();
     shared_object(txn, core, held, bucket, (key, version), &request.source_condition, |tx, ino| {

@@ -11,8 +11,8 @@ impl Store {
     pub fn expiration(&self, bucket: &BucketName, key: &Key) -> Result<Option<Expiration>> {
         let snapshot = self.core.meta.snapshot();
         let Some(record) = self.core.bucket_record(&*snapshot, bucket)? else { return Ok(None) };
-        let line = self.core.lines.line(&*snapshot, record.family, record.branch)?;
-        match (Tree { read: &*snapshot, line: &line }).object(key)? {
+        let ancestry = self.core.lines.ancestry(&*snapshot, record.clone_group, record.branch)?;
+        match (Tree { read: &*snapshot, ancestry: &ancestry }).object(key)? {
             Some((_, inode)) => expiration::of(&*snapshot, &self.core, &record, key.as_str(), &inode),
             None => Ok(None),
         }

@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn only_an_empty_folder_a_store_or_what_a_first_start_left_is_taken() {
-        let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join("data");
+        let in_place = tempfile::tempdir().unwrap();
+        let dir = in_place.path().join("data");
         check(&dir).unwrap();
         std::fs::create_dir(&dir).unwrap();
         check(&dir).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::{HiddenPage, Store, usage};
-use crate::branch::Line;
+use crate::branch::Ancestry;
 use crate::core::{Core, Named};
 use crate::damaged::unless_damaged;
 use crate::error::Result;
@@ -21,20 +21,20 @@ impl Store {
     /// `last`. A page ends early after a bounded search; [`HiddenPage::next`] says where to continue.
     pub fn hidden_keys(&self, name: &BucketName, prefix: &str, last: Option<&str>, limit: usize) -> Result<HiddenPage> {
         let snapshot = self.core.meta.snapshot();
-        let line = self.core.readable(&*snapshot, name)?;
-        if usage(&*snapshot, &line)?.keys().is_some_and(|(_, hidden)| hidden == 0) {
+        let ancestry = self.core.readable(&*snapshot, name)?;
+        if usage(&*snapshot, &ancestry)?.keys().is_some_and(|(_, hidden)| hidden == 0) {
             return Ok(HiddenPage::default());
         }
-        list_hidden(Tree { read: &*snapshot, line: &line }, prefix, last, limit)
+        list_hidden(Tree { read: &*snapshot, ancestry: &ancestry }, prefix, last, limit)
     }
 }
 
 /// The branch and the usage of a bucket whose objects are not counted.
-fn uncounted(core: &Core, read: &dyn Read, pair: &Pair) -> Result<Option<(Line, Usage)>> {
+fn uncounted(core: &Core, read: &dyn Read, pair: &Pair) -> Result<Option<(Ancestry, Usage)>> {
     let record: bucket::Bucket = decode("a bucket", &pair.value)?;
-    let line = core.line_of(read, &Named::Bucket(record))?;
-    let used = usage(read, &line)?;
-    Ok((!used.counted).then_some((line, used)))
+    let ancestry = core.ancestry_of(read, &Named::Bucket(record))?;
+    let used = usage(read, &ancestry)?;
+    Ok((!used.counted).then_some((ancestry, used)))
 }
 
 /// Counts the objects of buckets whose usage lacks the count. Called before the store is used.
@@ -44,8 +44,8 @@ pub(crate) fn count_uncounted(core: &Arc<Core>) -> Result<()> {
         let name = String::from_utf8_lossy(&pair.key[1..]).into_owned();
         let uncounted =
             unless_damaged(format_args!("the bucket {name}"), uncounted(core, &*snapshot, &pair))?.flatten();
-        if let Some((line, used)) = uncounted {
-            count(core, &*snapshot, &name, &line, used)?;
+        if let Some((ancestry, used)) = uncounted {
+            count(core, &*snapshot, &name, &ancestry, used)?;
         }
     }
     Ok(())
@@ -57,15 +57,15 @@ pub(super) fn count_snapshot(core: &Core, name: &str) -> Result<()> {
     let read = core.meta.snapshot();
     // The clone itself is refused where there is no such snapshot.
     let Ok(record) = super::snapshot::record(&*read, name) else { return Ok(()) };
-    let line = core.line_of(&*read, &Named::Snapshot(record))?;
-    let used = usage(&*read, &line)?;
-    if used.counted { Ok(()) } else { count(core, &*read, name, &line, used) }
+    let ancestry = core.ancestry_of(&*read, &Named::Snapshot(record))?;
+    let used = usage(&*read, &ancestry)?;
+    if used.counted { Ok(()) } else { count(core, &*read, name, &ancestry, used) }
 }
 
 /// Counts the objects of one branch, of which `used` tells the rest.
-fn count(core: &Core, read: &dyn Read, name: &str, line: &Line, used: Usage) -> Result<()> {
+fn count(core: &Core, read: &dyn Read, name: &str, ancestry: &Ancestry, used: Usage) -> Result<()> {
     tracing::info!(bucket = name, "counting the objects of a bucket that an earlier version wrote, once");
-    let Tally { objects, hidden } = match tally(Tree { read, line }) {
+    let Tally { objects, hidden } = match tally(Tree { read, ancestry }) {
         Ok(tally) => tally,
         Err(error) => {
             tracing::warn!(bucket = name, %error, "the objects cannot be counted: run `amphora check --repair`");
@@ -73,7 +73,7 @@ fn count(core: &Core, read: &dyn Read, name: &str, line: &Line, used: Usage) -> 
         }
     };
     let counted = Usage { objects, hidden, counted: true, ..used };
-    let at = key::of_branch(tag::USAGE, line.family, line.branch());
+    let at = key::of_branch(tag::USAGE, ancestry.clone_group, ancestry.branch());
     let put = core.meta.write(Durability::Buffered, move |txn| {
         // A snapshot may have been deleted meanwhile.
         if txn.get(&at)?.is_some() {

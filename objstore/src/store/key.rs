@@ -24,15 +24,15 @@ const ID_LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const SECRET_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
 /// A key's record with its id.
-pub(super) struct Held {
+pub(super) struct StoredKey {
     pub(super) id: String,
     pub(super) record: Key,
 }
 
 /// Decodes the record of a key.
-pub(super) fn held(pair: &Pair) -> Result<Held> {
+pub(super) fn held(pair: &Pair) -> Result<StoredKey> {
     let id = String::from_utf8_lossy(&pair.key[1..]).into_owned();
-    Ok(Held { id, record: decode("an access key", &pair.value)? })
+    Ok(StoredKey { id, record: decode("an access key", &pair.value)? })
 }
 
 fn letters<const N: usize>(random: &dyn Random, alphabet: &[u8; N], count: usize) -> String {
@@ -42,8 +42,8 @@ fn letters<const N: usize>(random: &dyn Random, alphabet: &[u8; N], count: usize
 }
 
 /// The keys of an account, oldest first.
-fn of_account(read: &dyn Read, id: u64) -> Result<Vec<Held>> {
-    let mut held: Vec<Held> = all(read)?.into_iter().filter(|held| held.record.account == id).collect();
+fn of_account(read: &dyn Read, id: u64) -> Result<Vec<StoredKey>> {
+    let mut held: Vec<StoredKey> = all(read)?.into_iter().filter(|held| held.record.account == id).collect();
     held.sort_by_key(|held| held.record.created);
     Ok(held)
 }
@@ -54,7 +54,7 @@ pub(crate) fn has_any(read: &dyn Read, account: u64) -> Result<bool> {
     Ok(pairs.iter().any(|pair| held(pair).map_or(true, |held| held.record.account == account)))
 }
 
-fn all(read: &dyn Read) -> Result<Vec<Held>> {
+fn all(read: &dyn Read) -> Result<Vec<StoredKey>> {
     let pairs = super::all(read, &[tag::KEY])?;
     pairs.iter().map(held).collect()
 }
@@ -90,7 +90,7 @@ pub(super) fn delete_all(txn: &mut dyn Txn, account: u64) -> Result<()> {
 }
 
 /// The decrypted secret of a key.
-pub(super) fn reveal(access: &Access, held: &Held) -> Result<Secret> {
+pub(super) fn reveal(access: &Access, held: &StoredKey) -> Result<Secret> {
     let bound = Bound { account: held.record.account, key_id: &held.id, version: held.record.version };
     access.master.sealer().open_secret(&held.record.sealed, bound)
 }
@@ -130,7 +130,7 @@ impl Store {
     async fn with_keys(
         &self,
         account: &str,
-        change: impl FnOnce(&mut dyn Txn, (&Core, &Access), u64, &[Held]) -> Result<(String, Secret)> + Send + 'static,
+        change: impl FnOnce(&mut dyn Txn, (&Core, &Access), u64, &[StoredKey]) -> Result<(String, Secret)> + Send + 'static,
     ) -> Result<NewKey> {
         let (name, access) = (account.to_owned(), self.access.clone());
         self.change(move |txn, core| {
@@ -182,7 +182,7 @@ impl Store {
     pub fn identify(&self, access_key_id: &str) -> Result<Option<Identity>> {
         let snapshot = self.core.meta.snapshot();
         let Some(value) = snapshot.get(&key::by_name(tag::KEY, access_key_id))? else { return Ok(None) };
-        let held = Held { id: access_key_id.to_owned(), record: decode("an access key", &value)? };
+        let held = StoredKey { id: access_key_id.to_owned(), record: decode("an access key", &value)? };
         let name = account::name_of(&*snapshot, held.record.account)?;
         let account = account::shown(&name, &account::by_name(&*snapshot, &name)?);
         Ok(Some(Identity { account, secret: reveal(&self.access, &held)? }))

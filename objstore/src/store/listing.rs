@@ -5,7 +5,7 @@ use super::{Store, object};
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::name::BucketName;
-use crate::record::listed::Shown;
+use crate::record::listed::ListingEntry;
 use crate::tree::{Tree, list_keys, list_versions};
 
 impl Store {
@@ -13,8 +13,8 @@ impl Store {
     pub fn list_objects(&self, bucket: &BucketName, list: &List) -> Result<Listing> {
         self.observe_all(bucket)?;
         let snapshot = self.core.meta.snapshot();
-        let line = self.core.readable(&*snapshot, bucket)?;
-        let page = list_keys(Tree { read: &*snapshot, line: &line }, list)?;
+        let ancestry = self.core.readable(&*snapshot, bucket)?;
+        let page = list_keys(Tree { read: &*snapshot, ancestry: &ancestry }, list)?;
         let objects = page.keys.into_iter().zip(page.shown).map(|(key, shown)| listed(key, shown));
         Ok(Listing { objects: objects.collect(), prefixes: page.prefixes, next: page.next })
     }
@@ -31,8 +31,8 @@ impl Store {
     pub fn list_versions(&self, bucket: &BucketName, request: &ListVersions) -> Result<VersionListing> {
         self.observe_all(bucket)?;
         let snapshot = self.core.meta.snapshot();
-        let line = self.core.readable(&*snapshot, bucket)?;
-        let page = list_versions(Tree { read: &*snapshot, line: &line }, request)?;
+        let ancestry = self.core.readable(&*snapshot, bucket)?;
+        let page = list_versions(Tree { read: &*snapshot, ancestry: &ancestry }, request)?;
         let versions = page.versions.into_iter().map(|listed| VersionInfo {
             object: match &listed.inode {
                 Some(inode) => ObjectInfo { version: Some(listed.id), ..object::shown(&listed.key, listed.ino, inode) },
@@ -45,8 +45,8 @@ impl Store {
     }
 }
 
-fn listed(key: String, shown: Shown) -> Listed {
-    let Shown { size, mtime, etag, checksums, storage_class } = shown;
+fn listed(key: String, shown: ListingEntry) -> Listed {
+    let ListingEntry { size, mtime, etag, checksums, storage_class } = shown;
     let checksums = checksums.into_iter().map(|sum| Checksum { algorithm: sum.algorithm, value: sum.value }).collect();
     Listed { key, size, etag, modified: Timestamp(mtime), checksums, storage_class }
 }

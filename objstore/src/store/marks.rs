@@ -116,7 +116,7 @@ impl Store {
             if after != before {
                 inode.refuse_fixed(Touching::Changes)?;
                 // A lock also restricts current writers of the version: each write is decided again from here on.
-                let written = locked && tx.settle_for_good(ino)?;
+                let written = locked && tx.flush_final(ino)?;
                 let mut inode = tx.own(ino)?;
                 (inode.object, inode.ctime) = (Some(after), tx.now.0);
                 tx.save(ino, &inode);

@@ -225,20 +225,20 @@ impl Store {
         let guard = self.core.readers.begin();
         let mut snapshot = self.core.meta.snapshot();
         let named = self.core.named(&*snapshot, bucket)?;
-        let line = self.core.line_of(&*snapshot, &named)?;
-        let (mut ino, mut inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
+        let ancestry = self.core.ancestry_of(&*snapshot, &named)?;
+        let (mut ino, mut inode) = version_of(Tree { read: &*snapshot, ancestry: &ancestry }, key, version)?;
         if let Some(record) = named.bucket()
             && self.core.observe(record.id, &[ino])?
         {
             snapshot = self.core.meta.snapshot();
-            (ino, inode) = version_of(Tree { read: &*snapshot, line: &line }, key, version)?;
+            (ino, inode) = version_of(Tree { read: &*snapshot, ancestry: &ancestry }, key, version)?;
         }
         let expiration = match named.bucket().filter(|_| version.is_none()) {
             Some(record) => expiration::of(&*snapshot, &self.core, record, key.as_str(), &inode)?,
             None => None,
         };
         let info = ObjectInfo { expiration, ..shown_in(has_versions(&named), key.as_str(), ino, &inode) };
-        let reader = Reader { core: self.core.clone(), snapshot, line, ino, inode, run: Mutex::default(), guard };
+        let reader = Reader { core: self.core.clone(), snapshot, ancestry, ino, inode, run: Mutex::default(), guard };
         Ok((info, reader))
     }
 

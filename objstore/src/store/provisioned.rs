@@ -67,7 +67,7 @@ fn refuse_used_bucket(read: &dyn Read, core: &Core, name: &BucketName, id: u64) 
 }
 
 fn refuse_mounted(core: &Core, noun: Noun, name: &str, id: u64) -> Result<()> {
-    if !core.mounted.contains(id) && core.lasting.of_bucket(id).is_empty() {
+    if !core.mounted.contains(id) && core.persistent.of_bucket(id).is_empty() {
         return Ok(());
     }
     let user = "it is mounted on this machine; unmount it first (`amphora status` says where)".to_owned();

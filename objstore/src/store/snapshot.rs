@@ -6,9 +6,9 @@ use prost::Message;
 
 use super::Store;
 use super::types::{Outcome, SnapshotInfo};
-use crate::branch::{self, Line};
+use crate::branch::{self, Ancestry};
 use crate::clock::Timestamp;
-use crate::content::Parted;
+use crate::content::DetachedCopy;
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
@@ -17,7 +17,7 @@ use crate::record::bucket::Snapshot;
 use crate::record::creator::Creator;
 use crate::record::decode;
 use crate::record::key::{self, tag};
-use crate::state::Alone;
+use crate::state::ExclusiveGuard;
 use crate::tree::Tx;
 
 /// The record of a snapshot.
@@ -27,12 +27,12 @@ pub(super) fn record(read: &dyn Read, name: &str) -> Result<Snapshot> {
 }
 
 fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo> {
-    let line = Line::new(record.family, [record.branch]);
+    let ancestry = Ancestry::new(record.clone_group, [record.branch]);
     Ok(SnapshotInfo {
         name: name.to_owned(),
         bucket: record.bucket_name.parse()?,
         created: Timestamp(record.created),
-        size_bytes: super::bucket::usage(read, &line)?.bytes,
+        size_bytes: super::bucket::usage(read, &ancestry)?.bytes,
         creator: record.creator(),
     })
 }
@@ -40,9 +40,9 @@ fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo>
 /// A bucket whose writes in place are blocked while this is held.
 pub(super) struct Frozen {
     pub id: u64,
-    pub gate: Alone,
+    pub gate: ExclusiveGuard,
     /// Copies of blobs that programs may still write through mappings.
-    pub parted: Vec<Parted>,
+    pub detached: Vec<DetachedCopy>,
 }
 
 impl Store {
@@ -62,12 +62,12 @@ impl Store {
     ) -> Result<(SnapshotInfo, Outcome)> {
         let (bucket, name) = (bucket.clone(), name.clone());
         self.blocking(move |store| {
-            let Frozen { id, gate, parted } = store.freeze(&bucket)?;
+            let Frozen { id, gate, detached } = store.freeze(&bucket)?;
             let core = store.core.clone();
             let written = store
                 .core
                 .meta
-                .write(Durability::Synced, move |txn| take(txn, &core, (&bucket, id), (&name, creator), parted));
+                .write(Durability::Synced, move |txn| take(txn, &core, (&bucket, id), (&name, creator), detached));
             let taken = written.wait();
             drop(gate);
             taken
@@ -81,7 +81,7 @@ impl Store {
         // Content of a snapshot or clone is promised to be on disk, wherever it is moved.
         self.core.recent_syncs.note_all(id, self.core.clock.now());
         self.core.blobs.sync_dirty()?;
-        Ok(Frozen { id, gate, parted: Parted::of_bucket(&self.core, id)? })
+        Ok(Frozen { id, gate, detached: DetachedCopy::of_bucket(&self.core, id)? })
     }
 
     /// A snapshot by name.
@@ -123,7 +123,7 @@ impl Store {
 pub(super) fn delete(txn: &mut dyn Txn, name: &str) -> Result<()> {
     let record = record(&*txn, name)?;
     txn.delete(key::by_name(tag::SNAPSHOT, name));
-    branch::kill_branch(txn, record.family, record.branch)
+    branch::kill_branch(txn, record.clone_group, record.branch)
 }
 
 fn take(
@@ -131,7 +131,7 @@ fn take(
     core: &Arc<Core>,
     (bucket, id): (&BucketName, u64),
     (name, creator): (&BucketName, Creator),
-    parted: Vec<Parted>,
+    detached: Vec<DetachedCopy>,
 ) -> Result<(SnapshotInfo, Outcome)> {
     let exists = |why: String| Error::Exists { noun: Noun::Snapshot, name: name.to_string(), why };
     if core.bucket_record(&*txn, name)?.is_some() {
@@ -146,10 +146,10 @@ fn take(
     }
     super::count::check_buckets(&*txn)?;
     let now = core.clock.now();
-    let above = core.lines.line(&*txn, source.family, source.branch)?;
-    let (frozen, live) = branch::snapshot_branch(txn, source.family, source.branch, now)?;
+    let above = core.lines.ancestry(&*txn, source.clone_group, source.branch)?;
+    let (frozen, dirty) = branch::snapshot_branch(txn, source.clone_group, source.branch, now)?;
     let record = Snapshot {
-        family: source.family,
+        clone_group: source.clone_group,
         branch: frozen,
         bucket: source.id,
         bucket_name: bucket.to_string(),
@@ -160,10 +160,10 @@ fn take(
         object_lock: core.settings.of(&*txn, &source)?.object_lock,
         creator: creator as i32,
     };
-    source.branch = live;
+    source.branch = dirty;
     super::bucket::move_to_branch(txn, core, bucket, &source);
-    let mut tx = Tx::begin_on(txn, core, bucket, source, above.child(live)?);
-    Parted::part(parted, &mut tx)?;
+    let mut tx = Tx::begin_on(txn, core, bucket, source, above.child(dirty)?);
+    DetachedCopy::part(detached, &mut tx)?;
     tx.finish()?;
     txn.put(key::by_name(tag::SNAPSHOT, name.as_str()), record.encode_to_vec());
     Ok((shown(&*txn, name.as_str(), &record)?, Outcome::Made))
@@ -173,19 +173,20 @@ fn take(
 mod tests {
     use super::*;
     use crate::store::Deletion;
-    use crate::tests::rig::{Rig, name};
+    use crate::tests::test_store::{TestStore, name};
 
     #[test]
     fn a_bucket_that_took_the_name_of_the_one_that_is_frozen_is_not_taken_for_it() {
-        let rig = Rig::in_memory();
-        let bucket = rig.bucket("jar");
-        let Frozen { id, gate: _gate, parted } = rig.store.freeze(&bucket).unwrap();
-        rig.run(rig.store.delete_bucket(&bucket, Deletion::IfEmpty)).unwrap();
-        rig.bucket("jar");
-        let core = rig.store.core.clone();
-        let take =
-            move |txn: &mut dyn Txn| take(txn, &core, (&bucket, id), (&name("taken"), Creator::Administrator), parted);
-        let taken = rig.store.core.meta.transact(Durability::Buffered, take);
+        let test = TestStore::in_memory();
+        let bucket = test.bucket("jar");
+        let Frozen { id, gate: _gate, detached } = test.store.freeze(&bucket).unwrap();
+        test.run(test.store.delete_bucket(&bucket, Deletion::IfEmpty)).unwrap();
+        test.bucket("jar");
+        let core = test.store.core.clone();
+        let take = move |txn: &mut dyn Txn| {
+            take(txn, &core, (&bucket, id), (&name("taken"), Creator::Administrator), detached)
+        };
+        let taken = test.store.core.meta.transact(Durability::Buffered, take);
         assert!(matches!(taken, Err(Error::Busy { .. })));
     }
 }

@@ -87,9 +87,9 @@ impl Store {
                 let name: BucketName = String::from_utf8_lossy(&pair.key[1..]).parse()?;
                 let record: BucketRecord = decode("a bucket", &pair.value)?;
                 let (id, limit_bytes) = (record.id, record.quota_bytes);
-                let line = self.core.line_of(&*snapshot, &Named::Bucket(record))?;
-                let used = super::usage(&*snapshot, &line)?;
-                let ((), growth) = self.core.live.ledgers.with_growth(id, || ());
+                let ancestry = self.core.ancestry_of(&*snapshot, &Named::Bucket(record))?;
+                let used = super::usage(&*snapshot, &ancestry)?;
+                let ((), growth) = self.core.dirty.ledgers.with_growth(id, || ());
                 let usage = Usage { bytes: used.bytes + growth, limit_bytes, ..used.into() };
                 usages.push(BucketUsage { name, id, usage });
             }

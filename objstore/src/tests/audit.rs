@@ -4,14 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::branch::{Line, Living};
+use crate::branch::{Ancestry, LiveBranches};
 use crate::meta::{Pair, Read};
 use crate::record::blob::{Blob, Segment};
 use crate::record::bucket::{Branch as BranchRecord, Bucket, Snapshot, Usage};
 use crate::record::decode;
 use crate::record::inode::{Content, Dirent, Extent, Inode, InodeKind};
-use crate::record::key::{self, Family, tag};
-use crate::record::listed::{ListedDirent, Shown};
+use crate::record::key::{self, CloneGroup, tag};
+use crate::record::listed::{ListedDirent, ListingEntry};
 use crate::record::upload::{ObjectParts, Part};
 use crate::record::version::Version;
 use crate::store::{Store, all};
@@ -24,7 +24,7 @@ struct Seen {
     /// Directory entries by directory and sort name.
     dirents: BTreeMap<(u64, String), Dirent>,
     /// The copies of attributes in directory entries, by the inode they lead to.
-    shown: Vec<(u64, Shown)>,
+    shown: Vec<(u64, ListingEntry)>,
     orphans: BTreeSet<u64>,
     /// Versions by key, in order.
     versions: BTreeMap<String, Vec<(u64, Version)>>,
@@ -41,17 +41,17 @@ pub(crate) fn faults(store: &Store) -> Vec<String> {
     let mut faults = Vec::new();
     for pair in records(read, tag::BUCKET) {
         let bucket: Bucket = decode("a bucket", &pair.value).unwrap();
-        let line = store.core.lines.line(read, bucket.family, bucket.branch).unwrap();
-        let seen = Seen::read(read, &line, format!("bucket {}", String::from_utf8_lossy(&pair.key[1..])));
+        let ancestry = store.core.lines.ancestry(read, bucket.clone_group, bucket.branch).unwrap();
+        let seen = Seen::read(read, &ancestry, format!("bucket {}", String::from_utf8_lossy(&pair.key[1..])));
         seen.audit(&mut faults);
-        seen.audit_usage(usage(read, &line), uploaded(read, bucket.id), &mut faults);
+        seen.audit_usage(usage(read, &ancestry), uploaded(read, bucket.id), &mut faults);
     }
     for pair in records(read, tag::SNAPSHOT) {
         let snapshot: Snapshot = decode("a snapshot", &pair.value).unwrap();
-        let line = store.core.lines.line(read, snapshot.family, snapshot.branch).unwrap();
-        let seen = Seen::read(read, &line, format!("snapshot {}", String::from_utf8_lossy(&pair.key[1..])));
+        let ancestry = store.core.lines.ancestry(read, snapshot.clone_group, snapshot.branch).unwrap();
+        let seen = Seen::read(read, &ancestry, format!("snapshot {}", String::from_utf8_lossy(&pair.key[1..])));
         seen.audit(&mut faults);
-        seen.audit_usage(usage(read, &line), 0, &mut faults);
+        seen.audit_usage(usage(read, &ancestry), 0, &mut faults);
     }
     audit_blobs(&files, read, &mut faults);
     // The result of `amphora check` for the same records.
@@ -63,8 +63,8 @@ fn records(read: &dyn Read, kind: u8) -> Vec<Pair> {
     all(read, &[kind]).unwrap()
 }
 
-fn usage(read: &dyn Read, line: &Line) -> Usage {
-    let value = read.get(&key::of_branch(tag::USAGE, line.family, line.branch())).unwrap();
+fn usage(read: &dyn Read, ancestry: &Ancestry) -> Usage {
+    let value = read.get(&key::of_branch(tag::USAGE, ancestry.clone_group, ancestry.branch())).unwrap();
     Usage::recorded(value).unwrap()
 }
 
@@ -79,10 +79,10 @@ fn uploaded(read: &dyn Read, bucket: u64) -> u64 {
 }
 
 impl Seen {
-    fn read(read: &dyn Read, line: &Line, what: String) -> Self {
+    fn read(read: &dyn Read, ancestry: &Ancestry, what: String) -> Self {
         let kind = |kind: u8| {
-            let prefix = key::by_id(kind, line.family);
-            line.scan(read, &prefix, &key::after_prefix(&prefix), usize::MAX).unwrap()
+            let prefix = key::by_id(kind, ancestry.clone_group);
+            ancestry.scan(read, &prefix, &key::after_prefix(&prefix), usize::MAX).unwrap()
         };
         let number = |base: &[u8]| key::u64_at(base, 9).unwrap();
         let mut extents: BTreeMap<u64, Vec<(u64, Extent)>> = BTreeMap::new();
@@ -123,7 +123,7 @@ impl Seen {
         self.audit_names(faults);
         for (ino, shown) in &self.shown {
             let inode = &self.inodes[ino];
-            if !inode.shown || inode.nlink != 1 || *shown != Shown::of(*ino, inode) {
+            if !inode.shown || inode.nlink != 1 || *shown != ListingEntry::of(*ino, inode) {
                 faults.push(format!("the name of inode {ino} shows {shown:?} of {inode:?}"));
             }
         }
@@ -283,7 +283,7 @@ impl Seen {
 /// References, checksums, segments and files.
 fn audit_blobs(files: &BTreeSet<u64>, read: &dyn Read, faults: &mut Vec<String>) {
     let found = references(read);
-    let mut live: HashMap<u64, u64> = HashMap::new();
+    let mut dirty: HashMap<u64, u64> = HashMap::new();
     let mut blobs = BTreeMap::new();
     for pair in records(read, tag::BLOB) {
         let (id, blob) = (key::u64_at(&pair.key, 1).unwrap(), decode::<Blob>("a blob", &pair.value).unwrap());
@@ -293,7 +293,7 @@ fn audit_blobs(files: &BTreeSet<u64>, read: &dyn Read, faults: &mut Vec<String>)
             faults.push(format!("blob {id:016x}: {sums} records of checksums, {blob:?}"));
         }
         match blob.packed {
-            Some(at) => *live.entry(at.segment).or_default() += blob.length,
+            Some(at) => *dirty.entry(at.segment).or_default() += blob.length,
             None if !files.contains(&id) => faults.push(format!("blob {id:016x} has no file")),
             None => {}
         }
@@ -309,12 +309,12 @@ fn audit_blobs(files: &BTreeSet<u64>, read: &dyn Read, faults: &mut Vec<String>)
     }
     for pair in records(read, tag::SEGMENT) {
         let (id, segment) = (key::u64_at(&pair.key, 1).unwrap(), decode::<Segment>("a segment", &pair.value).unwrap());
-        let found = live.remove(&id).unwrap_or(0);
+        let found = dirty.remove(&id).unwrap_or(0);
         if segment.live_bytes != found {
             faults.push(format!("segment {id:016x} says {} live bytes, found {found}", segment.live_bytes));
         }
     }
-    faults.extend(live.keys().map(|id| format!("segment {id:016x} has no record")));
+    faults.extend(dirty.keys().map(|id| format!("segment {id:016x} has no record")));
 }
 
 /// The number of references to each blob from all kinds of records in all branches.
@@ -324,7 +324,7 @@ fn references(read: &dyn Read) -> BTreeMap<u64, u32> {
     for pair in records(read, tag::INODE).iter().filter(|pair| !pair.value.is_empty()) {
         match decode::<Inode>("an inode", &pair.value).unwrap().content {
             Some(Content::Blob(content)) => refer(content.id),
-            Some(Content::Extents(content)) => content.home.into_iter().for_each(&mut refer),
+            Some(Content::Extents(content)) => content.in_place.into_iter().for_each(&mut refer),
             _ => {}
         }
     }
@@ -346,13 +346,13 @@ pub(crate) fn leftovers(store: &Store) -> Vec<String> {
     let named: BTreeSet<u64> = records(read, tag::BLOB).iter().map(|pair| key::u64_at(&pair.key, 1).unwrap()).collect();
     let files = store.core.blobs.file_ids().unwrap().into_iter();
     left.extend(files.filter(|id| !named.contains(&id.0)).map(|id| format!("file of blob {id}")));
-    for kind in [tag::TRASH, tag::DEAD, tag::SHADOWED] {
+    for kind in [tag::TRASH, tag::DEAD, tag::OVERRIDDEN] {
         left.extend(records(read, kind).iter().map(|pair| format!("record {:x?}", pair.key)));
     }
     for kind in [tag::DIRENT, tag::INODE, tag::EXTENT, tag::VERSION, tag::ORPHAN, tag::OBJECT_PARTS] {
         unseen(read, kind, &mut left);
     }
-    for kind in [tag::FAMILY, tag::BRANCH] {
+    for kind in [tag::CLONE_GROUP, tag::BRANCH] {
         let records = records(read, kind);
         let unused = records.iter().filter(|pair| living(read, &pair.key).is_empty());
         left.extend(unused.map(|pair| format!("record {:x?}", pair.key)));
@@ -361,8 +361,8 @@ pub(crate) fn leftovers(store: &Store) -> Vec<String> {
 }
 
 /// The living branches of the clone group that a key belongs to.
-fn living(read: &dyn Read, key: &[u8]) -> Living {
-    Living::of(read, key::u64_at(key, 1).unwrap()).unwrap()
+fn living(read: &dyn Read, key: &[u8]) -> LiveBranches {
+    LiveBranches::of(read, key::u64_at(key, 1).unwrap()).unwrap()
 }
 
 /// Versions that no living branch needs.
@@ -378,8 +378,8 @@ fn unseen(read: &dyn Read, kind: u8, left: &mut Vec<String>) {
 }
 
 /// The number of branches of a clone group that are not collected.
-pub(crate) fn branches(store: &Store, family: Family) -> usize {
+pub(crate) fn branches(store: &Store, clone_group: CloneGroup) -> usize {
     let snapshot = store.core.meta.snapshot();
-    let pairs = all(&*snapshot, &key::by_id(tag::BRANCH, family)).unwrap();
+    let pairs = all(&*snapshot, &key::by_id(tag::BRANCH, clone_group)).unwrap();
     pairs.iter().filter(|pair| decode::<BranchRecord>("a branch", &pair.value).is_ok()).count()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::random::Choices;
-use super::rig::{Rig, find, md5, name, read_file};
+use super::test_store::{TestStore, find, md5, name, read_file};
 use crate::name::BucketName;
 use crate::store::Source;
 use crate::volume::{Allocate, SetAttr, Volume};
@@ -16,7 +16,7 @@ const SIZE_MAX: usize = 7 * MIB;
 type Files = BTreeMap<String, Vec<u8>>;
 
 struct World {
-    rig: Option<Rig>,
+    test: Option<TestStore>,
     buckets: Vec<(BucketName, Files)>,
     snapshots: Vec<(BucketName, Files)>,
     /// The content seen under each entity tag of each key.
@@ -27,11 +27,11 @@ struct World {
 
 impl World {
     fn new(choices: Choices) -> Self {
-        let rig = Rig::in_memory();
-        let bucket = rig.bucket("content");
+        let test = TestStore::in_memory();
+        let bucket = test.bucket("content");
         let buckets = vec![(bucket, Files::new())];
         let mut world =
-            Self { rig: Some(rig), buckets, snapshots: Vec::new(), tags: HashMap::new(), choices, named: 0 };
+            Self { test: Some(test), buckets, snapshots: Vec::new(), tags: HashMap::new(), choices, named: 0 };
         for (key, size) in [
             ("empty", 0),
             ("inline", 1000),
@@ -50,27 +50,27 @@ impl World {
         world
     }
 
-    fn rig(&self) -> &Rig {
-        self.rig.as_ref().unwrap()
+    fn test(&self) -> &TestStore {
+        self.test.as_ref().unwrap()
     }
 
     fn put(&mut self, at: usize, key: &str, data: Vec<u8>) {
-        self.rig().put(&self.buckets[at].0, key, &data).unwrap();
+        self.test().put(&self.buckets[at].0, key, &data).unwrap();
         self.buckets[at].1.insert(key.to_owned(), data);
     }
 
     fn upload(&mut self, key: &str) {
         let parts = [self.choices.bytes(5 * MIB), self.choices.bytes(70 * KIB)];
-        let upload = self.rig().begin_upload(&self.buckets[0].0, key);
-        let first = self.rig().put_part(&upload, 1, &parts[0]).unwrap();
-        let second = self.rig().put_part(&upload, 7, &parts[1]).unwrap();
-        self.rig().complete(&upload, &[&first, &second]).unwrap();
+        let upload = self.test().begin_upload(&self.buckets[0].0, key);
+        let first = self.test().put_part(&upload, 1, &parts[0]).unwrap();
+        let second = self.test().put_part(&upload, 7, &parts[1]).unwrap();
+        self.test().complete(&upload, &[&first, &second]).unwrap();
         self.buckets[0].1.insert(key.to_owned(), parts.concat());
     }
 
     fn copy(&mut self, from: (usize, &str), to: (usize, &str)) {
         let data = self.buckets[from.0].1[from.1].clone();
-        self.rig().copy((&self.buckets[from.0].0, from.1), (&self.buckets[to.0].0, to.1)).unwrap();
+        self.test().copy((&self.buckets[from.0].0, from.1), (&self.buckets[to.0].0, to.1)).unwrap();
         self.buckets[to.0].1.insert(to.1.to_owned(), data);
     }
 
@@ -81,7 +81,7 @@ impl World {
     }
 
     fn mounted(&self, at: usize, key: &str) -> (Volume, u64) {
-        let volume = self.rig().mount(&self.buckets[at].0);
+        let volume = self.test().mount(&self.buckets[at].0);
         let ino = find(&volume, key).unwrap();
         (volume, ino)
     }
@@ -111,7 +111,7 @@ impl World {
             87..91 => self.snapshot(),
             91..94 => self.clone_some(),
             94..96 => self.delete_snapshot(),
-            96..98 => self.rig().collect(),
+            96..98 => self.test().collect(),
             _ => self.reopen(),
         }
     }
@@ -193,12 +193,12 @@ impl World {
 
     fn observe_file(&mut self, at: usize, key: &str) {
         let bucket = self.buckets[at].0.clone();
-        let (tag, data) = self.rig().get_with_tag(&bucket, key).unwrap();
+        let (tag, data) = self.test().get_with_tag(&bucket, key).unwrap();
         assert!(data == self.buckets[at].1[key], "{key}");
         let sum = md5(&data);
         let before = self.tags.entry((bucket.to_string(), key.to_owned(), tag.clone())).or_insert_with(|| sum.clone());
         assert_eq!(*before, sum, "{key} changed and kept the tag {tag}");
-        let listed = self.rig().store.head_object(&bucket, &super::rig::key(key), None).unwrap();
+        let listed = self.test().store.head_object(&bucket, &super::test_store::key(key), None).unwrap();
         assert_eq!(listed.etag, tag);
     }
 
@@ -232,7 +232,7 @@ impl World {
         }
         let at = self.choices.below(self.buckets.len());
         let taken = self.fresh_name("snapshot");
-        let taken = self.rig().snapshot(&self.buckets[at].0, &taken);
+        let taken = self.test().snapshot(&self.buckets[at].0, &taken);
         self.snapshots.push((taken, self.buckets[at].1.clone()));
     }
 
@@ -240,8 +240,8 @@ impl World {
         if self.buckets.len() > 3 {
             let gone = 1 + self.choices.below(3);
             let (gone, _) = self.buckets.remove(gone);
-            let rig = self.rig();
-            rig.run(rig.store.delete_bucket(&gone, crate::store::Deletion::Force)).unwrap();
+            let test = self.test();
+            test.run(test.store.delete_bucket(&gone, crate::store::Deletion::Force)).unwrap();
             return;
         }
         let made = self.fresh_name("clone");
@@ -253,7 +253,7 @@ impl World {
             let (name, files) = self.choices.of(&self.buckets).clone();
             (Source::Bucket(name), files)
         };
-        let made = self.rig().clone_of(source, &made);
+        let made = self.test().clone_of(source, &made);
         self.buckets.push((made, files));
     }
 
@@ -262,13 +262,13 @@ impl World {
             return;
         }
         let (gone, files) = self.snapshots.remove(self.choices.below(self.snapshots.len()));
-        assert_same(self.rig(), &gone, &files);
-        let rig = self.rig();
-        rig.run(rig.store.delete_snapshot(gone.as_str())).unwrap();
+        assert_same(self.test(), &gone, &files);
+        let test = self.test();
+        test.run(test.store.delete_snapshot(gone.as_str())).unwrap();
     }
 
     fn reopen(&mut self) {
-        self.rig = self.rig.take().map(Rig::reopen);
+        self.test = self.test.take().map(TestStore::reopen);
     }
 
     fn compare_all(&mut self) {
@@ -276,18 +276,18 @@ impl World {
             for key in self.buckets[at].1.keys().cloned().collect::<Vec<_>>() {
                 self.observe_file(at, &key);
             }
-            assert_same(self.rig(), &self.buckets[at].0, &self.buckets[at].1);
+            assert_same(self.test(), &self.buckets[at].0, &self.buckets[at].1);
         }
         for (snapshot, files) in &self.snapshots {
-            assert_same(self.rig(), snapshot, files);
+            assert_same(self.test(), snapshot, files);
         }
-        self.rig().audit();
+        self.test().audit();
     }
 }
 
 /// Asserts that a mount of the bucket or snapshot shows these files.
-fn assert_same(rig: &Rig, bucket: &BucketName, files: &Files) {
-    let volume = rig.mount(bucket);
+fn assert_same(test: &TestStore, bucket: &BucketName, files: &Files) {
+    let volume = test.mount(bucket);
     let shown = volume.read_dir(volume.root()).unwrap();
     assert_eq!(shown.iter().map(|entry| &entry.name).collect::<Vec<_>>(), files.keys().collect::<Vec<_>>());
     for entry in shown {
@@ -308,18 +308,18 @@ fn content_agrees_with_vectors_on_every_branch() {
         }
         world.reopen();
         world.compare_all();
-        world.rig().audit_collected();
+        world.test().audit_collected();
         world.compare_all();
     }
 }
 
 #[test]
 fn holes_and_data_are_found_where_they_are() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("holes");
-    rig.put(&bucket, "k", &vec![7; 3 * MIB]).unwrap();
-    rig.copy((&bucket, "k"), (&bucket, "copy")).unwrap();
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("holes");
+    test.put(&bucket, "k", &vec![7; 3 * MIB]).unwrap();
+    test.copy((&bucket, "k"), (&bucket, "copy")).unwrap();
+    let volume = test.mount(&bucket);
     let ino = find(&volume, "k").unwrap();
     volume.write(ino, 10, b"x", false).unwrap();
     volume.allocate(ino, Allocate::PunchHole, MIB as u64, MIB as u64).unwrap();
@@ -328,17 +328,17 @@ fn holes_and_data_are_found_where_they_are() {
     assert_eq!(volume.seek(ino, MIB as u64, true).unwrap(), Some(2 * MIB as u64));
     assert_eq!(volume.seek(ino, 2 * MIB as u64, false).unwrap(), Some(3 * MIB as u64));
     assert_eq!(volume.seek(ino, 3 * MIB as u64, true).unwrap(), None);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn damage_is_an_error_and_never_data() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("damage");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("damage");
     for (key, size) in [("packed", 20 * KIB), ("file", 300 * KIB)] {
-        rig.put(&bucket, key, &vec![7; size]).unwrap();
+        test.put(&bucket, key, &vec![7; size]).unwrap();
     }
-    let mut stack = vec![rig.dir.path().join("content")];
+    let mut stack = vec![test.dir.path().join("content")];
     while let Some(dir) = stack.pop() {
         for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
             if entry.file_type().unwrap().is_dir() {
@@ -351,50 +351,50 @@ fn damage_is_an_error_and_never_data() {
         }
     }
     for key in ["packed", "file"] {
-        assert!(matches!(rig.get(&bucket, key), Err(crate::Error::Corrupt { .. })), "{key}");
+        assert!(matches!(test.get(&bucket, key), Err(crate::Error::Corrupt { .. })), "{key}");
     }
 }
 
 #[test]
 fn many_files_written_in_place_do_not_stay_open() {
-    let rig = Rig::in_memory();
+    let test = TestStore::in_memory();
     // It settles them too, at times of its own.
-    rig.store.background.stop();
-    let bucket = rig.bucket("open");
-    let volume = rig.mount(&bucket);
+    test.store.background.stop();
+    let bucket = test.bucket("open");
+    let volume = test.mount(&bucket);
     for index in 0..20 {
-        let ino = super::rig::make_file(&volume, volume.root(), &format!("f{index}")).unwrap();
+        let ino = super::test_store::make_file(&volume, volume.root(), &format!("f{index}")).unwrap();
         volume.write(ino, 0, &vec![1; 8 * KIB], false).unwrap();
         volume.write(ino, 0, &[2; 100], false).unwrap();
     }
-    let id = rig.store.bucket(&name("open")).unwrap().id;
-    let live = || rig.store.core.live.of_bucket(id);
-    assert_eq!(live().len(), 20);
-    rig.collect();
-    assert_eq!(live(), Vec::<u64>::new());
+    let id = test.store.bucket(&name("open")).unwrap().id;
+    let dirty = || test.store.core.dirty.of_bucket(id);
+    assert_eq!(dirty().len(), 20);
+    test.collect();
+    assert_eq!(dirty(), Vec::<u64>::new());
     let ino = find(&volume, "f0").unwrap();
     volume.write(ino, 0, b"again", false).unwrap();
-    assert_eq!(live(), [ino]);
-    rig.delete(&bucket, "f0").unwrap();
-    assert_eq!(live(), Vec::<u64>::new());
+    assert_eq!(dirty(), [ino]);
+    test.delete(&bucket, "f0").unwrap();
+    assert_eq!(dirty(), Vec::<u64>::new());
     for index in 0..1000 {
-        let made = volume.create(volume.root(), &format!("g{index}"), super::rig::by_root(0o644)).unwrap();
+        let made = volume.create(volume.root(), &format!("g{index}"), super::test_store::by_root(0o644)).unwrap();
         volume.write(made.ino, 0, &[1; 5 * KIB], false).unwrap();
         volume.close_writer(made.ino).unwrap();
-        assert!(live().len() < 300, "files that nobody writes are settled in batches");
+        assert!(dirty().len() < 300, "files that nobody writes are settled in batches");
     }
 }
 
 #[test]
 fn a_crash_between_write_and_commit_shows_nothing_of_the_write() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("tail");
-    let volume = rig.mount(&bucket);
-    let ino = super::rig::make_file(&volume, volume.root(), "f").unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("tail");
+    let volume = test.mount(&bucket);
+    let ino = super::test_store::make_file(&volume, volume.root(), "f").unwrap();
     volume.write(ino, 0, &vec![1; 8 * KIB], false).unwrap();
-    rig.collect();
-    let [home] = rig.store.core.blobs.file_ids().unwrap()[..] else { panic!("one file has one home") };
-    let file = rig.store.core.blobs.file(home).unwrap();
+    test.collect();
+    let [in_place] = test.store.core.blobs.file_ids().unwrap()[..] else { panic!("one file has one home") };
+    let file = test.store.core.blobs.file(in_place).unwrap();
     file.write_at(&[9; 100], 9 * KIB as u64).unwrap();
     let set = SetAttr { size: Some(10 * KIB as u64), ..SetAttr::default() };
     volume.set_attr(ino, set).unwrap();

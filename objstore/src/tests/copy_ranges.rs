@@ -1,6 +1,6 @@
 //! Copies between files through a mount.
 
-use super::rig::{Rig, bucket_request, make, make_file, name, read_file};
+use super::test_store::{TestStore, bucket_request, make, make_file, name, read_file};
 use crate::error::{Error, Posix, Result};
 use crate::record::key::tag;
 use crate::store::{CreateBucket, all};
@@ -24,34 +24,34 @@ fn copy(volume: &Volume, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u
 }
 
 /// How many blobs there are.
-fn blobs(rig: &Rig) -> usize {
-    all(&*rig.store.core.meta.snapshot(), &[tag::BLOB]).unwrap().len()
+fn blobs(test: &TestStore) -> usize {
+    all(&*test.store.core.meta.snapshot(), &[tag::BLOB]).unwrap().len()
 }
 
 #[test]
 fn a_whole_file_is_copied_by_reference_and_both_go_on_alone() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let mut model = pattern(LARGE);
     let source = made(&volume, "source", &model);
     let target = made(&volume, "target", b"");
     assert_eq!(copy(&volume, (source, 0), (target, 0), u64::MAX >> 1).unwrap(), LARGE as u64);
-    assert_eq!(blobs(&rig), 1);
+    assert_eq!(blobs(&test), 1);
     assert!(read_file(&volume, target) == model);
-    rig.audit();
+    test.audit();
     volume.write(source, 5, b"changed", false).unwrap();
     assert!(read_file(&volume, target) == model);
     volume.write(target, 9, b"else", false).unwrap();
     model[9..13].copy_from_slice(b"else");
     assert!(read_file(&volume, target) == model);
     assert_eq!(&volume.read(source, 5, 7).unwrap()[..], b"changed");
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_small_file_that_ends_in_a_hole_is_copied_to_its_end() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let (source, target) = (made(&volume, "source", b"ten bytes."), made(&volume, "target", b""));
     volume.set_attr(source, SetAttr { size: Some(7_522), ..SetAttr::default() }).unwrap();
     assert_eq!(volume.seek(source, 10, true).unwrap(), None, "there is no data past the bytes");
@@ -59,13 +59,13 @@ fn a_small_file_that_ends_in_a_hole_is_copied_to_its_end() {
     let mut expected = vec![0; 1_000];
     expected[..10].copy_from_slice(b"ten bytes.");
     assert!(read_file(&volume, target) == expected);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn what_is_open_for_writing_small_or_not_whole_is_copied() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let model = pattern(LARGE);
     let (source, small) = (made(&volume, "source", &model), made(&volume, "small", &model[..5000]));
     let target = |called| made(&volume, called, b"");
@@ -77,15 +77,15 @@ fn what_is_open_for_writing_small_or_not_whole_is_copied() {
     assert_eq!(copy(&volume, (source, 100), (c, 0), LARGE as u64).unwrap(), LARGE as u64 - 100);
     assert!(read_file(&volume, a) == model && read_file(&volume, c) == model[100..]);
     assert_eq!(read_file(&volume, b), model[..5000]);
-    assert_eq!(blobs(&rig), 5);
+    assert_eq!(blobs(&test), 5);
     assert_eq!(copy(&volume, (source, LARGE as u64), (a, 0), 10).unwrap(), 0, "at the end there is nothing");
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn ranges_of_one_file_are_copied_unless_they_overlap() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let mut model = pattern(100_000);
     let file = made(&volume, "f", &model);
     let invalid = |result| matches!(result, Err(Error::Posix(Posix::Invalid)));
@@ -103,8 +103,8 @@ fn ranges_of_one_file_are_copied_unless_they_overlap() {
 
 #[test]
 fn holes_stay_holes() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let source = made(&volume, "source", &pattern(20_000));
     volume.write(source, 30 << 20, b"far", false).unwrap();
     volume.set_attr(source, SetAttr { size: Some(40 << 20), ..SetAttr::default() }).unwrap();
@@ -114,35 +114,35 @@ fn holes_stay_holes() {
     assert_eq!(&volume.read(target, 30 << 20, 4).unwrap()[..], b"far\0");
     let data = volume.seek(target, 1 << 20, true).unwrap().unwrap();
     assert!(data > 29 << 20, "{data}");
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_copy_past_the_quota_is_refused() {
-    let rig = Rig::in_memory();
+    let test = TestStore::in_memory();
     let request = CreateBucket { quota_bytes: Some(5 << 20), ..bucket_request("bucket") };
-    rig.run(rig.store.create_bucket(request)).unwrap();
-    let volume = rig.mount(&name("bucket"));
+    test.run(test.store.create_bucket(request)).unwrap();
+    let volume = test.mount(&name("bucket"));
     let (source, small) = (made(&volume, "source", &pattern(LARGE)), made(&volume, "small", b"x"));
     let target = made(&volume, "target", b"");
     assert!(matches!(copy(&volume, (source, 0), (target, 0), 1 << 30), Err(Error::QuotaExceeded { .. })));
     assert_eq!(volume.attr(target).unwrap().size, 0);
     let copied = copy(&volume, (source, 0), (small, 1), 1 << 30).unwrap();
     assert!((1 << 20..LARGE as u64).contains(&copied), "as much as fits");
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_copy_keeps_what_a_crash_leaves_of_its_source() {
-    let rig = Rig::on_disk();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::on_disk();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
     let model = pattern(LARGE);
     let (source, target) = (made(&volume, "source", &model), made(&volume, "target", b""));
     assert_eq!(copy(&volume, (source, 0), (target, 0), 1 << 30).unwrap(), LARGE as u64);
     volume.unlink(volume.root(), "source").unwrap();
     volume.sync(target).unwrap();
-    let rig = Rig::at(rig.folder_copy()).unwrap();
-    assert!(rig.get(&bucket, "target").unwrap() == model);
-    rig.audit_collected();
+    let test = TestStore::at(test.folder_copy()).unwrap();
+    assert!(test.get(&bucket, "target").unwrap() == model);
+    test.audit_collected();
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, find, make_file, md5, name, read_file};
+use super::test_store::{TestStore, find, make_file, md5, name, read_file};
 use crate::blob::BlobId;
 use crate::error::Error;
 use crate::meta::faulty::{Failure, Log};
@@ -12,21 +12,21 @@ const FAILURES: [Failure; 2] = [Failure::Lost, Failure::Written];
 /// Sizes of content stored in the record, in a segment and in its own file.
 const SIZES: [usize; 3] = [1_000, 20_000, 300_000];
 
-fn rig() -> (Rig, Log) {
+fn test() -> (TestStore, Log) {
     let log = Log::default();
-    let rig = Rig::on(Arc::new(tempfile::tempdir().unwrap()), log.open());
+    let test = TestStore::on(Arc::new(tempfile::tempdir().unwrap()), log.open());
     // The background work is stopped, so that the commit that fails is the test's.
-    rig.store.background.stop();
-    (rig, log)
+    test.store.background.stop();
+    (test, log)
 }
 
 /// Ends without closing, and opens what is on disk.
-fn reopen(rig: Rig, log: &Log) -> Rig {
-    let dir = rig.dir.clone();
+fn reopen(test: TestStore, log: &Log) -> TestStore {
+    let dir = test.dir.clone();
     // Content of the failed commit must not be collected meanwhile.
-    drop(rig.store.background.collect_now());
-    drop(rig);
-    Rig::on(dir, log.open())
+    drop(test.store.background.collect_now());
+    drop(test);
+    TestStore::on(dir, log.open())
 }
 
 /// Which of the acknowledged state and the unacknowledged one is expected; there is no third.
@@ -38,18 +38,18 @@ fn outcome<T: Clone>(failure: Failure, (old, new): (&T, &T)) -> T {
 fn a_put_whose_commit_fails_leaves_the_old_or_the_new_object() {
     for failure in FAILURES {
         for size in SIZES {
-            let (rig, log) = rig();
-            let bucket = rig.bucket("puts");
+            let (test, log) = test();
+            let bucket = test.bucket("puts");
             let (old, new) = (vec![1; 300_000], vec![2; size]);
-            rig.put(&bucket, "k", &old).unwrap();
+            test.put(&bucket, "k", &old).unwrap();
             log.fail(failure);
-            assert!(matches!(rig.put(&bucket, "k", &new), Err(Error::Indeterminate { .. })));
-            assert!(matches!(rig.put(&bucket, "k", &new), Err(Error::Poisoned { .. })));
-            assert_eq!(rig.get(&bucket, "k").unwrap(), old, "reads go on");
-            assert!(matches!(rig.store.core.blobs.remove_file(BlobId(1)), Err(Error::Poisoned { .. })));
-            let rig = reopen(rig, &log);
-            assert!(rig.get(&bucket, "k").unwrap() == outcome(failure, (&old, &new)), "{failure:?}, {size} bytes");
-            rig.audit_collected();
+            assert!(matches!(test.put(&bucket, "k", &new), Err(Error::Indeterminate { .. })));
+            assert!(matches!(test.put(&bucket, "k", &new), Err(Error::Poisoned { .. })));
+            assert_eq!(test.get(&bucket, "k").unwrap(), old, "reads go on");
+            assert!(matches!(test.store.core.blobs.remove_file(BlobId(1)), Err(Error::Poisoned { .. })));
+            let test = reopen(test, &log);
+            assert!(test.get(&bucket, "k").unwrap() == outcome(failure, (&old, &new)), "{failure:?}, {size} bytes");
+            test.audit_collected();
         }
     }
 }
@@ -58,44 +58,44 @@ fn a_put_whose_commit_fails_leaves_the_old_or_the_new_object() {
 fn a_part_whose_commit_fails_is_the_old_or_the_new_part() {
     for failure in FAILURES {
         for size in SIZES {
-            let (rig, log) = rig();
-            let upload = rig.begin_upload(&rig.bucket("parts"), "k");
+            let (test, log) = test();
+            let upload = test.begin_upload(&test.bucket("parts"), "k");
             let (old, new) = (vec![1; 300_000], vec![2; size]);
-            let part = rig.put_part(&upload, 1, &old).unwrap();
+            let part = test.put_part(&upload, 1, &old).unwrap();
             log.fail(failure);
-            assert!(matches!(rig.put_part(&upload, 1, &new), Err(Error::Indeterminate { .. })));
-            let rig = reopen(rig, &log);
+            assert!(matches!(test.put_part(&upload, 1, &new), Err(Error::Indeterminate { .. })));
+            let test = reopen(test, &log);
             let replaced = PartInfo { etag: md5(&new), ..part.clone() };
-            rig.complete(&upload, &[&outcome(failure, (&part, &replaced))]).unwrap();
-            assert!(rig.get(&upload.bucket, "k").unwrap() == outcome(failure, (&old, &new)), "{failure:?}, {size}");
-            rig.audit_collected();
+            test.complete(&upload, &[&outcome(failure, (&part, &replaced))]).unwrap();
+            assert!(test.get(&upload.bucket, "k").unwrap() == outcome(failure, (&old, &new)), "{failure:?}, {size}");
+            test.audit_collected();
         }
     }
 }
 
 #[test]
-fn a_file_that_gets_a_home_in_a_commit_that_fails_keeps_its_content() {
+fn a_file_that_gets_a_in_place_blob_in_a_commit_that_fails_keeps_its_content() {
     for failure in FAILURES {
         for size in SIZES {
-            let (rig, log) = rig();
-            let bucket = rig.bucket("homes");
-            let volume = rig.mount(&bucket);
+            let (test, log) = test();
+            let bucket = test.bucket("homes");
+            let volume = test.mount(&bucket);
             make_file(&volume, volume.root(), "made").unwrap();
             let made = find(&volume, "made").unwrap();
             volume.write(made, 0, &[1; 2_000], false).unwrap();
-            rig.put(&bucket, "put", &vec![1; size]).unwrap();
+            test.put(&bucket, "put", &vec![1; size]).unwrap();
             let ino = find(&volume, if size < 10_000 { "made" } else { "put" }).unwrap();
             let before = read_file(&volume, ino);
             let after = [&before[..], &[2; 9_000]].concat();
             log.fail(failure);
             assert!(volume.write(ino, before.len() as u64, &[2; 9_000], false).is_err());
             drop(volume);
-            let rig = reopen(rig, &log);
-            let volume = rig.mount(&name("homes"));
+            let test = reopen(test, &log);
+            let volume = test.mount(&name("homes"));
             let found = read_file(&volume, ino);
             assert!(found == before || found == outcome(failure, (&before, &after)), "{failure:?}, {size} bytes");
             drop(volume);
-            rig.audit_collected();
+            test.audit_collected();
         }
     }
 }

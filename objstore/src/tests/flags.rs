@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::rig::{Rig, bucket_request, find, key, make, make_file, name, read_file};
-use crate::backup::{self, Folder, Progress, Told};
+use super::test_store::{TestStore, bucket_request, find, key, make, make_file, name, read_file};
+use crate::backup::{self, Folder, Progress, ProgressSink};
 use crate::error::{Error, Posix, Result};
 use crate::name::BucketName;
 use crate::store::{CreateBucket, List, ListVersions, Source, Versioning};
@@ -28,13 +28,13 @@ fn file(volume: &Volume, name: &str, flags: Flags) -> u64 {
 }
 
 /// The number of versions.
-fn versions(rig: &Rig, bucket: &BucketName) -> usize {
+fn versions(test: &TestStore, bucket: &BucketName) -> usize {
     let all = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
-    rig.store.list_versions(bucket, &all).unwrap().versions.len()
+    test.store.list_versions(bucket, &all).unwrap().versions.len()
 }
 
-fn bucket(rig: &Rig, versioning: Versioning) -> BucketName {
-    rig.run(rig.store.create_bucket(CreateBucket { versioning, ..bucket_request("bucket") })).unwrap();
+fn bucket(test: &TestStore, versioning: Versioning) -> BucketName {
+    test.run(test.store.create_bucket(CreateBucket { versioning, ..bucket_request("bucket") })).unwrap();
     name("bucket")
 }
 
@@ -42,21 +42,21 @@ fn bucket(rig: &Rig, versioning: Versioning) -> BucketName {
 fn s3_changes_nothing_that_is_immutable_or_append_only() {
     for versioning in [Versioning::Disabled, Versioning::Enabled, Versioning::Suspended] {
         for flags in [IMMUTABLE, APPEND_ONLY] {
-            let rig = Rig::in_memory();
-            let bucket = bucket(&rig, versioning);
-            let volume = rig.mount(&bucket);
+            let test = TestStore::in_memory();
+            let bucket = bucket(&test, versioning);
+            let volume = test.mount(&bucket);
             let ino = file(&volume, "kept", flags);
-            rig.put(&bucket, "other", b"other").unwrap();
-            refused("PUT", rig.put(&bucket, "kept", b"replaced"));
-            refused("DELETE", rig.delete(&bucket, "kept"));
-            refused("CopyObject over it", rig.copy((&bucket, "other"), (&bucket, "kept")));
+            test.put(&bucket, "other", b"other").unwrap();
+            refused("PUT", test.put(&bucket, "kept", b"replaced"));
+            refused("DELETE", test.delete(&bucket, "kept"));
+            refused("CopyObject over it", test.copy((&bucket, "other"), (&bucket, "kept")));
             let tags = [("a".to_owned(), "b".to_owned())].into();
-            refused("PutObjectTagging", rig.run(rig.store.set_tags(&bucket, &key("kept"), None, tags)));
-            let upload = rig.begin_upload(&bucket, "kept");
-            let part = rig.put_part(&upload, 1, b"part").unwrap();
-            refused("CompleteMultipartUpload", rig.complete(&upload, &[&part]));
-            rig.copy((&bucket, "kept"), (&bucket, "copy")).unwrap();
-            assert_eq!((rig.get(&bucket, "kept").unwrap(), rig.get(&bucket, "copy").unwrap()), {
+            refused("PutObjectTagging", test.run(test.store.set_tags(&bucket, &key("kept"), None, tags)));
+            let upload = test.begin_upload(&bucket, "kept");
+            let part = test.put_part(&upload, 1, b"part").unwrap();
+            refused("CompleteMultipartUpload", test.complete(&upload, &[&part]));
+            test.copy((&bucket, "kept"), (&bucket, "copy")).unwrap();
+            assert_eq!((test.get(&bucket, "kept").unwrap(), test.get(&bucket, "copy").unwrap()), {
                 (b"content".to_vec(), b"content".to_vec())
             });
             assert_eq!(
@@ -65,43 +65,43 @@ fn s3_changes_nothing_that_is_immutable_or_append_only() {
                 "a copy is another file"
             );
             volume.set_flags(ino, Flags::default()).unwrap();
-            rig.put(&bucket, "kept", b"replaced").unwrap();
-            rig.delete(&bucket, "kept").unwrap();
-            rig.audit_collected();
+            test.put(&bucket, "kept", b"replaced").unwrap();
+            test.delete(&bucket, "kept").unwrap();
+            test.audit_collected();
         }
     }
 }
 
 #[test]
 fn s3_makes_and_deletes_no_keys_in_an_immutable_directory() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
     let dir = make(&volume, volume.root(), "d", Make::Directory).unwrap();
-    rig.put(&bucket, "d/x", b"x").unwrap();
-    rig.put(&bucket, "d/sub/y", b"y").unwrap();
+    test.put(&bucket, "d/x", b"x").unwrap();
+    test.put(&bucket, "d/sub/y", b"y").unwrap();
     volume.set_flags(dir, IMMUTABLE).unwrap();
-    refused("PUT", rig.put(&bucket, "d/new", b"new"));
-    refused("PUT below", rig.put(&bucket, "d/newer/x", b"new"));
-    refused("PUT over", rig.put(&bucket, "d/x", b"new"));
-    refused("DELETE", rig.delete(&bucket, "d/x"));
-    refused("DELETE of the folder", rig.delete(&bucket, "d/"));
-    rig.delete(&bucket, "d/sub/y").unwrap();
+    refused("PUT", test.put(&bucket, "d/new", b"new"));
+    refused("PUT below", test.put(&bucket, "d/newer/x", b"new"));
+    refused("PUT over", test.put(&bucket, "d/x", b"new"));
+    refused("DELETE", test.delete(&bucket, "d/x"));
+    refused("DELETE of the folder", test.delete(&bucket, "d/"));
+    test.delete(&bucket, "d/sub/y").unwrap();
     assert!(find(&volume, "d/sub").is_ok(), "the directory keeps its names, though S3 made it for a key");
     volume.set_flags(dir, APPEND_ONLY).unwrap();
-    rig.put(&bucket, "d/new", b"new").unwrap();
-    refused("DELETE", rig.delete(&bucket, "d/new"));
-    refused("PUT over", rig.put(&bucket, "d/new", b"newer"));
+    test.put(&bucket, "d/new", b"new").unwrap();
+    refused("DELETE", test.delete(&bucket, "d/new"));
+    refused("PUT over", test.put(&bucket, "d/new", b"newer"));
     volume.set_flags(dir, Flags::default()).unwrap();
-    rig.delete(&bucket, "d/new").unwrap();
-    rig.audit_collected();
+    test.delete(&bucket, "d/new").unwrap();
+    test.audit_collected();
 }
 
 #[test]
 fn snapshots_and_clones_keep_flags_and_old_versions_have_none() {
-    let rig = Rig::in_memory();
-    let bucket = bucket(&rig, Versioning::Enabled);
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = bucket(&test, Versioning::Enabled);
+    let volume = test.mount(&bucket);
     let log = file(&volume, "log", APPEND_ONLY);
     let kept = file(&volume, "kept", IMMUTABLE);
     for line in 0..3 {
@@ -111,32 +111,32 @@ fn snapshots_and_clones_keep_flags_and_old_versions_have_none() {
     }
     assert_eq!(read_file(&volume, log), b"content0\n1\n2\n");
     assert_eq!(volume.flags(log).unwrap(), APPEND_ONLY, "the current version has them");
-    let snapshot = rig.snapshot(&bucket, "snapshot");
-    let clone = rig.clone_of(Source::Bucket(bucket.clone()), "clone");
+    let snapshot = test.snapshot(&bucket, "snapshot");
+    let clone = test.clone_of(Source::Bucket(bucket.clone()), "clone");
     for seen in [&snapshot, &clone] {
-        let volume = rig.mount(seen);
+        let volume = test.mount(seen);
         assert_eq!(volume.flags(find(&volume, "kept").unwrap()).unwrap(), IMMUTABLE);
         assert_eq!(volume.flags(find(&volume, "log").unwrap()).unwrap(), APPEND_ONLY);
     }
-    refused("PUT in the clone", rig.put(&clone, "kept", b"x"));
-    let before = versions(&rig, &bucket);
+    refused("PUT in the clone", test.put(&clone, "kept", b"x"));
+    let before = versions(&test, &bucket);
     refused("write", volume.write(kept, 0, b"x", false));
     refused("append", volume.append(kept, b"x"));
     refused("reserve", volume.allocate(kept, Allocate::KeepSize, 0, 1 << 20));
     refused("punch", volume.allocate(log, Allocate::PunchHole, 0, 1));
-    assert_eq!(versions(&rig, &bucket), before, "what is refused begins no version");
-    let cloned = rig.mount(&clone);
+    assert_eq!(versions(&test, &bucket), before, "what is refused begins no version");
+    let cloned = test.mount(&clone);
     cloned.set_flags(find(&cloned, "kept").unwrap(), Flags::default()).unwrap();
-    rig.put(&clone, "kept", b"x").unwrap();
+    test.put(&clone, "kept", b"x").unwrap();
     assert_eq!(volume.flags(kept).unwrap(), IMMUTABLE, "the source keeps its own");
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn flags_are_told_to_other_mounts_and_hold_for_them() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    let (volume, other) = (rig.mount(&bucket), rig.mount(&bucket));
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    let (volume, other) = (test.mount(&bucket), test.mount(&bucket));
     let ino = file(&volume, "file", Flags::default());
     other.write(ino, 3, b"x", false).unwrap();
     let mut feed = other.feed();
@@ -158,51 +158,51 @@ fn flags_are_told_to_other_mounts_and_hold_for_them() {
     assert_eq!(read_file(&other, ino), b"Conxent+");
     other.set_flags(ino, NO_DUMP).unwrap();
     volume.write(ino, 0, b"c", false).unwrap();
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn flags_survive_a_crash_and_are_inherited_as_on_ext4() {
-    let rig = Rig::on_disk();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::on_disk();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
     let dir = make(&volume, volume.root(), "d", Make::Directory).unwrap();
     volume.set_flags(dir, Flags { append_only: true, ..NO_DUMP }).unwrap();
     let kept = make_file(&volume, dir, "kept").unwrap();
-    rig.put(&bucket, "d/object", b"x").unwrap();
-    rig.put(&bucket, "d/sub/object", b"x").unwrap();
+    test.put(&bucket, "d/object", b"x").unwrap();
+    test.put(&bucket, "d/sub/object", b"x").unwrap();
     for path in ["d/kept", "d/object", "d/sub", "d/sub/object"] {
         assert_eq!(volume.flags(find(&volume, path).unwrap()).unwrap(), NO_DUMP, "{path}");
     }
     volume.set_flags(kept, IMMUTABLE).unwrap();
     volume.sync(kept).unwrap();
     drop(volume);
-    let rig = rig.killed(&[]);
-    let volume = rig.mount(&bucket);
+    let test = test.killed(&[]);
+    let volume = test.mount(&bucket);
     assert_eq!(volume.flags(find(&volume, "d/kept").unwrap()).unwrap(), IMMUTABLE);
-    rig.audit();
+    test.audit();
 }
 
 #[test]
 fn backups_bring_flags_back() {
-    let rig = Rig::on_disk();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::on_disk();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
     for (name, flags) in [("kept", IMMUTABLE), ("log", APPEND_ONLY), ("nodump", NO_DUMP)] {
         file(&volume, name, flags);
     }
-    let (dir, quiet): (_, Told) = (tempfile::tempdir().unwrap(), Arc::new(|_: Progress| Ok(())));
+    let (dir, quiet): (_, ProgressSink) = (tempfile::tempdir().unwrap(), Arc::new(|_: Progress| Ok(())));
     let folder = Arc::new(Folder::for_writing(dir.path()).unwrap());
-    rig.run(backup::create(&rig.store, &bucket, &folder, &quiet)).unwrap();
+    test.run(backup::create(&test.store, &bucket, &folder, &quiet)).unwrap();
     drop(folder);
     let folder = Arc::new(Folder::for_reading(dir.path()).unwrap());
     let id = backup::newest(&folder, "bucket").unwrap();
     let restored = name("restored");
-    rig.run(backup::restore(&rig.store, &folder, ("bucket", &id), &restored, &quiet)).unwrap();
-    let volume = rig.mount(&restored);
+    test.run(backup::restore(&test.store, &folder, ("bucket", &id), &restored, &quiet)).unwrap();
+    let volume = test.mount(&restored);
     for (name, flags) in [("kept", IMMUTABLE), ("log", APPEND_ONLY), ("nodump", NO_DUMP)] {
         assert_eq!(volume.flags(find(&volume, name).unwrap()).unwrap(), flags, "{name}");
     }
-    refused("PUT", rig.put(&restored, "kept", b"x"));
-    rig.audit_collected();
+    refused("PUT", test.put(&restored, "kept", b"x"));
+    test.audit_collected();
 }

@@ -1,7 +1,7 @@
 //! Hidden keys: the counts under changes of both handles, the listing, and that no mount removes one.
 
 use super::mounted_versions::kept;
-use super::rig::{Rig, find, make, make_file, name};
+use super::test_store::{TestStore, find, make, make_file, name};
 use crate::error::{Error, Posix, Result};
 use crate::meta::Durability;
 use crate::name::{BucketName, Hidden};
@@ -13,19 +13,19 @@ use crate::volume::{Make, Rename, RenameMode, Volume};
 use prost::Message;
 
 /// The numbers of objects and hidden keys that the bucket counts.
-fn counts(rig: &Rig, bucket: &BucketName) -> (u64, u64) {
-    rig.audit();
-    let usage = rig.store.usage(bucket).unwrap();
+fn counts(test: &TestStore, bucket: &BucketName) -> (u64, u64) {
+    test.audit();
+    let usage = test.store.usage(bucket).unwrap();
     let objects = usage.objects.unwrap();
-    assert_eq!(objects, rig.keys(bucket).len() as u64, "as a listing counts them");
+    assert_eq!(objects, test.keys(bucket).len() as u64, "as a listing counts them");
     (objects, usage.hidden.unwrap())
 }
 
 /// All hidden keys, read in pages of `size`.
-fn hidden(rig: &Rig, bucket: &BucketName, prefix: &str, size: usize) -> Vec<(String, Hidden)> {
+fn hidden(test: &TestStore, bucket: &BucketName, prefix: &str, size: usize) -> Vec<(String, Hidden)> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = rig.store.hidden_keys(bucket, prefix, after.as_deref(), size).unwrap();
+        let page = test.store.hidden_keys(bucket, prefix, after.as_deref(), size).unwrap();
         assert!(page.keys.len() <= size);
         all.extend(page.keys.into_iter().map(|hidden| (hidden.key, hidden.why)));
         match page.next {
@@ -47,10 +47,10 @@ fn names(volume: &Volume, path: &str) -> Vec<String> {
 
 #[test]
 fn hidden_keys_and_objects_are_counted_exactly_by_both_handles() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("counted");
-    let volume = rig.mount(&bucket);
-    assert_eq!(counts(&rig, &bucket), (0, 0));
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("counted");
+    let volume = test.mount(&bucket);
+    assert_eq!(counts(&test, &bucket), (0, 0));
     let long = format!("{}/x", "n".repeat(256));
     for (at, expected) in [
         ("plain", (1, 0)),
@@ -66,68 +66,68 @@ fn hidden_keys_and_objects_are_counted_exactly_by_both_handles() {
         ("a//", (9, 7)),
         ("a/", (10, 7)),
     ] {
-        rig.put(&bucket, at, b"1").unwrap();
-        assert_eq!(counts(&rig, &bucket), expected, "after {at}");
+        test.put(&bucket, at, b"1").unwrap();
+        assert_eq!(counts(&test, &bucket), expected, "after {at}");
     }
     // A mount makes objects, and moves a folder with what is hidden in it.
     let root = volume.root();
     make_file(&volume, root, "file").unwrap();
     make(&volume, root, "link", Make::Symlink("file".into())).unwrap();
     let dir = make(&volume, root, "dir", Make::Directory).unwrap();
-    assert_eq!(counts(&rig, &bucket), (12, 7));
+    assert_eq!(counts(&test, &bucket), (12, 7));
     rename(&volume, (root, "a"), (dir, "moved")).unwrap();
-    assert_eq!(counts(&rig, &bucket), (12, 7));
-    assert_eq!(rig.get(&bucket, "dir/moved//b").unwrap(), b"1");
+    assert_eq!(counts(&test, &bucket), (12, 7));
+    assert_eq!(test.get(&bucket, "dir/moved//b").unwrap(), b"1");
     // What a folder hid is shown once the folder is removed, by either front end.
     volume.unlink(find(&volume, "both").unwrap(), "below").unwrap();
     assert_eq!(
-        counts(&rig, &bucket),
+        counts(&test, &bucket),
         (12, 7),
         "the folder that a mount emptied is an object, and still hides the file"
     );
     volume.remove_dir(root, "both").unwrap();
-    assert_eq!(counts(&rig, &bucket), (11, 6));
-    rig.put(&bucket, "both/again", b"1").unwrap();
-    assert_eq!(counts(&rig, &bucket), (12, 7));
+    assert_eq!(counts(&test, &bucket), (11, 6));
+    test.put(&bucket, "both/again", b"1").unwrap();
+    assert_eq!(counts(&test, &bucket), (12, 7));
     rename(&volume, (root, "both"), (root, "elsewhere")).unwrap();
-    assert_eq!(counts(&rig, &bucket), (12, 6));
-    let all = rig.keys(&bucket);
+    assert_eq!(counts(&test, &bucket), (12, 6));
+    let all = test.keys(&bucket);
     for (done, at) in all.iter().enumerate() {
-        rig.delete(&bucket, at).unwrap();
-        let (objects, hidden) = counts(&rig, &bucket);
+        test.delete(&bucket, at).unwrap();
+        let (objects, hidden) = counts(&test, &bucket);
         assert!(objects as usize == all.len() - done - 1 && hidden <= objects, "{at}");
     }
-    assert_eq!(counts(&rig, &bucket), (0, 0));
+    assert_eq!(counts(&test, &bucket), (0, 0));
     drop(volume);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn versions_snapshots_clones_and_restarts_keep_the_counts() {
-    let rig = Rig::on_disk();
-    let (bucket, volume) = kept(&rig, "versions");
+    let test = TestStore::on_disk();
+    let (bucket, volume) = kept(&test, "versions");
     for at in ["a//b", "a//b", "k", "k/below"] {
-        rig.put(&bucket, at, b"1").unwrap();
+        test.put(&bucket, at, b"1").unwrap();
     }
-    assert_eq!(counts(&rig, &bucket), (3, 2), "only current versions count");
-    rig.delete(&bucket, "a//b").unwrap();
-    assert_eq!(counts(&rig, &bucket), (2, 1), "a delete marker hides the object");
-    rig.run(rig.store.create_snapshot(&bucket, &name("before"))).unwrap();
-    let clone = rig.clone_of(Source::Snapshot("before".into()), "clone");
-    rig.delete(&bucket, "k/below").unwrap();
-    assert_eq!((counts(&rig, &bucket), counts(&rig, &clone)), ((1, 0), (2, 1)));
-    assert_eq!(hidden(&rig, &clone, "", 10), [("k".to_owned(), Hidden::Folder)]);
+    assert_eq!(counts(&test, &bucket), (3, 2), "only current versions count");
+    test.delete(&bucket, "a//b").unwrap();
+    assert_eq!(counts(&test, &bucket), (2, 1), "a delete marker hides the object");
+    test.run(test.store.create_snapshot(&bucket, &name("before"))).unwrap();
+    let clone = test.clone_of(Source::Snapshot("before".into()), "clone");
+    test.delete(&bucket, "k/below").unwrap();
+    assert_eq!((counts(&test, &bucket), counts(&test, &clone)), ((1, 0), (2, 1)));
+    assert_eq!(hidden(&test, &clone, "", 10), [("k".to_owned(), Hidden::Folder)]);
     drop(volume);
-    let rig = rig.reopen();
-    assert_eq!((counts(&rig, &bucket), counts(&rig, &clone)), ((1, 0), (2, 1)));
-    rig.audit_collected();
+    let test = test.reopen();
+    assert_eq!((counts(&test, &bucket), counts(&test, &clone)), ((1, 0), (2, 1)));
+    test.audit_collected();
 }
 
 /// Rewrites the usage of a bucket or snapshot as an earlier version would have.
-fn uncount(rig: &Rig, name: &BucketName) {
-    let core = &rig.store.core;
+fn uncount(test: &TestStore, name: &BucketName) {
+    let core = &test.store.core;
     let line = core.readable(&*core.meta.snapshot(), name).unwrap();
-    let at = record_key::of_branch(tag::USAGE, line.family, line.branch());
+    let at = record_key::of_branch(tag::USAGE, line.clone_group, line.branch());
     let written = core.meta.write(Durability::Synced, move |txn| {
         let used = Record::recorded(txn.get(&at)?)?;
         txn.put(at, Record { objects: 0, hidden: 0, counted: false, ..used }.encode_to_vec());
@@ -138,47 +138,47 @@ fn uncount(rig: &Rig, name: &BucketName) {
 
 #[test]
 fn a_clone_of_a_snapshot_of_an_earlier_version_shows_its_counts_at_once() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("early");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("early");
     for at in ["a//b", "k", "k/below", "d/"] {
-        rig.put(&bucket, at, b"1").unwrap();
+        test.put(&bucket, at, b"1").unwrap();
     }
-    let exact = counts(&rig, &bucket);
-    let then = rig.snapshot(&bucket, "then");
-    uncount(&rig, &then);
-    rig.delete(&bucket, "d/").unwrap();
-    let clone = rig.clone_of(Source::Snapshot("then".into()), "clone");
-    assert_eq!((counts(&rig, &clone), counts(&rig, &then)), (exact, exact));
-    rig.put(&clone, "more", b"1").unwrap();
-    assert_eq!(counts(&rig, &clone), (exact.0 + 1, exact.1));
-    rig.audit_collected();
+    let exact = counts(&test, &bucket);
+    let then = test.snapshot(&bucket, "then");
+    uncount(&test, &then);
+    test.delete(&bucket, "d/").unwrap();
+    let clone = test.clone_of(Source::Snapshot("then".into()), "clone");
+    assert_eq!((counts(&test, &clone), counts(&test, &then)), (exact, exact));
+    test.put(&clone, "more", b"1").unwrap();
+    assert_eq!(counts(&test, &clone), (exact.0 + 1, exact.1));
+    test.audit_collected();
 }
 
 #[test]
 fn a_bucket_of_an_earlier_version_is_counted_once_it_is_opened() {
-    let rig = Rig::on_disk();
-    let bucket = rig.bucket("early");
+    let test = TestStore::on_disk();
+    let bucket = test.bucket("early");
     for at in ["a//b", "k", "k/below", "d/"] {
-        rig.put(&bucket, at, b"1").unwrap();
+        test.put(&bucket, at, b"1").unwrap();
     }
-    let exact = counts(&rig, &bucket);
-    uncount(&rig, &bucket);
-    rig.delete(&bucket, "k").unwrap();
-    let usage = rig.store.usage(&bucket).unwrap();
+    let exact = counts(&test, &bucket);
+    uncount(&test, &bucket);
+    test.delete(&bucket, "k").unwrap();
+    let usage = test.store.usage(&bucket).unwrap();
     assert_eq!((usage.objects, usage.hidden), (None, None), "what is not known is not told");
-    let rig = rig.reopen();
-    assert_eq!(counts(&rig, &bucket), (exact.0 - 1, exact.1 - 1));
-    rig.audit_collected();
+    let test = test.reopen();
+    assert_eq!(counts(&test, &bucket), (exact.0 - 1, exact.1 - 1));
+    test.audit_collected();
 }
 
 #[test]
 fn hidden_keys_are_listed_in_pages_with_their_reasons() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("listed");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("listed");
     let long = format!("deep/{}", "n".repeat(300));
     let keys = ["/", "a", "a//b", "a/./c", "a/b/../c", "a/shown", &long, "z", "z/", "z/z", "zz"];
     for at in keys {
-        rig.put(&bucket, at, b"1").unwrap();
+        test.put(&bucket, at, b"1").unwrap();
     }
     let expected = [
         ("/", Hidden::Empty),
@@ -191,38 +191,38 @@ fn hidden_keys_are_listed_in_pages_with_their_reasons() {
     ];
     let expected: Vec<_> = expected.into_iter().map(|(key, why)| (key.to_owned(), why)).collect();
     for size in [1, 2, 3, 100] {
-        assert_eq!(hidden(&rig, &bucket, "", size), expected, "pages of {size}");
+        assert_eq!(hidden(&test, &bucket, "", size), expected, "pages of {size}");
     }
-    assert_eq!(hidden(&rig, &bucket, "a/", 2), expected[2..5]);
-    assert_eq!(counts(&rig, &bucket), (11, 7));
-    rig.run(rig.store.create_snapshot(&bucket, &name("kept"))).unwrap();
-    assert_eq!(hidden(&rig, &name("kept"), "", 2), expected, "of a snapshot too");
+    assert_eq!(hidden(&test, &bucket, "a/", 2), expected[2..5]);
+    assert_eq!(counts(&test, &bucket), (11, 7));
+    test.run(test.store.create_snapshot(&bucket, &name("kept"))).unwrap();
+    assert_eq!(hidden(&test, &name("kept"), "", 2), expected, "of a snapshot too");
 }
 
 #[test]
 fn a_page_of_hidden_keys_ends_after_a_bounded_look() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("many");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("many");
+    let volume = test.mount(&bucket);
     let dir = make(&volume, volume.root(), "d", Make::Directory).unwrap();
     for number in 0..17_000 {
         make_file(&volume, dir, &format!("{number:05}")).unwrap();
     }
-    rig.put(&bucket, "e//hidden", b"1").unwrap();
-    let first = rig.store.hidden_keys(&bucket, "", None, 10).unwrap();
+    test.put(&bucket, "e//hidden", b"1").unwrap();
+    let first = test.store.hidden_keys(&bucket, "", None, 10).unwrap();
     assert_eq!((first.keys.len(), first.next.is_some()), (0, true));
-    assert_eq!(hidden(&rig, &bucket, "", 10), [("e//hidden".to_owned(), Hidden::Empty)]);
+    assert_eq!(hidden(&test, &bucket, "", 10), [("e//hidden".to_owned(), Hidden::Empty)]);
 }
 
 #[test]
 fn no_call_of_a_mount_removes_a_hidden_key() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("safe");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("safe");
+    let volume = test.mount(&bucket);
     let root = volume.root();
-    rig.put(&bucket, "d//old", b"old").unwrap();
-    rig.put(&bucket, "k", b"old").unwrap();
-    rig.put(&bucket, "k/new", b"new").unwrap();
+    test.put(&bucket, "d//old", b"old").unwrap();
+    test.put(&bucket, "k", b"old").unwrap();
+    test.put(&bucket, "k/new", b"new").unwrap();
     make(&volume, root, "empty", Make::Directory).unwrap();
     // It looks empty, and is not.
     assert_eq!(names(&volume, "d"), Vec::<String>::new());
@@ -231,19 +231,19 @@ fn no_call_of_a_mount_removes_a_hidden_key() {
     assert!(matches!(replaced, Err(Error::Posix(Posix::NotEmpty))), "{replaced:?}");
     // It moves with all that is in it.
     rename(&volume, (root, "d"), (root, "moved")).unwrap();
-    assert_eq!(rig.get(&bucket, "moved//old").unwrap(), b"old");
+    assert_eq!(test.get(&bucket, "moved//old").unwrap(), b"old");
     // The folder goes, and the file of the same name is shown.
     let refused = make(&volume, root, "k", Make::File);
     assert!(matches!(refused, Err(Error::Posix(Posix::Exists))), "{refused:?}");
     volume.unlink(find(&volume, "k").unwrap(), "new").unwrap();
     volume.remove_dir(root, "k").unwrap();
     assert_eq!(names(&volume, ""), ["empty", "k", "moved"]);
-    assert_eq!(rig.get(&bucket, "k").unwrap(), b"old");
+    assert_eq!(test.get(&bucket, "k").unwrap(), b"old");
     volume.unlink(root, "k").unwrap();
     make_file(&volume, root, "k").unwrap();
-    assert_eq!(rig.get(&bucket, "k").unwrap(), b"");
-    assert!(rig.delete(&bucket, "moved//old").unwrap().existed);
-    assert_eq!(counts(&rig, &bucket).1, 0);
+    assert_eq!(test.get(&bucket, "k").unwrap(), b"");
+    assert!(test.delete(&bucket, "moved//old").unwrap().existed);
+    assert_eq!(counts(&test, &bucket).1, 0);
     volume.remove_dir(root, "moved").unwrap_err();
-    rig.audit_collected();
+    test.audit_collected();
 }

@@ -1,6 +1,6 @@
 //! Holes: what is never written takes no space, wherever the content lies and however it moves.
 
-use super::rig::{Rig, find, make_file, name};
+use super::test_store::{TestStore, find, make_file, name};
 use crate::store::Source;
 use crate::volume::{Allocate, SetAttr, Spot, Volume};
 
@@ -24,10 +24,10 @@ fn assert_sparse(what: &str, volume: &Volume, ino: u64, held: u64, size: u64) {
 }
 
 /// A file of which only the first and the last bytes were written.
-fn sparse(rig: &Rig, volume: &Volume, kind: &str, held: usize) -> u64 {
+fn sparse(test: &TestStore, volume: &Volume, kind: &str, held: usize) -> u64 {
     let bucket = name("bucket");
     if kind.starts_with("s3") {
-        rig.put(&bucket, kind, &vec![7; held]).unwrap();
+        test.put(&bucket, kind, &vec![7; held]).unwrap();
     } else {
         let ino = make_file(volume, volume.root(), kind).unwrap();
         volume.write(ino, 0, &vec![7; held], false).unwrap();
@@ -51,32 +51,32 @@ const KINDS: [(&str, usize); 6] = [
 
 #[test]
 fn small_files_keep_their_holes_when_they_grow_and_are_written() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     for (kind, held) in KINDS {
-        let ino = sparse(&rig, &volume, kind, held);
+        let ino = sparse(&test, &volume, kind, held);
         assert_sparse(kind, &volume, ino, held as u64, END);
         volume.sync_volume().unwrap();
         assert_sparse(kind, &volume, ino, held as u64, END);
     }
     drop(volume);
-    let volume = rig.mount(&name("bucket"));
+    let volume = test.mount(&name("bucket"));
     for (kind, held) in KINDS {
         assert_sparse(kind, &volume, find(&volume, kind).unwrap(), held as u64, END);
     }
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_clone_and_a_snapshot_keep_holes_and_so_do_writes_after_them() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
     for (kind, held) in KINDS {
-        sparse(&rig, &volume, kind, held);
+        sparse(&test, &volume, kind, held);
     }
-    let clone = rig.clone_of(Source::Bucket(bucket.clone()), "clone");
-    let cloned = rig.mount(&clone);
+    let clone = test.clone_of(Source::Bucket(bucket.clone()), "clone");
+    let cloned = test.mount(&clone);
     for (kind, held) in KINDS {
         for (whose, volume) in [("source", &volume), ("clone", &cloned)] {
             let ino = find(volume, kind).unwrap();
@@ -85,25 +85,25 @@ fn a_clone_and_a_snapshot_keep_holes_and_so_do_writes_after_them() {
             assert_sparse(&format!("{kind}, {whose}, written"), volume, ino, held as u64, END);
         }
     }
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn large_files_in_extents_keep_their_holes() {
     const LARGE: u64 = 40 << 20;
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
-    rig.put(&bucket, "s3", &vec![7; 100 * KIB]).unwrap();
-    let home = make_file(&volume, volume.root(), "home").unwrap();
-    volume.write(home, 0, &vec![7; 100 * KIB], false).unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
+    test.put(&bucket, "s3", &vec![7; 100 * KIB]).unwrap();
+    let in_place = make_file(&volume, volume.root(), "home").unwrap();
+    volume.write(in_place, 0, &vec![7; 100 * KIB], false).unwrap();
     for (name, held) in [("s3", 100u64 << 10), ("home", 100 << 10)] {
         let ino = find(&volume, name).unwrap();
         extend(&volume, ino, LARGE);
         volume.write(ino, LARGE - 5, b"bytes", false).unwrap();
         assert_sparse(name, &volume, ino, held, LARGE);
     }
-    rig.snapshot(&bucket, "snapshot");
+    test.snapshot(&bucket, "snapshot");
     for name in ["s3", "home"] {
         let ino = find(&volume, name).unwrap();
         let taken = || volume.attr(ino).unwrap().blocks * 512;
@@ -124,15 +124,15 @@ fn large_files_in_extents_keep_their_holes() {
         extend(&volume, ino, LARGE / 2);
         assert!(taken() <= 256 << 10, "{name}: {}", taken());
     }
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn copied_ranges_and_punched_files_have_the_holes_of_the_source() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     for (kind, held) in KINDS {
-        let source = sparse(&rig, &volume, kind, held);
+        let source = sparse(&test, &volume, kind, held);
         let target = make_file(&volume, volume.root(), &format!("copy-{kind}")).unwrap();
         let mut done = 0;
         while done < END {
@@ -143,18 +143,18 @@ fn copied_ranges_and_punched_files_have_the_holes_of_the_source() {
         volume.allocate(source, Allocate::PunchHole, 0, held.max(1).next_multiple_of(4096) as u64).unwrap();
         assert_sparse(&format!("{kind}, punched"), &volume, source, 0, END);
     }
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_hole_behind_what_a_record_holds_takes_no_space() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let ino = make_file(&volume, volume.root(), "file").unwrap();
     volume.write(ino, 0, &[7; 1000], false).unwrap();
     extend(&volume, ino, 1 << 30);
     assert_eq!(volume.attr(ino).unwrap().blocks, 2);
     volume.allocate(ino, Allocate::PunchHole, 0, 4096).unwrap();
     assert_eq!((volume.attr(ino).unwrap().blocks, volume.seek(ino, 0, true).unwrap()), (0, None));
-    rig.audit_collected();
+    test.audit_collected();
 }

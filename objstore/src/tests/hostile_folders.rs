@@ -4,11 +4,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::rig::*;
-use crate::backup::{Folder, Progress, Told, create, list, prune, restore, verify};
+use super::test_store::*;
+use crate::backup::{Folder, Progress, ProgressSink, create, list, prune, restore, verify};
 use crate::store::Deletion;
 
-fn quiet() -> Told {
+fn quiet() -> ProgressSink {
     Arc::new(|_: Progress| Ok(()))
 }
 
@@ -28,14 +28,14 @@ fn all_below(dir: &Path) -> Vec<PathBuf> {
 /// Puts other things in place of a file or folder of a backup while `f` runs.
 #[expect(clippy::disallowed_methods, reason = "a test moves files of its own, and nothing has to last")]
 fn instead(path: &Path, outside: &Path, f: impl Fn(&str)) {
-    let aside = outside.join("aside");
-    std::fs::rename(path, &aside).unwrap();
+    let quarantine = outside.join("aside");
+    std::fs::rename(path, &quarantine).unwrap();
     let fifo = || rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let long = || std::fs::File::create(path).unwrap().set_len(15 << 30).unwrap();
     let odd: [(&str, &dyn Fn()); 4] = [
         ("a FIFO", &fifo),
         ("a link to what never ends", &|| symlink("/dev/zero", path).unwrap()),
-        ("a link to what was there", &|| symlink(&aside, path).unwrap()),
+        ("a link to what was there", &|| symlink(&quarantine, path).unwrap()),
         ("a file of 15 GiB", &long),
     ];
     for (what, put) in odd {
@@ -43,28 +43,28 @@ fn instead(path: &Path, outside: &Path, f: impl Fn(&str)) {
         f(&format!("{what} as {}", path.display()));
         std::fs::remove_file(path).unwrap();
     }
-    std::fs::rename(&aside, path).unwrap();
+    std::fs::rename(&quarantine, path).unwrap();
 }
 
 #[test]
 fn a_folder_with_links_devices_and_fifos_is_refused_at_once_and_leads_nowhere() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("jar");
-    rig.put(&bucket, "large", &[7; 9000]).unwrap();
-    let (home, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let dir = home.path().join("backups");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("jar");
+    test.put(&bucket, "large", &[7; 9000]).unwrap();
+    let (in_place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = in_place.path().join("backups");
     let open = || Folder::for_writing(&dir).map(Arc::new);
-    let id = rig.run(create(&rig.store, &bucket, &open().unwrap(), &quiet())).unwrap().id;
+    let id = test.run(create(&test.store, &bucket, &open().unwrap(), &quiet())).unwrap().id;
     let begun = std::time::Instant::now();
     for path in all_below(&dir) {
         instead(&path, outside.path(), |what| {
             let Ok(folder) = open() else { return };
             // The lock file of 15 GiB is a regular file, whose content is not read.
             let is_lock = path.ends_with("lock");
-            let restored = rig.run(restore(&rig.store, &folder, ("jar", &id), &name("again"), &quiet()));
+            let restored = test.run(restore(&test.store, &folder, ("jar", &id), &name("again"), &quiet()));
             assert_eq!(restored.is_ok(), is_lock, "{what}: {restored:?}");
             if restored.is_ok() {
-                rig.run(rig.store.delete_bucket(&name("again"), Deletion::Force)).unwrap();
+                test.run(test.store.delete_bucket(&name("again"), Deletion::Force)).unwrap();
             }
             let verified = verify(&folder, &|_| {});
             assert!(is_lock || verified.is_err() || !verified.unwrap().0.is_empty(), "{what}");
@@ -78,9 +78,9 @@ fn a_folder_with_links_devices_and_fifos_is_refused_at_once_and_leads_nowhere() 
 
 #[test]
 fn pruning_and_backing_up_change_nothing_outside_the_folder() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("jar");
-    rig.put(&bucket, "key", &[7; 9000]).unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("jar");
+    test.put(&bucket, "key", &[7; 9000]).unwrap();
     for place in ["data", "data/ab", "backups", "backups/jar", "lock", "amphora-backup"] {
         let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         drop(Folder::for_writing(dir.path()).unwrap());
@@ -93,7 +93,7 @@ fn pruning_and_backing_up_change_nothing_outside_the_folder() {
         symlink(target, &path).unwrap();
         if let Ok(folder) = Folder::for_writing(dir.path()).map(Arc::new) {
             for _ in 0..2 {
-                let _ = rig.run(create(&rig.store, &bucket, &folder, &quiet()));
+                let _ = test.run(create(&test.store, &bucket, &folder, &quiet()));
                 let _ = prune(&folder, 1);
             }
         }

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use super::rig::Rig;
+use super::test_store::TestStore;
 use crate::name::BucketName;
 use crate::volume::replay::{RequestId, serve};
 use crate::volume::{Change, SessionId, Volume};
@@ -25,8 +25,8 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// Mounts a bucket.
-    pub(crate) fn mount(rig: &Rig, bucket: &BucketName) -> Self {
-        let (volume, session) = rig.mount_lasting(bucket);
+    pub(crate) fn mount(test: &TestStore, bucket: &BucketName) -> Self {
+        let (volume, session) = test.mount_persistent(bucket);
         let (nodes, told) = (Arc::default(), Arc::default());
         let mut kernel = Self { bucket: bucket.clone(), session, nodes, told, last_request: 0, server: None };
         kernel.listen(volume);
@@ -34,9 +34,9 @@ impl Kernel {
     }
 
     /// Makes another server take over the mount's session.
-    pub(crate) fn go_on(&mut self, rig: &Rig) {
+    pub(crate) fn go_on(&mut self, test: &TestStore) {
         assert!(self.server.is_none(), "its server is to be killed first");
-        self.listen(rig.take_over(&self.bucket, self.session));
+        self.listen(test.take_over(&self.bucket, self.session));
     }
 
     fn listen(&mut self, volume: Volume) {
@@ -122,22 +122,22 @@ impl Kernel {
     }
 
     /// Waits until all notifications have arrived and been processed.
-    pub(crate) fn settle(&self, rig: &Rig) {
-        let id = rig.store.bucket(&self.bucket).unwrap().id;
-        rig.run(rig.store.core.feeds.settle(id));
-        rig.store.core.meta.sync().wait().unwrap();
+    pub(crate) fn settle(&self, test: &TestStore) {
+        let id = test.store.bucket(&self.bucket).unwrap().id;
+        test.run(test.store.core.feeds.settle(id));
+        test.store.core.meta.sync().wait().unwrap();
     }
 }
 
 /// Kills the server of all these mounts and starts another, which takes over their sessions.
-pub(crate) fn restart(rig: Rig, kernels: &mut [&mut Kernel]) -> Rig {
+pub(crate) fn restart(test: TestStore, kernels: &mut [&mut Kernel]) -> TestStore {
     for kernel in kernels.iter_mut() {
         kernel.lose_server();
     }
     let sessions: Vec<SessionId> = kernels.iter().map(|kernel| kernel.session).collect();
-    let rig = rig.killed(&sessions);
+    let test = test.killed(&sessions);
     for kernel in kernels.iter_mut() {
-        kernel.go_on(&rig);
+        kernel.go_on(&test);
     }
-    rig
+    test
 }

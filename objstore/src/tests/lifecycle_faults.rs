@@ -3,31 +3,31 @@
 use std::time::{Duration, Instant};
 
 use super::lifecycle::{Set, rule};
-use super::rig::{Rig, name};
+use super::test_store::{TestStore, name};
 use crate::lifecycle::{Day, Pass, Worker};
 use crate::meta::Durability;
 use crate::record::key::{self, tag};
 
 #[test]
 fn a_bucket_whose_rules_cannot_be_read_is_given_up_at_once() {
-    let rig = Rig::in_memory();
-    let buckets: Vec<_> = (0..9).map(|number| rig.bucket(&format!("bucket-{number}"))).collect();
+    let test = TestStore::in_memory();
+    let buckets: Vec<_> = (0..9).map(|number| test.bucket(&format!("bucket-{number}"))).collect();
     for at in [0, 7, 8] {
-        rig.put(&buckets[at], "k", b"1").unwrap();
-        rig.set_rules(&buckets[at], vec![rule(|rule| rule.expire_date = Some(1))]);
+        test.put(&buckets[at], "k", b"1").unwrap();
+        test.set_rules(&buckets[at], vec![rule(|rule| rule.expire_date = Some(1))]);
     }
-    let damaged = rig.store.bucket(&buckets[7]).unwrap().id;
-    let written = rig.store.core.meta.write(Durability::Synced, move |txn| {
+    let damaged = test.store.bucket(&buckets[7]).unwrap().id;
+    let written = test.store.core.meta.write(Durability::Synced, move |txn| {
         txn.put(key::by_id(tag::SETTINGS, damaged), vec![0xff; 9]);
         Ok(())
     });
     written.wait().unwrap();
     // What was read before is kept until then.
-    let rig = rig.reopen();
-    let mut pass = Pass::resume(&rig.store.core, Day::default()).unwrap();
+    let test = test.reopen();
+    let mut pass = Pass::resume(&test.store.core, Day::default()).unwrap();
     let mut errors = 0;
     loop {
-        match pass.step(&rig.store.core) {
+        match pass.step(&test.store.core) {
             Ok(stepped) if stepped.done => break,
             Ok(_) => {}
             Err(_) => {
@@ -38,20 +38,20 @@ fn a_bucket_whose_rules_cannot_be_read_is_given_up_at_once() {
     }
     assert_eq!(errors, 1, "once, and not for each number between two buckets");
     for at in [0, 8] {
-        assert!(rig.keys(&name(&format!("bucket-{at}"))).is_empty());
+        assert!(test.keys(&name(&format!("bucket-{at}"))).is_empty());
     }
 }
 
 #[test]
 fn a_pass_made_while_the_clock_was_ahead_does_not_put_off_the_next() {
     let clock = Set::new();
-    let rig = Rig::with_clock(clock.clone());
+    let test = TestStore::with_clock(clock.clone());
     clock.pass(1_000);
-    rig.expire();
+    test.expire();
     clock.pass(-1_000);
-    let worker = Worker::start(&rig.store, Day::new(Duration::from_millis(10))).unwrap();
+    let worker = Worker::start(&test.store, Day::new(Duration::from_millis(10))).unwrap();
     let started = Instant::now();
-    while worker.figures().passes == 0 {
+    while worker.stats().passes == 0 {
         assert!(started.elapsed().as_secs() < 9, "it waits for the date that the clock once showed");
         std::thread::sleep(Duration::from_millis(50));
         clock.pass(1);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lifecycle::{DAY, Set, rule};
 use super::random::Choices;
-use super::rig::{Rig, key};
+use super::test_store::{TestStore, key};
 use crate::clock::Clock;
 use crate::store::*;
 
@@ -91,9 +91,9 @@ fn the_worker_leaves_what_a_model_of_the_rules_leaves() {
     for seed in (0..8).map(|_| seeds.below_u64(u64::MAX)) {
         let mut random = Choices::with(seed);
         let clock = Set::new();
-        let rig = Rig::with_clock(clock.clone());
-        let bucket = rig.bucket("model");
-        rig.keep_versions(&bucket, Versioning::Enabled);
+        let test = TestStore::with_clock(clock.clone());
+        let bucket = test.bucket("model");
+        test.keep_versions(&bucket, Versioning::Enabled);
         let mut model: BTreeMap<&str, Vec<Kept>> = BTreeMap::new();
         let keys = ["a", "a1", "b/1", "b/2", "b/22", "c"];
         for round in 0..6 {
@@ -102,15 +102,15 @@ fn the_worker_leaves_what_a_model_of_the_rules_leaves() {
                 let size = random.below(5) as u64;
                 let made = clock.now().0;
                 if random.below(4) == 0 {
-                    let deleted = rig.delete(&bucket, at).unwrap();
+                    let deleted = test.delete(&bucket, at).unwrap();
                     let id = format!("marker {}", deleted.version.unwrap());
                     model.entry(at).or_default().insert(0, Kept { id, marker: true, made, size: 0, tagged: false });
                 } else {
-                    let put = rig.put(&bucket, at, &vec![1; size as usize]).unwrap();
+                    let put = test.put(&bucket, at, &vec![1; size as usize]).unwrap();
                     let tagged = random.below(3) == 0;
                     if tagged {
                         let tags = [("t".to_owned(), "1".to_owned())].into();
-                        rig.run(rig.store.set_tags(&bucket, &key(at), None, tags)).unwrap();
+                        test.run(test.store.set_tags(&bucket, &key(at), None, tags)).unwrap();
                     }
                     let id = put.version.unwrap();
                     model.entry(at).or_default().insert(0, Kept { id, marker: false, made, size, tagged });
@@ -120,28 +120,28 @@ fn the_worker_leaves_what_a_model_of_the_rules_leaves() {
                 }
             }
             let rules = random_rules(&mut random);
-            rig.set_rules(&bucket, rules.clone());
+            test.set_rules(&bucket, rules.clone());
             // Changes are whole days apart, and passes lie half a day beside them: nothing is due just now.
             clock.pass_half_a_day();
             let now = clock.now().0;
-            let found_before: BTreeSet<(String, String)> = rig.all_versions(&bucket).into_iter().collect();
-            rig.expire();
+            let found_before: BTreeSet<(String, String)> = test.all_versions(&bucket).into_iter().collect();
+            test.expire();
             let mut expected = BTreeSet::new();
             for (at, versions) in &mut model {
                 let (left, expired) = remaining(at, versions, &rules, now);
                 versions.retain(|version| left.contains(&version.id));
                 if expired {
                     let marker =
-                        rig.all_versions(&bucket).into_iter().find(|(key, id)| key == at && id.starts_with("marker"));
+                        test.all_versions(&bucket).into_iter().find(|(key, id)| key == at && id.starts_with("marker"));
                     let (_, id) = marker.unwrap_or_else(|| panic!("seed {seed} round {round}: {at} did not expire"));
                     versions.insert(0, Kept { id, marker: true, made: now, size: 0, tagged: false });
                 }
                 expected.extend(versions.iter().map(|version| ((*at).to_owned(), version.id.clone())));
             }
-            let found: BTreeSet<(String, String)> = rig.all_versions(&bucket).into_iter().collect();
+            let found: BTreeSet<(String, String)> = test.all_versions(&bucket).into_iter().collect();
             assert_eq!(found, expected, "seed {seed} round {round}\nbefore {found_before:?}\nrules {rules:#?}");
             clock.pass_half_a_day();
         }
-        rig.audit_collected();
+        test.audit_collected();
     }
 }

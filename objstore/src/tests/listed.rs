@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use prost::Message;
 
 use super::random::Choices;
-use super::rig::{self, Rig, find, key};
+use super::test_store::{self, TestStore, find, key};
 use crate::clock::Timestamp;
 use crate::meta::Durability;
 use crate::name::BucketName;
 use crate::record::decode;
 use crate::record::key::{self as keys, tag};
-use crate::record::listed::{ListedDirent, Shown};
+use crate::record::listed::{ListedDirent, ListingEntry};
 use crate::store::*;
 use crate::volume::{Make, Rename, RenameMode, SetAttr, Volume};
 
@@ -25,25 +25,25 @@ fn place(volume: &Volume, at: &str) -> Option<(u64, String)> {
 }
 
 /// Asserts that a bucket's listing agrees with the attributes of each object.
-fn compare(rig: &Rig, bucket: &BucketName) {
+fn compare(test: &TestStore, bucket: &BucketName) {
     let all = List { limit: usize::MAX, ..List::default() };
-    for listed in rig.store.list_objects(bucket, &all).unwrap().objects {
+    for listed in test.store.list_objects(bucket, &all).unwrap().objects {
         let Listed { key: at, size, etag, modified, checksums, storage_class } = listed;
-        let info = rig.store.head_object(bucket, &key(&at), None).unwrap();
+        let info = test.store.head_object(bucket, &key(&at), None).unwrap();
         assert_eq!((size, etag, modified, checksums), (info.size, info.etag, info.modified, info.checksums), "{at:?}");
         assert_eq!(storage_class, info.headers.storage_class, "{at:?}");
     }
 }
 
 /// The number of names in all buckets that have a copy of attributes.
-fn carried(rig: &Rig) -> usize {
-    let names = all(&*rig.store.core.meta.snapshot(), &[tag::DIRENT]).unwrap();
+fn carried(test: &TestStore) -> usize {
+    let names = all(&*test.store.core.meta.snapshot(), &[tag::DIRENT]).unwrap();
     let names = names.iter().filter(|name| !name.value.is_empty());
     names.filter(|name| decode::<ListedDirent>("a name", &name.value).unwrap().shown.is_some()).count()
 }
 
 struct Schedule {
-    rig: Rig,
+    test: TestStore,
     buckets: Vec<BucketName>,
     frozen: Vec<BucketName>,
     volume: Volume,
@@ -66,10 +66,10 @@ impl Schedule {
             0..=4 => {
                 let checksums = vec![Checksum { algorithm: "CRC32".into(), value: format!("{len}==") }];
                 let data = self.choices.bytes(len);
-                let rig = &self.rig;
+                let test = &self.test;
                 let put = async {
-                    let content = rig.store.stage(data.clone().into()).await?;
-                    let (headers, lock, etag) = (Headers::default(), Lock::default(), rig::md5(&data));
+                    let content = test.store.stage(data.clone().into()).await?;
+                    let (headers, lock, etag) = (Headers::default(), Lock::default(), test_store::md5(&data));
                     let (metadata, tags, access, condition) = Default::default();
                     let (bucket, key) = (bucket.clone(), key(at));
                     let put = PutObject {
@@ -85,25 +85,25 @@ impl Schedule {
                         access,
                         condition,
                     };
-                    rig.store.put_object(put).await
+                    test.store.put_object(put).await
                 };
-                let _ = self.rig.run(put);
+                let _ = self.test.run(put);
             }
-            5 => drop(self.rig.copy((&bucket, from), (&bucket, at))),
-            6 => drop(self.rig.delete(&bucket, at)),
+            5 => drop(self.test.copy((&bucket, from), (&bucket, at))),
+            6 => drop(self.test.delete(&bucket, at)),
             7 => {
                 let tags = BTreeMap::from([("tag".to_owned(), len.to_string())]);
-                let _ = self.rig.run(self.rig.store.set_tags(&bucket, &key(at), None, tags));
+                let _ = self.test.run(self.test.store.set_tags(&bucket, &key(at), None, tags));
             }
             8 => {
-                let upload = self.rig.begin_upload(&bucket, at);
-                let part = self.rig.put_part(&upload, 1, &vec![1; len + 1]).unwrap();
-                let _ = self.rig.complete(&upload, &[&part]);
+                let upload = self.test.begin_upload(&bucket, at);
+                let part = self.test.put_part(&upload, 1, &vec![1; len + 1]).unwrap();
+                let _ = self.test.complete(&upload, &[&part]);
             }
             _ => {
                 let state = *self.choices.of(&[Versioning::Enabled, Versioning::Suspended]);
                 if self.choices.once_in(4) {
-                    let _ = self.rig.switch_versioning(&bucket, state);
+                    let _ = self.test.switch_versioning(&bucket, state);
                 }
             }
         }
@@ -116,8 +116,8 @@ impl Schedule {
         let (Some((parent, name)), Some((to, to_name))) = (place(volume, at), place(volume, other)) else { return };
         let ino = find(volume, at).ok();
         match (self.choices.below(11), ino) {
-            (0, _) => drop(rig::make(volume, parent, &name, Make::File)),
-            (1, _) => drop(rig::make(volume, parent, &name, Make::Directory)),
+            (0, _) => drop(test_store::make(volume, parent, &name, Make::File)),
+            (1, _) => drop(test_store::make(volume, parent, &name, Make::Directory)),
             (2 | 3, Some(ino)) => drop(volume.write(ino, offset, &self.choices.bytes(len), false)),
             (4, Some(ino)) => {
                 drop(volume.set_attr(ino, SetAttr { size: Some(offset), ..SetAttr::default() }));
@@ -147,30 +147,30 @@ impl Schedule {
         if self.buckets.len() > 3 || self.frozen.len() > 3 {
             return;
         }
-        let frozen = self.rig.snapshot(&bucket, &format!("snapshot-{step}"));
+        let frozen = self.test.snapshot(&bucket, &format!("snapshot-{step}"));
         if self.choices.once_in(2) {
             let source = Source::Snapshot(frozen.to_string());
-            self.buckets.push(self.rig.clone_of(source, &format!("clone-{step}")));
+            self.buckets.push(self.test.clone_of(source, &format!("clone-{step}")));
         }
         self.frozen.push(frozen);
     }
 
     fn reopen(self) -> Self {
-        let Self { rig, buckets, frozen, volume, mut choices } = self;
+        let Self { test, buckets, frozen, volume, mut choices } = self;
         drop(volume);
-        let rig = if choices.once_in(2) { rig.killed(&[]) } else { rig.reopen() };
-        let volume = rig.mount(&buckets[choices.below(buckets.len())]);
-        Self { rig, buckets, frozen, volume, choices }
+        let test = if choices.once_in(2) { test.killed(&[]) } else { test.reopen() };
+        let volume = test.mount(&buckets[choices.below(buckets.len())]);
+        Self { test, buckets, frozen, volume, choices }
     }
 }
 
 #[test]
 fn listings_show_what_inodes_say_whatever_happened() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("listed");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("listed");
+    let volume = test.mount(&bucket);
     let (buckets, frozen, choices) = (vec![bucket], Vec::new(), Choices::new());
-    let mut schedule = Schedule { rig, buckets, frozen, volume, choices };
+    let mut schedule = Schedule { test, buckets, frozen, volume, choices };
     let mut seen = 0;
     for step in 0..1500 {
         match schedule.choices.below(40) {
@@ -180,24 +180,24 @@ fn listings_show_what_inodes_say_whatever_happened() {
             _ => schedule = schedule.reopen(),
         }
         for bucket in schedule.buckets.iter().chain(&schedule.frozen) {
-            compare(&schedule.rig, bucket);
+            compare(&schedule.test, bucket);
         }
         if step % 50 == 0 {
-            schedule.rig.audit();
+            schedule.test.audit();
         }
-        seen += carried(&schedule.rig);
+        seen += carried(&schedule.test);
     }
     assert!(seen > 1500, "names carry what listings show: {seen}");
     drop(schedule.volume);
-    schedule.rig.audit_collected();
+    schedule.test.audit_collected();
 }
 
 /// Rewrites the directory entry of the key `a`.
-fn rewrite(rig: &Rig, change: impl Fn(ListedDirent) -> Vec<u8>) {
-    let names = all(&*rig.store.core.meta.snapshot(), &[tag::DIRENT]).unwrap();
+fn rewrite(test: &TestStore, change: impl Fn(ListedDirent) -> Vec<u8>) {
+    let names = all(&*test.store.core.meta.snapshot(), &[tag::DIRENT]).unwrap();
     let found = names.into_iter().find(|pair| keys::text_at(&pair.key, keys::DIRENT_NAME_AT) == Some("a")).unwrap();
     let value = change(decode("a name", &found.value).unwrap());
-    let write = rig.store.core.meta.transact(Durability::Synced, move |txn| {
+    let write = test.store.core.meta.transact(Durability::Synced, move |txn| {
         txn.put(found.key.to_vec(), value);
         Ok(())
     });
@@ -206,42 +206,42 @@ fn rewrite(rig: &Rig, change: impl Fn(ListedDirent) -> Vec<u8>) {
 
 #[test]
 fn names_of_an_older_store_are_listed_by_their_inodes() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("old");
-    rig.put(&bucket, "a", b"content").unwrap();
-    rig.put(&bucket, "b", b"other").unwrap();
-    rewrite(&rig, |name| name.dirent().encode_to_vec());
-    compare(&rig, &bucket);
-    assert_eq!((rig.keys(&bucket).len(), carried(&rig)), (2, 1));
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("old");
+    test.put(&bucket, "a", b"content").unwrap();
+    test.put(&bucket, "b", b"other").unwrap();
+    rewrite(&test, |name| name.dirent().encode_to_vec());
+    compare(&test, &bucket);
+    assert_eq!((test.keys(&bucket).len(), carried(&test)), (2, 1));
+    let volume = test.mount(&bucket);
     volume.write(find(&volume, "a").unwrap(), 0, b"C", false).unwrap();
-    compare(&rig, &bucket);
-    rig.audit();
+    compare(&test, &bucket);
+    test.audit();
 }
 
 #[test]
 fn a_name_that_shows_something_else_is_found_by_check_and_audit() {
     let dir = std::sync::Arc::new(tempfile::tempdir().unwrap());
-    let rig = Rig::at(dir.clone()).unwrap();
-    let bucket = rig.bucket("damaged");
-    rig.put(&bucket, "a", b"content").unwrap();
-    rig.audit();
+    let test = TestStore::at(dir.clone()).unwrap();
+    let bucket = test.bucket("damaged");
+    test.put(&bucket, "a", b"content").unwrap();
+    test.audit();
     let other = |name: ListedDirent| {
-        let shown = name.shown.clone().map(|shown| Shown { size: 8, ..shown });
+        let shown = name.shown.clone().map(|shown| ListingEntry { size: 8, ..shown });
         ListedDirent { shown, ..name }.encode_to_vec()
     };
-    rewrite(&rig, other);
-    assert!(super::audit::faults(&rig.store).iter().any(|fault| fault.contains("shows")));
-    drop(rig);
+    rewrite(&test, other);
+    assert!(super::audit::faults(&test.store).iter().any(|fault| fault.contains("shows")));
+    drop(test);
     let report = crate::check::run(dir.path(), &Default::default()).unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("in listings")), "{:?}", report.problems);
 }
 
 #[test]
 fn a_mount_takes_away_what_a_name_shows_when_it_changes_the_file() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("changed");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("changed");
+    let volume = test.mount(&bucket);
     for (at, change) in [
         ("write", (|volume, ino| drop(volume.write(ino, 0, b"x", false))) as fn(&Volume, u64)),
         ("time", |volume, ino| {
@@ -250,16 +250,16 @@ fn a_mount_takes_away_what_a_name_shows_when_it_changes_the_file() {
         ("size", |volume, ino| drop(volume.set_attr(ino, SetAttr { size: Some(2), ..SetAttr::default() }))),
         ("link", |volume, ino| drop(volume.link(ino, volume.root(), "linked"))),
     ] {
-        rig.put(&bucket, at, b"content").unwrap();
-        let before = carried(&rig);
+        test.put(&bucket, at, b"content").unwrap();
+        let before = carried(&test);
         change(&volume, find(&volume, at).unwrap());
-        compare(&rig, &bucket);
-        assert_eq!(carried(&rig), before - 1, "{at}");
+        compare(&test, &bucket);
+        assert_eq!(carried(&test), before - 1, "{at}");
     }
-    rig.put(&bucket, "mode", b"content").unwrap();
-    let before = carried(&rig);
+    test.put(&bucket, "mode", b"content").unwrap();
+    let before = carried(&test);
     let mode = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     volume.set_attr(find(&volume, "mode").unwrap(), mode).unwrap();
-    assert_eq!(carried(&rig), before, "what listings show is the same as before");
-    rig.audit();
+    assert_eq!(carried(&test), before, "what listings show is the same as before");
+    test.audit();
 }

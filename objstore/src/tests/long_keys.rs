@@ -3,7 +3,7 @@
 use prost::Message;
 
 use super::repair::{closed, inode, repair, write};
-use super::rig::{Rig, find, make, make_file};
+use super::test_store::{TestStore, find, make, make_file};
 use crate::check::{Options, run};
 use crate::error::{Error, Posix, Result};
 use crate::name::{BucketName, KEY_BYTES_MAX};
@@ -37,19 +37,19 @@ fn rename(
 }
 
 /// Asserts that S3 can name everything it lists.
-fn all_are_reachable(rig: &Rig, bucket: &BucketName) {
-    for key in rig.keys(bucket) {
+fn all_are_reachable(test: &TestStore, bucket: &BucketName) {
+    for key in test.keys(bucket) {
         assert!(key.len() <= KEY_BYTES_MAX, "{} bytes", key.len());
-        rig.get(bucket, &key).unwrap();
+        test.get(bucket, &key).unwrap();
     }
-    rig.audit();
+    test.audit();
 }
 
 #[test]
 fn a_mount_makes_no_key_that_s3_cannot_name() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("long");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("long");
+    let volume = test.mount(&bucket);
     let deep = folder(&volume, 1000);
     let file = make_file(&volume, volume.root(), "file").unwrap();
     let (fits, long) = ("f".repeat(24), "f".repeat(25));
@@ -65,18 +65,18 @@ fn a_mount_makes_no_key_that_s3_cannot_name() {
     assert!(is_too_long(rename(&volume, (volume.root(), "file"), (deep, &long), RenameMode::Replace)));
     assert!(is_too_long(rename(&volume, (deep, &fits), (deep, &long), RenameMode::NoReplace)));
     rename(&volume, (volume.root(), "file"), (deep, &format!("{}g", &fits[1..])), RenameMode::Replace).unwrap();
-    all_are_reachable(&rig, &bucket);
+    all_are_reachable(&test, &bucket);
     let path = volume.path(deep).unwrap();
-    rig.put(&bucket, &format!("{}/{}", path.unwrap(), "p".repeat(24)), b"1").unwrap();
+    test.put(&bucket, &format!("{}/{}", path.unwrap(), "p".repeat(24)), b"1").unwrap();
     drop(volume);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_folder_does_not_move_where_a_key_below_would_be_too_long() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("moved");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("moved");
+    let volume = test.mount(&bucket);
     let root = volume.root();
     let top = make(&volume, root, "top", Make::Directory).unwrap();
     let below = make(&volume, top, &"b".repeat(200), Make::Directory).unwrap();
@@ -86,7 +86,7 @@ fn a_folder_does_not_move_where_a_key_below_would_be_too_long() {
     let (fits, long) = ("t".repeat(21), "t".repeat(22));
     assert!(is_too_long(rename(&volume, (root, "top"), (deep, &long), RenameMode::Replace)));
     rename(&volume, (root, "top"), (deep, &fits), RenameMode::Replace).unwrap();
-    all_are_reachable(&rig, &bucket);
+    all_are_reachable(&test, &bucket);
     // Above what moved the bound is known too, also after it moved again.
     let first = "d".repeat(200);
     assert!(is_too_long(rename(&volume, (root, &first), (root, &"e".repeat(201)), RenameMode::Replace)));
@@ -94,37 +94,37 @@ fn a_folder_does_not_move_where_a_key_below_would_be_too_long() {
     rename(&volume, (root, &"e".repeat(200)), (root, &"e".repeat(10)), RenameMode::Replace).unwrap();
     rename(&volume, (root, &"e".repeat(10)), (root, &"e".repeat(200)), RenameMode::Replace).unwrap();
     assert!(is_too_long(rename(&volume, (root, &"e".repeat(200)), (root, &"e".repeat(201)), RenameMode::Replace)));
-    all_are_reachable(&rig, &bucket);
+    all_are_reachable(&test, &bucket);
     // Exchanged, both are looked at.
     make_file(&volume, root, &"x".repeat(201)).unwrap();
     let swapped = rename(&volume, (root, &"x".repeat(201)), (root, &"e".repeat(200)), RenameMode::Exchange);
     assert!(is_too_long(swapped));
     drop(volume);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn what_was_deleted_hinders_no_rename() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("deleted");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("deleted");
+    let volume = test.mount(&bucket);
     let root = volume.root();
     let top = make(&volume, root, "top", Make::Directory).unwrap();
     make_file(&volume, top, "kept").unwrap();
     let key = format!("top/{}/{}", "a/".repeat(400), "z".repeat(200));
-    rig.put(&bucket, &key, b"1").unwrap();
+    test.put(&bucket, &key, b"1").unwrap();
     assert!(is_too_long(rename(&volume, (root, "top"), (root, &"t".repeat(100)), RenameMode::Replace)));
-    rig.delete(&bucket, &key).unwrap();
+    test.delete(&bucket, &key).unwrap();
     rename(&volume, (root, "top"), (root, &"t".repeat(100)), RenameMode::Replace).unwrap();
     assert!(find(&volume, &format!("{}/kept", "t".repeat(100))).is_ok());
-    all_are_reachable(&rig, &bucket);
+    all_are_reachable(&test, &bucket);
 }
 
 #[test]
 fn a_folder_of_many_names_moves_without_a_look_at_them() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("many");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("many");
+    let volume = test.mount(&bucket);
     let root = volume.root();
     let dir = make(&volume, root, "d", Make::Directory).unwrap();
     for number in 0..20_000 {
@@ -137,16 +137,16 @@ fn a_folder_of_many_names_moves_without_a_look_at_them() {
     volume.unlink(dir, &"l".repeat(255)).unwrap();
     let moved = rename(&volume, (root, &"d".repeat(255)), (deep, &"d".repeat(255)), RenameMode::Replace);
     assert!(matches!(moved, Err(Error::Posix(Posix::CrossDevice))), "{moved:?}");
-    rig.audit();
+    test.audit();
 }
 
 #[test]
 fn a_bound_that_is_too_low_is_found_and_raised() {
-    let rig = Rig::on_disk();
-    let bucket = rig.bucket("jar");
-    rig.put(&bucket, "d/below/a-long-name", b"1").unwrap();
-    rig.put(&bucket, "e/short", b"1").unwrap();
-    let dir = closed(rig);
+    let test = TestStore::on_disk();
+    let bucket = test.bucket("jar");
+    test.put(&bucket, "d/below/a-long-name", b"1").unwrap();
+    test.put(&bucket, "e/short", b"1").unwrap();
+    let dir = closed(test);
     assert_eq!(run(dir.path(), &Options::default()).unwrap().problems, Vec::<String>::new());
     let known = write(dir.path(), |txn| {
         let (at, mut inode, _) = inode(txn, "d/");

@@ -1,7 +1,7 @@
 //! Many names looked up at once, compared with looking them up one by one.
 
 use super::random::Choices;
-use super::rig::{self, Rig};
+use super::test_store::{self, TestStore};
 use crate::error::{Error, Posix};
 use crate::volume::{Attr, Kind, Make, Volume};
 
@@ -34,29 +34,29 @@ fn compare_listed(volume: &Volume) {
 
 #[test]
 fn a_name_that_was_replaced_since_it_was_listed_is_looked_for_again() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("replaced");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("replaced");
+    let volume = test.mount(&bucket);
     let names = ["gone", "kept", "replaced"];
-    names.iter().for_each(|name| drop(rig.put(&bucket, name, b"first")));
+    names.iter().for_each(|name| drop(test.put(&bucket, name, b"first")));
     let entries = volume.read_dir(volume.root()).unwrap();
-    rig.delete(&bucket, "gone").unwrap();
-    rig.put(&bucket, "replaced", b"another").unwrap();
-    rig.collect();
+    test.delete(&bucket, "gone").unwrap();
+    test.put(&bucket, "replaced", b"another").unwrap();
+    test.collect();
     let looked = volume.lookup_listed(volume.root(), &entries);
     assert!(matches!(looked[0], Err(Error::Posix(Posix::NotFound))));
     let sizes: Vec<u64> = looked.iter().skip(1).map(|looked| looked.as_ref().unwrap().size).collect();
     assert_eq!(sizes, [5, 7]);
     looked.into_iter().flatten().for_each(|attr| volume.forget(attr.ino, 1));
     drop(volume);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn names_looked_up_together_are_what_they_are_one_by_one() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("many");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("many");
+    let volume = test.mount(&bucket);
     let mut choices = Choices::new();
     let names: Vec<String> = (0..120).map(|at| format!("{}{at:03}", ["n", "n.", "n/", "n0"][at % 4])).collect();
     let names: Vec<String> = names.into_iter().map(|name| name.replace('/', "-")).collect();
@@ -65,18 +65,18 @@ fn names_looked_up_together_are_what_they_are_one_by_one() {
             let name = choices.of(&names).clone();
             let root = volume.root();
             match choices.below(7) {
-                0 => drop(rig.put(&bucket, &name, &[1; 100])),
-                1 => drop(rig.put(&bucket, &format!("{name}/below"), b"x")),
-                2 => drop(rig::make(&volume, root, &name, Make::Directory)),
-                3 => drop(rig::make_file(&volume, root, &name)),
-                4 => drop(rig.delete(&bucket, &name)),
+                0 => drop(test.put(&bucket, &name, &[1; 100])),
+                1 => drop(test.put(&bucket, &format!("{name}/below"), b"x")),
+                2 => drop(test_store::make(&volume, root, &name, Make::Directory)),
+                3 => drop(test_store::make_file(&volume, root, &name)),
+                4 => drop(test.delete(&bucket, &name)),
                 5 => {
-                    if let Ok(ino) = rig::find(&volume, &name) {
+                    if let Ok(ino) = test_store::find(&volume, &name) {
                         let _ = volume.write(ino, 0, &[2; 9000], false);
                     }
                 }
                 _ => {
-                    if let (Ok(ino), other) = (rig::find(&volume, &name), choices.of(&names).clone())
+                    if let (Ok(ino), other) = (test_store::find(&volume, &name), choices.of(&names).clone())
                         && let Ok(linked) = volume.link(ino, root, &other)
                     {
                         volume.forget(linked.ino, 1);
@@ -96,15 +96,15 @@ fn names_looked_up_together_are_what_they_are_one_by_one() {
     }
     compare(&volume, &[]);
     drop(volume);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn names_of_what_is_no_directory_are_refused_each() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("none");
-    let volume = rig.mount(&bucket);
-    let file = rig::make_file(&volume, volume.root(), "file").unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("none");
+    let volume = test.mount(&bucket);
+    let file = test_store::make_file(&volume, volume.root(), "file").unwrap();
     let looked = volume.lookup_all(file, &["a", "b"]);
     assert!(looked.iter().all(|looked| matches!(looked, Err(Error::Posix(Posix::NotDirectory)))) && looked.len() == 2);
     assert_eq!(volume.lookup(volume.root(), "file").unwrap().kind, Kind::File);

@@ -1,53 +1,53 @@
 //! Rotating the master key of a store.
 
-use super::rig::Rig;
+use super::test_store::TestStore;
 use crate::error::Error;
 use crate::store::*;
 
 /// More keys than are encrypted again in one transaction.
 const KEYS: usize = 300;
 
-fn keys(rig: &Rig) -> Vec<NewKey> {
+fn keys(test: &TestStore) -> Vec<NewKey> {
     let make = |number: usize| {
         let name = format!("account-{number}");
-        rig.run(rig.store.create_account(&name, false)).unwrap();
-        rig.run(rig.store.create_key(&name)).unwrap()
+        test.run(test.store.create_account(&name, false)).unwrap();
+        test.run(test.store.create_key(&name)).unwrap()
     };
     (0..KEYS).map(make).collect()
 }
 
 #[track_caller]
-fn all_open(rig: &Rig, keys: &[NewKey]) {
+fn all_open(test: &TestStore, keys: &[NewKey]) {
     for key in keys {
-        assert_eq!(rig.store.identify(&key.id).unwrap().unwrap().secret, key.secret, "{}", key.id);
+        assert_eq!(test.store.identify(&key.id).unwrap().unwrap().secret, key.secret, "{}", key.id);
     }
 }
 
 #[test]
 fn a_rotated_store_opens_every_secret_and_only_under_the_new_key() {
-    let rig = Rig::in_memory();
-    let keys = keys(&rig);
-    let file = rig.dir.path().join("master.key");
+    let test = TestStore::in_memory();
+    let keys = keys(&test);
+    let file = test.dir.path().join("master.key");
     let before = std::fs::read(&file).unwrap();
-    assert_eq!(rig.run(rig.store.rotate_master_key()).unwrap(), KEYS as u64 + 1, "root's too");
+    assert_eq!(test.run(test.store.rotate_master_key()).unwrap(), KEYS as u64 + 1, "root's too");
     assert_ne!(std::fs::read(&file).unwrap(), before);
-    all_open(&rig, &keys);
-    let rig = rig.reopen();
-    all_open(&rig, &keys);
+    all_open(&test, &keys);
+    let test = test.reopen();
+    all_open(&test, &keys);
     std::fs::write(&file, before).unwrap();
-    let rig = rig.reopen();
-    let refused = rig.store.identify(&keys[0].id);
+    let test = test.reopen();
+    let refused = test.store.identify(&keys[0].id);
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
 /// A crash after the next master key was written: some secrets, or none, are encrypted with it.
 #[test]
 fn an_opening_ends_the_rotation_that_a_crash_interrupted() {
-    let rig = Rig::in_memory();
-    let keys = keys(&rig);
-    let (file, next) = (rig.dir.path().join("master.key"), rig.dir.path().join("master.key.next"));
+    let test = TestStore::in_memory();
+    let keys = keys(&test);
+    let (file, next) = (test.dir.path().join("master.key"), test.dir.path().join("master.key.next"));
     let first = std::fs::read(&file).unwrap();
-    rig.run(rig.store.rotate_master_key()).unwrap();
+    test.run(test.store.rotate_master_key()).unwrap();
     let second = std::fs::read(&file).unwrap();
     // All secrets are encrypted with the second key, and the files are as they were before it replaced the first.
     let private = |path: &std::path::Path, bytes: &[u8]| {
@@ -55,36 +55,36 @@ fn an_opening_ends_the_rotation_that_a_crash_interrupted() {
     };
     private(&file, &first);
     private(&next, &second);
-    let rig = rig.reopen();
-    all_open(&rig, &keys);
+    let test = test.reopen();
+    all_open(&test, &keys);
     assert!(!next.exists());
     assert_eq!(std::fs::read(&file).unwrap(), second);
     // No secret is encrypted with the third key.
     private(&next, &[7; 32]);
-    let rig = rig.reopen();
-    all_open(&rig, &keys);
+    let test = test.reopen();
+    all_open(&test, &keys);
     assert!(!next.exists());
     assert_eq!(std::fs::read(&file).unwrap(), [7; 32]);
     // The third key has replaced the second, and only its file remains.
     private(&next, &[7; 32]);
-    let rig = rig.reopen();
-    all_open(&rig, &keys);
+    let test = test.reopen();
+    all_open(&test, &keys);
     assert!(!next.exists());
 }
 
 #[test]
 fn what_holds_a_secret_does_not_show_it() {
-    let rig = Rig::in_memory();
-    rig.run(rig.store.create_account("app", false)).unwrap();
-    let key = rig.run(rig.store.create_key("app")).unwrap();
-    let identity = rig.store.identify(&key.id).unwrap().unwrap();
+    let test = TestStore::in_memory();
+    test.run(test.store.create_account("app", false)).unwrap();
+    let key = test.run(test.store.create_key("app")).unwrap();
+    let identity = test.store.identify(&key.id).unwrap().unwrap();
     let options = Options { root_key: Some(("ROOTKEYID".into(), key.secret.clone())), ..Options::new("dir") };
     let shown = [
         format!("{key:?} {key:#?}"),
         format!("{identity:?} {identity:#?}"),
         format!("{:?} {:#?}", key.secret, key.secret),
         format!("{:?}", options.root_key),
-        format!("{:?}", rig.store.keys(None).unwrap()),
+        format!("{:?}", test.store.keys(None).unwrap()),
     ];
     for text in shown {
         assert!(!text.contains(key.secret.reveal()), "{text}");

@@ -1,28 +1,28 @@
 //! Mounts in a bucket with versioning, and under object lock.
 
-use super::rig::{Rig, by_root, find, key, make, make_file, read_file};
+use super::test_store::{TestStore, by_root, find, key, make, make_file, read_file};
 use crate::error::{Error, Posix, Result};
 use crate::name::BucketName;
 use crate::store::*;
 use crate::volume::{Allocate, Make, Rename, RenameMode, SetAttr, Volume, XattrMode};
 
-pub(super) fn kept(rig: &Rig, bucket: &str) -> (BucketName, Volume) {
-    let bucket = rig.bucket(bucket);
-    rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
-    let volume = rig.mount(&bucket);
+pub(super) fn kept(test: &TestStore, bucket: &str) -> (BucketName, Volume) {
+    let bucket = test.bucket(bucket);
+    test.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    let volume = test.mount(&bucket);
     (bucket, volume)
 }
 
 /// The versions of a key, newest first: their content, or `None` for a delete marker.
-pub(super) fn history(rig: &Rig, bucket: &BucketName, at: &str) -> Vec<Option<Vec<u8>>> {
+pub(super) fn history(test: &TestStore, bucket: &BucketName, at: &str) -> Vec<Option<Vec<u8>>> {
     let request = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
-    let versions = rig.store.list_versions(bucket, &request).unwrap().versions;
+    let versions = test.store.list_versions(bucket, &request).unwrap().versions;
     let of_key = versions.into_iter().filter(|version| version.object.key == at);
-    of_key.map(|version| (!version.marker).then(|| content(rig, bucket, &version.object))).collect()
+    of_key.map(|version| (!version.marker).then(|| content(test, bucket, &version.object))).collect()
 }
 
-pub(super) fn content(rig: &Rig, bucket: &BucketName, object: &ObjectInfo) -> Vec<u8> {
-    let (info, reader) = rig.store.open_object(bucket, &key(&object.key), object.version.as_deref()).unwrap();
+pub(super) fn content(test: &TestStore, bucket: &BucketName, object: &ObjectInfo) -> Vec<u8> {
+    let (info, reader) = test.store.open_object(bucket, &key(&object.key), object.version.as_deref()).unwrap();
     reader.read(0, usize::try_from(info.size).unwrap()).unwrap().to_vec()
 }
 
@@ -52,29 +52,29 @@ pub(super) fn refused<T>(result: &Result<T>) -> bool {
 
 #[test]
 fn what_was_written_in_place_before_versions_are_kept_is_a_version() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("before");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("before");
+    let volume = test.mount(&bucket);
     let ino = make_file(&volume, volume.root(), "k").unwrap();
     volume.open_writer(ino).unwrap();
     for data in [vec![b'1'; 10_000], vec![b'2'; 10_000]] {
         volume.write(ino, 0, &data, false).unwrap();
     }
-    rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    test.switch_versioning(&bucket, Versioning::Enabled).unwrap();
     volume.write(ino, 0, &[b'3'; 10_000], false).unwrap();
-    assert_eq!(history(&rig, &bucket, "k"), [Some(vec![b'3'; 10_000]), Some(vec![b'2'; 10_000])]);
+    assert_eq!(history(&test, &bucket, "k"), [Some(vec![b'3'; 10_000]), Some(vec![b'2'; 10_000])]);
     volume.close_writer(ino).unwrap();
     resize(&volume, ino, 20_000).unwrap();
-    assert_eq!(history(&rig, &bucket, "k").len(), 3);
+    assert_eq!(history(&test, &bucket, "k").len(), 3);
     volume.forget(ino, 1);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn what_a_mount_changes_between_open_and_close_is_one_version() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "versions");
-    let first = rig.put(&bucket, "k", b"one").unwrap();
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "versions");
+    let first = test.put(&bucket, "k", b"one").unwrap();
     let ino = find(&volume, "k").unwrap();
     volume.open_writer(ino).unwrap();
     volume.open_writer(ino).unwrap();
@@ -83,46 +83,46 @@ fn what_a_mount_changes_between_open_and_close_is_one_version() {
     volume.write(ino, 3, b"!", false).unwrap();
     volume.append(ino, b"?").unwrap();
     volume.close_writer(ino).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["two!?", "one"]);
-    let old = rig.store.head_object(&bucket, &key("k"), first.version.as_deref()).unwrap();
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["two!?", "one"]);
+    let old = test.store.head_object(&bucket, &key("k"), first.version.as_deref()).unwrap();
     assert_eq!((old.etag, old.modified), (first.etag, first.modified));
     rewrite(&volume, ino, b"six");
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["six!?", "two!?", "one"]);
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["six!?", "two!?", "one"]);
     assert_eq!(find(&volume, "k").unwrap(), ino, "the live file keeps its inode");
     volume.open_writer(ino).unwrap();
     resize(&volume, ino, 0).unwrap();
     volume.write(ino, 0, b"new", false).unwrap();
     volume.close_writer(ino).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["new", "six!?", "two!?", "one"]);
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["new", "six!?", "two!?", "one"]);
     resize(&volume, ino, 1).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "k"))[..2], ["n", "new"], "truncate(2) is a change of its own");
-    rig.audit_collected();
+    assert_eq!(texts(&history(&test, &bucket, "k"))[..2], ["n", "new"], "truncate(2) is a change of its own");
+    test.audit_collected();
 }
 
 #[test]
 fn what_is_made_and_written_is_one_version_and_nothing_makes_none() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "made");
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "made");
     let made = volume.make(volume.root(), "new", Make::File, by_root(0o644)).unwrap().ino;
     volume.open_writer(made).unwrap();
     volume.write(made, 0, b"text", false).unwrap();
     volume.close_writer(made).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "new")), ["text"]);
+    assert_eq!(texts(&history(&test, &bucket, "new")), ["text"]);
     make_file(&volume, volume.root(), "lock").unwrap();
     volume.unlink(volume.root(), "lock").unwrap();
-    assert!(history(&rig, &bucket, "lock").is_empty());
-    let id = rig.store.head_object(&bucket, &key("new"), None).unwrap().version.unwrap();
+    assert!(history(&test, &bucket, "lock").is_empty());
+    let id = test.store.head_object(&bucket, &key("new"), None).unwrap().version.unwrap();
     assert_ne!(id, "null");
     volume.forget(made, 1);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn large_files_written_in_place_leave_their_versions_alone() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "large");
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "large");
     let size = 300_000;
-    rig.put(&bucket, "k", &vec![b'a'; size]).unwrap();
+    test.put(&bucket, "k", &vec![b'a'; size]).unwrap();
     let ino = find(&volume, "k").unwrap();
     for (round, byte) in [b'b', b'c', b'd'].into_iter().enumerate() {
         volume.open_writer(ino).unwrap();
@@ -133,91 +133,91 @@ fn large_files_written_in_place_leave_their_versions_alone() {
         volume.sync(ino).unwrap();
         volume.write(ino, 5, b"hot", false).unwrap();
         volume.close_writer(ino).unwrap();
-        let history = history(&rig, &bucket, "k");
+        let history = history(&test, &bucket, "k");
         assert_eq!(history.len(), round + 2);
         assert_eq!(history.last().unwrap().as_ref().unwrap(), &vec![b'a'; size]);
     }
-    let versions: Vec<u8> = history(&rig, &bucket, "k").into_iter().map(|version| version.unwrap()[60]).collect();
+    let versions: Vec<u8> = history(&test, &bucket, "k").into_iter().map(|version| version.unwrap()[60]).collect();
     assert_eq!(versions, [b'd', b'c', b'b', b'a']);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn unlinking_leaves_a_version_and_a_delete_marker() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "unlinked");
-    rig.put(&bucket, "k", b"one").unwrap();
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "unlinked");
+    test.put(&bucket, "k", b"one").unwrap();
     volume.unlink(volume.root(), "k").unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["-", "one"]);
-    assert!(rig.get(&bucket, "k").is_err());
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["-", "one"]);
+    assert!(test.get(&bucket, "k").is_err());
     let ino = make_file(&volume, volume.root(), "k").unwrap();
     rewrite(&volume, ino, b"two");
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["two", "-", "one"]);
-    rig.audit_collected();
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["two", "-", "one"]);
+    test.audit_collected();
 }
 
 #[test]
 fn renaming_over_a_file_loses_nothing() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "renamed");
-    rig.put(&bucket, "b", b"old").unwrap();
-    rig.put(&bucket, "tmp", b"new").unwrap();
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "renamed");
+    test.put(&bucket, "b", b"old").unwrap();
+    test.put(&bucket, "tmp", b"new").unwrap();
     moving(&volume, "tmp", "b", RenameMode::Replace).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "b")), ["new", "old"]);
-    assert!(history(&rig, &bucket, "tmp").is_empty(), "there is nothing to hide");
-    rig.put(&bucket, "a", b"1").unwrap();
-    rig.put(&bucket, "a", b"2").unwrap();
+    assert_eq!(texts(&history(&test, &bucket, "b")), ["new", "old"]);
+    assert!(history(&test, &bucket, "tmp").is_empty(), "there is nothing to hide");
+    test.put(&bucket, "a", b"1").unwrap();
+    test.put(&bucket, "a", b"2").unwrap();
     moving(&volume, "a", "b", RenameMode::Replace).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "b")), ["2", "new", "old"]);
-    assert_eq!(texts(&history(&rig, &bucket, "a")), ["-", "1"]);
-    rig.put(&bucket, "c", b"c").unwrap();
+    assert_eq!(texts(&history(&test, &bucket, "b")), ["2", "new", "old"]);
+    assert_eq!(texts(&history(&test, &bucket, "a")), ["-", "1"]);
+    test.put(&bucket, "c", b"c").unwrap();
     moving(&volume, "b", "c", RenameMode::Exchange).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "c")), ["2"]);
-    assert_eq!(texts(&history(&rig, &bucket, "b")), ["c", "new", "old"]);
+    assert_eq!(texts(&history(&test, &bucket, "c")), ["2"]);
+    assert_eq!(texts(&history(&test, &bucket, "b")), ["c", "new", "old"]);
     let ino = find(&volume, "c").unwrap();
     rewrite(&volume, ino, b"3");
-    assert_eq!(texts(&history(&rig, &bucket, "c")), ["3", "2"], "the file knows its new name");
+    assert_eq!(texts(&history(&test, &bucket, "c")), ["3", "2"], "the file knows its new name");
     make(&volume, volume.root(), "link", Make::Symlink("x".into())).unwrap();
     moving(&volume, "link", "c", RenameMode::Replace).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "c")), ["-", "3", "2"]);
-    rig.audit_collected();
+    assert_eq!(texts(&history(&test, &bucket, "c")), ["-", "3", "2"]);
+    test.audit_collected();
 }
 
 #[test]
 fn a_directory_takes_current_versions_along() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "directories");
-    rig.put(&bucket, "d/k", b"1").unwrap();
-    rig.put(&bucket, "d/k", b"2").unwrap();
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "directories");
+    test.put(&bucket, "d/k", b"1").unwrap();
+    test.put(&bucket, "d/k", b"2").unwrap();
     moving(&volume, "d", "e", RenameMode::Replace).unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "e/k")), ["2"]);
-    assert_eq!(texts(&history(&rig, &bucket, "d/k")), ["1"]);
+    assert_eq!(texts(&history(&test, &bucket, "e/k")), ["2"]);
+    assert_eq!(texts(&history(&test, &bucket, "d/k")), ["1"]);
     let ino = find(&volume, "e/k").unwrap();
     rewrite(&volume, ino, b"3");
-    assert_eq!(texts(&history(&rig, &bucket, "e/k")), ["3", "2"]);
-    rig.audit_collected();
+    assert_eq!(texts(&history(&test, &bucket, "e/k")), ["3", "2"]);
+    test.audit_collected();
 }
 
 #[test]
 fn a_writer_never_changes_a_version_that_was_replaced_under_it() {
     for size in [3, 100_000] {
-        let rig = Rig::in_memory();
-        let (bucket, volume) = kept(&rig, "replaced");
+        let test = TestStore::in_memory();
+        let (bucket, volume) = kept(&test, "replaced");
         let data = |byte: u8| vec![byte; size];
         for end in 0..5 {
             let at = if end == 4 { "d/k".to_owned() } else { format!("k{end}") };
-            rig.put(&bucket, &at, &data(b'1')).unwrap();
+            test.put(&bucket, &at, &data(b'1')).unwrap();
             let ino = find(&volume, &at).unwrap();
             volume.pin(ino).unwrap();
             volume.open_writer(ino).unwrap();
             volume.write(ino, 0, &data(b'2'), false).unwrap();
             volume.write(ino, 0, &data(b'3'), false).unwrap();
             match end {
-                0 => drop(rig.put(&bucket, &at, b"put").unwrap()),
-                1 => drop(rig.delete(&bucket, &at).unwrap()),
+                0 => drop(test.put(&bucket, &at, b"put").unwrap()),
+                1 => drop(test.delete(&bucket, &at).unwrap()),
                 2 => volume.unlink(volume.root(), &at).unwrap(),
                 4 => {
-                    rig.delete(&bucket, &at).unwrap();
+                    test.delete(&bucket, &at).unwrap();
                     assert!(find(&volume, "d").is_err(), "its directory goes with it");
                 }
                 _ => {
@@ -225,73 +225,73 @@ fn a_writer_never_changes_a_version_that_was_replaced_under_it() {
                     moving(&volume, "other", &at, RenameMode::Replace).unwrap();
                 }
             }
-            let before = history(&rig, &bucket, &at);
+            let before = history(&test, &bucket, &at);
             assert_eq!(before[1..], [Some(data(b'3')), Some(data(b'1'))], "{end}");
             volume.write(ino, 0, &data(b'4'), false).unwrap();
             volume.append(ino, b"5").unwrap();
             resize(&volume, ino, 2).unwrap();
             assert_eq!(read_file(&volume, ino), b"44");
             volume.close_writer(ino).unwrap();
-            assert_eq!(history(&rig, &bucket, &at), before, "{end}");
+            assert_eq!(history(&test, &bucket, &at), before, "{end}");
             volume.forget(ino, 1);
         }
-        rig.audit_collected();
+        test.audit_collected();
     }
 }
 
 #[test]
 fn a_suspended_bucket_keeps_what_has_an_id_and_replaces_null() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "suspended");
-    rig.put(&bucket, "k", b"1").unwrap();
-    rig.switch_versioning(&bucket, Versioning::Suspended).unwrap();
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "suspended");
+    test.put(&bucket, "k", b"1").unwrap();
+    test.switch_versioning(&bucket, Versioning::Suspended).unwrap();
     let ino = find(&volume, "k").unwrap();
     rewrite(&volume, ino, b"2");
     rewrite(&volume, ino, b"3");
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["3", "1"]);
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["3", "1"]);
     volume.unlink(volume.root(), "k").unwrap();
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["-", "1"]);
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["-", "1"]);
     let ino = make_file(&volume, volume.root(), "k").unwrap();
     rewrite(&volume, ino, b"4");
-    assert_eq!(texts(&history(&rig, &bucket, "k")), ["4", "1"], "the marker was the version null");
-    rig.audit_collected();
+    assert_eq!(texts(&history(&test, &bucket, "k")), ["4", "1"], "the marker was the version null");
+    test.audit_collected();
 }
 
 #[test]
 fn files_from_before_versions_are_kept_as_null_and_links_are_refused_from_then_on() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("before");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("before");
+    let volume = test.mount(&bucket);
     let ino = make_file(&volume, volume.root(), "f").unwrap();
     volume.write(ino, 0, b"1", false).unwrap();
     volume.link(ino, volume.root(), "g").unwrap();
     volume.forget(ino, 1);
-    rig.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    test.switch_versioning(&bucket, Versioning::Enabled).unwrap();
     rewrite(&volume, ino, b"2");
-    assert_eq!(texts(&history(&rig, &bucket, "f")), ["2", "1"]);
-    assert_eq!(rig.get(&bucket, "g").unwrap(), b"2");
-    rig.put(&bucket, "f", b"3").unwrap();
+    assert_eq!(texts(&history(&test, &bucket, "f")), ["2", "1"]);
+    assert_eq!(test.get(&bucket, "g").unwrap(), b"2");
+    test.put(&bucket, "f", b"3").unwrap();
     assert_eq!(find(&volume, "g").unwrap(), ino);
     rewrite(&volume, ino, b"4");
-    assert_eq!(texts(&history(&rig, &bucket, "f")), ["3", "2", "1"], "the other name parts from the version");
-    assert_eq!(texts(&history(&rig, &bucket, "g")), ["4", "2"]);
+    assert_eq!(texts(&history(&test, &bucket, "f")), ["3", "2", "1"], "the other name parts from the version");
+    assert_eq!(texts(&history(&test, &bucket, "g")), ["4", "2"]);
     assert!(refused(&volume.link(ino, volume.root(), "h").map(drop)));
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_protected_file_is_not_changed_moved_or_unlinked() {
-    let rig = Rig::in_memory();
-    let bucket = rig.locking("protected", None);
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.locking("protected", None);
+    let volume = test.mount(&bucket);
     for at in ["k", "other", "d/in"] {
-        rig.put(&bucket, at, &[b'1'; 20_000]).unwrap();
+        test.put(&bucket, at, &[b'1'; 20_000]).unwrap();
     }
     let ino = find(&volume, "k").unwrap();
     volume.open_writer(ino).unwrap();
     volume.write(ino, 0, b"2", false).unwrap();
     volume.write(ino, 0, b"3", false).unwrap();
-    rig.run(rig.store.set_legal_hold(&bucket, &key("k"), None, true)).unwrap();
+    test.run(test.store.set_legal_hold(&bucket, &key("k"), None, true)).unwrap();
     assert!(refused(&volume.write(ino, 0, b"4", false)), "also in place, also through a handle from before");
     assert!(
         refused(&volume.append(ino, b"4"))
@@ -310,28 +310,28 @@ fn a_protected_file_is_not_changed_moved_or_unlinked() {
     volume.set_attr(ino, SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
     volume.set_xattr(ino, "user.a", b"b", XattrMode::Any).unwrap();
     assert_eq!(read_file(&volume, ino)[..2], *b"31");
-    rig.run(rig.store.set_legal_hold(&bucket, &key("k"), None, false)).unwrap();
+    test.run(test.store.set_legal_hold(&bucket, &key("k"), None, false)).unwrap();
     rewrite(&volume, ino, b"5");
-    assert_eq!(rig.get(&bucket, "k").unwrap()[0], b'5');
+    assert_eq!(test.get(&bucket, "k").unwrap()[0], b'5');
 
     let crosses = moving(&volume, "d", "e", RenameMode::Replace);
     assert!(matches!(crosses, Err(Error::Posix(Posix::CrossDevice))));
     make(&volume, volume.root(), "empty", Make::Directory).unwrap();
     moving(&volume, "empty", "moved", RenameMode::Replace).unwrap();
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn versions_count_against_the_quota() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "full");
-    rig.put(&bucket, "k", &[1; 60_000]).unwrap();
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "full");
+    test.put(&bucket, "k", &[1; 60_000]).unwrap();
     let quota = SetBucket { quota_bytes: Some(Some(100_000)), ..SetBucket::default() };
-    rig.run(rig.store.set_bucket(&bucket, quota)).unwrap();
+    test.run(test.store.set_bucket(&bucket, quota)).unwrap();
     let ino = find(&volume, "k").unwrap();
     volume.open_writer(ino).unwrap();
     assert!(matches!(volume.write(ino, 0, b"2", false), Err(Error::QuotaExceeded { .. })));
     volume.close_writer(ino).unwrap();
-    assert_eq!(rig.get(&bucket, "k").unwrap(), [1; 60_000]);
-    rig.audit_collected();
+    assert_eq!(test.get(&bucket, "k").unwrap(), [1; 60_000]);
+    test.audit_collected();
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::mounted_versions::{content, history, kept, resize};
 use super::random::Choices;
-use super::rig::{Rig, find, make_file, name};
+use super::test_store::{TestStore, find, make_file, name};
 use crate::name::BucketName;
 use crate::store::*;
 use crate::volume::{Rename, RenameMode, Volume};
 
 /// A random walk of S3 and mount operations over a few keys.
 struct Walk<'a> {
-    rig: &'a Rig,
+    test: &'a TestStore,
     bucket: BucketName,
     volume: Volume,
     open: Vec<u64>,
@@ -35,9 +35,9 @@ impl Walk<'_> {
         match (self.random.below(12), found) {
             (0, _) => {
                 let data = self.data();
-                self.rig.put(&self.bucket, at, &data).unwrap();
+                self.test.put(&self.bucket, at, &data).unwrap();
             }
-            (1, _) => drop(self.rig.delete(&self.bucket, at).unwrap()),
+            (1, _) => drop(self.test.delete(&self.bucket, at).unwrap()),
             (2, Ok(_)) => self.volume.unlink(self.parent(at), last(at)).unwrap(),
             (3, Ok(_)) if find(&self.volume, "d").is_ok() || !other.contains('/') => self.rename(at, other),
             (4, Err(_)) if find(&self.volume, "d").is_ok() || !at.contains('/') => {
@@ -57,7 +57,7 @@ impl Walk<'_> {
                 let ino = *self.random.of(&self.open);
                 resize(&self.volume, ino, self.random.below_u64(300_000)).unwrap();
             }
-            (8, Ok(_)) => drop(self.rig.copy((&self.bucket, at), (&self.bucket, other)).unwrap()),
+            (8, Ok(_)) => drop(self.test.copy((&self.bucket, at), (&self.bucket, other)).unwrap()),
             _ if !self.open.is_empty() => {
                 let (ino, offset, data) = (*self.random.of(&self.open), self.random.below_u64(4_000), self.data());
                 self.volume.write(ino, offset, &data, false).unwrap();
@@ -85,10 +85,10 @@ impl Walk<'_> {
     fn check(&mut self) {
         let request = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
         let mut found = BTreeMap::new();
-        for version in self.rig.store.list_versions(&self.bucket, &request).unwrap().versions {
+        for version in self.test.store.list_versions(&self.bucket, &request).unwrap().versions {
             if !version.marker && !version.latest {
                 let id = version.object.version.clone().unwrap();
-                found.insert((version.object.key.clone(), id), content(self.rig, &self.bucket, &version.object));
+                found.insert((version.object.key.clone(), id), content(self.test, &self.bucket, &version.object));
             }
         }
         for (version, before) in &self.seen {
@@ -106,10 +106,10 @@ fn last(at: &str) -> &str {
 fn no_version_changes_whatever_both_handles_do() {
     let mut random = Choices::new();
     for _ in 0..4 {
-        let rig = Rig::in_memory();
-        let (bucket, volume) = kept(&rig, "walk");
+        let test = TestStore::in_memory();
+        let (bucket, volume) = kept(&test, "walk");
         let mut walk = Walk {
-            rig: &rig,
+            test: &test,
             bucket: name(bucket.as_str()),
             volume,
             open: Vec::new(),
@@ -124,15 +124,15 @@ fn no_version_changes_whatever_both_handles_do() {
             walk.volume.close_writer(ino).unwrap();
             walk.volume.forget(ino, 1);
         }
-        rig.audit_collected();
+        test.audit_collected();
     }
 }
 
 #[test]
 fn a_version_is_still_once_the_put_that_made_it_is_answered() {
-    let rig = Rig::in_memory();
-    let (bucket, volume) = kept(&rig, "racing");
-    rig.put(&bucket, "k", &[b'0'; 40_000]).unwrap();
+    let test = TestStore::in_memory();
+    let (bucket, volume) = kept(&test, "racing");
+    test.put(&bucket, "k", &[b'0'; 40_000]).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|threads| {
         for _ in 0..2 {
@@ -149,18 +149,19 @@ fn a_version_is_still_once_the_put_that_made_it_is_answered() {
             });
         }
         for _ in 0..150 {
-            rig.put(&bucket, "k", &[b'0'; 40_000]).unwrap();
-            let once = history(&rig, &bucket, "k");
+            test.put(&bucket, "k", &[b'0'; 40_000]).unwrap();
+            let once = history(&test, &bucket, "k");
             std::thread::sleep(std::time::Duration::from_millis(1));
-            let again = history(&rig, &bucket, "k");
+            let again = history(&test, &bucket, "k");
             assert!(again.ends_with(&once[1..]), "a version that is not current changed");
             let request = ListVersions { list: List { limit: usize::MAX, ..List::default() }, after_version: None };
-            for version in rig.store.list_versions(&bucket, &request).unwrap().versions.iter().filter(|one| !one.latest)
+            for version in
+                test.store.list_versions(&bucket, &request).unwrap().versions.iter().filter(|one| !one.latest)
             {
-                rig.delete_version(&bucket, "k", version.object.version.as_deref().unwrap(), false).unwrap();
+                test.delete_version(&bucket, "k", version.object.version.as_deref().unwrap(), false).unwrap();
             }
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    rig.audit_collected();
+    test.audit_collected();
 }

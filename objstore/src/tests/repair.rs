@@ -7,13 +7,13 @@ use std::sync::Arc;
 use prost::Message;
 use tempfile::TempDir;
 
-use super::rig::*;
+use super::test_store::*;
 use crate::check::{Options, Report, run};
 use crate::error::Error;
 use crate::meta::{Durability, Meta, Txn, fjall_engine};
 use crate::name::BucketName;
 use crate::record::blob::{Blob, Segment};
-use crate::record::bucket::{Bucket, Family, Usage};
+use crate::record::bucket::{Bucket, CloneGroup, Usage};
 use crate::record::decode;
 use crate::record::inode::{Content, Inode};
 use crate::record::key::{self, tag};
@@ -28,21 +28,21 @@ pub(super) fn bytes(length: usize) -> Vec<u8> {
 }
 
 /// A closed data folder of a store with an object in each kind of place.
-pub(super) fn filled(with: impl FnOnce(&Rig, &BucketName)) -> Arc<TempDir> {
-    let rig = Rig::on_disk();
-    let bucket = rig.bucket("jar");
-    rig.put(&bucket, "dir/inline", b"small").unwrap();
-    rig.put(&bucket, "dir/packed", &bytes(20_000)).unwrap();
-    rig.put(&bucket, "dir/other", &bytes(30_000)).unwrap();
-    rig.put(&bucket, "large", &bytes(LARGE)).unwrap();
-    with(&rig, &bucket);
-    closed(rig)
+pub(super) fn filled(with: impl FnOnce(&TestStore, &BucketName)) -> Arc<TempDir> {
+    let test = TestStore::on_disk();
+    let bucket = test.bucket("jar");
+    test.put(&bucket, "dir/inline", b"small").unwrap();
+    test.put(&bucket, "dir/packed", &bytes(20_000)).unwrap();
+    test.put(&bucket, "dir/other", &bytes(30_000)).unwrap();
+    test.put(&bucket, "large", &bytes(LARGE)).unwrap();
+    with(&test, &bucket);
+    closed(test)
 }
 
-pub(super) fn closed(rig: Rig) -> Arc<TempDir> {
-    let dir = rig.dir.clone();
-    rig.store.close();
-    drop(rig);
+pub(super) fn closed(test: TestStore) -> Arc<TempDir> {
+    let dir = test.dir.clone();
+    test.store.close();
+    drop(test);
     dir
 }
 
@@ -64,7 +64,7 @@ pub(super) fn inode(txn: &dyn Txn, name: &str) -> (Vec<u8>, Inode, u64) {
         if key::text_at(&pair.key, key::DIRENT_NAME_AT) == Some(name) {
             let ino = decode::<ListedDirent>("a name", &pair.value).unwrap().ino;
             let bucket = record(txn);
-            let at = key::branched(&key::inode(bucket.family, ino), bucket.branch);
+            let at = key::branched(&key::inode(bucket.clone_group, ino), bucket.branch);
             let inode = decode("an inode", &txn.get(&at).unwrap().unwrap()).unwrap();
             return (at, inode, ino);
         }
@@ -82,7 +82,7 @@ pub(super) fn repair(dir: &Path) -> Report {
 }
 
 /// Asserts that a check finds these words, that a repair fixes it, and that a second repair finds nothing.
-pub(super) fn mended(dir: &Path, words: &str) -> Report {
+pub(super) fn repaired(dir: &Path, words: &str) -> Report {
     let found = run(dir, &Options::default()).unwrap();
     assert!(found.problems.iter().any(|problem| problem.contains(words)), "{words}: {found:#?}");
     let report = repair(dir);
@@ -96,8 +96,8 @@ pub(super) fn mended(dir: &Path, words: &str) -> Report {
 }
 
 /// Asserts that all objects except these are intact, and that the counts are consistent in an open store.
-pub(super) fn intact(dir: Arc<TempDir>, but: &[&str]) -> Rig {
-    let rig = Rig::at(dir).unwrap();
+pub(super) fn intact(dir: Arc<TempDir>, but: &[&str]) -> TestStore {
+    let test = TestStore::at(dir).unwrap();
     let all = [
         ("dir/inline", b"small".to_vec()),
         ("dir/packed", bytes(20_000)),
@@ -105,10 +105,10 @@ pub(super) fn intact(dir: Arc<TempDir>, but: &[&str]) -> Rig {
         ("large", bytes(LARGE)),
     ];
     for (at, data) in all.into_iter().filter(|(at, _)| !but.contains(at)) {
-        assert!(rig.get(&name("jar"), at).unwrap() == data, "{at}");
+        assert!(test.get(&name("jar"), at).unwrap() == data, "{at}");
     }
-    assert_eq!(crate::check::records_of(&rig.store.core).unwrap().problems, Vec::<String>::new());
-    rig
+    assert_eq!(crate::check::records_of(&test.store.core).unwrap().problems, Vec::<String>::new());
+    test
 }
 
 pub(super) fn is_damaged<T>(result: crate::error::Result<T>) {
@@ -121,35 +121,35 @@ pub(super) fn is_damaged<T>(result: crate::error::Result<T>) {
 
 /// Asserts that reading the object is an error until it is deleted or uploaded again, and that nothing of the damage
 /// remains then.
-fn is_quarantined(rig: Rig, at: &str, how: fn(&Rig, &str)) {
-    is_damaged(rig.get(&name("jar"), at));
-    let listed = crate::scrub::damage(&rig.store).unwrap();
+fn is_quarantined(test: TestStore, at: &str, how: fn(&TestStore, &str)) {
+    is_damaged(test.get(&name("jar"), at));
+    let listed = crate::scrub::damage(&test.store).unwrap();
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert!(listed[0].who[0].contains(&format!("bucket \"jar\" key \"{at}\"")), "{listed:?}");
-    how(&rig, at);
-    assert_eq!(crate::scrub::damage(&rig.store).unwrap(), []);
-    let report = run(closed(rig).path(), &Options::default()).unwrap();
+    how(&test, at);
+    assert_eq!(crate::scrub::damage(&test.store).unwrap(), []);
+    let report = run(closed(test).path(), &Options::default()).unwrap();
     assert!(report.clean() && report.quarantined.is_empty(), "{report:#?}");
 }
 
-pub(super) fn delete(rig: &Rig, at: &str) {
-    rig.delete(&name("jar"), at).unwrap();
+pub(super) fn delete(test: &TestStore, at: &str) {
+    test.delete(&name("jar"), at).unwrap();
 }
 
-fn put_anew(rig: &Rig, at: &str) {
-    rig.put(&name("jar"), at, b"new").unwrap();
-    assert_eq!(rig.get(&name("jar"), at).unwrap(), b"new");
+fn put_anew(test: &TestStore, at: &str) {
+    test.put(&name("jar"), at, b"new").unwrap();
+    assert_eq!(test.get(&name("jar"), at).unwrap(), b"new");
 }
 
 #[test]
 fn a_whole_store_is_clean_and_a_repair_leaves_it_alone() {
-    let dir = filled(|rig, bucket| {
-        rig.snapshot(bucket, "then");
-        rig.put(bucket, "large", &bytes(LARGE)).unwrap();
-        let upload = rig.begin_upload(bucket, "parts");
-        rig.put_part(&upload, 1, &bytes(70_000)).unwrap();
-        rig.run(rig.store.create_account("anna", false)).unwrap();
-        rig.run(rig.store.create_key("anna")).unwrap();
+    let dir = filled(|test, bucket| {
+        test.snapshot(bucket, "then");
+        test.put(bucket, "large", &bytes(LARGE)).unwrap();
+        let upload = test.begin_upload(bucket, "parts");
+        test.put_part(&upload, 1, &bytes(70_000)).unwrap();
+        test.run(test.store.create_account("anna", false)).unwrap();
+        test.run(test.store.create_key("anna")).unwrap();
     });
     let report = run(dir.path(), &Options::default()).unwrap();
     assert!(report.clean(), "{report:#?}");
@@ -167,7 +167,7 @@ fn counts_are_made_anew() {
     write(dir.path(), |txn| {
         let bucket = record(txn);
         let usage = Usage { bytes: 1, inodes: 99, upload_bytes: 7, objects: 5, hidden: 4, counted: true };
-        txn.put(key::of_branch(tag::USAGE, bucket.family, bucket.branch), usage.encode_to_vec());
+        txn.put(key::of_branch(tag::USAGE, bucket.clone_group, bucket.branch), usage.encode_to_vec());
         let (id, blob) = blob(txn, "large");
         txn.put(key::by_id(tag::BLOB, id), Blob { refs: 5, ..blob }.encode_to_vec());
         let (at, mut dir, _) = inode(txn, "dir/");
@@ -180,10 +180,10 @@ fn counts_are_made_anew() {
             let segment: Segment = decode("a segment", &pair.value).unwrap();
             txn.put(pair.key.to_vec(), Segment { live_bytes: 3, ..segment }.encode_to_vec());
         }
-        let family = Family { next_ino: 2, next_branch: u32::MAX, next_version: u64::MAX };
-        txn.put(key::by_id(tag::FAMILY, bucket.family), family.encode_to_vec());
+        let clone_group = CloneGroup { next_ino: 2, next_branch: u32::MAX, next_version: u64::MAX };
+        txn.put(key::by_id(tag::CLONE_GROUP, bucket.clone_group), clone_group.encode_to_vec());
     });
-    let report = mended(dir.path(), "usage says 1 bytes");
+    let report = repaired(dir.path(), "usage says 1 bytes");
     assert!(report.quarantined.is_empty());
     intact(dir, &[]);
 }
@@ -198,7 +198,7 @@ fn a_blob_that_nobody_refers_to_goes_and_a_record_that_is_missing_comes_back() {
             txn.delete(key::by_id(tag::BLOB, id));
         }
     });
-    let report = mended(dir.path(), "but it has no record");
+    let report = repaired(dir.path(), "but it has no record");
     assert!(report.quarantined.is_empty(), "{report:#?}");
     intact(dir, &[]);
 }
@@ -214,7 +214,7 @@ fn content_that_is_gone_is_quarantined_and_says_so() {
     });
     let file = dir.path().join(format!("content/blobs/{:02x}/{id:016x}", id & 255));
     std::fs::remove_file(file).unwrap();
-    let report = mended(dir.path(), "but it has no record");
+    let report = repaired(dir.path(), "but it has no record");
     assert!(report.quarantined[0].contains("bucket \"jar\" key \"large\""), "{report:#?}");
     is_quarantined(intact(dir, &["large"]), "large", delete);
 }
@@ -226,7 +226,7 @@ fn a_flipped_bit_in_a_file_is_quarantined_until_the_object_is_put_anew() {
     flip(&dir.path().join(format!("content/blobs/{:02x}/{id:016x}", id & 255)), 200_000);
     let found = run(dir.path(), &Options::default()).unwrap();
     assert!(found.problems[0].contains("bucket \"jar\" key \"large\""), "{found:#?}");
-    let report = mended(dir.path(), "checksum");
+    let report = repaired(dir.path(), "checksum");
     assert_eq!(report.quarantined.len(), 1);
     is_quarantined(intact(dir, &["large"]), "large", put_anew);
 }
@@ -237,7 +237,7 @@ fn a_flipped_bit_in_a_segment_costs_one_object_and_the_store_opens() {
     let at = write(dir.path(), |txn| blob(txn, "packed").1.packed.unwrap());
     // With a damaged record header the segment cannot be scanned beyond it.
     flip(&dir.path().join(format!("content/segments/{:016x}.seg", at.segment)), at.offset + 9);
-    let report = mended(dir.path(), "segment");
+    let report = repaired(dir.path(), "segment");
     assert_eq!(report.quarantined.len(), 1, "{report:#?}");
     assert!(dir.path().join(format!("quarantine/{:016x}.seg", at.segment)).exists());
     is_quarantined(intact(dir, &["dir/packed"]), "dir/packed", delete);
@@ -248,7 +248,7 @@ fn a_flipped_bit_in_packed_content_costs_one_object() {
     let dir = filled(|_, _| {});
     let at = write(dir.path(), |txn| blob(txn, "packed").1.packed.unwrap());
     flip(&dir.path().join(format!("content/segments/{:016x}.seg", at.segment)), at.offset + 1_000);
-    assert_eq!(mended(dir.path(), "checksum").quarantined.len(), 1);
+    assert_eq!(repaired(dir.path(), "checksum").quarantined.len(), 1);
     is_quarantined(intact(dir, &["dir/packed"]), "dir/packed", put_anew);
 }
 
@@ -260,14 +260,14 @@ fn an_inode_that_cannot_be_read_keeps_its_name_and_what_it_was() {
             let (at, _, _) = inode(txn, "large");
             txn.put(at, vec![0xff; 20]);
         });
-        let report = mended(dir.path(), "inode");
+        let report = repaired(dir.path(), "inode");
         assert_eq!(report.kept_blobs, 1, "what it referred to is not known, so nothing is freed");
-        let rig = intact(dir, &["large"]);
-        let size = rig.store.head_object(&name("jar"), &key("large"), None).unwrap().size;
+        let test = intact(dir, &["large"]);
+        let size = test.store.head_object(&name("jar"), &key("large"), None).unwrap().size;
         assert_eq!(size, LARGE as u64, "listings still knew");
-        is_damaged(rig.get(&name("jar"), "large"));
-        how(&rig, "large");
-        let dir = closed(rig);
+        is_damaged(test.get(&name("jar"), "large"));
+        how(&test, "large");
+        let dir = closed(test);
         let report = repair(dir.path());
         assert!(report.clean() && report.kept_blobs == 0 && report.quarantined.is_empty(), "{report:#?}");
         drop(intact(dir, &["large"]));
@@ -281,7 +281,7 @@ fn a_directory_that_cannot_be_read_keeps_what_lies_in_it() {
         let (at, _, _) = inode(txn, "dir/");
         txn.put(at, vec![0xff; 20]);
     });
-    let report = mended(dir.path(), "inode");
+    let report = repaired(dir.path(), "inode");
     assert!(report.quarantined.is_empty(), "{report:#?}");
     drop(intact(dir, &[]));
 }
@@ -293,13 +293,13 @@ fn a_name_that_leads_nowhere_is_quarantined() {
         let (at, _, _) = inode(txn, "inline");
         txn.delete(at);
     });
-    mended(dir.path(), "which is not there");
+    repaired(dir.path(), "which is not there");
     is_quarantined(intact(dir, &["dir/inline"]), "dir/inline", delete);
 }
 
 #[test]
 fn what_lost_its_name_is_found_again() {
-    let dir = filled(|rig, bucket| drop(rig.snapshot(bucket, "then")));
+    let dir = filled(|test, bucket| drop(test.snapshot(bucket, "then")));
     write(dir.path(), |txn| {
         for pair in all(txn, &[tag::DIRENT]).unwrap() {
             let name = key::text_at(&pair.key, key::DIRENT_NAME_AT);
@@ -308,32 +308,32 @@ fn what_lost_its_name_is_found_again() {
             }
         }
     });
-    mended(dir.path(), "names expected, 0 found");
-    let rig = intact(dir, &["dir/packed", "large"]);
+    repaired(dir.path(), "names expected, 0 found");
+    let test = intact(dir, &["dir/packed", "large"]);
     for bucket in [name("jar"), name("then")] {
-        let found = rig.keys(&bucket).into_iter().filter(|key| key.starts_with("lost+found/") && !key.ends_with('/'));
-        let found: Vec<Vec<u8>> = found.map(|key| rig.get(&bucket, &key).unwrap()).collect();
+        let found = test.keys(&bucket).into_iter().filter(|key| key.starts_with("lost+found/") && !key.ends_with('/'));
+        let found: Vec<Vec<u8>> = found.map(|key| test.get(&bucket, &key).unwrap()).collect();
         assert!(found.contains(&bytes(20_000)) && found.contains(&bytes(LARGE)), "{bucket}: {}", found.len());
     }
 }
 
 #[test]
 fn a_locked_bucket_keeps_what_cannot_be_read_under_legal_hold() {
-    let rig = Rig::on_disk();
+    let test = TestStore::on_disk();
     let request = CreateBucket { versioning: Versioning::Enabled, ..bucket_request("jar") };
     let settings = Settings { object_lock: Some(ObjectLock::default()), ..Settings::default() };
-    rig.run(rig.store.create_bucket_with(request, settings)).unwrap();
-    rig.put(&name("jar"), "kept", &bytes(LARGE)).unwrap();
-    let dir = closed(rig);
+    test.run(test.store.create_bucket_with(request, settings)).unwrap();
+    test.put(&name("jar"), "kept", &bytes(LARGE)).unwrap();
+    let dir = closed(test);
     write(dir.path(), |txn| {
         let (at, _, _) = inode(txn, "kept");
         txn.put(at, vec![0xff; 20]);
     });
-    mended(dir.path(), "inode");
-    let rig = Rig::at(dir).unwrap();
-    let version = rig.store.head_object(&name("jar"), &key("kept"), None).unwrap().version;
+    repaired(dir.path(), "inode");
+    let test = TestStore::at(dir).unwrap();
+    let version = test.store.head_object(&name("jar"), &key("kept"), None).unwrap().version;
     let delete = DeleteObject { version, ..DeleteObject::new(key("kept")) };
-    let refused = rig.run(rig.store.delete_object(&name("jar"), delete));
+    let refused = test.run(test.store.delete_object(&name("jar"), delete));
     assert!(matches!(refused, Err(Error::Denied { .. })), "{refused:?}");
 }
 
@@ -343,11 +343,11 @@ fn damaged_content_is_not_taken_over_by_a_mount() {
     let id = write(dir.path(), |txn| blob(txn, "large").0);
     flip(&dir.path().join(format!("content/blobs/{:02x}/{id:016x}", id & 255)), 200_000);
     repair(dir.path());
-    let rig = Rig::at(dir).unwrap();
-    let volume = rig.mount(&name("jar"));
+    let test = TestStore::at(dir).unwrap();
+    let volume = test.mount(&name("jar"));
     let ino = volume.lookup(crate::volume::ROOT_INO, "large").unwrap().ino;
     is_damaged(volume.write(ino, 5, b"x", false));
-    is_damaged(rig.get(&name("jar"), "large"));
+    is_damaged(test.get(&name("jar"), "large"));
 }
 
 /// A killed repair is run again, after each prefix of its steps.

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::rig::{Rig, bucket_request, find, make_file, name, read_file};
+use super::test_store::{TestStore, bucket_request, find, make_file, name, read_file};
 use crate::disk::is_full;
 use crate::error::Error;
 use crate::name::BucketName;
@@ -18,14 +18,14 @@ const MIB: u64 = 1 << 20;
 /// Where the content of a file may be before space is reserved for it.
 const KINDS: [&str; 6] = ["new", "record", "packed", "file", "home", "extents"];
 
-fn quota(rig: &Rig, bytes: u64, versioning: Versioning) -> BucketName {
+fn quota(test: &TestStore, bytes: u64, versioning: Versioning) -> BucketName {
     let request = CreateBucket { quota_bytes: Some(bytes), versioning, ..bucket_request("bucket") };
-    rig.run(rig.store.create_bucket(request)).unwrap();
+    test.run(test.store.create_bucket(request)).unwrap();
     name("bucket")
 }
 
 /// A file of such a kind, and its content.
-fn file(rig: &Rig, bucket: &BucketName, volume: &Volume, kind: &str) -> (u64, Vec<u8>) {
+fn file(test: &TestStore, bucket: &BucketName, volume: &Volume, kind: &str) -> (u64, Vec<u8>) {
     let size = match kind {
         "new" => 0,
         "record" => 100,
@@ -35,7 +35,7 @@ fn file(rig: &Rig, bucket: &BucketName, volume: &Volume, kind: &str) -> (u64, Ve
     };
     let mut content = vec![7; size];
     if matches!(kind, "packed" | "file" | "extents") {
-        rig.put(bucket, kind, &content).unwrap();
+        test.put(bucket, kind, &content).unwrap();
     } else {
         let ino = make_file(volume, volume.root(), kind).unwrap();
         volume.write(ino, 0, &content, false).unwrap();
@@ -43,7 +43,7 @@ fn file(rig: &Rig, bucket: &BucketName, volume: &Volume, kind: &str) -> (u64, Ve
     let ino = find(volume, kind).unwrap();
     if kind == "extents" {
         // Two keys share the blob, so a write needs new space.
-        rig.copy((bucket, kind), (bucket, "other")).unwrap();
+        test.copy((bucket, kind), (bucket, "other")).unwrap();
         volume.write(ino, 5, b"x", false).unwrap();
         content[5] = b'x';
     }
@@ -72,11 +72,11 @@ fn truncate(volume: &Volume, ino: u64, size: u64) {
 fn what_is_reserved_has_space_whatever_the_content_lay_in() {
     for kind in KINDS {
         for how in [Allocate::Extend, Allocate::KeepSize, Allocate::ZeroRange, Allocate::ZeroRangeKeepSize] {
-            let rig = Rig::in_memory();
-            let bucket = rig.bucket("bucket");
-            let volume = rig.mount(&bucket);
-            let (ino, mut content) = file(&rig, &bucket, &volume, kind);
-            let (content_dir, from) = (rig.dir.path().join("content"), content.len() as u64 / 2);
+            let test = TestStore::in_memory();
+            let bucket = test.bucket("bucket");
+            let volume = test.mount(&bucket);
+            let (ino, mut content) = file(&test, &bucket, &volume, kind);
+            let (content_dir, from) = (test.dir.path().join("content"), content.len() as u64 / 2);
             volume.sync_volume().unwrap();
             let before = taken(&content_dir);
             volume.allocate(ino, how, from, 8 * MIB).unwrap();
@@ -94,7 +94,7 @@ fn what_is_reserved_has_space_whatever_the_content_lay_in() {
             volume.write(ino, from, &vec![9; 8 * MIB as usize], false).unwrap();
             volume.sync_volume().unwrap();
             assert!(taken(&content_dir) <= reserved + 64 * KIB as u64, "{kind}, {how:?}: a write takes no more");
-            rig.audit_collected();
+            test.audit_collected();
         }
     }
 }
@@ -103,20 +103,20 @@ fn what_is_reserved_has_space_whatever_the_content_lay_in() {
 fn more_than_the_disk_has_is_refused_and_nothing_changes() {
     for kind in KINDS {
         for how in [Allocate::Extend, Allocate::KeepSize, Allocate::ZeroRange, Allocate::ZeroRangeKeepSize] {
-            let rig = Rig::in_memory();
-            let bucket = rig.bucket("bucket");
-            let volume = rig.mount(&bucket);
-            let (ino, content) = file(&rig, &bucket, &volume, kind);
+            let test = TestStore::in_memory();
+            let bucket = test.bucket("bucket");
+            let volume = test.mount(&bucket);
+            let (ino, content) = file(&test, &bucket, &volume, kind);
             let (size, bytes) = (volume.attr(ino).unwrap().size, used(&volume));
             let refused = volume.allocate(ino, how, 0, 1 << 42).expect_err("no disk has so much");
             assert!(is_full(&refused), "{kind}, {how:?}: {refused:?}");
-            rig.faults.fail_writes.store(true, Ordering::Relaxed);
+            test.faults.fail_writes.store(true, Ordering::Relaxed);
             let refused = volume.allocate(ino, how, 0, 4 * MIB).expect_err("the disk is full");
             assert!(is_full(&refused), "{kind}, {how:?}: {refused:?}");
-            rig.faults.fail_writes.store(false, Ordering::Relaxed);
+            test.faults.fail_writes.store(false, Ordering::Relaxed);
             assert_eq!((volume.attr(ino).unwrap().size, used(&volume)), (size, bytes), "{kind}, {how:?}");
             assert!(read_file(&volume, ino) == content, "{kind}, {how:?}");
-            rig.audit_collected();
+            test.audit_collected();
         }
     }
 }
@@ -124,10 +124,10 @@ fn more_than_the_disk_has_is_refused_and_nothing_changes() {
 #[test]
 fn what_is_reserved_counts_against_the_quota_at_once() {
     for kind in KINDS {
-        let rig = Rig::in_memory();
-        let bucket = quota(&rig, 12 * MIB, Versioning::Disabled);
-        let volume = rig.mount(&bucket);
-        let (ino, content) = file(&rig, &bucket, &volume, kind);
+        let test = TestStore::in_memory();
+        let bucket = quota(&test, 12 * MIB, Versioning::Disabled);
+        let volume = test.mount(&bucket);
+        let (ino, content) = file(&test, &bucket, &volume, kind);
         let bytes = used(&volume);
         for how in [Allocate::Extend, Allocate::KeepSize] {
             let refused = volume.allocate(ino, how, 0, 20 * MIB).expect_err("the quota has less");
@@ -148,17 +148,17 @@ fn what_is_reserved_counts_against_the_quota_at_once() {
         }
         assert_eq!((volume.attr(ino).unwrap().size, used(&volume)), (7 * MIB, bytes - content.len() as u64 + 9 * MIB));
         drop(volume);
-        rig.audit_collected();
+        test.audit_collected();
     }
 }
 
 #[test]
 fn a_cut_gives_back_what_was_reserved() {
-    let rig = Rig::in_memory();
-    let bucket = quota(&rig, 10 * MIB, Versioning::Disabled);
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = quota(&test, 10 * MIB, Versioning::Disabled);
+    let volume = test.mount(&bucket);
     for (kind, to) in [("record", 100), ("home", 10), ("new", 0)] {
-        let (ino, _) = file(&rig, &bucket, &volume, kind);
+        let (ino, _) = file(&test, &bucket, &volume, kind);
         let bytes = used(&volume);
         volume.allocate(ino, Allocate::KeepSize, 0, 5 * MIB).unwrap();
         let size = volume.attr(ino).unwrap().size;
@@ -166,61 +166,61 @@ fn a_cut_gives_back_what_was_reserved() {
         truncate(&volume, ino, to);
         assert_eq!(used(&volume), bytes - size + to, "{kind}");
     }
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_reservation_outlives_the_process_and_ends_with_the_file() {
-    let rig = Rig::on_disk();
-    let bucket = quota(&rig, 10 * MIB, Versioning::Disabled);
-    let volume = rig.mount(&bucket);
-    let (ino, content) = file(&rig, &bucket, &volume, "home");
+    let test = TestStore::on_disk();
+    let bucket = quota(&test, 10 * MIB, Versioning::Disabled);
+    let volume = test.mount(&bucket);
+    let (ino, content) = file(&test, &bucket, &volume, "home");
     volume.allocate(ino, Allocate::KeepSize, 0, 6 * MIB).unwrap();
     volume.sync(ino).unwrap();
     drop(volume);
-    let rig = rig.killed(&[]);
-    let volume = rig.mount(&bucket);
+    let test = test.killed(&[]);
+    let volume = test.mount(&bucket);
     assert_eq!((used(&volume), volume.attr(ino).unwrap().size), (6 * MIB, content.len() as u64));
-    rig.audit();
+    test.audit();
     volume.unlink(volume.root(), "home").unwrap();
-    rig.collect();
+    test.collect();
     assert_eq!(used(&volume), 0);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_snapshot_leaves_the_quota_reserved_and_the_next_call_reserves_the_disk() {
-    let rig = Rig::in_memory();
-    let bucket = quota(&rig, 30 * MIB, Versioning::Disabled);
-    let volume = rig.mount(&bucket);
-    let (ino, content) = file(&rig, &bucket, &volume, "home");
+    let test = TestStore::in_memory();
+    let bucket = quota(&test, 30 * MIB, Versioning::Disabled);
+    let volume = test.mount(&bucket);
+    let (ino, content) = file(&test, &bucket, &volume, "home");
     volume.allocate(ino, Allocate::KeepSize, 0, 6 * MIB).unwrap();
-    rig.snapshot(&bucket, "snapshot");
+    test.snapshot(&bucket, "snapshot");
     assert_eq!(used(&volume), 6 * MIB);
-    let content_dir = rig.dir.path().join("content");
+    let content_dir = test.dir.path().join("content");
     let before = taken(&content_dir);
     volume.allocate(ino, Allocate::KeepSize, 0, 6 * MIB).unwrap();
     assert!(taken(&content_dir) >= before + 5 * MIB, "it has a blob of its own again");
     assert_eq!(used(&volume), 6 * MIB);
     assert!(read_file(&volume, ino) == content);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_version_that_is_no_longer_current_reserves_nothing() {
-    let rig = Rig::in_memory();
-    let bucket = quota(&rig, 30 * MIB, Versioning::Enabled);
-    let volume = rig.mount(&bucket);
-    let (ino, content) = file(&rig, &bucket, &volume, "home");
+    let test = TestStore::in_memory();
+    let bucket = quota(&test, 30 * MIB, Versioning::Enabled);
+    let volume = test.mount(&bucket);
+    let (ino, content) = file(&test, &bucket, &volume, "home");
     volume.open_writer(ino).unwrap();
     volume.allocate(ino, Allocate::KeepSize, 0, 6 * MIB).unwrap();
     volume.close_writer(ino).unwrap();
-    rig.put(&bucket, "home", b"other").unwrap();
-    rig.collect();
+    test.put(&bucket, "home", b"other").unwrap();
+    test.collect();
     drop(volume);
     let kept = content.len() as u64;
-    let volume = rig.mount(&bucket);
+    let volume = test.mount(&bucket);
     // The version that fallocate(2) began, and perhaps the one before it.
     assert!([5 + kept, 5 + 2 * kept].contains(&used(&volume)), "{}", used(&volume));
-    rig.audit_collected();
+    test.audit_collected();
 }

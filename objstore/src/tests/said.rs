@@ -1,6 +1,6 @@
 //! Metadata of a file: ACLs, extended attributes, and the S3 attributes of the object.
 
-use super::rig::{Rig, by_root, find, key, make, make_file};
+use super::test_store::{TestStore, by_root, find, key, make, make_file};
 use crate::error::{Error, Posix, Result};
 use crate::name::BucketName;
 use crate::store::{Headers, ObjectInfo};
@@ -20,8 +20,8 @@ fn get(volume: &Volume, ino: u64, name: &str) -> Option<String> {
     volume.xattr(ino, name).ok().map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
-fn head(rig: &Rig, bucket: &BucketName, at: &str) -> ObjectInfo {
-    rig.store.head_object(bucket, &key(at), None).unwrap()
+fn head(test: &TestStore, bucket: &BucketName, at: &str) -> ObjectInfo {
+    test.store.head_object(bucket, &key(at), None).unwrap()
 }
 
 fn at(volume: &Volume, path: &str) -> Attr {
@@ -34,36 +34,36 @@ fn refused<T>(result: Result<T>, why: Posix) -> bool {
 
 #[test]
 fn acls_are_given_on_by_directories_to_both_handles() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
     let dir = make(&volume, volume.root(), "d", Make::Directory).unwrap();
     set(&volume, dir, DEFAULT_ACL, &NAMED).unwrap();
     let who = Ownership { umask: 0o077, ..by_root(0o664) };
     let made = volume.make(dir, "f", Make::File, who).unwrap();
     assert_eq!(made.mode, 0o660, "the default ACL stands in place of the umask");
     assert!(volume.xattrs(made.ino).unwrap().contains(&ACCESS_ACL.to_owned()));
-    rig.put(&bucket, "d/sub/by-s3", b"x").unwrap();
-    rig.put(&bucket, "d/by-s3", b"x").unwrap();
+    test.put(&bucket, "d/sub/by-s3", b"x").unwrap();
+    test.put(&bucket, "d/by-s3", b"x").unwrap();
     assert_eq!(at(&volume, "d/by-s3").mode, 0o660);
     let implied = find(&volume, "d/sub").unwrap();
     assert_eq!(volume.xattr(implied, DEFAULT_ACL).unwrap(), NAMED[..]);
     assert_eq!(at(&volume, "d/sub/by-s3").mode, 0o660);
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_put_over_a_file_keeps_mode_owner_acl_and_labels() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    let volume = test.mount(&bucket);
     let ino = make_file(&volume, volume.root(), "f").unwrap();
     volume.set_attr(ino, SetAttr { uid: Some(4), gid: Some(5), ..SetAttr::default() }).unwrap();
     set(&volume, ino, ACCESS_ACL, &NAMED).unwrap();
     for name in ["security.label", "security.capability", "user.note", "trusted.note"] {
         set(&volume, ino, name, b"x").unwrap();
     }
-    rig.put(&bucket, "f", b"new").unwrap();
+    test.put(&bucket, "f", b"new").unwrap();
     let after = at(&volume, "f");
     assert_eq!((after.uid, after.gid, after.mode), (4, 5, 0o770));
     assert_eq!(volume.xattrs(after.ino).unwrap(), ["security.label", ACCESS_ACL]);
@@ -72,8 +72,8 @@ fn a_put_over_a_file_keeps_mode_owner_acl_and_labels() {
 
 #[test]
 fn modes_and_acls_are_kept_in_step() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let ino = make_file(&volume, volume.root(), "f").unwrap();
     set(&volume, ino, ACCESS_ACL, &NAMED).unwrap();
     assert_eq!(volume.attr(ino).unwrap().mode, 0o770);
@@ -90,8 +90,8 @@ fn modes_and_acls_are_kept_in_step() {
 
 #[test]
 fn capabilities_end_with_the_content_they_were_given_to() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let ino = make_file(&volume, volume.root(), "f").unwrap();
     let changes: [&dyn Fn() -> Result<()>; 3] = [
         &|| volume.write(ino, 0, b"x", false).map(drop),
@@ -110,8 +110,8 @@ fn capabilities_end_with_the_content_they_were_given_to() {
 
 #[test]
 fn a_thousand_attributes_and_the_longest_value_fit() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let ino = make_file(&volume, volume.root(), "f").unwrap();
     for index in 0..1_000 {
         set(&volume, ino, &format!("user.{index:04}"), &[index as u8; 100]).unwrap();
@@ -127,20 +127,20 @@ fn a_thousand_attributes_and_the_longest_value_fit() {
 
 #[test]
 fn what_a_mount_says_of_an_object_s3_tells_at_once() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    rig.put(&bucket, "f", b"content").unwrap();
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    test.put(&bucket, "f", b"content").unwrap();
+    let volume = test.mount(&bucket);
     let ino = find(&volume, "f").unwrap();
     let before = volume.attr(ino).unwrap();
-    let first = head(&rig, &bucket, "f");
+    let first = head(&test, &bucket, "f");
     assert_eq!(get(&volume, ino, "user.s3.etag"), Some(first.etag.clone()));
     assert_eq!(get(&volume, ino, "user.s3.content-type"), None);
     set(&volume, ino, "user.s3.content-type", b"text/plain").unwrap();
     set(&volume, ino, "user.s3.meta.author", b"me").unwrap();
     set(&volume, ino, "user.s3.tag.Kind of", b"one").unwrap();
     set(&volume, ino, "user.plain", b"x").unwrap();
-    let told = head(&rig, &bucket, "f");
+    let told = head(&test, &bucket, "f");
     assert_eq!(told.headers, Headers { content_type: Some("text/plain".into()), ..Headers::default() });
     assert_eq!(told.metadata.into_iter().collect::<Vec<_>>(), [("author".to_owned(), "me".to_owned())]);
     assert_eq!(told.tags.into_iter().collect::<Vec<_>>(), [("Kind of".to_owned(), "one".to_owned())]);
@@ -157,8 +157,8 @@ fn what_a_mount_says_of_an_object_s3_tells_at_once() {
 
 #[test]
 fn who_reads_the_entity_tag_sees_another_after_the_next_write() {
-    let rig = Rig::in_memory();
-    let volume = rig.mount(&rig.bucket("bucket"));
+    let test = TestStore::in_memory();
+    let volume = test.mount(&test.bucket("bucket"));
     let ino = make_file(&volume, volume.root(), "f").unwrap();
     volume.write(ino, 0, &[1; 20 << 10], false).unwrap();
     let tags: Vec<_> = (0..4)
@@ -172,10 +172,10 @@ fn who_reads_the_entity_tag_sees_another_after_the_next_write() {
 
 #[test]
 fn what_is_no_object_has_nothing_of_one() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    rig.put(&bucket, "implied/f", b"x").unwrap();
-    let volume = rig.mount(&bucket);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    test.put(&bucket, "implied/f", b"x").unwrap();
+    let volume = test.mount(&bucket);
     let link = make(&volume, volume.root(), "link", Make::Symlink("f".into())).unwrap();
     for ino in [volume.root(), find(&volume, "implied").unwrap(), link] {
         assert_eq!(volume.xattrs(ino).unwrap(), Vec::<String>::new());
@@ -183,5 +183,5 @@ fn what_is_no_object_has_nothing_of_one() {
     }
     let dir = make(&volume, volume.root(), "dir", Make::Directory).unwrap();
     set(&volume, dir, "user.s3.tag.a", b"b").unwrap();
-    assert_eq!(head(&rig, &bucket, "dir/").tags["a"], "b");
+    assert_eq!(head(&test, &bucket, "dir/").tags["a"], "b");
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::kernel::{Kernel, restart};
 use super::random::Choices;
-use super::rig::{Rig, by_root, read_file};
+use super::test_store::{TestStore, by_root, read_file};
 use crate::error::{Error, Posix, Result};
 use crate::name::BucketName;
 use crate::record::key::tag;
@@ -143,7 +143,7 @@ impl Model {
 
 /// A run.
 struct Run {
-    rig: Option<Rig>,
+    test: Option<TestStore>,
     bucket: BucketName,
     kernels: [Kernel; 2],
     model: Model,
@@ -151,8 +151,8 @@ struct Run {
 }
 
 impl Run {
-    fn rig(&self) -> &Rig {
-        self.rig.as_ref().unwrap()
+    fn test(&self) -> &TestStore {
+        self.test.as_ref().unwrap()
     }
 
     fn call(&mut self, at: usize) -> Call {
@@ -231,12 +231,12 @@ impl Run {
     fn s3(&mut self) {
         let name = *self.choices.of(&NAMES);
         if self.choices.once_in(2) {
-            self.rig().delete(&self.bucket, name).unwrap();
+            self.test().delete(&self.bucket, name).unwrap();
             self.model.names.remove(name);
         } else {
             let data = self.choices.bytes(5000);
-            self.rig().put(&self.bucket, name, &data).unwrap();
-            let ino = super::rig::find(self.kernels[0].volume(), name).unwrap();
+            self.test().put(&self.bucket, name, &data).unwrap();
+            let ino = super::test_store::find(self.kernels[0].volume(), name).unwrap();
             self.model.names.insert(name, ino);
             self.model.content.insert(ino, data);
         }
@@ -261,7 +261,7 @@ impl Run {
             }
         }
         let [first, second] = &mut self.kernels;
-        self.rig = Some(restart(self.rig.take().unwrap(), &mut [first, second]));
+        self.test = Some(restart(self.test.take().unwrap(), &mut [first, second]));
         for (at, ino, lookups) in late {
             self.kernels[at].volume().forget(ino, lookups);
         }
@@ -271,7 +271,7 @@ impl Run {
     fn settle(&self) {
         // A question may follow from an answer.
         for kernel in self.kernels.iter().chain(&self.kernels) {
-            kernel.settle(self.rig());
+            kernel.settle(self.test());
         }
     }
 
@@ -289,7 +289,7 @@ impl Run {
         for (ino, content) in &self.model.content {
             assert!(read_file(volume, *ino) == *content, "the content of {ino}");
         }
-        let used = self.rig().store.usage(&self.bucket).unwrap();
+        let used = self.test().store.usage(&self.bucket).unwrap();
         let expected: usize = self.model.content.values().map(Vec::len).sum();
         assert_eq!((used.bytes, used.inodes), (expected as u64, self.model.content.len() as u64));
     }
@@ -297,11 +297,11 @@ impl Run {
 
 #[test]
 fn programs_do_not_notice_that_servers_die() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("bucket");
-    let kernels = [Kernel::mount(&rig, &bucket), Kernel::mount(&rig, &bucket)];
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("bucket");
+    let kernels = [Kernel::mount(&test, &bucket), Kernel::mount(&test, &bucket)];
     let (model, choices) = (Model::default(), Choices::new());
-    let mut run = Run { rig: Some(rig), bucket, kernels, model, choices };
+    let mut run = Run { test: Some(test), bucket, kernels, model, choices };
     for step in 0..STEPS {
         match run.choices.below(10) {
             0..=5 => run.ask(),
@@ -311,16 +311,16 @@ fn programs_do_not_notice_that_servers_die() {
         }
         run.compare();
         if step % 50 == 0 {
-            run.rig().audit();
+            run.test().audit();
         }
     }
-    let Run { rig, kernels, .. } = run;
-    let rig = rig.unwrap();
+    let Run { test, kernels, .. } = run;
+    let test = test.unwrap();
     for kernel in kernels {
         kernel.unmount();
     }
-    rig.store.core.meta.sync().wait().unwrap();
-    let left = [tag::SESSION, tag::REPLAY, tag::OWED, tag::ORPHAN].map(|kind| super::sessions::records(&rig, kind));
+    test.store.core.meta.sync().wait().unwrap();
+    let left = [tag::SESSION, tag::REPLAY, tag::OWED, tag::ORPHAN].map(|kind| super::sessions::records(&test, kind));
     assert_eq!(left, [0; 4]);
-    rig.audit_collected();
+    test.audit_collected();
 }

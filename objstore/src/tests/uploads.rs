@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rig::{Later, Rig, bucket_request, find, key, md5, name};
+use super::test_store::{Later, TestStore, bucket_request, find, key, md5, name};
 use crate::error::{Error, Noun};
 use crate::name::BucketName;
 use crate::store::*;
@@ -12,22 +12,22 @@ const MIB: usize = 1 << 20;
 
 #[test]
 fn only_parts_named_in_order_become_the_object() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("parts");
-    let upload = rig.begin_upload(&bucket, "k");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("parts");
+    let upload = test.begin_upload(&bucket, "k");
     let complete = |parts: &[(u32, &str)]| {
-        rig.run(rig.store.complete_upload(CompleteUpload {
+        test.run(test.store.complete_upload(CompleteUpload {
             upload: upload.clone(),
             parts: parts.iter().map(|(number, etag)| (*number, (*etag).to_owned())).collect(),
             condition: Condition::default(),
             checksums: Vec::new(),
         }))
     };
-    let large = rig.put_part(&upload, 2, &vec![2; 5 * MIB]).unwrap();
-    let small = rig.put_part(&upload, 5, b"end").unwrap();
-    rig.put_part(&upload, 9, b"unnamed").unwrap();
+    let large = test.put_part(&upload, 2, &vec![2; 5 * MIB]).unwrap();
+    let small = test.put_part(&upload, 5, b"end").unwrap();
+    test.put_part(&upload, 9, b"unnamed").unwrap();
     for number in [0, 10_001] {
-        assert!(matches!(rig.put_part(&upload, number, b"x"), Err(Error::Invalid { what: "part number", .. })));
+        assert!(matches!(test.put_part(&upload, number, b"x"), Err(Error::Invalid { what: "part number", .. })));
     }
     assert!(matches!(complete(&[]), Err(Error::Invalid { what: "part order", .. })));
     assert!(matches!(complete(&[(5, &small.etag), (2, &large.etag)]), Err(Error::Invalid { what: "part order", .. })));
@@ -38,17 +38,17 @@ fn only_parts_named_in_order_become_the_object() {
     let made = complete(&[(2, &large.etag), (5, &small.etag)]).unwrap();
     assert_eq!((made.size, made.parts), (5 * MIB as u64 + 3, 2));
     assert!(made.etag.ends_with("-2"));
-    assert_eq!(rig.get(&bucket, "k").unwrap(), [vec![2; 5 * MIB], b"end".to_vec()].concat());
+    assert_eq!(test.get(&bucket, "k").unwrap(), [vec![2; 5 * MIB], b"end".to_vec()].concat());
     assert!(matches!(complete(&[(5, &small.etag)]), Err(Error::NotFound { noun: Noun::Upload, .. })));
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn parts_and_uploads_are_listed_in_pages() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("pages");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("pages");
     let mut uploads: Vec<UploadRef> =
-        ["a", "a", "b/x", "b/y", "c"].iter().map(|at| rig.begin_upload(&bucket, at)).collect();
+        ["a", "a", "b/x", "b/y", "c"].iter().map(|at| test.begin_upload(&bucket, at)).collect();
     // By key, then by the time they were begun: which is the order they were begun in here.
     uploads.sort_by_key(|upload| upload.key.to_string());
     let list = |after: Option<&str>, delimiter: Option<&str>, limit| List {
@@ -61,7 +61,7 @@ fn parts_and_uploads_are_listed_in_pages() {
         let (mut found, mut after) = (Vec::new(), None::<(String, String)>);
         loop {
             let asked = list(after.as_ref().map(|(key, _)| key.as_str()), None, limit);
-            let page = rig.store.uploads(&bucket, &asked, after.as_ref().map(|(_, id)| id.as_str())).unwrap();
+            let page = test.store.uploads(&bucket, &asked, after.as_ref().map(|(_, id)| id.as_str())).unwrap();
             assert!(page.uploads.len() <= limit);
             found.extend(page.uploads.into_iter().map(|upload| upload.id));
             match page.next {
@@ -74,7 +74,7 @@ fn parts_and_uploads_are_listed_in_pages() {
     let (mut found, mut after) = (Vec::new(), None::<(String, String)>);
     loop {
         let asked = list(after.as_ref().map(|(key, _)| key.as_str()), Some("/"), 1);
-        let page = rig.store.uploads(&bucket, &asked, after.as_ref().map(|(_, id)| id.as_str())).unwrap();
+        let page = test.store.uploads(&bucket, &asked, after.as_ref().map(|(_, id)| id.as_str())).unwrap();
         found.extend(page.uploads.into_iter().map(|upload| upload.key).chain(page.prefixes));
         match page.next {
             Some(next) => after = Some(next),
@@ -84,11 +84,11 @@ fn parts_and_uploads_are_listed_in_pages() {
     assert_eq!(found, ["a", "a", "b/", "c"]);
 
     for number in [3, 1, 7] {
-        rig.put_part(&uploads[0], number, b"x").unwrap();
+        test.put_part(&uploads[0], number, b"x").unwrap();
     }
-    let page = rig.store.parts(&uploads[0], 0, 2).unwrap();
+    let page = test.store.parts(&uploads[0], 0, 2).unwrap();
     assert_eq!((page.parts.iter().map(|part| part.number).collect::<Vec<_>>(), page.next), (vec![1, 3], Some(3)));
-    let page = rig.store.parts(&uploads[0], 3, 2).unwrap();
+    let page = test.store.parts(&uploads[0], 3, 2).unwrap();
     assert_eq!((page.parts.iter().map(|part| part.number).collect::<Vec<_>>(), page.next), (vec![7], None));
 }
 
@@ -107,7 +107,7 @@ impl PartHash for Md5Only {
     }
 }
 
-fn copy_part(rig: &Rig, upload: &UploadRef, from: &str, range: Option<(u64, u64)>) -> crate::Result<PartInfo> {
+fn copy_part(test: &TestStore, upload: &UploadRef, from: &str, range: Option<(u64, u64)>) -> crate::Result<PartInfo> {
     let request = CopyPart {
         upload: upload.clone(),
         number: 1,
@@ -117,122 +117,122 @@ fn copy_part(rig: &Rig, upload: &UploadRef, from: &str, range: Option<(u64, u64)
         source_condition: Condition::default(),
         range,
     };
-    rig.run(rig.store.copy_part(request, Box::new(Md5Only(Default::default()))))
+    test.run(test.store.copy_part(request, Box::new(Md5Only(Default::default()))))
 }
 
 #[test]
 fn a_part_can_be_a_range_of_any_object() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("ranges");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("ranges");
     let data: Vec<u8> = (0..300 << 10).map(|at: u32| (at / 7) as u8).collect();
     for (at, size) in [("inline", 1000), ("packed", 50 << 10), ("file", 300 << 10)] {
-        rig.put(&bucket, at, &data[..size]).unwrap();
+        test.put(&bucket, at, &data[..size]).unwrap();
     }
-    let volume = rig.mount(&bucket);
-    let sparse = super::rig::make_file(&volume, volume.root(), "sparse").unwrap();
+    let volume = test.mount(&bucket);
+    let sparse = super::test_store::make_file(&volume, volume.root(), "sparse").unwrap();
     volume.write(sparse, 0, &data[..100], false).unwrap();
     volume.set_attr(sparse, SetAttr { size: Some(30 << 10), ..SetAttr::default() }).unwrap();
     let holes = find(&volume, "file").unwrap();
     volume.set_attr(holes, SetAttr { size: Some(200 << 10), ..SetAttr::default() }).unwrap();
     volume.set_attr(holes, SetAttr { size: Some(300 << 10), ..SetAttr::default() }).unwrap();
     for at in ["inline", "packed", "file", "sparse"] {
-        let whole = rig.get(&bucket, at).unwrap();
+        let whole = test.get(&bucket, at).unwrap();
         for range in [None, Some((0, 1)), Some((50, 900)), Some((whole.len() as u64 - 1, 1)), Some((7, 0))] {
-            let upload = rig.begin_upload(&bucket, "made");
-            let part = copy_part(&rig, &upload, at, range).unwrap();
+            let upload = test.begin_upload(&bucket, "made");
+            let part = copy_part(&test, &upload, at, range).unwrap();
             let (offset, length) = range.unwrap_or((0, whole.len() as u64));
             let expected = &whole[offset as usize..(offset + length) as usize];
             assert_eq!((part.size, part.etag.clone()), (length, md5(expected)), "{at} {range:?}");
             assert_eq!(part.checksums.len(), 1, "{at} {range:?}");
-            rig.complete(&upload, &[&part]).unwrap();
-            assert_eq!(rig.get(&bucket, "made").unwrap(), expected, "{at} {range:?}");
+            test.complete(&upload, &[&part]).unwrap();
+            assert_eq!(test.get(&bucket, "made").unwrap(), expected, "{at} {range:?}");
         }
-        let upload = rig.begin_upload(&bucket, "made");
-        let past = copy_part(&rig, &upload, at, Some((1, whole.len() as u64)));
+        let upload = test.begin_upload(&bucket, "made");
+        let past = copy_part(&test, &upload, at, Some((1, whole.len() as u64)));
         assert!(matches!(past, Err(Error::Invalid { .. })), "{at}");
-        rig.run(rig.store.abort_upload(&upload)).unwrap();
+        test.run(test.store.abort_upload(&upload)).unwrap();
     }
     volume.write(holes, 3, b"the part keeps what it was made of", false).unwrap();
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn an_upload_ends_with_its_bucket() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("gone");
-    let upload = rig.begin_upload(&bucket, "k");
-    rig.put_part(&upload, 1, &vec![1; MIB]).unwrap();
-    rig.run(rig.store.delete_bucket(&bucket, Deletion::Force)).unwrap();
-    rig.bucket("gone");
-    assert!(matches!(rig.put_part(&upload, 1, b"x"), Err(Error::NotFound { noun: Noun::Upload, .. })));
-    rig.audit_collected();
-    assert_eq!(rig.store.core.blobs.file_ids().unwrap(), []);
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("gone");
+    let upload = test.begin_upload(&bucket, "k");
+    test.put_part(&upload, 1, &vec![1; MIB]).unwrap();
+    test.run(test.store.delete_bucket(&bucket, Deletion::Force)).unwrap();
+    test.bucket("gone");
+    assert!(matches!(test.put_part(&upload, 1, b"x"), Err(Error::NotFound { noun: Noun::Upload, .. })));
+    test.audit_collected();
+    assert_eq!(test.store.core.blobs.file_ids().unwrap(), []);
 }
 
-fn parts_of(rig: &Rig, bucket: &BucketName, at: &str) -> Vec<(u32, u64, u64)> {
-    let (_, reader) = rig.store.open_object(bucket, &key(at), None).unwrap();
+fn parts_of(test: &TestStore, bucket: &BucketName, at: &str) -> Vec<(u32, u64, u64)> {
+    let (_, reader) = test.store.open_object(bucket, &key(at), None).unwrap();
     reader.parts().unwrap().into_iter().map(|part| (part.number, part.offset, part.size)).collect()
 }
 
 /// Uploads an object of two parts, numbered 3 and 7.
-fn upload_two(rig: &Rig, bucket: &BucketName, at: &str) -> CompletedUpload {
-    let upload = rig.begin_upload(bucket, at);
-    let first = rig.put_part(&upload, 3, &vec![3; 5 * MIB]).unwrap();
-    let last = rig.put_part(&upload, 7, b"end").unwrap();
-    rig.complete(&upload, &[&first, &last]).unwrap()
+fn upload_two(test: &TestStore, bucket: &BucketName, at: &str) -> CompletedUpload {
+    let upload = test.begin_upload(bucket, at);
+    let first = test.put_part(&upload, 3, &vec![3; 5 * MIB]).unwrap();
+    let last = test.put_part(&upload, 7, b"end").unwrap();
+    test.complete(&upload, &[&first, &last]).unwrap()
 }
 
 #[test]
 fn an_object_knows_its_parts_until_its_content_changes() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("known");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("known");
     let five = 5 * MIB as u64;
     let parts = [(3, 0, five), (7, five, 3)];
     for at in ["file", "dir/marker/", "replaced", "deleted"] {
-        upload_two(&rig, &bucket, at);
-        assert_eq!(parts_of(&rig, &bucket, at), parts, "{at}");
+        upload_two(&test, &bucket, at);
+        assert_eq!(parts_of(&test, &bucket, at), parts, "{at}");
     }
-    rig.audit();
-    let monday = rig.snapshot(&bucket, "monday");
-    let clone = rig.clone_of(Source::Snapshot("monday".into()), "clone");
+    test.audit();
+    let monday = test.snapshot(&bucket, "monday");
+    let clone = test.clone_of(Source::Snapshot("monday".into()), "clone");
 
-    rig.put(&bucket, "replaced", b"whole").unwrap();
-    rig.delete(&bucket, "deleted").unwrap();
-    let copied = rig.copy((&bucket, "file"), (&bucket, "copy")).unwrap();
-    assert_eq!((copied.parts, parts_of(&rig, &bucket, "copy")), (None, vec![]));
-    let volume = rig.mount(&bucket);
+    test.put(&bucket, "replaced", b"whole").unwrap();
+    test.delete(&bucket, "deleted").unwrap();
+    let copied = test.copy((&bucket, "file"), (&bucket, "copy")).unwrap();
+    assert_eq!((copied.parts, parts_of(&test, &bucket, "copy")), (None, vec![]));
+    let volume = test.mount(&bucket);
     volume.write(find(&volume, "file").unwrap(), 1, b"x", false).unwrap();
-    assert_eq!(parts_of(&rig, &bucket, "file"), []);
-    upload_two(&rig, &bucket, "dir/marker/");
-    rig.delete(&clone, "dir/marker/").unwrap();
-    rig.put(&clone, "dir/marker/", b"").unwrap();
+    assert_eq!(parts_of(&test, &bucket, "file"), []);
+    upload_two(&test, &bucket, "dir/marker/");
+    test.delete(&clone, "dir/marker/").unwrap();
+    test.put(&clone, "dir/marker/", b"").unwrap();
     for at in ["file", "replaced", "deleted"] {
-        assert_eq!(parts_of(&rig, &monday, at), parts, "{at}");
-        assert_eq!(parts_of(&rig, &clone, at), parts, "{at}");
+        assert_eq!(parts_of(&test, &monday, at), parts, "{at}");
+        assert_eq!(parts_of(&test, &clone, at), parts, "{at}");
     }
-    assert_eq!(parts_of(&rig, &clone, "dir/marker/"), []);
-    assert_eq!(parts_of(&rig, &bucket, "dir/marker/"), parts);
+    assert_eq!(parts_of(&test, &clone, "dir/marker/"), []);
+    assert_eq!(parts_of(&test, &bucket, "dir/marker/"), parts);
     drop(volume);
-    rig.audit_collected();
-    rig.run(rig.store.delete_snapshot("monday")).unwrap();
-    rig.run(rig.store.delete_bucket(&clone, Deletion::Force)).unwrap();
-    rig.run(rig.store.delete_bucket(&bucket, Deletion::Force)).unwrap();
-    rig.audit_collected();
-    assert_eq!(rig.store.core.blobs.file_ids().unwrap(), []);
+    test.audit_collected();
+    test.run(test.store.delete_snapshot("monday")).unwrap();
+    test.run(test.store.delete_bucket(&clone, Deletion::Force)).unwrap();
+    test.run(test.store.delete_bucket(&bucket, Deletion::Force)).unwrap();
+    test.audit_collected();
+    assert_eq!(test.store.core.blobs.file_ids().unwrap(), []);
 }
 
 #[test]
 fn a_completion_asked_for_again_gets_the_same_answer() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("again");
-    let upload = rig.begin_upload(&bucket, "k");
-    let part = rig.put_part(&upload, 1, b"one").unwrap();
-    let first = rig.complete(&upload, &[&part]).unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("again");
+    let upload = test.begin_upload(&bucket, "k");
+    let part = test.put_part(&upload, 1, b"one").unwrap();
+    let first = test.complete(&upload, &[&part]).unwrap();
     // Whatever became of the object, and after a restart.
-    rig.put(&bucket, "k", b"another").unwrap();
-    let rig = rig.reopen();
-    assert_eq!(rig.complete(&upload, &[&part]).unwrap(), first);
-    assert_eq!(rig.get(&bucket, "k").unwrap(), b"another");
+    test.put(&bucket, "k", b"another").unwrap();
+    let test = test.reopen();
+    assert_eq!(test.complete(&upload, &[&part]).unwrap(), first);
+    assert_eq!(test.get(&bucket, "k").unwrap(), b"another");
     let condition = Condition { if_none_match: Some(EntityTags::Any), ..Condition::default() };
     let again = CompleteUpload {
         upload: upload.clone(),
@@ -240,75 +240,75 @@ fn a_completion_asked_for_again_gets_the_same_answer() {
         condition,
         checksums: Vec::new(),
     };
-    assert_eq!(rig.run(rig.store.complete_upload(again)).unwrap(), first);
+    assert_eq!(test.run(test.store.complete_upload(again)).unwrap(), first);
     let gone = |error: crate::Error| matches!(error, Error::NotFound { noun: Noun::Upload, .. });
     let other = PartInfo { number: 2, ..part.clone() };
-    assert!(rig.complete(&upload, &[&other]).is_err_and(gone));
-    assert!(rig.put_part(&upload, 1, b"late").is_err_and(gone));
-    assert!(rig.run(rig.store.abort_upload(&upload)).is_err_and(gone));
-    rig.run(rig.store.delete_bucket(&bucket, Deletion::Force)).unwrap();
-    rig.bucket("again");
-    assert!(rig.complete(&upload, &[&part]).is_err_and(gone));
-    rig.audit_collected();
+    assert!(test.complete(&upload, &[&other]).is_err_and(gone));
+    assert!(test.put_part(&upload, 1, b"late").is_err_and(gone));
+    assert!(test.run(test.store.abort_upload(&upload)).is_err_and(gone));
+    test.run(test.store.delete_bucket(&bucket, Deletion::Force)).unwrap();
+    test.bucket("again");
+    assert!(test.complete(&upload, &[&part]).is_err_and(gone));
+    test.audit_collected();
 }
 
 #[test]
 fn completions_are_forgotten_after_a_day() {
     let day = std::time::Duration::from_secs(24 * 60 * 60);
     let clock = Arc::new(Later::default());
-    let rig = Rig::with_clock(clock.clone());
-    let bucket = rig.bucket("day");
-    let upload = rig.begin_upload(&bucket, "k");
-    let part = rig.put_part(&upload, 1, b"one").unwrap();
-    rig.complete(&upload, &[&part]).unwrap();
+    let test = TestStore::with_clock(clock.clone());
+    let bucket = test.bucket("day");
+    let upload = test.begin_upload(&bucket, "k");
+    let part = test.put_part(&upload, 1, b"one").unwrap();
+    test.complete(&upload, &[&part]).unwrap();
     clock.advance(day - std::time::Duration::from_secs(60));
-    rig.collect();
-    rig.complete(&upload, &[&part]).unwrap();
+    test.collect();
+    test.complete(&upload, &[&part]).unwrap();
     clock.advance(std::time::Duration::from_secs(3600));
-    rig.collect();
-    let gone = rig.complete(&upload, &[&part]);
+    test.collect();
+    let gone = test.complete(&upload, &[&part]);
     assert!(matches!(gone, Err(Error::NotFound { noun: Noun::Upload, .. })));
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_part_that_comes_after_the_abort_leaves_nothing() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("late");
-    let upload = rig.begin_upload(&bucket, "k");
-    rig.put_part(&upload, 1, &vec![1; MIB]).unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("late");
+    let upload = test.begin_upload(&bucket, "k");
+    test.put_part(&upload, 1, &vec![1; MIB]).unwrap();
     // Staged, as a body that was received while the upload was aborted.
     for size in [100, 50 << 10, MIB] {
-        let content = rig.run(rig.store.stage(vec![2; size].into())).unwrap();
-        let _ = rig.run(rig.store.abort_upload(&upload));
+        let content = test.run(test.store.stage(vec![2; size].into())).unwrap();
+        let _ = test.run(test.store.abort_upload(&upload));
         let put = PutPart { upload: upload.clone(), number: 1, content, etag: "x".into(), checksums: Vec::new() };
-        let late = rig.run(rig.store.put_part(put));
+        let late = test.run(test.store.put_part(put));
         assert!(matches!(late, Err(Error::NotFound { noun: Noun::Upload, .. })));
     }
-    rig.audit_collected();
-    assert_eq!(rig.store.core.blobs.file_ids().unwrap(), []);
-    assert_eq!(rig.store.usage(&bucket).unwrap().upload_bytes, 0);
+    test.audit_collected();
+    assert_eq!(test.store.core.blobs.file_ids().unwrap(), []);
+    assert_eq!(test.store.usage(&bucket).unwrap().upload_bytes, 0);
 }
 
 #[test]
 fn a_crash_leaves_an_upload_whole_or_completed() {
-    let rig = Rig::on_disk();
-    let bucket = rig.bucket("crash");
-    let upload = rig.begin_upload(&bucket, "k");
-    let first = rig.put_part(&upload, 1, &vec![1; 5 * MIB]).unwrap();
-    let last = rig.put_part(&upload, 2, b"end").unwrap();
-    rig.put_part(&upload, 3, &vec![3; MIB]).unwrap();
-    let before = rig.folder_copy();
-    let made = rig.complete(&upload, &[&first, &last]).unwrap();
-    let after = rig.folder_copy();
-    drop(rig);
+    let test = TestStore::on_disk();
+    let bucket = test.bucket("crash");
+    let upload = test.begin_upload(&bucket, "k");
+    let first = test.put_part(&upload, 1, &vec![1; 5 * MIB]).unwrap();
+    let last = test.put_part(&upload, 2, b"end").unwrap();
+    test.put_part(&upload, 3, &vec![3; MIB]).unwrap();
+    let before = test.folder_copy();
+    let made = test.complete(&upload, &[&first, &last]).unwrap();
+    let after = test.folder_copy();
+    drop(test);
 
-    let again = Rig::at(before).unwrap();
+    let again = TestStore::at(before).unwrap();
     assert!(again.get(&bucket, "k").is_err());
     again.audit_collected();
     assert_eq!(again.complete(&upload, &[&first, &last]).unwrap().etag, made.etag);
     again.audit_collected();
-    let again = Rig::at(after).unwrap();
+    let again = TestStore::at(after).unwrap();
     assert_eq!(again.get(&bucket, "k").unwrap().len(), 5 * MIB + 3);
     assert_eq!(again.complete(&upload, &[&first, &last]).unwrap(), made);
     again.audit_collected();
@@ -316,41 +316,41 @@ fn a_crash_leaves_an_upload_whole_or_completed() {
 
 #[test]
 fn what_an_upload_takes_is_held_against_the_quota_once() {
-    let rig = Rig::in_memory();
+    let test = TestStore::in_memory();
     let quota = CreateBucket { quota_bytes: Some(11 * MIB as u64), ..bucket_request("full") };
-    rig.run(rig.store.create_bucket(quota)).unwrap();
+    test.run(test.store.create_bucket(quota)).unwrap();
     let bucket = name("full");
-    let upload = rig.begin_upload(&bucket, "k");
-    let first = rig.put_part(&upload, 1, &vec![1; 5 * MIB]).unwrap();
-    let last = rig.put_part(&upload, 2, &vec![2; 5 * MIB]).unwrap();
-    rig.put_part(&upload, 3, &vec![3; MIB]).unwrap();
-    assert!(matches!(rig.put_part(&upload, 4, b"x"), Err(Error::QuotaExceeded { .. })));
-    rig.put_part(&upload, 3, &vec![4; MIB]).unwrap();
-    rig.complete(&upload, &[&first, &last]).unwrap();
-    let usage = rig.store.usage(&bucket).unwrap();
+    let upload = test.begin_upload(&bucket, "k");
+    let first = test.put_part(&upload, 1, &vec![1; 5 * MIB]).unwrap();
+    let last = test.put_part(&upload, 2, &vec![2; 5 * MIB]).unwrap();
+    test.put_part(&upload, 3, &vec![3; MIB]).unwrap();
+    assert!(matches!(test.put_part(&upload, 4, b"x"), Err(Error::QuotaExceeded { .. })));
+    test.put_part(&upload, 3, &vec![4; MIB]).unwrap();
+    test.complete(&upload, &[&first, &last]).unwrap();
+    let usage = test.store.usage(&bucket).unwrap();
     assert_eq!((usage.bytes, usage.upload_bytes), (10 * MIB as u64, 0));
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_page_of_uploads_reads_in_proportion_to_what_it_shows() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("many");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("many");
     for at in 0..300 {
-        rig.begin_upload(&bucket, &format!("a/{at:03}"));
+        test.begin_upload(&bucket, &format!("a/{at:03}"));
     }
-    rig.begin_upload(&bucket, "b");
+    test.begin_upload(&bucket, "b");
     let list = |after: Option<&str>, limit| List {
         delimiter: Some("/".into()),
         after: after.map(str::to_owned),
         limit,
         ..List::default()
     };
-    let page = rig.store.uploads(&bucket, &list(None, 10), None).unwrap();
+    let page = test.store.uploads(&bucket, &list(None, 10), None).unwrap();
     assert_eq!((page.prefixes.as_slice(), page.uploads.len(), page.next), (["a/".to_owned()].as_slice(), 1, None));
-    let page = rig.store.uploads(&bucket, &list(Some("a/299"), 10), None).unwrap();
+    let page = test.store.uploads(&bucket, &list(Some("a/299"), 10), None).unwrap();
     assert_eq!((page.prefixes.len(), page.uploads.len()), (0, 1));
-    let page = rig.store.uploads(&bucket, &List { prefix: "a/29".into(), limit: 3, ..List::default() }, None).unwrap();
+    let page = test.store.uploads(&bucket, &List { prefix: "a/29".into(), limit: 3, ..List::default() }, None).unwrap();
     let keys: Vec<&str> = page.uploads.iter().map(|upload| upload.key.as_str()).collect();
     assert_eq!((keys, page.next.map(|(key, _)| key)), (vec!["a/290", "a/291", "a/292"], Some("a/292".into())));
 }

@@ -1,43 +1,43 @@
 //! The usage of all buckets as metrics read it, and the latencies of commits and syncs.
 
-use super::rig::{Rig, bucket_request, by_root, name};
+use super::test_store::{TestStore, bucket_request, by_root, name};
 use crate::store::*;
 
 #[test]
 fn metrics_see_what_each_bucket_holds() {
-    let rig = Rig::in_memory();
+    let test = TestStore::in_memory();
     // More than a page of records.
     for number in 0..1_003 {
-        rig.bucket(&format!("bucket-{number}"));
+        test.bucket(&format!("bucket-{number}"));
     }
     let limited = CreateBucket { quota_bytes: Some(1 << 20), ..bucket_request("bucket-x") };
-    rig.run(rig.store.create_bucket(limited)).unwrap();
+    test.run(test.store.create_bucket(limited)).unwrap();
     let bucket = name("bucket-x");
-    rig.put(&bucket, "a/b", &[7; 5_000]).unwrap();
-    rig.snapshot(&bucket, "frozen");
-    rig.put(&bucket, "c", &[7; 3]).unwrap();
-    rig.delete(&bucket, "a/b").unwrap();
+    test.put(&bucket, "a/b", &[7; 5_000]).unwrap();
+    test.snapshot(&bucket, "frozen");
+    test.put(&bucket, "c", &[7; 3]).unwrap();
+    test.delete(&bucket, "a/b").unwrap();
     // A file that is open, and has grown since the records counted it.
-    let volume = rig.mount(&bucket);
+    let volume = test.mount(&bucket);
     let ino = volume.create(volume.root(), "open", by_root(0o644)).unwrap().ino;
     volume.append(ino, &[1; 9_000]).unwrap();
     volume.append(ino, &[1; 9_000]).unwrap();
 
-    let usages = rig.store.usages().unwrap();
+    let usages = test.store.usages().unwrap();
     assert_eq!(usages.len(), 1_004, "snapshots are no buckets");
     assert!(usages.is_sorted_by_key(|usage| usage.name.as_str()));
     let found = usages.iter().find(|usage| usage.name == bucket).unwrap();
-    assert_eq!(found.usage, rig.store.usage(&bucket).unwrap());
+    assert_eq!(found.usage, test.store.usage(&bucket).unwrap());
     assert_eq!((found.usage.bytes, found.usage.limit_bytes), (18_003, Some(1 << 20)));
-    assert_eq!(found.id, rig.store.bucket(&bucket).unwrap().id);
+    assert_eq!(found.id, test.store.bucket(&bucket).unwrap().id);
 }
 
 #[test]
 fn commits_and_syncs_are_timed() {
-    let rig = Rig::on_disk();
-    let before = rig.store.stats();
-    rig.bucket("timed");
-    let after = rig.store.stats();
+    let test = TestStore::on_disk();
+    let before = test.store.stats();
+    test.bucket("timed");
+    let after = test.store.stats();
     assert!(after.commit_latency.count() > before.commit_latency.count());
     assert!(after.metadata_sync_latency.count() > before.metadata_sync_latency.count());
     assert_eq!(after.metadata_sync_latency.count(), after.syncs);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::random::Choices;
-use super::rig::{Rig, bucket_request, key, name};
+use super::test_store::{TestStore, bucket_request, key, name};
 use super::versions::shown;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ struct Object {
 type Model = BTreeMap<&'static str, VecDeque<Version>>;
 
 struct Run<'a> {
-    rig: &'a Rig,
+    test: &'a TestStore,
     bucket: BucketName,
     locks: bool,
     versioning: Versioning,
@@ -90,14 +90,14 @@ impl Run<'_> {
             true => Lock { retention: some_retention(&mut self.choices), legal_hold: None },
             false => Lock::default(),
         };
-        let made = self.rig.put_locked(&self.bucket, at, &data, lock).unwrap();
+        let made = self.test.put_locked(&self.bucket, at, &data, lock).unwrap();
         self.push(at, made.version, Some(Object { data, tags: BTreeMap::new(), lock }));
     }
 
     fn delete(&mut self, at: &'static str) {
         let current = self.model.get(at).and_then(|versions| versions.front());
         let existed = current.is_some_and(|version| version.object.is_some());
-        let deleted = self.rig.delete(&self.bucket, at).unwrap();
+        let deleted = self.test.delete(&self.bucket, at).unwrap();
         assert_eq!((deleted.existed, deleted.marker), (existed, true));
         self.push(at, deleted.version, None);
     }
@@ -112,7 +112,7 @@ impl Run<'_> {
         let Some(index) = self.some_version(at) else { return };
         let bypass = self.choices.once_in(2);
         let version = self.model[at][index].clone();
-        let deleted = self.rig.delete_version(&self.bucket, at, &version.id, bypass);
+        let deleted = self.test.delete_version(&self.bucket, at, &version.id, bypass);
         if version.object.as_ref().is_some_and(|object| !deletable(&object.lock, bypass)) {
             assert!(matches!(deleted, Err(Error::Denied { .. })), "{version:?}");
             return;
@@ -140,7 +140,7 @@ impl Run<'_> {
     fn set_tags(&mut self, at: &'static str) {
         let tags = BTreeMap::from([("t".to_owned(), self.choices.below(9).to_string())]);
         let asked = tags.clone();
-        let set = |run: &Self, id: &str| run.rig.run(run.rig.store.set_tags(&run.bucket, &key(at), Some(id), asked));
+        let set = |run: &Self, id: &str| run.test.run(run.test.store.set_tags(&run.bucket, &key(at), Some(id), asked));
         self.change(at, set, |object, answer| {
             answer.unwrap();
             object.tags = tags;
@@ -149,7 +149,7 @@ impl Run<'_> {
 
     fn retain(&mut self, at: &'static str) {
         let (to, bypass) = (some_retention(&mut self.choices), self.choices.once_in(2));
-        let set = |run: &Self, id: &str| run.rig.retain(&run.bucket, (at, Some(id)), to, bypass);
+        let set = |run: &Self, id: &str| run.test.retain(&run.bucket, (at, Some(id)), to, bypass);
         self.change(at, set, |object, answer| {
             let before = object.lock.retention;
             let governed = before.is_some_and(|before| before.mode == RetentionMode::Governance);
@@ -164,7 +164,8 @@ impl Run<'_> {
 
     fn hold(&mut self, at: &'static str) {
         let on = self.choices.once_in(2);
-        let set = |run: &Self, id: &str| run.rig.run(run.rig.store.set_legal_hold(&run.bucket, &key(at), Some(id), on));
+        let set =
+            |run: &Self, id: &str| run.test.run(run.test.store.set_legal_hold(&run.bucket, &key(at), Some(id), on));
         self.change(at, set, |object, answer| {
             answer.unwrap();
             object.lock.legal_hold = Some(on);
@@ -174,30 +175,30 @@ impl Run<'_> {
     fn switch(&mut self) {
         let suspends = self.versioning == Versioning::Enabled;
         self.versioning = if suspends { Versioning::Suspended } else { Versioning::Enabled };
-        self.rig.switch_versioning(&self.bucket, self.versioning).unwrap();
+        self.test.switch_versioning(&self.bucket, self.versioning).unwrap();
     }
 }
 
 /// All that is shown of a bucket is what the model says.
-fn compare(rig: &Rig, bucket: &BucketName, model: &Model, choices: &mut Choices) {
+fn compare(test: &TestStore, bucket: &BucketName, model: &Model, choices: &mut Choices) {
     let mut expected = Vec::new();
     for (at, versions) in model {
         for version in versions {
             let marker = if version.object.is_some() { "" } else { "-" };
             expected.push(format!("{marker}{at} {}", version.id));
-            compare_object(rig, bucket, (at, Some(&version.id)), version);
+            compare_object(test, bucket, (at, Some(&version.id)), version);
         }
         if let Some(version) = versions.front() {
-            compare_object(rig, bucket, (at, None), version);
+            compare_object(test, bucket, (at, None), version);
         }
     }
-    assert_eq!(pages(rig, bucket, 1 + choices.below(7)), expected);
+    assert_eq!(pages(test, bucket, 1 + choices.below(7)), expected);
     let current = model.iter().filter(|(_, versions)| versions.front().is_some_and(|first| first.object.is_some()));
-    assert_eq!(rig.keys(bucket), current.map(|(at, _)| (*at).to_owned()).collect::<Vec<_>>());
+    assert_eq!(test.keys(bucket), current.map(|(at, _)| (*at).to_owned()).collect::<Vec<_>>());
 }
 
-fn compare_object(rig: &Rig, bucket: &BucketName, (at, id): (&str, Option<&str>), version: &Version) {
-    let opened = rig.store.open_object(bucket, &key(at), id);
+fn compare_object(test: &TestStore, bucket: &BucketName, (at, id): (&str, Option<&str>), version: &Version) {
+    let opened = test.store.open_object(bucket, &key(at), id);
     match (&version.object, id) {
         (Some(object), _) => {
             let (info, reader) = opened.unwrap();
@@ -213,11 +214,11 @@ fn compare_object(rig: &Rig, bucket: &BucketName, (at, id): (&str, Option<&str>)
 }
 
 /// A whole listing of versions, page by page; the newest of each key is said to be the latest.
-fn pages(rig: &Rig, bucket: &BucketName, limit: usize) -> Vec<String> {
+fn pages(test: &TestStore, bucket: &BucketName, limit: usize) -> Vec<String> {
     let mut request = ListVersions { list: List { limit, ..List::default() }, after_version: None };
     let (mut found, mut last) = (Vec::new(), None);
     loop {
-        let page = rig.store.list_versions(bucket, &request).unwrap();
+        let page = test.store.list_versions(bucket, &request).unwrap();
         for version in &page.versions {
             assert_eq!(version.latest, last.as_ref() != Some(&version.object.key), "{version:?}");
             last = Some(version.object.key.clone());
@@ -229,37 +230,37 @@ fn pages(rig: &Rig, bucket: &BucketName, limit: usize) -> Vec<String> {
 }
 
 fn run(locks: bool) {
-    let mut rig = Rig::in_memory();
+    let mut test = TestStore::in_memory();
     let bucket = match locks {
-        true => rig.locking("model", None),
+        true => test.locking("model", None),
         false => {
             let request = CreateBucket { versioning: Versioning::Enabled, ..bucket_request("model") };
-            rig.run(rig.store.create_bucket(request)).unwrap();
+            test.run(test.store.create_bucket(request)).unwrap();
             name("model")
         }
     };
     let (mut model, mut choices, mut versioning) = (Model::new(), Choices::new(), Versioning::Enabled);
     let mut held: Vec<(BucketName, Model)> = Vec::new();
     for round in 0..60 {
-        let mut run = Run { rig: &rig, bucket: bucket.clone(), locks, versioning, model, choices };
+        let mut run = Run { test: &test, bucket: bucket.clone(), locks, versioning, model, choices };
         (0..12).for_each(|_| run.step());
         (model, choices, versioning) = (run.model, run.choices, run.versioning);
-        compare(&rig, &bucket, &model, &mut choices);
+        compare(&test, &bucket, &model, &mut choices);
         if round % 8 == 3 {
-            held.push((rig.snapshot(&bucket, &format!("at-{round}")), model.clone()));
+            held.push((test.snapshot(&bucket, &format!("at-{round}")), model.clone()));
         }
         if round % 16 == 9 {
-            held.push((rig.clone_of(Source::Bucket(bucket.clone()), &format!("clone-{round}")), model.clone()));
+            held.push((test.clone_of(Source::Bucket(bucket.clone()), &format!("clone-{round}")), model.clone()));
         }
         if round % 20 == 19 {
-            rig = rig.reopen();
-            rig.audit_collected();
+            test = test.reopen();
+            test.audit_collected();
         }
     }
     for (bucket, model) in held {
-        compare(&rig, &bucket, &model, &mut choices);
+        compare(&test, &bucket, &model, &mut choices);
     }
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]

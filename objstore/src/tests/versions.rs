@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rig::{Rig, bucket_request, key, md5, name};
+use super::test_store::{TestStore, bucket_request, key, md5, name};
 use crate::clock::Timestamp;
 use crate::error::{Error, Noun, Result};
 use crate::name::BucketName;
@@ -24,7 +24,7 @@ fn compliance(hours: i64) -> Option<Retention> {
     until(RetentionMode::Compliance, hours)
 }
 
-impl Rig {
+impl TestStore {
     fn versioned(&self, bucket: &str, versioning: Versioning) -> BucketName {
         let request = CreateBucket { versioning, ..bucket_request(bucket) };
         self.run(self.store.create_bucket(request)).unwrap();
@@ -101,37 +101,37 @@ fn invalid<T>(result: &Result<T>, of: &str) -> bool {
 
 #[test]
 fn a_locked_version_is_deleted_by_nobody_who_may_not() {
-    let rig = Rig::in_memory();
-    let bucket = rig.locking("locked", None);
-    let put = |lock| rig.put_locked(&bucket, "k", b"x", lock).unwrap().version.unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.locking("locked", None);
+    let put = |lock| test.put_locked(&bucket, "k", b"x", lock).unwrap().version.unwrap();
     let held = put(Lock { legal_hold: Some(true), retention: None });
     let governed = put(Lock { retention: governance(1), legal_hold: None });
     let strict = put(Lock { retention: compliance(1), legal_hold: None });
     let free = put(Lock::default());
-    assert!(rig.delete(&bucket, "k").unwrap().marker, "a delete marker hides it and deletes nothing");
+    assert!(test.delete(&bucket, "k").unwrap().marker, "a delete marker hides it and deletes nothing");
     for id in [&held, &governed, &strict] {
-        assert!(denied(&rig.delete_version(&bucket, "k", id, false)));
+        assert!(denied(&test.delete_version(&bucket, "k", id, false)));
     }
     for id in [&held, &strict] {
-        assert!(denied(&rig.delete_version(&bucket, "k", id, true)));
+        assert!(denied(&test.delete_version(&bucket, "k", id, true)));
     }
-    assert!(denied(&rig.run(rig.store.delete_bucket(&bucket, Deletion::Force))));
-    rig.delete_version(&bucket, "k", &free, false).unwrap();
-    rig.delete_version(&bucket, "k", &governed, true).unwrap();
-    rig.run(rig.store.set_legal_hold(&bucket, &key("k"), Some(&held), false)).unwrap();
-    let lock = rig.store.head_object(&bucket, &key("k"), Some(&held)).unwrap().lock;
+    assert!(denied(&test.run(test.store.delete_bucket(&bucket, Deletion::Force))));
+    test.delete_version(&bucket, "k", &free, false).unwrap();
+    test.delete_version(&bucket, "k", &governed, true).unwrap();
+    test.run(test.store.set_legal_hold(&bucket, &key("k"), Some(&held), false)).unwrap();
+    let lock = test.store.head_object(&bucket, &key("k"), Some(&held)).unwrap().lock;
     assert_eq!(lock, Lock { retention: None, legal_hold: Some(false) });
-    rig.delete_version(&bucket, "k", &held, false).unwrap();
-    assert_eq!(rig.version_list(&bucket).len(), 2);
-    rig.audit_collected();
+    test.delete_version(&bucket, "k", &held, false).unwrap();
+    assert_eq!(test.version_list(&bucket).len(), 2);
+    test.audit_collected();
 }
 
 #[test]
 fn retention_only_gets_stronger_but_for_a_bypass() {
-    let rig = Rig::in_memory();
-    let bucket = rig.locking("retained", None);
-    rig.put(&bucket, "k", b"x").unwrap();
-    let set = |to, bypass| rig.retain(&bucket, ("k", None), to, bypass);
+    let test = TestStore::in_memory();
+    let bucket = test.locking("retained", None);
+    test.put(&bucket, "k", b"x").unwrap();
+    let set = |to, bypass| test.retain(&bucket, ("k", None), to, bypass);
     set(governance(5), false).unwrap();
     assert!(denied(&set(governance(4), false)) && denied(&set(None, false)) && denied(&set(compliance(6), false)));
     set(governance(6), false).unwrap();
@@ -144,104 +144,104 @@ fn retention_only_gets_stronger_but_for_a_bypass() {
     set(compliance(7), false).unwrap();
     let past = Some(Retention { mode: RetentionMode::Compliance, until: Timestamp(1) });
     assert!(invalid(&set(past, true), "retain until date"));
-    assert_eq!(rig.store.head_object(&bucket, &key("k"), None).unwrap().lock.retention, compliance(7));
+    assert_eq!(test.store.head_object(&bucket, &key("k"), None).unwrap().lock.retention, compliance(7));
 }
 
 #[test]
 fn a_lock_needs_a_bucket_with_object_lock_and_a_key_with_versions() {
-    let rig = Rig::in_memory();
-    let plain = rig.versioned("plain", Versioning::Enabled);
-    rig.put(&plain, "k", b"x").unwrap();
+    let test = TestStore::in_memory();
+    let plain = test.versioned("plain", Versioning::Enabled);
+    test.put(&plain, "k", b"x").unwrap();
     let asked = Lock { retention: governance(1), legal_hold: None };
-    assert!(invalid(&rig.put_locked(&plain, "k", b"y", asked), "bucket for object lock"));
-    assert!(invalid(&rig.retain(&plain, ("k", None), None, false), "bucket for object lock"));
-    let hold = rig.run(rig.store.set_legal_hold(&plain, &key("k"), None, true));
+    assert!(invalid(&test.put_locked(&plain, "k", b"y", asked), "bucket for object lock"));
+    assert!(invalid(&test.retain(&plain, ("k", None), None, false), "bucket for object lock"));
+    let hold = test.run(test.store.set_legal_hold(&plain, &key("k"), None, true));
     assert!(invalid(&hold, "bucket for object lock"));
-    assert_eq!(rig.get(&plain, "k").unwrap(), b"x");
+    assert_eq!(test.get(&plain, "k").unwrap(), b"x");
 
     let lock = ObjectLock { default: None };
-    let never = rig.bucket("never");
-    assert!(invalid(&rig.run(rig.store.set_object_lock(&never, lock)), "bucket state"));
-    rig.switch_versioning(&never, Versioning::Suspended).unwrap();
-    assert!(invalid(&rig.run(rig.store.set_object_lock(&never, lock)), "bucket state"));
-    rig.run(rig.store.set_object_lock(&plain, lock)).unwrap();
-    assert!(invalid(&rig.switch_versioning(&plain, Versioning::Suspended), "bucket state"));
-    rig.switch_versioning(&plain, Versioning::Enabled).unwrap();
-    assert!(rig.put_locked(&plain, "k", b"y", asked).is_ok());
-    assert!(invalid(&rig.put_locked(&plain, "dir/", b"", asked), "key for object lock"));
+    let never = test.bucket("never");
+    assert!(invalid(&test.run(test.store.set_object_lock(&never, lock)), "bucket state"));
+    test.switch_versioning(&never, Versioning::Suspended).unwrap();
+    assert!(invalid(&test.run(test.store.set_object_lock(&never, lock)), "bucket state"));
+    test.run(test.store.set_object_lock(&plain, lock)).unwrap();
+    assert!(invalid(&test.switch_versioning(&plain, Versioning::Suspended), "bucket state"));
+    test.switch_versioning(&plain, Versioning::Enabled).unwrap();
+    assert!(test.put_locked(&plain, "k", b"y", asked).is_ok());
+    assert!(invalid(&test.put_locked(&plain, "dir/", b"", asked), "key for object lock"));
 }
 
 #[test]
 fn default_retention_holds_for_all_that_is_written_without_its_own() {
-    let rig = Rig::in_memory();
+    let test = TestStore::in_memory();
     let days = DefaultRetention { mode: RetentionMode::Governance as i32, days: Some(2), years: None };
-    let bucket = rig.locking("default", Some(days));
-    let put = rig.put(&bucket, "put", &vec![1; 200 << 10]).unwrap();
-    let upload = rig.begin_upload(&bucket, "uploaded");
-    let part = rig.put_part(&upload, 1, b"part").unwrap();
-    rig.complete(&upload, &[&part]).unwrap();
+    let bucket = test.locking("default", Some(days));
+    let put = test.put(&bucket, "put", &vec![1; 200 << 10]).unwrap();
+    let upload = test.begin_upload(&bucket, "uploaded");
+    let part = test.put_part(&upload, 1, b"part").unwrap();
+    test.complete(&upload, &[&part]).unwrap();
     assert!(put.lock.retention.is_some());
-    assert!(rig.copy((&bucket, "put"), (&bucket, "copied")).unwrap().lock.retention.is_some());
+    assert!(test.copy((&bucket, "put"), (&bucket, "copied")).unwrap().lock.retention.is_some());
     for at in ["put", "copied", "uploaded"] {
-        let found = rig.store.head_object(&bucket, &key(at), None).unwrap();
+        let found = test.store.head_object(&bucket, &key(at), None).unwrap();
         let retention = found.lock.retention.unwrap();
         assert_eq!(retention.mode, RetentionMode::Governance);
         let kept = retention.until.0 - found.modified.0;
         assert!((48 * HOUR..48 * HOUR + HOUR).contains(&kept), "{at} for {kept}");
-        assert!(denied(&rig.delete_version(&bucket, at, &found.version.unwrap(), false)));
+        assert!(denied(&test.delete_version(&bucket, at, &found.version.unwrap(), false)));
     }
-    let own = rig.put_locked(&bucket, "own", b"x", Lock { retention: compliance(1), legal_hold: None }).unwrap();
+    let own = test.put_locked(&bucket, "own", b"x", Lock { retention: compliance(1), legal_hold: None }).unwrap();
     assert_eq!(own.lock.retention, compliance(1));
-    let plain = rig.bucket("plain");
-    assert_eq!(rig.copy((&bucket, "own"), (&plain, "own")).unwrap().lock, Lock::default(), "a copy has its own lock");
-    assert_eq!(rig.put(&bucket, "dir/", b"").unwrap().lock, Lock::default());
+    let plain = test.bucket("plain");
+    assert_eq!(test.copy((&bucket, "own"), (&plain, "own")).unwrap().lock, Lock::default(), "a copy has its own lock");
+    assert_eq!(test.put(&bucket, "dir/", b"").unwrap().lock, Lock::default());
 }
 
 #[test]
 fn tags_are_a_versions_own_and_change_neither_tag_nor_time() {
-    let rig = Rig::in_memory();
-    let bucket = rig.versioned("tags", Versioning::Enabled);
-    let old = rig.put(&bucket, "k", b"old").unwrap();
-    let new = rig.put(&bucket, "k", b"new").unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.versioned("tags", Versioning::Enabled);
+    let old = test.put(&bucket, "k", b"old").unwrap();
+    let new = test.put(&bucket, "k", b"new").unwrap();
     let tags = |value: &str| BTreeMap::from([("a".to_owned(), value.to_owned())]);
-    let set = |version: Option<&str>, to| rig.run(rig.store.set_tags(&bucket, &key("k"), version, to)).unwrap();
+    let set = |version: Option<&str>, to| test.run(test.store.set_tags(&bucket, &key("k"), version, to)).unwrap();
     assert_eq!(set(None, tags("new")), new.version);
     assert_eq!(set(old.version.as_deref(), tags("old")), old.version);
     for (before, tags) in [(new, tags("new")), (old, tags("old"))] {
-        let after = rig.store.head_object(&bucket, &key("k"), before.version.as_deref()).unwrap();
+        let after = test.store.head_object(&bucket, &key("k"), before.version.as_deref()).unwrap();
         assert_eq!(after, ObjectInfo { tags, ..before });
     }
-    rig.delete(&bucket, "k").unwrap();
-    let hidden = rig.run(rig.store.set_tags(&bucket, &key("k"), None, BTreeMap::new()));
+    test.delete(&bucket, "k").unwrap();
+    let hidden = test.run(test.store.set_tags(&bucket, &key("k"), None, BTreeMap::new()));
     assert!(matches!(hidden, Err(Error::NotFound { noun: Noun::Key, marker: Some(_), .. })));
 
-    let plain = rig.bucket("plain");
-    rig.put(&plain, "k", b"x").unwrap();
-    assert_eq!(rig.run(rig.store.set_tags(&plain, &key("k"), Some("null"), tags("x"))).unwrap(), None);
-    let volume = rig.mount(&plain);
-    super::rig::make_file(&volume, volume.root(), "made").unwrap();
-    let before = rig.store.head_object(&plain, &key("made"), None).unwrap();
-    rig.run(rig.store.set_tags(&plain, &key("made"), None, tags("x"))).unwrap();
-    assert_eq!(rig.store.head_object(&plain, &key("made"), None).unwrap().etag, before.etag);
-    rig.audit_collected();
+    let plain = test.bucket("plain");
+    test.put(&plain, "k", b"x").unwrap();
+    assert_eq!(test.run(test.store.set_tags(&plain, &key("k"), Some("null"), tags("x"))).unwrap(), None);
+    let volume = test.mount(&plain);
+    super::test_store::make_file(&volume, volume.root(), "made").unwrap();
+    let before = test.store.head_object(&plain, &key("made"), None).unwrap();
+    test.run(test.store.set_tags(&plain, &key("made"), None, tags("x"))).unwrap();
+    assert_eq!(test.store.head_object(&plain, &key("made"), None).unwrap().etag, before.etag);
+    test.audit_collected();
 }
 
 #[test]
 fn what_a_delete_marker_hides_is_said() {
-    let rig = Rig::in_memory();
-    let bucket = rig.versioned("markers", Versioning::Enabled);
-    let put = rig.put(&bucket, "k", b"x").unwrap().version;
-    let marker = rig.delete(&bucket, "k").unwrap().version.unwrap();
-    let head = |version| rig.store.head_object(&bucket, &key("k"), version);
+    let test = TestStore::in_memory();
+    let bucket = test.versioned("markers", Versioning::Enabled);
+    let put = test.put(&bucket, "k", b"x").unwrap().version;
+    let marker = test.delete(&bucket, "k").unwrap().version.unwrap();
+    let head = |version| test.store.head_object(&bucket, &key("k"), version);
     assert!(matches!(head(None), Err(Error::NotFound { marker: Some(found), .. }) if found == marker));
     assert!(matches!(head(Some(&marker)), Err(Error::DeleteMarker { version, .. }) if version == marker));
     assert!(head(put.as_deref()).is_ok());
-    let never = rig.store.head_object(&bucket, &key("never"), None);
+    let never = test.store.head_object(&bucket, &key("never"), None);
     assert!(matches!(never, Err(Error::NotFound { marker: None, .. })));
     for bad in ["", "0", "NULL", "xyz", "000000000000000G", "0000000000000000", "+00000000000000f"] {
         assert!(
             invalid(&head(Some(bad)), "version id")
-                && invalid(&rig.delete_version(&bucket, "k", bad, false), "version id")
+                && invalid(&test.delete_version(&bucket, "k", bad, false), "version id")
         );
     }
     assert!(matches!(head(Some("0123456789abcdef")), Err(Error::NotFound { noun: Noun::Version, .. })));
@@ -249,12 +249,12 @@ fn what_a_delete_marker_hides_is_said() {
 
 #[test]
 fn a_deletion_meets_its_conditions_on_what_it_names() {
-    let rig = Rig::in_memory();
-    let bucket = rig.versioned("conditions", Versioning::Enabled);
+    let test = TestStore::in_memory();
+    let bucket = test.versioned("conditions", Versioning::Enabled);
     let delete = |version: Option<&str>, condition: Condition| {
         let version = version.map(str::to_owned);
         let request = DeleteObject { version, condition, ..DeleteObject::new(key("k")) };
-        rig.run(rig.store.delete_object(&bucket, request))
+        test.run(test.store.delete_object(&bucket, request))
     };
     let none = Condition::default;
     let tags = |tag: &str| if tag == "*" { EntityTags::Any } else { tag.to_owned().into() };
@@ -263,11 +263,11 @@ fn a_deletion_meets_its_conditions_on_what_it_names() {
     let refused = |result: Result<Deleted>| matches!(result, Err(Error::Precondition { .. }));
     let absent = |result: Result<Deleted>| matches!(result, Err(Error::NotFound { noun: Noun::Key, .. }));
     assert!(absent(delete(None, tag("*"))) && absent(delete(None, tag("x"))));
-    assert_eq!(rig.version_list(&bucket), Vec::<String>::new(), "a refused deletion makes no marker");
+    assert_eq!(test.version_list(&bucket), Vec::<String>::new(), "a refused deletion makes no marker");
     delete(None, size(1)).unwrap();
 
-    let old = rig.put(&bucket, "k", b"old").unwrap();
-    let new = rig.put(&bucket, "k", b"newer").unwrap();
+    let old = test.put(&bucket, "k", b"old").unwrap();
+    let new = test.put(&bucket, "k", b"newer").unwrap();
     let (old_id, new_id) = (old.version.as_deref(), new.version.as_deref());
     assert!(refused(delete(None, tag(&old.etag))) && refused(delete(None, size(3))));
     assert!(refused(delete(old_id, tag(&new.etag))) && refused(delete(old_id, size(5))));
@@ -280,52 +280,52 @@ fn a_deletion_meets_its_conditions_on_what_it_names() {
     assert!(absent(delete(None, tag(&new.etag))) && absent(delete(None, tag("*"))) && refused(delete(None, size(5))));
     assert!(refused(delete(marker.version.as_deref(), tag("x"))));
     delete(marker.version.as_deref(), tag("*")).unwrap();
-    assert_eq!(rig.version_list(&bucket).len(), 2);
+    assert_eq!(test.version_list(&bucket).len(), 2);
     delete(new_id, size(5)).unwrap();
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn versions_are_paged_while_they_are_deleted() {
-    let rig = Rig::in_memory();
-    let bucket = rig.versioned("pages", Versioning::Enabled);
+    let test = TestStore::in_memory();
+    let bucket = test.versioned("pages", Versioning::Enabled);
     for at in ["a", "b/c", "d"] {
         for round in 0..5 {
-            rig.put(&bucket, at, &[round]).unwrap();
+            test.put(&bucket, at, &[round]).unwrap();
         }
-        rig.delete(&bucket, at).unwrap();
+        test.delete(&bucket, at).unwrap();
     }
-    rig.switch_versioning(&bucket, Versioning::Suspended).unwrap();
-    rig.put(&bucket, "d", b"null").unwrap();
+    test.switch_versioning(&bucket, Versioning::Suspended).unwrap();
+    test.put(&bucket, "d", b"null").unwrap();
     let mut request = ListVersions { list: List { limit: 2, ..List::default() }, after_version: None };
     let mut deleted = 0;
     loop {
-        let page = rig.store.list_versions(&bucket, &request).unwrap();
+        let page = test.store.list_versions(&bucket, &request).unwrap();
         for version in page.versions {
-            rig.delete_version(&bucket, &version.object.key, &version.object.version.unwrap(), false).unwrap();
+            test.delete_version(&bucket, &version.object.key, &version.object.version.unwrap(), false).unwrap();
             deleted += 1;
         }
         let Some((key, version)) = page.next else { break };
         (request.list.after, request.after_version) = (Some(key), version);
     }
-    assert_eq!((deleted, rig.version_list(&bucket)), (19, Vec::new()));
-    rig.run(rig.store.delete_bucket(&bucket, Deletion::IfEmpty)).unwrap();
-    rig.audit_collected();
+    assert_eq!((deleted, test.version_list(&bucket)), (19, Vec::new()));
+    test.run(test.store.delete_bucket(&bucket, Deletion::IfEmpty)).unwrap();
+    test.audit_collected();
 }
 
 #[test]
 fn a_page_of_versions_goes_on_after_a_common_prefix() {
-    let rig = Rig::in_memory();
-    let bucket = rig.versioned("prefixes", Versioning::Enabled);
+    let test = TestStore::in_memory();
+    let bucket = test.versioned("prefixes", Versioning::Enabled);
     for at in ["a/b", "a/c", "d"] {
-        rig.put(&bucket, at, b"1").unwrap();
-        rig.put(&bucket, at, b"2").unwrap();
+        test.put(&bucket, at, b"1").unwrap();
+        test.put(&bucket, at, b"2").unwrap();
     }
     let list = List { limit: 1, delimiter: Some("/".into()), ..List::default() };
     let mut request = ListVersions { list, after_version: None };
     let mut found = Vec::new();
     for _ in 0..9 {
-        let page = rig.store.list_versions(&bucket, &request).unwrap();
+        let page = test.store.list_versions(&bucket, &request).unwrap();
         found.extend(page.prefixes.into_iter().chain(page.versions.iter().map(|version| version.object.key.clone())));
         let Some((key, version)) = page.next else { break };
         // S3 answers `null` where there is no version.
@@ -336,48 +336,48 @@ fn a_page_of_versions_goes_on_after_a_common_prefix() {
 
 #[test]
 fn snapshots_and_clones_hold_versions_and_their_locks() {
-    let rig = Rig::in_memory();
-    let bucket = rig.locking("source", None);
-    let old = rig.put_locked(&bucket, "k", b"old", Lock { retention: compliance(1), legal_hold: None }).unwrap();
-    let new = rig.put(&bucket, "k", b"new").unwrap();
-    rig.delete(&bucket, "gone").unwrap();
-    let before = rig.version_list(&bucket);
-    let taken = rig.snapshot(&bucket, "taken");
-    rig.delete(&bucket, "k").unwrap();
-    rig.delete_version(&bucket, "k", new.version.as_deref().unwrap(), false).unwrap();
-    assert_eq!(rig.version_list(&taken), before);
-    assert_eq!(rig.store.bucket(&taken).unwrap().versioning, Versioning::Enabled);
-    let head = |bucket: &BucketName, id: Option<&str>| rig.store.head_object(bucket, &key("k"), id).unwrap();
+    let test = TestStore::in_memory();
+    let bucket = test.locking("source", None);
+    let old = test.put_locked(&bucket, "k", b"old", Lock { retention: compliance(1), legal_hold: None }).unwrap();
+    let new = test.put(&bucket, "k", b"new").unwrap();
+    test.delete(&bucket, "gone").unwrap();
+    let before = test.version_list(&bucket);
+    let taken = test.snapshot(&bucket, "taken");
+    test.delete(&bucket, "k").unwrap();
+    test.delete_version(&bucket, "k", new.version.as_deref().unwrap(), false).unwrap();
+    assert_eq!(test.version_list(&taken), before);
+    assert_eq!(test.store.bucket(&taken).unwrap().versioning, Versioning::Enabled);
+    let head = |bucket: &BucketName, id: Option<&str>| test.store.head_object(bucket, &key("k"), id).unwrap();
     assert_eq!(head(&taken, None), new);
     assert_eq!(head(&taken, old.version.as_deref()), old);
 
     let sources =
-        [(Source::Snapshot("taken".into()), before), (Source::Bucket(bucket.clone()), rig.version_list(&bucket))];
+        [(Source::Snapshot("taken".into()), before), (Source::Bucket(bucket.clone()), test.version_list(&bucket))];
     for (at, (source, expected)) in sources.into_iter().enumerate() {
-        let cloned = rig.clone_of(source.clone(), &format!("clone-{at}"));
+        let cloned = test.clone_of(source.clone(), &format!("clone-{at}"));
         let again = CreateBucket { source: Some(source), ..bucket_request(cloned.as_str()) };
-        assert_eq!(rig.run(rig.store.create_bucket(again)).unwrap().1, Outcome::Found);
-        assert_eq!(rig.version_list(&cloned), expected);
-        assert_eq!(rig.store.bucket(&cloned).unwrap().versioning, Versioning::Enabled);
-        assert!(rig.store.settings(&cloned).unwrap().settings.object_lock.is_some());
-        assert!(denied(&rig.delete_version(&cloned, "k", old.version.as_deref().unwrap(), true)));
-        assert!(denied(&rig.run(rig.store.delete_bucket(&cloned, Deletion::Force))));
+        assert_eq!(test.run(test.store.create_bucket(again)).unwrap().1, Outcome::Found);
+        assert_eq!(test.version_list(&cloned), expected);
+        assert_eq!(test.store.bucket(&cloned).unwrap().versioning, Versioning::Enabled);
+        assert!(test.store.settings(&cloned).unwrap().settings.object_lock.is_some());
+        assert!(denied(&test.delete_version(&cloned, "k", old.version.as_deref().unwrap(), true)));
+        assert!(denied(&test.run(test.store.delete_bucket(&cloned, Deletion::Force))));
         let tags = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
-        rig.run(rig.store.set_tags(&cloned, &key("k"), old.version.as_deref(), tags)).unwrap();
+        test.run(test.store.set_tags(&cloned, &key("k"), old.version.as_deref(), tags)).unwrap();
     }
     assert_eq!(head(&bucket, old.version.as_deref()), old, "a clone's tags are its own");
-    rig.audit_collected();
+    test.audit_collected();
 }
 
 #[test]
 fn a_clone_keeps_versions_as_its_source_does_unless_told() {
-    let rig = Rig::in_memory();
-    let suspended = rig.versioned("suspended", Versioning::Suspended);
-    let plain = rig.bucket("plain");
+    let test = TestStore::in_memory();
+    let suspended = test.versioned("suspended", Versioning::Suspended);
+    let plain = test.bucket("plain");
     let versioning = |source: &BucketName, asked, to: &str| {
         let source = Some(Source::Bucket(source.clone()));
         let request = CreateBucket { versioning: asked, source, ..bucket_request(to) };
-        rig.run(rig.store.create_bucket(request)).unwrap().0.versioning
+        test.run(test.store.create_bucket(request)).unwrap().0.versioning
     };
     assert_eq!(versioning(&suspended, Versioning::Disabled, "one"), Versioning::Suspended);
     assert_eq!(versioning(&suspended, Versioning::Enabled, "two"), Versioning::Enabled);
@@ -387,18 +387,18 @@ fn a_clone_keeps_versions_as_its_source_does_unless_told() {
 
 #[test]
 fn acknowledged_locks_survive_a_crash_and_the_store_checks_clean() {
-    let rig = Rig::on_disk();
+    let test = TestStore::on_disk();
     let days = DefaultRetention { mode: RetentionMode::Compliance as i32, days: Some(1), years: None };
-    let bucket = rig.locking("locked", Some(days));
-    let first = rig.put(&bucket, "k", b"x").unwrap();
-    let second = rig.put_locked(&bucket, "k", b"y", Lock { retention: governance(1), legal_hold: None }).unwrap();
-    rig.run(rig.store.set_legal_hold(&bucket, &key("k"), first.version.as_deref(), true)).unwrap();
-    rig.retain(&bucket, ("k", second.version.as_deref()), governance(2), false).unwrap();
-    rig.delete(&bucket, "k").unwrap();
-    rig.snapshot(&bucket, "taken");
-    rig.clone_of(Source::Snapshot("taken".into()), "cloned");
-    let left = rig.folder_copy();
-    let crashed = Rig::at(left.clone()).unwrap();
+    let bucket = test.locking("locked", Some(days));
+    let first = test.put(&bucket, "k", b"x").unwrap();
+    let second = test.put_locked(&bucket, "k", b"y", Lock { retention: governance(1), legal_hold: None }).unwrap();
+    test.run(test.store.set_legal_hold(&bucket, &key("k"), first.version.as_deref(), true)).unwrap();
+    test.retain(&bucket, ("k", second.version.as_deref()), governance(2), false).unwrap();
+    test.delete(&bucket, "k").unwrap();
+    test.snapshot(&bucket, "taken");
+    test.clone_of(Source::Snapshot("taken".into()), "cloned");
+    let left = test.folder_copy();
+    let crashed = TestStore::at(left.clone()).unwrap();
     for bucket in [&bucket, &name("cloned"), &name("taken")] {
         let lock = |id: &Option<String>| crashed.store.head_object(bucket, &key("k"), id.as_deref()).unwrap().lock;
         assert_eq!(lock(&first.version), Lock { legal_hold: Some(true), ..first.lock });

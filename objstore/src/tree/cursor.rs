@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::types::ROOT_INO;
 use crate::error::Result;
 use crate::record::inode::{Dirent, Inode, InodeKind};
-use crate::record::listed::{ListedDirent, Shown};
+use crate::record::listed::{ListedDirent, ListingEntry};
 
 use super::read::Tree;
 
@@ -25,7 +25,7 @@ pub(super) struct Name {
     /// Its directory entry.
     pub dirent: Dirent,
     /// The copy of attributes for listings, if the name carries it.
-    pub shown: Option<Shown>,
+    pub shown: Option<ListingEntry>,
 }
 
 /// A key and its inode.

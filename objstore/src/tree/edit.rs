@@ -50,7 +50,7 @@ impl Tx<'_> {
     /// Makes a name lead to another inode, with an encoded record of `dirent`.
     pub(super) fn switch_name_as(&mut self, at: &Found, dirent: Dirent, value: Vec<u8>) -> Result<()> {
         let (was_key, is_key) = (self.leads_to_a_key(at.dirent)?, self.leads_to_a_key(dirent)?);
-        self.line.shadow(self.txn, &key::dirent(self.line.family, at.parent, &at.sort_name))?;
+        self.ancestry.shadow(self.txn, &key::dirent(self.ancestry.clone_group, at.parent, &at.sort_name))?;
         self.put_dirent(at.parent, &at.sort_name, value);
         self.count_keys(at.parent, &at.sort_name, at.dirent, -1)?;
         self.count_keys(at.parent, &at.sort_name, dirent, 1)?;
@@ -72,8 +72,8 @@ impl Tx<'_> {
     fn take_name(&mut self, found: &Found) -> Result<()> {
         let was_key = self.leads_to_a_key(found.dirent)?;
         self.count_keys(found.parent, &found.sort_name, found.dirent, -1)?;
-        let base = key::dirent(self.line.family, found.parent, &found.sort_name);
-        self.line.remove(self.txn, &base)?;
+        let base = key::dirent(self.ancestry.clone_group, found.parent, &found.sort_name);
+        self.ancestry.remove(self.txn, &base)?;
         self.tell_name(found.parent, &found.sort_name);
         self.edit_directory(found.parent, Touching::Changes, |dir| {
             count(dir, found.dirent, was_key, false);
@@ -84,8 +84,8 @@ impl Tx<'_> {
     }
 
     fn put_dirent(&mut self, parent: u64, sort_name: &str, value: Vec<u8>) {
-        let base = key::dirent(self.line.family, parent, sort_name);
-        self.line.put(self.txn, &base, value);
+        let base = key::dirent(self.ancestry.clone_group, parent, sort_name);
+        self.ancestry.put(self.txn, &base, value);
         self.tell_name(parent, sort_name);
     }
 
@@ -174,7 +174,7 @@ impl Tx<'_> {
 
     /// Deletes an inode without a name; while it is referenced, it stays as an orphan.
     fn end_inode(&mut self, ino: u64) -> Result<()> {
-        if let Some(ending) = self.core.pins.keep_or_end(self.bucket.id, ino) {
+        if let Some(ending) = self.core.inode_refs.keep_or_end(self.bucket.id, ino) {
             self.txn.after_commit(Box::new(move || drop(ending)));
             return self.destroy(ino);
         }
@@ -182,8 +182,8 @@ impl Tx<'_> {
         self.count_ending(ino, &inode);
         inode.nlink = 0;
         self.save(ino, &inode);
-        self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![1]);
-        if self.core.pins.is_suspected(self.bucket.id, ino) {
+        self.ancestry.put(self.txn, &key::orphan(self.ancestry.clone_group, ino), vec![1]);
+        if self.core.inode_refs.is_suspected(self.bucket.id, ino) {
             let (core, bucket) = (self.core.clone(), self.bucket.id);
             self.txn.after_commit(Box::new(move || core.feeds.publish(bucket, 0, &[Change::Probe { ino }])));
         }
@@ -192,37 +192,37 @@ impl Tx<'_> {
 
     /// Marks an inode created without a name as an orphan; its creator takes a reference.
     pub fn keep_orphan(&mut self, ino: u64) {
-        self.core.pins.orphan(self.bucket.id, ino);
-        self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![1]);
+        self.core.inode_refs.orphan(self.bucket.id, ino);
+        self.ancestry.put(self.txn, &key::orphan(self.ancestry.clone_group, ino), vec![1]);
     }
 
     /// Removes the orphan mark of an inode that gets its first name.
     pub fn adopt_orphan(&mut self, ino: u64) -> Result<()> {
-        self.line.remove(self.txn, &key::orphan(self.line.family, ino))
+        self.ancestry.remove(self.txn, &key::orphan(self.ancestry.clone_group, ino))
     }
 
     /// Deletes an unreferenced orphan.
     pub fn collect_orphan(&mut self, ino: u64) -> Result<()> {
-        let mark = key::orphan(self.line.family, ino);
-        if self.line.get(&*self.txn, &mark)?.is_none() {
+        let mark = key::orphan(self.ancestry.clone_group, ino);
+        if self.ancestry.get(&*self.txn, &mark)?.is_none() {
             return Ok(());
         }
-        self.line.remove(self.txn, &mark)?;
+        self.ancestry.remove(self.txn, &mark)?;
         self.destroy(ino)
     }
 
     /// Deletes the orphans that no mount of this bucket can hold: those that a crash left, or that a clone inherited.
     pub fn collect_orphans(&mut self) -> Result<()> {
-        let marks = key::orphans(self.line.family);
+        let marks = key::orphans(self.ancestry.clone_group);
         let end = key::after_prefix(&marks);
         let mut from = marks;
         loop {
-            let seen = self.line.scan(&*self.txn, &from, &end, 256)?;
+            let seen = self.ancestry.scan(&*self.txn, &from, &end, 256)?;
             let Some(last) = seen.last() else { return Ok(()) };
             from = key::after_prefix(&last.base);
             for mark in &seen {
                 let ino = key::u64_at(&mark.base, 9);
-                if let Some(ino) = ino.filter(|ino| !self.core.pins.keep_if_held(self.bucket.id, *ino)) {
+                if let Some(ino) = ino.filter(|ino| !self.core.inode_refs.keep_if_held(self.bucket.id, *ino)) {
                     self.collect_orphan(ino)?;
                 }
             }

@@ -3,7 +3,7 @@
 use super::types::List;
 use crate::error::Result;
 use crate::record::inode::InodeKind;
-use crate::record::listed::Shown;
+use crate::record::listed::ListingEntry;
 
 use super::cursor::{Cursor, Name, after};
 use super::read::Tree;
@@ -14,7 +14,7 @@ pub(crate) struct Page {
     /// Keys.
     pub keys: Vec<String>,
     /// The attributes of each.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ListingEntry>,
     /// Common prefixes.
     pub prefixes: Vec<String>,
     /// The last key or prefix, if there is more.

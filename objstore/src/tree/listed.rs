@@ -51,7 +51,7 @@ impl Tree<'_> {
     }
 
     fn inode_as<M: Message + Default>(&self, ino: u64) -> Result<Option<M>> {
-        let seen = self.line.get(self.read, &key::inode(self.line.family, ino))?;
+        let seen = self.ancestry.get(self.read, &key::inode(self.ancestry.clone_group, ino))?;
         seen.map(|(_, value)| decode_shared("an inode", &value)).transpose()
     }
 
@@ -61,9 +61,9 @@ impl Tree<'_> {
         run: &[u64],
         found: &mut Vec<Option<M>>,
     ) -> Result<()> {
-        let family = self.line.family;
-        let end = key::after_prefix(&key::inode(family, last));
-        let seen = self.line.scan(self.read, &key::inode(family, first), &end, usize::MAX)?;
+        let clone_group = self.ancestry.clone_group;
+        let end = key::after_prefix(&key::inode(clone_group, last));
+        let seen = self.ancestry.scan(self.read, &key::inode(clone_group, first), &end, usize::MAX)?;
         let number = |record: &Seen| key::u64_at(&record.base, key::INODE_AT).unwrap_or_default();
         let mut seen = seen.iter().peekable();
         for ino in run {

@@ -82,7 +82,7 @@ impl Tx<'_> {
 
     /// Restarts the default retention of a version that mounts wrote, at its last close; it never gets weaker.
     pub fn retain_written(&mut self, ino: u64) -> Result<()> {
-        let (_, inode) = self.tree().live_inode(ino)?;
+        let (_, inode) = self.tree().dirty_inode(ino)?;
         if self.key_written(ino, &inode)?.is_none() {
             return Ok(());
         }

@@ -39,7 +39,7 @@ mod written;
 
 pub(crate) use flags::Touching;
 pub(crate) use hidden::list_hidden;
-pub(crate) use in_place::Settle;
+pub(crate) use in_place::FlushMode;
 pub(crate) use list::{common_prefix, list_keys};
 pub(crate) use lock::protection;
 pub(crate) use orphans::collect as collect_orphan;

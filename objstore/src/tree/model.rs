@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::name::BucketName;
 use crate::store::{List, Listing};
 use crate::tests::random::Choices;
-use crate::tests::rig::{self, Rig, find};
+use crate::tests::test_store::{self, TestStore, find};
 use crate::volume::{Kind, Make, Rename, RenameMode, Volume};
 
 /// Components around `/` in byte order, some of which a mount cannot name.
@@ -70,10 +70,10 @@ fn some_list(choices: &mut Choices, keys: &[String]) -> List {
     }
 }
 
-fn compare_listing(rig: &Rig, bucket: &BucketName, keys: &[String], choices: &mut Choices) {
+fn compare_listing(test: &TestStore, bucket: &BucketName, keys: &[String], choices: &mut Choices) {
     let mut list = some_list(choices, keys);
     for _ in 0..200 {
-        let Listing { objects, prefixes, next } = rig.store.list_objects(bucket, &list).unwrap();
+        let Listing { objects, prefixes, next } = test.store.list_objects(bucket, &list).unwrap();
         let found = (objects.into_iter().map(|object| object.key).collect::<Vec<_>>(), prefixes, next.clone());
         assert_eq!(found, naive(keys, &list), "{list:?} of {keys:?}");
         let Some(next) = next else { return };
@@ -83,8 +83,8 @@ fn compare_listing(rig: &Rig, bucket: &BucketName, keys: &[String], choices: &mu
 
 #[test]
 fn s3_alone_agrees_with_a_map_of_keys() {
-    let rig = Rig::in_memory();
-    let bucket = rig.bucket("model");
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("model");
     let mut choices = Choices::new();
     let mut model: BTreeMap<String, (u64, String)> = BTreeMap::new();
     for step in 0..2500 {
@@ -93,27 +93,27 @@ fn s3_alone_agrees_with_a_map_of_keys() {
             if held.is_empty() || choices.once_in(2) { some_key(&mut choices) } else { choices.of(&held).clone() };
         if choices.below(100) < if step % 1000 < 600 { 60 } else { 25 } {
             let len = choices.below(20);
-            let info = rig.put(&bucket, &key, &choices.bytes(len)).unwrap();
+            let info = test.put(&bucket, &key, &choices.bytes(len)).unwrap();
             model.insert(key, (info.size, info.etag));
         } else {
-            let existed = rig.delete(&bucket, &key).unwrap().existed;
+            let existed = test.delete(&bucket, &key).unwrap().existed;
             assert_eq!(existed, model.remove(&key).is_some(), "{key:?}");
         }
         let keys: Vec<String> = model.keys().cloned().collect();
-        compare_listing(&rig, &bucket, &keys, &mut choices);
+        compare_listing(&test, &bucket, &keys, &mut choices);
         if step % 50 == 0 {
-            let all = rig.store.list_objects(&bucket, &List { limit: usize::MAX, ..List::default() }).unwrap().objects;
+            let all = test.store.list_objects(&bucket, &List { limit: usize::MAX, ..List::default() }).unwrap().objects;
             let all: BTreeMap<_, _> = all.into_iter().map(|object| (object.key, (object.size, object.etag))).collect();
             assert_eq!(all, model);
-            rig.audit();
+            test.audit();
         }
     }
     for key in model.into_keys() {
-        rig.delete(&bucket, &key).unwrap();
+        test.delete(&bucket, &key).unwrap();
     }
-    rig.audit_collected();
+    test.audit_collected();
     let empty = crate::store::Usage { objects: Some(0), hidden: Some(0), ..crate::store::Usage::default() };
-    assert_eq!(rig.store.usage(&bucket).unwrap(), empty);
+    assert_eq!(test.store.usage(&bucket).unwrap(), empty);
 }
 
 /// A node of the naive tree.
@@ -327,7 +327,7 @@ impl Naive {
 
 /// Both, side by side.
 struct Pair {
-    rig: Rig,
+    test: TestStore,
     bucket: BucketName,
     volume: Volume,
     naive: Naive,
@@ -338,10 +338,10 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(rig: Rig, choices: Choices) -> Self {
-        let bucket = rig.bucket("model");
-        let volume = rig.mount(&bucket);
-        Self { rig, bucket, volume, naive: Naive::new(), pinned: Vec::new(), choices, last: String::new() }
+    fn new(test: TestStore, choices: Choices) -> Self {
+        let bucket = test.bucket("model");
+        let volume = test.mount(&bucket);
+        Self { test, bucket, volume, naive: Naive::new(), pinned: Vec::new(), choices, last: String::new() }
     }
 
     fn some_name(&mut self) -> String {
@@ -395,7 +395,7 @@ impl Pair {
         let key = self.some_key();
         let size = self.choices.below(9);
         self.last = format!("put {key:?}");
-        self.rig.put(&self.bucket, &key, &vec![1; size]).unwrap();
+        self.test.put(&self.bucket, &key, &vec![1; size]).unwrap();
         self.naive.put(&key, size as u64);
     }
 
@@ -404,13 +404,13 @@ impl Pair {
         let existed = self.naive.keys().contains_key(&key);
         self.last = format!("delete {key:?}");
         self.naive.delete(&key);
-        assert_eq!(self.rig.delete(&self.bucket, &key).unwrap().existed, existed, "{key:?}");
+        assert_eq!(self.test.delete(&self.bucket, &key).unwrap().existed, existed, "{key:?}");
     }
 
     fn copy(&mut self) {
         let (from, to) = (self.some_key(), self.some_key());
         let source = self.naive.keys().get(&from).copied();
-        let copied = self.rig.copy((&self.bucket, &from), (&self.bucket, &to));
+        let copied = self.test.copy((&self.bucket, &from), (&self.bucket, &to));
         assert_eq!(copied.is_ok(), source.is_some(), "{from:?} to {to:?}");
         if let Ok(info) = copied {
             self.naive.put(&to, info.size);
@@ -427,7 +427,7 @@ impl Pair {
         };
         let free = self.naive.entry(node, &name).is_none();
         self.last = format!("make {name:?} in {node}");
-        assert_eq!(rig::make(&self.volume, parent, &name, what).is_ok(), free, "{name:?}");
+        assert_eq!(test_store::make(&self.volume, parent, &name, what).is_ok(), free, "{name:?}");
         if free {
             let sort = if matches!(made, Node::Dir { .. }) { format!("{name}/") } else { name };
             let made = self.naive.add(made);
@@ -488,7 +488,7 @@ impl Pair {
         if self.pinned.len() > 5 || self.choices.once_in(3) {
             if let Some(ino) = self.pinned.pop() {
                 self.volume.forget(ino, 1);
-                self.rig.store.core.meta.sync().wait().unwrap();
+                self.test.store.core.meta.sync().wait().unwrap();
             }
             return;
         }
@@ -501,7 +501,7 @@ impl Pair {
     fn compare(&mut self) {
         let keys = self.naive.keys();
         let all = List { limit: usize::MAX, ..List::default() };
-        let found = self.rig.store.list_objects(&self.bucket, &all).unwrap().objects;
+        let found = self.test.store.list_objects(&self.bucket, &all).unwrap().objects;
         assert_eq!(
             found.iter().map(|object| &object.key).collect::<Vec<_>>(),
             keys.keys().collect::<Vec<_>>(),
@@ -512,12 +512,12 @@ impl Pair {
             assert!(keys[&object.key].is_none_or(|size| size == object.size), "{}", object.key);
         }
         let keys: Vec<String> = keys.into_keys().collect();
-        compare_listing(&self.rig, &self.bucket, &keys, &mut self.choices);
+        compare_listing(&self.test, &self.bucket, &keys, &mut self.choices);
         self.compare_directory().unwrap();
         for ino in &self.pinned {
             self.volume.attr(*ino).unwrap();
         }
-        self.rig.audit();
+        self.test.audit();
     }
 
     fn compare_directory(&mut self) -> Result<()> {
@@ -537,7 +537,7 @@ fn s3_and_a_mount_agree_with_a_naive_tree() {
     let mut choices = Choices::new();
     for _ in 0..4 {
         let next = Choices::with(choices.below_u64(u64::MAX));
-        let mut pair = Pair::new(Rig::in_memory(), next);
+        let mut pair = Pair::new(TestStore::in_memory(), next);
         for _ in 0..500 {
             pair.step();
             pair.compare();
@@ -545,8 +545,8 @@ fn s3_and_a_mount_agree_with_a_naive_tree() {
         for ino in std::mem::take(&mut pair.pinned) {
             pair.volume.forget(ino, 1);
         }
-        pair.rig.store.core.meta.sync().wait().unwrap();
+        pair.test.store.core.meta.sync().wait().unwrap();
         pair.compare();
-        pair.rig.audit_collected();
+        pair.test.audit_collected();
     }
 }

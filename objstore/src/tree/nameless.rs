@@ -30,14 +30,14 @@ impl Tx<'_> {
         self.add_inode(ino, &inode);
         self.keep_orphan(ino);
         if linkable {
-            self.line.put(self.txn, &key::orphan(self.line.family, ino), vec![LINKABLE]);
+            self.ancestry.put(self.txn, &key::orphan(self.ancestry.clone_group, ino), vec![LINKABLE]);
         }
         Ok((ino, inode))
     }
 
     /// Whether an inode never had a name and may be linked.
     pub(super) fn is_linkable(&self, ino: u64) -> Result<bool> {
-        let mark = self.line.get(&*self.txn, &key::orphan(self.line.family, ino))?;
+        let mark = self.ancestry.get(&*self.txn, &key::orphan(self.ancestry.clone_group, ino))?;
         Ok(mark.is_some_and(|(_, mark)| mark[..] == [LINKABLE]))
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn collect(
     if current.is_none_or(|record| record.id != bucket) {
         return Ok(());
     }
-    let Some(ending) = core.pins.collect_or_keep(bucket, ino) else { return Ok(()) };
+    let Some(ending) = core.inode_refs.collect_or_keep(bucket, ino) else { return Ok(()) };
     txn.after_commit(Box::new(move || drop(ending)));
     let mut tx = Tx::begin(txn, core, name, mount)?;
     tx.collect_orphan(ino)?;

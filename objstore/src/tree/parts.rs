@@ -22,7 +22,7 @@ impl Tree<'_> {
             return Ok(Vec::new());
         }
         let what = || format!("the parts of inode {ino}");
-        let found = self.line.get(self.read, &key::object_parts(self.line.family, ino))?;
+        let found = self.ancestry.get(self.read, &key::object_parts(self.ancestry.clone_group, ino))?;
         let (_, value) = found.ok_or_else(|| Error::corrupt(what(), "a record, since the inode says so", "none"))?;
         Ok(decode::<ObjectParts>(&what(), &value)?.parts)
     }
@@ -31,16 +31,16 @@ impl Tree<'_> {
 impl Tx<'_> {
     /// Stores the parts of a new inode.
     pub fn put_parts(&mut self, ino: u64, parts: Vec<ObjectPart>) {
-        let base = key::object_parts(self.line.family, ino);
-        self.line.put(self.txn, &base, ObjectParts { parts }.encode_to_vec());
+        let base = key::object_parts(self.ancestry.clone_group, ino);
+        self.ancestry.put(self.txn, &base, ObjectParts { parts }.encode_to_vec());
     }
 
     /// Moves the parts of one inode to another that has none.
     pub fn move_parts(&mut self, from: u64, to: u64) -> Result<()> {
-        let base = key::object_parts(self.line.family, from);
-        let Some((_, value)) = self.line.get(&*self.txn, &base)? else { return Ok(()) };
-        self.line.put(self.txn, &key::object_parts(self.line.family, to), value.to_vec());
-        self.line.remove(self.txn, &base)
+        let base = key::object_parts(self.ancestry.clone_group, from);
+        let Some((_, value)) = self.ancestry.get(&*self.txn, &base)? else { return Ok(()) };
+        self.ancestry.put(self.txn, &key::object_parts(self.ancestry.clone_group, to), value.to_vec());
+        self.ancestry.remove(self.txn, &base)
     }
 
     /// Removes the parts of an inode whose content is removed.
@@ -48,6 +48,6 @@ impl Tx<'_> {
         if inode.object.as_ref().is_none_or(|object| !object.part_table) {
             return Ok(());
         }
-        self.line.remove(self.txn, &key::object_parts(self.line.family, ino))
+        self.ancestry.remove(self.txn, &key::object_parts(self.ancestry.clone_group, ino))
     }
 }

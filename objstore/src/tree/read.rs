@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use prost::Message;
 
 use super::types::ROOT_INO;
-use crate::branch::{Line, Seen};
+use crate::branch::{Ancestry, Seen};
 use crate::error::{Error, Posix, Result};
 use crate::meta::Read;
 use crate::name::Key;
@@ -22,7 +22,7 @@ pub(crate) struct Tree<'a> {
     /// The source of records.
     pub read: &'a dyn Read,
     /// The branch that reads, with its ancestry.
-    pub line: &'a Line,
+    pub ancestry: &'a Ancestry,
 }
 
 /// A name found in a directory.
@@ -39,14 +39,14 @@ pub(crate) struct Found {
 impl<'a> Tree<'a> {
     /// The visible inode and the branch that wrote it.
     pub fn inode(&self, ino: u64) -> Result<Option<(Branch, Inode)>> {
-        match self.line.get(self.read, &key::inode(self.line.family, ino))? {
+        match self.ancestry.get(self.read, &key::inode(self.ancestry.clone_group, ino))? {
             Some((branch, value)) => Ok(Some((branch, decode_shared("an inode", &value)?))),
             None => Ok(None),
         }
     }
 
     /// The inode with a number that a client holds; ESTALE if it is gone.
-    pub fn live_inode(&self, ino: u64) -> Result<(Branch, Inode)> {
+    pub fn dirty_inode(&self, ino: u64) -> Result<(Branch, Inode)> {
         self.inode(ino)?.ok_or(Error::Posix(Posix::Stale))
     }
 
@@ -58,7 +58,7 @@ impl<'a> Tree<'a> {
 
     /// The directory with this number.
     pub fn directory(&self, ino: u64) -> Result<Inode> {
-        let (_, inode) = self.live_inode(ino)?;
+        let (_, inode) = self.dirty_inode(ino)?;
         if !inode.is_dir() {
             return Err(Posix::NotDirectory.into());
         }
@@ -67,7 +67,7 @@ impl<'a> Tree<'a> {
 
     /// The directory entry of a sort name.
     pub fn dirent(&self, parent: u64, sort_name: &str) -> Result<Option<Dirent>> {
-        match self.line.get(self.read, &key::dirent(self.line.family, parent, sort_name))? {
+        match self.ancestry.get(self.read, &key::dirent(self.ancestry.clone_group, parent, sort_name))? {
             Some((_, value)) => Ok(Some(decode("a directory entry", &value)?)),
             None => Ok(None),
         }
@@ -127,19 +127,19 @@ impl<'a> Tree<'a> {
 
     /// Up to `limit` entries of a directory from `from` on, decoded as another type.
     pub fn entries_as<M: Message + Default>(&self, parent: u64, from: &str, limit: usize) -> Result<Vec<(String, M)>> {
-        let all = key::dirents(self.line.family, parent);
+        let all = key::dirents(self.ancestry.clone_group, parent);
         let mut first = all.clone();
         first.extend_from_slice(from.as_bytes());
-        let seen = self.line.scan(self.read, &first, &key::after_prefix(&all), limit)?;
+        let seen = self.ancestry.scan(self.read, &first, &key::after_prefix(&all), limit)?;
         seen.iter().map(named).collect()
     }
 
     /// The entries that a mount finds under names of a directory, given in key order: see [`Tree::entry`].
     pub fn entries_of(&self, parent: u64, names: &[&str]) -> Result<Vec<Option<Dirent>>> {
         let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(Vec::new()) };
-        let key = |name: &str| key::dirent(self.line.family, parent, name);
+        let key = |name: &str| key::dirent(self.ancestry.clone_group, parent, name);
         // The last may be a directory.
-        let records = self.line.records(self.read, &key(first), &key(&after(&dir_name(last))));
+        let records = self.ancestry.records(self.read, &key(first), &key(&after(&dir_name(last))));
         let held: HashMap<String, Dirent> = records.map(|seen| named(&seen?)).collect::<Result<_>>()?;
         Ok(names.iter().map(|name| held.get(&dir_name(name)).or_else(|| held.get(*name)).copied()).collect())
     }

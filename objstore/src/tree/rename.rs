@@ -130,7 +130,7 @@ impl Tx<'_> {
             return Ok(false);
         }
         let Some(to) = tree.key_of(parent, &dir_name(name))? else { return Ok(false) };
-        let from = key::versions_below(self.line.family, to.as_str());
+        let from = key::versions_below(self.ancestry.clone_group, to.as_str());
         let versions = tree.versions(&from, &key::after_prefix(&from), LOOKED_MAX)?;
         if versions.len() == LOOKED_MAX {
             return Ok(true);

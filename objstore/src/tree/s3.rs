@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::feed::Change;
 use crate::name::Key;
 use crate::record::inode::{Content, Dirent, Inode, InodeKind, Object};
-use crate::record::listed::{ListedDirent, Shown};
+use crate::record::listed::{ListedDirent, ListingEntry};
 
 use super::dir_name;
 use super::edit::{Actor, object_inode};
@@ -63,7 +63,7 @@ impl Tx<'_> {
         (inode.parent, inode.name, inode.shown) = (parent, name.to_owned(), true);
         self.add_inode(ino, &inode);
         let dirent = Dirent::new(ino, InodeKind::File);
-        let value = ListedDirent::new(dirent, Shown::of(ino, &inode)).encode_to_vec();
+        let value = ListedDirent::new(dirent, ListingEntry::of(ino, &inode)).encode_to_vec();
         match old {
             Some(old) => {
                 let found = Found { parent, sort_name: name.to_owned(), dirent: old };

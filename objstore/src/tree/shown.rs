@@ -6,12 +6,12 @@
 //!   same transaction, and listings read the inode from then on. A mount that writes to a file pays for that once.
 //! - A name that moves, or leads to another inode, is written without the copy.
 
-use crate::branch::Line;
+use crate::branch::Ancestry;
 use crate::error::Result;
 use crate::record::decode;
 use crate::record::inode::Inode;
 use crate::record::key;
-use crate::record::listed::{ListedDirent, Shown};
+use crate::record::listed::{ListedDirent, ListingEntry};
 
 use super::tx::Tx;
 
@@ -28,18 +28,18 @@ impl Tx<'_> {
     }
 
     fn settle_shown(&mut self, ino: u64, inode: &Inode) -> Result<bool> {
-        let Line { family, .. } = self.line;
-        let base = key::dirent(family, inode.parent, &inode.name);
-        let Some((_, value)) = self.line.get(&*self.txn, &base)? else { return Ok(false) };
+        let Ancestry { clone_group, .. } = self.ancestry;
+        let base = key::dirent(clone_group, inode.parent, &inode.name);
+        let Some((_, value)) = self.ancestry.get(&*self.txn, &base)? else { return Ok(false) };
         let name: ListedDirent = decode("a directory entry", &value)?;
         if name.ino != ino || name.shown.is_none() {
             return Ok(false);
         }
-        if inode.nlink == 1 && name.shown == Some(Shown::of(ino, inode)) {
+        if inode.nlink == 1 && name.shown == Some(ListingEntry::of(ino, inode)) {
             return Ok(true);
         }
-        self.line.shadow(self.txn, &base)?;
-        self.line.put(self.txn, &base, name.dirent().encode_to_vec());
+        self.ancestry.shadow(self.txn, &base)?;
+        self.ancestry.put(self.txn, &base, name.dirent().encode_to_vec());
         Ok(false)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use prost::Message;
 
-use crate::branch::Line;
+use crate::branch::Ancestry;
 use crate::clock::Timestamp;
 use crate::core::{Core, Named};
 use crate::disk::Need;
@@ -15,12 +15,12 @@ use crate::error::{Error, Noun, Posix, Result};
 use crate::feed::Change;
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
-use crate::owed;
-use crate::record::bucket::{Bucket, Family, Snapshot, Usage};
+use crate::record::bucket::{Bucket, CloneGroup, Snapshot, Usage};
 use crate::record::decode;
 use crate::record::inode::Inode;
 use crate::record::key::{self, Branch, tag};
 use crate::state::Place;
+use crate::undelivered;
 
 use super::read::{Tree, counts_bytes};
 
@@ -35,7 +35,7 @@ pub(crate) struct Tx<'a> {
     /// The bucket.
     pub bucket: Bucket,
     /// Its live branch.
-    pub line: Line,
+    pub ancestry: Ancestry,
     /// The time of the change.
     pub now: Timestamp,
     /// The mount that makes the change, zero for S3: it needs no invalidation of its own changes.
@@ -93,8 +93,8 @@ impl<'a> Tx<'a> {
         bucket: Bucket,
         origin: u64,
     ) -> Result<Self> {
-        let line = core.lines.line(&*txn, bucket.family, bucket.branch)?;
-        Ok(Self { origin, ..Self::begin_on(txn, core, name, bucket, line) })
+        let ancestry = core.lines.ancestry(&*txn, bucket.clone_group, bucket.branch)?;
+        Ok(Self { origin, ..Self::begin_on(txn, core, name, bucket, ancestry) })
     }
 
     /// Begins a change of a bucket on a given branch.
@@ -103,7 +103,7 @@ impl<'a> Tx<'a> {
         core: &'a Arc<Core>,
         name: &'a BucketName,
         bucket: Bucket,
-        line: Line,
+        ancestry: Ancestry,
     ) -> Self {
         let now = core.clock.now();
         Self {
@@ -111,7 +111,7 @@ impl<'a> Tx<'a> {
             core,
             name,
             bucket,
-            line,
+            ancestry,
             now,
             origin: 0,
             delta: Delta::default(),
@@ -130,8 +130,8 @@ impl<'a> Tx<'a> {
         let bucket = match core.named(&*txn, name)? {
             Named::Bucket(bucket) => bucket,
             Named::Snapshot(snapshot) => {
-                let Snapshot { family, branch, versioning, .. } = snapshot;
-                Bucket { family, branch, versioning, ..Bucket::default() }
+                let Snapshot { clone_group, branch, versioning, .. } = snapshot;
+                Bucket { clone_group, branch, versioning, ..Bucket::default() }
             }
         };
         Self::begin_in(txn, core, name, bucket, 0)
@@ -153,46 +153,47 @@ impl<'a> Tx<'a> {
 
     /// The tree as seen by this change.
     pub fn tree(&self) -> Tree<'_> {
-        Tree { read: &*self.txn, line: &self.line }
+        Tree { read: &*self.txn, ancestry: &self.ancestry }
     }
 
     /// The branch that writes.
     pub fn branch(&self) -> Branch {
-        self.line.branch()
+        self.ancestry.branch()
     }
 
     /// A number for a new inode.
     pub fn new_ino(&mut self) -> Result<u64> {
-        self.with_family(|family| {
-            family.next_ino += 1;
-            family.next_ino - 1
+        self.with_clone_group(|clone_group| {
+            clone_group.next_ino += 1;
+            clone_group.next_ino - 1
         })
     }
 
     /// The order number of a new version: lower than all before it.
     pub fn new_version(&mut self) -> Result<u64> {
-        self.with_family(|family| {
-            family.next_version -= 1;
-            family.next_version
+        self.with_clone_group(|clone_group| {
+            clone_group.next_version -= 1;
+            clone_group.next_version
         })
     }
 
-    fn with_family(&mut self, change: impl FnOnce(&mut Family) -> u64) -> Result<u64> {
-        let family_key = key::by_id(tag::FAMILY, self.line.family);
-        let value = self.txn.get(&family_key)?;
-        let value = value.ok_or_else(|| Error::corrupt(format!("family {}", self.line.family), "a record", "none"))?;
-        let mut family: Family = decode("a family", &value)?;
-        let number = change(&mut family);
-        self.txn.put(family_key, family.encode_to_vec());
+    fn with_clone_group(&mut self, change: impl FnOnce(&mut CloneGroup) -> u64) -> Result<u64> {
+        let clone_group_key = key::by_id(tag::CLONE_GROUP, self.ancestry.clone_group);
+        let value = self.txn.get(&clone_group_key)?;
+        let value =
+            value.ok_or_else(|| Error::corrupt(format!("family {}", self.ancestry.clone_group), "a record", "none"))?;
+        let mut clone_group: CloneGroup = decode("a family", &value)?;
+        let number = change(&mut clone_group);
+        self.txn.put(clone_group_key, clone_group.encode_to_vec());
         Ok(number)
     }
 
     /// The inode as this branch's own version, to be changed and then saved with [`Tx::save`]. A version inherited from
     /// an ancestor refers to the same content, without an in-place blob.
     pub fn own(&mut self, ino: u64) -> Result<Inode> {
-        let (branch, mut inode) = self.tree().live_inode(ino)?;
+        let (branch, mut inode) = self.tree().dirty_inode(ino)?;
         if branch != self.branch() {
-            self.txn.put(key::shadowed(&key::inode(self.line.family, ino)), vec![1]);
+            self.txn.put(key::overridden(&key::inode(self.ancestry.clone_group, ino)), vec![1]);
             self.adopt_content(&mut inode)?;
         }
         Ok(inode)
@@ -207,11 +208,11 @@ impl<'a> Tx<'a> {
     }
 
     fn write_inode(&mut self, ino: u64, inode: &Inode) {
-        if let Some(live) = self.core.live.entry(self.bucket.id, ino) {
-            live.follow_privileges(self.txn, inode);
+        if let Some(dirty) = self.core.dirty.entry(self.bucket.id, ino) {
+            dirty.follow_privileges(self.txn, inode);
         }
-        let base = key::inode(self.line.family, ino);
-        self.line.put(self.txn, &base, inode.encode_to_vec());
+        let base = key::inode(self.ancestry.clone_group, ino);
+        self.ancestry.put(self.txn, &base, inode.encode_to_vec());
     }
 
     /// Adds a new inode.
@@ -260,13 +261,13 @@ impl<'a> Tx<'a> {
     /// Deletes an inode without names and references.
     pub fn destroy(&mut self, ino: u64) -> Result<()> {
         let Some((branch, inode)) = self.tree().inode(ino)? else { return Ok(()) };
-        self.drop_live(ino, &inode)?;
+        self.drop_dirty(ino, &inode)?;
         self.drop_content(ino, &inode, branch == self.branch())?;
         self.drop_parts(ino, &inode)?;
         self.delta.inodes -= 1;
         self.uncount_bytes(&inode, inode.charged());
-        let base = key::inode(self.line.family, ino);
-        self.line.remove(self.txn, &base)
+        let base = key::inode(self.ancestry.clone_group, ino);
+        self.ancestry.remove(self.txn, &base)
     }
 
     /// Counts writes through a mapping as a change of content.
@@ -295,7 +296,7 @@ impl<'a> Tx<'a> {
     pub fn count_ending(&mut self, ino: u64, inode: &Inode) {
         if counts_bytes(inode.kind()) {
             self.delta.ending_bytes += signed(inode.charged());
-            self.delta.ending_growth += signed(self.live_growth(ino, inode));
+            self.delta.ending_growth += signed(self.dirty_growth(ino, inode));
         }
     }
 
@@ -340,23 +341,26 @@ impl<'a> Tx<'a> {
         self.keep_places();
         if !self.delta.is_none() {
             let used = self.settle_usage()?;
-            self.txn.put(key::of_branch(tag::USAGE, self.line.family, self.line.branch()), used.encode_to_vec());
+            self.txn.put(
+                key::of_branch(tag::USAGE, self.ancestry.clone_group, self.ancestry.branch()),
+                used.encode_to_vec(),
+            );
             let (core, bucket, leaving) = (self.core.clone(), self.bucket.id, self.leaving());
             if leaving > 0 {
-                self.txn.after_commit(Box::new(move || core.live.ledgers.appear(bucket, leaving)));
+                self.txn.after_commit(Box::new(move || core.dirty.ledgers.appear(bucket, leaving)));
             }
         }
         if !self.changes.is_empty() && self.core.feeds.wanted(self.bucket.id) {
             let origin = if self.origin_hears { 0 } else { self.origin };
             let (core, bucket, changes) = (self.core.clone(), self.bucket.id, self.changes);
-            let recorded = owed::record(self.txn, &core, bucket, origin, &changes);
-            self.txn.after_commit(Box::new(move || owed::publish(&core, bucket, origin, &changes, recorded)));
+            let recorded = undelivered::record(self.txn, &core, bucket, origin, &changes);
+            self.txn.after_commit(Box::new(move || undelivered::publish(&core, bucket, origin, &changes, recorded)));
         }
         Ok(())
     }
 
     fn settle_usage(&mut self) -> Result<Usage> {
-        let usage_key = key::of_branch(tag::USAGE, self.line.family, self.branch());
+        let usage_key = key::of_branch(tag::USAGE, self.ancestry.clone_group, self.branch());
         let used = Usage::recorded(self.txn.get(&usage_key)?)?;
         let next = self.delta.applied_to(used);
         let growth = self.delta.growth();
@@ -376,7 +380,7 @@ impl<'a> Tx<'a> {
     fn fits(&self, next: &Usage, limit: u64) -> bool {
         let held = next.bytes.saturating_add(next.upload_bytes).saturating_add_signed(-self.delta.ending_bytes);
         let growth = self.delta.ending_growth.max(0).unsigned_abs();
-        self.core.live.ledgers.fits(self.bucket.id, limit, held, growth)
+        self.core.dirty.ledgers.fits(self.bucket.id, limit, held, growth)
     }
 
     /// Growth that this change removes from the ledger.
@@ -385,11 +389,11 @@ impl<'a> Tx<'a> {
     }
 
     fn count_out(&self) {
-        self.core.live.ledgers.leave(self.bucket.id, self.leaving());
+        self.core.dirty.ledgers.leave(self.bucket.id, self.leaving());
     }
 
     fn count_in(&self) {
-        self.core.live.ledgers.enter(self.bucket.id, self.leaving());
+        self.core.dirty.ledgers.enter(self.bucket.id, self.leaving());
     }
 }
 

@@ -70,7 +70,7 @@ impl<'a> Merge<'a> {
         self.cursor.seek(from)?;
         self.current = self.cursor.next()?;
         self.others.clear();
-        let mut first = key::by_id(tag::VERSION, self.tree.line.family);
+        let mut first = key::by_id(tag::VERSION, self.tree.ancestry.clone_group);
         first.extend_from_slice(from.as_bytes());
         self.from = Some(first);
         Ok(())
@@ -80,10 +80,11 @@ impl<'a> Merge<'a> {
         if self.others.is_empty()
             && let Some(from) = self.from.take()
         {
-            let end = key::after_prefix(&key::by_id(tag::VERSION, self.tree.line.family));
+            let end = key::after_prefix(&key::by_id(tag::VERSION, self.tree.ancestry.clone_group));
             let versions = self.tree.versions(&from, &end, CHUNK)?;
             if let Some(last) = versions.last().filter(|_| versions.len() == CHUNK) {
-                self.from = Some(key::after_prefix(&key::version(self.tree.line.family, &last.key, last.order)));
+                self.from =
+                    Some(key::after_prefix(&key::version(self.tree.ancestry.clone_group, &last.key, last.order)));
             }
             self.others = versions.into();
         }

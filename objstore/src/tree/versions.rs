@@ -86,7 +86,7 @@ pub(crate) fn order_of(inode: &Inode) -> u64 {
 impl Tree<'_> {
     /// Up to `limit` noncurrent versions from a key and order number on, below the key `to`.
     pub fn versions(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Noncurrent>> {
-        let seen = self.line.scan(self.read, from, to, limit)?;
+        let seen = self.ancestry.scan(self.read, from, to, limit)?;
         let named = seen.iter().map(|seen| {
             let name = key::text_at(&seen.base, key::VERSION_KEY_AT);
             let order = name.and_then(|name| key::u64_at(&seen.base, key::VERSION_KEY_AT + name.len() + 1));
@@ -100,7 +100,7 @@ impl Tree<'_> {
 
     /// The newest noncurrent version of a key.
     pub(super) fn newest(&self, key: &Key) -> Result<Option<Noncurrent>> {
-        let from = key::versions(self.line.family, key.as_str());
+        let from = key::versions(self.ancestry.clone_group, key.as_str());
         Ok(self.versions(&from, &key::after_prefix(&from), 1)?.into_iter().next())
     }
 
@@ -114,12 +114,12 @@ impl Tree<'_> {
 
     /// The version of a key with an order number, if it is not the current one.
     pub(super) fn noncurrent(&self, key: &Key, order: u64) -> Result<Option<Noncurrent>> {
-        let from = key::versions(self.line.family, key.as_str());
+        let from = key::versions(self.ancestry.clone_group, key.as_str());
         let to = key::after_prefix(&from);
         if order == 0 {
             return self.find_null(from, &to);
         }
-        let at = key::version(self.line.family, key.as_str(), order);
+        let at = key::version(self.ancestry.clone_group, key.as_str(), order);
         let found = self.versions(&at, &to, 1)?.into_iter().next();
         Ok(found.filter(|found| found.order == order && !found.version.null))
     }
@@ -129,7 +129,7 @@ impl Tree<'_> {
             let versions = self.versions(&from, to, CHUNK)?;
             let more = versions.len() == CHUNK;
             if let Some(last) = versions.last() {
-                from = key::after_prefix(&key::version(self.line.family, &last.key, last.order));
+                from = key::after_prefix(&key::version(self.ancestry.clone_group, &last.key, last.order));
             }
             if let Some(null) = versions.into_iter().find(|version| version.version.null) {
                 return Ok(Some(null));
@@ -213,7 +213,7 @@ impl Tx<'_> {
     /// and the version that mounts were writing is closed.
     pub(super) fn keep_version(&mut self, key: &Key, ino: u64, order: u64) -> Result<()> {
         self.refuse_unnaming(ino)?;
-        let written = self.settle_for_good(ino)?;
+        let written = self.flush_final(ino)?;
         let (core, bucket) = (self.core.clone(), self.bucket.id);
         self.txn.after_commit(Box::new(move || {
             if written {
@@ -244,8 +244,8 @@ impl Tx<'_> {
     }
 
     pub(super) fn put_version(&mut self, key: &Key, order: u64, version: Version) {
-        let base = key::version(self.line.family, key.as_str(), order);
-        self.line.put(self.txn, &base, version.encode_to_vec());
+        let base = key::version(self.ancestry.clone_group, key.as_str(), order);
+        self.ancestry.put(self.txn, &base, version.encode_to_vec());
     }
 
     /// Deletes the object under a key as a request without a version does.
@@ -312,8 +312,8 @@ impl Tx<'_> {
     }
 
     fn remove_version(&mut self, key: &Key, order: u64) -> Result<()> {
-        let base = key::version(self.line.family, key.as_str(), order);
-        self.line.remove(self.txn, &base)
+        let base = key::version(self.ancestry.clone_group, key.as_str(), order);
+        self.ancestry.remove(self.txn, &base)
     }
 
     /// Makes the newest version current if none is, replacing what only mounts see under the name.

@@ -27,11 +27,11 @@ use super::versions::{Noncurrent, order_of};
 use crate::error::{Error, Posix, Result};
 use crate::name::Key;
 use crate::record::bucket::VersioningState;
-use crate::record::inode::{Dirent, Inode, InodeKind, RETIRED, Retention, flag};
+use crate::record::inode::{Dirent, Inode, InodeKind, NONCURRENT, Retention, flag};
 use crate::record::version::Version;
 
 /// The relation of an inode that is about to be changed to its key.
-enum Standing {
+enum KeyState {
     /// Not a version: the bucket has no versioning, or the file has no name.
     Free,
     /// The current version, under a name that the file has not recorded.
@@ -45,13 +45,13 @@ enum Standing {
 impl Tree<'_> {
     /// Whether a file, in a bucket with versioning, has recorded its key, if it has one.
     pub fn knows_its_key(&self, ino: u64, inode: &Inode) -> Result<bool> {
-        Ok(!matches!(self.standing(ino, inode)?, Standing::Unnamed))
+        Ok(!matches!(self.standing(ino, inode)?, KeyState::Unnamed))
     }
 
     /// Whether an inode is a noncurrent version.
-    pub fn is_retired(&self, ino: u64) -> Result<bool> {
-        let (_, inode) = self.live_inode(ino)?;
-        Ok(matches!(self.standing(ino, &inode)?, Standing::Retired(..)))
+    pub fn is_noncurrent(&self, ino: u64) -> Result<bool> {
+        let (_, inode) = self.dirty_inode(ino)?;
+        Ok(matches!(self.standing(ino, &inode)?, KeyState::Retired(..)))
     }
 
     /// Whether the recorded name of an inode leads to it.
@@ -59,41 +59,41 @@ impl Tree<'_> {
         Ok(self.dirent(inode.parent, &inode.name)?.is_some_and(|dirent| dirent.ino == ino))
     }
 
-    fn standing(&self, ino: u64, inode: &Inode) -> Result<Standing> {
+    fn standing(&self, ino: u64, inode: &Inode) -> Result<KeyState> {
         if inode.kind() != InodeKind::File || inode.nlink == 0 {
-            return Ok(Standing::Free);
+            return Ok(KeyState::Free);
         }
         if self.is_current(ino, inode)? {
-            return Ok(Standing::Current);
+            return Ok(KeyState::Current);
         }
         let key = match inode.parent {
             0 => None,
-            RETIRED => Some(inode.name.parse()?),
+            NONCURRENT => Some(inode.name.parse()?),
             parent => match self.key_of(parent, &inode.name) {
                 // The directory is gone, and the name with it.
                 Err(Error::Posix(Posix::Stale)) => None,
                 key => key?,
             },
         };
-        let Some(key) = key else { return Ok(Standing::Unnamed) };
+        let Some(key) = key else { return Ok(KeyState::Unnamed) };
         let found = self.noncurrent(&key, order_of(inode))?.filter(|found| found.version.ino == ino);
-        Ok(found.map_or(Standing::Unnamed, |found| Standing::Retired(key, found)))
+        Ok(found.map_or(KeyState::Unnamed, |found| KeyState::Retired(key, found)))
     }
 }
 
 impl Tx<'_> {
-    fn standing(&self, ino: u64, inode: &Inode) -> Result<Standing> {
+    fn standing(&self, ino: u64, inode: &Inode) -> Result<KeyState> {
         match self.bucket.versioning() {
-            VersioningState::Disabled => Ok(Standing::Free),
+            VersioningState::Disabled => Ok(KeyState::Free),
             VersioningState::Enabled | VersioningState::Suspended => self.tree().standing(ino, inode),
         }
     }
 
     /// Refuses to change protected content. A noncurrent version is not affected by a change: only if nothing but its
     /// record leads to the inode, no protected content changes.
-    fn refuse_locked(&self, inode: &Inode, standing: &Standing) -> Result<()> {
+    fn refuse_locked(&self, inode: &Inode, standing: &KeyState) -> Result<()> {
         match standing {
-            Standing::Retired(..) if inode.nlink == 1 => Ok(()),
+            KeyState::Retired(..) if inode.nlink == 1 => Ok(()),
             _ if inode.nlink == 0 => Ok(()),
             _ => self.refuse_protected(inode),
         }
@@ -102,8 +102,8 @@ impl Tx<'_> {
     /// The key of which an inode is the current version, in a bucket with versioning.
     pub fn key_written(&self, ino: u64, inode: &Inode) -> Result<Option<Key>> {
         match self.standing(ino, inode)? {
-            Standing::Current => self.tree().key_of(inode.parent, &inode.name),
-            Standing::Free | Standing::Unnamed | Standing::Retired(..) => Ok(None),
+            KeyState::Current => self.tree().key_of(inode.parent, &inode.name),
+            KeyState::Free | KeyState::Unnamed | KeyState::Retired(..) => Ok(None),
         }
     }
 
@@ -116,9 +116,9 @@ impl Tx<'_> {
         let standing = self.standing(ino, inode)?;
         let under_way = self.core.writers.is_at(self.bucket.id, ino, inode);
         match standing {
-            Standing::Current | Standing::Unnamed if under_way => Ok(()),
-            Standing::Free | Standing::Current => self.refuse_locked(inode, &standing),
-            Standing::Unnamed | Standing::Retired(..) => {
+            KeyState::Current | KeyState::Unnamed if under_way => Ok(()),
+            KeyState::Free | KeyState::Current => self.refuse_locked(inode, &standing),
+            KeyState::Unnamed | KeyState::Retired(..) => {
                 Err(Error::Busy { what: "a file that was replaced while it was open".into() })
             }
         }
@@ -133,7 +133,7 @@ impl Tx<'_> {
             return Ok(());
         }
         self.check_current(ino)?;
-        let (_, inode) = self.tree().live_inode(ino)?;
+        let (_, inode) = self.tree().dirty_inode(ino)?;
         if inode.nlink == 0 || self.core.writers.is_at(self.bucket.id, ino, &inode) {
             return Ok(());
         }
@@ -145,10 +145,10 @@ impl Tx<'_> {
     /// # Errors
     /// [`Error::Busy`]: leave the version, then try again.
     pub fn check_current(&self, ino: u64) -> Result<()> {
-        let (_, inode) = self.tree().live_inode(ino)?;
+        let (_, inode) = self.tree().dirty_inode(ino)?;
         match self.standing(ino, &inode)? {
-            Standing::Retired(..) => Err(Error::Busy { what: "a file that was replaced while it was open".into() }),
-            Standing::Free | Standing::Unnamed | Standing::Current => Ok(()),
+            KeyState::Retired(..) => Err(Error::Busy { what: "a file that was replaced while it was open".into() }),
+            KeyState::Free | KeyState::Unnamed | KeyState::Current => Ok(()),
         }
     }
 
@@ -159,23 +159,23 @@ impl Tx<'_> {
     /// # Errors
     /// EPERM for a protected version; ESTALE for a file whose recorded name is gone.
     pub fn begin_version(&mut self, ino: u64) -> Result<()> {
-        let (_, inode) = self.tree().live_inode(ino)?;
+        let (_, inode) = self.tree().dirty_inode(ino)?;
         let standing = self.standing(ino, &inode)?;
         self.refuse_locked(&inode, &standing)?;
         match standing {
-            Standing::Free => Ok(()),
-            Standing::Unnamed => Err(Posix::Stale.into()),
-            Standing::Current => self.keep_current(ino, &inode),
-            Standing::Retired(key, found) => self.part_from_version(ino, &key, &found),
+            KeyState::Free => Ok(()),
+            KeyState::Unnamed => Err(Posix::Stale.into()),
+            KeyState::Current => self.keep_current(ino, &inode),
+            KeyState::Retired(key, found) => self.part_from_version(ino, &key, &found),
         }
     }
 
     /// Records the name under which a file was found, if the file has no valid recorded name.
     pub fn learn_name(&mut self, ino: u64, parent: u64, name: &str) -> Result<()> {
-        let (_, inode) = self.tree().live_inode(ino)?;
+        let (_, inode) = self.tree().dirty_inode(ino)?;
         let tree = self.tree();
         let found = tree.dirent(parent, name)?.is_some_and(|dirent| dirent.ino == ino);
-        if !found || !matches!(self.standing(ino, &inode)?, Standing::Unnamed) {
+        if !found || !matches!(self.standing(ino, &inode)?, KeyState::Unnamed) {
             return Ok(());
         }
         let mut inode = self.own(ino)?;
@@ -209,12 +209,12 @@ impl Tx<'_> {
     /// Records in a file that a mount holds, and that becomes noncurrent, the key of which it is a version: its
     /// directory may be moved or deleted.
     pub(super) fn retire_held(&mut self, key: &Key, ino: u64) -> Result<()> {
-        if !self.core.pins.may_be_held(self.bucket.id, ino) {
+        if !self.core.inode_refs.may_be_held(self.bucket.id, ino) {
             return Ok(());
         }
         let mut inode = self.own(ino)?;
         if inode.nlink == 1 {
-            (inode.parent, inode.name) = (RETIRED, key.to_string());
+            (inode.parent, inode.name) = (NONCURRENT, key.to_string());
             self.save(ino, &inode);
         }
         Ok(())

@@ -37,7 +37,7 @@ impl WhichAcl {
 impl Volume {
     /// An ACL of an inode; `None` if there is none, or if it is equivalent to the mode.
     pub fn acl(&self, ino: u64, which: WhichAcl) -> Result<Option<Acl>> {
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        let (_, inode) = self.reading(|tree| tree.dirty_inode(ino))?;
         inode.acl(which.attribute())
     }
 

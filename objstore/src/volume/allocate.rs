@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::flags::Touching;
-use super::home::{Found, Home};
+use super::in_place::{Found, InPlaceBlob};
 use super::session::Volume;
 use super::types::Allocate;
 use super::write::{clear_tail, overtaken, wrote};
@@ -33,45 +33,45 @@ impl Volume {
         if size > inode.size && self.stretch(ino, size, kill)? {
             return Ok(());
         }
-        self.leave_retired(ino)?;
+        self.leave_noncurrent(ino)?;
         self.begin_version(ino, Touching::Changes)?;
         let before = self.regular(ino)?;
         // A kernel reads a passthrough blob up to its end, so the blob's size changes before the record's.
-        let backed = self.backed_home(ino)?;
+        let passthrough = self.passthrough_in_place(ino)?;
         if size > before.size
-            && let Some(home) = self.own_whole_home(ino)?
+            && let Some(in_place) = self.own_whole_in_place(ino)?
         {
-            clear_tail(core, &home, before.size)?;
-            if backed.is_some() {
-                home.file.set_len(size)?;
+            clear_tail(core, &in_place, before.size)?;
+            if passthrough.is_some() {
+                in_place.file.set_len(size)?;
             }
         }
-        let kept = backed.is_some();
-        let home = self.change(move |tx| {
-            tx.settle_for_good(ino)?;
+        let kept = passthrough.is_some();
+        let in_place = self.change(move |tx| {
+            tx.flush_final(ino)?;
             let mut inode = tx.own(ino)?;
             if size <= inode.size {
                 tx.unreserve(&mut inode);
             }
             let taken = inode.taken();
             let cut = reshape(tx, ino, &mut inode, size, kept)?;
-            let home = cut.home;
+            let in_place = cut.in_place;
             tx.resize(&mut inode, size);
             inode.take(taken.saturating_sub(cut.freed));
             wrote(tx, ino, inode, kill)?;
-            Ok(home)
+            Ok(in_place)
         })?;
-        if let Some(home) = home.filter(|_| size <= before.size || kept) {
-            core.blobs.file(crate::blob::BlobId(home))?.set_len(size)?;
-            core.blobs.mark_dirty(crate::blob::BlobId(home));
+        if let Some(in_place) = in_place.filter(|_| size <= before.size || kept) {
+            core.blobs.file(crate::blob::BlobId(in_place))?.set_len(size)?;
+            core.blobs.mark_dirty(crate::blob::BlobId(in_place));
         }
         Ok(())
     }
 
     /// Extends a dirty file. Returns whether the file is dirty. The caller holds the inode's lock exclusively.
     fn stretch(&self, ino: u64, size: u64, kill: bool) -> Result<bool> {
-        match self.live(ino).filter(|live| live.whole && !live.takes_privileges(kill)) {
-            Some(live) => self.grow_live(ino, &live, size, || live.file.set_len(size)),
+        match self.dirty(ino).filter(|dirty| dirty.whole && !dirty.takes_privileges(kill)) {
+            Some(dirty) => self.grow_dirty(ino, &dirty, size, || dirty.file.set_len(size)),
             None => Ok(false),
         }
     }
@@ -86,13 +86,13 @@ impl Volume {
     }
 
     /// The in-place blob, if all content lies in it and this branch may change it.
-    fn own_whole_home(&self, ino: u64) -> Result<Option<Home>> {
+    fn own_whole_in_place(&self, ino: u64) -> Result<Option<InPlaceBlob>> {
         let owned = self.reading(|tree| {
-            let (branch, inode) = tree.live_inode(ino)?;
-            let home = matches!(inode.content, Some(Content::Blob(BlobContent { home: true, .. })));
-            Ok(home && branch == tree.line.branch())
+            let (branch, inode) = tree.dirty_inode(ino)?;
+            let in_place = matches!(inode.content, Some(Content::Blob(BlobContent { in_place: true, .. })));
+            Ok(in_place && branch == tree.ancestry.branch())
         })?;
-        if owned { Ok(Some(self.home(ino)?.1)) } else { Ok(None) }
+        if owned { Ok(Some(self.in_place(ino)?.1)) } else { Ok(None) }
     }
 
     /// Reserves, punches or zeroes a range (fallocate(2)). Privileges are not cleared here: the kernel has that done
@@ -124,7 +124,7 @@ impl Volume {
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
-        self.leave_retired(ino)?;
+        self.leave_noncurrent(ino)?;
         self.begin_version(ino, Touching::Changes)?;
         let inode = self.regular(ino)?;
         inode.refuse_fixed(Touching::Changes)?;
@@ -135,32 +135,39 @@ impl Volume {
         if matches!(inode.content, None | Some(Content::Inline(_))) {
             return self.clear_records(ino, offset, end);
         }
-        match self.find_home(ino)? {
+        match self.find_in_place(ino)? {
             Found::Fresh(fresh) => {
                 how.make(&*fresh.file(), &(offset..end))?;
                 self.move_in(ino, &inode, fresh, inode.size, false)
             }
-            Found::Home(home) if home.whole => self.clear_home(ino, &inode, &home, &(offset..end), how),
-            Found::Home(home) => {
+            Found::Home(in_place) if in_place.whole => self.clear_in_place(ino, &inode, &in_place, &(offset..end), how),
+            Found::Home(in_place) => {
                 self.clear_records(ino, offset, end)?;
                 // No extent shows these bytes any more, and none will before others were written and synced there: this
                 // only frees their space.
-                how.make(&*home.file, &(offset..end))?;
-                core.blobs.mark_dirty(home.id);
+                how.make(&*in_place.file, &(offset..end))?;
+                core.blobs.mark_dirty(in_place.id);
                 Ok(())
             }
         }
     }
 
-    fn clear_home(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>, how: Cleared) -> Result<()> {
-        let live = self.live_to_shape(ino, inode, home)?;
-        let clear = || how.make(&*live.file, range);
-        if self.change_live(ino, &live, 0, clear)? { Ok(()) } else { Err(overtaken()) }
+    fn clear_in_place(
+        &self,
+        ino: u64,
+        inode: &Inode,
+        in_place: &InPlaceBlob,
+        range: &Range<u64>,
+        how: Cleared,
+    ) -> Result<()> {
+        let dirty = self.dirty_to_shape(ino, inode, in_place)?;
+        let clear = || how.make(&*dirty.file, range);
+        if self.change_dirty(ino, &dirty, 0, clear)? { Ok(()) } else { Err(overtaken()) }
     }
 
     fn clear_records(&self, ino: u64, offset: u64, end: u64) -> Result<()> {
         self.change(move |tx| {
-            tx.settle_for_good(ino)?;
+            tx.flush_final(ino)?;
             let mut inode = tx.own(ino)?;
             match &mut inode.content {
                 Some(Content::Inline(held)) => {
@@ -209,7 +216,7 @@ impl Cleared {
 #[derive(Default)]
 struct Reshaped {
     /// The size to which the in-place blob has to be truncated after the commit.
-    home: Option<u64>,
+    in_place: Option<u64>,
     /// By how much the allocated space shrinks, in units of 512 bytes.
     freed: u64,
 }
@@ -228,20 +235,20 @@ fn reshape(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, size: u64, kept: bool) 
             held.truncate(kept);
             Ok(Reshaped::default())
         }
-        Some(Content::Blob(BlobContent { id, home: true })) => Ok(Reshaped { home: Some(*id), freed: 0 }),
+        Some(Content::Blob(BlobContent { id, in_place: true })) => Ok(Reshaped { in_place: Some(*id), freed: 0 }),
         Some(Content::Blob(BlobContent { id, .. })) if grows => {
             let (blob, length) = (*id, inode.size);
             tx.add_extent(ino, 0, Extent { blob, blob_offset: 0, length })?;
             release(tx.txn, blob)?;
-            inode.content = Some(Content::Extents(ExtentContent { home: None }));
+            inode.content = Some(Content::Extents(ExtentContent { in_place: None }));
             Ok(Reshaped::default())
         }
-        Some(Content::Extents(ExtentContent { home })) if !grows => {
+        Some(Content::Extents(ExtentContent { in_place })) if !grows => {
             // Bytes cut off here have to be removed from the in-place blob before the file grows again.
-            let home = *home;
+            let in_place = *in_place;
             let freed = tx.tree().held_in_extents(ino, size, inode.size)? / 512;
             tx.cut_extents(ino, size, u64::MAX)?;
-            Ok(Reshaped { home, freed })
+            Ok(Reshaped { in_place, freed })
         }
         _ => Ok(Reshaped::default()),
     }

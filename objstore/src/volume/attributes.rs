@@ -38,15 +38,15 @@ impl Volume {
                     tx.check_describable(ino)?;
                 }
                 // Earlier writes must not appear as a later change.
-                tx.settle_for_good(ino)?;
+                tx.flush_final(ino)?;
             }
             let mut inode = tx.own(ino)?;
             inode.refuse_fixed(set.touching())?;
             apply(&mut inode, &set, tx.now)?;
             tx.save(ino, &inode);
             tx.tell(super::Change::Attributes { ino });
-            if let Some(live) = tx.core.live.entry(tx.bucket.id, ino).filter(|live| !live.is_retired()) {
-                live.show(&mut inode);
+            if let Some(dirty) = tx.core.dirty.entry(tx.bucket.id, ino).filter(|dirty| !dirty.is_noncurrent()) {
+                dirty.show(&mut inode);
             }
             Ok(inode)
         })
@@ -61,10 +61,10 @@ impl Volume {
     /// The bucket's usage, including unflushed growth of dirty files.
     fn used(&self) -> Result<Usage> {
         let read = || {
-            let (snapshot, line) = self.0.now()?;
-            usage(&*snapshot, &line)
+            let (snapshot, ancestry) = self.0.now()?;
+            usage(&*snapshot, &ancestry)
         };
-        let (used, growth) = self.0.core.live.ledgers.with_growth(self.0.bucket, read);
+        let (used, growth) = self.0.core.dirty.ledgers.with_growth(self.0.bucket, read);
         let used = used?;
         Ok(Usage { bytes: used.bytes + growth, ..used })
     }

@@ -11,10 +11,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::flags::Touching;
-use super::home::Home;
+use super::in_place::InPlaceBlob;
 use super::session::Volume;
 use crate::blob::BlobId;
-use crate::content::{blob_record, is_sound, mark_exposed};
+use crate::content::{blob_record, is_valid, mark_mapped_writable};
 use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::meta::Durability;
@@ -66,14 +66,14 @@ impl Volume {
         if !self.fits(&*file, &whole)? {
             return Ok(Err(Unfit::Now));
         }
-        let added = core.backed.add(owner, whole.blob, &file, self.0.mount);
+        let added = core.passthrough.add(owner, whole.blob, &file, self.0.mount);
         // References are checked after the registration: an operation that adds one from now on finds the blob backed.
         let sole = || blob_record(&*core.meta.snapshot(), whole.blob.0).is_ok_and(|record| record.refs == 1);
         match added {
             Added::Known => Ok(Ok(Backing { file })),
             Added::New if sole() => Ok(Ok(Backing { file })),
             Added::New => {
-                core.backed.withdraw(owner);
+                core.passthrough.withdraw(owner);
                 Ok(Err(Unfit::Now))
             }
             Added::Refused => Ok(Err(Unfit::Now)),
@@ -91,21 +91,21 @@ impl Volume {
         };
         let blob = BlobId(content.id);
         let file = core.blobs.file(blob)?;
-        if core.backed.add((self.0.bucket, ino), blob, &file, self.0.mount) == Added::Refused {
+        if core.passthrough.add((self.0.bucket, ino), blob, &file, self.0.mount) == Added::Refused {
             return Err(Error::Busy { what: format!("blob {blob}, which another file has,") });
         }
         // The earlier process may have died between truncating the file and truncating the blob.
-        let own = content.home && !self.0.read_only;
+        let own = content.in_place && !self.0.read_only;
         self.fits(&*file, &Whole { blob, size: inode.size, own }).map(|_| ())
     }
 
     /// The blob that holds all of the file's content, if it may be read directly.
     fn whole(&self, ino: u64, least: u64) -> Result<Result<Whole, Unfit>> {
         let core = &self.0.core;
-        let (snapshot, line) = self.0.now()?;
-        let (branch, inode) = Tree { read: &*snapshot, line: &line }.live_inode(ino)?;
-        let live = core.live.get(self.0.bucket, ino).filter(|_| self.0.frozen.is_none());
-        let size = live.as_ref().map_or(inode.size, |live| live.size());
+        let (snapshot, ancestry) = self.0.now()?;
+        let (branch, inode) = Tree { read: &*snapshot, ancestry: &ancestry }.dirty_inode(ino)?;
+        let dirty = core.dirty.get(self.0.bucket, ino).filter(|_| self.0.frozen.is_none());
+        let size = dirty.as_ref().map_or(inode.size, |dirty| dirty.size());
         if size < least {
             return Ok(Err(Unfit::Small));
         }
@@ -114,12 +114,12 @@ impl Volume {
             return Ok(Err(Unfit::Now));
         }
         let record = blob_record(&*snapshot, content.id)?;
-        let verified = || record.length == size && is_sound(core, content.id);
+        let verified = || record.length == size && is_valid(core, content.id);
         if record.packed.is_some() || (record.sums && !verified()) {
             return Ok(Err(Unfit::Now));
         }
         // Writers maintain the length of a dirty file's blob.
-        let own = content.home && branch == line.branch() && !self.0.read_only && live.is_none();
+        let own = content.in_place && branch == ancestry.branch() && !self.0.read_only && dirty.is_none();
         Ok(Ok(Whole { blob: BlobId(content.id), size, own }))
     }
 
@@ -141,12 +141,12 @@ impl Volume {
 
     /// Records that this mount's kernel has closed all passthrough handles of a file.
     pub fn release_backing(&self, ino: u64) -> Released {
-        self.0.core.backed.release((self.0.bucket, ino), self.0.mount)
+        self.0.core.passthrough.release((self.0.bucket, ino), self.0.mount)
     }
 
     /// Whether a file is open by passthrough, or still mapped through a closed handle.
-    pub fn is_backed(&self, ino: u64) -> bool {
-        self.0.core.backed.blob((self.0.bucket, ino)).is_some()
+    pub fn is_passthrough(&self, ino: u64) -> bool {
+        self.0.core.passthrough.blob((self.0.bucket, ino)).is_some()
     }
 
     /// Records that a passthrough file is about to be opened in a way that allows a writable mapping. Before that, all
@@ -159,27 +159,27 @@ impl Volume {
         let _alone = core.gates.reshape(self.0.bucket, ino);
         // It may have been opened by passthrough before it got the flag.
         self.refuse_fixed(ino, Touching::Changes)?;
-        let (_, home) = self.home(ino)?;
-        if !core.backed.expose(owner, home.file.modified()?) {
+        let (_, in_place) = self.in_place(ino)?;
+        if !core.passthrough.expose(owner, in_place.file.modified()?) {
             return Ok(());
         }
         self.change(move |tx| {
-            mark_exposed(tx.txn, owner, home.id);
+            mark_mapped_writable(tx.txn, owner, in_place.id);
             Ok(())
         })
     }
 
     /// The in-place blob of a passthrough file whose size is about to change: the blob has to follow.
-    pub(super) fn backed_home(&self, ino: u64) -> Result<Option<Home>> {
-        match self.0.core.backed.blob((self.0.bucket, ino)) {
-            Some(_) => self.home(ino).map(|(_, home)| Some(home)),
+    pub(super) fn passthrough_in_place(&self, ino: u64) -> Result<Option<InPlaceBlob>> {
+        match self.0.core.passthrough.blob((self.0.bucket, ino)) {
+            Some(_) => self.in_place(ino).map(|(_, in_place)| Some(in_place)),
             None => Ok(None),
         }
     }
 
     /// Makes the blob of a passthrough file its in-place blob. Every other view of the inode gets a copy, on disk
     /// before a byte of the blob changes. The caller holds the bucket's gate shared and the inode's lock exclusively.
-    pub(super) fn keep_blob(&self, ino: u64, blob: BlobId) -> Result<(Inode, Home)> {
+    pub(super) fn keep_blob(&self, ino: u64, blob: BlobId) -> Result<(Inode, InPlaceBlob)> {
         let core = &self.0.core;
         let file = core.blobs.file(blob)?;
         let copy = Duplicate::of(&core.blobs, &*file, file.len()?)?;
@@ -188,11 +188,11 @@ impl Volume {
         if let Some(copy) = copied {
             core.readers.redirect(blob, copy);
         }
-        Ok((inode, Home { id: blob, file, whole: true }))
+        Ok((inode, InPlaceBlob { id: blob, file, whole: true }))
     }
 
     /// Whether a file has to keep this blob.
     pub(super) fn keeps(&self, ino: u64, blob: u64) -> bool {
-        self.0.core.backed.blob((self.0.bucket, ino)) == Some(BlobId(blob))
+        self.0.core.passthrough.blob((self.0.bucket, ino)) == Some(BlobId(blob))
     }
 }

@@ -17,7 +17,7 @@ use super::flags::Touching;
 use super::session::Volume;
 use super::write::wrote;
 use crate::blob::BlobId;
-use crate::content::{blob_record, bring_to_disk, is_sound};
+use crate::content::{blob_record, bring_to_disk, is_valid};
 use crate::disk::File;
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Content, Inode, InodeKind};
@@ -85,7 +85,7 @@ impl Volume {
     fn refer(&self, from: u64, to: u64, size: u64) -> Result<bool> {
         let (core, bucket) = (&self.0.core, self.0.bucket);
         // The target may be open by passthrough; its content then stays in its blob.
-        if core.writers.has_handles(bucket, from) || core.backed.blob((bucket, to)).is_some() {
+        if core.writers.has_handles(bucket, from) || core.passthrough.blob((bucket, to)).is_some() {
             return Ok(false);
         }
         core.writable()?;
@@ -93,7 +93,7 @@ impl Volume {
         self.bring_to_disk(from)?;
         let gate = core.gates.share(bucket);
         self.bring_to_disk(from)?;
-        self.settle(to)?;
+        self.flush(to)?;
         let referred =
             self.begin_version(to, Touching::Changes).and_then(|()| self.change(move |tx| refer(tx, from, to, size)));
         drop(gate);
@@ -105,8 +105,8 @@ impl Volume {
 
     /// Syncs the content of a file, and flushes its attributes.
     fn bring_to_disk(&self, ino: u64) -> Result<()> {
-        self.settle(ino)?;
-        self.reading(|tree| bring_to_disk(&self.0.core, tree, ino, &tree.live_inode(ino)?.1))
+        self.flush(ino)?;
+        self.reading(|tree| bring_to_disk(&self.0.core, tree, ino, &tree.dirty_inode(ino)?.1))
     }
 
     /// Copies a range. Holes stay holes beyond the target offset `holes_past`, if given.
@@ -162,14 +162,14 @@ impl Volume {
         let core = &self.0.core;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, to.ino);
-        let live = self.live(to.ino).filter(|live| live.whole && !live.takes_privileges(false));
-        let Some(live) = live else { return Ok(false) };
+        let dirty = self.dirty(to.ino).filter(|dirty| dirty.whole && !dirty.takes_privileges(false));
+        let Some(dirty) = dirty else { return Ok(false) };
         let end = to.offset + len;
-        let copy = || live.file.copy_from(&*source, from.offset, to.offset, len);
-        if end > live.size() {
-            self.grow_live(to.ino, &live, end, copy)
+        let copy = || dirty.file.copy_from(&*source, from.offset, to.offset, len);
+        if end > dirty.size() {
+            self.grow_dirty(to.ino, &dirty, end, copy)
         } else {
-            self.change_live(to.ino, &live, end, copy)
+            self.change_dirty(to.ino, &dirty, end, copy)
         }
     }
 
@@ -178,14 +178,14 @@ impl Volume {
     fn source_file(&self, ino: u64) -> Result<Option<Arc<dyn File>>> {
         let core = &self.0.core;
         let _reading = core.readers.begin();
-        if let Some(live) = core.live.get(self.0.bucket, ino).filter(|live| live.whole) {
-            return Ok(Some(live.file.clone()));
+        if let Some(dirty) = core.dirty.get(self.0.bucket, ino).filter(|dirty| dirty.whole) {
+            return Ok(Some(dirty.file.clone()));
         }
-        let (snapshot, line) = self.0.now()?;
-        let (_, inode) = Tree { read: &*snapshot, line: &line }.live_inode(ino)?;
+        let (snapshot, ancestry) = self.0.now()?;
+        let (_, inode) = Tree { read: &*snapshot, ancestry: &ancestry }.dirty_inode(ino)?;
         let Some(Content::Blob(content)) = inode.content else { return Ok(None) };
         let record = blob_record(&*snapshot, content.id)?;
-        if record.packed.is_some() || (record.sums && !is_sound(core, content.id)) {
+        if record.packed.is_some() || (record.sums && !is_valid(core, content.id)) {
             return Ok(None);
         }
         core.blobs.file(BlobId(content.id)).map(Some)
@@ -201,7 +201,7 @@ fn in_record(inode: &Inode, offset: u64, len: u64) -> Option<&[u8]> {
 
 /// Whether a file has no holes.
 fn is_dense(inode: &Inode) -> bool {
-    inode.holes == 0 && inode.content.as_ref().is_some_and(Content::is_home)
+    inode.holes == 0 && inode.content.as_ref().is_some_and(Content::is_in_place)
 }
 
 fn at(spot: Spot, done: u64) -> Spot {
@@ -211,8 +211,8 @@ fn at(spot: Spot, done: u64) -> Spot {
 /// Makes an empty inode refer to the content of another of `size` bytes; `false` if either has changed.
 fn refer(tx: &mut Tx<'_>, from: u64, to: u64, size: u64) -> Result<bool> {
     let file = |inode: &Inode| inode.kind() == InodeKind::File;
-    let (_, source) = tx.tree().live_inode(from)?;
-    let (_, target) = tx.tree().live_inode(to)?;
+    let (_, source) = tx.tree().dirty_inode(from)?;
+    let (_, target) = tx.tree().dirty_inode(to)?;
     let blobs = matches!(source.content, Some(Content::Blob(_) | Content::Extents(_)));
     if !blobs || source.size != size || target.size != 0 || !file(&source) || !file(&target) {
         return Ok(false);

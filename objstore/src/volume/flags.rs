@@ -12,7 +12,7 @@
 
 use super::session::Volume;
 use super::types::{Change, Flags};
-use crate::content::sweep_exposed;
+use crate::content::sweep_mapped_writable;
 use crate::error::{Posix, Result};
 use crate::record::inode::{Inode, flag};
 pub(super) use crate::tree::Touching;
@@ -33,7 +33,7 @@ impl Flags {
 impl Volume {
     /// The flags of an inode.
     pub fn flags(&self, ino: u64) -> Result<Flags> {
-        self.reading(|tree| Ok(Flags::of(&tree.live_inode(ino)?.1)))
+        self.reading(|tree| Ok(Flags::of(&tree.dirty_inode(ino)?.1)))
     }
 
     /// Sets all flags of an inode.
@@ -47,14 +47,14 @@ impl Volume {
         let owner = (self.0.bucket, ino);
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
-        if (flags.immutable || flags.append_only) && core.backed.is_exposed(owner) {
-            sweep_exposed(core)?;
-            if core.backed.is_exposed(owner) {
+        if (flags.immutable || flags.append_only) && core.passthrough.is_mapped_writable(owner) {
+            sweep_mapped_writable(core)?;
+            if core.passthrough.is_mapped_writable(owner) {
                 return Err(Posix::InUse.into());
             }
         }
         self.change(move |tx| {
-            tx.settle_for_good(ino)?;
+            tx.flush_final(ino)?;
             let mut inode = tx.own(ino)?;
             // An immutable file keeps its other flags, too, until it is no longer immutable.
             if inode.is_immutable() && flags.immutable && flags != Flags::of(&inode) {
@@ -78,6 +78,6 @@ impl Volume {
 
     /// Refuses a change that the flags of an inode forbid.
     pub(super) fn refuse_fixed(&self, ino: u64, what: Touching) -> Result<()> {
-        self.reading(|tree| tree.live_inode(ino)?.1.refuse_fixed(what))
+        self.reading(|tree| tree.dirty_inode(ino)?.1.refuse_fixed(what))
     }
 }

@@ -12,9 +12,9 @@ use super::session::{Session, Volume, attr};
 use super::types::{Attr, Change};
 use crate::core::Core;
 use crate::error::Result;
+use crate::inode_refs::Left;
 use crate::meta::Durability;
 use crate::name::BucketName;
-use crate::pins::Left;
 use crate::record::inode::Inode;
 use crate::shrink::Shrink;
 use crate::tree::collect_orphan;
@@ -38,14 +38,14 @@ impl Volume {
 
     /// Takes a reference without checking the inode.
     pub(super) fn hold(&self, ino: u64) {
-        self.0.core.pins.pin(self.0.bucket, ino);
-        *self.0.pins.lock().entry(ino).or_default() += 1;
+        self.0.core.inode_refs.pin(self.0.bucket, ino);
+        *self.0.inode_refs.lock().entry(ino).or_default() += 1;
     }
 
     /// Takes a reference on an inode found in the store, before its state is read: what is there afterwards stays.
     pub(super) fn hold_found(&self, ino: u64) {
         self.hold(ino);
-        self.0.core.pins.await_end(self.0.bucket, ino);
+        self.0.core.inode_refs.await_end(self.0.bucket, ino);
     }
 
     /// Names the inodes that the kernel has had open since before the takeover. If the mount's grant is gone, now or
@@ -62,7 +62,7 @@ impl Volume {
     pub fn probe_result(&self, ino: u64, held: bool) {
         let session = &*self.0;
         if let Some(id) = session.id.filter(|_| !held)
-            && session.core.pins.clear(session.bucket, ino, id)
+            && session.core.inode_refs.clear(session.bucket, ino, id)
         {
             session.collect(ino);
         }
@@ -73,7 +73,7 @@ impl Session {
     /// The inodes that the kernel is known to have cached.
     pub fn known_to_kernel(&self) -> HashSet<u64> {
         let mut known = self.open_before.lock().clone();
-        known.extend(self.pins.lock().keys());
+        known.extend(self.inode_refs.lock().keys());
         known
     }
 
@@ -85,28 +85,28 @@ impl Session {
 
     fn forget(&self, ino: u64, count: u64) {
         let (taken, rest) = self.uncount(ino, count);
-        let pins = &self.core.pins;
+        let inode_refs = &self.core.inode_refs;
         match self.id.filter(|_| self.inherited && rest == 0) {
-            Some(id) => match pins.unpin_heir(self.bucket, ino, taken, id, taken < count) {
+            Some(id) => match inode_refs.unpin_inherited(self.bucket, ino, taken, id, taken < count) {
                 Left::Nobody => self.collect(ino),
                 Left::Unsure => self.core.feeds.publish_to(self.mount, &[Change::Probe { ino }]),
                 Left::Held => {}
             },
-            None if pins.unpin(self.bucket, ino, taken) => self.collect(ino),
+            None if inode_refs.unpin(self.bucket, ino, taken) => self.collect(ino),
             None => {}
         }
     }
 
     /// Subtracts references from the session's own count. Returns how many could be subtracted, and how many remain.
     fn uncount(&self, ino: u64, count: u64) -> (u64, u64) {
-        let mut pins = self.pins.lock();
-        let Some(held) = pins.get_mut(&ino) else { return (0, 0) };
+        let mut inode_refs = self.inode_refs.lock();
+        let Some(held) = inode_refs.get_mut(&ino) else { return (0, 0) };
         let taken = count.min(*held);
         *held -= taken;
         let rest = *held;
         if rest == 0 {
-            pins.remove(&ino);
-            pins.shrink();
+            inode_refs.remove(&ino);
+            inode_refs.shrink();
         }
         (taken, rest)
     }
@@ -118,8 +118,8 @@ impl Session {
 
     /// Returns all references of an ending session.
     pub(super) fn unpin_all(&self) {
-        for (ino, count) in std::mem::take(&mut *self.pins.lock()) {
-            if self.core.pins.unpin(self.bucket, ino, count) {
+        for (ino, count) in std::mem::take(&mut *self.inode_refs.lock()) {
+            if self.core.inode_refs.unpin(self.bucket, ino, count) {
                 self.collect(ino);
             }
         }

@@ -72,12 +72,12 @@ impl Volume {
     fn look_at(&self, inos: &[u64]) -> Result<Vec<Option<Inode>>> {
         let core = &self.0.core;
         // Read before the records: a file flushed in between is complete in its record.
-        let live: Vec<_> = inos.iter().map(|ino| core.live.get(self.0.bucket, *ino)).collect();
+        let dirty: Vec<_> = inos.iter().map(|ino| core.dirty.get(self.0.bucket, *ino)).collect();
         let mut inodes: Vec<Option<Inode>> = self.reading(|tree| tree.inodes_as(inos))?;
-        for ((inode, live), ino) in inodes.iter_mut().zip(live).zip(inos) {
+        for ((inode, dirty), ino) in inodes.iter_mut().zip(dirty).zip(inos) {
             let Some(inode) = inode else { continue };
-            if let Some(live) = live.filter(|_| self.0.frozen.is_none()) {
-                live.show(inode);
+            if let Some(dirty) = dirty.filter(|_| self.0.frozen.is_none()) {
+                dirty.show(inode);
             }
             self.show_past(*ino, inode);
         }

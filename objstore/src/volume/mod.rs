@@ -4,33 +4,33 @@
 //!   [`Volume::sync`] or within 5 s.
 //! - An inode that the kernel knows is referenced: if it is unlinked or replaced, it stays until the last reference is
 //!   dropped.
-//! - A session may outlive the server: the next one takes it over with everything its kernel holds (`lasting`,
+//! - A session may outlive the server: the next one takes it over with everything its kernel holds (`persistent`,
 //!   `holds`), and serves the requests in progress without executing one twice (`replay`).
 //! - A session on a snapshot refuses every change.
 //! - In a bucket with versioning a change of content begins a version (see `writers` and `tree/written.rs`).
 
+mod access_check;
 mod acl;
 mod allocate;
 mod attributes;
 mod backing;
 mod closing;
 mod copy_range;
+mod dirty;
 mod flags;
 mod holds;
-mod home;
-mod lasting;
-mod live;
+mod in_place;
 mod many;
 mod nameless;
 mod names;
 mod object_attributes;
 mod path;
+mod persistent;
 mod read;
 pub mod replay;
 mod reserve;
 mod session;
 pub mod types;
-mod warrant;
 mod write;
 mod writers;
 mod xattr;
@@ -42,7 +42,7 @@ pub use crate::session_id::SessionId;
 pub use crate::state::Released;
 pub use acl::WhichAcl;
 pub use copy_range::Spot;
-pub(crate) use lasting::{forget as forget_session, forget_owed};
+pub(crate) use persistent::{forget as forget_session, forget_owed};
 pub(crate) use session::Session;
 pub use session::{Volume, VolumeOptions};
 pub use types::*;

@@ -169,7 +169,7 @@ impl Volume {
 
     /// The target of a symbolic link.
     pub fn read_link(&self, ino: u64) -> Result<String> {
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        let (_, inode) = self.reading(|tree| tree.dirty_inode(ino))?;
         match (inode.kind(), inode.content) {
             (InodeKind::Symlink, Some(Content::Inline(target))) => String::from_utf8(target.into())
                 .map_err(|_| Error::corrupt(format!("symlink {ino}"), "UTF-8", "other bytes")),

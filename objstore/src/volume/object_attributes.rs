@@ -191,7 +191,7 @@ impl Volume {
             self.0.core.observe(self.0.bucket, &[ino])?;
         }
         let versions = self.shows_versions()?;
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        let (_, inode) = self.reading(|tree| tree.dirty_inode(ino))?;
         let value = if is_object(ino, &inode) { attribute.value(ino, &inode, versions) } else { None };
         Ok(value.map(Bytes::from))
     }

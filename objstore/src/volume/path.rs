@@ -12,7 +12,7 @@ impl Volume {
             return Ok(Some(String::new()));
         }
         self.reading(|tree| {
-            let (_, inode) = tree.live_inode(ino)?;
+            let (_, inode) = tree.dirty_inode(ino)?;
             if inode.nlink == 0 {
                 return Ok(None);
             }

@@ -16,14 +16,14 @@ impl Volume {
         self.0.check(false)?;
         // Registered before anything is looked up: content found afterwards is kept until this ends.
         let reading = core.readers.begin();
-        if let Some(live) = core.live.get(self.0.bucket, ino).filter(|live| live.whole) {
-            let held = live.size().saturating_sub(offset).min(len as u64);
+        if let Some(dirty) = core.dirty.get(self.0.bucket, ino).filter(|dirty| dirty.whole) {
+            let held = dirty.size().saturating_sub(offset).min(len as u64);
             let held = usize::try_from(held).unwrap_or(len);
-            return if held == 0 { Ok(Bytes::new()) } else { core.blobs.read_file(live.blob, offset, held) };
+            return if held == 0 { Ok(Bytes::new()) } else { core.blobs.read_file(dirty.blob, offset, held) };
         }
-        let (snapshot, line) = self.0.now()?;
-        let tree = Tree { read: &*snapshot, line: &line };
-        let (_, inode) = tree.live_inode(ino)?;
+        let (snapshot, ancestry) = self.0.now()?;
+        let tree = Tree { read: &*snapshot, ancestry: &ancestry };
+        let (_, inode) = tree.dirty_inode(ino)?;
         if inode.is_dir() {
             return Err(Posix::IsDirectory.into());
         }
@@ -33,12 +33,12 @@ impl Volume {
     /// The first byte of data (or of a hole) at or after `offset`; `None` past the end (lseek(2), SEEK_DATA).
     pub fn seek(&self, ino: u64, offset: u64, data: bool) -> Result<Option<u64>> {
         let _reading = self.0.core.readers.begin();
-        let live = self.0.core.live.get(self.0.bucket, ino);
-        let (snapshot, line) = self.0.now()?;
-        let tree = Tree { read: &*snapshot, line: &line };
-        let (_, mut inode) = tree.live_inode(ino)?;
-        if let Some(live) = live {
-            live.show(&mut inode);
+        let dirty = self.0.core.dirty.get(self.0.bucket, ino);
+        let (snapshot, ancestry) = self.0.now()?;
+        let tree = Tree { read: &*snapshot, ancestry: &ancestry };
+        let (_, mut inode) = tree.dirty_inode(ino)?;
+        if let Some(dirty) = dirty {
+            dirty.show(&mut inode);
         }
         if inode.kind() != InodeKind::File {
             return Err(Posix::Invalid.into());

@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::flags::Touching;
-use super::home::{Found, Fresh, Home};
+use super::in_place::{Found, Fresh, InPlaceBlob};
 use super::session::Volume;
 use super::write::{overtaken, wrote};
 use crate::disk::Allocate;
 use crate::error::Result;
 use crate::record::inode::Inode;
-use crate::state::Live;
+use crate::state::DirtyFile;
 use crate::volume::Change;
 
 impl Volume {
@@ -38,21 +38,21 @@ impl Volume {
         core.writable()?;
         let _gate = core.gates.write_in_place(self.0.bucket);
         let _alone = core.gates.reshape(self.0.bucket, ino);
-        self.leave_retired(ino)?;
+        self.leave_noncurrent(ino)?;
         self.begin_version(ino, Touching::Adds)?;
         let inode = self.regular(ino)?;
         inode.refuse_fixed(Touching::Adds)?;
         let grows = size == Allocate::Extend && range.end > inode.size;
         // Checked before a blob is created for it.
         self.check_growth(range.end.saturating_sub(inode.charged()))?;
-        match self.find_home(ino)? {
+        match self.find_in_place(ino)? {
             Found::Fresh(fresh) if grows => {
                 fresh.file().allocate(range.start, range.end - range.start, Allocate::Extend)?;
                 self.move_in(ino, &inode, fresh, range.end, false)
             }
             Found::Fresh(fresh) => self.reserve_fresh(ino, &inode, fresh, range),
-            Found::Home(home) if home.whole && grows => self.reserve_live(ino, &inode, &home, range),
-            Found::Home(home) => self.reserve_beside(ino, &inode, &home, range, grows),
+            Found::Home(in_place) if in_place.whole && grows => self.reserve_dirty(ino, &inode, &in_place, range),
+            Found::Home(in_place) => self.reserve_beside(ino, &inode, &in_place, range, grows),
         }
     }
 
@@ -63,45 +63,52 @@ impl Volume {
         let reserved = fresh.file().allocate(range.start, range.end - range.start, Allocate::KeepSize);
         let end = range.end;
         let reserved = reserved.and_then(|()| self.settle_in(ino, inode, fresh, end).map(drop));
-        reserved.inspect_err(|_| self.0.core.live.ledgers.shrink(self.0.bucket, more))
+        reserved.inspect_err(|_| self.0.core.dirty.ledgers.shrink(self.0.bucket, more))
     }
 
     /// Lets a file that lies completely in its in-place blob grow, with space reserved for the range.
-    fn reserve_live(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>) -> Result<()> {
-        let live = self.live_to_shape(ino, inode, home)?;
-        let reserve = || live.file.allocate(range.start, range.end - range.start, Allocate::Extend);
-        if self.grow_live(ino, &live, range.end, reserve)? { Ok(()) } else { Err(overtaken()) }
+    fn reserve_dirty(&self, ino: u64, inode: &Inode, in_place: &InPlaceBlob, range: &Range<u64>) -> Result<()> {
+        let dirty = self.dirty_to_shape(ino, inode, in_place)?;
+        let reserve = || dirty.file.allocate(range.start, range.end - range.start, Allocate::Extend);
+        if self.grow_dirty(ino, &dirty, range.end, reserve)? { Ok(()) } else { Err(overtaken()) }
     }
 
     /// The dirty entry for a change that is not a write; an entry whose writes clear privileges is created again.
-    pub(super) fn live_to_shape(&self, ino: u64, inode: &Inode, home: &Home) -> Result<Arc<Live>> {
-        match self.live(ino).filter(|live| !live.takes_privileges(false)) {
-            Some(live) => Ok(live),
+    pub(super) fn dirty_to_shape(&self, ino: u64, inode: &Inode, in_place: &InPlaceBlob) -> Result<Arc<DirtyFile>> {
+        match self.dirty(ino).filter(|dirty| !dirty.takes_privileges(false)) {
+            Some(dirty) => Ok(dirty),
             None => {
-                self.settle(ino)?;
-                self.go_live(ino, inode, home, false)
+                self.flush(ino)?;
+                self.become_dirty(ino, inode, in_place, false)
             }
         }
     }
 
     /// Reserves space in an in-place blob whose length does not change; with `grows` the file's size still grows to the
     /// end of the range, as for one in extents.
-    fn reserve_beside(&self, ino: u64, inode: &Inode, home: &Home, range: &Range<u64>, grows: bool) -> Result<()> {
+    fn reserve_beside(
+        &self,
+        ino: u64,
+        inode: &Inode,
+        in_place: &InPlaceBlob,
+        range: &Range<u64>,
+        grows: bool,
+    ) -> Result<()> {
         let more = range.end.saturating_sub(inode.charged());
         self.reserve_growth(more)?;
         let size = if grows { range.end } else { inode.size };
-        let placed = if home.whole { range.clone() } else { self.stepped(range, size) };
-        let reserved = home.file.allocate(placed.start, placed.end - placed.start, Allocate::KeepSize);
-        let reserved = reserved.and_then(|()| self.note_reserved(ino, home, range.end, grows));
-        reserved.inspect_err(|_| self.0.core.live.ledgers.shrink(self.0.bucket, more))
+        let placed = if in_place.whole { range.clone() } else { self.stepped(range, size) };
+        let reserved = in_place.file.allocate(placed.start, placed.end - placed.start, Allocate::KeepSize);
+        let reserved = reserved.and_then(|()| self.note_reserved(ino, in_place, range.end, grows));
+        reserved.inspect_err(|_| self.0.core.dirty.ledgers.shrink(self.0.bucket, more))
     }
 
-    fn note_reserved(&self, ino: u64, home: &Home, end: u64, grows: bool) -> Result<()> {
-        let file = home.file.clone();
-        let (whole, length) = (home.whole, file.len()?);
+    fn note_reserved(&self, ino: u64, in_place: &InPlaceBlob, end: u64, grows: bool) -> Result<()> {
+        let file = in_place.file.clone();
+        let (whole, length) = (in_place.whole, file.len()?);
         let had = self.look(ino)?.reserved;
         let noted = self.change(move |tx| {
-            tx.settle_for_good(ino)?;
+            tx.flush_final(ino)?;
             let mut inode = tx.own(ino)?;
             if grows {
                 let taken = inode.taken();
@@ -120,7 +127,7 @@ impl Volume {
         });
         if noted.is_err() && had <= length {
             // Truncation frees the space past the end.
-            home.file.set_len(length)?;
+            in_place.file.set_len(length)?;
         }
         noted
     }

@@ -6,23 +6,23 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::lasting;
+use super::access_check::AccessCheck;
+use super::persistent;
 use super::replay::{Answered, Call};
 use super::types::{Attr, Change, Kind, ROOT_INO};
-use super::warrant::Warrant;
-use crate::branch::Line;
+use crate::branch::Ancestry;
 use crate::core::{Core, Named};
 use crate::error::{Error, Posix, Result};
-use crate::feed::{Feed, Life};
+use crate::feed::{Feed, FeedOwner};
 use crate::meta::{Durability, Read, Snapshot};
 use crate::name::{BucketName, Key};
-use crate::owed;
 use crate::record::inode::{Content, Inode, InodeKind};
-use crate::record::key::{Branch, Family};
+use crate::record::key::{Branch, CloneGroup};
 use crate::session_id::{SessionId, next_mount};
 use crate::state::{Appends, Served};
 use crate::store::{Access, MountSession, Store};
 use crate::tree::{Tree, Tx};
+use crate::undelivered;
 
 /// How to open a volume.
 #[derive(Clone, Debug, Default)]
@@ -53,15 +53,15 @@ pub(crate) struct Session {
     pub name: BucketName,
     /// The bucket's id, or the snapshot's.
     pub bucket: u64,
-    pub family: Family,
+    pub clone_group: CloneGroup,
     /// Set for a snapshot.
     pub frozen: Option<Branch>,
     pub read_only: bool,
     pub root: u64,
     /// Identifies this mount in the process.
     pub mount: u64,
-    pub warrant: Warrant,
-    pub(super) pins: Mutex<HashMap<u64, u64>>,
+    pub access_check: AccessCheck,
+    pub(super) inode_refs: Mutex<HashMap<u64, u64>>,
     /// Inodes that the kernel had open when the session was taken over.
     pub(super) open_before: Mutex<HashSet<u64>>,
     /// Open counts of the files that this session has open for writing.
@@ -82,7 +82,7 @@ pub(crate) struct Session {
 pub(super) struct Place {
     /// The bucket's id, or the snapshot's.
     pub bucket: u64,
-    pub family: Family,
+    pub clone_group: CloneGroup,
     /// Set for a snapshot.
     pub frozen: Option<Branch>,
     /// The directory that is the root.
@@ -102,7 +102,7 @@ impl Store {
         let (place, served) = match options.session {
             _ if !options.inherited => (place(core, &*snapshot, bucket, &options.prefix)?, None),
             Some(id) => {
-                let (place, served) = lasting::take_over(core, &*snapshot, id, bucket)?;
+                let (place, served) = persistent::take_over(core, &*snapshot, id, bucket)?;
                 (place, Some(served))
             }
             None => return Err(Error::invalid("session", "", "one that is taken over has an id; give it")),
@@ -116,7 +116,7 @@ impl Store {
             session.check(!session.read_only)?;
         }
         if let Some(id) = begun {
-            let served = lasting::begin(id, &session)?;
+            let served = persistent::begin(id, &session)?;
             session.serve(served);
         }
         let session = Arc::new(session);
@@ -128,12 +128,12 @@ impl Store {
 
 fn place(core: &Core, read: &dyn Read, name: &BucketName, prefix: &str) -> Result<Place> {
     let named = core.named(read, name)?;
-    let (bucket, family, frozen) = match &named {
-        Named::Bucket(record) => (record.id, record.family, None),
-        Named::Snapshot(record) => (record.id, record.family, Some(record.branch)),
+    let (bucket, clone_group, frozen) = match &named {
+        Named::Bucket(record) => (record.id, record.clone_group, None),
+        Named::Snapshot(record) => (record.id, record.clone_group, Some(record.branch)),
     };
-    let line = core.line_of(read, &named)?;
-    Ok(Place { bucket, family, frozen, root: prefix_root(Tree { read, line: &line }, prefix)? })
+    let ancestry = core.ancestry_of(read, &named)?;
+    Ok(Place { bucket, clone_group, frozen, root: prefix_root(Tree { read, ancestry: &ancestry }, prefix)? })
 }
 
 fn prefix_root(tree: Tree<'_>, prefix: &str) -> Result<u64> {
@@ -173,13 +173,13 @@ impl Volume {
     /// invalidations, and with questions about unlinked inodes that the kernel may hold.
     pub fn feed(&self) -> Feed {
         let Session { core, bucket, mount, id, .. } = &*self.0;
-        let life = if id.is_some() { Life::Lasting } else { Life::Process };
+        let life = if id.is_some() { FeedOwner::Lasting } else { FeedOwner::Process };
         let (feed, missed) = core.feeds.open(*bucket, *mount, life);
         if let Some(id) = id.filter(|_| self.0.inherited) {
-            if missed && let Err(error) = owed::give_missed(core, *bucket, *mount, id) {
+            if missed && let Err(error) = undelivered::give_missed(core, *bucket, *mount, id) {
                 tracing::error!(%error, "cannot deliver the cache invalidations of the time without a server; the mount may show stale data");
             }
-            let asked = core.pins.suspected(*bucket, id).into_iter().map(|ino| Change::Probe { ino });
+            let asked = core.inode_refs.suspected(*bucket, id).into_iter().map(|ino| Change::Probe { ino });
             core.feeds.publish_to(*mount, &asked.collect::<Vec<_>>());
         }
         feed
@@ -200,8 +200,8 @@ impl Volume {
 
     /// Reads the tree as it is now.
     pub(super) fn reading<T>(&self, read: impl FnOnce(Tree<'_>) -> Result<T>) -> Result<T> {
-        let (snapshot, line) = self.0.now()?;
-        read(Tree { read: &*snapshot, line: &line })
+        let (snapshot, ancestry) = self.0.now()?;
+        read(Tree { read: &*snapshot, ancestry: &ancestry })
     }
 
     /// Changes the tree in one transaction; the change is in the store when it returns.
@@ -233,20 +233,20 @@ impl Volume {
 
 impl Session {
     fn new(store: &Store, name: BucketName, place: Place, options: VolumeOptions) -> Self {
-        let Place { bucket, family, frozen, root } = place;
+        let Place { bucket, clone_group, frozen, root } = place;
         store.core.mounted.add(bucket);
         Self {
             core: store.core.clone(),
             access: store.access.clone(),
             name,
             bucket,
-            family,
+            clone_group,
             frozen,
             read_only: options.read_only || frozen.is_some(),
             root,
             mount: next_mount(),
-            warrant: Warrant::new(options.account),
-            pins: Mutex::default(),
+            access_check: AccessCheck::new(options.account),
+            inode_refs: Mutex::default(),
             open_before: Mutex::default(),
             writers: Mutex::default(),
             id: None,
@@ -262,11 +262,11 @@ impl Session {
         self.id = Some(served.id);
         self.mount = served.mount;
         self.appends = Some(served.appends);
-        self.warrant.hold_to(served.account);
+        self.access_check.hold_to(served.account);
     }
 
     /// A snapshot of the store, and the branch with its ancestry that this session shows.
-    pub fn now(&self) -> Result<(Box<dyn Snapshot>, Line)> {
+    pub fn now(&self) -> Result<(Box<dyn Snapshot>, Ancestry)> {
         self.check(false)?;
         let (snapshot, branch) = match self.frozen {
             Some(branch) => {
@@ -282,8 +282,8 @@ impl Session {
                 _ => return Err(Posix::Stale.into()),
             },
         };
-        let line = self.core.lines.line(&*snapshot, self.family, branch)?;
-        Ok((snapshot, line))
+        let ancestry = self.core.lines.ancestry(&*snapshot, self.clone_group, branch)?;
+        Ok((snapshot, ancestry))
     }
 
     /// Ends the session because the mount is gone.
@@ -293,11 +293,11 @@ impl Session {
         }
         self.core.mounted.remove(self.bucket);
         self.core.feeds.remove(self.mount);
-        self.core.backed.release_all(self.mount);
+        self.core.passthrough.release_all(self.mount);
         super::writers::give_back(self);
         self.unpin_all();
         if let Some(id) = self.id {
-            lasting::end(&self.core, id, self.bucket, Some(&self.name), self.mount);
+            persistent::end(&self.core, id, self.bucket, Some(&self.name), self.mount);
         }
     }
 
@@ -305,10 +305,10 @@ impl Session {
     fn leave(&self, id: SessionId) {
         self.core.mounted.remove(self.bucket);
         self.core.feeds.close(self.mount);
-        self.core.backed.release_all(self.mount);
+        self.core.passthrough.release_all(self.mount);
         super::writers::give_back(self);
-        self.core.pins.leave(self.bucket, id, std::mem::take(&mut *self.pins.lock()));
-        self.core.lasting.leave(id);
+        self.core.inode_refs.leave(self.bucket, id, std::mem::take(&mut *self.inode_refs.lock()));
+        self.core.persistent.leave(id);
     }
 }
 

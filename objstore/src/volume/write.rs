@@ -2,7 +2,7 @@
 //!
 //! - A file of up to 4 KiB lies in its record: a write is one transaction.
 //! - Larger files have an in-place blob. The first write to it is a transaction that marks the file dirty; later ones
-//!   go to the blob alone (`live`), as long as all of the content lies there.
+//!   go to the blob alone (`dirty`), as long as all of the content lies there.
 //! - A write that creates an in-place blob puts the old and the new bytes into it first, and then commits it. A write
 //!   to a file with content in extents does the same: first bytes in the in-place blob, then the extent that shows
 //!   them.
@@ -16,7 +16,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::flags::Touching;
-use super::home::{Found, Home};
+use super::in_place::{Found, InPlaceBlob};
 use super::session::Volume;
 use super::types::Change;
 use crate::content::{INLINE_MAX, bring_to_disk};
@@ -68,10 +68,10 @@ impl Volume {
         self.changing(ino, || {
             let _gate = self.0.core.gates.write_in_place(self.0.bucket);
             self.disarm(ino, how.kill_privileges)?;
-            if self.live(ino).is_some_and(|live| live.append_only) {
+            if self.dirty(ino).is_some_and(|dirty| dirty.append_only) {
                 return Err(Posix::NotPermitted.into());
             }
-            if self.write_live(ino, offset, data)? {
+            if self.write_dirty(ino, offset, data)? {
                 return Ok(());
             }
             let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
@@ -81,8 +81,8 @@ impl Volume {
 
     /// Clears privileges of a dirty file that its writes have to clear.
     fn disarm(&self, ino: u64, kill: bool) -> Result<()> {
-        match self.live(ino) {
-            Some(live) if live.takes_privileges(kill) => self.lose_privileges(ino, kill),
+        match self.dirty(ino) {
+            Some(dirty) if dirty.takes_privileges(kill) => self.lose_privileges(ino, kill),
             _ => Ok(()),
         }
     }
@@ -100,8 +100,8 @@ impl Volume {
                 if offset.checked_add(data.len() as u64).is_none_or(|end| end > SIZE_MAX) {
                     return Err(Posix::TooLarge.into());
                 }
-                match self.live(ino).filter(|live| !live.takes_privileges(false)) {
-                    Some(live) if self.extend_live(ino, &live, offset, data)? => Ok(()),
+                match self.dirty(ino).filter(|dirty| !dirty.takes_privileges(false)) {
+                    Some(dirty) if self.extend_dirty(ino, &dirty, offset, data)? => Ok(()),
                     _ => self.write_cold(ino, offset, data, Write { kill_privileges: false, what: Touching::Adds }),
                 }
             };
@@ -124,7 +124,7 @@ impl Volume {
         let kill = how.kill_privileges;
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
         self.0.core.writable()?;
-        self.leave_retired(ino)?;
+        self.leave_noncurrent(ino)?;
         self.begin_version(ino, how.what)?;
         let inode = self.look(ino)?;
         if inode.kind() != InodeKind::File {
@@ -136,20 +136,20 @@ impl Volume {
         }
         // Growth beyond the quota is refused before any byte is written.
         self.check_growth(end.saturating_sub(inode.charged()))?;
-        match self.find_home(ino)? {
+        match self.find_in_place(ino)? {
             Found::Fresh(fresh) => {
                 fresh.file().write_at(data, offset)?;
                 self.move_in(ino, &inode, fresh, end, kill)
             }
-            Found::Home(home) if home.whole => self.write_home(ino, &inode, &home, offset, data, kill),
-            Found::Home(home) => self.write_extent(ino, &inode, &home, offset, data, kill),
+            Found::Home(in_place) if in_place.whole => self.write_in_place(ino, &inode, &in_place, offset, data, kill),
+            Found::Home(in_place) => self.write_extent(ino, &inode, &in_place, offset, data, kill),
         }
     }
 
     /// Flushes a file whose dirty entry may not be written through any more.
-    pub(super) fn leave_retired(&self, ino: u64) -> Result<()> {
-        match self.0.core.live.get(self.0.bucket, ino) {
-            Some(live) if live.is_retired() => self.settle(ino),
+    pub(super) fn leave_noncurrent(&self, ino: u64) -> Result<()> {
+        match self.0.core.dirty.get(self.0.bucket, ino) {
+            Some(dirty) if dirty.is_noncurrent() => self.flush(ino),
             _ => Ok(()),
         }
     }
@@ -176,17 +176,33 @@ impl Volume {
     }
 
     /// Writes to a file that lies completely in its in-place blob.
-    fn write_home(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
-        let live = match self.live(ino) {
-            Some(live) => live,
-            None => self.go_live(ino, inode, home, kill)?,
+    fn write_in_place(
+        &self,
+        ino: u64,
+        inode: &Inode,
+        in_place: &InPlaceBlob,
+        offset: u64,
+        data: &[u8],
+        kill: bool,
+    ) -> Result<()> {
+        let dirty = match self.dirty(ino) {
+            Some(dirty) => dirty,
+            None => self.become_dirty(ino, inode, in_place, kill)?,
         };
-        if self.extend_live(ino, &live, offset, data)? { Ok(()) } else { Err(overtaken()) }
+        if self.extend_dirty(ino, &dirty, offset, data)? { Ok(()) } else { Err(overtaken()) }
     }
 
     /// Writes to a file in extents: the bytes go to the in-place blob, and then an extent shows them.
-    fn write_extent(&self, ino: u64, inode: &Inode, home: &Home, offset: u64, data: &[u8], kill: bool) -> Result<()> {
-        let (core, blob, end) = (&self.0.core, home.id.0, offset + data.len() as u64);
+    fn write_extent(
+        &self,
+        ino: u64,
+        inode: &Inode,
+        in_place: &InPlaceBlob,
+        offset: u64,
+        data: &[u8],
+        kill: bool,
+    ) -> Result<()> {
+        let (core, blob, end) = (&self.0.core, in_place.id.0, offset + data.len() as u64);
         let within = offset < inode.size;
         let (start, bytes) =
             if within { self.surrounded(ino, inode.size, offset, data) } else { (offset, data.into()) };
@@ -194,28 +210,28 @@ impl Volume {
         let shown = self.reading(|tree| tree.extents(ino, taken.start, taken.end))?;
         let held = self.reading(|tree| tree.held_in_extents(ino, taken.start, taken.end))?;
         let added = (taken.end - taken.start - held).div_ceil(512);
-        let mut live = self.live(ino);
-        if live.is_none() && shown.iter().any(|placed| placed.extent.blob == blob) {
-            live = Some(self.go_live(ino, inode, home, kill)?);
+        let mut dirty = self.dirty(ino);
+        if dirty.is_none() && shown.iter().any(|placed| placed.extent.blob == blob) {
+            dirty = Some(self.become_dirty(ino, inode, in_place, kill)?);
         }
-        if let Some(live) = &live
-            && self.lies_at_home(ino, live, offset, end)?
+        if let Some(dirty) = &dirty
+            && self.is_in_place(ino, dirty, offset, end)?
         {
-            let written = self.change_live(ino, live, end, || home.file.write_at(data, offset))?;
+            let written = self.change_dirty(ino, dirty, end, || in_place.file.write_at(data, offset))?;
             return if written { Ok(()) } else { Err(overtaken()) };
         }
-        if live.as_ref().is_some_and(|live| !live.begin()) {
+        if dirty.as_ref().is_some_and(|dirty| !dirty.begin()) {
             return Err(overtaken());
         }
         if !within {
-            clear_tail(core, home, inode.size)?;
+            clear_tail(core, in_place, inode.size)?;
         }
-        home.file.write_at(&bytes, start)?;
-        core.blobs.mark_dirty(home.id);
+        in_place.file.write_at(&bytes, start)?;
+        core.blobs.mark_dirty(in_place.id);
         if within {
             // Synced before an extent shows it: the old bytes may be on disk by promise, and what the blob holds there
             // has no meaning yet.
-            core.blobs.sync_file(home.id)?;
+            core.blobs.sync_file(in_place.id)?;
         }
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
@@ -226,8 +242,8 @@ impl Volume {
             tx.resize(&mut inode, size);
             inode.take(space);
             wrote(tx, ino, inode, kill)?;
-            if let Some(live) = live {
-                tx.txn.after_commit(Box::new(move || live.recorded(size)));
+            if let Some(dirty) = dirty {
+                tx.txn.after_commit(Box::new(move || dirty.recorded(size)));
             }
             Ok(())
         })
@@ -288,29 +304,29 @@ impl Volume {
         let core = &self.0.core;
         // Keeps the blob until it is synced, even if the file is truncated or replaced meanwhile.
         let _reading = core.readers.begin();
-        let live = core.live.get(self.0.bucket, ino);
-        let home = match &live {
-            Some(live) => Some(live.blob),
+        let dirty = core.dirty.get(self.0.bucket, ino);
+        let in_place = match &dirty {
+            Some(dirty) => Some(dirty.blob),
             None => self.reading(|tree| {
-                let (_, inode) = tree.live_inode(ino)?;
-                let home = inode.home().map(crate::blob::BlobId);
-                if home.is_none() {
+                let (_, inode) = tree.dirty_inode(ino)?;
+                let in_place = inode.in_place().map(crate::blob::BlobId);
+                if in_place.is_none() {
                     bring_to_disk(core, tree, ino, &inode)?;
                 }
-                Ok(home)
+                Ok(in_place)
             })?,
         };
-        let Some(id) = home else {
+        let Some(id) = in_place else {
             core.recent_syncs.note(self.0.bucket, ino, core.clock.now());
             return core.meta.sync_here();
         };
-        if core.backed.is_exposed((self.0.bucket, ino)) {
+        if core.passthrough.is_mapped_writable((self.0.bucket, ino)) {
             // Writes through a mapping were not announced, so the blob is marked here.
             core.blobs.mark_dirty(id);
         }
         // The writer thread syncs it, in parallel with the content.
         let metadata = (!core.meta.is_synced()).then(|| core.meta.sync());
-        let content = match live {
+        let content = match dirty {
             // After a crash, a dirty file's time is its blob's.
             Some(_) if !data_only => core.blobs.sync_file_and_times(id),
             _ => core.blobs.sync_file(id),
@@ -367,11 +383,11 @@ pub(super) fn disarm(tx: &mut Tx<'_>, inode: &mut Inode) {
 
 /// Clears bytes that a crash may have left in an in-place blob past the size, before the size grows over them or the
 /// file becomes dirty. Synced, since after another crash they would be taken for the file's.
-pub(super) fn clear_tail(core: &Core, home: &Home, size: u64) -> Result<()> {
-    if home.file.len()? <= size {
+pub(super) fn clear_tail(core: &Core, in_place: &InPlaceBlob, size: u64) -> Result<()> {
+    if in_place.file.len()? <= size {
         return Ok(());
     }
-    home.file.set_len(size)?;
-    core.blobs.mark_dirty(home.id);
-    core.blobs.sync_file(home.id)
+    in_place.file.set_len(size)?;
+    core.blobs.mark_dirty(in_place.id);
+    core.blobs.sync_file(in_place.id)
 }

@@ -60,7 +60,7 @@ impl Volume {
     fn check_writable(&self, ino: u64) -> Result<()> {
         let core = &self.0.core;
         self.reading(|tree| {
-            let (_, inode) = tree.live_inode(ino)?;
+            let (_, inode) = tree.dirty_inode(ino)?;
             if inode.kind() != InodeKind::File || core.writers.is_at(self.0.bucket, ino, &inode) {
                 return Ok(());
             }
@@ -121,7 +121,7 @@ impl Volume {
 
     fn end_version(&self, ino: u64) -> Result<()> {
         // The next write begins another version.
-        self.settle(ino)?;
+        self.flush(ino)?;
         if !self.retains()? {
             return Ok(());
         }
@@ -154,11 +154,11 @@ impl Volume {
             return Ok(());
         }
         self.refuse_fixed(ino, what)?;
-        let _copies = self.reading(|tree| Prepared::of(core, tree, ino, &tree.live_inode(ino)?.1))?;
+        let _copies = self.reading(|tree| Prepared::of(core, tree, ino, &tree.dirty_inode(ino)?.1))?;
         let begin = move |tx: &mut Tx<'_>| {
-            tx.settle_for_good(ino)?;
+            tx.flush_final(ino)?;
             tx.begin_version(ino)?;
-            let (_, inode) = tx.tree().live_inode(ino)?;
+            let (_, inode) = tx.tree().dirty_inode(ino)?;
             Ok(Beginning(ino, inode))
         };
         let begun = self.once_and(begin, move |tx, Beginning(ino, inode)| {
@@ -181,7 +181,7 @@ impl Volume {
     /// change is then made to a file without a name, as a write is.
     pub(super) fn describing<T>(&self, ino: u64, change: impl Fn() -> Result<T>) -> Result<T> {
         self.changing(ino, || {
-            if self.keeps_versions()? && self.reading(|tree| tree.is_retired(ino))? {
+            if self.keeps_versions()? && self.reading(|tree| tree.is_noncurrent(ino))? {
                 self.as_writer(ino, || self.leave_version(ino))?;
             }
             change()
@@ -213,9 +213,9 @@ pub(super) fn give_back(session: &super::Session) {
     session.core.writers.closings.end_all(session.mount);
     for (ino, count) in std::mem::take(&mut *session.writers.lock()) {
         let ended = (0..count).any(|_| session.core.writers.closed(session.bucket, ino));
-        if let Some(live) = session.core.live.get(session.bucket, ino).filter(|_| ended) {
+        if let Some(dirty) = session.core.dirty.get(session.bucket, ino).filter(|_| ended) {
             // The next write begins another version. The file is flushed later with other closed files.
-            live.retire();
+            dirty.retire();
         }
     }
 }

@@ -54,7 +54,7 @@ impl Volume {
         let value = match Attribute::named(name)? {
             Attribute::Object(attribute) => self.object_attribute(ino, &attribute)?,
             Attribute::Kept | Attribute::Acl(_) => {
-                let (_, mut inode) = self.reading(|tree| tree.live_inode(ino))?;
+                let (_, mut inode) = self.reading(|tree| tree.dirty_inode(ino))?;
                 inode.xattrs.remove(name).map(Bytes::from)
             }
         };
@@ -63,7 +63,7 @@ impl Volume {
 
     /// All names of extended attributes.
     pub fn xattrs(&self, ino: u64) -> Result<Vec<String>> {
-        let (_, inode) = self.reading(|tree| tree.live_inode(ino))?;
+        let (_, inode) = self.reading(|tree| tree.dirty_inode(ino))?;
         let mut names = object_attributes::names(ino, &inode);
         names.extend(inode.xattrs.into_keys());
         Ok(names)

@@ -4,5 +4,5 @@
 //! - The disks implement the same [`Disk`](objstore_disk::Disk) and [`File`](objstore_disk::File) as the real one.
 
 pub mod faulty;
-pub mod lying;
 pub mod random;
+pub mod simulated;

@@ -22,9 +22,9 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 
 use super::authority::Authorities;
+use super::connection_limit::{LimitedListener, Timeouts};
 use super::observed::{Observed, Observer};
 use super::peer;
-use super::seats::{Patience, Seats};
 
 /// The most connections of one endpoint. Each sidecar has one.
 const CONNECTIONS_MAX: usize = 256;
@@ -42,7 +42,7 @@ const RESETS_MAX: usize = 20;
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
 /// How long a connection may be silent: longer than the ping interval, so only a client that never answers is closed.
-const PATIENCE: Patience = Patience { silence: Duration::from_secs(90), life: None };
+const PATIENCE: Timeouts = Timeouts { silence: Duration::from_secs(90), life: None };
 /// The time limit of a call's answer; its work goes on. Callers' own deadlines are far shorter.
 const CALL: Duration = Duration::from_secs(60 * 60);
 
@@ -69,7 +69,8 @@ pub async fn serve(
     around: impl FnOnce(Router) -> Router,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), tonic::transport::Error> {
-    let connections = Seats::new(listener, CONNECTIONS_MAX, PATIENCE).map(|seated| seated.map(Authorities::new));
+    let connections =
+        LimitedListener::new(listener, CONNECTIONS_MAX, PATIENCE).map(|seated| seated.map(Authorities::new));
     Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .initial_stream_window_size(WINDOW_BYTES)

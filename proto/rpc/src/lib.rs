@@ -10,10 +10,10 @@
 
 mod authority;
 mod call;
+pub mod connection_limit;
 mod grpc;
 mod observed;
 mod peer;
-pub mod seats;
 pub mod status;
 
 pub use call::{Log, answer, answer_blocking};

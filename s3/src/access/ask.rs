@@ -18,12 +18,12 @@ pub(crate) struct Ask {
     /// Whether it is part of creating the object under the key, rather than an action on an existing object.
     pub(crate) with_object: bool,
     /// Further values for policy conditions.
-    pub(crate) told: Told,
+    pub(crate) told: BodyFacts,
 }
 
 /// Values for policy conditions that come from a body or a form, not from the request's head or URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct BodyFacts {
     /// The tags of `s3:RequestObjectTag`.
     pub(crate) tags: Option<BTreeMap<String, String>>,
     /// `s3:object-lock-mode`
@@ -39,12 +39,12 @@ pub(crate) struct Told {
 impl Ask {
     /// An action on the bucket.
     pub(crate) fn bucket(action: &'static str, right: Right) -> Self {
-        Self { action, right, key: None, version: None, with_object: false, told: Told::default() }
+        Self { action, right, key: None, version: None, with_object: false, told: BodyFacts::default() }
     }
 
     /// An action on an object.
     pub(crate) fn object(action: &'static str, right: Right, key: &str, version: Option<&str>) -> Self {
         let (key, version) = (Some(key.to_owned()), version.map(str::to_owned));
-        Self { action, right, key, version, with_object: false, told: Told::default() }
+        Self { action, right, key, version, with_object: false, told: BodyFacts::default() }
     }
 }

@@ -19,10 +19,10 @@ use objstore::{Error, Store};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::ask::Ask;
+use super::bucket_access::{BucketAccess, Identity};
+use super::context::{CallerFacts, PolicyContext, VALUE_BYTES_MAX};
 use super::list::Lists;
 use super::principal::stranger;
-use super::scene::{Known, Scene, VALUE_BYTES_MAX};
-use super::standing::{Identity, Standing};
 use crate::error::{OrRefuse as _, from_store, refuse};
 use crate::names;
 use crate::policy::{Question, Rule, Scope, Verdict};
@@ -36,9 +36,9 @@ const NEVER_LOCKED: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3
 pub(crate) struct Authority {
     account: Option<Account>,
     bucket: BucketName,
-    standing: Standing,
+    bucket_access: BucketAccess,
     /// The policy context; present only where there is a policy.
-    scene: Option<Scene>,
+    context: Option<PolicyContext>,
     /// Actions that were allowed based on the object's traits.
     by_traits: Mutex<Vec<Ask>>,
     /// Owner and list of the object for which its list allowed an action.
@@ -93,20 +93,20 @@ impl Authority {
         (headers, uri): (&HeaderMap, &Uri),
     ) -> S3Result<Self> {
         let known = request.caller().filter(|_| account.is_some() && request.bucket.as_ref() == Some(&bucket));
-        let standing = match known.and_then(|caller| caller.standing.clone()) {
-            Some(standing) => standing.or_refuse()?,
+        let bucket_access = match known.and_then(|caller| caller.bucket_access.clone()) {
+            Some(bucket_access) => bucket_access.or_refuse()?,
             None => {
                 let (reader, account, bucket) = (Arc::clone(&service.standings), account.clone(), bucket.clone());
                 service.blocking(move |store| reader.read(store, account.as_ref(), &bucket).or_refuse()).await?
             }
         };
-        let scene = match &standing.rule {
+        let context = match &bucket_access.rule {
             Rule::Policy(policy, _) => {
-                Some(Scene::new((headers, uri), request, Arc::clone(&service.region), policy.size()))
+                Some(PolicyContext::new((headers, uri), request, Arc::clone(&service.region), policy.size()))
             }
             Rule::Grants | Rule::Unreadable => None,
         };
-        Ok(Self { account, bucket, standing, scene, by_traits: Mutex::default(), listed: Mutex::default() })
+        Ok(Self { account, bucket, bucket_access, context, by_traits: Mutex::default(), listed: Mutex::default() })
     }
 
     /// The account; `None` for an anonymous caller.
@@ -121,12 +121,12 @@ impl Authority {
 
     /// Whether grants alone decide.
     pub(crate) fn by_grants(&self) -> bool {
-        matches!(self.standing.rule, Rule::Grants) && self.standing.lists.is_none()
+        matches!(self.bucket_access.rule, Rule::Grants) && self.bucket_access.lists.is_none()
     }
 
     /// The access control lists of the bucket, where they are enabled.
     pub(crate) fn lists(&self) -> Option<&Lists> {
-        self.standing.lists.as_ref()
+        self.bucket_access.lists.as_ref()
     }
 
     /// Owner and list of the object as they were when the list allowed what was asked; none if no list decided.
@@ -136,7 +136,7 @@ impl Authority {
 
     /// Whether the caller may perform an action.
     pub(crate) async fn allows(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<bool> {
-        if self.scene.is_none() && (self.lists().is_none() || self.is_granted(&ask)) {
+        if self.context.is_none() && (self.lists().is_none() || self.is_granted(&ask)) {
             return Ok(self.decide(&ask, &Traits::default()).allows());
         }
         let authority = Arc::clone(self);
@@ -162,7 +162,7 @@ impl Authority {
         traits: Option<Traits>,
     ) -> S3Result<()> {
         let allowed = |ask| self.decide(ask, &Traits::default()) == Decision::Allowed;
-        if self.scene.is_none() && asks.iter().all(allowed) {
+        if self.context.is_none() && asks.iter().all(allowed) {
             return Ok(());
         }
         let authority = Arc::clone(self);
@@ -201,13 +201,13 @@ impl Authority {
     /// Whether a grant allows this, or a statement could.
     fn could_allow(&self, ask: &Ask, scope: Scope) -> bool {
         let listed = self.lists().is_some_and(|lists| lists.could_allow(self.account.as_ref(), ask));
-        if self.is_granted(ask) || listed && !matches!(self.standing.rule, Rule::Unreadable) {
+        if self.is_granted(ask) || listed && !matches!(self.bucket_access.rule, Rule::Unreadable) {
             return true;
         }
-        let (Rule::Policy(policy, _), Some(scene)) = (&self.standing.rule, &self.scene) else { return false };
+        let (Rule::Policy(policy, _), Some(context)) = (&self.bucket_access.rule, &self.context) else { return false };
         let tags = Tags::new();
         let could = |account: Option<&Account>| {
-            let could = self.question(scene, ask, &tags, account, |question| policy.could_allow(question, scope));
+            let could = self.question(context, ask, &tags, account, |question| policy.could_allow(question, scope));
             if could { Verdict::Allowed } else { Verdict::Silent }
         };
         self.lets_in() && self.verdict(could) == Verdict::Allowed
@@ -238,12 +238,12 @@ impl Authority {
 
     /// The error for an action that nothing allows.
     fn missing(&self, store: &Store, ask: &Ask) -> S3Error {
-        let frozen = self.standing.mode.is_some();
+        let frozen = self.bucket_access.mode.is_some();
         refusal(store, self.account.as_ref(), ask.right.verb(), &self.bucket, frozen)
     }
 
     fn decide(&self, ask: &Ask, traits: &Traits) -> Decision {
-        let unlocked = self.standing.owns && NEVER_LOCKED.contains(&ask.action);
+        let unlocked = self.bucket_access.owns && NEVER_LOCKED.contains(&ask.action);
         let listed = || self.lists().is_some_and(|lists| lists.allow(self.account.as_ref(), ask, &traits.access));
         match self.says(ask, &traits.tags) {
             Verdict::Denied if !unlocked => Decision::Denied,
@@ -256,42 +256,42 @@ impl Authority {
 
     /// Whether a grant allows an action.
     fn is_granted(&self, ask: &Ask) -> bool {
-        ask.right.allowed_by(self.standing.mode)
+        ask.right.allowed_by(self.bucket_access.mode)
     }
 
     /// Whether the policy's allowances apply to the caller.
     fn lets_in(&self) -> bool {
-        let standing = &self.standing;
-        standing.taken_of.is_none() && (!standing.restricted || standing.owns)
+        let bucket_access = &self.bucket_access;
+        bucket_access.taken_of.is_none() && (!bucket_access.restricted || bucket_access.owns)
     }
 
     /// The bucket name that the policy uses.
     fn place(&self) -> &BucketName {
-        self.standing.taken_of.as_ref().unwrap_or(&self.bucket)
+        self.bucket_access.taken_of.as_ref().unwrap_or(&self.bucket)
     }
 
     /// The policy's verdict.
     fn says(&self, ask: &Ask, tags: &Tags) -> Verdict {
-        let (policy, scene) = match (&self.standing.rule, &self.scene) {
-            (Rule::Policy(policy, _), Some(scene)) => (policy, scene),
+        let (policy, context) = match (&self.bucket_access.rule, &self.context) {
+            (Rule::Policy(policy, _), Some(context)) => (policy, context),
             (Rule::Grants, _) => return Verdict::Silent,
             (Rule::Unreadable | Rule::Policy(..), _) => return Verdict::Denied,
         };
         let verdict =
-            self.verdict(|account| self.question(scene, ask, tags, account, |question| policy.judge(question)));
-        if scene.withheld() { Verdict::Denied } else { verdict }
+            self.verdict(|account| self.question(context, ask, tags, account, |question| policy.judge(question)));
+        if context.withheld() { Verdict::Denied } else { verdict }
     }
 
     /// The policy's verdict for the caller, from its verdict for an account.
     fn verdict(&self, judge: impl Fn(Option<&Account>) -> Verdict) -> Verdict {
         let account = self.account.as_ref();
-        self.standing.identity.verdict(judge(account), || judge(account.map(stranger).as_ref()))
+        self.bucket_access.identity.verdict(judge(account), || judge(account.map(stranger).as_ref()))
     }
 
     /// Passes `ask` to a policy as a question of `account`.
     fn question<T>(
         &self,
-        scene: &Scene,
+        context: &PolicyContext,
         ask: &Ask,
         tags: &Tags,
         account: Option<&Account>,
@@ -301,9 +301,9 @@ impl Authority {
             Some(key) => format!("{}/{key}", self.place()),
             None => self.place().to_string(),
         };
-        let owner = self.standing.owner.as_deref();
-        let cached = self.standing.identity != Identity::Namesake;
-        let facts = Known { scene, account, owner, ask, tags, cached };
+        let owner = self.bucket_access.owner.as_deref();
+        let cached = self.bucket_access.identity != Identity::Namesake;
+        let facts = CallerFacts { context, account, owner, ask, tags, cached };
         let account = account.map(|account| account.name.as_str());
         put(&Question { account, action: ask.action, resource: &resource, facts: &facts })
     }
@@ -325,7 +325,7 @@ impl Authority {
 
     /// Whether the policy refers to the tags of objects.
     fn asks_tags(&self) -> bool {
-        match &self.standing.rule {
+        match &self.bucket_access.rule {
             Rule::Policy(policy, _) => policy.mentions(|key| key.name() == "s3:existingobjecttag/"),
             Rule::Grants | Rule::Unreadable => false,
         }
@@ -333,9 +333,9 @@ impl Authority {
 
     fn denied(&self, ask: &Ask) -> S3Error {
         let policy = format!("The policy of the bucket \"{}\"", self.place());
-        let words = match (&self.standing.rule, &ask.key) {
+        let words = match (&self.bucket_access.rule, &ask.key) {
             (Rule::Unreadable, _) => format!("{policy} cannot be read; its owner has to put it again."),
-            _ if self.scene.as_ref().is_some_and(Scene::withheld) => {
+            _ if self.context.as_ref().is_some_and(PolicyContext::withheld) => {
                 format!("{policy} asks for a value of this request that has more than {VALUE_BYTES_MAX} bytes.")
             }
             (_, None) => format!("{policy} denies {}.", ask.action),

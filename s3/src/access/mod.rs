@@ -12,24 +12,24 @@
 
 mod ask;
 mod authority;
-mod known;
+mod bucket_access;
+mod context;
+mod credential_cache;
 mod list;
 mod mounts;
 mod principal;
 mod right;
-mod scene;
 mod source;
-mod standing;
 mod table;
 
-pub(crate) use ask::{Ask, Told};
+pub(crate) use ask::{Ask, BodyFacts};
 pub(crate) use authority::Authority;
-pub(crate) use known::{Callers, Known};
+pub(crate) use bucket_access::{BucketAccess, Reader};
+pub(crate) use credential_cache::{CachedCaller, Callers};
 pub(crate) use list::Lists;
 pub use mounts::MountRules;
 pub(crate) use right::Right;
 pub(crate) use source::Seen;
-pub(crate) use standing::{Reader, Standing};
 pub(crate) use table::names as operations;
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ use crate::error::{Detail as _, OrRefuse as _, not_offered, refuse};
 use crate::policy::Scope;
 use crate::request::{self, Request};
 use crate::service::Service;
-use crate::{acl, names, offer, tagging};
+use crate::{acl, names, tagging, unsupported_headers};
 use table::Need;
 
 /// The name of an unlisted operation in metrics and the access line.
@@ -85,17 +85,17 @@ impl S3Access for Access {
         let input = &request.input;
         // The operation itself refuses invalid tags.
         let tags = tagging::from_set(input.tagging.tag_set.clone(), tagging::Of::Object).unwrap_or_default();
-        let told = Told { tags: Some(tags), ..Told::default() };
+        let told = BodyFacts { tags: Some(tags), ..BodyFacts::default() };
         request::noted(self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await)
     }
 
     async fn put_object_retention(&self, request: &mut S3Request<PutObjectRetentionInput>) -> S3Result<()> {
         let input = &request.input;
         let retention = input.retention.as_ref();
-        let told = Told {
+        let told = BodyFacts {
             lock_mode: retention.and_then(|retention| Some(retention.mode.as_ref()?.as_str().to_owned())),
             retain_until: retention.and_then(|retention| written(retention.retain_until_date.as_ref()?)),
-            ..Told::default()
+            ..BodyFacts::default()
         };
         request::noted(self.allow_told("PutObjectRetention", &input.key, input.version_id.as_deref(), told).await)
     }
@@ -103,7 +103,7 @@ impl S3Access for Access {
     async fn put_object_legal_hold(&self, request: &mut S3Request<PutObjectLegalHoldInput>) -> S3Result<()> {
         let input = &request.input;
         let status = input.legal_hold.as_ref().and_then(|hold| Some(hold.status.as_ref()?.as_str().to_owned()));
-        let told = Told { legal_hold: status, ..Told::default() };
+        let told = BodyFacts { legal_hold: status, ..BodyFacts::default() };
         request::noted(self.allow_told("PutObjectLegalHold", &input.key, input.version_id.as_deref(), told).await)
     }
 }
@@ -120,10 +120,10 @@ impl Access {
         };
         request.set_operation(name);
         self.decide(&request, account, (name, need), context).await?;
-        offer::check(name, context.headers())?;
+        unsupported_headers::check(name, context.headers())?;
         check_acl(&request, name, context.headers())?;
-        let named = scene::parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
-        if named { offer::check_version(name) } else { Ok(()) }
+        let named = context::parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
+        if named { unsupported_headers::check_version(name) } else { Ok(()) }
     }
 
     /// Decides whether the source of a copy may be read.
@@ -217,7 +217,7 @@ impl Access {
     }
 
     /// Checks an operation with the values that a policy needs from its body.
-    async fn allow_told(&self, name: &str, key: &str, version: Option<&str>, told: Told) -> S3Result<()> {
+    async fn allow_told(&self, name: &str, key: &str, version: Option<&str>, told: BodyFacts) -> S3Result<()> {
         let authority = request::current()?.authority()?;
         let Some((_, Need::Object(plain, versioned, right))) = table::find(name) else { return Err(not_offered(name)) };
         if authority.by_grants() {
@@ -329,7 +329,7 @@ pub(crate) async fn require_write(
 }
 
 async fn may_list(service: &Service, authority: &Arc<Authority>, key: &str) -> S3Result<bool> {
-    let told = Told { prefix: Some(key.to_owned()), ..Told::default() };
+    let told = BodyFacts { prefix: Some(key.to_owned()), ..BodyFacts::default() };
     authority.allows(service, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
 }
 
@@ -359,7 +359,10 @@ fn version(uri: &Uri) -> Option<String> {
     if !query.contains("versionId") && !query.contains('%') {
         return None;
     }
-    scene::parameters(uri).into_iter().find(|(name, value)| name == "versionId" && !value.is_empty()).map(|(_, id)| id)
+    context::parameters(uri)
+        .into_iter()
+        .find(|(name, value)| name == "versionId" && !value.is_empty())
+        .map(|(_, id)| id)
 }
 
 /// A time in RFC 3339 format.

@@ -11,7 +11,7 @@ use s3s::S3Result;
 use s3s::dto::CopySource;
 
 use super::authority::{Tags, Traits};
-use super::{Access, Ask, Authority, Right, Told, expect_owner, hide_absent};
+use super::{Access, Ask, Authority, BodyFacts, Right, expect_owner, hide_absent};
 use crate::names::{self, Source};
 use crate::object::copy::refuse_source;
 use crate::request;
@@ -99,7 +99,7 @@ fn reading(source: &Source, tags: Option<&Tags>) -> Vec<Ask> {
 
 /// The actions for setting these tags on `key`. PutObject is checked again, since the tags were not known before.
 fn tagging_of(key: &str, tags: &Tags) -> Vec<Ask> {
-    let told = Told { tags: Some(tags.clone()), ..Told::default() };
+    let told = BodyFacts { tags: Some(tags.clone()), ..BodyFacts::default() };
     let put = Ask { told, ..Ask::object("s3:PutObject", Right::Write, key, None) };
     match tags.is_empty() {
         true => vec![put],

@@ -51,7 +51,7 @@ pub(crate) struct Inbound {
     elements: Option<Elements>,
     /// The bytes of a document received so far.
     document: Option<BytesMut>,
-    turn: Turn,
+    turn: BudgetShare,
     drains: bool,
     stall: Duration,
     /// Since when the body is waited for, and the timer that checks on it.
@@ -61,7 +61,7 @@ pub(crate) struct Inbound {
 }
 
 /// The state of a body's memory share.
-enum Turn {
+enum BudgetShare {
     /// It will ask for this many bytes.
     Due(Memory, u64),
     /// It waits, because none was free.
@@ -83,7 +83,7 @@ impl Inbound {
         let elements = (kind == Kind::Document).then(Elements::default);
         let document = (kind == Kind::Document && !inner.is_end_stream()).then(BytesMut::new);
         let most = memory::most(kind, head.version, inner.size_hint().upper());
-        let turn = most.map_or(Turn::Came, |bytes| Turn::Due(memory.clone(), bytes));
+        let turn = most.map_or(BudgetShare::Came, |bytes| BudgetShare::Due(memory.clone(), bytes));
         Self {
             inner: Some(inner),
             request,
@@ -122,20 +122,20 @@ impl Inbound {
     /// Waits for a memory share unless the body has one. It is requested once the operation is known; a form's fields
     /// are read before its sender is authenticated.
     fn come(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        if let Turn::Due(memory, bytes) = &self.turn
+        if let BudgetShare::Due(memory, bytes) = &self.turn
             && self.request.is_routed()
         {
             self.turn = match memory.take(*bytes) {
                 Some(share) => {
                     self.request.hold(share);
-                    Turn::Came
+                    BudgetShare::Came
                 }
-                None => Turn::Waits(Box::pin(memory.clone().wait(*bytes))),
+                None => BudgetShare::Waits(Box::pin(memory.clone().wait(*bytes))),
             };
         }
-        let Turn::Waits(share) = &mut self.turn else { return Poll::Ready(Ok(())) };
+        let BudgetShare::Waits(share) = &mut self.turn else { return Poll::Ready(Ok(())) };
         let share = ready!(share.as_mut().poll(context));
-        self.turn = Turn::Came;
+        self.turn = BudgetShare::Came;
         Poll::Ready(match share {
             Ok(share) => {
                 self.request.hold(share);

@@ -11,11 +11,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::outbound::{Cut, Line};
+use super::outbound::{AccessLine, Cut};
 
 /// The responses of one connection.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct ReplyLedger {
     /// Bytes handed to the operating system, heads included.
     sent: AtomicU64,
     /// Whether a line waits; readable without the lock.
@@ -27,11 +27,11 @@ pub(crate) struct Ledger {
 
 #[derive(Default)]
 struct State {
-    waiting: Vec<Line>,
+    waiting: Vec<AccessLine>,
     closed: bool,
 }
 
-impl Ledger {
+impl ReplyLedger {
     /// Records bytes handed to the operating system.
     pub(crate) fn sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// Keeps the access line of a response that hyper has all of.
-    pub(super) fn park(&self, mut line: Line) {
+    pub(super) fn park(&self, mut line: AccessLine) {
         let mut state = self.lock();
         if state.closed {
             drop(state);
@@ -79,7 +79,7 @@ impl Ledger {
         self.waits.store(true, Ordering::Relaxed);
     }
 
-    fn take(&self, closes: bool) -> Vec<Line> {
+    fn take(&self, closes: bool) -> Vec<AccessLine> {
         let mut state = self.lock();
         state.closed |= closes;
         self.waits.store(false, Ordering::Relaxed);
@@ -120,7 +120,7 @@ mod tests {
         }
 
         /// A response of 1,000 bytes, of which hyper accepted all or nothing.
-        async fn answer(&self, ledger: &Arc<Ledger>, version: Version, taken: bool) {
+        async fn answer(&self, ledger: &Arc<ReplyLedger>, version: Version, taken: bool) {
             let (head, ()) = http::Request::get("/b/k").body(()).unwrap().into_parts();
             let request = Request::new("id".into(), &head, Address::new(&Domains::default(), "", "/b/k"), None);
             let body = s3s::Body::from(bytes::Bytes::from(vec![7; 1_000]));
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_whole_once_its_last_byte_was_handed_to_the_system() {
-        let (counted, ledger) = (Counted::new(), Arc::<Ledger>::default());
+        let (counted, ledger) = (Counted::new(), Arc::<ReplyLedger>::default());
         counted.answer(&ledger, Version::HTTP_11, true).await;
         assert_eq!(counted.now(), [0, 0, 0], "it waits for the connection");
         ledger.sent(1_200);
@@ -159,7 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_hyper_took_and_the_client_did_not_is_cut() {
-        let (counted, ledger) = (Counted::new(), Arc::<Ledger>::default());
+        let (counted, ledger) = (Counted::new(), Arc::<ReplyLedger>::default());
         ledger.sent(5_000);
         counted.answer(&ledger, Version::HTTP_11, true).await;
         ledger.sent(500);
@@ -176,11 +176,11 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_nobody_took_is_cut_in_each_version() {
         for version in [Version::HTTP_11, Version::HTTP_2] {
-            let (counted, ledger) = (Counted::new(), Arc::<Ledger>::default());
+            let (counted, ledger) = (Counted::new(), Arc::<ReplyLedger>::default());
             counted.answer(&ledger, version, false).await;
             assert_eq!(counted.now(), [0, 1, 0], "{version:?}");
         }
-        let (counted, ledger) = (Counted::new(), Arc::<Ledger>::default());
+        let (counted, ledger) = (Counted::new(), Arc::<ReplyLedger>::default());
         counted.answer(&ledger, Version::HTTP_2, true).await;
         assert_eq!(counted.now(), [1_000, 0, 0]);
     }

@@ -15,7 +15,7 @@ mod whole;
 pub(crate) use inbound::Inbound;
 pub(crate) use intake::{Body, Received, is_large, receive, receive_within};
 pub(crate) use kind::Kind;
-pub(crate) use ledger::Ledger;
+pub(crate) use ledger::ReplyLedger;
 pub(crate) use memory::{CHUNK_BYTES_MAX, DOCUMENT_BYTES_MAX, LOOK, Memory, Share};
 pub(crate) use outbound::{Listeners, Outbound};
 pub(crate) use output::{Output, open};

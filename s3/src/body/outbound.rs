@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use objstore::clock::{Clock as _, SystemClock};
 use time::OffsetDateTime;
 
-use super::{Ledger, Share, Taking};
+use super::{ReplyLedger, Share, Taking};
 use crate::access_log::{AccessLog, Asked, Client, Entry};
 use crate::change::{Auditor, Change};
 use crate::client_info::bounded;
@@ -27,13 +27,13 @@ const HEAD_BYTES: usize = "HTTP/1.1 200 OK\r\n".len() + "date: Sun, 06 Nov 1994 
 pub(crate) struct Outbound {
     inner: s3s::Body,
     /// Taken on drop.
-    line: Option<Line>,
+    line: Option<AccessLine>,
     /// The body's length, if known.
     length: Option<u64>,
     ended: bool,
     /// The client's progress, if the response has a memory share.
     taking: Option<Arc<Taking>>,
-    connection: Option<(Arc<Ledger>, Version)>,
+    connection: Option<(Arc<ReplyLedger>, Version)>,
 }
 
 /// Why a response was cut off.
@@ -67,7 +67,7 @@ pub(crate) struct Listeners {
 }
 
 /// One access line, written on drop, so that every request has one.
-pub(crate) struct Line {
+pub(crate) struct AccessLine {
     request: Arc<Request>,
     status: StatusCode,
     listeners: Arc<Listeners>,
@@ -89,13 +89,13 @@ impl Outbound {
         listeners: Arc<Listeners>,
     ) -> Self {
         let length = inner.size_hint().exact();
-        let line = Line { request, status, listeners, bytes_out: 0, cut: None, first: None, before: (0, 0) };
+        let line = AccessLine { request, status, listeners, bytes_out: 0, cut: None, first: None, before: (0, 0) };
         let taking = share.map(Taking::new).map(Arc::new);
         Self { inner, line: Some(line), length, ended: false, taking, connection: None }
     }
 
     /// Records the connection and headers of the response.
-    pub(crate) fn on(&mut self, ledger: Arc<Ledger>, version: Version, headers: &HeaderMap) {
+    pub(crate) fn on(&mut self, ledger: Arc<ReplyLedger>, version: Version, headers: &HeaderMap) {
         let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
         if let Some(line) = &mut self.line {
             line.before = (ledger.total(), (HEAD_BYTES + fields) as u64);
@@ -132,7 +132,7 @@ impl Outbound {
     }
 
     /// Whether hyper has all of it.
-    fn is_whole(&self, line: &Line) -> bool {
+    fn is_whole(&self, line: &AccessLine) -> bool {
         line.cut.is_none() && (self.ended || self.inner.is_end_stream() || self.length == Some(line.bytes_out))
     }
 }
@@ -188,7 +188,7 @@ impl Body for Outbound {
     }
 }
 
-impl Line {
+impl AccessLine {
     /// Records that the response is cut off, after its connection sent `sent` bytes in all.
     pub(super) fn cut_short(&mut self, cause: Cut, sent: u64) {
         let (before, head) = self.before;
@@ -252,7 +252,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for AccessLine {
     fn drop(&mut self) {
         let request = &self.request;
         let took = request.start.elapsed();

@@ -12,11 +12,11 @@ use super::Share;
 /// A response that is being read.
 pub(crate) struct Taking {
     share: Share,
-    pace: Mutex<Pace>,
+    pace: Mutex<ByteRate>,
 }
 
 #[derive(Default)]
-struct Pace {
+struct ByteRate {
     /// Bytes handed out.
     bytes: u64,
     /// Since when the client has had the last data handed out.
@@ -57,7 +57,7 @@ impl Taking {
         self.share.is_wanted() && self.pace().since.is_some_and(|since| since.elapsed() >= limit)
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
+    fn pace(&self) -> MutexGuard<'_, ByteRate> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ use objstore::name::BucketName;
 use s3s::{HttpResponse, S3Error, S3Result};
 
 use super::config::METHODS;
-use super::rule::{Wish, allow, names};
+use super::rule::{ScriptRequest, allow, names};
 use crate::error::{OrRefuse as _, custom, says};
 use crate::request::Request;
 use crate::service::Service;
@@ -45,7 +45,7 @@ impl Asked {
         let (origin, method) = (self.origin.clone(), self.method.clone());
         let Ok(Some(told)) = judge(service, bucket, origin, method, String::new()).await else { return };
         answer.headers_mut().append(VARY, VARIES);
-        if let Told::Allowed(headers) = told {
+        if let Decision::Allowed(headers) = told {
             answer.headers_mut().extend(headers);
         }
     }
@@ -71,9 +71,9 @@ pub(crate) async fn preflight(service: &Service, request: &Request, headers: &He
         None => None,
     };
     let told = match told {
-        Some(Told::Allowed(told)) => told,
+        Some(Decision::Allowed(told)) => told,
         None => return Err(forbidden("CORSResponse: CORS is not enabled for this bucket.")),
-        Some(Told::Refused) => {
+        Some(Decision::Refused) => {
             return Err(forbidden(
                 "CORSResponse: This CORS request is not allowed. This is usually because the evaluation of Origin, \
                  request method / Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted \
@@ -88,7 +88,7 @@ pub(crate) async fn preflight(service: &Service, request: &Request, headers: &He
 }
 
 /// The verdict of a bucket's rules.
-enum Told {
+enum Decision {
     Allowed(HeaderMap),
     Refused,
 }
@@ -101,11 +101,11 @@ async fn judge(
     origin: String,
     method: String,
     headers: String,
-) -> S3Result<Option<Told>> {
+) -> S3Result<Option<Decision>> {
     let judge = move |store: &Store| {
         let settings = store.settings(&bucket).or_refuse()?.settings;
-        let allowed = || allow(&settings.cors, Wish { origin: &origin, method: &method, headers: &headers });
-        Ok((!settings.cors.is_empty()).then(|| allowed().map_or(Told::Refused, Told::Allowed)))
+        let allowed = || allow(&settings.cors, ScriptRequest { origin: &origin, method: &method, headers: &headers });
+        Ok((!settings.cors.is_empty()).then(|| allowed().map_or(Decision::Refused, Decision::Allowed)))
     };
     service.blocking(judge).await
 }

@@ -9,7 +9,7 @@ use objstore::store::CorsRule;
 
 /// What a script wants to do.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct ScriptRequest<'a> {
     /// The site that the script came from.
     pub(super) origin: &'a str,
     /// The method it uses.
@@ -18,20 +18,20 @@ pub(super) struct Wish<'a> {
     pub(super) headers: &'a str,
 }
 
-/// The response headers of the first rule that allows `wish`; `None` if none does.
-pub(super) fn allow(rules: &[CorsRule], wish: Wish<'_>) -> Option<HeaderMap> {
-    rules.iter().find_map(|rule| Some(told(rule, matching_origin(rule, wish)?, wish)))
+/// The response headers of the first rule that allows `asked`; `None` if none does.
+pub(super) fn allow(rules: &[CorsRule], asked: ScriptRequest<'_>) -> Option<HeaderMap> {
+    rules.iter().find_map(|rule| Some(told(rule, matching_origin(rule, asked)?, asked)))
 }
 
-/// The origin pattern of the rule that matches, if the rule allows `wish`.
-fn matching_origin<'a>(rule: &'a CorsRule, wish: Wish<'_>) -> Option<&'a str> {
-    let origin = rule.origins.iter().find(|origin| matches(origin, wish.origin))?;
+/// The origin pattern of the rule that matches, if the rule allows `asked`.
+fn matching_origin<'a>(rule: &'a CorsRule, asked: ScriptRequest<'_>) -> Option<&'a str> {
+    let origin = rule.origins.iter().find(|origin| matches(origin, asked.origin))?;
     let allows = |name: &str| rule.headers.iter().any(|allowed| matches_name(allowed, name));
-    let allowed = rule.methods.iter().any(|method| method == wish.method) && names(wish.headers).all(allows);
+    let allowed = rule.methods.iter().any(|method| method == asked.method) && names(asked.headers).all(allows);
     allowed.then_some(origin)
 }
 
-fn told(rule: &CorsRule, origin: &str, wish: Wish<'_>) -> HeaderMap {
+fn told(rule: &CorsRule, origin: &str, asked: ScriptRequest<'_>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut tell = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -41,12 +41,12 @@ fn told(rule: &CorsRule, origin: &str, wish: Wish<'_>) -> HeaderMap {
     if origin == "*" {
         tell(ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     } else {
-        tell(ACCESS_CONTROL_ALLOW_ORIGIN, wish.origin);
+        tell(ACCESS_CONTROL_ALLOW_ORIGIN, asked.origin);
         tell(ACCESS_CONTROL_ALLOW_CREDENTIALS, "true");
     }
     tell(ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
-    if names(wish.headers).next().is_some() {
-        tell(ACCESS_CONTROL_ALLOW_HEADERS, &names(wish.headers).collect::<Vec<_>>().join(", "));
+    if names(asked.headers).next().is_some() {
+        tell(ACCESS_CONTROL_ALLOW_HEADERS, &names(asked.headers).collect::<Vec<_>>().join(", "));
     }
     if !rule.expose.is_empty() {
         tell(ACCESS_CONTROL_EXPOSE_HEADERS, &rule.expose.join(", "));
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn the_first_rule_that_allows_all_of_the_wish_decides() {
         let rules = [rule(&["http://a"], &["PUT", "POST"], &["x-amz-*", "Content-Type"]), rule(&["*"], &["GET"], &[])];
-        let ask = |origin, method, headers| allow(&rules, Wish { origin, method, headers });
+        let ask = |origin, method, headers| allow(&rules, ScriptRequest { origin, method, headers });
         let put = ask("http://a", "PUT", "X-Amz-Date, content-type");
         assert_eq!(told_of(&put, "access-control-allow-origin"), Some("http://a"));
         assert_eq!(told_of(&put, "access-control-allow-credentials"), Some("true"));

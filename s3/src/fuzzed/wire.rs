@@ -42,7 +42,7 @@ impl Endpoint {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         runtime.block_on(fill(&store)).expect("a bucket");
-        let config = Config { block_public_access: false, ..Config::new("us-east-1", figures()) };
+        let config = Config { block_public_access: false, ..Config::new("us-east-1", stats()) };
         let server = Server::new(store, config).expect("a server");
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -77,7 +77,7 @@ fn is_late(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }
 
-fn figures() -> Metrics {
+fn stats() -> Metrics {
     Metrics::new(&mut Registry::default())
 }
 

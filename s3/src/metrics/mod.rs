@@ -4,7 +4,7 @@
 //!   a table under a read lock, which is complete after a few requests.
 
 mod buckets;
-mod held;
+mod gauges;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::body::Memory;
 use crate::server::Tls;
 use buckets::Buckets;
 pub use buckets::{BUCKETS_MAX, REST};
-use held::Held;
+use gauges::Gauges;
 
 /// Upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -62,7 +62,7 @@ pub struct Metrics {
     certificates: Family<Certificate, Counter>,
     log_lines: Lines,
     buckets: Arc<Buckets>,
-    held: Arc<OnceLock<Held>>,
+    held: Arc<OnceLock<Gauges>>,
 }
 
 /// An answered request.
@@ -125,7 +125,7 @@ impl Metrics {
         registry.register("tls_handshakes_failed", help, self.handshakes_failed.clone());
         let help = "Changes of the TLS files, by whether the new certificate was accepted";
         registry.register("tls_certificates", help, self.certificates.clone());
-        registry.register_collector(Box::new(held::BudgetCollector(Arc::clone(&self.held))));
+        registry.register_collector(Box::new(gauges::BudgetCollector(Arc::clone(&self.held))));
     }
 
     /// Gives these existing buckets, at most [`BUCKETS_MAX`], their own counters. Counters of buckets that had them
@@ -136,7 +136,7 @@ impl Metrics {
 
     /// Starts to report the memory of request bodies and responses, and the end of the certificate.
     pub(crate) fn watch(&self, (bodies, answers): (Memory, Memory), tls: Option<Tls>) {
-        let _ = self.held.set(Held { bodies, answers, tls });
+        let _ = self.held.set(Gauges { bodies, answers, tls });
     }
 
     /// Counts an answered request.

@@ -31,9 +31,9 @@ use crate::body::{Inbound, receive_within};
 use crate::error::refuse;
 use crate::guard::Query;
 use crate::object::put::Upload;
-use crate::offer;
 use crate::request::{Caller, Request};
 use crate::service::Service;
+use crate::unsupported_headers;
 use crate::{access, acl};
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -87,8 +87,8 @@ pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, bo
 
     let headers = upload::headers(&fields, &head.headers)?;
     let mut input = upload::input(bucket.as_str(), &fields, &headers)?;
-    offer::check("PostObject", &headers)?;
-    offer::check("PostObject", &head.headers)?;
+    unsupported_headers::check("PostObject", &headers)?;
+    unsupported_headers::check("PostObject", &head.headers)?;
     acl::check(&head.headers, false)?;
     let account = caller.map(|caller| caller.account.clone());
     access::allow_form(service, request, account, bucket.clone(), &input.key, (&headers, &head.uri)).await?;

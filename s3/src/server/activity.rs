@@ -16,7 +16,7 @@ use http::Version;
 use tokio::time::Instant;
 
 use super::Limits;
-use super::nudge::Nudge;
+use super::waker::ConnectionWaker;
 use crate::body::{LOOK, Taking};
 
 /// The activity of one connection.
@@ -29,7 +29,7 @@ pub(super) struct Activity {
     /// Whether it became busy or idle since its task last checked.
     turned: AtomicBool,
     /// Wakes its task.
-    nudge: Arc<Nudge>,
+    connection_waker: Arc<ConnectionWaker>,
 }
 
 struct State {
@@ -70,7 +70,7 @@ impl Activity {
             sent_ms: AtomicU64::new(0),
             http2: AtomicBool::new(false),
             turned: AtomicBool::new(false),
-            nudge: Arc::default(),
+            connection_waker: Arc::default(),
         })
     }
 
@@ -103,7 +103,7 @@ impl Activity {
         context: &Context<'_>,
         connection: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        self.nudge.poll(context, connection)
+        self.connection_waker.poll(context, connection)
     }
 
     /// Whether the connection became busy or idle since the last call. Its task is woken when it does.
@@ -113,7 +113,7 @@ impl Activity {
 
     fn turn(&self) {
         self.turned.store(true, Ordering::SeqCst);
-        self.nudge.call();
+        self.connection_waker.call();
     }
 
     /// Whether it had an HTTP/2 request.

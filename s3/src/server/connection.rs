@@ -23,11 +23,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::activity::{Activity, Verdict};
-use super::door::{Door, Peer};
-use super::places::{Places, Ticket};
+use super::connection_service::{ConnectionService, Peer};
+use super::slots::{ConnectionSlots, Ticket};
 use super::stream::{Socket, Stream};
 use super::{Limits, Tls, protocol};
-use crate::body::Ledger;
+use crate::body::ReplyLedger;
 use crate::layer::Layer;
 use crate::metrics::Metrics;
 
@@ -44,19 +44,19 @@ const NOT_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/xml
     <Message>This port speaks TLS: use https:// in place of http://.</Message></Error>";
 
 /// State shared by all connections.
-pub(super) struct Shared {
+pub(super) struct EndpointState {
     pub(super) metrics: Metrics,
     pub(super) tls: Option<Tls>,
-    pub(super) places: Places,
+    pub(super) places: ConnectionSlots,
     layer: Layer,
     limits: Limits,
     requests: Arc<Semaphore>,
     http: auto::Builder<TokioExecutor>,
 }
 
-impl Shared {
+impl EndpointState {
     pub(super) fn new(layer: Layer, metrics: Metrics, tls: Option<Tls>, limits: Limits) -> Self {
-        let places = Places::new(limits.connections);
+        let places = ConnectionSlots::new(limits.connections);
         let requests = Arc::new(Semaphore::new(limits.requests.clamp(1, Semaphore::MAX_PERMITS)));
         Self { metrics, tls, places, layer, limits, requests, http: protocol::http() }
     }
@@ -64,7 +64,7 @@ impl Shared {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
     socket: TcpStream,
     (from, website): (SocketAddr, bool),
     ticket: Ticket,
@@ -80,8 +80,8 @@ pub(super) async fn serve(
     if admission.turned_away {
         shared.metrics.turned_away();
     }
-    let (activity, ledger) = (Activity::new(), Arc::<Ledger>::default());
-    let door = Door {
+    let (activity, ledger) = (Activity::new(), Arc::<ReplyLedger>::default());
+    let door = ConnectionService {
         layer: shared.layer.clone(),
         activity: Arc::clone(&activity),
         ledger: Arc::clone(&ledger),
@@ -99,7 +99,7 @@ pub(super) async fn serve(
 }
 
 /// Performs the TLS handshake, if TLS is configured.
-async fn open(shared: &Shared, socket: TcpStream) -> Option<Socket> {
+async fn open(shared: &EndpointState, socket: TcpStream) -> Option<Socket> {
     let Some(tls) = &shared.tls else { return Some(Socket::Plain(socket)) };
     let why = match tokio::time::timeout(shared.limits.handshake, shake_hands(tls, socket)).await {
         Ok(Ok(socket)) => return Some(socket),
@@ -124,7 +124,7 @@ async fn shake_hands(tls: &Tls, mut socket: TcpStream) -> io::Result<Socket> {
 }
 
 /// Runs a connection and enforces its deadlines.
-async fn drive(shared: &Shared, stream: Stream, door: Door, stop: &mut watch::Receiver<bool>) {
+async fn drive(shared: &EndpointState, stream: Stream, door: ConnectionService, stop: &mut watch::Receiver<bool>) {
     let (activity, ledger) = (Arc::clone(&stream.activity), Arc::clone(&stream.ledger));
     let limits = if door.turned_away { shared.limits.turned_away() } else { shared.limits };
     let seated = !door.turned_away;

@@ -11,12 +11,12 @@
 mod activity;
 mod config;
 mod connection;
-mod door;
-mod nudge;
-mod places;
+mod connection_service;
 mod protocol;
+mod slots;
 mod stream;
 mod tls;
+mod waker;
 
 use std::future::Future;
 use std::io;
@@ -36,10 +36,10 @@ use crate::layer::{Hosts, Layer};
 use crate::request::Ids;
 use crate::service::Service;
 use crate::{access, public_access};
-use connection::Shared;
+use connection::EndpointState;
 
 pub use config::{Config, Error, Limits};
-pub(crate) use door::Peer;
+pub(crate) use connection_service::Peer;
 pub use tls::{Tls, TlsError};
 
 /// How long the delivery of access logs may take after the last request of a server.
@@ -49,7 +49,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A configured S3 endpoint.
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<EndpointState>,
     website: Option<TcpListener>,
     access_log: AccessLog,
     drain: Duration,
@@ -75,7 +75,7 @@ impl Server {
         let hosts = Hosts { s3: config.domains, websites: config.website_domains };
         let layer = Layer::new(s3, service, listeners, (hosts, ids), &config.limits);
         config.metrics.watch(layer.memory(), config.tls.clone());
-        let shared = Arc::new(Shared::new(layer, config.metrics, config.tls, config.limits));
+        let shared = Arc::new(EndpointState::new(layer, config.metrics, config.tls, config.limits));
         Ok(Self { shared, website: None, access_log, drain: config.drain })
     }
 

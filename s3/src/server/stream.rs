@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{CipherSuite, ProtocolVersion};
 use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
-use crate::body::Ledger;
+use crate::body::ReplyLedger;
 
 /// A connection after its handshake.
 pub(super) enum Socket {
@@ -53,7 +53,7 @@ impl Socket {
 pub(super) struct Stream {
     pub(super) socket: Socket,
     pub(super) activity: Arc<Activity>,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) ledger: Arc<ReplyLedger>,
 }
 
 impl Drop for Stream {

@@ -96,17 +96,17 @@ fn named(cell: &str) -> (u16, String) {
 }
 
 /// The metrics, once they count the request that was sent last: its client has the answer a moment earlier.
-fn figures(registry: &Registry) -> String {
-    let mut figures = String::new();
+fn stats(registry: &Registry) -> String {
+    let mut stats = String::new();
     for _ in 0..200 {
-        figures.clear();
-        prometheus_client::encoding::text::encode(&mut figures, registry).expect("text");
-        if figures.contains("operation=\"DeleteBucket\"") {
+        stats.clear();
+        prometheus_client::encoding::text::encode(&mut stats, registry).expect("text");
+        if stats.contains("operation=\"DeleteBucket\"") {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    figures
+    stats
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn every_operation_is_answered_as_the_table_says() {
             assert!(![405, 500, 501].contains(&status), "{operation}: {status} {code}");
         }
     }
-    let figures = figures(&registry);
+    let stats = stats(&registry);
     let mut offered: BTreeSet<&str> = s3::operations().collect();
     for row in rows().iter().filter(|row| !row.answer.starts_with("refused: ")) {
         // A form has no operation before it was read.
-        let routed = figures.contains(&format!("operation=\"{}\"", row.operation));
+        let routed = stats.contains(&format!("operation=\"{}\"", row.operation));
         assert!(routed || row.operation == "PostObject", "{} did what another does", row.operation);
         assert!(offered.remove(row.operation.as_str()) || row.operation == "PostObject", "{}", row.operation);
     }

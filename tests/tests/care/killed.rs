@@ -14,21 +14,21 @@ fn begin(server: &Server, args: &[&str]) -> Child {
 
 #[tokio::test]
 async fn a_kill_at_any_moment_leaves_whole_backups_and_whole_buckets() {
-    let mut dice = Dice::new("care::killed");
+    let mut rng = Rng::new("care::killed");
     let mut server = Server::start();
     json(&server, &["bucket", "create", "docs", "--versioning"]);
     let client = root_client(&server);
     for at in 0..300_u32 {
-        let length = if at % 10 == 0 { 1_500_000 } else { dice.below(60_000) };
-        write(&client, "docs", &format!("{}/key-{at}", at % 7), &dice.bytes(length)).await;
+        let length = if at % 10 == 0 { 1_500_000 } else { rng.below(60_000) };
+        write(&client, "docs", &format!("{}/key-{at}", at % 7), &rng.bytes(length)).await;
     }
     let expected = tree::of_s3(&client, "docs").await;
     let to = server.home().path().join("backups").to_str().expect("a path of ours").to_owned();
     let (mut backups, mut restores) = (0, 0);
     for cycle in 0..amount(5, 100) {
-        write(&root_client(&server), "docs", "changing", &dice.bytes(400_000)).await;
+        write(&root_client(&server), "docs", "changing", &rng.bytes(400_000)).await;
         let mut backup = begin(&server, &["backup", "docs", &to]);
-        std::thread::sleep(Duration::from_millis(dice.below(if cycle == 0 { 1500 } else { 300 }) as u64));
+        std::thread::sleep(Duration::from_millis(rng.below(if cycle == 0 { 1500 } else { 300 }) as u64));
         server.kill9();
         backup.wait().expect("it ends with its server");
         server.restart();
@@ -41,7 +41,7 @@ async fn a_kill_at_any_moment_leaves_whole_backups_and_whole_buckets() {
         assert_eq!(count(&json(&server, &["snapshot", "list"])), 1, "one snapshot stays");
 
         let mut restore = begin(&server, &["restore", &to, "docs", "--as", "again"]);
-        std::thread::sleep(Duration::from_millis(dice.below(2500) as u64));
+        std::thread::sleep(Duration::from_millis(rng.below(2500) as u64));
         server.kill9();
         restore.wait().expect("it ends with its server");
         if cycle % 2 == 1 {

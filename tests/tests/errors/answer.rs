@@ -4,7 +4,7 @@ use crate::signatures::{Answer, Request};
 
 /// The parts of an answer that are compared.
 #[derive(Debug)]
-pub struct Told {
+pub struct ErrorElements {
     pub status: u16,
     head: String,
     pub body: String,
@@ -19,7 +19,7 @@ pub struct Case {
     pub elements: &'static [(&'static str, &'static str)],
 }
 
-impl Told {
+impl ErrorElements {
     pub fn of(answer: &Answer) -> Self {
         let (head, body) = answer.text.split_once("\r\n\r\n").unwrap_or((&answer.text, ""));
         Self { status: answer.status, head: head.to_owned(), body: body.to_owned() }
@@ -41,7 +41,7 @@ impl Told {
 
 impl Case {
     /// How an answer differs from this one; `None` if it does not.
-    pub fn differs(&self, told: &Told) -> Option<String> {
+    pub fn differs(&self, told: &ErrorElements) -> Option<String> {
         let mut expected = vec![("Code", self.code), ("Message", self.message)];
         expected.extend(self.elements);
         let found = |name: &str| told.element(name).unwrap_or_default();

@@ -7,7 +7,7 @@ mod answer;
 mod cases;
 mod signature;
 
-use answer::Told;
+use answer::ErrorElements;
 
 use crate::signatures::{Request, Signer};
 use crate::support::*;
@@ -32,8 +32,8 @@ impl Shelf {
         shelf
     }
 
-    fn send(&self, request: &Request) -> Told {
-        Told::of(&self.signer.now().sign(request).send(&self.signer.host))
+    fn send(&self, request: &Request) -> ErrorElements {
+        ErrorElements::of(&self.signer.now().sign(request).send(&self.signer.host))
     }
 }
 

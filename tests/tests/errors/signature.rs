@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::Shelf;
-use super::answer::Told;
+use super::answer::ErrorElements;
 use crate::signatures::{Payload, Request, Signer};
 
 const MISMATCH: &str = "The request signature we calculated does not match the signature you provided. Check your key and \
                         signing method.";
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn send(signer: &Signer, wire: &crate::signatures::Wire) -> Told {
-    Told::of(&wire.send(&signer.host))
+fn send(signer: &Signer, wire: &crate::signatures::Wire) -> ErrorElements {
+    ErrorElements::of(&wire.send(&signer.host))
 }
 
 /// The bytes of a text as AWS writes them in an error, in hexadecimal digits.

@@ -21,13 +21,13 @@ const SMALL: usize = 2_600;
 
 /// What is done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Harm {
+pub(super) enum Damage {
     Flip,
     Cut,
     Remove,
 }
 
-pub(super) const HARMS: [Harm; 3] = [Harm::Flip, Harm::Cut, Harm::Remove];
+pub(super) const HARMS: [Damage; 3] = [Damage::Flip, Damage::Cut, Damage::Remove];
 
 /// The expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,16 +209,16 @@ fn judge(seen: &Seen, expected: Expected) -> Result<(), &'static str> {
     }
 }
 
-pub(super) fn inflict(file: &Path, harm: Harm) {
+pub(super) fn inflict(file: &Path, harm: Damage) {
     let len = std::fs::metadata(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())).len();
     match harm {
-        Harm::Remove => std::fs::remove_file(file).expect("removed"),
-        Harm::Cut => {
+        Damage::Remove => std::fs::remove_file(file).expect("removed"),
+        Damage::Cut => {
             let open = std::fs::OpenOptions::new().write(true).open(file).expect("opened");
             open.set_len(used(file).min(len) / 2).expect("cut");
         }
-        Harm::Flip if len == 0 => {}
-        Harm::Flip => {
+        Damage::Flip if len == 0 => {}
+        Damage::Flip => {
             let mut bytes = std::fs::read(file).expect("read");
             let used = used(file);
             // The end of a journal is in no table yet. The rest may be in tables, and is not read then.

@@ -11,7 +11,7 @@ const ROUNDS: usize = 1_000;
 #[test]
 fn a_put_over_what_a_mount_just_saw_shows_at_once() {
     need!(root_and_fuse());
-    let mut dice = Dice::new("handles::coherence");
+    let mut rng = Rng::new("handles::coherence");
     let both = Both::new(None);
     let path = both.path("dir/key");
     // In the first round, the kernel knows that the file is absent.
@@ -22,7 +22,7 @@ fn a_put_over_what_a_mount_just_saw_shows_at_once() {
             1 => drop(std::fs::read(&path)),
             _ => drop(std::fs::read_dir(both.root()).map(Iterator::count)),
         }
-        let content = content(&mut dice);
+        let content = content(&mut rng);
         both.put("dir/key", content.clone(), None).expect("the object is put");
         if round % 2 == 0 {
             assert_eq!(path.metadata().expect("there").len(), content.len() as u64, "round {round}");
@@ -49,12 +49,12 @@ fn a_deleted_object_is_gone_from_the_mount_at_once() {
 #[test]
 fn a_closed_file_is_an_exact_object_at_once() {
     need!(root_and_fuse());
-    let mut dice = Dice::new("handles::coherence");
+    let mut rng = Rng::new("handles::coherence");
     let both = Both::new(None);
     let path = both.path("key");
     let mut last = String::new();
     for round in 0..ROUNDS {
-        let content = content(&mut dice);
+        let content = content(&mut rng);
         let mut file = std::fs::File::create(&path).expect("a file");
         // In pieces, so that the size grows as with an editor or a compiler.
         content.chunks(7_000).for_each(|piece| file.write_all(piece).expect("written"));
@@ -73,8 +73,8 @@ fn a_closed_file_is_an_exact_object_at_once() {
     }
 }
 
-fn content(dice: &mut Dice) -> Vec<u8> {
-    let longest = if dice.chance(5) { 200_000 } else { 20_000 };
-    let len = 1 + dice.below(longest);
-    Content { len, seed: dice.roll() }.bytes()
+fn content(rng: &mut Rng) -> Vec<u8> {
+    let longest = if rng.chance(5) { 200_000 } else { 20_000 };
+    let len = 1 + rng.below(longest);
+    Content { len, seed: rng.roll() }.bytes()
 }

@@ -13,14 +13,14 @@ use crate::support::*;
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Compares what each step can have changed: all names and attributes, and the content of `touched` and one other file.
-pub fn after_step(both: &mut Both, model: &mut Model, dice: &mut Dice, touched: &[&str]) {
+pub fn after_step(both: &mut Both, model: &mut Model, rng: &mut Rng, touched: &[&str]) {
     usage(both, model);
     listing(both, model);
-    page(both, model, dice);
+    page(both, model, rng);
     mount(both, model);
     held(both, model);
-    let random = fresh(dice);
-    let known = model.names.len().checked_sub(1).map(|last| dice.below(last + 1));
+    let random = fresh(rng);
+    let known = model.names.len().checked_sub(1).map(|last| rng.below(last + 1));
     let known = known.and_then(|at| model.names.keys().nth(at)).cloned();
     let names = touched.iter().copied().chain(known.as_deref()).chain([random.as_str()]);
     for name in names.map(|name| name.trim_end_matches('/')) {
@@ -88,11 +88,11 @@ fn tag(model: &mut Model, id: u64, key: &str, seen: Option<&str>) {
 }
 
 /// Compares a page with a prefix, a delimiter and a start.
-fn page(both: &Both, model: &Model, dice: &mut Dice) {
-    let prefix = *dice.pick(&["", "a", "a/", "a/b", "é/", "a.b/a"]);
-    let delimiter = *dice.pick(&[None, Some("/"), Some("/"), Some(".")]);
-    let after = if dice.chance(50) { String::new() } else { fresh(dice) };
-    let limit = 1 + dice.below(12);
+fn page(both: &Both, model: &Model, rng: &mut Rng) {
+    let prefix = *rng.pick(&["", "a", "a/", "a/b", "é/", "a.b/a"]);
+    let delimiter = *rng.pick(&[None, Some("/"), Some("/"), Some(".")]);
+    let after = if rng.chance(50) { String::new() } else { fresh(rng) };
+    let limit = 1 + rng.below(12);
     let listed = both.list(prefix, delimiter, &after, i32::try_from(limit).expect("small"));
     let mut entries = BTreeMap::new();
     for (key, _) in model.keys().filter(|(key, _)| key.starts_with(prefix) && *key > after.as_str()) {

@@ -87,7 +87,7 @@ fn what_s3_says_outlasts_writes_by_a_mount() {
 #[test]
 fn every_change_of_content_is_another_entity_tag() {
     need!(root_and_fuse());
-    let mut dice = Dice::new("handles::kept");
+    let mut rng = Rng::new("handles::kept");
     let both = Both::new(None);
     let path = both.path("key");
     let mut seen = BTreeSet::new();
@@ -95,9 +95,9 @@ fn every_change_of_content_is_another_entity_tag() {
     for round in 0..30 {
         // On all sides of where content lies: in the record, packed, in a file. Of one byte some would be drawn twice, and a
         // PUT of the same bytes has the same tag.
-        let len = *dice.pick(&[8, 100, 4_096, 4_097, 60_000, 140_000]);
+        let len = *rng.pick(&[8, 100, 4_096, 4_097, 60_000, 140_000]);
         let content = |seed| Content { len, seed }.bytes();
-        both.put("key", content(dice.roll()), None).expect("put");
+        both.put("key", content(rng.roll()), None).expect("put");
         let mut last = tag("put");
         assert!(seen.insert(last.clone()), "round {round}: a tag comes again");
         let mut changed = |what: &str| {
@@ -131,7 +131,7 @@ fn every_change_of_content_is_another_entity_tag() {
         file.set_len(0).expect("cut");
         changed("a truncation to nothing");
         drop(file);
-        std::fs::write(&path, content(dice.roll())).expect("written anew");
+        std::fs::write(&path, content(rng.roll())).expect("written anew");
         changed("a file written anew");
     }
 }

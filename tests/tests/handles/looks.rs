@@ -23,20 +23,20 @@ struct Watch {
     both: Both,
     known: [Option<Vec<u8>>; KEYS],
     tags: [String; KEYS],
-    dice: Dice,
+    rng: Rng,
     looks: usize,
 }
 
 #[test]
 fn ten_thousand_looks_see_nothing_stale() {
     need!(root_and_fuse());
-    let dice = Dice::new("handles::looks");
+    let rng = Rng::new("handles::looks");
     let both = Both::new(None);
     std::fs::create_dir(both.path(FOLDER)).expect("a folder that S3 does not prune");
-    let mut watch = Watch { both, known: Default::default(), tags: Default::default(), dice, looks: 0 };
+    let mut watch = Watch { both, known: Default::default(), tags: Default::default(), rng, looks: 0 };
     let mut round = 0;
     while watch.looks < LOOKS {
-        let at = watch.dice.below(KEYS);
+        let at = watch.rng.below(KEYS);
         watch.both_ways(at, round);
         round += 1;
     }
@@ -51,7 +51,7 @@ impl Watch {
         let what = format!("round {round}, key {at}");
         let open = self.look_before(at);
         let old = self.known[at].clone();
-        if self.dice.chance(60) {
+        if self.rng.chance(60) {
             self.change_by_s3(at);
             self.look_by_mount(at, &what);
         } else {
@@ -77,10 +77,10 @@ impl Watch {
     /// Makes the kernel cache the state in some of the possible ways; sometimes keeps the file open and mapped.
     fn look_before(&mut self, at: usize) -> Option<(File, Mapping)> {
         let path = self.both.path(&key(at));
-        if self.dice.chance(30) {
+        if self.rng.chance(30) {
             drop(std::fs::read_dir(self.both.path(FOLDER)).map(Iterator::count));
         }
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             0 => drop(path.symlink_metadata()),
             1 => drop(std::fs::read(&path)),
             2 => drop(path.exists()),
@@ -96,9 +96,9 @@ impl Watch {
     }
 
     fn change_by_s3(&mut self, at: usize) {
-        let (name, other) = (key(at), self.dice.below(KEYS));
+        let (name, other) = (key(at), self.rng.below(KEYS));
         let content = self.content(at);
-        match self.dice.below(8) {
+        match self.rng.below(8) {
             0 | 1 if self.known[at].is_some() => {
                 self.both.delete(&name).expect("deleted");
                 self.known[at] = None;
@@ -120,10 +120,10 @@ impl Watch {
 
     /// New content, often of the same length, so that only the content differs.
     fn content(&mut self, at: usize) -> Vec<u8> {
-        let same = self.known[at].as_ref().map(Vec::len).filter(|_| self.dice.chance(50));
-        let longest = if self.dice.chance(5) { 300_000 } else { 10_000 };
-        let len = same.unwrap_or_else(|| if self.dice.chance(5) { 0 } else { self.dice.below(longest) });
-        Content { len, seed: self.dice.roll() }.bytes()
+        let same = self.known[at].as_ref().map(Vec::len).filter(|_| self.rng.chance(50));
+        let longest = if self.rng.chance(5) { 300_000 } else { 10_000 };
+        let len = same.unwrap_or_else(|| if self.rng.chance(5) { 0 } else { self.rng.below(longest) });
+        Content { len, seed: self.rng.roll() }.bytes()
     }
 
     fn look_by_mount(&mut self, at: usize, what: &str) {
@@ -137,7 +137,7 @@ impl Watch {
         };
         let expected: Vec<_> = (0..KEYS).filter(|at| self.known[*at].is_some()).map(|at| format!("key-{at}")).collect();
         // In another order each time, since a look makes the kernel cache the state.
-        let first = self.dice.below(3);
+        let first = self.rng.below(3);
         for look in (first..first + 3).map(|look| look % 3) {
             self.looks += 1;
             match (look, &self.known[at]) {
@@ -174,7 +174,7 @@ impl Watch {
     fn change_by_mount(&mut self, at: usize) {
         let path = self.both.path(&key(at));
         let content = self.content(at);
-        match (self.dice.below(6), self.known[at].clone()) {
+        match (self.rng.below(6), self.known[at].clone()) {
             (0, Some(_)) => {
                 std::fs::remove_file(&path).expect("unlinked");
                 self.known[at] = None;
@@ -184,7 +184,7 @@ impl Watch {
                 let file = OpenOptions::new().write(true).open(&path).expect("opened");
                 let part = &content[..content.len().min(known.len())];
                 file.write_all_at(part, 0).expect("written");
-                if self.dice.chance(50) { fsync(&file) } else { fdatasync(&file) }.expect("synced");
+                if self.rng.chance(50) { fsync(&file) } else { fdatasync(&file) }.expect("synced");
                 self.known[at] = Some([part, &known[part.len()..]].concat());
                 self.look_by_s3(at, "open after fsync");
             }
@@ -198,7 +198,7 @@ impl Watch {
                 self.look_by_s3(at, "mapped after msync");
             }
             (3, Some(known)) => {
-                let len = self.dice.below(known.len() * 2 + 1);
+                let len = self.rng.below(known.len() * 2 + 1);
                 OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(len as u64)).expect("cut");
                 let mut known = known;
                 known.resize(len, 0);

@@ -57,13 +57,13 @@ fn what_a_put_replaces_makes_room_for_it_though_it_is_open() {
 }
 
 fn drive(quota: Option<u64>, test: &str) {
-    let mut dice = Dice::new(test);
+    let mut rng = Rng::new(test);
     let mut model = Model::new(quota);
     let mut both = Both::new(quota);
     let mut story = Story::default();
     let mut refused_for_space = 0;
     for number in 0..STEPS {
-        let step = Step::draw(&mut dice, &model);
+        let step = Step::draw(&mut rng, &model);
         story.add(number, &step);
         let expected = step.apply(&mut model);
         let done = both.apply(&step);
@@ -79,7 +79,7 @@ fn drive(quota: Option<u64>, test: &str) {
         {
             model.files.get_mut(&id).expect("named").tag = Tag::Known(tag);
         }
-        compare::after_step(&mut both, &mut model, &mut dice, &step.names());
+        compare::after_step(&mut both, &mut model, &mut rng, &step.names());
         if number % 100 == 99 {
             compare::whole(&mut both, &mut model);
         }

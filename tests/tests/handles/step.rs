@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::model::{Model, Name};
-use crate::support::Dice;
+use crate::support::Rng;
 use crate::support::load::Content;
 
 /// The refusal of a step.
@@ -84,8 +84,8 @@ const COMPONENTS: [&str; 7] = ["a", "b", "a.b", "a-b", "a0", "é", "B c"];
 
 impl Step {
     /// Draws a random step that is likely to succeed.
-    pub fn draw(dice: &mut Dice, model: &Model) -> Self {
-        let step = Self::draw_any(dice, model);
+    pub fn draw(rng: &mut Rng, model: &Model) -> Self {
+        let step = Self::draw_any(rng, model);
         // These would follow a symbolic link, and change what is elsewhere.
         let followed = match &step {
             Self::Write { path, .. } | Self::Chmod { path, .. } | Self::Hold { path } => Some(path),
@@ -95,28 +95,28 @@ impl Step {
         if followed.is_some_and(link) { Self::Unlink { path: followed.expect("checked").clone() } } else { step }
     }
 
-    fn draw_any(dice: &mut Dice, model: &Model) -> Self {
-        let (path, there) = (fresh(dice), existing(dice, model));
-        let content = |dice: &mut Dice| Content { len: length(dice), seed: dice.roll() };
-        match dice.below(100) {
+    fn draw_any(rng: &mut Rng, model: &Model) -> Self {
+        let (path, there) = (fresh(rng), existing(rng, model));
+        let content = |rng: &mut Rng| Content { len: length(rng), seed: rng.roll() };
+        match rng.below(100) {
             0..14 => {
-                let metadata = dice.chance(40).then(|| format!("value {}", dice.below(1000)));
-                let key = if dice.chance(60) { path } else { there };
-                Self::Put { key, content: content(dice), metadata }
+                let metadata = rng.chance(40).then(|| format!("value {}", rng.below(1000)));
+                let key = if rng.chance(60) { path } else { there };
+                Self::Put { key, content: content(rng), metadata }
             }
             14..17 => Self::Put { key: format!("{path}/"), content: Content { len: 0, seed: 0 }, metadata: None },
-            17..19 => Self::Upload { key: path, content: content(dice) },
+            17..19 => Self::Upload { key: path, content: content(rng) },
             19..23 => Self::Copy { to: if path == there { format!("{path}/a") } else { path }, from: there },
             23..32 => Self::Delete { key: there },
             32..35 => Self::Delete { key: format!("{there}/") },
-            35..45 => Self::Write { path: if dice.chance(60) { path } else { there }, content: content(dice) },
-            45..50 => Self::Append { path: there, content: content(dice) },
-            50..56 => Self::WriteAt { path: there, offset: length(dice), content: content(dice) },
-            56..60 => Self::Truncate { path: there, size: length(dice) },
-            60..62 => Self::Chmod { path: there, mode: 0o400 + u32::try_from(dice.below(0o400)).expect("small") },
+            35..45 => Self::Write { path: if rng.chance(60) { path } else { there }, content: content(rng) },
+            45..50 => Self::Append { path: there, content: content(rng) },
+            50..56 => Self::WriteAt { path: there, offset: length(rng), content: content(rng) },
+            56..60 => Self::Truncate { path: there, size: length(rng) },
+            60..62 => Self::Chmod { path: there, mode: 0o400 + u32::try_from(rng.below(0o400)).expect("small") },
             62..64 => Self::SetTime {
                 path: there,
-                seconds: 1_000_000_000 + i64::try_from(dice.below(1 << 29)).expect("small"),
+                seconds: 1_000_000_000 + i64::try_from(rng.below(1 << 29)).expect("small"),
             },
             64..69 => Self::MakeDir { path },
             69..72 => Self::RemoveDir { path: there },
@@ -124,8 +124,8 @@ impl Step {
             77..79 => Self::Symlink { path },
             79..82 => Self::Link { from: there, to: path },
             82..95 => {
-                let mode = *dice.pick(&[Mode::Replace, Mode::Replace, Mode::Replace, Mode::NoReplace, Mode::Exchange]);
-                let to = if dice.chance(60) { path } else { existing(dice, model) };
+                let mode = *rng.pick(&[Mode::Replace, Mode::Replace, Mode::Replace, Mode::NoReplace, Mode::Exchange]);
+                let to = if rng.chance(60) { path } else { existing(rng, model) };
                 Self::Rename { from: there, to, mode }
             }
             95..98 if model.held.len() < 3 => Self::Hold { path: there },
@@ -201,30 +201,30 @@ impl Step {
 }
 
 /// A random path that may exist or not.
-pub fn fresh(dice: &mut Dice) -> String {
-    let depth = 1 + dice.below(3);
-    let components: Vec<&str> = (0..depth).map(|_| *dice.pick(&COMPONENTS)).collect();
+pub fn fresh(rng: &mut Rng) -> String {
+    let depth = 1 + rng.below(3);
+    let components: Vec<&str> = (0..depth).map(|_| *rng.pick(&COMPONENTS)).collect();
     components.join("/")
 }
 
 /// A random path that exists, if there is any.
-fn existing(dice: &mut Dice, model: &Model) -> String {
+fn existing(rng: &mut Rng, model: &Model) -> String {
     match model.names.len() {
-        0 => fresh(dice),
+        0 => fresh(rng),
         len => {
-            let key = model.names.keys().nth(dice.below(len)).expect("within");
+            let key = model.names.keys().nth(rng.below(len)).expect("within");
             key.trim_end_matches('/').to_owned()
         }
     }
 }
 
 /// Lengths on both sides of where the store keeps content elsewhere: 4 KiB and 128 KiB.
-fn length(dice: &mut Dice) -> usize {
-    match dice.below(20) {
+fn length(rng: &mut Rng) -> usize {
+    match rng.below(20) {
         0..2 => 0,
-        2..10 => dice.below(4097),
-        10..18 => dice.below(20_000),
-        18 => 4095 + dice.below(3),
-        _ => 120_000 + dice.below(20_000),
+        2..10 => rng.below(4097),
+        10..18 => rng.below(20_000),
+        18 => 4095 + rng.below(3),
+        _ => 120_000 + rng.below(20_000),
     }
 }

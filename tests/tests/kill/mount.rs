@@ -41,7 +41,7 @@ trait Program: Send {
     /// Prepares the folder.
     fn begin(&mut self, dir: &Path) -> Result<()>;
     /// Makes one acknowledged change after another, until the first error.
-    fn work(&mut self, dir: &Path, dice: &mut Dice) -> Result<()>;
+    fn work(&mut self, dir: &Path, rng: &mut Rng) -> Result<()>;
     /// Compares the folder with what was acknowledged, and continues from there.
     fn compare(&mut self, dir: &Path, cycle: usize);
 }
@@ -49,7 +49,7 @@ trait Program: Send {
 #[test]
 fn acknowledged_writes_survive_kills() {
     need!(root_and_fuse());
-    let mut dice = Dice::new("kill::mount");
+    let mut rng = Rng::new("kill::mount");
     let mut server = Server::start();
     make_bucket(&server, "load", &[]);
     let blocks = Blocks { acknowledged: vec![0; BLOCKS], pending: None };
@@ -64,8 +64,8 @@ fn acknowledged_writes_survive_kills() {
     for cycle in 0..cycles {
         let root = mount.path().to_owned();
         drop(mount);
-        let pause = Duration::from_millis(100 + dice.below(400) as u64);
-        run_until_kill(&mut server, &mut programs, &root, &dice.fork(cycle as u64 + 1), pause);
+        let pause = Duration::from_millis(100 + rng.below(400) as u64);
+        run_until_kill(&mut server, &mut programs, &root, &rng.fork(cycle as u64 + 1), pause);
         if cycle % 5 == 4 {
             check_store(&server);
         }
@@ -85,15 +85,15 @@ fn run_until_kill(
     server: &mut Server,
     programs: &mut [(&str, Box<dyn Program>); 3],
     root: &Path,
-    dice: &Dice,
+    rng: &Rng,
     pause: Duration,
 ) {
     std::thread::scope(|threads| {
         let running: Vec<_> = (1..)
             .zip(programs.iter_mut())
             .map(|(number, (name, program))| {
-                let (dir, mut dice) = (root.join(*name), dice.fork(number));
-                threads.spawn(move || program.work(&dir, &mut dice).expect_err("it ends with the server"))
+                let (dir, mut rng) = (root.join(*name), rng.fork(number));
+                threads.spawn(move || program.work(&dir, &mut rng).expect_err("it ends with the server"))
             })
             .collect();
         std::thread::sleep(pause);
@@ -112,11 +112,11 @@ impl Program for Log {
         File::create(dir.join("log")).map(drop)
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng) -> Result<()> {
         let mut file = OpenOptions::new().append(true).open(dir.join("log"))?;
         loop {
-            let len = 1 + dice.below(3_000);
-            self.pending = dice.bytes(len);
+            let len = 1 + rng.below(3_000);
+            self.pending = rng.bytes(len);
             while !self.pending.is_empty() {
                 // The kernel sends a write that begins within a page in two requests; the first may be the last.
                 let written = file.write(&self.pending)?;
@@ -139,10 +139,10 @@ impl Program for Blocks {
         std::fs::write(dir.join("blocks"), vec![0; BLOCK * BLOCKS])
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng) -> Result<()> {
         let file = OpenOptions::new().write(true).open(dir.join("blocks"))?;
         loop {
-            let (at, byte) = (dice.below(BLOCKS), dice.roll().to_le_bytes()[0]);
+            let (at, byte) = (rng.below(BLOCKS), rng.roll().to_le_bytes()[0]);
             self.pending = Some((at, byte));
             file.write_all_at(&[byte; BLOCK], (at * BLOCK) as u64)?;
             self.acknowledged[at] = byte;
@@ -186,13 +186,13 @@ impl Program for Names {
         Ok(())
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng) -> Result<()> {
         loop {
-            let at = dice.below(NAMES);
-            let content = (self.acknowledged[at].is_none() || dice.chance(60)).then(|| {
+            let at = rng.below(NAMES);
+            let content = (self.acknowledged[at].is_none() || rng.chance(60)).then(|| {
                 // On both sides of what lies in the record itself.
-                let len = dice.below(12_000);
-                dice.bytes(len)
+                let len = rng.below(12_000);
+                rng.bytes(len)
             });
             self.pending = Some((at, content));
             let content = self.pending.as_ref().and_then(|(_, content)| content.as_ref());

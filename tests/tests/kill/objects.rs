@@ -10,12 +10,12 @@ use crate::support::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_objects_survive_kills() {
     let cycles = amount(30, 700);
-    let mut dice = Dice::new("kill::objects");
+    let mut rng = Rng::new("kill::objects");
     let mut server = Server::start();
     let mut load = Load::new(&server, 5, 2);
     for cycle in 0..cycles {
-        let round = load.begin(&root_client(&server), &mut dice, Ended::ByDeath);
-        tokio::time::sleep(Duration::from_millis(150 + dice.below(350) as u64)).await;
+        let round = load.begin(&root_client(&server), &mut rng, Ended::ByDeath);
+        tokio::time::sleep(Duration::from_millis(150 + rng.below(350) as u64)).await;
         server.kill9();
         load.end(round).await;
         if cycle % 5 == 4 {

@@ -83,7 +83,7 @@ impl Stage {
     }
 
     /// Reads and writes small objects for a while, one request after another.
-    pub async fn measure(&self, time: Duration) -> Pace {
+    pub async fn measure(&self, time: Duration) -> PairLatencies {
         let content = vec![7; 4096];
         let (begin, mut took) = (Instant::now(), Vec::new());
         while begin.elapsed() < time {
@@ -95,12 +95,12 @@ impl Stage {
             took.push(asked.elapsed());
         }
         took.sort();
-        Pace { took }
+        PairLatencies { took }
     }
 
     /// Measures again until the result is quick, a few times at most: other work on this machine makes it slower, never
     /// quicker.
-    pub async fn measure_until(&self, time: Duration, is_quick: impl Fn(&Pace) -> bool) -> Pace {
+    pub async fn measure_until(&self, time: Duration, is_quick: impl Fn(&PairLatencies) -> bool) -> PairLatencies {
         let mut pace = self.measure(time).await;
         for _ in 1..MEASURES {
             if is_quick(&pace) {
@@ -113,11 +113,11 @@ impl Stage {
 }
 
 /// How long pairs of a write and a read took.
-pub struct Pace {
+pub struct PairLatencies {
     took: Vec<Duration>,
 }
 
-impl Pace {
+impl PairLatencies {
     /// The median time.
     pub fn median(&self) -> Duration {
         self.took[self.took.len() / 2]
@@ -129,7 +129,7 @@ impl Pace {
     }
 }
 
-impl std::fmt::Display for Pace {
+impl std::fmt::Display for PairLatencies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} pairs, median {:?}, p95 {:?}", self.took.len(), self.median(), self.slow())
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::prelude::*;
 
-use super::crowd::{Method, Pace, Stage, say, status};
+use super::crowd::{Method, PairLatencies, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 
 const IDLE: usize = 10_000;
@@ -27,7 +27,7 @@ async fn ten_thousand_idle_connections_slow_nobody() {
     // A client is connected before the server has taken the connection.
     let all = || Some(held(&stage.server)).filter(|held| held.files >= base.files + IDLE);
     let crowded = wait_until(Duration::from_secs(10), all).expect("all are there");
-    let is_quick = |beside: &Pace| {
+    let is_quick = |beside: &PairLatencies| {
         beside.median() <= alone.median() * 4 + Duration::from_millis(20)
             && beside.slow() <= alone.slow() * 6 + Duration::from_millis(50)
     };

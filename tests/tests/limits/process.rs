@@ -7,7 +7,7 @@ use tests::prelude::*;
 
 /// The resources of a server at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct ProcessUse {
     /// Resident memory, in bytes.
     pub memory: u64,
     /// Open files.
@@ -15,19 +15,19 @@ pub struct Held {
 }
 
 /// The present resources of the server.
-pub fn held(server: &Server) -> Held {
+pub fn held(server: &Server) -> ProcessUse {
     let pid = server.pid().expect("a running server");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
     let kilobytes = resident.trim().trim_end_matches("kB").trim();
     let memory = kilobytes.parse::<u64>().expect("a number") * 1024;
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its files").count();
-    Held { memory, files }
+    ProcessUse { memory, files }
 }
 
 /// Waits until the server has no more open files than `base` had, except a few of its own.
 #[track_caller]
-pub fn files_are_given_back(server: &Server, base: Held, limit: Duration) {
+pub fn files_are_given_back(server: &Server, base: ProcessUse, limit: Duration) {
     let room = base.files + 24;
     let back = wait_until(limit, || (held(server).files <= room).then_some(()));
     assert!(back.is_some(), "{} files are open, {} were before", held(server).files, base.files);

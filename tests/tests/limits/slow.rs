@@ -8,7 +8,7 @@ use tests::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::crowd::{Method, Pace, Stage, say, status};
+use super::crowd::{Method, PairLatencies, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 use crate::support::access::root_client;
 use crate::support::cli::check_store;
@@ -49,7 +49,7 @@ async fn slow_readers_and_writers_hold_only_their_own() {
     slow.extend(writers.into_iter().map(|stream| tokio::spawn(drip(stream, going.clone()))));
     // At first they are as fast as others: the buffers of the system take what they do not.
     stage.measure(Duration::from_secs(2)).await;
-    let is_quick = |beside: &Pace| beside.median() <= alone.median() * 4 + Duration::from_millis(20);
+    let is_quick = |beside: &PairLatencies| beside.median() <= alone.median() * 4 + Duration::from_millis(20);
     let beside = stage.measure_until(time, is_quick).await;
     let crowded = held(&stage.server);
     going.store(false, Ordering::Relaxed);

@@ -13,23 +13,23 @@ use crate::support::*;
 const HEAD: usize = 24;
 
 /// Appends until `going` is false.
-pub fn append(dir: &Path, dice: &mut Dice, going: &AtomicBool) {
+pub fn append(dir: &Path, rng: &mut Rng, going: &AtomicBool) {
     let path = dir.join("log");
     let mut file = OpenOptions::new().create(true).append(true).open(&path).expect("the log");
     let (mut number, mut size) = (0_u64, 0);
     while going.load(Ordering::Relaxed) {
-        let longest = if dice.chance(5) { 200_000 } else { 2_000 };
-        let len = 1 + dice.below(longest);
-        let record = record(number, &dice.bytes(len));
+        let longest = if rng.chance(5) { 200_000 } else { 2_000 };
+        let len = 1 + rng.below(longest);
+        let record = record(number, &rng.bytes(len));
         file.write_all(&record).unwrap_or_else(|error| panic!("record {number}: {error}"));
         size += record.len() as u64;
-        match dice.below(3) {
+        match rng.below(3) {
             0 => fsync(&file).expect("synced"),
             1 => fdatasync(&file).expect("synced"),
             _ => {}
         }
         assert_eq!(file.metadata().expect("attributes").len(), size, "the size after record {number}");
-        if dice.chance(2) {
+        if rng.chance(2) {
             file = OpenOptions::new().append(true).open(&path).expect("the log is opened again");
         }
         number += 1;

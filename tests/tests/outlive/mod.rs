@@ -43,11 +43,11 @@ enum Change {
 #[test]
 fn no_program_notices_that_the_server_was_killed() {
     need!(root_and_fuse());
-    let dice = Dice::new("outlive::no_program_notices_that_the_server_was_killed");
-    let mut siege = Siege::new();
+    let rng = Rng::new("outlive::no_program_notices_that_the_server_was_killed");
+    let mut siege = MountUnderTest::new();
     let tools = Tools { fsx: tool("fsx"), postgres: installed().ok() };
     let missing = [("fsx", tools.fsx.is_none()), ("postgresql", tools.postgres.is_none())];
-    let pauses = siege.run(&dice, tools, |_| Change::Killed, amount(10, 100));
+    let pauses = siege.run(&rng, tools, |_| Change::Killed, amount(10, 100));
     siege.end();
     pauses.print("kill -9");
     if let Some((name, _)) = missing.iter().find(|(_, missing)| *missing) {
@@ -58,10 +58,10 @@ fn no_program_notices_that_the_server_was_killed() {
 #[test]
 fn no_program_notices_an_upgrade_or_an_orderly_restart() {
     need!(root_and_fuse());
-    let dice = Dice::new("outlive::no_program_notices_an_upgrade_or_an_orderly_restart");
-    let mut siege = Siege::new();
+    let rng = Rng::new("outlive::no_program_notices_an_upgrade_or_an_orderly_restart");
+    let mut siege = MountUnderTest::new();
     let turns = |number: usize| if number.is_multiple_of(2) { Change::Upgraded } else { Change::Ended };
-    let pauses = siege.run(&dice, Tools::default(), turns, amount(6, 60));
+    let pauses = siege.run(&rng, Tools::default(), turns, amount(6, 60));
     siege.end();
     pauses.print("upgrade and restart");
 }
@@ -70,17 +70,17 @@ fn no_program_notices_an_upgrade_or_an_orderly_restart() {
 #[test]
 fn no_program_notices_servers_that_are_killed_as_they_begin() {
     need!(root_and_fuse());
-    let mut dice = Dice::new("outlive::no_program_notices_servers_that_are_killed_as_they_begin");
-    let mut siege = Siege::new();
+    let mut rng = Rng::new("outlive::no_program_notices_servers_that_are_killed_as_they_begin");
+    let mut siege = MountUnderTest::new();
     let source = siege.server.home().path().join("source");
-    std::fs::write(&source, dice.bytes(blocks::BYTES)).expect("what programs write");
+    std::fs::write(&source, rng.bytes(blocks::BYTES)).expect("what programs write");
     let files = [0, 1, 2, 3].map(|number| siege.root.join(number.to_string()));
     let going = AtomicBool::new(true);
     std::thread::scope(|threads| {
-        let mut reign = Reign { siege: &mut siege, going: &going };
+        let mut reign = ProgramRun { siege: &mut siege, going: &going };
         let (source, going) = (&source, &going);
         let running = files.iter().map(|file| threads.spawn(move || blocks::copy(source, file, going))).collect();
-        reign.short_lives(&mut dice, amount(6, 60));
+        reign.short_lives(&mut rng, amount(6, 60));
         reign.calm(running);
     });
     siege.end();
@@ -89,7 +89,7 @@ fn no_program_notices_servers_that_are_killed_as_they_begin() {
 #[test]
 fn a_mount_is_gone_when_it_is_unmounted_whatever_died_before() {
     need!(root_and_fuse());
-    let mut siege = Siege::new();
+    let mut siege = MountUnderTest::new();
     let file = siege.root.join("f");
     std::fs::write(&file, "kept").expect("written");
     siege.server.kill9();
@@ -110,13 +110,13 @@ struct Tools {
 }
 
 /// A server with a holder, and a mount.
-struct Siege {
+struct MountUnderTest {
     root: PathBuf,
     mount: Option<Mounted>,
     server: Server,
 }
 
-impl Siege {
+impl MountUnderTest {
     fn new() -> Self {
         let server = Options::default().holder().start();
         make_bucket(&server, BUCKET, &[]);
@@ -129,7 +129,7 @@ impl Siege {
     }
 
     /// Runs all programs while the server changes `count` times.
-    fn run(&mut self, dice: &Dice, tools: Tools, kind: impl Fn(usize) -> Change, count: usize) -> Pauses {
+    fn run(&mut self, rng: &Rng, tools: Tools, kind: impl Fn(usize) -> Change, count: usize) -> Pauses {
         let home = self.server.home().path().to_owned();
         let cluster = tools.postgres.map(|programs| Postgres::init(programs, &home, &self.root));
         cluster.iter().for_each(Postgres::start);
@@ -143,10 +143,10 @@ impl Siege {
         // Those of the S3 client: made here, S3 lists them as the mount shows them.
         drop(["w0", "w0/d0", "w0/d1", "w0/d2"].map(|name| self.folder(name)));
         std::thread::scope(|threads| {
-            let mut reign = Reign { siege: self, going: &going };
+            let mut reign = ProgramRun { siege: self, going: &going };
             let [log, one, two, fsx, beat] = &folders;
             let going = &going;
-            let (mut first, mut second, mut third, fifth) = (dice.fork(1), dice.fork(2), dice.fork(3), dice.fork(5));
+            let (mut first, mut second, mut third, fifth) = (rng.fork(1), rng.fork(2), rng.fork(3), rng.fork(5));
             let client = root_client(&reign.siege.server);
             let mut running = vec![
                 threads.spawn(move || log::append(log, &mut first, going)),
@@ -160,7 +160,7 @@ impl Siege {
             running.extend(program.map(|program| threads.spawn(move || tools::fsx(program, fsx, going))));
             let cluster = cluster.as_ref();
             running.extend(cluster.map(|cluster| threads.spawn(move || tools::bench(cluster, going))));
-            times = reign.changes(&mut dice.fork(4), kind, count, &running, &locks);
+            times = reign.changes(&mut rng.fork(4), kind, count, &running, &locks);
             reign.calm(running);
         });
         locks.release();
@@ -190,16 +190,16 @@ impl Siege {
 
 /// The time in which programs run. If it ends by a panic, the mount is broken, and programs must not continue to wait
 /// for it.
-struct Reign<'a> {
-    siege: &'a mut Siege,
+struct ProgramRun<'a> {
+    siege: &'a mut MountUnderTest,
     going: &'a AtomicBool,
 }
 
-impl Reign<'_> {
+impl ProgramRun<'_> {
     /// Changes the server, and when each change began and was over.
     fn changes(
         &mut self,
-        dice: &mut Dice,
+        rng: &mut Rng,
         kind: impl Fn(usize) -> Change,
         count: usize,
         running: &[ScopedJoinHandle<'_, ()>],
@@ -207,7 +207,7 @@ impl Reign<'_> {
     ) -> Vec<(Instant, Instant)> {
         let mut times = Vec::new();
         for number in 0..count {
-            std::thread::sleep(Duration::from_millis(300 + dice.below(1_700) as u64));
+            std::thread::sleep(Duration::from_millis(300 + rng.below(1_700) as u64));
             let change = kind(number);
             // A program ends early only by a panic, whose message says more than ours.
             assert!(!running.iter().any(ScopedJoinHandle::is_finished), "a program failed; {number} changes were made");
@@ -233,7 +233,7 @@ impl Reign<'_> {
     }
 
     /// Kills servers at about the time when they are ready, several between two that live longer.
-    fn short_lives(&mut self, dice: &mut Dice, count: usize) {
+    fn short_lives(&mut self, rng: &mut Rng, count: usize) {
         let server = &mut self.siege.server;
         for _ in 0..count {
             server.kill9();
@@ -243,7 +243,7 @@ impl Reign<'_> {
             std::thread::sleep(Duration::from_millis(30));
             server.kill9();
             for _ in 0..5 {
-                let percent = u32::try_from(70 + dice.below(40)).expect("small");
+                let percent = u32::try_from(70 + rng.below(40)).expect("small");
                 server.start_and_kill9(took * percent / 100);
             }
             server.restart();
@@ -260,7 +260,7 @@ impl Reign<'_> {
     }
 }
 
-impl Drop for Reign<'_> {
+impl Drop for ProgramRun<'_> {
     fn drop(&mut self) {
         self.going.store(false, Ordering::Relaxed);
         if std::thread::panicking() {

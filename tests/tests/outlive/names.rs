@@ -39,13 +39,13 @@ struct Folder<'a> {
 }
 
 /// Changes names until `going` is false, then compares everything.
-pub fn change(dir: &Path, dice: &mut Dice, going: &AtomicBool) {
+pub fn change(dir: &Path, rng: &mut Rng, going: &AtomicBool) {
     let mut folder = Folder { dir, names: BTreeMap::new(), files: BTreeMap::new(), held: VecDeque::new(), last: 0 };
     let mut calls = 0_u64;
     while going.load(Ordering::Relaxed) {
-        folder.step(dice);
+        folder.step(rng);
         calls += 1;
-        if dice.chance(1) {
+        if rng.chance(1) {
             folder.compare();
         }
     }
@@ -54,22 +54,22 @@ pub fn change(dir: &Path, dice: &mut Dice, going: &AtomicBool) {
 }
 
 impl Folder<'_> {
-    fn step(&mut self, dice: &mut Dice) {
-        let (one, two) = (name(dice), name(dice));
-        match (self.names.get(&one).cloned(), dice.below(12)) {
-            (None, 0..5) => self.create(&one, dice),
+    fn step(&mut self, rng: &mut Rng) {
+        let (one, two) = (name(rng), name(rng));
+        match (self.names.get(&one).cloned(), rng.below(12)) {
+            (None, 0..5) => self.create(&one, rng),
             (None, 5) => self.add(&one, Node::Directory, |path| std::fs::create_dir(path)),
             (None, 6) => {
                 self.add(&one, Node::Link(two.clone()), |path| std::os::unix::fs::symlink(&two, path));
             }
-            (None, 7) => self.create_nameless(&one, dice),
+            (None, 7) => self.create_nameless(&one, rng),
             (None, _) => self.expect(&one, "stat", Errno::NOENT, |path| path.symlink_metadata().map(drop)),
             (Some(_), 0) => self.expect(&one, "mkdir", Errno::EXIST, |path| std::fs::create_dir(path)),
             (Some(_), 1..3) => self.remove(&one),
             (Some(_), 3..6) => self.rename(&one, &two),
             (Some(_), 6) => self.exchange(&one, &two),
             (Some(Node::File(number)), 7) => self.link(&one, &two, number),
-            (Some(Node::File(number)), 8) => self.append(&one, number, dice),
+            (Some(Node::File(number)), 8) => self.append(&one, number, rng),
             (Some(Node::File(number)), 9) => self.hold(&one, number),
             (Some(Node::File(_)), 10) => self.mark(&one),
             (Some(Node::File(number)), _) => {
@@ -81,16 +81,16 @@ impl Folder<'_> {
     }
 
     /// open(2) with O_EXCL: the name does not exist, so the call must not fail with EEXIST.
-    fn create(&mut self, name: &str, dice: &mut Dice) {
-        let content = content(dice);
+    fn create(&mut self, name: &str, rng: &mut Rng) {
+        let content = content(rng);
         let made = OpenOptions::new().write(true).create_new(true).open(self.dir.join(name));
         must("write", name, must("create", name, made).write_all(&content));
         self.put(name, content);
     }
 
     /// O_TMPFILE, and a name once it is written.
-    fn create_nameless(&mut self, name: &str, dice: &mut Dice) {
-        let content = content(dice);
+    fn create_nameless(&mut self, name: &str, rng: &mut Rng) {
+        let content = content(rng);
         let made = openat(CWD, self.dir, OFlags::TMPFILE | OFlags::RDWR, Mode::from_raw_mode(0o600));
         let mut file = File::from(must("O_TMPFILE", name, made.map_err(Into::into)));
         must("write", name, file.write_all(&content));
@@ -173,8 +173,8 @@ impl Folder<'_> {
         }
     }
 
-    fn append(&mut self, name: &str, number: u64, dice: &mut Dice) {
-        let more = content(dice);
+    fn append(&mut self, name: &str, number: u64, rng: &mut Rng) {
+        let more = content(rng);
         let file = OpenOptions::new().append(true).open(self.dir.join(name));
         must("append", name, must("open", name, file).write_all(&more));
         self.files.get_mut(&number).expect("named").extend(more);
@@ -238,15 +238,15 @@ impl Folder<'_> {
     }
 }
 
-fn name(dice: &mut Dice) -> String {
-    format!("n{}", dice.below(NAMES))
+fn name(rng: &mut Rng) -> String {
+    format!("n{}", rng.below(NAMES))
 }
 
-fn content(dice: &mut Dice) -> Vec<u8> {
+fn content(rng: &mut Rng) -> Vec<u8> {
     // On both sides of what lies in the record itself.
-    let longest = if dice.chance(10) { 150_000 } else { 6_000 };
-    let len = dice.below(longest);
-    dice.bytes(len)
+    let longest = if rng.chance(10) { 150_000 } else { 6_000 };
+    let len = rng.below(longest);
+    rng.bytes(len)
 }
 
 fn number(done: &Result<()>) -> Option<Errno> {

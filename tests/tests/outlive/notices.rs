@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{BUCKET, Siege};
+use super::{BUCKET, MountUnderTest};
 use crate::support::access::root_client;
 use crate::support::cli::json;
 use crate::support::*;
@@ -24,7 +24,7 @@ const PAGE: usize = 4096;
 #[test]
 fn a_mode_that_a_write_took_setuid_from_shows_without_it() {
     need!(root_and_fuse());
-    let mut siege = Siege::new();
+    let mut siege = MountUnderTest::new();
     let file = siege.root.join("f");
     std::fs::write(&file, [7; 50 * PAGE]).expect("written");
     std::fs::set_permissions(&file, Permissions::from_mode(0o4777)).expect("a mode");
@@ -49,7 +49,7 @@ fn a_mode_that_a_write_took_setuid_from_shows_without_it() {
 #[test]
 fn an_append_that_landed_elsewhere_shows_where_it_is() {
     need!(root_and_fuse());
-    let mut siege = Siege::new();
+    let mut siege = MountUnderTest::new();
     let other = Mounted::held(&siege.server, BUCKET, "other");
     let file = siege.root.join("f");
     std::fs::write(&file, [b'.'; 2 * PAGE]).expect("written");
@@ -75,10 +75,10 @@ fn tell_all(server: &Server) {
     runtime.block_on(put).expect("written");
 }
 
-impl Siege {
+impl MountUnderTest {
     /// Kills the server after `act`, before any kernel received an invalidation of it, and starts another.
     fn die_untold(&mut self, act: impl FnOnce()) {
-        let hushed = Hushed::new(&self.server);
+        let hushed = StoppedNotifiers::new(&self.server);
         act();
         json(&self.server, &["snapshot", "create", BUCKET, "settled"]);
         self.server.kill9();
@@ -88,9 +88,9 @@ impl Siege {
 }
 
 /// The processes that deliver a server's invalidations, stopped; they are killed when this is dropped.
-struct Hushed(Vec<Pid>);
+struct StoppedNotifiers(Vec<Pid>);
 
-impl Hushed {
+impl StoppedNotifiers {
     fn new(server: &Server) -> Self {
         let threads = format!("/proc/{}/task", server.pid().expect("it runs"));
         let mut found = Vec::new();
@@ -104,7 +104,7 @@ impl Hushed {
     }
 }
 
-impl Drop for Hushed {
+impl Drop for StoppedNotifiers {
     fn drop(&mut self) {
         for pid in &self.0 {
             // It may have ended with its server.

@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 use aws_sdk_s3::Client;
 
 use super::BUCKET;
-use crate::support::Dice;
+use crate::support::Rng;
 use crate::support::load::write_through;
 
 /// Writes until `going` is false, and compares after each kill. Unlike a program, a client notices that its connection
 /// ended.
-pub fn write(client: Client, dice: Dice, going: &AtomicBool) {
+pub fn write(client: Client, rng: Rng, going: &AtomicBool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let done = runtime.block_on(write_through(client, BUCKET, dice, going));
+    let done = runtime.block_on(write_through(client, BUCKET, rng, going));
     assert!(done > 5, "only {done} requests were acknowledged: no load to speak of");
 }

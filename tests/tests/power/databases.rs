@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::fdatasync;
 
 use super::{Program, Promises, sync_path};
-use crate::support::Dice;
+use crate::support::Rng;
 
 const PAGE: usize = 4096;
 const PAGES: usize = 32;
@@ -32,12 +32,12 @@ impl Database {
         &mut self,
         open: (&File, &File),
         records: &mut usize,
-        dice: &mut Dice,
+        rng: &mut Rng,
         promises: &mut Promises,
     ) -> Result<()> {
         let (log, data) = open;
         self.last += 1;
-        let pages = [0; 3].map(|_: usize| dice.below(PAGES));
+        let pages = [0; 3].map(|_: usize| rng.below(PAGES));
         let mut next = self.acknowledged;
         pages.iter().for_each(|page| next[*page] = self.last);
         self.pending = Some(next);
@@ -86,12 +86,12 @@ impl Program for Database {
         sync_path(&dir.join("log"))
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
         let open = |name| OpenOptions::new().read(true).write(true).open(dir.join(name));
         let (log, data) = (open("log")?, open("data")?);
         let mut records = 0;
         loop {
-            self.transact((&log, &data), &mut records, dice, promises)?;
+            self.transact((&log, &data), &mut records, rng, promises)?;
         }
     }
 

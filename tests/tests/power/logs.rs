@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{OFlags, fdatasync, fsync};
 
 use super::{Program, Promises, sync_path};
-use crate::support::Dice;
+use crate::support::Rng;
 
 /// The length at which a program begins a new log.
 const LONGEST: usize = 2 << 20;
@@ -30,20 +30,20 @@ impl Program for Log {
         Ok(())
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
         // O_SYNC holds O_DSYNC; each write is on disk when it returns.
-        let flags = *dice.pick(&[OFlags::empty(), OFlags::DSYNC, OFlags::SYNC]);
+        let flags = *rng.pick(&[OFlags::empty(), OFlags::DSYNC, OFlags::SYNC]);
         let flags_raw = i32::try_from(flags.bits()).expect("flags of open(2)");
         let mut file = OpenOptions::new().append(true).custom_flags(flags_raw).open(dir.join("log"))?;
         loop {
-            let longest = if dice.chance(10) { 60_000 } else { 3_000 };
-            let len = 1 + dice.below(longest);
-            let mut record = dice.bytes(len);
+            let longest = if rng.chance(10) { 60_000 } else { 3_000 };
+            let len = 1 + rng.below(longest);
+            let mut record = rng.bytes(len);
             // Zeros stand for what never came to disk.
             record.iter_mut().for_each(|byte| *byte = (*byte).max(1));
             self.written.extend(&record);
             file.write_all(&record)?;
-            match dice.below(3) {
+            match rng.below(3) {
                 _ if !flags.is_empty() => {}
                 0 => fsync(&file)?,
                 1 => fdatasync(&file)?,

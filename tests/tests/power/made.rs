@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fsync, linkat, openat};
 
 use super::{Program, Promises, sync_path};
-use crate::support::Dice;
+use crate::support::Rng;
 
 /// What a sync has promised of a name.
 enum Promise {
@@ -31,12 +31,12 @@ pub struct Made {
 }
 
 impl Made {
-    fn make(&mut self, dir: &Path, dice: &mut Dice) -> Result<Promise> {
+    fn make(&mut self, dir: &Path, rng: &mut Rng) -> Result<Promise> {
         let path = dir.join(self.last.to_string());
-        let longest = *dice.pick(&[100, 12_000, 300_000]);
-        let len = 1 + dice.below(longest);
-        let content = dice.bytes(len);
-        match dice.below(6) {
+        let longest = *rng.pick(&[100, 12_000, 300_000]);
+        let len = 1 + rng.below(longest);
+        let content = rng.bytes(len);
+        match rng.below(6) {
             0..2 => {
                 let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
                 file.write_all(&content)?;
@@ -50,7 +50,7 @@ impl Made {
             }
             3 => {
                 std::fs::create_dir(&path)?;
-                sync_path(if dice.chance(50) { dir } else { &path })?;
+                sync_path(if rng.chance(50) { dir } else { &path })?;
                 Ok(Promise::Folder)
             }
             4 => {
@@ -71,8 +71,8 @@ impl Made {
     }
 
     /// Deletes one of the files that were promised.
-    fn delete(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
-        let at = dice.below(self.promised.len());
+    fn delete(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
+        let at = rng.below(self.promised.len());
         if let (name, promise @ (Promise::Whole(_) | Promise::There)) = &mut self.promised[at] {
             // Until the sync nothing is promised of it, neither way.
             let (name, before) = (name.clone(), std::mem::replace(promise, Promise::Gone));
@@ -95,14 +95,14 @@ impl Program for Made {
         sync_path(dir)
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
         loop {
             self.last += 1;
-            let promise = self.make(dir, dice)?;
+            let promise = self.make(dir, rng)?;
             promises.count()?;
             self.promised.push((self.last.to_string(), promise));
-            if dice.chance(20) {
-                self.delete(dir, dice, promises)?;
+            if rng.chance(20) {
+                self.delete(dir, rng, promises)?;
             }
         }
     }

@@ -34,7 +34,7 @@ trait Program: Send {
     /// Prepares the folder; what it creates is on disk then.
     fn begin(&mut self, dir: &Path) -> Result<()>;
     /// Makes one change after another, until the first error.
-    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()>;
+    fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()>;
     /// Compares the folder with what was promised, and continues from there.
     fn compare(&mut self, dir: &Path, cycle: usize);
 }
@@ -72,7 +72,7 @@ async fn what_was_promised_survives_power_cuts_on_xfs() {
 async fn survive(kind: Kind) {
     need!(loop_devices(kind));
     let cycles = amount(20, 250);
-    let mut dice = Dice::new("power::");
+    let mut rng = Rng::new("power::");
     let mut server = Options::default().holder().image(kind, DISK_BYTES).start();
     let mut load = Load::new(&server, 4, 2);
     make_bucket(&server, BUCKET, &[]);
@@ -81,12 +81,12 @@ async fn survive(kind: Kind) {
     let (mut promised, cut) = (0, &*Box::leak(Box::new(AtomicBool::new(false))));
     for cycle in 0..cycles {
         cut.store(false, Ordering::SeqCst);
-        let round = load.begin(&root_client(&server), &mut dice, Ended::ByCut(cut));
-        let running: Vec<_> = programs.drain(..).map(|program| start(program, mount.path(), &mut dice, cut)).collect();
-        tokio::time::sleep(Duration::from_millis(100 + dice.below(400) as u64)).await;
+        let round = load.begin(&root_client(&server), &mut rng, Ended::ByCut(cut));
+        let running: Vec<_> = programs.drain(..).map(|program| start(program, mount.path(), &mut rng, cut)).collect();
+        tokio::time::sleep(Duration::from_millis(100 + rng.below(400) as u64)).await;
         cut.store(true, Ordering::SeqCst);
         server.image().cut().expect("the file system ends");
-        tokio::time::sleep(Duration::from_millis(dice.below(60) as u64)).await;
+        tokio::time::sleep(Duration::from_millis(rng.below(60) as u64)).await;
         power_off(&mut server, &mount);
         load.end(round).await;
         for program in running {
@@ -123,12 +123,12 @@ fn programs(root: &Path, server: &Server) -> Vec<Box<dyn Program>> {
     programs
 }
 
-fn start(mut program: Box<dyn Program>, root: &Path, dice: &mut Dice, cut: &'static AtomicBool) -> Running {
-    let (dir, number) = (root.join(program.name()), dice.roll());
-    let mut dice = dice.fork(number);
+fn start(mut program: Box<dyn Program>, root: &Path, rng: &mut Rng, cut: &'static AtomicBool) -> Running {
+    let (dir, number) = (root.join(program.name()), rng.roll());
+    let mut rng = rng.fork(number);
     std::thread::spawn(move || {
         let mut promises = Promises { count: 0, cut };
-        let error = program.work(&dir, &mut dice, &mut promises).expect_err("it ends with the disk");
+        let error = program.work(&dir, &mut rng, &mut promises).expect_err("it ends with the disk");
         // Of the mount, and none of a program's own.
         assert!(error.raw_os_error().is_some(), "{}: {error}", program.name());
         (program, promises.count)

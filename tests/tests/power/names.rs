@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::fsync;
 
 use super::{Program, Promises, sync_path};
-use crate::support::Dice;
+use crate::support::Rng;
 
 const NAMES: usize = 8;
 
@@ -54,20 +54,20 @@ impl Program for Names {
         sync_path(dir)
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
         loop {
-            let at = dice.below(NAMES);
+            let at = rng.below(NAMES);
             let (held, since) = &self.0[at];
             let is_there = since.last().unwrap_or(held).is_some();
-            if is_there && dice.chance(30) {
+            if is_there && rng.chance(30) {
                 self.0[at].1.push(None);
                 std::fs::remove_file(Self::path(dir, at))?;
             } else {
-                let longest = *dice.pick(&[4_000, 12_000, 200_000]);
-                let len = 1 + dice.below(longest);
-                self.replace(dir, at, dice.bytes(len), promises)?;
+                let longest = *rng.pick(&[4_000, 12_000, 200_000]);
+                let len = 1 + rng.below(longest);
+                self.replace(dir, at, rng.bytes(len), promises)?;
             }
-            if dice.chance(60) {
+            if rng.chance(60) {
                 sync_path(dir)?;
                 promises.count()?;
                 self.promise();

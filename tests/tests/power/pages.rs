@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{OFlags, fdatasync};
 
 use super::{Program, Promises, sync_path};
-use crate::support::Dice;
+use crate::support::Rng;
 
 const PAGE: usize = 4096;
 /// Enough pages that the kernel reads the file by passthrough.
@@ -33,19 +33,19 @@ impl Program for Pages {
         sync_path(&dir.join("pages"))
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
-        let each = dice.chance(50);
+    fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
+        let each = rng.chance(50);
         let flags = if each { OFlags::DSYNC } else { OFlags::empty() };
         let flags_raw = i32::try_from(flags.bits()).expect("flags of open(2)");
         let file = OpenOptions::new().write(true).custom_flags(flags_raw).open(dir.join("pages"))?;
         loop {
-            let (at, byte) = (dice.below(PAGES), dice.roll().to_le_bytes()[0]);
+            let (at, byte) = (rng.below(PAGES), rng.roll().to_le_bytes()[0]);
             self.0[at].1.push(byte);
             file.write_all_at(&[byte; PAGE], (at * PAGE) as u64)?;
             if each {
                 promises.count()?;
                 self.0[at] = (byte, Vec::new());
-            } else if dice.chance(20) {
+            } else if rng.chance(20) {
                 fdatasync(&file)?;
                 promises.count()?;
                 for (page, since) in &mut self.0 {

@@ -56,10 +56,10 @@ impl Snapshots {
         if asked.is_ok_and(|asked| asked.status.success()) { Ok(()) } else { Err(Errno::IO.into()) }
     }
 
-    fn write(&mut self, dir: &Path, dice: &mut Dice) -> Result<()> {
-        let (number, at) = (dice.below(FILES), dice.below(LONGEST));
-        let len = 1 + dice.below(LONGEST);
-        let bytes = dice.bytes(len);
+    fn write(&mut self, dir: &Path, rng: &mut Rng) -> Result<()> {
+        let (number, at) = (rng.below(FILES), rng.below(LONGEST));
+        let len = 1 + rng.below(LONGEST);
+        let bytes = rng.bytes(len);
         let file = std::fs::OpenOptions::new().write(true).open(dir.join(name(number)))?;
         file.write_all_at(&bytes, at as u64)?;
         let held = &mut self.files[number];
@@ -121,17 +121,17 @@ impl Program for Snapshots {
         super::sync_path(dir)
     }
 
-    fn work(&mut self, dir: &Path, dice: &mut Dice, promises: &mut Promises) -> Result<()> {
+    fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
         loop {
             for _ in 0..BETWEEN {
-                self.write(dir, dice)?;
+                self.write(dir, rng)?;
             }
             let snapshot = self.take(None, promises)?;
-            if dice.below(2) == 0 {
+            if rng.below(2) == 0 {
                 self.take(Some(&snapshot), promises)?;
             }
             // Each waits for the whole disk: others write as well.
-            std::thread::sleep(Duration::from_millis(dice.below(60) as u64));
+            std::thread::sleep(Duration::from_millis(rng.below(60) as u64));
         }
     }
 

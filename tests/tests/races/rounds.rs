@@ -142,26 +142,26 @@ async fn one_of_many_completions_wins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_mix_of_requests_has_an_order() {
     let race = Race::new().await;
-    let dice = Dice::new("races::rounds::every_mix");
+    let rng = Rng::new("races::rounds::every_mix");
     for round in 0..ROUNDS {
         let key = &format!("mix {round}");
         let uploads = race.uploads(key, "mixed by").await;
         race.run(key, None, |racer| {
-            let dice = dice.fork((round * CLIENTS + racer.number) as u64);
-            mix(racer.clone(), dice, uploads[racer.number].clone())
+            let rng = rng.fork((round * CLIENTS + racer.number) as u64);
+            mix(racer.clone(), rng, uploads[racer.number].clone())
         })
         .await;
     }
 }
 
 /// A few requests one after another, on what the last one showed of the key.
-async fn mix(racer: Racer, mut dice: Dice, upload: Ready) {
+async fn mix(racer: Racer, mut rng: Rng, upload: Ready) {
     let mut upload = Some(upload);
     let mut seen: Option<String> = None;
     for step in 0..6 {
         let condition = seen.clone().map_or(Condition::Absent, Condition::Match);
         let content = format!("{} {} {step}", racer.key, racer.number);
-        match (dice.below(10), &seen) {
+        match (rng.below(10), &seen) {
             (0..=4, _) => seen = racer.put(&condition, content).await,
             (5, Some(etag)) => {
                 racer.delete(etag).await;

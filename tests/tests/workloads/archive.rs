@@ -69,7 +69,7 @@ fn gather(source: &Path) {
     std::fs::hard_link(odd.join("one"), odd.join("two")).expect("a link");
     symlink("../nowhere", odd.join("dangling")).expect("a symbolic link");
     std::fs::File::create(odd.join("sparse")).and_then(|file| file.set_len(20 << 20)).expect("a hole");
-    std::fs::write(odd.join("large"), Dice::new("workloads::archive").bytes(3 << 20)).expect("a file");
+    std::fs::write(odd.join("large"), Rng::new("workloads::archive").bytes(3 << 20)).expect("a file");
     chown(odd.join("large"), Some(1234), Some(4321)).expect("an owner");
     std::fs::set_permissions(odd.join("large"), Permissions::from_mode(0o6750)).expect("a mode");
     // Of the two, what the file system below keeps: not each has attributes and ACLs.

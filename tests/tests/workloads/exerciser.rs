@@ -28,13 +28,13 @@ const ASKED_EVERY: usize = 1_000;
 fn every_way_to_move_bytes_is_exact() {
     need!(root_and_fuse());
     let (seeds, operations) = amount((4, 5_000), (20, 20_000));
-    let dice = Dice::new("workloads::exerciser");
+    let rng = Rng::new("workloads::exerciser");
     let (mount, server) = mounted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let client = root_client(&server);
     for seed in 0..seeds {
         let key = format!("file-{seed}");
-        let mut run = Exerciser::new(mount.path().join(&key), dice.fork(seed));
+        let mut run = Exerciser::new(mount.path().join(&key), rng.fork(seed));
         for number in 1..=operations {
             run.step(number);
             if number % ASKED_EVERY == 0 {
@@ -53,20 +53,20 @@ struct Exerciser {
     other: File,
     model: Vec<u8>,
     other_model: Vec<u8>,
-    dice: Dice,
+    rng: Rng,
     /// The latest operations, shown when one goes wrong.
     story: Vec<String>,
 }
 
 impl Exerciser {
-    fn new(path: PathBuf, dice: Dice) -> Self {
+    fn new(path: PathBuf, rng: Rng) -> Self {
         let other = open(&path.with_extension("other"), OFlags::empty());
         let (file, direct) = (open(&path, OFlags::empty()), open(&path, OFlags::DIRECT));
-        Self { path, file, direct, other, model: vec![], other_model: vec![], dice, story: vec![] }
+        Self { path, file, direct, other, model: vec![], other_model: vec![], rng, story: vec![] }
     }
 
     fn step(&mut self, number: usize) {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..18 => self.write(number),
             18..36 => self.read(number),
             36..46 => self.write_direct(number),
@@ -124,7 +124,7 @@ impl Exerciser {
             return;
         }
         let bytes = self.put(at, len);
-        let sync = self.dice.chance(50);
+        let sync = self.rng.chance(50);
         self.tell(number, "mapped write", at, len, |it| {
             let begin = at / ALIGN * ALIGN;
             let mut mapping = Mapping::new(&it.file, begin as u64, at - begin + len)?;
@@ -146,7 +146,7 @@ impl Exerciser {
     }
 
     fn truncate(&mut self, number: usize) {
-        let size = self.dice.below(LARGEST);
+        let size = self.rng.below(LARGEST);
         self.model.resize(size, 0);
         self.tell(number, "truncate", size, 0, |it| Ok(ftruncate(&it.file, size as u64)?));
     }
@@ -160,7 +160,7 @@ impl Exerciser {
         if at < end {
             self.model[at..end].fill(0);
         }
-        let (name, flags) = if self.dice.chance(50) {
+        let (name, flags) = if self.rng.chance(50) {
             ("punch", FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE)
         } else {
             ("zero", FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE)
@@ -173,7 +173,7 @@ impl Exerciser {
         if len == 0 {
             return;
         }
-        let keep = self.dice.chance(50);
+        let keep = self.rng.chance(50);
         if !keep && at + len > self.model.len() {
             self.model.resize(at + len, 0);
         }
@@ -187,7 +187,7 @@ impl Exerciser {
         if len == 0 {
             return;
         }
-        let (there, back) = (self.dice.below(LARGEST - len), self.dice.below(LARGEST - len));
+        let (there, back) = (self.rng.below(LARGEST - len), self.rng.below(LARGEST - len));
         self.tell(number, "copy out", at, len, |it| copy_all(&it.file, at, &it.other, there, len));
         put(&mut self.other_model, there, &self.model[at..at + len]);
         self.tell(number, "copy in", back, len, |it| copy_all(&it.other, there, &it.file, back, len));
@@ -197,7 +197,7 @@ impl Exerciser {
     /// What is called a hole is zeros. Where one begins is the file system's to say.
     fn look_for_holes(&mut self, number: usize) {
         let size = self.model.len();
-        let mut at = self.dice.below(size + 1);
+        let mut at = self.rng.below(size + 1);
         while at < size {
             let data = self.tell(number, "seek data", at, 0, |it| match seek(&it.file, SeekFrom::Data(at as u64)) {
                 Ok(data) => Ok(usize::try_from(data).expect("small")),
@@ -224,14 +224,14 @@ impl Exerciser {
 
     /// A range within `end`, shorter at its end.
     fn range(&mut self, end: usize, align: usize) -> (usize, usize) {
-        let at = self.dice.below(end.max(1)) / align * align;
-        let len = self.dice.below(LONGEST).min(end.saturating_sub(at)) / align * align;
+        let at = self.rng.below(end.max(1)) / align * align;
+        let len = self.rng.below(LONGEST).min(end.saturating_sub(at)) / align * align;
         (at, len)
     }
 
     /// Random bytes, as the model has them from now on.
     fn put(&mut self, at: usize, len: usize) -> Vec<u8> {
-        let bytes = self.dice.bytes(len);
+        let bytes = self.rng.bytes(len);
         put(&mut self.model, at, &bytes);
         bytes
     }

@@ -14,7 +14,7 @@ fn both_handles_agree_after_it() {
     need!(root_and_fuse());
     let fsstress = need!(checked_out("AMPHORA_FSSTRESS", "fsstress"));
     let operations: u32 = amount(5_000, 100_000);
-    let seed = Dice::new("workloads::fsstress").seed() % (1 << 30);
+    let seed = Rng::new("workloads::fsstress").seed() % (1 << 30);
     let (mount, mut server) = mounted();
     let mut command = Command::new(fsstress);
     command.args(["-p", "4", "-n", &operations.to_string(), "-s", &seed.to_string(), "-d"]).arg(mount.path());

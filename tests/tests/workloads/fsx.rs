@@ -32,7 +32,7 @@ fn random_operations_are_clean() {
     need!(root_and_fuse());
     let fsx = need!(required("fsx"));
     let (seeds, operations) = amount((4, 5_000), (20, 20_000));
-    let first = Dice::new("workloads::fsx").seed();
+    let first = Rng::new("workloads::fsx").seed();
     let (mount, server) = mounted();
     let config = server.home().path().join("fsx.toml");
     std::fs::write(&config, CONFIG).expect("the config is written");
@@ -51,7 +51,7 @@ fn the_original_finds_nothing() {
     need!(root_and_fuse());
     let fsx = need!(checked_out("AMPHORA_FSX", "the C fsx"));
     let (seeds, operations) = amount((4, 5_000), (20, 20_000));
-    let first = Dice::new("workloads::fsx::original").seed() % (1 << 30);
+    let first = Rng::new("workloads::fsx::original").seed() % (1 << 30);
     let (mount, server) = mounted();
     let direct = ["-Z", "-r", "4096", "-w", "4096", "-t", "4096"];
     for seed in (0..seeds).map(|number| first + number) {

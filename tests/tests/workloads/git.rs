@@ -84,7 +84,7 @@ impl Git<'_> {
     /// A repository of some hundred commits, made with git-fast-import(1).
     fn make_history(&self, dir: &Path, source: &Path) {
         let stream = dir.join("history");
-        std::fs::write(&stream, history(&mut Dice::new("workloads::git"))).expect("the history is written");
+        std::fs::write(&stream, history(&mut Rng::new("workloads::git"))).expect("the history is written");
         self.run(dir, &["init", "--quiet", "--bare", "--initial-branch=main", &source.display().to_string()]);
         let import = format!("'{}' fast-import --quiet < ../history", self.0.display());
         let mut shell = Command::new("sh");
@@ -92,7 +92,7 @@ impl Git<'_> {
     }
 }
 
-fn history(dice: &mut Dice) -> String {
+fn history(rng: &mut Rng) -> String {
     let mut stream = String::new();
     for commit in 1..=COMMITS {
         let time = 1_700_000_000 + commit;
@@ -103,9 +103,9 @@ fn history(dice: &mut Dice) -> String {
             writeln!(stream, "from :{}", commit - 1).expect("to a string");
         }
         for _ in 0..3 {
-            let path = format!("d{}/e{}/f{}.txt", dice.below(6), dice.below(6), dice.below(10));
-            let lines = 1 + dice.below(300);
-            let body: String = (0..lines).map(|line| format!("{line} {:x}\n", dice.roll())).collect();
+            let path = format!("d{}/e{}/f{}.txt", rng.below(6), rng.below(6), rng.below(10));
+            let lines = 1 + rng.below(300);
+            let body: String = (0..lines).map(|line| format!("{line} {:x}\n", rng.roll())).collect();
             write!(stream, "M 100644 inline {path}\ndata {}\n{body}\n", body.len()).expect("to a string");
         }
     }

@@ -26,14 +26,14 @@ const EXPECTED: [Errno; 8] =
 fn both_handles_agree_after_a_storm_of_names() {
     need!(root_and_fuse());
     let calls = amount(3_000, 50_000);
-    let dice = Dice::new("workloads::storm");
+    let rng = Rng::new("workloads::storm");
     let (mount, mut server) = mounted();
     let root = mount.path();
     std::thread::scope(|threads| {
         for number in 0..THREADS {
-            let mut dice = dice.fork(number);
+            let mut rng = rng.fork(number);
             threads.spawn(move || {
-                let done = (0..calls).filter(|_| fine(&call(root, &mut dice))).count();
+                let done = (0..calls).filter(|_| fine(&call(root, &mut rng))).count();
                 assert!(done > calls / 10, "only {done} of {calls} calls did anything");
             });
         }
@@ -52,25 +52,25 @@ fn fine(done: &Result<()>) -> bool {
     false
 }
 
-fn call(root: &Path, dice: &mut Dice) -> Result<()> {
-    let (one, two) = (name(root, dice), name(root, dice));
-    match dice.below(20) {
+fn call(root: &Path, rng: &mut Rng) -> Result<()> {
+    let (one, two) = (name(root, rng), name(root, rng));
+    match rng.below(20) {
         0..3 => std::fs::create_dir(one),
         3..7 => {
-            let len = if dice.chance(10) { dice.below(200_000) } else { dice.below(9_000) };
-            std::fs::write(one, dice.bytes(len))
+            let len = if rng.chance(10) { rng.below(200_000) } else { rng.below(9_000) };
+            std::fs::write(one, rng.bytes(len))
         }
         7..9 => {
             let file = OpenOptions::new().write(true).open(one)?;
-            let (at, len) = (dice.below(30_000), dice.below(5_000));
-            file.write_all_at(&dice.bytes(len), at as u64)
+            let (at, len) = (rng.below(30_000), rng.below(5_000));
+            file.write_all_at(&rng.bytes(len), at as u64)
         }
-        9 => OpenOptions::new().write(true).open(one)?.set_len(dice.below(60_000) as u64),
+        9 => OpenOptions::new().write(true).open(one)?.set_len(rng.below(60_000) as u64),
         10 => std::fs::hard_link(one, two),
         11 => std::os::unix::fs::symlink("f1", one),
         12..15 => {
             let flags = [RenameFlags::empty(), RenameFlags::NOREPLACE, RenameFlags::EXCHANGE];
-            Ok(renameat_with(CWD, one, CWD, two, *dice.pick(&flags))?)
+            Ok(renameat_with(CWD, one, CWD, two, *rng.pick(&flags))?)
         }
         15 => std::fs::remove_dir(one),
         16..18 => std::fs::remove_file(one),
@@ -83,11 +83,11 @@ fn call(root: &Path, dice: &mut Dice) -> Result<()> {
 }
 
 /// A path of up to three of a few names: calls have to meet.
-fn name(root: &Path, dice: &mut Dice) -> PathBuf {
+fn name(root: &Path, rng: &mut Rng) -> PathBuf {
     let mut path = root.to_owned();
-    for _ in 0..dice.below(3) {
-        path.push(dice.pick(&["d1", "d2", "d3"]));
+    for _ in 0..rng.below(3) {
+        path.push(rng.pick(&["d1", "d2", "d3"]));
     }
-    path.push(dice.pick(&["d1", "d2", "d3", "f1", "f2", "f3", "f4", "f5"]));
+    path.push(rng.pick(&["d1", "d2", "d3", "f1", "f2", "f3", "f4", "f5"]));
     path
 }

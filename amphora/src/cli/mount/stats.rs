@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The printed statistics of one operation of a mount.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct OperationRow {
     dir: String,
     bucket: String,
     operation: String,
@@ -34,7 +34,7 @@ struct Bucket {
     count: u64,
 }
 
-impl Shown {
+impl OperationRow {
     fn new(mount: &admin::MountPoint, operation: admin::OperationFigures) -> Self {
         Self {
             dir: mount.dir.clone(),
@@ -66,7 +66,7 @@ fn quantile(operation: &admin::OperationFigures, percent: u64) -> Option<u64> {
     bucket.and_then(|bucket| bucket.at_most_us)
 }
 
-impl Row for Shown {
+impl Row for OperationRow {
     const HEADERS: &'static [&'static str] = &["DIR", "OPERATION", "COUNT", "ERRORS", "MEAN", "P50", "P99"];
 
     fn cells(&self) -> Vec<String> {
@@ -89,13 +89,13 @@ pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: Option<
     let dir = dir.map(absolute).transpose()?;
     let mounts = answer(client.mount_stats(admin::MountStatsRequest { dir }).await)?.mounts;
     let mut rows = Vec::new();
-    for figures in mounts {
-        let mount = figures.mount.unwrap_or_default();
+    for stats in mounts {
+        let mount = stats.mount.unwrap_or_default();
         let mut called: Vec<_> =
-            figures.operations.into_iter().map(|operation| Shown::new(&mount, operation)).collect();
+            stats.operations.into_iter().map(|operation| OperationRow::new(&mount, operation)).collect();
         called.sort_by_key(|row| std::cmp::Reverse(row.total_ns));
         rows.extend(called);
-        let (read, written) = (size_text(figures.read_bytes), size_text(figures.written_bytes));
+        let (read, written) = (size_text(stats.read_bytes), size_text(stats.written_bytes));
         printer.done(&format!("{}: {read} read and {written} written through the server", mount.dir))?;
     }
     printer.list(&rows)

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The printed form of a call.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct CallRow {
     operation: String,
     inode: u64,
     path: Option<String>,
@@ -23,14 +23,14 @@ struct Shown {
     missed: u64,
 }
 
-impl From<admin::WatchedCall> for Shown {
+impl From<admin::WatchedCall> for CallRow {
     fn from(call: admin::WatchedCall) -> Self {
         let admin::WatchedCall { operation, inode, path, name, took_ns, errno, missed } = call;
         Self { operation, inode, path, name, took_ns, errno, missed }
     }
 }
 
-impl Shown {
+impl CallRow {
     /// One line in the style of strace(1): operation, path, name, result, duration.
     fn line(&self) -> String {
         let missed = if self.missed > 0 { format!("({} calls were left out)\n", self.missed) } else { String::new() };
@@ -52,7 +52,7 @@ fn error_text(errno: i32) -> String {
 pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: &Path) -> Result<(), Failure> {
     let mut calls = answer(client.watch_mount(admin::WatchMountRequest { dir: absolute(dir)? }).await)?;
     loop {
-        let Some(call) = next(&mut calls).await?.map(Shown::from) else { return Ok(()) };
+        let Some(call) = next(&mut calls).await?.map(CallRow::from) else { return Ok(()) };
         printer.line(&call, &call.line())?;
     }
 }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_call_is_a_line() {
-        let call = |errno, path: Option<&str>, missed| Shown {
+        let call = |errno, path: Option<&str>, missed| CallRow {
             operation: "lookup".into(),
             inode: 7,
             path: path.map(str::to_owned),

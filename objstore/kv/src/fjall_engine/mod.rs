@@ -16,11 +16,11 @@ mod error;
 mod journal;
 mod lists;
 mod reserve;
-mod sound;
 mod store;
 mod tail;
 mod torn;
 mod trim;
+mod validate;
 mod version;
 
 use std::fs::File;
@@ -34,9 +34,9 @@ use objstore_disk::{Room, refuse_irregular};
 use rustix::fs::{FlockOperation, flock};
 
 use self::reserve::Reserve;
-use self::sound::Log;
 use self::store::Store;
 use self::tail::Mark;
+use self::validate::Log;
 use super::batch::guarded;
 use super::engine::Engine;
 use super::writer::Writer;
@@ -114,7 +114,7 @@ fn prepare(path: &Path, mark: Mark) -> Result<Option<Log>> {
     if let Err(error) = trim::trim(path, mark.tables) {
         tracing::warn!(folder = %path.display(), %error, "cannot trim the metadata journal; it is read without trimming");
     }
-    sound::check(path, mark)
+    validate::check(path, mark)
 }
 
 /// Starts fjall, with the given number of threads or with fjall's default.

@@ -94,7 +94,7 @@ fn complete(tx: &mut Tx<'_>, request: CompleteUpload) -> Result<CompletedUpload>
     object.part_table = true;
     object.checksums = stored_checksums(checksums);
     retain_by_default(tx, &upload.key, &mut object)?;
-    let content = Some(Content::Extents(ExtentContent { home: None }));
+    let content = Some(Content::Extents(ExtentContent { in_place: None }));
     let inode = tx.put_object(&upload.key, ino, content, size, object)?;
     drop_upload(tx.txn, tx.bucket.id, upload.key.as_str(), &upload.id)?;
     let info = shown_in(keeps_versions(&tx.bucket), upload.key.as_str(), ino, &inode);

@@ -161,7 +161,7 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::rig::Rig;
+    use crate::tests::test_store::TestStore;
 
     fn request(volume: &Volume) -> Option<RequestId> {
         volume.1.as_ref().map(|call| call.0.request)
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_request_is_known_to_its_handle_while_it_is_served() {
-        let rig = Rig::in_memory();
-        let volume = &rig.mount(&rig.bucket("bucket"));
+        let test = TestStore::in_memory();
+        let volume = &test.mount(&test.bucket("bucket"));
         let outer = RequestId { unique: 2, resent: false };
         let inner = RequestId { unique: 4, resent: true };
         assert_eq!(request(volume), None);

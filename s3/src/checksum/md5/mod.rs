@@ -4,9 +4,9 @@
 //!   together can: in the lanes of a vector register, eight take little longer than one ([`lanes`]).
 //! - Contents that are hashed at the same time share worker threads ([`crew`]); none waits for another to arrive.
 
-mod crew;
 mod lanes;
 mod rounds;
+mod workers;
 
 use bytes::Bytes;
 use tokio::sync::oneshot::error::RecvError;
@@ -42,7 +42,7 @@ impl Md5 {
     pub(crate) async fn update_beside(mut self, data: Bytes) -> Result<Self, RecvError> {
         let from = self.close(&data);
         let to = from + (data.len() - from) / BLOCK * BLOCK;
-        self.state = crew::hash(self.state, data.slice(from..to)).await?;
+        self.state = workers::hash(self.state, data.slice(from..to)).await?;
         self.length += (to - from) as u64;
         self.keep(&data[to..]);
         Ok(self)

@@ -7,7 +7,7 @@ use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier};
 
 use super::{Answer, Content, Ended, REQUEST_LIMIT, answer};
-use crate::support::Dice;
+use crate::support::Rng;
 
 const KEYS: usize = 12;
 /// The least size of a part that is not the last (S3 API, CompleteMultipartUpload).
@@ -49,14 +49,14 @@ impl Keys {
     }
 
     /// Writes until the server is gone.
-    pub async fn work(self, client: Client, dice: Dice, ended: Ended) -> Self {
-        self.work_while(client, dice, ended, || true).await
+    pub async fn work(self, client: Client, rng: Rng, ended: Ended) -> Self {
+        self.work_while(client, rng, ended, || true).await
     }
 
     /// The same, and while `going`.
-    pub async fn work_while(mut self, client: Client, mut dice: Dice, ended: Ended, going: impl Fn() -> bool) -> Self {
+    pub async fn work_while(mut self, client: Client, mut rng: Rng, ended: Ended, going: impl Fn() -> bool) -> Self {
         while going() {
-            let ask = self.draw(&mut dice);
+            let ask = self.draw(&mut rng);
             let (keys, content) = ask.outcome();
             for key in &keys {
                 self.held.entry(key.clone()).or_insert_with(|| vec![None]).push(content);
@@ -77,10 +77,10 @@ impl Keys {
         format!("w{}/d{}/k{}", self.number, number % 3, number % KEYS)
     }
 
-    fn draw(&self, dice: &mut Dice) -> Ask {
-        let first = dice.below(KEYS);
+    fn draw(&self, rng: &mut Rng) -> Ask {
+        let first = rng.below(KEYS);
         let key = self.key(first);
-        let what = dice.below(100);
+        let what = rng.below(100);
         let source = self.held.iter().find_map(|(from, states)| match states[..] {
             [Some(content)] if *from != key && what.is_multiple_of(2) => Some((from.clone(), content)),
             _ => None,
@@ -89,8 +89,8 @@ impl Keys {
             (0..5, _) => Ask::Delete((first..first + 3).map(|number| self.key(number)).collect()),
             (5..22, _) => Ask::Delete(vec![key]),
             (22..40, Some((from, content))) => Ask::Copy { from, to: key, content },
-            (40..44, _) => Ask::Upload(key, Content { len: PART + 1 + dice.below(1 << 16), seed: dice.roll() }),
-            _ => Ask::Put(key, Content { len: len(dice), seed: dice.roll() }),
+            (40..44, _) => Ask::Upload(key, Content { len: PART + 1 + rng.below(1 << 16), seed: rng.roll() }),
+            _ => Ask::Put(key, Content { len: len(rng), seed: rng.roll() }),
         }
     }
 
@@ -158,13 +158,13 @@ impl Ask {
 }
 
 /// On both sides of where content lies: in the record, in a segment, in a file of its own.
-fn len(dice: &mut Dice) -> usize {
-    let longest = match dice.below(20) {
+fn len(rng: &mut Rng) -> usize {
+    let longest = match rng.below(20) {
         0..8 => 4096,
         8..14 => 128 << 10,
         _ => 1 << 20,
     };
-    1 + dice.below(longest)
+    1 + rng.below(longest)
 }
 
 async fn delete_all(

@@ -15,7 +15,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::error::SdkError;
 use tokio::task::JoinHandle;
 
-use super::{Dice, make_bucket};
+use super::{Rng, make_bucket};
 use tests::prelude::*;
 
 pub use content::Content;
@@ -86,8 +86,8 @@ impl Load {
     }
 
     /// Lets all write until the server is gone, or refuses.
-    pub fn begin(&mut self, client: &Client, dice: &mut Dice, ended: Ended) -> Round {
-        let mut fork = || fork(dice);
+    pub fn begin(&mut self, client: &Client, rng: &mut Rng, ended: Ended) -> Round {
+        let mut fork = || fork(rng);
         let mut round = Round { keys: Vec::new(), histories: Vec::new() };
         for keys in self.keys.drain(..) {
             round.keys.push(tokio::spawn(keys.work(client.clone(), fork(), ended)));
@@ -126,11 +126,11 @@ impl Load {
 
 /// One writer that goes on through the deaths of its server, until it is told to stop: what was under way is looked at
 /// once the next server answers.
-pub async fn write_through(client: Client, bucket: &'static str, mut dice: Dice, going: &AtomicBool) -> usize {
+pub async fn write_through(client: Client, bucket: &'static str, mut rng: Rng, going: &AtomicBool) -> usize {
     let mut keys = Keys::new(bucket, 0);
     let mut done = 0;
     while going.load(Ordering::Relaxed) {
-        keys = keys.work_while(client.clone(), fork(&mut dice), Ended::ByDeath, || going.load(Ordering::Relaxed)).await;
+        keys = keys.work_while(client.clone(), fork(&mut rng), Ended::ByDeath, || going.load(Ordering::Relaxed)).await;
         done += keys.take_done();
         // The next death may come before all is compared.
         while Keys::compare(&client, std::slice::from_mut(&mut keys), done).await.is_err() {
@@ -143,9 +143,9 @@ pub async fn write_through(client: Client, bucket: &'static str, mut dice: Dice,
     done
 }
 
-fn fork(dice: &mut Dice) -> Dice {
-    let number = dice.roll();
-    dice.fork(number)
+fn fork(rng: &mut Rng) -> Rng {
+    let number = rng.roll();
+    rng.fork(number)
 }
 
 /// What came of a request. Fails on a refusal that nothing explains.

@@ -3,7 +3,7 @@
 use aws_sdk_s3::Client;
 
 use super::{Answer, Content, Ended, KEPT, REQUEST_LIMIT, answer};
-use crate::support::Dice;
+use crate::support::Rng;
 
 const KEYS: usize = 3;
 /// More are thinned out.
@@ -53,11 +53,11 @@ impl Histories {
     }
 
     /// Writes until the server is gone, or refuses.
-    pub async fn work(mut self, client: Client, mut dice: Dice, ended: Ended) -> Self {
+    pub async fn work(mut self, client: Client, mut rng: Rng, ended: Ended) -> Self {
         loop {
-            let at = dice.below(KEYS);
+            let at = rng.below(KEYS);
             let (name, history) = (self.key(at), &mut self.keys[at]);
-            let ask = history.draw(&mut dice);
+            let ask = history.draw(&mut rng);
             history.pending = Some(ask.clone());
             let asked = tokio::time::timeout(REQUEST_LIMIT, request(&client, &name, &ask, ended)).await;
             match asked.expect("a request is answered, or its connection ends") {
@@ -101,15 +101,15 @@ impl Histories {
 }
 
 impl History {
-    fn draw(&self, dice: &mut Dice) -> Ask {
+    fn draw(&self, rng: &mut Rng) -> Ask {
         let crowd = self.versions.len() > VERSIONS_MAX;
-        match dice.below(10) {
-            0..3 if !self.versions.is_empty() => Ask::Remove(dice.pick(&self.versions).0.clone()),
-            _ if crowd => Ask::Remove(dice.pick(&self.versions).0.clone()),
+        match rng.below(10) {
+            0..3 if !self.versions.is_empty() => Ask::Remove(rng.pick(&self.versions).0.clone()),
+            _ if crowd => Ask::Remove(rng.pick(&self.versions).0.clone()),
             3 => Ask::Mark,
             _ => {
-                let longest = *dice.pick(&[4096, 60_000, 300_000]);
-                Ask::Put(Content { len: 1 + dice.below(longest), seed: dice.roll() })
+                let longest = *rng.pick(&[4096, 60_000, 300_000]);
+                Ask::Put(Content { len: 1 + rng.below(longest), seed: rng.roll() })
             }
         }
     }
