@@ -34,7 +34,7 @@ fn told(plan: &Plan, failure: Failure) -> String {
     let Failure { what, done } = failure;
     let done = done.join("\n  ");
     format!(
-        "{what}\nafter\n  {done}\n{plan:?}\nreplay with AMPHORA_SEED={} cargo test --ignore-rust-version -p objstore lying::",
+        "{what}\nafter\n  {done}\n{plan:?}\nreplay with AMPHORA_SEED={} cargo test --ignore-rust-version -p objstore simulated::",
         plan.seed
     )
 }
