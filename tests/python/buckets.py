@@ -11,14 +11,13 @@ from checks import MIB, all_keys, check, client, client_of, content, equal, refu
 
 # Every bucket and object operation that is not offered, with what it needs to be sent.
 NOT_OFFERED = {
-    "put_bucket_website": {"WebsiteConfiguration": {"IndexDocument": {"Suffix": "index.html"}}},
+    "put_bucket_request_payment": {"RequestPaymentConfiguration": {"Payer": "Requester"}},
     "put_bucket_accelerate_configuration": {"AccelerateConfiguration": {"Status": "Enabled"}},
     "put_bucket_encryption": {
         "ServerSideEncryptionConfiguration": {
             "Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
         },
     },
-    "restore_object": {"Key": "k", "RestoreRequest": {"Days": 1}},
     "select_object_content": {
         "Key": "k", "Expression": "SELECT * FROM S3Object", "ExpressionType": "SQL",
         "InputSerialization": {"CSV": {}}, "OutputSerialization": {"CSV": {}},
@@ -90,6 +89,7 @@ def what_is_not_offered_names_itself(s3, bucket):
         message = refused("NotImplemented", 501, getattr(s3, method), Bucket=bucket, **arguments)
         operation = s3.meta.method_to_api_mapping[method]
         equal(operation.lower() in message.lower(), True, f"{operation} in {message!r}")
+    refused("InvalidObjectState", 403, s3.restore_object, Bucket=bucket, Key="k", RestoreRequest={"Days": 1})
     equal(s3.get_object(Bucket=bucket, Key="k")["Body"].read(), b"x", "content")
 
 
